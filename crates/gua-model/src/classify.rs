@@ -1,0 +1,182 @@
+//! Which state a card is in. Every rule of design is here, once; reports, pages and alerts ask here.
+
+use crate::reading::{Missing, Reading};
+use crate::sample::{Gpu, Process};
+use crate::state::{CountGraphics, Evidence, State, Thresholds, Verdict};
+use crate::unit::{Bytes, Milliwatts};
+
+/// Sensor noise that still counts as the idle floor: a tenth above it.
+const FLOOR_MARGIN: u64 = 10;
+
+/// The state of a card from its instant readings. `idle_floor` is the power that the card draws when truly idle, once
+/// enough of that was seen.
+#[must_use]
+pub fn classify(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> Verdict {
+    let (holding, mut evidence) = look(gpu, thresholds, idle_floor);
+    let decision = match gpu.util {
+        Ok(util) if util >= thresholds.active_util => Ok(while_busy(gpu, &evidence)),
+        Ok(_) => while_low(holding),
+        Err(why) => without_util(holding, why),
+    };
+    verdict(decision, &mut evidence)
+}
+
+/// How one tick's span is divided between states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// One part, or two where the driver's buffer saw both.
+    pub parts: [Option<Part>; 2],
+    pub basis: Basis,
+}
+
+/// A share of a tick, as samples out of all samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub verdict: Verdict,
+    pub samples: u64,
+    pub of: u64,
+}
+
+/// What a division rests on; the report says which share of its time rests on which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Basis {
+    /// The driver's buffer covered the tick.
+    Buffer,
+    /// One instant reading stands for the whole span.
+    Instant,
+}
+
+/// Divides a tick between active and the low state in the proportion of the buffered samples. Without a buffer, or with
+/// a threshold that its histogram cannot apply, the instant reading stands for all of it.
+#[must_use]
+pub fn divide(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> Division {
+    let counts = gpu.window.as_ref().ok().and_then(|window| {
+        let busy = window.histogram.at_or_over(thresholds.active_util)?;
+        Some((busy, window.samples()))
+    });
+    let Some((busy, all @ 1..)) = counts else {
+        let verdict = classify(gpu, thresholds, idle_floor);
+        return Division { parts: [Some(Part { verdict, samples: 1, of: 1 }), None], basis: Basis::Instant };
+    };
+    let (holding, evidence) = look(gpu, thresholds, idle_floor);
+    let part = |decision, samples| {
+        let verdict = verdict(decision, &mut evidence.clone());
+        (samples > 0).then_some(Part { verdict, samples, of: all })
+    };
+    let high = part(Ok(while_busy(gpu, &evidence)), busy);
+    let low = part(while_low(holding), all - busy);
+    Division { parts: [high, low], basis: Basis::Buffer }
+}
+
+fn verdict(decision: Result<State, Missing>, evidence: &mut Evidence) -> Verdict {
+    let state = decision.unwrap_or_else(|why| {
+        evidence.unobserved = Some(why);
+        State::Unobserved
+    });
+    Verdict { state, evidence: *evidence }
+}
+
+/// Who holds the card.
+#[derive(Clone, Copy)]
+enum Holding {
+    Live,
+    Orphaned,
+    Nobody,
+    /// The process list could not be read, and what could be read does not settle it.
+    NotSeen(Missing),
+}
+
+fn look(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> (Holding, Evidence) {
+    let holds = |process: &&Process| match thresholds.count_graphics {
+        CountGraphics::Yes => true,
+        CountGraphics::No => process.kind.computes(),
+    };
+    let holders: Vec<&Process> = gpu.processes.iter().filter(holds).collect();
+    let is_gone = |process: &&Process| matches!(process.identity, Err(Missing::Gone));
+    let lists_needed = match thresholds.count_graphics {
+        CountGraphics::Yes => gpu.compute_list.and(gpu.graphics_list),
+        CountGraphics::No => gpu.compute_list,
+    };
+    let live = holders.iter().copied().filter(|process| !is_gone(process));
+    let holding = if passes(live, thresholds) {
+        Holding::Live
+    } else if passes(holders.iter().copied(), thresholds) {
+        Holding::Orphaned
+    } else if let Err(why) = lists_needed {
+        Holding::NotSeen(why)
+    } else {
+        Holding::Nobody
+    };
+    let evidence = Evidence {
+        thresholds: *thresholds,
+        util: gpu.util,
+        power: gpu.power,
+        idle_floor,
+        holders: count(holders.len()),
+        gone: count(holders.iter().copied().filter(is_gone).count()),
+        hidden_memory: count(holders.iter().filter(|process| process.memory.is_err()).count()),
+        held: holders.iter().filter_map(|process| process.memory.ok()).sum::<Bytes>(),
+        processes: count(gpu.processes.len()),
+        unobserved: None,
+    };
+    (holding, evidence)
+}
+
+/// More than the threshold together, each in whole megabytes as the replaced tool counts; or one whose memory is
+/// hidden, since a missing reading is never zero.
+fn passes<'a>(holders: impl Iterator<Item = &'a Process>, thresholds: &Thresholds) -> bool {
+    let mut mb = 0u64;
+    for process in holders {
+        match process.memory {
+            Ok(bytes) => mb = mb.saturating_add(bytes.whole_mb()),
+            Err(_) => return true,
+        }
+    }
+    mb > thresholds.held_mb
+}
+
+fn while_busy(gpu: &Gpu, evidence: &Evidence) -> State {
+    let lists_were_read = gpu.compute_list.is_ok() && gpu.graphics_list.is_ok();
+    if lists_were_read && gpu.processes.is_empty() {
+        State::Ghost
+    } else if at_floor(gpu.power, evidence.idle_floor) {
+        State::Stalled
+    } else {
+        State::Active
+    }
+}
+
+fn while_low(holding: Holding) -> Result<State, Missing> {
+    match holding {
+        Holding::Live => Ok(State::IdleHeld),
+        Holding::Orphaned => Ok(State::OrphanHeld),
+        Holding::Nobody => Ok(State::TrulyIdle),
+        Holding::NotSeen(why) => Err(why),
+    }
+}
+
+/// Nothing holds a card without utilisation: it is free, if it has none by nature (MIG, vGPU). Where the reading was
+/// lost on the way, somebody without memory may be computing, and nobody looked.
+fn without_util(holding: Holding, why: Missing) -> Result<State, Missing> {
+    match (holding, why) {
+        (_, Missing::Gone) => Err(Missing::Gone),
+        (Holding::Live | Holding::Orphaned, _) => Ok(State::HeldUnknown),
+        (Holding::Nobody, Missing::Unsupported) => Ok(State::TrulyIdle),
+        (Holding::Nobody, _) => Err(why),
+        (Holding::NotSeen(lists), _) => Err(lists),
+    }
+}
+
+fn at_floor(power: Reading<Milliwatts>, floor: Option<Milliwatts>) -> bool {
+    match (power, floor) {
+        (Ok(power), Some(floor)) => power.0 <= floor.0.saturating_add(floor.0 / FLOOR_MARGIN),
+        _ => false,
+    }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

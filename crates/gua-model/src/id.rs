@@ -1,0 +1,197 @@
+//! What things are called: a gpu is its UUID, a process is told apart from a later one that reuses its pid, a user is a
+//! uid on a host. Whatever is built from a driver's or a kernel's text is checked here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest name that is taken from a driver or a cgroup path; real ones have at most 64 characters.
+const LONGEST: usize = 96;
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadName;
+
+            fn from_str(text: &str) -> Result<Self, BadName> {
+                if is_plain(text) { Ok(Self(text.to_owned())) } else { Err(BadName) }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = BadName;
+
+            fn try_from(text: String) -> Result<Self, BadName> {
+                if is_plain(&text) { Ok(Self(text)) } else { Err(BadName) }
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// A GPU or a MIG instance, by the UUID that the driver gives it (`GPU-…`, `MIG-…`).
+    GpuUuid
+);
+name!(
+    /// A container, by the id in its cgroup path.
+    ContainerId
+);
+name!(
+    /// A Kubernetes pod, by its uid.
+    PodUid
+);
+name!(
+    /// A Slurm job, by the id in its cgroup path (`4711`, or `4711_3` where a site names array tasks so).
+    SlurmJob
+);
+
+/// Printable ASCII without blanks, neither empty nor absurdly long: safe in a table, a column and a file name.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// A text that cannot name anything: empty, too long, or with blanks or control characters in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadName;
+
+impl fmt::Display for BadName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "a name must be 1 to {LONGEST} printable ASCII characters without blanks")
+    }
+}
+
+impl std::error::Error for BadName {}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(out)
+            }
+        }
+    };
+}
+
+number!(
+    /// A process number in the host's pid namespace.
+    Pid(u32)
+);
+number!(
+    /// When a process started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    StartTicks(u64)
+);
+number!(
+    /// A user number on this host.
+    Uid(u32)
+);
+
+impl Uid {
+    pub const ROOT: Self = Self(0);
+}
+
+/// One boot of one host: the kernel's random boot id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BootId(pub u128);
+
+impl FromStr for BootId {
+    type Err = BadName;
+
+    /// Reads the form of `/proc/sys/kernel/random/boot_id`: 32 hexadecimal digits, with or without dashes.
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let digits: String = text.trim().chars().filter(|letter| *letter != '-').collect();
+        if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(BadName);
+        }
+        u128::from_str_radix(&digits, 16).map(Self).map_err(|_| BadName)
+    }
+}
+
+impl fmt::Display for BootId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = format!("{:032x}", self.0);
+        write!(out, "{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+}
+
+/// A process, told apart from a later one that reuses its pid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessKey {
+    pub boot: BootId,
+    pub pid: Pid,
+    pub start: StartTicks,
+}
+
+/// Where a card sits on the PCI bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PciId {
+    pub domain: u32,
+    pub bus: u8,
+    pub device: u8,
+}
+
+impl fmt::Display for PciId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:08X}:{:02X}:{:02X}.0", self.domain, self.bus, self.device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_id_reads_what_the_kernel_writes_and_prints_it_again() {
+        let text = "8b1fe9c8-6d3a-4b4e-9c39-0d6d8ab1c001";
+        let boot: BootId = format!("{text}\n").parse().unwrap();
+        assert_eq!(boot.to_string(), text);
+        for bad in ["", "8b1fe9c8", "+b1fe9c86d3a4b4e9c390d6d8ab1c001", "zb1fe9c86d3a4b4e9c390d6d8ab1c001"] {
+            assert_eq!(bad.parse::<BootId>(), Err(BadName), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_uuid_with_control_characters_is_refused() {
+        assert!("GPU-8f6c1b0e".parse::<GpuUuid>().is_ok());
+        for bad in ["", "GPU 1", "GPU-\u{1b}[31m", "GPU-\n", "GPU-ü"] {
+            assert_eq!(bad.parse::<GpuUuid>(), Err(BadName), "{bad:?}");
+        }
+        assert_eq!("x".repeat(LONGEST + 1).parse::<GpuUuid>(), Err(BadName));
+    }
+
+    #[test]
+    fn a_pci_id_prints_as_the_driver_prints_it() {
+        let id = PciId { domain: 0, bus: 0x3b, device: 0 };
+        assert_eq!(id.to_string(), "00000000:3B:00.0");
+    }
+}

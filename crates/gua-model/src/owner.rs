@@ -1,0 +1,158 @@
+//! Who is answerable for a process, and by which rule that was found.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ContainerId, PodUid, ProcessKey, SlurmJob, Uid};
+use crate::reading::Reading;
+
+/// What the kernel told about one live process. No command line, no environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub key: ProcessKey,
+    /// The user of the login session that it came from; `Ok(None)` where the kernel has none for it.
+    pub login: Reading<Option<User>>,
+    /// The user that it runs as.
+    pub own: Reading<User>,
+    pub workload: Workload,
+    /// The short name, at most 15 characters by the kernel.
+    pub comm: Reading<String>,
+}
+
+/// A user of this host, with a name where the host has one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct User {
+    pub uid: Uid,
+    pub name: Option<String>,
+}
+
+/// The job, pod and container that a process belongs to, as its cgroup tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    pub container: Option<ContainerId>,
+    pub pod: Option<PodUid>,
+    pub job: Option<SlurmJob>,
+    /// The user that the cgroup path names for that job, pod or container.
+    pub user: Option<User>,
+}
+
+/// The user who is answerable for a process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Owner {
+    pub user: User,
+    pub source: OwnerSource,
+}
+
+/// How an owner was found; stored with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum OwnerSource {
+    /// The login uid, which survives sudo and su.
+    Login,
+    /// The process's own uid.
+    Process,
+    /// Root's process in a Slurm job of that user.
+    Job,
+    /// Root's process in a pod of that user.
+    Pod,
+    /// Root's process in a container of that user.
+    Container,
+}
+
+impl OwnerSource {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            OwnerSource::Login => "login",
+            OwnerSource::Process => "process",
+            OwnerSource::Job => "job",
+            OwnerSource::Pod => "pod",
+            OwnerSource::Container => "container",
+        }
+    }
+}
+
+impl Identity {
+    /// The login user, else the process's own; where that is root and a job, pod or container names its user, that
+    /// user. `None` only when the process cannot be seen.
+    #[must_use]
+    pub fn owner(&self) -> Option<Owner> {
+        let login = self.login.as_ref().ok().and_then(Option::as_ref);
+        let (user, source) = match (login, &self.own) {
+            (Some(user), _) => (user, OwnerSource::Login),
+            (None, Ok(user)) => (user, OwnerSource::Process),
+            (None, Err(_)) => return None,
+        };
+        let (user, source) = match (&self.workload.user, self.workload.source()) {
+            (Some(answerable), Some(source)) if user.uid == Uid::ROOT => (answerable, source),
+            _ => (user, source),
+        };
+        Some(Owner { user: user.clone(), source })
+    }
+}
+
+impl Workload {
+    fn source(&self) -> Option<OwnerSource> {
+        if self.job.is_some() {
+            Some(OwnerSource::Job)
+        } else if self.pod.is_some() {
+            Some(OwnerSource::Pod)
+        } else if self.container.is_some() {
+            Some(OwnerSource::Container)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{BootId, Pid, StartTicks};
+    use crate::reading::Missing;
+
+    fn user(uid: u32) -> User {
+        User { uid: Uid(uid), name: None }
+    }
+
+    fn check(login: Reading<Option<u32>>, own: Reading<u32>, workload: Workload, expected: Option<(u32, OwnerSource)>) {
+        let identity = Identity {
+            key: ProcessKey { boot: BootId(1), pid: Pid(1), start: StartTicks(1) },
+            login: login.map(|uid| uid.map(user)),
+            own: own.map(user),
+            workload,
+            comm: Ok("python".to_owned()),
+        };
+        let owner = identity.owner().map(|owner| (owner.user.uid.0, owner.source));
+        assert_eq!(owner, expected, "{identity:?}");
+    }
+
+    #[test]
+    fn the_login_user_goes_before_the_process_user() {
+        let none = Workload::default;
+        check(Ok(Some(1000)), Ok(0), none(), Some((1000, OwnerSource::Login)));
+        check(Ok(None), Ok(33), none(), Some((33, OwnerSource::Process)));
+        check(Err(Missing::Unsupported), Ok(33), none(), Some((33, OwnerSource::Process)));
+        check(Ok(None), Ok(0), none(), Some((0, OwnerSource::Process)));
+        check(Ok(Some(1000)), Err(Missing::Denied), none(), Some((1000, OwnerSource::Login)));
+        check(Ok(None), Err(Missing::Gone), none(), None);
+    }
+
+    #[test]
+    fn roots_process_in_a_job_pod_or_container_belongs_to_the_user_it_names() {
+        let job = Workload { job: "7".parse().ok(), user: Some(user(1007)), ..Workload::default() };
+        let pod = Workload { pod: "p".parse().ok(), user: Some(user(1008)), ..Workload::default() };
+        let container = Workload { container: "c".parse().ok(), user: Some(user(1009)), ..Workload::default() };
+        check(Ok(None), Ok(0), job.clone(), Some((1007, OwnerSource::Job)));
+        check(Ok(Some(0)), Ok(0), pod, Some((1008, OwnerSource::Pod)));
+        check(Ok(None), Ok(0), container, Some((1009, OwnerSource::Container)));
+        check(Ok(None), Ok(1000), job.clone(), Some((1000, OwnerSource::Process)));
+        check(Ok(Some(1001)), Ok(0), job, Some((1001, OwnerSource::Login)));
+    }
+
+    #[test]
+    fn a_container_of_nobody_known_stays_with_root() {
+        let container = Workload { container: "c".parse().ok(), ..Workload::default() };
+        check(Ok(None), Ok(0), container, Some((0, OwnerSource::Process)));
+        let slice = Workload { user: Some(user(1000)), ..Workload::default() };
+        check(Ok(None), Ok(0), slice, Some((0, OwnerSource::Process)));
+    }
+}

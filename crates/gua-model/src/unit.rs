@@ -1,0 +1,140 @@
+//! Units as types, so that a megabyte is never added to a milliwatt. Conversions that round say so in their name.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::Add;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! unit {
+    ($(#[$doc:meta])* $name:ident($inner:ty), $suffix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(out, concat!("{} ", $suffix), self.0)
+            }
+        }
+    };
+}
+
+unit!(/// An amount of memory.
+    Bytes(u64), "B");
+unit!(/// Electrical power.
+    Milliwatts(u64), "mW");
+unit!(/// Energy, as the driver's counter reports it.
+    Millijoules(u64), "mJ");
+unit!(/// A clock rate.
+    Megahertz(u32), "MHz");
+unit!(/// A temperature.
+    Celsius(i32), "°C");
+
+impl Bytes {
+    /// How many bytes the program calls a megabyte, as the replaced tools do.
+    pub const PER_MB: u64 = 1_048_576;
+
+    #[must_use]
+    pub const fn from_mb(mb: u64) -> Self {
+        Self(mb.saturating_mul(Self::PER_MB))
+    }
+
+    /// Whole megabytes, rounded down: the form in which the 100 MB rule counts.
+    #[must_use]
+    pub const fn whole_mb(self) -> u64 {
+        self.0 / Self::PER_MB
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self(0), Add::add)
+    }
+}
+
+/// A share of a hundred. Drivers have been seen to report more; that is junk and cannot be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub struct Percent(u8);
+
+impl Percent {
+    pub const ZERO: Self = Self(0);
+    pub const HUNDRED: Self = Self(100);
+
+    /// `None` for anything over a hundred.
+    #[must_use]
+    pub fn new(value: u32) -> Option<Self> {
+        u8::try_from(value).ok().filter(|value| *value <= 100).map(Self)
+    }
+
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl TryFrom<u8> for Percent {
+    type Error = PercentOutOfRange;
+
+    fn try_from(value: u8) -> Result<Self, PercentOutOfRange> {
+        Self::new(value.into()).ok_or(PercentOutOfRange(value))
+    }
+}
+
+impl From<Percent> for u8 {
+    fn from(percent: Percent) -> u8 {
+        percent.0
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} %", self.0)
+    }
+}
+
+/// A number over a hundred where a percentage belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PercentOutOfRange(pub u8);
+
+impl fmt::Display for PercentOutOfRange {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} is not a percentage", self.0)
+    }
+}
+
+impl std::error::Error for PercentOutOfRange {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_over_a_hundred_is_no_percentage() {
+        assert_eq!(Percent::new(100), Some(Percent::HUNDRED));
+        assert_eq!(Percent::new(101), None);
+        assert_eq!(Percent::new(u32::MAX), None);
+        assert_eq!(Percent::try_from(255), Err(PercentOutOfRange(255)));
+    }
+
+    #[test]
+    fn megabytes_are_rounded_down() {
+        assert_eq!(Bytes(Bytes::PER_MB * 101 - 1).whole_mb(), 100);
+        assert_eq!(Bytes::from_mb(101).whole_mb(), 101);
+    }
+
+    #[test]
+    fn a_sum_of_absurd_amounts_does_not_overflow() {
+        assert_eq!([Bytes(u64::MAX), Bytes(1)].into_iter().sum::<Bytes>(), Bytes(u64::MAX));
+    }
+}

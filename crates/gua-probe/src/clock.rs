@@ -1,0 +1,49 @@
+//! The only place that asks the time.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The wall clock.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the place that asks the time")]
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Time since boot with suspend: it never jumps, and a sleeping machine shows in it.
+#[must_use]
+pub fn since_boot() -> Duration {
+    duration(ClockId::Boottime)
+}
+
+/// A clock for deadlines and schedules: it never jumps, and stands still while the machine sleeps.
+#[must_use]
+pub fn monotonic() -> Duration {
+    duration(ClockId::Monotonic)
+}
+
+/// Processor time that this process has used so far, all threads together.
+#[must_use]
+pub fn processor_time() -> Duration {
+    duration(ClockId::ProcessCPUTime)
+}
+
+fn duration(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).expect("these clocks begin at zero and only grow");
+    let nanos = u32::try_from(time.tv_nsec).expect("the kernel keeps nanoseconds below a second");
+    Duration::new(seconds, nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_since_boot_is_at_least_the_time_awake() {
+        let awake = monotonic();
+        assert!(since_boot() >= awake);
+    }
+}

@@ -1,0 +1,1 @@
+//! Facts about the host that decide whether a reading can be trusted.

@@ -1,0 +1,1 @@
+//! Who a process is, from `/proc`, its cgroup and the passwd source.
