@@ -1,0 +1,173 @@
+//! Who else reads the cards on this host.
+//!
+//! A Python program shows itself as `python3`, so this one place looks at the words of other processes' command lines.
+//! They are compared and forgotten: what leaves is a name from a fixed list and a pid.
+
+use gua_model::Pid;
+
+use super::{HostRoot, read};
+
+/// Enough for the words that tell a collector; the rest of a long command line is not looked at.
+const LIMIT: u64 = 4096;
+/// The kernel cuts the short name of a process here.
+const COMM: usize = 15;
+
+/// A program that collects GPU readings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Collector {
+    /// Our own daemon.
+    Gua,
+    /// The Python tool that we replace.
+    GpuUsageAudit,
+    DcgmExporter,
+    /// The service behind DCGM.
+    HostEngine,
+    NvidiaGpuExporter,
+    NvitopExporter,
+    AllSmi,
+}
+
+impl Collector {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Collector::Gua => "gua daemon",
+            Collector::GpuUsageAudit => "gpu-usage-audit (Python)",
+            Collector::DcgmExporter => "dcgm-exporter",
+            Collector::HostEngine => "nv-hostengine (DCGM)",
+            Collector::NvidiaGpuExporter => "nvidia_gpu_exporter",
+            Collector::NvitopExporter => "nvitop-exporter",
+            Collector::AllSmi => "all-smi",
+        }
+    }
+}
+
+/// A collector that runs now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Running {
+    pub collector: Collector,
+    pub pid: Pid,
+}
+
+/// Every collector that can be seen in `/proc`, sorted. Processes that are hidden from us are not found.
+#[must_use]
+pub fn collectors(root: &HostRoot) -> Vec<Running> {
+    let Ok(entries) = std::fs::read_dir(&root.proc) else {
+        return Vec::new();
+    };
+    let ourselves = std::process::id();
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut running: Vec<Running> = pids
+        .filter(|pid| *pid != ourselves)
+        .filter_map(|pid| {
+            let directory = root.proc.join(pid.to_string());
+            let comm = read(&directory.join("comm"), LIMIT).ok()?;
+            let words = read(&directory.join("cmdline"), LIMIT).unwrap_or_default();
+            Some(Running { collector: recognise(&comm, &words)?, pid: Pid(pid) })
+        })
+        .collect();
+    running.sort();
+    running
+}
+
+/// Tells a collector by the short name and the zero-separated arguments of a process.
+#[must_use]
+pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
+    let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
+    let says = |word: &[u8]| words.contains(&word);
+    if says(b"daemon") && is_python_tool(&words) {
+        return Some(Collector::GpuUsageAudit);
+    }
+    let comm = comm.trim_ascii();
+    // A script's short name is the script's own, and its interpreter stands first among its words.
+    let is_script = words.first().is_some_and(|word| file_name(word).starts_with(b"python"));
+    let named = |name: &str| comm == &name.as_bytes()[..name.len().min(COMM)];
+    match () {
+        () if named("gua") && is_script && (says(b"daemon") || says(b"start")) => Some(Collector::GpuUsageAudit),
+        () if named("gua") && !is_script && (says(b"daemon") || says(b"start")) => Some(Collector::Gua),
+        () if named("gpu-usage-audit") && says(b"daemon") => {
+            Some(if is_script { Collector::GpuUsageAudit } else { Collector::Gua })
+        }
+        () if named("dcgm-exporter") => Some(Collector::DcgmExporter),
+        () if named("nv-hostengine") => Some(Collector::HostEngine),
+        () if named("nvidia_gpu_exporter") => Some(Collector::NvidiaGpuExporter),
+        () if named("nvitop-exporter") => Some(Collector::NvitopExporter),
+        () if named("all-smi") => Some(Collector::AllSmi),
+        () => None,
+    }
+}
+
+/// `python -m gpu_usage_audit` or one of its modules.
+fn is_python_tool(words: &[&[u8]]) -> bool {
+    words.windows(2).any(|pair| {
+        let module = pair[1].strip_prefix(b"gpu_usage_audit");
+        pair[0] == b"-m" && module.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+    })
+}
+
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(comm: &str, arguments: &str, expected: Option<Collector>) {
+        let arguments = arguments.replace(' ', "\0") + "\0";
+        assert_eq!(recognise(format!("{comm}\n").as_bytes(), arguments.as_bytes()), expected, "{comm}: {arguments:?}");
+    }
+
+    #[test]
+    fn the_python_tool_is_told_from_ours() {
+        let python = Some(Collector::GpuUsageAudit);
+        check("python3", "/usr/bin/python3 -m gpu_usage_audit daemon --foreground", python);
+        check("python3", "/usr/bin/python3 -m gpu_usage_audit.cli daemon", python);
+        check("gua", "/usr/bin/python3.12 /home/ada/.local/bin/gua daemon --foreground", python);
+        check("gpu-usage-audit", "/usr/bin/python3 /usr/bin/gpu-usage-audit daemon", python);
+        check("gua", "/usr/bin/gua daemon --foreground", Some(Collector::Gua));
+        check("gua", "gua start", Some(Collector::Gua));
+    }
+
+    #[test]
+    fn looking_at_a_report_is_not_collecting() {
+        check("gua", "gua report --since 1h", None);
+        check("gua", "gua __reader", None);
+        check("python3", "python3 -m gpu_usage_audit report", None);
+        check("python3", "python3 -m gpu_usage_auditor daemon", None);
+        check("vim", "vim gua daemon", None);
+        check("", "", None);
+    }
+
+    #[test]
+    fn other_collectors_are_told_by_their_short_name() {
+        check("dcgm-exporter", "dcgm-exporter -f x", Some(Collector::DcgmExporter));
+        check("nv-hostengine", "nv-hostengine -n", Some(Collector::HostEngine));
+        check("nvidia_gpu_expo", "nvidia_gpu_exporter", Some(Collector::NvidiaGpuExporter));
+        check("nvitop-exporter", "python3 nvitop-exporter", Some(Collector::NvitopExporter));
+        check("all-smi", "all-smi api", Some(Collector::AllSmi));
+    }
+
+    #[test]
+    fn a_process_tree_yields_names_and_pids_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = HostRoot::below(directory.path());
+        assert_eq!(collectors(&root), []);
+        let process = |pid: &str, comm: &str, arguments: &str| {
+            let directory = root.proc.join(pid);
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("comm"), comm).unwrap();
+            std::fs::write(directory.join("cmdline"), arguments).unwrap();
+        };
+        process("12", "nv-hostengine\n", "nv-hostengine\0");
+        process("7", "gua\n", "gua\0daemon\0--token\0secret\0");
+        process("9", "bash\n", "bash\0");
+        std::fs::create_dir_all(root.proc.join("8")).unwrap();
+        std::fs::create_dir_all(root.proc.join("sys")).unwrap();
+        let expected = [
+            Running { collector: Collector::Gua, pid: Pid(7) },
+            Running { collector: Collector::HostEngine, pid: Pid(12) },
+        ];
+        assert_eq!(collectors(&root), expected);
+    }
+}

@@ -1,0 +1,76 @@
+//! The device files through which the driver is reached.
+
+use super::HostRoot;
+
+/// What stands in `/dev` under the name of NVIDIA, each list sorted by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Devices {
+    /// One file per card: `nvidia` and a number.
+    pub gpus: Vec<String>,
+    /// Everything else: `nvidiactl`, `nvidia-uvm`, `nvidia-caps` and their like.
+    pub controls: Vec<String>,
+}
+
+impl Devices {
+    /// All of them, sorted.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = [self.gpus.clone(), self.controls.clone()].concat();
+        paths.sort();
+        paths
+    }
+}
+
+/// Lists the device files. A directory that cannot be read has none.
+#[must_use]
+pub fn devices(root: &HostRoot) -> Devices {
+    let mut devices = Devices::default();
+    let Ok(entries) = std::fs::read_dir(&root.dev) else {
+        return devices;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| name.starts_with("nvidia")) else {
+            continue;
+        };
+        let path = root.dev.join(name).to_string_lossy().into_owned();
+        if is_gpu(name) {
+            devices.gpus.push(path);
+        } else {
+            devices.controls.push(path);
+        }
+    }
+    devices.gpus.sort();
+    devices.controls.sort();
+    devices
+}
+
+/// Whether a file of this name stands for a card.
+#[must_use]
+pub fn is_gpu(name: &str) -> bool {
+    name.strip_prefix("nvidia")
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_are_told_from_control_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = HostRoot::below(directory.path());
+        assert_eq!(devices(&root), Devices::default());
+        std::fs::create_dir(&root.dev).unwrap();
+        for name in ["nvidia1", "nvidia0", "nvidiactl", "nvidia-uvm", "null", "xnvidia2", "nvidia2x"] {
+            std::fs::write(root.dev.join(name), "").unwrap();
+        }
+        let found = devices(&root);
+        let names = |paths: &[String]| -> Vec<String> {
+            paths.iter().map(|path| path.rsplit('/').next().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names(&found.gpus), ["nvidia0", "nvidia1"]);
+        assert_eq!(names(&found.controls), ["nvidia-uvm", "nvidia2x", "nvidiactl"]);
+        assert_eq!(names(&found.paths()), ["nvidia-uvm", "nvidia0", "nvidia1", "nvidia2x", "nvidiactl"]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Whether a history can be written at a path, found out without writing: what stands there, and how much room is left.
+//!
+//! A file system on a dead server answers never. Callers put a limit on this.
+
+use std::fs::Metadata;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use gua_model::Bytes;
+use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
+
+/// What stands at a path, and around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spot {
+    pub entry: Entry,
+    pub parent: Parent,
+    /// Room on the file system of the nearest directory that exists; `None` where it did not answer.
+    pub room: Option<Room>,
+}
+
+/// What a path names. Links are followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    Absent,
+    File {
+        size: Bytes,
+    },
+    /// A directory, a device, or a link that leads nowhere.
+    NoFile,
+    /// It cannot be told; the text says why.
+    Unreadable(String),
+}
+
+/// The directory that a path is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parent {
+    Missing,
+    ReadOnly,
+    Writable,
+}
+
+/// What is left of a file system for a user without special rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The directory that was asked.
+    pub directory: PathBuf,
+    pub free: Bytes,
+    pub total: Bytes,
+    /// `None` on file systems that do not count them.
+    pub free_inodes: Option<u64>,
+    pub directory_access: Parent,
+    pub mounted: Mounted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mounted {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// Looks at a path. Nothing is created, opened or changed.
+#[must_use]
+pub fn spot(path: &Path) -> Spot {
+    let parent = parent_of(path);
+    Spot { entry: entry(path), parent: access_of(parent), room: room(parent) }
+}
+
+fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
+}
+
+fn entry(path: &Path) -> Entry {
+    match std::fs::metadata(path) {
+        Ok(metadata) => of_metadata(&metadata),
+        Err(error) if is_absent(&error) => match path.symlink_metadata() {
+            Ok(_) => Entry::NoFile,
+            Err(_) => Entry::Absent,
+        },
+        Err(error) => Entry::Unreadable(error.to_string()),
+    }
+}
+
+fn of_metadata(metadata: &Metadata) -> Entry {
+    if metadata.is_file() { Entry::File { size: Bytes(metadata.len()) } } else { Entry::NoFile }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn access_of(directory: &Path) -> Parent {
+    if !directory.is_dir() {
+        Parent::Missing
+    } else if access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok() {
+        Parent::Writable
+    } else {
+        Parent::ReadOnly
+    }
+}
+
+fn room(directory: &Path) -> Option<Room> {
+    let directory = directory.ancestors().find(|above| above.is_dir())?;
+    let numbers = statvfs(directory).ok()?;
+    let bytes = |blocks: u64| Bytes(blocks.saturating_mul(numbers.f_frsize));
+    let read_only = numbers.f_flag.contains(StatVfsMountFlags::RDONLY);
+    Some(Room {
+        directory: directory.to_owned(),
+        free: bytes(numbers.f_bavail),
+        total: bytes(numbers.f_blocks),
+        free_inodes: (numbers.f_files > 0).then_some(numbers.f_favail),
+        directory_access: access_of(directory),
+        mounted: if read_only { Mounted::ReadOnly } else { Mounted::ReadWrite },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_a_file_or_absent_or_neither() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("file"), "abc").unwrap();
+        std::fs::create_dir(at("directory")).unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("dangling")).unwrap();
+        let check = |name: &str, entry, parent| {
+            let found = spot(&at(name));
+            assert_eq!((found.entry, found.parent), (entry, parent), "{name}");
+        };
+        check("file", Entry::File { size: Bytes(3) }, Parent::Writable);
+        check("absent", Entry::Absent, Parent::Writable);
+        check("directory", Entry::NoFile, Parent::Writable);
+        check("dangling", Entry::NoFile, Parent::Writable);
+        check("no/such/place", Entry::Absent, Parent::Missing);
+        check("file/below", Entry::Absent, Parent::Missing);
+    }
+
+    #[test]
+    fn room_is_asked_of_the_nearest_directory_that_exists() {
+        let directory = tempfile::tempdir().unwrap();
+        let room = spot(&directory.path().join("a/b/c.db")).room.unwrap();
+        assert_eq!(room.directory, directory.path());
+        assert!(room.total >= room.free && room.total > Bytes(0));
+    }
+
+    #[test]
+    fn a_bare_name_is_in_the_current_directory() {
+        assert_eq!(parent_of(Path::new("gua.db")), Path::new("."));
+        assert_eq!(parent_of(Path::new("/")), Path::new("/"));
+    }
+}

@@ -1,0 +1,111 @@
+//! Which NVIDIA kernel module is loaded. The library that we open must be of the same version.
+
+use super::{HostRoot, read};
+
+/// Longer than any version file that a driver wrote so far.
+const LIMIT: u64 = 8 * 1024;
+/// The longest version that is believed; real ones have up to 12 characters (`535.261.03`).
+const LONGEST: usize = 32;
+
+/// The loaded kernel module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelModule {
+    pub version: String,
+    pub flavour: Flavour,
+}
+
+/// Which of NVIDIA's two kernel modules it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    Open,
+    Proprietary,
+    /// Only the version could be read.
+    Unknown,
+}
+
+impl Flavour {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Flavour::Open => "open",
+            Flavour::Proprietary => "proprietary",
+            Flavour::Unknown => "unknown",
+        }
+    }
+}
+
+/// The loaded module, or `None` where none is loaded, or where neither file says which.
+#[must_use]
+pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
+    let by_driver = read(&root.proc.join("driver/nvidia/version"), LIMIT).ok().and_then(|text| parse_module(&text));
+    by_driver.or_else(|| {
+        let text = read(&root.sys.join("module/nvidia/version"), LIMIT).ok()?;
+        Some(KernelModule { version: parse_version(&text)?, flavour: Flavour::Unknown })
+    })
+}
+
+/// Reads `/proc/driver/nvidia/version`.
+#[must_use]
+pub fn parse_module(text: &[u8]) -> Option<KernelModule> {
+    let text = String::from_utf8_lossy(text);
+    let line = text.lines().find_map(|line| line.strip_prefix("NVRM version:"))?;
+    let version = line.split_whitespace().find(|word| is_version(word))?.to_owned();
+    let flavour = if line.contains("Open Kernel Module") { Flavour::Open } else { Flavour::Proprietary };
+    Some(KernelModule { version, flavour })
+}
+
+/// Reads `/sys/module/nvidia/version`, which holds the version alone.
+#[must_use]
+pub fn parse_version(text: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    is_version(text).then(|| text.to_owned())
+}
+
+/// Digits with at least one dot between them.
+fn is_version(word: &str) -> bool {
+    let numbers = |word: &str| word.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    word.len() <= LONGEST && word.contains('.') && numbers(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<(&str, Flavour)>) {
+        let found = parse_module(text.as_bytes());
+        let found = found.as_ref().map(|module| (module.version.as_str(), module.flavour));
+        assert_eq!(found, expected, "{text:?}");
+    }
+
+    #[test]
+    fn both_kernel_modules_tell_their_version() {
+        check(
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024\nGCC version:  gcc version 12.2.0\n",
+            Some(("470.256.02", Flavour::Proprietary)),
+        );
+        check(
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.10  Release Build  (dvs-builder@x)  Wed Jan\n",
+            Some(("570.86.10", Flavour::Open)),
+        );
+        check("NVRM version: NVIDIA UNIX aarch64 Kernel Module  390.157\n", Some(("390.157", Flavour::Proprietary)));
+    }
+
+    #[test]
+    fn a_file_without_a_version_names_no_module() {
+        check("", None);
+        check("GCC version:  gcc version 12.2.0\n", None);
+        check("NVRM version: none\n", None);
+        check(&format!("NVRM version: {}.1\n", "9".repeat(40)), None);
+    }
+
+    #[test]
+    fn without_the_drivers_own_file_the_modules_version_is_asked() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = HostRoot::below(directory.path());
+        assert_eq!(kernel_module(&root), None);
+        std::fs::create_dir_all(root.sys.join("module/nvidia")).unwrap();
+        std::fs::write(root.sys.join("module/nvidia/version"), "550.54.14\n").unwrap();
+        let module = KernelModule { version: "550.54.14".to_owned(), flavour: Flavour::Unknown };
+        assert_eq!(kernel_module(&root), Some(module));
+    }
+}

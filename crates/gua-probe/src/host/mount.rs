@@ -1,0 +1,221 @@
+//! What is mounted where: whether `/proc` hides strangers' processes, and whether a path is on a network.
+//!
+//! The table is read instead of asking the file system, because a dead server never answers.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::{HostRoot, read};
+
+/// Hosts with thousands of containers have thousands of mounts.
+const LIMIT: u64 = 16 * 1024 * 1024;
+
+/// File systems whose files live on another machine (or behind a protocol without proper locks).
+const NETWORK: [&str; 22] = [
+    "9p",
+    "afs",
+    "beegfs",
+    "ceph",
+    "cifs",
+    "fuse.beegfs",
+    "fuse.ceph",
+    "fuse.glusterfs",
+    "fuse.juicefs",
+    "fuse.rclone",
+    "fuse.s3fs",
+    "fuse.sshfs",
+    "glusterfs",
+    "gpfs",
+    "lustre",
+    "ncpfs",
+    "nfs",
+    "nfs4",
+    "orangefs",
+    "panfs",
+    "smb3",
+    "wekafs",
+];
+
+/// One line of the mount table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    pub point: PathBuf,
+    /// The file system's name, for example `ext4`.
+    pub kind: String,
+    /// Options of the mount and of the file system behind it, in that order.
+    pub options: Vec<String>,
+}
+
+impl Mount {
+    #[must_use]
+    pub fn is_network(&self) -> bool {
+        NETWORK.contains(&self.kind.as_str())
+    }
+}
+
+/// How much `/proc` shows to strangers (proc(5), mount option `hidepid`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hiding {
+    pub level: HideLevel,
+    /// Members of this group see everything.
+    pub gid: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HideLevel {
+    /// Everybody sees every process.
+    Off,
+    /// Other users' processes are listed and cannot be looked into.
+    NoAccess,
+    /// Other users' processes are not even listed.
+    Invisible,
+    /// Only what one could trace is listed, whatever the group.
+    Ptraceable,
+}
+
+impl HideLevel {
+    /// The word that the kernel prints for this level.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            HideLevel::Off => "off",
+            HideLevel::NoAccess => "noaccess",
+            HideLevel::Invisible => "invisible",
+            HideLevel::Ptraceable => "ptraceable",
+        }
+    }
+}
+
+/// The mount table as this process sees it; empty where it cannot be read.
+#[must_use]
+pub fn mounts(root: &HostRoot) -> Vec<Mount> {
+    read(&root.proc.join("self/mountinfo"), LIMIT).map_or_else(|_| Vec::new(), |text| parse_mounts(&text))
+}
+
+/// Reads `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`). Lines that are none are left out.
+#[must_use]
+pub fn parse_mounts(text: &[u8]) -> Vec<Mount> {
+    text.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let point = words.nth(4)?;
+    let own = words.next()?;
+    words.by_ref().find(|word| *word == b"-")?;
+    let kind = words.next()?;
+    let shared = words.nth(1).unwrap_or_default();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let options = [own, shared].into_iter().flat_map(|list| list.split(|byte| *byte == b',')).map(text).collect();
+    Some(Mount { point: PathBuf::from(OsString::from_vec(unescape(point))), kind: text(kind), options })
+}
+
+/// The kernel writes blanks, tabs, newlines and backslashes in paths as `\` and three octal digits.
+fn unescape(escaped: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some((first, after)) = rest.split_first() {
+        match (first, octal(after)) {
+            (b'\\', Some(byte)) => {
+                plain.push(byte);
+                rest = &after[3..];
+            }
+            _ => {
+                plain.push(*first);
+                rest = after;
+            }
+        }
+    }
+    plain
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    let digits = digits.get(..3)?;
+    let value = digits.iter().try_fold(0u16, |value, digit| match digit {
+        b'0'..=b'7' => Some(value * 8 + u16::from(digit - b'0')),
+        _ => None,
+    })?;
+    u8::try_from(value).ok()
+}
+
+/// What the process file system at `proc` hides; `None` where none is mounted there.
+#[must_use]
+pub fn hiding(mounts: &[Mount], proc: &Path) -> Option<Hiding> {
+    // The last mount on a point covers the ones before it.
+    let mount = mounts.iter().rev().find(|mount| mount.point == proc && mount.kind == "proc")?;
+    let value = |name: &str| mount.options.iter().rev().find_map(|option| option.strip_prefix(name));
+    let level = match value("hidepid=") {
+        None | Some("0" | "off") => HideLevel::Off,
+        Some("1" | "noaccess") => HideLevel::NoAccess,
+        Some("4" | "ptraceable") => HideLevel::Ptraceable,
+        // A level that is not known hides at least as much as it can.
+        Some(_) => HideLevel::Invisible,
+    };
+    Some(Hiding { level, gid: value("gid=").and_then(|gid| gid.parse().ok()) })
+}
+
+/// The mount that a path is on. The path is taken as text: no link is followed.
+#[must_use]
+pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    let on_path = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    // Of equal points the last one counts, and `max_by_key` returns the last of equals.
+    on_path.max_by_key(|mount| mount.point.components().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+22 27 0:21 / /proc rw,relatime shared:5 - proc proc rw,gid=27,hidepid=invisible
+27 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
+40 27 0:40 / /home rw,relatime - nfs4 server:/home rw,vers=4.2
+41 40 0:41 / /home/ada\\040l rw - tmpfs tmpfs rw
+no mount at all
+";
+
+    fn check_hiding(options: &str, level: HideLevel, gid: Option<u32>) {
+        let mounts = parse_mounts(format!("22 27 0:21 / /proc rw - proc proc {options}").as_bytes());
+        assert_eq!(hiding(&mounts, Path::new("/proc")), Some(Hiding { level, gid }), "{options}");
+    }
+
+    #[test]
+    fn every_spelling_of_hidepid_is_understood() {
+        check_hiding("rw", HideLevel::Off, None);
+        check_hiding("rw,hidepid=0", HideLevel::Off, None);
+        check_hiding("rw,hidepid=1", HideLevel::NoAccess, None);
+        check_hiding("rw,gid=27,hidepid=2", HideLevel::Invisible, Some(27));
+        check_hiding("rw,hidepid=noaccess,gid=x", HideLevel::NoAccess, None);
+        check_hiding("rw,hidepid=ptraceable", HideLevel::Ptraceable, None);
+        check_hiding("rw,hidepid=9", HideLevel::Invisible, None);
+    }
+
+    #[test]
+    fn the_last_process_file_system_on_a_point_counts() {
+        let text = "1 2 0:1 / /proc rw - proc proc rw,hidepid=2\n3 1 0:2 / /proc rw - proc proc rw\n";
+        let level = hiding(&parse_mounts(text.as_bytes()), Path::new("/proc")).map(|hiding| hiding.level);
+        assert_eq!(level, Some(HideLevel::Off));
+        assert_eq!(hiding(&parse_mounts(text.as_bytes()), Path::new("/elsewhere")), None);
+    }
+
+    fn check_holding(path: &str, kind: &str, network: bool) {
+        let mounts = parse_mounts(TABLE.as_bytes());
+        let mount = holding(&mounts, Path::new(path)).unwrap();
+        assert_eq!((mount.kind.as_str(), mount.is_network()), (kind, network), "{path}");
+    }
+
+    #[test]
+    fn a_path_is_on_the_deepest_mount_above_it() {
+        check_holding("/var/lib/gua/gua.db", "ext4", false);
+        check_holding("/home/bob/.gua/gua.db", "nfs4", true);
+        check_holding("/home/ada l/.gua/gua.db", "tmpfs", false);
+        check_holding("/homes/bob", "ext4", false);
+    }
+
+    #[test]
+    fn a_path_may_hold_escaped_blanks_and_lone_backslashes() {
+        assert_eq!(unescape(b"a\\040b\\134c\\"), b"a b\\c\\");
+        assert_eq!(unescape(b"\\777\\08x"), b"\\777\\08x");
+    }
+}

@@ -1,0 +1,89 @@
+//! Whether the wall clock can be believed. Hours that people are charged for hang on it.
+
+use jiff::Timestamp;
+
+use super::{HostRoot, read};
+
+/// `/proc/stat` has a line per processor before the one we want.
+const LIMIT: u64 = 1024 * 1024;
+
+/// What the host knows about its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeKeeping {
+    /// When the kernel says that the machine was started, by the same clock.
+    pub booted: Option<Timestamp>,
+    pub synchronised: Synchronised,
+}
+
+/// Whether the clock follows a time server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchronised {
+    /// systemd-timesyncd has set it since boot.
+    Yes,
+    /// systemd-timesyncd is there and has not reached a server yet.
+    NotYet,
+    /// Something else keeps the time, or nothing does.
+    Unknown,
+}
+
+impl Synchronised {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Synchronised::Yes => "yes",
+            Synchronised::NotYet => "not yet",
+            Synchronised::Unknown => "unknown",
+        }
+    }
+}
+
+/// Asks the kernel and systemd's marks (systemd-timesyncd.service(8)); the clock itself is not touched.
+#[must_use]
+pub fn time_keeping(root: &HostRoot) -> TimeKeeping {
+    let marks = root.run.join("systemd/timesync");
+    let synchronised = if marks.join("synchronized").exists() {
+        Synchronised::Yes
+    } else if marks.exists() {
+        Synchronised::NotYet
+    } else {
+        Synchronised::Unknown
+    };
+    let booted = read(&root.proc.join("stat"), LIMIT).ok().and_then(|text| parse_boot_time(&text));
+    TimeKeeping { booted, synchronised }
+}
+
+/// Reads the `btime` line of `/proc/stat`: seconds since 1970.
+#[must_use]
+pub fn parse_boot_time(text: &[u8]) -> Option<Timestamp> {
+    let text = String::from_utf8_lossy(text);
+    let seconds = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Timestamp::from_second(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_boot_is_a_line_of_the_statistics() {
+        let check = |text: &str, expected: Option<i64>| {
+            assert_eq!(parse_boot_time(text.as_bytes()).map(Timestamp::as_second), expected, "{text:?}");
+        };
+        check("cpu 1 2 3\nbtime 1700000000\nprocesses 3\n", Some(1_700_000_000));
+        check("cpu 1 2 3\n", None);
+        check("btime soon\n", None);
+        check("btime 9223372036854775807\n", None);
+    }
+
+    #[test]
+    fn only_systemds_mark_says_that_the_clock_is_set() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = HostRoot::below(directory.path());
+        let check = |expected| assert_eq!(time_keeping(&root).synchronised, expected);
+        check(Synchronised::Unknown);
+        std::fs::create_dir_all(root.run.join("systemd/timesync")).unwrap();
+        check(Synchronised::NotYet);
+        std::fs::write(root.run.join("systemd/timesync/synchronized"), "").unwrap();
+        check(Synchronised::Yes);
+    }
+}
