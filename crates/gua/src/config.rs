@@ -1,0 +1,172 @@
+//! The settings: flags over environment over the user's file over the system's file over the defaults.
+//!
+//! Everything is read once, by [`Inputs::of_this_process`], and passed down. Each value knows where it came from.
+//! A bad value costs itself, not the program: the next lower layer stands, and the problem is told.
+
+pub mod check;
+pub mod describe;
+pub mod file;
+pub mod inputs;
+pub mod kind;
+pub mod problem;
+pub mod table;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use gua_model::Thresholds;
+
+pub use inputs::{Candidate, Inputs};
+pub use problem::{Place, Position, Problem};
+pub use table::{ENTRIES, Entry, Settings};
+
+use kind::{Home, Raw};
+
+/// A value and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting<T> {
+    pub value: T,
+    pub source: Source,
+}
+
+/// Which layer a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Default,
+    File { path: PathBuf, line: usize },
+    Environment(&'static str),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Default => out.write_str("default"),
+            Source::File { path, line } => write!(out, "{}:{line}", path.display()),
+            Source::Environment(name) => write!(out, "environment {name}"),
+            Source::Flag(flag) => write!(out, "flag {flag}"),
+        }
+    }
+}
+
+/// A flag that stands for a setting.
+#[derive(Clone, Debug)]
+pub struct FlagValue {
+    pub flag: &'static str,
+    pub section: &'static str,
+    pub key: &'static str,
+    pub value: OsString,
+}
+
+/// The settings, and what is wrong with where they came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub settings: Settings,
+    pub problems: Vec<Problem>,
+    /// The files that were looked at, the stronger one first.
+    pub files: Vec<FileSeen>,
+    /// What the process was given, for those who must ask for more than settings.
+    pub inputs: Inputs,
+}
+
+/// A configuration file and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSeen {
+    pub path: PathBuf,
+    pub state: FileState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileState {
+    Absent,
+    Fine,
+    Faulty,
+}
+
+impl Loaded {
+    /// Reads the files that `inputs` names and lays the layers over each other.
+    #[must_use]
+    pub fn from(inputs: &Inputs, flags: &[FlagValue]) -> Self {
+        let home = Home(inputs.home.clone());
+        let mut settings = Settings::defaults(&home);
+        let mut problems = Vec::new();
+        if inputs.home.is_none() {
+            problems.push(Problem::new(
+                Place::Home,
+                "the home directory is not known; set HOME",
+            ));
+        }
+
+        let mut files = Vec::new();
+        // The weakest first, so that the stronger overwrites it.
+        for candidate in inputs.candidates().iter().rev() {
+            let found = candidate.read().map(|bytes| {
+                bytes.map(|bytes| file::apply(&mut settings, &bytes, &candidate.path, &home))
+            });
+            let (state, mut found) = match found {
+                Ok(None) => (FileState::Absent, Vec::new()),
+                Ok(Some(found)) if found.is_empty() => (FileState::Fine, found),
+                Ok(Some(found)) => (FileState::Faulty, found),
+                Err(problem) => (FileState::Faulty, vec![problem]),
+            };
+            problems.append(&mut found);
+            files.insert(
+                0,
+                FileSeen {
+                    path: candidate.path.clone(),
+                    state,
+                },
+            );
+        }
+
+        for entry in ENTRIES {
+            if let Some(text) = inputs.variable(entry.env) {
+                let source = Source::Environment(entry.env);
+                let set = settings.set(entry.section, entry.key, Raw::Text(text), &home, source);
+                if let Some(Err(message)) = set {
+                    problems.push(Problem::new(Place::Environment(entry.env), message));
+                }
+            }
+        }
+        for FlagValue {
+            flag,
+            section,
+            key,
+            value,
+        } in flags
+        {
+            let set = settings.set(section, key, Raw::Text(value), &home, Source::Flag(flag));
+            if let Some(Err(message)) = set {
+                problems.push(Problem::new(Place::Flag(flag), message));
+            }
+        }
+        Self {
+            settings,
+            problems,
+            files,
+            inputs: inputs.clone(),
+        }
+    }
+}
+
+impl Settings {
+    /// The thresholds in the words of the model.
+    #[must_use]
+    pub fn thresholds(&self) -> Thresholds {
+        Thresholds {
+            active_util: self.states.active_util.value,
+            held_mb: self.states.held_mb.value,
+            count_graphics: self.states.count_graphics.value,
+        }
+    }
+}
+
+/// The history file of a user, below their home.
+#[must_use]
+pub fn default_db(home: &Path) -> PathBuf {
+    home.join(".gua/gua.db")
+}
+
+#[cfg(test)]
+mod tests;

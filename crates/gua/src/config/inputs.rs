@@ -1,0 +1,131 @@
+//! What the process was given: variables, home, places of files. The only reader of the environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::kind::{self, Home};
+use super::{ENTRIES, Problem};
+
+/// Names another file instead of the user's.
+pub const CONFIG_VARIABLE: &str = "GUA_CONFIG";
+
+const SYSTEM_FILE: &str = "/etc/gua/config.toml";
+
+/// A configuration is small; more than this is a mistake, or a device that never ends.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Everything that decides the settings, besides the flags. Tests build their own.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    pub variables: BTreeMap<&'static str, OsString>,
+    pub home: Option<PathBuf>,
+    pub system_file: PathBuf,
+}
+
+impl Inputs {
+    /// What this process was started with. Only variables with a meaning for gua are read.
+    #[must_use]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the environment"
+    )]
+    pub fn of_this_process() -> Self {
+        let names = ENTRIES
+            .iter()
+            .map(|entry| entry.env)
+            .chain([CONFIG_VARIABLE, "HOME", "PATH"]);
+        let variables: BTreeMap<_, _> = names
+            .filter_map(|name| Some((name, std::env::var_os(name)?)))
+            .collect();
+        // `home_dir` is $HOME, and the passwd entry where that is not set.
+        let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+        Self {
+            variables,
+            home,
+            system_file: SYSTEM_FILE.into(),
+        }
+    }
+
+    /// A variable that is set; one that is set to nothing counts as unset.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.variables
+            .get(name)
+            .map(OsString::as_os_str)
+            .filter(|text| !text.is_empty())
+    }
+
+    /// The files to look at, the stronger one first.
+    #[must_use]
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let named = self.variable(CONFIG_VARIABLE).map(|text| {
+            let path = kind::expand(text, &Home(self.home.clone())).unwrap_or_else(|_| text.into());
+            Candidate {
+                path,
+                role: Role::Named,
+            }
+        });
+        let own = self.home.as_ref().map(|home| Candidate {
+            path: home.join(".gua/config.toml"),
+            role: Role::User,
+        });
+        let system = Candidate {
+            path: self.system_file.clone(),
+            role: Role::System,
+        };
+        named.or(own).into_iter().chain([system]).collect()
+    }
+}
+
+/// A file that may hold settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub path: PathBuf,
+    pub role: Role,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Named by `GUA_CONFIG` or on the command line: it has to be there.
+    Named,
+    /// Below the user's home.
+    User,
+    /// For all users of the machine.
+    System,
+}
+
+impl Candidate {
+    /// The file's bytes; `None` where it need not exist and does not.
+    pub fn read(&self) -> Result<Option<Vec<u8>>, Problem> {
+        match read(&self.path) {
+            Ok(bytes) if bytes.len() as u64 > MOST_BYTES => Err(Problem::of_file(
+                &self.path,
+                "is larger than 1 MiB, which no configuration is",
+            )),
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if is_absent(&error) && self.role != Role::Named => Ok(None),
+            Err(error) => Err(Problem::of_file(
+                &self.path,
+                format!("cannot be read: {error}"),
+            )),
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}

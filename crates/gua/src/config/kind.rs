@@ -1,0 +1,321 @@
+//! What a value may look like, one type per kind. Each reads a text (variable, flag) or a TOML value and writes both.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_model::{CountGraphics, Percent};
+use toml::de::DeValue;
+
+use crate::duration;
+
+/// A value before it is understood.
+#[derive(Clone, Copy, Debug)]
+pub enum Raw<'a> {
+    /// From a variable or a flag.
+    Text(&'a OsStr),
+    /// From a file.
+    Toml(&'a DeValue<'a>),
+}
+
+/// Where `~` leads; nowhere if it is not known.
+#[derive(Clone, Debug)]
+pub struct Home(pub Option<PathBuf>);
+
+/// How values of one kind are read and written.
+pub trait Kind {
+    type Value;
+    /// What may be written, to follow "expected".
+    const WHAT: &'static str;
+
+    fn parse(raw: Raw<'_>, home: &Home) -> Result<Self::Value, String>;
+    fn json(value: &Self::Value) -> serde_json::Value;
+
+    /// The value as it stands in a file.
+    fn toml(value: &Self::Value) -> String {
+        literal(&Self::json(value))
+    }
+
+    /// A value given as text, as it stands in a file; `~` stays.
+    fn toml_of_text(text: &str) -> String {
+        match Self::parse(Raw::Text(OsStr::new(text)), &Home(Some("~".into()))) {
+            Ok(value) => Self::toml(&value),
+            Err(_) => literal(&text.into()),
+        }
+    }
+}
+
+fn literal(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => toml::Value::String(text.clone()).to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn unexpected<K: Kind>(raw: Raw<'_>) -> String {
+    let what = K::WHAT;
+    match raw {
+        Raw::Text(text) => format!(
+            "expected {what}, found `{}`",
+            shortened(&text.to_string_lossy())
+        ),
+        Raw::Toml(DeValue::String(text)) => {
+            format!("expected {what}, found the string \"{}\"", shortened(text))
+        }
+        Raw::Toml(DeValue::Integer(number)) => {
+            format!("expected {what}, found {}", shortened(number.as_str()))
+        }
+        Raw::Toml(DeValue::Float(number)) => {
+            format!("expected {what}, found {}", shortened(number.as_str()))
+        }
+        Raw::Toml(other) => format!("expected {what}, found {}", with_article(other.type_str())),
+    }
+}
+
+fn with_article(word: &str) -> String {
+    let article = if word.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {word}")
+}
+
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 60;
+    let shown: String = text
+        .chars()
+        .take(SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
+    if text.chars().count() > SHOWN {
+        format!("{shown}...")
+    } else {
+        shown
+    }
+}
+
+/// A whole number that is not negative.
+fn whole(raw: Raw<'_>) -> Option<u64> {
+    match raw {
+        Raw::Text(text) => {
+            let text = text.to_str()?;
+            text.bytes()
+                .all(|byte| byte.is_ascii_digit())
+                .then(|| text.parse().ok())?
+        }
+        Raw::Toml(DeValue::Integer(number)) => {
+            u64::from_str_radix(number.as_str(), number.radix()).ok()
+        }
+        Raw::Toml(_) => None,
+    }
+}
+
+fn text<'a>(raw: Raw<'a>) -> Option<&'a OsStr> {
+    match raw {
+        Raw::Text(text) => Some(text),
+        Raw::Toml(value) => value.as_str().map(OsStr::new),
+    }
+}
+
+/// A percentage that a card can reach and that is not always reached.
+#[derive(Debug)]
+pub struct ActivePercent;
+
+impl Kind for ActivePercent {
+    type Value = Percent;
+    const WHAT: &'static str = "a whole number from 1 to 100";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<Percent, String> {
+        whole(raw)
+            .filter(|number| *number >= 1)
+            .and_then(|number| Percent::new(u32::try_from(number).ok()?))
+            .ok_or_else(|| unexpected::<Self>(raw))
+    }
+
+    fn json(value: &Percent) -> serde_json::Value {
+        value.get().into()
+    }
+}
+
+/// An amount of memory in megabytes.
+#[derive(Debug)]
+pub struct Megabytes;
+
+impl Kind for Megabytes {
+    type Value = u64;
+    const WHAT: &'static str = "a whole number of MB, 0 or more";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<u64, String> {
+        // A petabyte is more than any card has, and still far from where arithmetic ends.
+        const MOST: u64 = 1 << 30;
+        whole(raw)
+            .filter(|number| *number <= MOST)
+            .ok_or_else(|| unexpected::<Self>(raw))
+    }
+
+    fn json(value: &u64) -> serde_json::Value {
+        (*value).into()
+    }
+}
+
+/// Whether graphics processes count.
+#[derive(Debug)]
+pub struct GraphicsSwitch;
+
+impl Kind for GraphicsSwitch {
+    type Value = CountGraphics;
+    const WHAT: &'static str = "true or false";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<CountGraphics, String> {
+        let on = match raw {
+            Raw::Text(text) => match text.to_str() {
+                Some("true" | "yes" | "1") => Some(true),
+                Some("false" | "no" | "0") => Some(false),
+                _ => None,
+            },
+            Raw::Toml(value) => value.as_bool(),
+        };
+        match on {
+            Some(true) => Ok(CountGraphics::Yes),
+            Some(false) => Ok(CountGraphics::No),
+            None => Err(unexpected::<Self>(raw)),
+        }
+    }
+
+    fn json(value: &CountGraphics) -> serde_json::Value {
+        (*value == CountGraphics::Yes).into()
+    }
+}
+
+/// How long to wait for the driver.
+#[derive(Debug)]
+pub struct ReadDeadline;
+
+impl Kind for ReadDeadline {
+    type Value = Duration;
+    const WHAT: &'static str = "a duration from 100ms to 1h, such as 10s";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
+        let Some(text) = text(raw) else {
+            return Err(unexpected::<Self>(raw));
+        };
+        let duration =
+            duration::parse(&text.to_string_lossy()).map_err(|error| error.to_string())?;
+        let sensible = Duration::from_millis(100)..=Duration::from_secs(3600);
+        if sensible.contains(&duration) {
+            Ok(duration)
+        } else {
+            Err(unexpected::<Self>(raw))
+        }
+    }
+
+    fn json(value: &Duration) -> serde_json::Value {
+        duration::written(*value).into()
+    }
+}
+
+/// A file, below the home directory if it begins with `~`.
+#[derive(Debug)]
+pub struct FilePath;
+
+impl Kind for FilePath {
+    type Value = PathBuf;
+    const WHAT: &'static str = "a path";
+
+    fn parse(raw: Raw<'_>, home: &Home) -> Result<PathBuf, String> {
+        let path = path_text::<Self>(raw)?;
+        let expanded = expand(path, home)?;
+        match raw {
+            Raw::Toml(_) if expanded.is_relative() && home_is_absolute(home) => Err(relative(path)),
+            _ => Ok(expanded),
+        }
+    }
+
+    fn json(value: &PathBuf) -> serde_json::Value {
+        value.to_string_lossy().into()
+    }
+}
+
+/// A library: a bare name for the loader, or a file.
+#[derive(Debug)]
+pub struct LibraryName;
+
+impl Kind for LibraryName {
+    type Value = PathBuf;
+    const WHAT: &'static str = "the name or the path of a library";
+
+    fn parse(raw: Raw<'_>, home: &Home) -> Result<PathBuf, String> {
+        let path = path_text::<Self>(raw)?;
+        if path.as_bytes().contains(&b'/') {
+            FilePath::parse(raw, home)
+        } else {
+            Ok(path.into())
+        }
+    }
+
+    fn json(value: &PathBuf) -> serde_json::Value {
+        FilePath::json(value)
+    }
+}
+
+fn path_text<K: Kind>(raw: Raw<'_>) -> Result<&OsStr, String> {
+    match text(raw) {
+        Some(path) if path.is_empty() => Err(format!("expected {}, found nothing", K::WHAT)),
+        Some(path) if path.as_bytes().contains(&0) => {
+            Err("a path cannot contain a NUL character".to_owned())
+        }
+        Some(path) => Ok(path),
+        None => Err(unexpected::<K>(raw)),
+    }
+}
+
+fn home_is_absolute(home: &Home) -> bool {
+    home.0.as_deref().is_none_or(Path::is_absolute)
+}
+
+fn relative(path: &OsStr) -> String {
+    format!(
+        "`{}` is relative; in a file, write it from / or ~/",
+        shortened(&path.to_string_lossy())
+    )
+}
+
+/// Replaces a leading `~`. Other users' homes (`~alice`) are refused rather than taken as a file of that name.
+pub fn expand(path: &OsStr, home: &Home) -> Result<PathBuf, String> {
+    let Some(below) = path.as_bytes().strip_prefix(b"~") else {
+        return Ok(path.into());
+    };
+    match below {
+        [] | [b'/', ..] => {
+            let home = home
+                .0
+                .as_ref()
+                .ok_or("`~` cannot be expanded: the home directory is not known")?;
+            let below = below.strip_prefix(b"/").unwrap_or(below);
+            let below = OsStr::from_bytes(below.trim_ascii_start_slashes());
+            Ok(if below.is_empty() {
+                home.clone()
+            } else {
+                home.join(below)
+            })
+        }
+        _ => Err(format!(
+            "`{}`: only ~ and ~/ are expanded; write the whole path",
+            shortened(&path.to_string_lossy())
+        )),
+    }
+}
+
+trait TrimSlashes {
+    fn trim_ascii_start_slashes(&self) -> &Self;
+}
+
+impl TrimSlashes for [u8] {
+    /// `~//x` would otherwise join an absolute path and lose the home.
+    fn trim_ascii_start_slashes(&self) -> &Self {
+        let slashes = self.iter().take_while(|byte| **byte == b'/').count();
+        self.get(slashes..).unwrap_or_default()
+    }
+}

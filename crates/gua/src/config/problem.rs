@@ -1,0 +1,86 @@
+//! What is wrong with the configuration, and where.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub place: Place,
+    pub message: String,
+}
+
+/// Where a mistake stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    File {
+        path: PathBuf,
+        position: Option<Position>,
+    },
+    Environment(&'static str),
+    Flag(&'static str),
+    /// No home directory could be found.
+    Home,
+}
+
+/// A place in a file; both count from one, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Position {
+    /// The position of a byte in `text`.
+    #[must_use]
+    pub fn of(text: &str, offset: usize) -> Self {
+        let offset = text.floor_char_boundary(offset);
+        let before = &text[..offset];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+impl Problem {
+    pub fn new(place: Place, message: impl Into<String>) -> Self {
+        Self {
+            place,
+            message: message.into(),
+        }
+    }
+
+    /// A problem with a whole file.
+    pub fn of_file(path: &Path, message: impl Into<String>) -> Self {
+        Self::new(
+            Place::File {
+                path: path.to_owned(),
+                position: None,
+            },
+            message,
+        )
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::File {
+                path,
+                position: Some(Position { line, column }),
+            } => {
+                write!(out, "{}:{line}:{column}: ", path.display())?;
+            }
+            Place::File {
+                path,
+                position: None,
+            } => write!(out, "{}: ", path.display())?,
+            Place::Environment(name) => write!(out, "{name}: ")?,
+            Place::Flag(flag) => write!(out, "{flag}: ")?,
+            Place::Home => {}
+        }
+        out.write_str(&self.message)
+    }
+}

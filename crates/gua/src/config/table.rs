@@ -1,0 +1,162 @@
+//! Every setting, once. A new one is a new line here: its file key, variable, default, meaning, `config default`,
+//! `config show` and `config check` all follow from it.
+
+use std::ffi::OsStr;
+
+use super::kind::{
+    ActivePercent, FilePath, GraphicsSwitch, Home, Kind, LibraryName, Megabytes, Raw, ReadDeadline,
+};
+use super::{Setting, Source};
+
+/// What is known of a setting without its value.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub section: &'static str,
+    /// What the section is about; one sentence.
+    pub section_doc: &'static str,
+    pub key: &'static str,
+    /// The variable that sets it.
+    pub env: &'static str,
+    /// The default, as one would type it into the variable.
+    pub default: &'static str,
+    /// The default, as it stands in a file.
+    pub default_toml: fn() -> String,
+    /// What it means; one or more lines.
+    pub doc: &'static str,
+    /// What may be written.
+    pub what: &'static str,
+}
+
+/// A setting with its value, for showing.
+#[derive(Clone, Debug)]
+pub struct Shown<'a> {
+    pub entry: &'static Entry,
+    pub toml: String,
+    pub json: serde_json::Value,
+    pub source: &'a Source,
+}
+
+macro_rules! settings {
+    ($(
+        #[doc = $section_doc:literal]
+        $section:ident: $Group:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $key:ident: $Kind:ty = $default:literal, $env:literal;
+            )*
+        }
+    )*) => {
+        /// The settings in force.
+        #[derive(Clone, Debug)]
+        pub struct Settings {
+            $( #[doc = $section_doc] pub $section: $Group, )*
+        }
+
+        $(
+            #[doc = $section_doc]
+            #[derive(Clone, Debug)]
+            pub struct $Group {
+                $( $(#[doc = $doc])* pub $key: Setting<<$Kind as Kind>::Value>, )*
+            }
+        )*
+
+        /// All settings, in the order in which they are shown.
+        pub const ENTRIES: &[Entry] = &[
+            $( $(
+                Entry {
+                    section: stringify!($section),
+                    section_doc: $section_doc,
+                    key: stringify!($key),
+                    env: $env,
+                    default: $default,
+                    default_toml: || <$Kind as Kind>::toml_of_text($default),
+                    doc: concat!($($doc, "\n"),*),
+                    what: <$Kind as Kind>::WHAT,
+                },
+            )* )*
+        ];
+
+        impl Settings {
+            /// The defaults alone.
+            #[must_use]
+            pub fn defaults(home: &Home) -> Self {
+                Self {
+                    $( $section: $Group {
+                        $( $key: Setting { value: default_of::<$Kind>($default, home), source: Source::Default }, )*
+                    }, )*
+                }
+            }
+
+            /// Sets one value; `None` if there is no such setting, an error if the value is no good.
+            pub fn set(
+                &mut self,
+                section: &str,
+                key: &str,
+                raw: Raw<'_>,
+                home: &Home,
+                source: Source,
+            ) -> Option<Result<(), String>> {
+                match (section, key) {
+                    $( $(
+                        (stringify!($section), stringify!($key)) => Some(
+                            <$Kind as Kind>::parse(raw, home)
+                                .map(|value| self.$section.$key = Setting { value, source }),
+                        ),
+                    )* )*
+                    _ => None,
+                }
+            }
+
+            /// Every setting with its value and source, in the order of [`ENTRIES`].
+            #[must_use]
+            pub fn shown(&self) -> Vec<Shown<'_>> {
+                let mut entries = ENTRIES.iter();
+                let mut shown = Vec::with_capacity(ENTRIES.len());
+                $( $(
+                    if let Some(entry) = entries.next() {
+                        let Setting { value, source } = &self.$section.$key;
+                        shown.push(Shown {
+                            entry,
+                            toml: <$Kind as Kind>::toml(value),
+                            json: <$Kind as Kind>::json(value),
+                            source,
+                        });
+                    }
+                )* )*
+                shown
+            }
+        }
+    };
+}
+
+settings! {
+    /// How the NVIDIA driver is reached.
+    driver: DriverSettings {
+        /// The driver's library: a file, or a name that the system's loader finds.
+        library: LibraryName = "libnvidia-ml.so.1", "GUA_NVML_LIBRARY";
+        /// How long the driver may take for one answer before it counts as hung.
+        deadline: ReadDeadline = "10s", "GUA_DRIVER_DEADLINE";
+    }
+    /// When a card counts as active, and when as held.
+    states: StateSettings {
+        /// A card is active from this utilisation on, in percent.
+        active_util: ActivePercent = "10", "GUA_ACTIVE_UTIL";
+        /// A card is held when its holders have more memory than this, in MB (1048576 bytes).
+        held_mb: Megabytes = "100", "GUA_HELD_MB";
+        /// Whether a process that only draws (a desktop) holds its card.
+        count_graphics: GraphicsSwitch = "false", "GUA_COUNT_GRAPHICS";
+    }
+    /// Where this host's history is kept.
+    history: HistorySettings {
+        /// The history file. The flag --db wins over it.
+        db: FilePath = "~/.gua/gua.db", "GUA_DB";
+    }
+}
+
+fn default_of<K: Kind>(text: &str, home: &Home) -> K::Value {
+    // Without a home the program stops anyway, with a sentence; the value only has to exist.
+    let home = Home(Some(
+        home.0.clone().unwrap_or_else(|| "/nonexistent".into()),
+    ));
+    K::parse(Raw::Text(OsStr::new(text)), &home).expect("a test parses every default")
+}

@@ -1,0 +1,125 @@
+//! From arguments to an exit code: which command runs, with which settings, and what a wrong use is answered with.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anstream::ColorChoice;
+use clap::FromArgMatches as _;
+use clap::error::ErrorKind;
+
+use crate::cli::{self, Cli, Command, ConfigCommand};
+use crate::config::{self, Inputs, Loaded};
+use crate::failure::{self, Exit, Failure};
+use crate::names::{self, Name};
+use crate::{manual, output};
+
+/// The number that `gua version` prints.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Runs the program with the arguments of the process, the program's own name among them.
+#[must_use]
+pub fn main(arguments: &[OsString]) -> ExitCode {
+    let own_name = arguments
+        .first()
+        .map_or(OsStr::new("gua"), OsString::as_os_str);
+    match Name::of(Path::new(own_name)) {
+        Name::Gua => gua(arguments),
+        other => names::run(other, arguments.get(1..).unwrap_or_default()),
+    }
+}
+
+fn gua(arguments: &[OsString]) -> ExitCode {
+    wanted_color(arguments).write_global();
+    let parsed = cli::tree()
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => return answer(&error),
+    };
+    run(&cli.command).unwrap_or_else(|error| failure::report(cli.command.name(), &error))
+}
+
+fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Version => output::data(&format!("{VERSION}\n"))?,
+        Command::Help(args) => output::data(&manual::help(&args.command)?)?,
+        Command::Completions(args) => output::raw(&manual::completions(args.shell))?,
+        Command::Man(args) => manual::run(args)?,
+        Command::Config { command } => return configuration(command),
+        Command::Doctor(_) => {
+            let _loaded = Loaded::from(&Inputs::of_this_process(), &command.settings());
+            anyhow::bail!("not built yet");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn configuration(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        ConfigCommand::Default => output::data(&config::describe::default_file())?,
+        ConfigCommand::Path => output::data(&config::describe::paths(&Inputs::of_this_process()))?,
+        ConfigCommand::Check { path } => return config::check::run(path.as_deref()),
+        ConfigCommand::Show { json } => {
+            let loaded = Loaded::from(&Inputs::of_this_process(), &[]);
+            let settings = settled(&loaded)?;
+            output::data(&match json {
+                true => config::describe::settings_json(settings),
+                false => config::describe::settings_toml(settings),
+            })?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The settings, or the first problem with them as a wrong use.
+fn settled(loaded: &Loaded) -> Result<&config::Settings, Failure> {
+    match loaded.problems.as_slice() {
+        [] => Ok(&loaded.settings),
+        [only] => Err(Failure::usage(only.to_string()).hint("`gua config check` explains")),
+        [first, rest @ ..] => {
+            let more = format!("`gua config check` lists this and {} more", rest.len());
+            Err(Failure::usage(first.to_string()).hint(more))
+        }
+    }
+}
+
+/// What clap has to say: help and version on stdout, everything else on stderr as a wrong use.
+fn answer(error: &clap::Error) -> ExitCode {
+    let text = error.render().ansi().to_string();
+    let written = match error.kind() {
+        ErrorKind::DisplayHelp => output::data(&text),
+        ErrorKind::DisplayVersion => output::data(&format!("{VERSION}\n")),
+        _ => {
+            output::talk(&text);
+            return Exit::Usage.into();
+        }
+    };
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report("gua", &error),
+    }
+}
+
+/// `--color`, looked up before the arguments are parsed, since what parsing has to say is coloured too.
+fn wanted_color(arguments: &[OsString]) -> ColorChoice {
+    let mut rest = arguments
+        .iter()
+        .skip(1)
+        .filter_map(|argument| argument.to_str());
+    while let Some(argument) = rest.next() {
+        let value = match argument.split_once('=') {
+            _ if argument == "--" => break,
+            Some(("--color", value)) => Some(value),
+            None if argument == "--color" => rest.next(),
+            _ => continue,
+        };
+        match value {
+            Some("always") => return ColorChoice::Always,
+            Some("never") => return ColorChoice::Never,
+            _ => {}
+        }
+    }
+    ColorChoice::Auto
+}

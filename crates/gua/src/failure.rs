@@ -1,0 +1,79 @@
+//! How a failed command ends: its sentence, its hint, its exit code.
+
+use std::process::ExitCode;
+
+use gua_probe::fault::DriverFault;
+use thiserror::Error;
+
+use crate::output;
+
+/// The exit codes that scripts may rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It could not be done, or a check found something.
+    Failed = 1,
+    /// The command was used wrongly.
+    Usage = 2,
+    /// Nothing is available.
+    Nothing = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// An error that knows its exit code, and perhaps what to do about it. Any other error ends with 1.
+#[derive(Debug, Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub exit: Exit,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    #[must_use]
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Usage,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+}
+
+/// Says on stderr what went wrong in `command` (such as `gua doctor`), once, and returns the code to end with.
+pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
+    if error.is::<output::Closed>() {
+        return ExitCode::SUCCESS;
+    }
+    let mut text = format!("{command}: {error:#}\n");
+    if let Some(hint) = hint(error) {
+        text.push_str(&format!("hint: {hint}\n"));
+    }
+    output::talk(&text);
+    error
+        .downcast_ref::<Failure>()
+        .map_or(Exit::Failed, |failure| failure.exit)
+        .into()
+}
+
+fn hint(error: &anyhow::Error) -> Option<&str> {
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        return failure.hint.as_deref();
+    }
+    error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<DriverFault>())?
+        .hint()
+}

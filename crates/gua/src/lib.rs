@@ -1,0 +1,13 @@
+//! The command line of `gua`: arguments, configuration, what is printed and how it ends.
+//!
+//! This is a library only so that tests and fuzz targets can reach its parsers; it promises nothing to other programs.
+//! No rule about GPUs stands here: those are in `gua-model`.
+
+pub mod cli;
+pub mod config;
+pub mod dispatch;
+pub mod duration;
+pub mod failure;
+pub mod manual;
+pub mod names;
+pub mod output;

@@ -1,0 +1,88 @@
+//! The names under which other tools' users call this program. As long as their commands are not built, it says so.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::dispatch::VERSION;
+use crate::failure::{self, Exit};
+use crate::output;
+
+/// Which tool the program was called as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    Gua,
+    GpuUsageAudit,
+    Nvgpu,
+    Nvl,
+}
+
+impl Name {
+    /// From the path that the program was started with.
+    #[must_use]
+    pub fn of(program: &Path) -> Self {
+        match program.file_name().and_then(|name| name.to_str()) {
+            Some("gpu-usage-audit") => Name::GpuUsageAudit,
+            Some("nvgpu") => Name::Nvgpu,
+            Some("nvl") => Name::Nvl,
+            _ => Name::Gua,
+        }
+    }
+}
+
+const AUDIT_USAGE: &str = "\
+usage: gpu-usage-audit [-h] [--version] COMMAND
+
+gua under the name of the tool that it replaces.
+
+Commands:
+  version  print the version number and nothing else
+  help     print this text
+
+daemon, report and demo are not built yet. `gua doctor` looks at this machine.
+";
+
+/// Answers for one of the other names. `arguments` come without the program's name.
+#[must_use]
+pub fn run(name: Name, arguments: &[OsString]) -> ExitCode {
+    let lister = match name {
+        Name::GpuUsageAudit => return audit(arguments),
+        Name::Nvl => "nvl",
+        Name::Nvgpu | Name::Gua => "nvgpu",
+    };
+    output::talk(&format!(
+        "{lister}: this version of gua does not list cards yet; `gua doctor` says what it can see\n"
+    ));
+    Exit::Usage.into()
+}
+
+fn audit(arguments: &[OsString]) -> ExitCode {
+    let command = arguments
+        .first()
+        .map(|argument| argument.to_string_lossy().into_owned());
+    let told = match command.as_deref() {
+        Some("version" | "--version") => output::data(&format!("{VERSION}\n")),
+        Some("help" | "-h" | "--help") => output::data(AUDIT_USAGE),
+        Some(built_later @ ("daemon" | "report" | "demo")) => {
+            output::talk(&format!(
+                "gpu-usage-audit {built_later}: this version of gua does not have `{built_later}` yet\n"
+            ));
+            return Exit::Usage.into();
+        }
+        Some(unknown) => {
+            output::talk(&format!(
+                "{AUDIT_USAGE}\ngpu-usage-audit: unknown command `{}`\n",
+                unknown.escape_debug()
+            ));
+            return Exit::Usage.into();
+        }
+        None => {
+            output::talk(AUDIT_USAGE);
+            return Exit::Usage.into();
+        }
+    };
+    match told {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report("gpu-usage-audit", &error),
+    }
+}
