@@ -56,16 +56,33 @@ pub fn divide(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>
     });
     let Some((busy, all @ 1..)) = counts else {
         let verdict = classify(gpu, thresholds, idle_floor);
-        return Division { parts: [Some(Part { verdict, samples: 1, of: 1 }), None], basis: Basis::Instant };
+        return Division {
+            parts: [
+                Some(Part {
+                    verdict,
+                    samples: 1,
+                    of: 1,
+                }),
+                None,
+            ],
+            basis: Basis::Instant,
+        };
     };
     let (holding, evidence) = look(gpu, thresholds, idle_floor);
     let part = |decision, samples| {
         let verdict = verdict(decision, &mut evidence.clone());
-        (samples > 0).then_some(Part { verdict, samples, of: all })
+        (samples > 0).then_some(Part {
+            verdict,
+            samples,
+            of: all,
+        })
     };
     let high = part(Ok(while_busy(gpu, &evidence)), busy);
     let low = part(while_low(holding), all - busy);
-    Division { parts: [high, low], basis: Basis::Buffer }
+    Division {
+        parts: [high, low],
+        basis: Basis::Buffer,
+    }
 }
 
 fn verdict(decision: Result<State, Missing>, evidence: &mut Evidence) -> Verdict {
@@ -73,7 +90,10 @@ fn verdict(decision: Result<State, Missing>, evidence: &mut Evidence) -> Verdict
         evidence.unobserved = Some(why);
         State::Unobserved
     });
-    Verdict { state, evidence: *evidence }
+    Verdict {
+        state,
+        evidence: *evidence,
+    }
 }
 
 /// Who holds the card.
@@ -114,8 +134,16 @@ fn look(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> (
         idle_floor,
         holders: count(holders.len()),
         gone: count(holders.iter().copied().filter(is_gone).count()),
-        hidden_memory: count(holders.iter().filter(|process| process.memory.is_err()).count()),
-        held: holders.iter().filter_map(|process| process.memory.ok()).sum::<Bytes>(),
+        hidden_memory: count(
+            holders
+                .iter()
+                .filter(|process| process.memory.is_err())
+                .count(),
+        ),
+        held: holders
+            .iter()
+            .filter_map(|process| process.memory.ok())
+            .sum::<Bytes>(),
         processes: count(gpu.processes.len()),
         unobserved: None,
     };

@@ -81,7 +81,10 @@ pub struct BadName;
 
 impl fmt::Display for BadName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "a name must be 1 to {LONGEST} printable ASCII characters without blanks")
+        write!(
+            out,
+            "a name must be 1 to {LONGEST} printable ASCII characters without blanks"
+        )
     }
 }
 
@@ -129,18 +132,32 @@ impl FromStr for BootId {
 
     /// Reads the form of `/proc/sys/kernel/random/boot_id`: 32 hexadecimal digits, with or without dashes.
     fn from_str(text: &str) -> Result<Self, BadName> {
-        let digits: String = text.trim().chars().filter(|letter| *letter != '-').collect();
+        let digits: String = text
+            .trim()
+            .chars()
+            .filter(|letter| *letter != '-')
+            .collect();
         if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(BadName);
         }
-        u128::from_str_radix(&digits, 16).map(Self).map_err(|_| BadName)
+        u128::from_str_radix(&digits, 16)
+            .map(Self)
+            .map_err(|_| BadName)
     }
 }
 
 impl fmt::Display for BootId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hex = format!("{:032x}", self.0);
-        write!(out, "{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        write!(
+            out,
+            "{}-{}-{}-{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..]
+        )
     }
 }
 
@@ -162,7 +179,11 @@ pub struct PciId {
 
 impl fmt::Display for PciId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{:08X}:{:02X}:{:02X}.0", self.domain, self.bus, self.device)
+        write!(
+            out,
+            "{:08X}:{:02X}:{:02X}.0",
+            self.domain, self.bus, self.device
+        )
     }
 }
 
@@ -175,7 +196,12 @@ mod tests {
         let text = "8b1fe9c8-6d3a-4b4e-9c39-0d6d8ab1c001";
         let boot: BootId = format!("{text}\n").parse().unwrap();
         assert_eq!(boot.to_string(), text);
-        for bad in ["", "8b1fe9c8", "+b1fe9c86d3a4b4e9c390d6d8ab1c001", "zb1fe9c86d3a4b4e9c390d6d8ab1c001"] {
+        for bad in [
+            "",
+            "8b1fe9c8",
+            "+b1fe9c86d3a4b4e9c390d6d8ab1c001",
+            "zb1fe9c86d3a4b4e9c390d6d8ab1c001",
+        ] {
             assert_eq!(bad.parse::<BootId>(), Err(BadName), "{bad:?}");
         }
     }
@@ -191,7 +217,11 @@ mod tests {
 
     #[test]
     fn a_pci_id_prints_as_the_driver_prints_it() {
-        let id = PciId { domain: 0, bus: 0x3b, device: 0 };
+        let id = PciId {
+            domain: 0,
+            bus: 0x3b,
+            device: 0,
+        };
         assert_eq!(id.to_string(), "00000000:3B:00.0");
     }
 }

@@ -13,7 +13,9 @@ pub mod unit;
 pub mod window;
 
 pub use classify::{Division, Part, classify, divide};
-pub use id::{BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid};
+pub use id::{
+    BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
+};
 pub use owner::{Identity, Owner, OwnerSource, User, Workload};
 pub use reading::{Missing, Reading};
 pub use sample::{Driver, Gpu, Place, Problem, Process, ProcessKind, Sample};

@@ -85,7 +85,10 @@ impl Identity {
             (Some(answerable), Some(source)) if user.uid == Uid::ROOT => (answerable, source),
             _ => (user, source),
         };
-        Some(Owner { user: user.clone(), source })
+        Some(Owner {
+            user: user.clone(),
+            source,
+        })
     }
 }
 
@@ -110,49 +113,106 @@ mod tests {
     use crate::reading::Missing;
 
     fn user(uid: u32) -> User {
-        User { uid: Uid(uid), name: None }
+        User {
+            uid: Uid(uid),
+            name: None,
+        }
     }
 
-    fn check(login: Reading<Option<u32>>, own: Reading<u32>, workload: Workload, expected: Option<(u32, OwnerSource)>) {
+    fn check(
+        login: Reading<Option<u32>>,
+        own: Reading<u32>,
+        workload: Workload,
+        expected: Option<(u32, OwnerSource)>,
+    ) {
         let identity = Identity {
-            key: ProcessKey { boot: BootId(1), pid: Pid(1), start: StartTicks(1) },
+            key: ProcessKey {
+                boot: BootId(1),
+                pid: Pid(1),
+                start: StartTicks(1),
+            },
             login: login.map(|uid| uid.map(user)),
             own: own.map(user),
             workload,
             comm: Ok("python".to_owned()),
         };
-        let owner = identity.owner().map(|owner| (owner.user.uid.0, owner.source));
+        let owner = identity
+            .owner()
+            .map(|owner| (owner.user.uid.0, owner.source));
         assert_eq!(owner, expected, "{identity:?}");
     }
 
     #[test]
     fn the_login_user_goes_before_the_process_user() {
         let none = Workload::default;
-        check(Ok(Some(1000)), Ok(0), none(), Some((1000, OwnerSource::Login)));
+        check(
+            Ok(Some(1000)),
+            Ok(0),
+            none(),
+            Some((1000, OwnerSource::Login)),
+        );
         check(Ok(None), Ok(33), none(), Some((33, OwnerSource::Process)));
-        check(Err(Missing::Unsupported), Ok(33), none(), Some((33, OwnerSource::Process)));
+        check(
+            Err(Missing::Unsupported),
+            Ok(33),
+            none(),
+            Some((33, OwnerSource::Process)),
+        );
         check(Ok(None), Ok(0), none(), Some((0, OwnerSource::Process)));
-        check(Ok(Some(1000)), Err(Missing::Denied), none(), Some((1000, OwnerSource::Login)));
+        check(
+            Ok(Some(1000)),
+            Err(Missing::Denied),
+            none(),
+            Some((1000, OwnerSource::Login)),
+        );
         check(Ok(None), Err(Missing::Gone), none(), None);
     }
 
     #[test]
     fn roots_process_in_a_job_pod_or_container_belongs_to_the_user_it_names() {
-        let job = Workload { job: "7".parse().ok(), user: Some(user(1007)), ..Workload::default() };
-        let pod = Workload { pod: "p".parse().ok(), user: Some(user(1008)), ..Workload::default() };
-        let container = Workload { container: "c".parse().ok(), user: Some(user(1009)), ..Workload::default() };
+        let job = Workload {
+            job: "7".parse().ok(),
+            user: Some(user(1007)),
+            ..Workload::default()
+        };
+        let pod = Workload {
+            pod: "p".parse().ok(),
+            user: Some(user(1008)),
+            ..Workload::default()
+        };
+        let container = Workload {
+            container: "c".parse().ok(),
+            user: Some(user(1009)),
+            ..Workload::default()
+        };
         check(Ok(None), Ok(0), job.clone(), Some((1007, OwnerSource::Job)));
         check(Ok(Some(0)), Ok(0), pod, Some((1008, OwnerSource::Pod)));
-        check(Ok(None), Ok(0), container, Some((1009, OwnerSource::Container)));
-        check(Ok(None), Ok(1000), job.clone(), Some((1000, OwnerSource::Process)));
+        check(
+            Ok(None),
+            Ok(0),
+            container,
+            Some((1009, OwnerSource::Container)),
+        );
+        check(
+            Ok(None),
+            Ok(1000),
+            job.clone(),
+            Some((1000, OwnerSource::Process)),
+        );
         check(Ok(Some(1001)), Ok(0), job, Some((1001, OwnerSource::Login)));
     }
 
     #[test]
     fn a_container_of_nobody_known_stays_with_root() {
-        let container = Workload { container: "c".parse().ok(), ..Workload::default() };
+        let container = Workload {
+            container: "c".parse().ok(),
+            ..Workload::default()
+        };
         check(Ok(None), Ok(0), container, Some((0, OwnerSource::Process)));
-        let slice = Workload { user: Some(user(1000)), ..Workload::default() };
+        let slice = Workload {
+            user: Some(user(1000)),
+            ..Workload::default()
+        };
         check(Ok(None), Ok(0), slice, Some((0, OwnerSource::Process)));
     }
 }

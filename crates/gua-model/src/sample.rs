@@ -148,7 +148,12 @@ pub enum Place {
     /// A card in MIG mode. Its instances are counted in its place.
     Parent { instances: u32 },
     /// A MIG instance.
-    Instance { parent: GpuUuid, gpu_instance: u32, compute_instance: u32, slice: Reading<Slice> },
+    Instance {
+        parent: GpuUuid,
+        gpu_instance: Reading<u32>,
+        compute_instance: Reading<u32>,
+        slice: Reading<Slice>,
+    },
 }
 
 impl Place {
@@ -191,9 +196,14 @@ impl ThrottleReasons {
     /// The reasons by name; bits that are not known keep their number.
     #[must_use]
     pub fn names(self) -> Vec<String> {
-        let known = Self::NAMES.iter().filter(|(bit, _)| self.0 & bit != 0).map(|(_, name)| (*name).to_owned());
+        let known = Self::NAMES
+            .iter()
+            .filter(|(bit, _)| self.0 & bit != 0)
+            .map(|(_, name)| (*name).to_owned());
         let unknown = self.0 & !Self::NAMES.iter().fold(0, |all, (bit, _)| all | bit);
-        known.chain((unknown != 0).then(|| format!("{unknown:#x}"))).collect()
+        known
+            .chain((unknown != 0).then(|| format!("{unknown:#x}")))
+            .collect()
     }
 }
 
@@ -266,7 +276,10 @@ mod tests {
     #[test]
     fn throttle_bits_unknown_to_us_keep_their_number() {
         assert_eq!(ThrottleReasons(0).names(), Vec::<String>::new());
-        assert_eq!(ThrottleReasons(0x4 | 0x2000).names(), ["sw-power-cap", "0x2000"]);
+        assert_eq!(
+            ThrottleReasons(0x4 | 0x2000).names(),
+            ["sw-power-cap", "0x2000"]
+        );
     }
 
     #[test]
@@ -279,6 +292,9 @@ mod tests {
             why: Missing::Failed,
             text: "unknown error code".to_owned(),
         };
-        assert_eq!(problem.to_string(), "gpu 3: nvmlDeviceGetUUID: unknown error code (777)");
+        assert_eq!(
+            problem.to_string(),
+            "gpu 3: nvmlDeviceGetUUID: unknown error code (777)"
+        );
     }
 }

@@ -110,7 +110,8 @@ impl Thresholds {
 impl Default for Thresholds {
     fn default() -> Self {
         Self {
-            active_util: Percent::new(Self::DEFAULT_ACTIVE_UTIL.into()).expect("ten is a percentage"),
+            active_util: Percent::new(Self::DEFAULT_ACTIVE_UTIL.into())
+                .expect("ten is a percentage"),
             held_mb: Self::DEFAULT_HELD_MB,
             count_graphics: CountGraphics::No,
         }

@@ -74,7 +74,10 @@ impl Percent {
     /// `None` for anything over a hundred.
     #[must_use]
     pub fn new(value: u32) -> Option<Self> {
-        u8::try_from(value).ok().filter(|value| *value <= 100).map(Self)
+        u8::try_from(value)
+            .ok()
+            .filter(|value| *value <= 100)
+            .map(Self)
     }
 
     #[must_use]
@@ -135,6 +138,9 @@ mod tests {
 
     #[test]
     fn a_sum_of_absurd_amounts_does_not_overflow() {
-        assert_eq!([Bytes(u64::MAX), Bytes(1)].into_iter().sum::<Bytes>(), Bytes(u64::MAX));
+        assert_eq!(
+            [Bytes(u64::MAX), Bytes(1)].into_iter().sum::<Bytes>(),
+            Bytes(u64::MAX)
+        );
     }
 }

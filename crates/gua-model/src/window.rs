@@ -94,7 +94,10 @@ impl UtilWindow {
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let samples = self.samples();
-        #[expect(clippy::cast_precision_loss, reason = "sums of percentages stay far below 2^52")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "sums of percentages stay far below 2^52"
+        )]
         (samples > 0).then(|| self.sum as f64 / samples as f64)
     }
 }
@@ -108,7 +111,8 @@ fn covered(since: Option<u64>, samples: &[(u64, u32)]) -> Duration {
     let intervals = u64::try_from(samples.len() - 1).unwrap_or(u64::MAX);
     // A lone sample tells no period; the driver's longest is one second.
     let period = held.checked_div(intervals).unwrap_or(1_000_000);
-    let reaches_back = since.is_some_and(|since| since <= *first && first - since <= period.saturating_mul(2));
+    let reaches_back =
+        since.is_some_and(|since| since <= *first && first - since <= period.saturating_mul(2));
     let micros = match since {
         Some(since) if reaches_back => last.saturating_sub(since),
         _ => held.saturating_add(if intervals == 0 { 0 } else { period }),
@@ -139,7 +143,10 @@ mod tests {
     #[test]
     fn samples_over_a_hundred_are_dropped_and_counted() {
         let window = UtilWindow::new(None, &[(1, 50), (2, 101), (3, 4_000_000)]);
-        assert_eq!((window.samples(), window.junk, window.max), (1, 2, Some(percent(50))));
+        assert_eq!(
+            (window.samples(), window.junk, window.max),
+            (1, 2, Some(percent(50)))
+        );
         assert_eq!(window.mean(), Some(50.0));
     }
 
@@ -147,14 +154,32 @@ mod tests {
     fn a_buffer_that_reaches_back_covers_the_time_since_the_last_look() {
         let second = 1_000_000;
         let samples: Vec<_> = (11..=20).map(|at| (at * second, 10)).collect();
-        assert_eq!(UtilWindow::new(Some(10 * second), &samples).covered, Duration::from_secs(10));
-        assert_eq!(UtilWindow::new(None, &samples).covered, Duration::from_secs(10));
+        assert_eq!(
+            UtilWindow::new(Some(10 * second), &samples).covered,
+            Duration::from_secs(10)
+        );
+        assert_eq!(
+            UtilWindow::new(None, &samples).covered,
+            Duration::from_secs(10)
+        );
         // The buffer was too small: five seconds in between were lost.
-        assert_eq!(UtilWindow::new(Some(5 * second), &samples).covered, Duration::from_secs(10));
-        assert_eq!(UtilWindow::new(Some(9 * second), &[]).covered, Duration::ZERO);
+        assert_eq!(
+            UtilWindow::new(Some(5 * second), &samples).covered,
+            Duration::from_secs(10)
+        );
+        assert_eq!(
+            UtilWindow::new(Some(9 * second), &[]).covered,
+            Duration::ZERO
+        );
         // One lone sample without a look before says when, and not for how long.
-        assert_eq!(UtilWindow::new(None, &[(second, 10)]).covered, Duration::ZERO);
-        assert_eq!(UtilWindow::new(Some(second), &[(2 * second, 10)]).covered, Duration::from_secs(1));
+        assert_eq!(
+            UtilWindow::new(None, &[(second, 10)]).covered,
+            Duration::ZERO
+        );
+        assert_eq!(
+            UtilWindow::new(Some(second), &[(2 * second, 10)]).covered,
+            Duration::from_secs(1)
+        );
     }
 
     #[test]
