@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueHint};
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueHint};
 
 use crate::config::FlagValue;
 
@@ -29,7 +29,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
 )]
 pub struct Cli {
     /// When to use colour. The default follows the terminal and `NO_COLOR`.
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    #[arg(long, global = true, display_order = 900, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
 
     #[command(subcommand)]
@@ -195,27 +195,4 @@ impl Command {
             Command::Man(_) => "gua man",
         }
     }
-}
-
-/// The whole command tree, with the commands listed in their groups.
-#[must_use]
-pub fn tree() -> clap::Command {
-    let tree = Cli::command();
-    let styles = tree.get_styles().clone();
-    let (header, literal) = (styles.get_header(), styles.get_literal());
-    let mut listing = String::new();
-    for (group, names) in GROUPS {
-        listing.push_str(&format!("{header}{group}:{header:#}\n"));
-        for name in *names {
-            let about = tree
-                .find_subcommand(name)
-                .and_then(clap::Command::get_about);
-            let about = about.map(ToString::to_string).unwrap_or_default();
-            listing.push_str(&format!("  {literal}{name:<12}{literal:#} {about}\n"));
-        }
-        listing.push('\n');
-    }
-    tree.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listing}{header}Options:{header:#}\n{{options}}{{after-help}}"
-    ))
 }

@@ -8,7 +8,7 @@ use anstream::ColorChoice;
 use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 
-use crate::cli::{self, Cli, Command, ConfigCommand};
+use crate::cli::{Cli, Command, ConfigCommand};
 use crate::config::{self, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
@@ -31,12 +31,12 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
 
 fn gua(arguments: &[OsString]) -> ExitCode {
     wanted_color(arguments).write_global();
-    let parsed = cli::tree()
+    let parsed = manual::tree()
         .try_get_matches_from(arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return answer(&error),
+        Err(error) => return answer(&error, arguments),
     };
     run(&cli.command).unwrap_or_else(|error| failure::report(cli.command.name(), &error))
 }
@@ -46,7 +46,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Version => output::data(&format!("{VERSION}\n"))?,
         Command::Help(args) => output::data(&manual::help(&args.command)?)?,
         Command::Completions(args) => output::raw(&manual::completions(args.shell))?,
-        Command::Man(args) => manual::run(args)?,
+        Command::Man(args) => manual::page::run(args)?,
         Command::Config { command } => return configuration(command),
         Command::Doctor(_) => {
             let _loaded = Loaded::from(&Inputs::of_this_process(), &command.settings());
@@ -86,12 +86,16 @@ fn settled(loaded: &Loaded) -> Result<&config::Settings, Failure> {
 }
 
 /// What clap has to say: help and version on stdout, everything else on stderr as a wrong use.
-fn answer(error: &clap::Error) -> ExitCode {
-    let text = error.render().ansi().to_string();
+fn answer(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let mut text = error.render().ansi().to_string();
     let written = match error.kind() {
         ErrorKind::DisplayHelp => output::data(&text),
         ErrorKind::DisplayVersion => output::data(&format!("{VERSION}\n")),
         _ => {
+            // clap leaves the usage out where a value is wrong.
+            if !text.contains("Usage:") {
+                text.push_str(&format!("\n{}\n", manual::usage(arguments)));
+            }
             output::talk(&text);
             return Exit::Usage.into();
         }

@@ -64,9 +64,10 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         .and_then(|micros| micros.checked_add(fraction_of(fraction.unwrap_or(""), micros_per_unit)))
         .filter(|micros| *micros <= longest)
         .ok_or_else(too_long)?;
-    u64::try_from(micros)
-        .map(Duration::from_micros)
-        .map_err(|_| too_long())
+    // Both parts fit: at most 8.64e13 seconds, and less than a second.
+    let seconds = u64::try_from(micros / 1_000_000).map_err(|_| too_long())?;
+    let rest = u64::try_from(micros % 1_000_000).map_err(|_| too_long())?;
+    Ok(Duration::from_secs(seconds) + Duration::from_micros(rest))
 }
 
 /// The part behind the point, in whole microseconds.

@@ -1,14 +1,64 @@
 //! Help, completions and manual pages, all made from the declarations in `cli`.
 
-use std::fs;
-use std::path::Path;
+pub mod page;
 
-use anyhow::Context as _;
-use clap_mangen::Man;
+use std::ffi::OsString;
 
-use crate::cli::{self, ManArgs};
+use clap::CommandFactory as _;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+
+use crate::cli::{Cli, GROUPS};
 use crate::failure::Failure;
-use crate::output;
+
+/// The whole command tree, with the commands listed in their groups.
+#[must_use]
+pub fn tree() -> clap::Command {
+    let tree = Cli::command();
+    let styles = tree.get_styles().clone();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let mut listing = String::new();
+    for (group, names) in GROUPS {
+        listing.push_str(&format!("{header}{group}:{header:#}\n"));
+        for name in *names {
+            let about = tree
+                .find_subcommand(name)
+                .and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            listing.push_str(&format!("  {literal}{name:<12}{literal:#} {about}\n"));
+        }
+        listing.push('\n');
+    }
+    let names = PossibleValuesParser::new(command_names(&tree));
+    tree.mut_subcommand("help", |help| {
+        help.mut_arg("command", |command| {
+            command.value_parser(names).hide_possible_values(true)
+        })
+    })
+    .help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listing}\
+         {header}Options:{header:#}\n{{options}}{{after-help}}"
+    ))
+}
+
+/// What `gua help` accepts: the commands, and (not offered by completion) the commands below them.
+fn command_names(tree: &clap::Command) -> Vec<PossibleValue> {
+    let mut names: Vec<PossibleValue> = Vec::new();
+    let mut add = |name: &str, hidden: bool| {
+        if !names.iter().any(|known| known.get_name() == name) {
+            names.push(PossibleValue::new(name.to_owned()).hide(hidden));
+        }
+    };
+    for command in tree.get_subcommands() {
+        add(command.get_name(), command.is_hide_set());
+    }
+    for below in tree
+        .get_subcommands()
+        .flat_map(clap::Command::get_subcommands)
+    {
+        add(below.get_name(), true);
+    }
+    names
+}
 
 /// The long help of a command, or of the whole program for an empty path.
 pub fn help(path: &[String]) -> Result<String, Failure> {
@@ -16,47 +66,40 @@ pub fn help(path: &[String]) -> Result<String, Failure> {
     Ok(command.render_long_help().ansi().to_string())
 }
 
+/// The usage line of the command that `arguments` were meant for.
+#[must_use]
+pub fn usage(arguments: &[OsString]) -> String {
+    let mut command = built();
+    for argument in arguments
+        .iter()
+        .skip(1)
+        .filter_map(|argument| argument.to_str())
+    {
+        if let Some(below) = command.find_subcommand(argument) {
+            command = below.clone();
+        }
+    }
+    command.render_usage().ansi().to_string()
+}
+
 /// The completion script of one shell.
 #[must_use]
 pub fn completions(shell: clap_complete::Shell) -> Vec<u8> {
+    let tree = tree();
+    // The generators offer hidden commands too, so they get a tree without them.
+    let mut visible = clap::Command::new("gua")
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .disable_help_subcommand(true)
+        .args(tree.get_arguments().cloned())
+        .subcommands(
+            tree.get_subcommands()
+                .filter(|command| !command.is_hide_set())
+                .cloned(),
+        );
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut visible(cli::tree()), "gua", &mut script);
+    clap_complete::generate(shell, &mut visible, "gua", &mut script);
     script
-}
-
-/// Prints one page, or writes all of them.
-pub fn run(args: &ManArgs) -> anyhow::Result<()> {
-    let Some(dir) = &args.dir else {
-        return output::raw(&page(find(&args.command)?)?);
-    };
-    fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
-    write_all(built(), dir)
-}
-
-fn write_all(command: clap::Command, dir: &Path) -> anyhow::Result<()> {
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        write_all(sub.clone(), dir)?;
-    }
-    let path = dir.join(format!("{}.1", page_name(&command)));
-    fs::write(&path, page(command)?).with_context(|| format!("cannot write `{}`", path.display()))
-}
-
-fn page(command: clap::Command) -> anyhow::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    let title = page_name(&command);
-    Man::new(command)
-        .title(title)
-        .manual("gua manual")
-        .render(&mut page)?;
-    Ok(page)
-}
-
-/// `gua-config-check`, as the page and the file are called.
-fn page_name(command: &clap::Command) -> String {
-    command
-        .get_display_name()
-        .unwrap_or_else(|| command.get_name())
-        .to_owned()
 }
 
 fn find(path: &[String]) -> Result<clap::Command, Failure> {
@@ -75,12 +118,55 @@ fn find(path: &[String]) -> Result<clap::Command, Failure> {
 
 /// The tree with every derived name filled in.
 fn built() -> clap::Command {
-    let mut tree = cli::tree();
+    let mut tree = tree();
     tree.build();
     tree
 }
 
-/// The tree without hidden commands: the generators would offer them otherwise.
-fn visible(tree: clap::Command) -> clap::Command {
-    tree
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_visible_command_stands_in_one_group() {
+        let tree = tree();
+        let visible = tree
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set());
+        let mut visible: Vec<&str> = visible.map(clap::Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
+        visible.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(visible, grouped);
+    }
+
+    #[test]
+    fn the_declarations_contradict_nothing() {
+        tree().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_with_an_example() {
+        fn check(command: &clap::Command) {
+            for below in command
+                .get_subcommands()
+                .filter(|below| !below.is_hide_set())
+            {
+                let text = below
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(
+                    text.contains("Example"),
+                    "`{}` has no example",
+                    below.get_name()
+                );
+                check(below);
+            }
+        }
+        check(&tree());
+    }
 }

@@ -1,1 +1,520 @@
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use gua_model::Thresholds;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::kind::Home;
+use super::{ENTRIES, FileState, FlagValue, Inputs, Loaded, Settings, Source, describe, file};
+
+const HOME: &str = "/home/ada";
+
+/// A file as it would stand in the user's home, with what is wrong with it.
+fn check(text: impl AsRef<[u8]>, expected: &[&str]) {
+    let home = Home(Some(HOME.into()));
+    let mut settings = Settings::defaults(&home);
+    let problems = file::apply(&mut settings, text.as_ref(), Path::new("f"), &home);
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(told, expected, "{}", String::from_utf8_lossy(text.as_ref()));
+}
+
+/// The layers of one host in a temporary directory.
+struct Layers {
+    dir: TempDir,
+    inputs: Inputs,
+}
+
+impl Layers {
+    fn new(user: Option<&str>, system: Option<&str>, variables: &[(&'static str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        fs::create_dir_all(home.join(".gua")).unwrap();
+        let system_file = dir.path().join("system.toml");
+        if let Some(text) = user {
+            fs::write(home.join(".gua/config.toml"), text).unwrap();
+        }
+        if let Some(text) = system {
+            fs::write(&system_file, text).unwrap();
+        }
+        let variables = variables
+            .iter()
+            .map(|(name, value)| (*name, OsString::from(value)));
+        let inputs = Inputs {
+            variables: variables.collect(),
+            home: Some(home),
+            system_file,
+        };
+        Self { dir, inputs }
+    }
+
+    fn load(&self) -> Loaded {
+        Loaded::from(&self.inputs, &[])
+    }
+}
+
+#[test]
+fn the_defaults_are_the_contract() {
+    let settings = Settings::defaults(&Home(Some(HOME.into())));
+    assert_eq!(settings.thresholds(), Thresholds::default());
+    assert_eq!(
+        settings.driver.library.value,
+        PathBuf::from("libnvidia-ml.so.1")
+    );
+    assert_eq!(settings.driver.deadline.value, Duration::from_secs(10));
+    assert_eq!(
+        settings.history.db.value,
+        PathBuf::from("/home/ada/.gua/gua.db")
+    );
+    assert!(
+        settings
+            .shown()
+            .iter()
+            .all(|shown| *shown.source == Source::Default)
+    );
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_both_files() {
+    let held = |mb: u32| format!("[states]\nheld_mb = {mb}\n");
+    let layers = Layers::new(Some(&held(3)), Some(&held(4)), &[("GUA_HELD_MB", "2")]);
+    let flag = FlagValue {
+        flag: "--held",
+        section: "states",
+        key: "held_mb",
+        value: "1".into(),
+    };
+    let user_file = layers.inputs.home.clone().unwrap().join(".gua/config.toml");
+
+    let with = |drop: &dyn Fn(&mut Inputs), flags: &[FlagValue]| {
+        let mut inputs = layers.inputs.clone();
+        drop(&mut inputs);
+        let loaded = Loaded::from(&inputs, flags);
+        assert_eq!(loaded.problems, []);
+        loaded.settings.states.held_mb
+    };
+    let none = |inputs: &mut Inputs| inputs.variables.clear();
+    let flagged = with(&|_| {}, &[flag]);
+    assert_eq!((flagged.value, flagged.source), (1, Source::Flag("--held")));
+    let from_variable = with(&|_| {}, &[]);
+    assert_eq!(
+        (from_variable.value, from_variable.source),
+        (2, Source::Environment("GUA_HELD_MB"))
+    );
+    let from_user = with(&none, &[]);
+    assert_eq!(
+        (from_user.value, from_user.source),
+        (
+            3,
+            Source::File {
+                path: user_file,
+                line: 2
+            }
+        )
+    );
+    let from_system = with(
+        &|inputs| {
+            inputs.variables.clear();
+            inputs.home = Some("/nowhere".into());
+        },
+        &[],
+    );
+    let system = Source::File {
+        path: layers.inputs.system_file.clone(),
+        line: 2,
+    };
+    assert_eq!((from_system.value, from_system.source), (4, system));
+}
+
+#[test]
+fn the_files_add_up_key_by_key() {
+    let layers = Layers::new(
+        Some("[states]\nheld_mb = 3\n"),
+        Some("[states]\nactive_util = 20\nheld_mb = 9\n"),
+        &[],
+    );
+    let states = layers.load().settings.states;
+    assert_eq!(
+        (states.held_mb.value, states.active_util.value.get()),
+        (3, 20)
+    );
+}
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    let layers = Layers::new(None, None, &[("GUA_HELD_MB", ""), ("GUA_CONFIG", "")]);
+    let loaded = layers.load();
+    assert_eq!(loaded.problems, []);
+    assert_eq!(loaded.settings.states.held_mb.source, Source::Default);
+    assert!(
+        loaded
+            .files
+            .iter()
+            .all(|file| file.state == FileState::Absent)
+    );
+}
+
+#[test]
+fn gua_config_names_a_file_instead_of_the_users() {
+    let mut layers = Layers::new(Some("[states]\nheld_mb = 3\n"), None, &[]);
+    let other = layers.dir.path().join("home/other.toml");
+    fs::write(&other, "[states]\nactive_util = 50\n").unwrap();
+    layers.inputs.variables = BTreeMap::from([("GUA_CONFIG", "~/other.toml".into())]);
+    let states = layers.load().settings.states;
+    assert_eq!(
+        (states.held_mb.value, states.active_util.value.get()),
+        (100, 50)
+    );
+
+    fs::remove_file(&other).unwrap();
+    let problems = layers.load().problems;
+    assert_eq!(
+        problems.len(),
+        1,
+        "a file that was asked for has to be there"
+    );
+    assert!(
+        problems[0]
+            .to_string()
+            .contains("other.toml: cannot be read"),
+        "{}",
+        problems[0]
+    );
+}
+
+#[test]
+fn a_bad_value_leaves_the_next_lower_layer_standing() {
+    let layers = Layers::new(
+        Some("[states]\nheld_mb = -1\n"),
+        Some("[states]\nheld_mb = 7\n"),
+        &[("GUA_HELD_MB", "x")],
+    );
+    let loaded = layers.load();
+    assert_eq!(loaded.settings.states.held_mb.value, 7);
+    assert_eq!(loaded.problems.len(), 2);
+    assert_eq!(loaded.files[0].state, FileState::Faulty);
+    assert_eq!(loaded.files[1].state, FileState::Fine);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_problem_and_not_a_default() {
+    let layers = Layers::new(None, None, &[]);
+    fs::create_dir(&layers.inputs.system_file).unwrap();
+    let problems = layers.load().problems;
+    assert_eq!(problems.len(), 1);
+    assert!(
+        problems[0]
+            .to_string()
+            .contains("system.toml: cannot be read"),
+        "{}",
+        problems[0]
+    );
+}
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let layers = Layers::new(None, None, &[("GUA_CONFIG", "/dev/zero")]);
+    assert_eq!(
+        layers.load().problems[0].to_string(),
+        "/dev/zero: is larger than 1 MiB, which no configuration is"
+    );
+}
+
+#[test]
+fn without_a_home_there_is_a_sentence_and_no_panic() {
+    let mut layers = Layers::new(None, None, &[("GUA_DB", "~/x")]);
+    layers.inputs.home = None;
+    let told: Vec<String> = layers
+        .load()
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "the home directory is not known; set HOME",
+            "GUA_DB: `~` cannot be expanded: the home directory is not known"
+        ]
+    );
+}
+
+#[test]
+fn a_tilde_leads_home_and_nowhere_else() {
+    let cases = [
+        ("~", Ok("/home/ada")),
+        ("~/x", Ok("/home/ada/x")),
+        ("~//x", Ok("/home/ada/x")),
+        ("/~/x", Ok("/~/x")),
+        ("x/~", Ok("x/~")),
+        ("./~", Ok("./~")),
+        (
+            "~bob/x",
+            Err("`~bob/x`: only ~ and ~/ are expanded; write the whole path".to_owned()),
+        ),
+    ];
+    for (text, expected) in cases {
+        let expanded = super::kind::expand(text.as_ref(), &Home(Some(HOME.into())));
+        assert_eq!(expanded, expected.map(PathBuf::from), "{text}");
+    }
+}
+
+#[test]
+fn every_mistake_is_told_with_its_place() {
+    check("", &[]);
+    check("[states]\nactive_util = 0x1F\nheld_mb = 1_000\n", &[]);
+    check(
+        "[driver]\nlibrary = '/opt/x.so'\ndeadline = '1.5s'\n[history]\ndb = '~/h.db'\n",
+        &[],
+    );
+    check(
+        "[sates]\nheld_mb = 1\n",
+        &["f:1:2: unknown section [sates]; did you mean [states]?"],
+    );
+    check(
+        "[zzz]\n",
+        &["f:1:2: unknown section [zzz]; there are driver, states, history"],
+    );
+    check(
+        "[states]\nheld_md = 1\n",
+        &["f:2:1: unknown key `held_md` in [states]; did you mean `held_mb`?"],
+    );
+    check(
+        "[states]\ndb = '/x'\n",
+        &["f:2:1: unknown key `db` in [states]; it belongs to [history]"],
+    );
+    check(
+        "[history]\nzzz = 1\n",
+        &["f:2:1: unknown key `zzz` in [history]; there are db"],
+    );
+    check(
+        "held_mb = 1\n",
+        &["f:1:1: `held_mb` belongs to [states]: write [states] above it"],
+    );
+    check("zzz = 1\n", &["f:1:1: `zzz` stands in no section"]);
+    check(
+        "states = 1\n",
+        &["f:1:1: `states` is a section: write [states]"],
+    );
+    check(
+        "[[states]]\nheld_mb = 1\n",
+        &["f:1:3: `states` is a section: write [states]"],
+    );
+    check("states.held_mb = 1\n", &[]);
+}
+
+#[test]
+fn every_wrong_value_is_told_with_what_was_expected() {
+    let percent = "states.active_util: expected a whole number from 1 to 100, found";
+    let cases = [
+        ("active_util = 0", format!("{percent} 0")),
+        ("active_util = 101", format!("{percent} 101")),
+        ("active_util = -5", format!("{percent} -5")),
+        (
+            "active_util = 99999999999999999999999",
+            format!("{percent} 99999999999999999999999"),
+        ),
+        ("active_util = 10.0", format!("{percent} 10.0")),
+        ("active_util = '10'", format!("{percent} the string \"10\"")),
+        ("active_util = true", format!("{percent} a boolean")),
+        ("active_util = [10]", format!("{percent} an array")),
+        ("active_util = {}", format!("{percent} a table")),
+        ("active_util = 2026-11-15", format!("{percent} a datetime")),
+        (
+            "held_mb = -1",
+            "states.held_mb: expected a whole number of MB, 0 or more, found -1".to_owned(),
+        ),
+        (
+            "count_graphics = 1",
+            "states.count_graphics: expected true or false, found 1".to_owned(),
+        ),
+    ];
+    for (line, message) in cases {
+        let column = line.find('=').unwrap() + 3;
+        check(
+            format!("[states]\n{line}\n"),
+            &[&format!("f:2:{column}: {message}")],
+        );
+    }
+    check(
+        "[driver]\ndeadline = 10\n",
+        &["f:2:12: driver.deadline: expected a duration from 100ms to 1h, such as 10s, found 10"],
+    );
+    check(
+        "[driver]\ndeadline = '10'\n",
+        &[
+            "f:2:12: driver.deadline: `10` is not a duration; write it like 30s, 1h, 200ms (units: ms, s, m, h, d)",
+        ],
+    );
+    check(
+        "[driver]\ndeadline = '2h'\n",
+        &[
+            "f:2:12: driver.deadline: expected a duration from 100ms to 1h, such as 10s, found the string \"2h\"",
+        ],
+    );
+    check(
+        "[driver]\nlibrary = ''\n",
+        &["f:2:11: driver.library: expected the name or the path of a library, found nothing"],
+    );
+    check(
+        "[driver]\nlibrary = './x.so'\n",
+        &["f:2:11: driver.library: `./x.so` is relative; in a file, write it from / or ~/"],
+    );
+    check(
+        "[history]\ndb = 'gua.db'\n",
+        &["f:2:6: history.db: `gua.db` is relative; in a file, write it from / or ~/"],
+    );
+    check(
+        "[history]\ndb = \"a\\u0000b\"\n",
+        &["f:2:6: history.db: a path cannot contain a NUL character"],
+    );
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_told_and_not_only_the_first() {
+    let text = "[driver]\ndeadlin = '1s'\n[states]\nheld_mb = 'x'\nactive_util = 0\n[nope]\n";
+    let home = Home(Some(HOME.into()));
+    let problems = file::apply(
+        &mut Settings::defaults(&home),
+        text.as_bytes(),
+        Path::new("f"),
+        &home,
+    );
+    let places: Vec<String> = problems
+        .iter()
+        .map(|problem| problem.to_string().chars().take(5).collect())
+        .collect();
+    assert_eq!(places, ["f:2:1", "f:4:1", "f:5:1", "f:6:2"]);
+}
+
+#[test]
+fn a_syntax_error_does_not_hide_the_other_mistakes() {
+    let text = "[states]\nheld_mb = \nzzz = 1\n";
+    let home = Home(Some(HOME.into()));
+    let problems = file::apply(
+        &mut Settings::defaults(&home),
+        text.as_bytes(),
+        Path::new("f"),
+        &home,
+    );
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert!(told[0].starts_with("f:2:"), "{told:?}");
+    assert!(
+        told.iter()
+            .any(|line| line.starts_with("f:3:1: unknown key `zzz`")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_byte_that_is_no_text_is_told_with_its_place() {
+    check(
+        b"[states]\n# \xc3\xa4\xff\n",
+        &["f:2:4: this byte is not UTF-8 text"],
+    );
+}
+
+#[test]
+fn columns_count_characters_and_not_bytes() {
+    check(
+        "[\"ä\"]\n[states]\n\"ää\" = 1\n",
+        &[
+            "f:1:2: unknown section [ä]; there are driver, states, history",
+            "f:3:1: unknown key `ää` in [states]; there are active_util, held_mb, count_graphics",
+        ],
+    );
+}
+
+#[test]
+fn a_strange_name_cannot_write_to_the_terminal() {
+    check(
+        "[\"\\u001b[31m\"]\n",
+        &["f:1:2: unknown section [\\u{1b}[31m]; there are driver, states, history"],
+    );
+}
+
+#[test]
+fn the_default_file_is_accepted_as_it_is_and_with_every_line_active() {
+    let text = describe::default_file();
+    check(&text, &[]);
+    let active: String = text
+        .lines()
+        .map(|line| {
+            line.strip_prefix('#')
+                .filter(|rest| !rest.starts_with(' '))
+                .unwrap_or(line)
+                .to_owned()
+                + "\n"
+        })
+        .collect();
+    check(&active, &[]);
+    let home = Home(Some(HOME.into()));
+    let mut settings = Settings::defaults(&home);
+    file::apply(&mut settings, active.as_bytes(), Path::new("f"), &home);
+    for (set, default) in settings
+        .shown()
+        .iter()
+        .zip(Settings::defaults(&home).shown())
+    {
+        assert_eq!(set.toml, default.toml, "{}", set.entry.key);
+        assert!(
+            matches!(set.source, Source::File { .. }),
+            "{} is not in the default file",
+            set.entry.key
+        );
+    }
+}
+
+#[test]
+fn the_shown_settings_are_a_valid_file_with_the_same_values() {
+    let layers = Layers::new(
+        Some("[driver]\nlibrary = '/a \"b\"/x.so'\n"),
+        None,
+        &[("GUA_DRIVER_DEADLINE", "0.5m")],
+    );
+    let settings = layers.load().settings;
+    let text = describe::settings_toml(&settings);
+    check(&text, &[]);
+    let home = Home(Some(HOME.into()));
+    let mut again = Settings::defaults(&home);
+    file::apply(&mut again, text.as_bytes(), Path::new("f"), &home);
+    for (one, other) in settings.shown().iter().zip(again.shown()) {
+        assert_eq!(one.toml, other.toml);
+    }
+}
+
+#[test]
+fn every_setting_has_its_own_variable_and_a_sentence() {
+    let mut seen = std::collections::HashSet::new();
+    for entry in ENTRIES {
+        assert!(seen.insert(entry.env), "{} is used twice", entry.env);
+        assert!(entry.env.starts_with("GUA_"));
+        assert!(
+            entry.doc.trim().ends_with('.') && entry.section_doc.ends_with('.'),
+            "{}",
+            entry.key
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let home = Home(Some(HOME.into()));
+        file::apply(&mut Settings::defaults(&home), &bytes, Path::new("f"), &home);
+    }
+
+    #[test]
+    fn text_that_looks_like_a_configuration_never_panics(
+        text in r#"(\[{0,2}(driver|states|"\PC")\]{0,2}|(library|deadline|held_mb|active_util|db|\PC) ?= ?(['"]\PC{0,9}['"]?|-?[0-9x.e_]{0,20}|\{|\[|true)|\n){0,9}"#
+    ) {
+        let home = Home(Some(HOME.into()));
+        let problems = file::apply(&mut Settings::defaults(&home), text.as_bytes(), Path::new("f"), &home);
+        for problem in problems {
+            prop_assert_eq!(problem.to_string().lines().count(), 1);
+        }
+    }
+}
