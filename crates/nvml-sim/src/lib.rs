@@ -1,1 +1,64 @@
-//! 
+//! A simulated `libnvidia-ml.so.1`.
+//!
+//! As a shared library it exports the functions of NVML and plays a scenario file. As a Rust library it offers what
+//! tests and demos need: the scenario types, where the shared library is, and installing it as an older driver. It
+//! never touches a real driver or a real card.
+
+#[expect(
+    unsafe_code,
+    reason = "exporting a name is an unsafe attribute; there is no unsafe block in it"
+)]
+mod api;
+mod call;
+mod clock;
+mod code;
+pub mod driver;
+mod elf;
+mod foreign;
+mod layout;
+mod line;
+mod pci;
+pub mod scenario;
+mod source;
+mod state;
+mod world;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use call::Function;
+pub use code::Code;
+pub use layout::{RecordShape, records};
+pub use source::{BESIDE, VARIABLE};
+
+/// Every function that the shared library exports.
+pub fn functions() -> impl Iterator<Item = &'static Function> {
+    api::ALL.iter().copied().flatten()
+}
+
+/// The shared library that cargo built together with the running program, which is a test, a bench, an example or a
+/// binary of this workspace.
+pub fn library_path() -> io::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let places = program.ancestors().skip(1).take(3);
+    let candidates = places.flat_map(|place| [place.join(FILE), place.join("deps").join(FILE)]);
+    let mut newest: Option<(std::time::SystemTime, PathBuf)> = None;
+    for candidate in candidates {
+        if let Ok(modified) = candidate.metadata().and_then(|facts| facts.modified())
+            && newest.as_ref().is_none_or(|(time, _)| *time < modified)
+        {
+            newest = Some((modified, candidate));
+        }
+    }
+    newest.map(|(_, path)| path).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!(
+                "{FILE} is not beside `{}`: build it with `cargo build -p nvml-sim`",
+                program.display()
+            ),
+        )
+    })
+}
+
+const FILE: &str = "libnvml_sim.so";

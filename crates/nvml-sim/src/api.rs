@@ -1,0 +1,24 @@
+//! The exported functions, by what they are about. Each is declared once, with the macro of `call`; there is no unsafe
+//! block here, only the unsafe attributes that the macro puts before exported names.
+
+mod field;
+mod find;
+mod library;
+mod mig;
+mod process;
+mod reading;
+mod sample;
+mod setting;
+
+use crate::call::Function;
+
+pub(crate) const ALL: &[&[Function]] = &[
+    library::FUNCTIONS,
+    find::FUNCTIONS,
+    reading::FUNCTIONS,
+    setting::FUNCTIONS,
+    process::FUNCTIONS,
+    sample::FUNCTIONS,
+    mig::FUNCTIONS,
+    field::FUNCTIONS,
+];

@@ -1,0 +1,53 @@
+//! The library itself: opening, closing, versions, and words for codes.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use crate::call::{exports, initialise, shut_down};
+use crate::code::Code;
+use crate::driver::Generation;
+use crate::foreign::{Length, Out, Text};
+
+exports! {
+    R390 library fn nvmlInit() |name| initialise(name);
+    R390 library fn nvmlInit_v2() |name| initialise(name);
+    R390 library fn nvmlInitWithFlags(_flags: c_uint) |name| initialise(name);
+    R390 library fn nvmlShutdown() |name| shut_down(name);
+
+    R390 system fn nvmlSystemGetDriverVersion(version: Text, length: Length) |now| {
+        let told = now.world.scenario.driver.version.as_deref();
+        version.set(told.unwrap_or(Generation::installed().version()), length)
+    };
+    R390 system fn nvmlSystemGetNVMLVersion(version: Text, length: Length) |now| {
+        let driver = &now.world.scenario.driver;
+        let cuda = driver.cuda_version.unwrap_or(Generation::installed().cuda_version());
+        let release = driver.version.as_deref().unwrap_or(Generation::installed().version());
+        let made = format!("{}.{release}", cuda / 1000);
+        version.set(driver.nvml_version.as_deref().unwrap_or(&made), length)
+    };
+    R390 system fn nvmlSystemGetCudaDriverVersion(version: Out<c_int>) |now| {
+        let told = now.world.scenario.driver.cuda_version;
+        version.set(told.unwrap_or(Generation::installed().cuda_version()))
+    };
+    R418 system fn nvmlSystemGetCudaDriverVersion_v2(version: Out<c_int>) |now| {
+        let told = now.world.scenario.driver.cuda_version;
+        version.set(told.unwrap_or(Generation::installed().cuda_version()))
+    };
+    R390 system fn nvmlSystemGetProcessName(pid: c_uint, name: Text, length: Length) |now| {
+        let mut processes = now.world.cards.iter().flat_map(|card| card.all_processes());
+        let told = processes.find(|process| process.pid == pid).and_then(|process| process.name.clone());
+        name.set(&told.or_else(|| command(pid)).ok_or(Code::NOT_FOUND)?, length)
+    };
+}
+
+/// The first word of a real process's command line.
+fn command(pid: c_uint) -> Option<String> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let first = line.split(|byte| *byte == 0).next()?;
+    Some(String::from_utf8_lossy(first).into_owned())
+}
+
+/// The one function that answers a text and not a code; it works at any time and has no faults.
+#[unsafe(no_mangle)]
+extern "C" fn nvmlErrorString(code: c_uint) -> *const c_char {
+    Code(code).sentence().as_ptr()
+}

@@ -1,0 +1,315 @@
+//! The way into every exported function: the scenario is looked at, the call written down, faults played, and only
+//! then the function's own code runs. One macro declares a function for Rust, for C and for the driver generations.
+#![expect(
+    unsafe_code,
+    reason = "exported symbols and the unload hook need unsafe attributes"
+)]
+
+use std::ffi::c_uint;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock;
+use crate::code::Code;
+use crate::driver::Generation;
+use crate::foreign::{Argument, Device, Out};
+use crate::state::{self, State};
+use crate::world::{Card, End, Instance, Unit, World};
+
+/// An exported function.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    pub name: &'static str,
+    /// The first of our driver generations that has it.
+    pub since: Generation,
+    parameters: fn() -> Vec<String>,
+}
+
+impl Function {
+    pub(crate) const fn new(
+        name: &'static str,
+        since: Generation,
+        parameters: fn() -> Vec<String>,
+    ) -> Function {
+        Function {
+            name,
+            since,
+            parameters,
+        }
+    }
+
+    /// The prototype as C would declare it.
+    pub fn prototype(&self) -> String {
+        let parameters = (self.parameters)();
+        let parameters = if parameters.is_empty() {
+            "void".to_owned()
+        } else {
+            parameters.join(", ")
+        };
+        format!("nvmlReturn_t {}({parameters});", self.name)
+    }
+}
+
+/// Declares exported functions.
+///
+/// `SINCE KIND fn NAME(PARAMETERS) |SEEN| BODY`, where KIND is
+/// - `library`: runs without initialisation, the body gets the name;
+/// - `system`: needs initialisation, the body gets the world;
+/// - `card`: the first parameter is a handle, the body gets what it stands for;
+/// - `finder`: takes a key and a place for a handle, the body finds what the key means.
+macro_rules! exports {
+    ($($since:ident $kind:ident fn $name:ident($($argument:ident: $type:ty),*) |$seen:ident| $body:expr;)*) => {
+        /// The functions of this file.
+        pub(crate) const FUNCTIONS: &[$crate::call::Function] = &[$(
+            $crate::call::Function::new(
+                stringify!($name),
+                $crate::driver::Generation::$since,
+                || vec![$(<$type as $crate::foreign::Argument>::c_type()),*],
+            ),
+        )*];
+
+        $(
+            #[unsafe(no_mangle)]
+            extern "C" fn $name($($argument: $type),*) -> std::ffi::c_uint {
+                $crate::call::exports!(@$kind $name ($($argument),*) $seen $body)
+            }
+        )*
+    };
+    (@library $name:ident ($($argument:ident),*) $seen:ident $body:expr) => {{
+        let $seen = stringify!($name);
+        $crate::call::answer($body)
+    }};
+    (@system $name:ident ($($argument:ident),*) $seen:ident $body:expr) => {
+        $crate::call::system(stringify!($name), &[$(&$argument),*], |$seen| $body)
+    };
+    (@card $name:ident ($device:ident $(, $argument:ident)*) $seen:ident $body:expr) => {
+        $crate::call::card(stringify!($name), $device, &[$(&$argument),*], |$seen| $body)
+    };
+    (@finder $name:ident ($key:ident, $device:ident) $seen:ident $body:expr) => {
+        $crate::call::finder(stringify!($name), $device, |$seen| $body)
+    };
+}
+pub(crate) use exports;
+
+/// The world at the time of a call.
+#[derive(Debug)]
+pub(crate) struct Now {
+    pub(crate) world: Arc<World>,
+    pub(crate) time: f64,
+}
+
+/// A card or instance at the time of a call.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) world: Arc<World>,
+    pub(crate) time: f64,
+    pub(crate) unit: Unit,
+}
+
+impl Seen {
+    /// The card, also for an instance's handle.
+    pub(crate) fn card(&self) -> &Card {
+        &self.world.cards[self.unit.card]
+    }
+
+    pub(crate) fn instance(&self) -> Option<&Instance> {
+        self.unit
+            .instance
+            .map(|place| &self.card().instances[place])
+    }
+
+    /// The card itself; an instance has no such reading.
+    pub(crate) fn sensor(&self) -> Result<&Card, Code> {
+        self.whole_card(Code::NOT_SUPPORTED)
+    }
+
+    /// The card itself; the question makes no sense for an instance.
+    pub(crate) fn hardware(&self) -> Result<&Card, Code> {
+        self.whole_card(Code::INVALID_ARGUMENT)
+    }
+
+    fn whole_card(&self, otherwise: Code) -> Result<&Card, Code> {
+        match self.unit.instance {
+            None => Ok(self.card()),
+            Some(_) => Err(otherwise),
+        }
+    }
+}
+
+pub(crate) fn answer(result: Result<(), Code>) -> c_uint {
+    match result {
+        Ok(()) => Code::SUCCESS.0,
+        Err(code) => code.0,
+    }
+}
+
+/// `nvmlInit` in all its versions.
+pub(crate) fn initialise(function: &str) -> Result<(), Code> {
+    let mut state = state::lock();
+    let world = state.fresh_world()?;
+    state.witness(&world, function, None);
+    let first = !state.is_initialised();
+    drop(state);
+    if world.is_hidden(function) {
+        return Err(Code::FUNCTION_NOT_FOUND);
+    }
+    play_faults(
+        &world,
+        function,
+        None,
+        world.time(clock::unix_seconds()),
+        &[],
+    )?;
+    if first {
+        clock::sleep(Duration::from_millis(world.scenario.driver.init_delay_ms));
+        match world.scenario.driver.init_code {
+            Code::SUCCESS => {}
+            code => return Err(code),
+        }
+    }
+    state::lock().enter(&world);
+    Ok(())
+}
+
+pub(crate) fn shut_down(function: &str) -> Result<(), Code> {
+    let mut state = state::lock();
+    if let Some(world) = state.world() {
+        state.witness(&world, function, None);
+        drop(state);
+        play_faults(
+            &world,
+            function,
+            None,
+            world.time(clock::unix_seconds()),
+            &[],
+        )?;
+        state = state::lock();
+    }
+    state.leave()
+}
+
+pub(crate) fn system(
+    function: &str,
+    arguments: &[&dyn Argument],
+    body: impl FnOnce(&Now) -> Result<(), Code>,
+) -> c_uint {
+    answer((|| {
+        let (now, _) = begin(function, |_, _| Ok(None))?;
+        match play_faults(&now.world, function, None, now.time, arguments)? {
+            Played::Spoiled => Ok(()),
+            Played::Well => body(&now),
+        }
+    })())
+}
+
+pub(crate) fn card(
+    function: &str,
+    device: Device,
+    arguments: &[&dyn Argument],
+    body: impl FnOnce(&Seen) -> Result<(), Code>,
+) -> c_uint {
+    answer((|| {
+        let (now, unit) = begin(function, |state, now| {
+            state.resolve(&now.world, device).map(Some)
+        })?;
+        let known = unit.clone().ok().flatten();
+        if play_faults(&now.world, function, known, now.time, arguments)? == Played::Spoiled {
+            return Ok(());
+        }
+        let Now { world, time } = now;
+        let unit = unit?.ok_or(Code::INVALID_ARGUMENT)?;
+        check_card(&world, unit, time)?;
+        body(&Seen { world, time, unit })
+    })())
+}
+
+pub(crate) fn finder(
+    function: &str,
+    device: Out<Device>,
+    find: impl Fn(&Now) -> Result<Unit, Code>,
+) -> c_uint {
+    answer((|| {
+        let (now, unit) = begin(function, |_, now| find(now).map(Some))?;
+        let known = unit.clone().ok().flatten();
+        if play_faults(&now.world, function, known, now.time, &[&device])? == Played::Spoiled {
+            return Ok(());
+        }
+        let unit = unit?.ok_or(Code::NOT_FOUND)?;
+        check_card(&now.world, unit, now.time)?;
+        device.set(state::lock().handle(&now.world, unit))
+    })())
+}
+
+/// Looks at the scenario, finds what the call is about, writes it down, and refuses what cannot be answered.
+fn begin(
+    function: &str,
+    subject: impl FnOnce(&mut State, &Now) -> Result<Option<Unit>, Code>,
+) -> Result<(Now, Result<Option<Unit>, Code>), Code> {
+    let mut state = state::lock();
+    let world = state.world().ok_or(Code::UNINITIALIZED)?;
+    let time = world.time(clock::unix_seconds());
+    let now = Now { world, time };
+    let unit = subject(&mut state, &now);
+    state.witness(&now.world, function, unit.clone().ok().flatten());
+    if now.world.is_hidden(function) {
+        return Err(Code::FUNCTION_NOT_FOUND);
+    }
+    state.check_session(&now.world)?;
+    Ok((now, unit))
+}
+
+fn check_card(world: &World, unit: Unit, time: f64) -> Result<(), Code> {
+    let card = &world.cards[unit.card];
+    if card.is_lost(time) || card.is_absent(time) {
+        Err(Code::GPU_IS_LOST)
+    } else {
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Played {
+    /// The function's own code may run.
+    Well,
+    /// The outputs are garbage and the call answers success.
+    Spoiled,
+}
+
+/// The lock is not held here: a call that hangs does not stop the others.
+fn play_faults(
+    world: &World,
+    function: &str,
+    unit: Option<Unit>,
+    time: f64,
+    arguments: &[&dyn Argument],
+) -> Result<Played, Code> {
+    if world.scenario.faults.is_empty() {
+        return Ok(Played::Well);
+    }
+    let trouble = world.trouble(function, unit, time);
+    if trouble.delay_ms > 0 {
+        clock::sleep(Duration::from_millis(trouble.delay_ms));
+    }
+    match trouble.end {
+        None | Some(End::Answer(Code::SUCCESS)) => Ok(Played::Well),
+        Some(End::Answer(code)) => Err(code),
+        Some(End::Hang) => clock::hang(),
+        Some(End::Crash) => state::abort(&format!("{function} crashes as scripted")),
+        Some(End::Garbage) => {
+            let capacity = arguments.iter().find_map(|argument| argument.capacity());
+            for argument in arguments {
+                argument.spoil(capacity.unwrap_or(0));
+            }
+            Ok(Played::Spoiled)
+        }
+    }
+}
+
+/// Runs when the library is unloaded.
+extern "C" fn unload() {
+    state::clear();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static UNLOAD: extern "C" fn() = unload;

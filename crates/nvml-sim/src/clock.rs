@@ -1,0 +1,29 @@
+//! The one place of this crate that asks the time. It holds no scenario time: that is computed from this by the world.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Seconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "this file is the clock")]
+pub(crate) fn unix_seconds() -> f64 {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_secs_f64(),
+        Err(before) => -before.duration().as_secs_f64(),
+    }
+}
+
+/// A clock that never goes back, for rate limits.
+#[expect(clippy::disallowed_methods, reason = "this file is the clock")]
+pub(crate) fn monotonic() -> Instant {
+    Instant::now()
+}
+
+pub(crate) fn sleep(how_long: Duration) {
+    std::thread::sleep(how_long);
+}
+
+/// A call into a driver that never answers.
+pub(crate) fn hang() -> ! {
+    loop {
+        sleep(Duration::from_secs(3600));
+    }
+}

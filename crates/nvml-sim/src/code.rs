@@ -1,0 +1,153 @@
+//! NVML's return codes: numbers, names for scenario files, and the sentences of `nvmlErrorString`.
+
+use std::ffi::CStr;
+use std::fmt;
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What a call answers. Any number is allowed, because drivers have answered numbers that no header lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Code(pub u32);
+
+macro_rules! codes {
+    ($($name:ident = $number:literal, $sentence:literal;)*) => {
+        impl Code {
+            $(pub const $name: Code = Code($number);)*
+
+            /// The name without its `NVML_ERROR_` prefix, for codes that the header lists.
+            pub fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($number => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+
+            /// The code for a name, with or without `NVML_` or `NVML_ERROR_` before it.
+            pub fn from_name(name: &str) -> Option<Code> {
+                let short = name.strip_prefix("NVML_").unwrap_or(name);
+                let short = short.strip_prefix("ERROR_").unwrap_or(short);
+                match short {
+                    $(stringify!($name) => Some(Code($number)),)*
+                    _ => None,
+                }
+            }
+
+            pub(crate) fn sentence(self) -> &'static CStr {
+                match self.0 {
+                    $($number => $sentence,)*
+                    _ => c"Unknown Error",
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    SUCCESS = 0, c"Success";
+    UNINITIALIZED = 1, c"Uninitialized";
+    INVALID_ARGUMENT = 2, c"Invalid Argument";
+    NOT_SUPPORTED = 3, c"Not Supported";
+    NO_PERMISSION = 4, c"Insufficient Permissions";
+    ALREADY_INITIALIZED = 5, c"Already Initialized";
+    NOT_FOUND = 6, c"Not Found";
+    INSUFFICIENT_SIZE = 7, c"Insufficient Size";
+    INSUFFICIENT_POWER = 8, c"Insufficient External Power";
+    DRIVER_NOT_LOADED = 9, c"Driver Not Loaded";
+    TIMEOUT = 10, c"Timeout";
+    IRQ_ISSUE = 11, c"Interrupt Request Issue";
+    LIBRARY_NOT_FOUND = 12, c"NVML Shared Library Not Found";
+    FUNCTION_NOT_FOUND = 13, c"Function Not Found";
+    CORRUPTED_INFOROM = 14, c"Corrupted infoROM";
+    GPU_IS_LOST = 15, c"GPU is lost";
+    RESET_REQUIRED = 16, c"GPU requires restart";
+    OPERATING_SYSTEM = 17, c"The operating system has blocked the request.";
+    LIB_RM_VERSION_MISMATCH = 18, c"RM has detected an NVML/RM version mismatch.";
+    IN_USE = 19, c"In use by another client";
+    MEMORY = 20, c"Insufficient Memory";
+    NO_DATA = 21, c"No data";
+    VGPU_ECC_NOT_SUPPORTED = 22, c"The requested vGPU operation is not available on the target device because ECC is enabled";
+    INSUFFICIENT_RESOURCES = 23, c"Insufficient Resources";
+    FREQ_NOT_SUPPORTED = 24, c"Requested frequency is not supported";
+    ARGUMENT_VERSION_MISMATCH = 25, c"Argument version mismatch";
+    DEPRECATED = 26, c"The requested functionality has been deprecated";
+    NOT_READY = 27, c"The system is not ready for the request";
+    GPU_NOT_FOUND = 28, c"No GPUs were found";
+    INVALID_STATE = 29, c"Resource not in correct state to perform requested operation";
+    UNKNOWN = 999, c"Unknown Error";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} ({})", self.0),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.name() {
+            Some(name) => serializer.serialize_str(name),
+            None => serializer.serialize_u32(self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CodeVisitor)
+    }
+}
+
+struct CodeVisitor;
+
+impl Visitor<'_> for CodeVisitor {
+    type Value = Code;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an NVML code such as 15 or \"GPU_IS_LOST\"")
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Code, E> {
+        u32::try_from(number).map(Code).map_err(|_| {
+            E::invalid_value(
+                de::Unexpected::Signed(number),
+                &"a code from 0 to 4294967295",
+            )
+        })
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Code, E> {
+        u32::try_from(number).map(Code).map_err(|_| {
+            E::invalid_value(
+                de::Unexpected::Unsigned(number),
+                &"a code from 0 to 4294967295",
+            )
+        })
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<Code, E> {
+        Code::from_name(name)
+            .ok_or_else(|| E::invalid_value(de::Unexpected::Str(name), &"the name of an NVML code"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_has_the_same_name_in_both_directions() {
+        for number in (0..40).chain([999]) {
+            let code = Code(number);
+            if let Some(name) = code.name() {
+                assert_eq!(Code::from_name(name), Some(code));
+                assert_eq!(Code::from_name(&format!("NVML_ERROR_{name}")), Some(code));
+            }
+        }
+        assert_eq!(Code::from_name("NVML_SUCCESS"), Some(Code::SUCCESS));
+        assert_eq!(Code::from_name("nonsense"), None);
+    }
+}

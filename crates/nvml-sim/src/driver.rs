@@ -1,0 +1,239 @@
+//! Driver generations: which symbols a library of that age has, and installing a library that looks that old.
+//!
+//! A symbol that a generation lacks is really absent: its name in the copied library's symbol table is changed, so that
+//! `dlsym` does not find it. Nothing is installed outside the directory that the caller names.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::elf;
+use crate::foreign;
+
+/// A driver branch whose library differs from its neighbours' in a way that clients notice, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Generation {
+    /// v1 process lists, no MIG, no second fan.
+    R390,
+    R418,
+    /// The first with MIG and v2 process lists.
+    R450,
+    R470,
+    /// The first with v3 process lists and the second memory record.
+    R525,
+    /// 535.43 to 535.86: the v3 lists have 32-byte records under the same name.
+    R535_54,
+    /// From 535.98: no v3 lists at all.
+    R535_104,
+    /// v3 lists are back, with 24-byte records.
+    R535_261,
+    R550,
+    R580,
+}
+
+use Generation::{R390, R418, R450, R470, R525, R535_54, R535_104, R535_261, R550, R580};
+
+impl Generation {
+    pub const ALL: [Generation; 10] = [
+        R390, R418, R450, R470, R525, R535_54, R535_104, R535_261, R550, R580,
+    ];
+    pub const LATEST: Generation = R580;
+
+    /// The driver version that a library of this generation reports, unless the scenario names another.
+    pub fn version(self) -> &'static str {
+        match self {
+            R390 => "390.157",
+            R418 => "418.226.00",
+            R450 => "450.248.02",
+            R470 => "470.256.02",
+            R525 => "525.147.05",
+            R535_54 => "535.54.03",
+            R535_104 => "535.104.05",
+            R535_261 => "535.261.03",
+            R550 => "550.163.01",
+            R580 => "580.95.05",
+        }
+    }
+
+    /// The CUDA version that came with it, as the driver counts: 12040 is 12.4.
+    pub fn cuda_version(self) -> i32 {
+        match self {
+            R390 => 9010,
+            R418 => 10010,
+            R450 => 11000,
+            R470 => 11040,
+            R525 => 12000,
+            R535_54 | R535_104 | R535_261 => 12020,
+            R550 => 12040,
+            R580 => 13000,
+        }
+    }
+
+    /// Whether a library of this generation exports the function.
+    pub fn has(self, function: &str) -> bool {
+        // Seen on the real libraries: 535.98 took the v3 lists away again, because 535.43 had changed their record.
+        if self == R535_104 && function.ends_with("RunningProcesses_v3") {
+            return false;
+        }
+        crate::functions().any(|known| known.name == function && known.since <= self)
+    }
+
+    /// The functions of ours that this generation lacks.
+    pub fn missing(self) -> Vec<&'static str> {
+        crate::functions()
+            .map(|function| function.name)
+            .filter(|name| !self.has(name))
+            .collect()
+    }
+
+    /// The generation that this very library was installed as.
+    pub(crate) fn installed() -> Generation {
+        let stamp = foreign::as_installed(&STAMP);
+        let number = stamp[STAMP_MARK.len()];
+        Generation::ALL
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or(Generation::LATEST)
+    }
+
+    fn number(self) -> u8 {
+        Generation::ALL
+            .iter()
+            .zip(0..)
+            .find_map(|(generation, number)| (*generation == self).then_some(number))
+            .unwrap_or(u8::MAX)
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.version())
+    }
+}
+
+/// No generation has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownGeneration(pub String);
+
+impl fmt::Display for UnknownGeneration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no driver generation `{}`; known are latest", self.0)?;
+        Generation::ALL
+            .iter()
+            .try_for_each(|generation| write!(f, ", {generation}"))
+    }
+}
+
+impl std::error::Error for UnknownGeneration {}
+
+impl FromStr for Generation {
+    type Err = UnknownGeneration;
+
+    /// Reads `latest`, or the beginning of a version such as `470` or `535.54`; the newest that fits is meant.
+    fn from_str(text: &str) -> Result<Generation, UnknownGeneration> {
+        if text == "latest" {
+            return Ok(Generation::LATEST);
+        }
+        let wanted: Vec<&str> = text
+            .trim_start_matches(['R', 'r'])
+            .split(['.', '_'])
+            .collect();
+        Generation::ALL
+            .into_iter()
+            .rev()
+            .find(|generation| {
+                let have: Vec<&str> = generation.version().split('.').collect();
+                have.starts_with(&wanted)
+            })
+            .ok_or_else(|| UnknownGeneration(text.to_owned()))
+    }
+}
+
+/// The file name under which programs look for the driver's library.
+pub const LIBRARY_NAME: &str = "libnvidia-ml.so.1";
+
+/// Writes `DIR/libnvidia-ml.so.1` as a library of this generation, and returns its path.
+pub fn install(directory: impl AsRef<Path>, generation: Generation) -> io::Result<PathBuf> {
+    install_from(&crate::library_path()?, directory.as_ref(), generation)
+}
+
+/// As [`install`], from a library file that the caller has found.
+pub fn install_from(built: &Path, directory: &Path, generation: Generation) -> io::Result<PathBuf> {
+    let mut bytes = std::fs::read(built)?;
+    let not_ours = |why: String| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("`{}`: {why}", built.display()),
+        )
+    };
+    elf::hide_symbols(&mut bytes, &generation.missing())
+        .map_err(|why| not_ours(why.to_string()))?;
+    stamp(&mut bytes, generation).ok_or_else(|| not_ours("not built from nvml-sim".to_owned()))?;
+    std::fs::create_dir_all(directory)?;
+    let path = directory.join(LIBRARY_NAME);
+    let fresh = directory.join(format!("{LIBRARY_NAME}.{}.new", std::process::id()));
+    std::fs::write(&fresh, bytes)?;
+    std::fs::rename(&fresh, &path)?;
+    Ok(path)
+}
+
+const STAMP_MARK: &[u8; 24] = b"nvml-sim installed as R#";
+
+/// Found and changed in the library file by `install`; the byte after the mark is the generation's number.
+#[used]
+static STAMP: [u8; 32] = *b"nvml-sim installed as R#\xff       ";
+
+fn stamp(bytes: &mut [u8], generation: Generation) -> Option<()> {
+    // The mark alone may stand in the file a second time, as the constant; only the stamp has the rest.
+    let mut places: Vec<usize> = Vec::new();
+    for place in 0..bytes.len().saturating_sub(STAMP.len() - 1) {
+        let window = &bytes[place..place + STAMP.len()];
+        if window.starts_with(STAMP_MARK) && window.ends_with(b"       ") {
+            places.push(place);
+        }
+    }
+    for place in &places {
+        bytes[place + STAMP_MARK.len()] = generation.number();
+    }
+    (!places.is_empty()).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_read_from_the_beginning_of_its_version() {
+        for (text, expected) in [
+            ("390", R390),
+            ("470", R470),
+            ("535.54", R535_54),
+            ("R535_104", R535_104),
+            ("535", R535_261),
+            ("latest", R580),
+            ("550.163.01", R550),
+        ] {
+            assert_eq!(text.parse(), Ok(expected));
+        }
+        assert!("53".parse::<Generation>().is_err());
+        assert!("".parse::<Generation>().is_err());
+    }
+
+    #[test]
+    fn the_lists_are_where_the_real_drivers_had_them() {
+        let lists = |version: &str| -> Vec<Generation> {
+            let name = format!("nvmlDeviceGetComputeRunningProcesses{version}");
+            Generation::ALL
+                .into_iter()
+                .filter(|generation| generation.has(&name))
+                .collect()
+        };
+        assert_eq!(lists(""), Generation::ALL);
+        assert_eq!(
+            lists("_v2"),
+            [R450, R470, R525, R535_54, R535_104, R535_261, R550, R580]
+        );
+        assert_eq!(lists("_v3"), [R525, R535_54, R535_261, R550, R580]);
+    }
+}

@@ -1,0 +1,323 @@
+//! Pointers that a C caller passed, wrapped so that the functions behind them are safe code.
+//!
+//! This file and the macro in `call` are the only ones with `unsafe`. A pointer is trusted as the C API trusts it: if
+//! it is not NULL it points at what the prototype says. Nothing is kept beyond the call.
+#![expect(unsafe_code, reason = "reads and writes through a C caller's pointers")]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
+
+use crate::code::Code;
+use crate::layout::Record;
+
+/// A parameter of an exported function.
+pub(crate) trait Argument {
+    /// The parameter's type in C, for the comparison with the header.
+    fn c_type() -> String
+    where
+        Self: Sized;
+
+    /// How many elements the caller's buffer holds, if this parameter says so.
+    fn capacity(&self) -> Option<usize> {
+        None
+    }
+
+    /// Fills what the parameter points at with garbage.
+    fn spoil(&self, _capacity: usize) {}
+}
+
+/// The byte that a garbage fault writes.
+const GARBAGE: u8 = 0xA5;
+
+/// Types that have a name in C.
+pub(crate) trait Named {
+    fn name() -> String;
+}
+
+impl Named for c_uint {
+    fn name() -> String {
+        "unsigned int".to_owned()
+    }
+}
+
+impl Named for c_int {
+    fn name() -> String {
+        "int".to_owned()
+    }
+}
+
+impl Named for c_ulonglong {
+    fn name() -> String {
+        "unsigned long long".to_owned()
+    }
+}
+
+impl<T: Record> Named for T {
+    fn name() -> String {
+        T::C_NAME.to_owned()
+    }
+}
+
+impl Argument for c_uint {
+    fn c_type() -> String {
+        c_uint::name()
+    }
+}
+
+impl Argument for c_int {
+    fn c_type() -> String {
+        c_int::name()
+    }
+
+    /// Only field values pass a signed number, and it is their count.
+    fn capacity(&self) -> Option<usize> {
+        usize::try_from(*self).ok()
+    }
+}
+
+impl Argument for c_ulonglong {
+    fn c_type() -> String {
+        c_ulonglong::name()
+    }
+}
+
+/// An `nvmlDevice_t`: a number of ours that looks like a pointer and is never followed.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Device(*mut u8);
+
+impl Device {
+    pub(crate) fn new(number: usize) -> Device {
+        Device(std::ptr::without_provenance_mut(number))
+    }
+
+    pub(crate) fn number(self) -> usize {
+        self.0.addr()
+    }
+}
+
+impl Named for Device {
+    fn name() -> String {
+        "nvmlDevice_t".to_owned()
+    }
+}
+
+impl Argument for Device {
+    fn c_type() -> String {
+        Device::name()
+    }
+}
+
+/// A pointer to one value that the function sets.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T: Copy> Out<T> {
+    pub(crate) fn set(self, value: T) -> Result<(), Code> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        // SAFETY: the caller passed a pointer to a T, by the function's prototype; alignment is not relied on.
+        unsafe { self.0.write_unaligned(value) };
+        Ok(())
+    }
+
+    /// What the caller put there, for parameters that go both ways.
+    pub(crate) fn get(self) -> Result<T, Code> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        // SAFETY: as in `set`; the prototypes that use this ask the caller to fill the value first, and every T here
+        // is plain numbers and pointers, for which any bytes are a value.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+}
+
+impl<T: Named> Argument for Out<T> {
+    fn c_type() -> String {
+        format!("{} *", T::name())
+    }
+
+    fn spoil(&self, _capacity: usize) {
+        if !self.0.is_null() {
+            // SAFETY: the caller passed room for one T.
+            unsafe { self.0.cast::<u8>().write_bytes(GARBAGE, size_of::<T>()) };
+        }
+    }
+}
+
+/// A pointer to the number of elements: the buffer's size on the way in, the number found on the way out.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count(Out<c_uint>);
+
+impl Count {
+    pub(crate) fn get(self) -> Result<usize, Code> {
+        self.0
+            .get()
+            .and_then(|count| usize::try_from(count).map_err(|_| Code::INVALID_ARGUMENT))
+    }
+
+    pub(crate) fn set(self, count: usize) -> Result<(), Code> {
+        self.0.set(c_uint::try_from(count).unwrap_or(c_uint::MAX))
+    }
+}
+
+impl Argument for Count {
+    fn c_type() -> String {
+        Out::<c_uint>::c_type()
+    }
+
+    fn capacity(&self) -> Option<usize> {
+        self.get().ok()
+    }
+
+    fn spoil(&self, capacity: usize) {
+        self.0.spoil(capacity);
+    }
+}
+
+/// A pointer to the caller's array; how long it is stands in another parameter.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Array<T>(*mut T);
+
+impl<T: Copy> Array<T> {
+    pub(crate) fn new(start: *mut T) -> Array<T> {
+        Array(start)
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The same buffer for other records, for a driver that did not keep to its own header.
+    pub(crate) fn cast<U>(self) -> Array<U> {
+        Array(self.0.cast())
+    }
+
+    /// Writes all items. The caller of this has compared their number with the buffer's size.
+    pub(crate) fn write(self, items: &[T]) -> Result<(), Code> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        if self.0.is_null() {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        for (place, item) in items.iter().enumerate() {
+            // SAFETY: the buffer's size, which the C caller stated, was compared with the number of items.
+            unsafe { self.0.add(place).write_unaligned(*item) };
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read(self, count: usize) -> Result<Vec<T>, Code> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        // SAFETY: the C caller states that `count` elements stand there, and any bytes are a value of these T.
+        Ok((0..count)
+            .map(|place| unsafe { self.0.add(place).read_unaligned() })
+            .collect())
+    }
+}
+
+impl<T: Named> Argument for Array<T> {
+    fn c_type() -> String {
+        format!("{} *", T::name())
+    }
+
+    fn spoil(&self, capacity: usize) {
+        if !self.0.is_null() {
+            // SAFETY: the C caller stated that the array has room for `capacity` elements.
+            unsafe {
+                self.0
+                    .cast::<u8>()
+                    .write_bytes(GARBAGE, size_of::<T>() * capacity);
+            };
+        }
+    }
+}
+
+/// The caller's buffer for a text; its length stands in the next parameter.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text(*mut c_char);
+
+impl Text {
+    pub(crate) fn set(self, text: &str, Length(length): Length) -> Result<(), Code> {
+        let room = usize::try_from(length).unwrap_or(0);
+        if self.0.is_null() || room == 0 {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        if text.len() >= room {
+            return Err(Code::INSUFFICIENT_SIZE);
+        }
+        let bytes = Array(self.0.cast::<u8>());
+        bytes.write(text.as_bytes())?;
+        Array(self.0.wrapping_add(text.len()).cast::<u8>()).write(&[0])
+    }
+}
+
+impl Argument for Text {
+    fn c_type() -> String {
+        "char *".to_owned()
+    }
+
+    /// Garbage, but ended by a zero byte: no client in C can survive a text without an end.
+    fn spoil(&self, capacity: usize) {
+        if let (false, Some(last)) = (self.0.is_null(), capacity.checked_sub(1)) {
+            // SAFETY: the C caller stated that the buffer has `capacity` bytes.
+            unsafe {
+                self.0.cast::<u8>().write_bytes(GARBAGE, last);
+                self.0.add(last).write(0);
+            }
+        }
+    }
+}
+
+/// The length of a text buffer.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Length(c_uint);
+
+impl Argument for Length {
+    fn c_type() -> String {
+        c_uint::name()
+    }
+
+    fn capacity(&self) -> Option<usize> {
+        usize::try_from(self.0).ok()
+    }
+}
+
+/// A text that the caller passed.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words(*const c_char);
+
+impl Words {
+    pub(crate) fn get(self) -> Result<String, Code> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        // SAFETY: the prototype asks for a text that ends with a zero byte.
+        let text = unsafe { CStr::from_ptr(self.0) };
+        text.to_str()
+            .map(str::to_owned)
+            .map_err(|_| Code::INVALID_ARGUMENT)
+    }
+}
+
+impl Argument for Words {
+    fn c_type() -> String {
+        "const char *".to_owned()
+    }
+}
+
+/// The bytes of a static as they are now in memory, which need not be what the compiler saw: `driver::install` writes
+/// into the library file.
+pub(crate) fn as_installed<const N: usize>(bytes: &'static [u8; N]) -> [u8; N] {
+    // SAFETY: a reference is always valid to read.
+    unsafe { std::ptr::read_volatile(bytes) }
+}

@@ -1,0 +1,318 @@
+//! Time lines made ready to be read: the value at a moment, and the exact mean over a window.
+//!
+//! A line knows nothing of clocks. Time is seconds since the scenario's origin and may be negative.
+
+use crate::scenario::{Shape, TimeLine, Value};
+
+/// A reading over time.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    curve: Curve,
+    every: Option<f64>,
+    phase: f64,
+}
+
+#[derive(Clone, Debug)]
+enum Curve {
+    Constant(f64),
+    Ramp { from: f64, to: f64, seconds: f64 },
+    Steps(Vec<Step>),
+}
+
+/// From `at` on the value is `value`; `area` is what lies under the curve between the first step and this one.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    at: f64,
+    value: f64,
+    area: f64,
+}
+
+impl Line {
+    pub(crate) fn constant(value: f64) -> Line {
+        Line {
+            curve: Curve::Constant(value),
+            every: None,
+            phase: 0.0,
+        }
+    }
+
+    /// `None` for a value that is a word.
+    pub(crate) fn new(value: &Value) -> Option<Line> {
+        match value {
+            Value::Number(number) => Some(Line::constant(*number)),
+            Value::Line(line) => Some(Line::from_time_line(line)),
+            Value::Unsupported | Value::Unknown => None,
+        }
+    }
+
+    fn from_time_line(line: &TimeLine) -> Line {
+        let (curve, phase, own_period) = match &line.shape {
+            Shape::Ramp { from, to, seconds } => (
+                Curve::Ramp {
+                    from: *from,
+                    to: *to,
+                    seconds: *seconds,
+                },
+                0.0,
+                None,
+            ),
+            Shape::Square {
+                low,
+                high,
+                period,
+                duty,
+                phase,
+            } => (
+                steps(&[(0.0, *high), (duty * period, *low)]),
+                *phase,
+                Some(*period),
+            ),
+            Shape::Bursts { bursts, otherwise } => {
+                let value_at = |t: f64| {
+                    bursts
+                        .iter()
+                        .find(|burst| burst.at <= t && t < burst.at + burst.seconds)
+                        .map_or(*otherwise, |burst| burst.value)
+                };
+                let mut edges: Vec<f64> = bursts
+                    .iter()
+                    .flat_map(|burst| [burst.at, burst.at + burst.seconds])
+                    .collect();
+                edges.sort_by(f64::total_cmp);
+                edges.dedup();
+                let mut points = vec![(f64::MIN, *otherwise)];
+                points.extend(edges.into_iter().map(|edge| (edge, value_at(edge))));
+                (steps(&points), 0.0, None)
+            }
+            Shape::Steps(points) => (steps(points), 0.0, None),
+        };
+        Line {
+            curve,
+            every: own_period.or(line.every),
+            phase,
+        }
+    }
+
+    pub(crate) fn at(&self, t: f64) -> f64 {
+        let t = t + self.phase;
+        self.curve
+            .at(self.every.map_or(t, |every| t.rem_euclid(every)))
+    }
+
+    /// What lies under the line between second 0 and `t`.
+    pub(crate) fn area(&self, t: f64) -> f64 {
+        self.shifted_area(t + self.phase) - self.shifted_area(self.phase)
+    }
+
+    /// The mean over the `window` seconds that end at `t`.
+    pub(crate) fn mean(&self, t: f64, window: f64) -> f64 {
+        match self.curve {
+            Curve::Constant(value) => value,
+            _ => (self.area(t) - self.area(t - window)) / window,
+        }
+    }
+
+    fn shifted_area(&self, t: f64) -> f64 {
+        match self.every {
+            None => self.curve.area(t),
+            Some(every) => {
+                let rounds = (t / every).floor();
+                rounds * self.curve.area(every) + self.curve.area(t.rem_euclid(every))
+            }
+        }
+    }
+}
+
+impl Curve {
+    fn at(&self, t: f64) -> f64 {
+        match self {
+            Curve::Constant(value) => *value,
+            Curve::Ramp { from, to, seconds } => {
+                if t <= 0.0 {
+                    *from
+                } else if t >= *seconds {
+                    *to
+                } else {
+                    from + (to - from) * t / seconds
+                }
+            }
+            Curve::Steps(steps) => step_at(steps, t).map_or(0.0, |step| step.value),
+        }
+    }
+
+    fn area(&self, t: f64) -> f64 {
+        match self {
+            Curve::Constant(value) => value * t,
+            Curve::Ramp { from, to, seconds } => {
+                let rising = t.clamp(0.0, seconds.max(0.0));
+                let before = t.min(0.0) * from;
+                let after = (t - seconds.max(0.0)).max(0.0) * to;
+                before + (from + self.at(rising)) / 2.0 * rising + after
+            }
+            Curve::Steps(steps) => {
+                let from_first = |t: f64| {
+                    step_at(steps, t).map_or(0.0, |step| step.area + (t - step.at) * step.value)
+                };
+                from_first(t) - from_first(0.0)
+            }
+        }
+    }
+}
+
+/// The step that holds at `t`; the first one also holds before itself.
+fn step_at(steps: &[Step], t: f64) -> Option<&Step> {
+    let after = steps.partition_point(|step| step.at <= t);
+    steps.get(after.saturating_sub(1))
+}
+
+fn steps(points: &[(f64, f64)]) -> Curve {
+    // A first point at the beginning of time would make every area infinite: its value holds before the next anyway.
+    let start = match points {
+        [(at, value), (next, _), ..] if *at == f64::MIN => (next - 1.0, *value),
+        [(at, value), ..] if *at == f64::MIN => (0.0, *value),
+        [first, ..] => *first,
+        [] => (0.0, 0.0),
+    };
+    let mut steps = vec![Step {
+        at: start.0,
+        value: start.1,
+        area: 0.0,
+    }];
+    for (at, value) in points.iter().skip(1) {
+        let last = steps[steps.len() - 1];
+        let area = last.area + (at - last.at) * last.value;
+        steps.push(Step {
+            at: *at,
+            value: *value,
+            area,
+        });
+    }
+    Curve::Steps(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Burst;
+
+    fn check(value: &Value, every: Option<f64>, readings: &[(f64, f64)]) {
+        let line = match value.clone() {
+            Value::Line(line) => Line::from_time_line(&TimeLine { every, ..line }),
+            other => Line::new(&other).expect("the value is not a word"),
+        };
+        for (t, expected) in readings {
+            assert_eq!(line.at(*t), *expected, "at {t} of {value:?}");
+        }
+        // The exact area agrees with a fine sum wherever the line is read.
+        let (mut sum, pieces) = (0.0, 20_000);
+        for piece in 0..pieces {
+            sum += line.at((f64::from(piece) + 0.5) * 30.0 / f64::from(pieces)) * 30.0
+                / f64::from(pieces);
+        }
+        assert!(
+            (line.area(30.0) - sum).abs() < 1.0,
+            "area {} and sum {sum} of {value:?}",
+            line.area(30.0)
+        );
+    }
+
+    #[test]
+    fn a_constant_never_changes() {
+        check(
+            &Value::Number(30.0),
+            None,
+            &[(-5.0, 30.0), (0.0, 30.0), (1e9, 30.0)],
+        );
+    }
+
+    #[test]
+    fn a_ramp_rises_and_stays() {
+        let ramp = Value::ramp(0.0, 100.0, 10.0);
+        check(
+            &ramp,
+            None,
+            &[(-1.0, 0.0), (5.0, 50.0), (10.0, 100.0), (99.0, 100.0)],
+        );
+        check(
+            &ramp,
+            Some(20.0),
+            &[(5.0, 50.0), (19.0, 100.0), (25.0, 50.0)],
+        );
+    }
+
+    #[test]
+    fn a_square_wave_is_high_first() {
+        let square = Value::square(10.0, 90.0, 10.0);
+        check(
+            &square,
+            None,
+            &[
+                (0.0, 90.0),
+                (4.9, 90.0),
+                (5.0, 10.0),
+                (10.0, 90.0),
+                (-1.0, 10.0),
+            ],
+        );
+        let ahead = Shape::Square {
+            low: 0.0,
+            high: 8.0,
+            period: 10.0,
+            duty: 0.2,
+            phase: 9.0,
+        };
+        check(
+            &ahead.into(),
+            None,
+            &[(0.0, 0.0), (1.0, 8.0), (2.9, 8.0), (3.0, 0.0)],
+        );
+    }
+
+    #[test]
+    fn bursts_interrupt_the_rest_and_the_first_of_two_wins() {
+        let burst = |at, seconds, value| Burst { at, seconds, value };
+        let bursts = Value::bursts([burst(3.0, 0.5, 90.0), burst(3.2, 1.0, 40.0)], 5.0);
+        check(
+            &bursts,
+            None,
+            &[
+                (0.0, 5.0),
+                (3.0, 90.0),
+                (3.4, 90.0),
+                (3.6, 40.0),
+                (4.2, 5.0),
+                (13.1, 5.0),
+            ],
+        );
+        check(
+            &bursts,
+            Some(10.0),
+            &[(13.1, 90.0), (14.0, 40.0), (20.0, 5.0)],
+        );
+    }
+
+    #[test]
+    fn steps_hold_until_the_next() {
+        let steps = Value::steps([(0.0, 10.0), (5.0, 80.0)]);
+        check(
+            &steps,
+            None,
+            &[(-3.0, 10.0), (4.9, 10.0), (5.0, 80.0), (50.0, 80.0)],
+        );
+    }
+
+    #[test]
+    fn a_mean_sees_a_burst_between_two_instants() {
+        let line = Line::new(&Value::bursts(
+            [Burst {
+                at: 1.0,
+                seconds: 0.1,
+                value: 100.0,
+            }],
+            0.0,
+        ));
+        let line = line.expect("bursts are a line");
+        assert_eq!(line.at(1.2), 0.0);
+        assert!((line.mean(1.2, 0.4) - 25.0).abs() < 1e-9);
+    }
+}

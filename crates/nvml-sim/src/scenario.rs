@@ -1,0 +1,346 @@
+//! The scenario file: everything that the simulated driver is told to play, as plain data.
+//!
+//! Parsing is pure and total: any text gives a scenario or an error, never a panic. Nothing here plays the scenario;
+//! that is `world`'s task. Every type also serialises, so that a test can write a scenario in a few lines of Rust.
+
+mod card;
+mod value;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use card::{Card, Instance, Kind, Process};
+pub use value::{Burst, Shape, TimeLine, Value};
+
+use crate::code::Code;
+
+/// A whole scenario. `Scenario::default()` is a driver without a card.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scenario {
+    /// Every call is appended to this file as `PID TID function card`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<PathBuf>,
+    /// The process is aborted when a second thread of it calls into the library.
+    pub one_owner: bool,
+    /// What a process list does when it is asked for its size with a NULL buffer.
+    pub null_size_query: NullSizeQuery,
+    /// Functions that are there to be found and answer FUNCTION_NOT_FOUND.
+    pub symbol_answers_not_found: Vec<String>,
+    pub driver: Driver,
+    pub clock: Clock,
+    pub buffers: Buffers,
+    /// In NVML's index order.
+    #[serde(rename = "card", skip_serializing_if = "Vec::is_empty")]
+    pub cards: Vec<Card>,
+    #[serde(rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Driver {
+    /// Default: the version of the installed generation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvml_version: Option<String>,
+    /// As the driver counts it: 12040 is 12.4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cuda_version: Option<i32>,
+    /// A client that initialised under another number holds a stale library.
+    pub epoch: u64,
+    /// What a stale library answers.
+    pub stale_code: Code,
+    /// What `nvmlInit` answers.
+    pub init_code: Code,
+    /// How long each real initialisation takes.
+    pub init_delay_ms: u64,
+}
+
+impl Default for Driver {
+    fn default() -> Self {
+        Driver {
+            version: None,
+            nvml_version: None,
+            cuda_version: None,
+            epoch: 0,
+            stale_code: Code::UNKNOWN,
+            init_code: Code::SUCCESS,
+            init_delay_ms: 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Clock {
+    /// Second 0 of every time line. Default: the scenario file's modification time, which all clients see alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin_unix_ms: Option<u64>,
+    /// Scenario seconds per real second.
+    pub scale: f64,
+    /// Time stands still at this second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<f64>,
+    pub stamps: Stamps,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock {
+            origin_unix_ms: None,
+            scale: 1.0,
+            at: None,
+            stamps: Stamps::Wall,
+        }
+    }
+}
+
+/// Whose clock the time stamps of buffered samples follow; they differ only when `scale` is not 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stamps {
+    /// The client's own clock.
+    #[default]
+    Wall,
+    /// The scenario's faster or slower clock.
+    Scenario,
+}
+
+/// The driver's sample buffers. A card can have its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Buffers {
+    /// How many samples of one kind a card remembers.
+    pub samples: u32,
+    pub period_ms: f64,
+    /// How many periods of per-process samples a card remembers.
+    pub process_samples: u32,
+    /// Every so many samples of a utilisation one is junk; 0 is never.
+    pub junk_every: u32,
+    pub junk: u32,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Buffers {
+            samples: 120,
+            period_ms: 167.0,
+            process_samples: 100,
+            junk_every: 0,
+            junk: 255,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NullSizeQuery {
+    /// INSUFFICIENT_SIZE and the right count, or SUCCESS and 0.
+    #[default]
+    Right,
+    /// SUCCESS and a count that is not the right one.
+    Wrong,
+    /// The process is aborted.
+    Crash,
+}
+
+/// Something that goes wrong in some functions, on some cards, for some time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fault {
+    /// A function's name; `*` stands for any characters.
+    pub function: String,
+    /// Default: every card, and functions that concern none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<Selector>,
+    /// What the function answers instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<f64>,
+    /// So many matching calls of a process go well first.
+    pub after_calls: u64,
+    pub delay_ms: u64,
+    pub hang: bool,
+    pub crash: bool,
+    /// Outputs are filled with 0xA5 bytes and the function answers SUCCESS.
+    pub garbage: bool,
+}
+
+impl Default for Fault {
+    fn default() -> Self {
+        Fault {
+            function: "*".to_owned(),
+            card: None,
+            code: None,
+            from: None,
+            until: None,
+            after_calls: 0,
+            delay_ms: 0,
+            hang: false,
+            crash: false,
+            garbage: false,
+        }
+    }
+}
+
+/// A card by its place in the file, or a card or MIG instance by its UUID.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Selector {
+    Index(u32),
+    Uuid(String),
+}
+
+impl Scenario {
+    /// Reads a scenario from the text of a file.
+    pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text).map_err(|error| syntax(&error, text))?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    pub fn to_toml(&self) -> Result<String, ScenarioError> {
+        toml::to_string(self).map_err(|error| ScenarioError::Syntax {
+            line: None,
+            message: error.to_string(),
+        })
+    }
+
+    /// Writes the scenario so that a running client sees the old file or the new one, never a part.
+    pub fn write(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.check().map_err(io::Error::other)?;
+        write_text(path.as_ref(), &self.to_toml().map_err(io::Error::other)?)
+    }
+
+    fn check(&self) -> Result<(), ScenarioError> {
+        let clock = &self.clock;
+        require(
+            clock.scale.is_finite() && clock.scale > 0.0,
+            "clock.scale must be above 0",
+        )?;
+        require(
+            clock.at.is_none_or(f64::is_finite),
+            "clock.at must be a number of seconds",
+        )?;
+        self.buffers.check()?;
+        for fault in &self.faults {
+            let effect = fault.code.is_some()
+                || fault.delay_ms > 0
+                || fault.hang
+                || fault.crash
+                || fault.garbage;
+            require(
+                effect,
+                "a fault needs one of code, delay_ms, hang, crash, garbage",
+            )?;
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for (index, card) in self.cards.iter().enumerate() {
+            card.check()
+                .map_err(|error| error.within(&format!("card {index}")))?;
+            let uuids = card
+                .instances
+                .iter()
+                .map(|instance| &instance.uuid)
+                .chain([&card.uuid]);
+            for uuid in uuids.filter(|uuid| !uuid.is_empty()) {
+                if !seen.insert(uuid) {
+                    return Err(ScenarioError::Meaning(format!(
+                        "uuid `{uuid}` stands there twice"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Buffers {
+    fn check(&self) -> Result<(), ScenarioError> {
+        require(
+            self.period_ms.is_finite() && self.period_ms >= 0.001,
+            "period_ms must be 0.001 or more",
+        )?;
+        require(
+            self.samples <= 1_000_000 && self.process_samples <= 1_000_000,
+            "a sample buffer holds a million at most",
+        )
+    }
+}
+
+/// Writes any text, also a broken one, by renaming a finished file.
+pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let fresh = path.with_file_name(name);
+    std::fs::write(&fresh, text)?;
+    std::fs::rename(&fresh, path)
+}
+
+/// Why a text is not a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScenarioError {
+    /// It is not TOML, or has a key or a type that is not known here.
+    Syntax {
+        line: Option<usize>,
+        message: String,
+    },
+    /// It is well formed and cannot be played.
+    Meaning(String),
+}
+
+impl ScenarioError {
+    fn within(self, place: &str) -> ScenarioError {
+        match self {
+            ScenarioError::Meaning(message) => {
+                ScenarioError::Meaning(format!("{place}: {message}"))
+            }
+            syntax @ ScenarioError::Syntax { .. } => syntax,
+        }
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScenarioError::Syntax {
+                line: Some(line),
+                message,
+            } => write!(f, "line {line}: {message}"),
+            ScenarioError::Syntax {
+                line: None,
+                message,
+            }
+            | ScenarioError::Meaning(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+fn require(holds: bool, message: &str) -> Result<(), ScenarioError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(ScenarioError::Meaning(message.to_owned()))
+    }
+}
+
+fn syntax(error: &toml::de::Error, text: &str) -> ScenarioError {
+    let line = error
+        .span()
+        .and_then(|span| text.as_bytes().get(..span.start))
+        .map(|before| before.iter().filter(|byte| **byte == b'\n').count() + 1);
+    // One line: it is shown on the standard error of a program that knows nothing of scenarios.
+    let message = error.message().split_whitespace();
+    let message = message.collect::<Vec<_>>().join(" ");
+    ScenarioError::Syntax { line, message }
+}

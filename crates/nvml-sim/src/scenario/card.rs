@@ -1,0 +1,319 @@
+//! Cards, MIG instances and processes as the scenario file states them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Buffers, ScenarioError, Value, require};
+
+/// A card. Every key has a default, so `[[card]]` alone is a healthy idle card.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Card {
+    /// Default: `NVIDIA A100-SXM4-80GB`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Default: made from the card's place in the file.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
+    /// Such as `00000000:41:00.0`. Default: made from the card's place in the file.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pci: String,
+    /// Default: none, as on consumer cards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// The number in `/dev/nvidiaN`. Default: the card's place in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minor: Option<u32>,
+    /// The header's number; default 2 (Tesla).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brand: Option<u32>,
+    /// The header's number; default 7 (Ampere).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<u32>,
+    /// Default: `[8, 0]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<[i32; 2]>,
+
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_total_mib: Option<f64>,
+    /// What the driver keeps for itself: part of `used` in the old record, apart in the new one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_reserved_mib: Option<f64>,
+    /// Default: the sum of what the processes are known to use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_used_mib: Option<Value>,
+    /// The card has no memory of its own: its memory readings are not supported, its processes' are.
+    pub unified_memory: bool,
+
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub util: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_util: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoder_util: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoder_util: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_c: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_temperature_c: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_limit_w: Option<Value>,
+    /// Default: the energy that `power_w` adds up to since second 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_mj: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fan_percent: Option<Value>,
+    /// Default 0 when `fan_percent` is absent, else 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fans: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_graphics_mhz: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_sm_mhz: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_memory_mhz: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_video_mhz: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub performance_state: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttle_reasons: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_tx_kib: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_rx_kib: Option<Value>,
+    /// Absent: the card has no ECC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc_corrected: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc_uncorrected: Option<Value>,
+    pub display: bool,
+    /// Default: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistence: Option<bool>,
+    /// The header's number; default 0.
+    pub compute_mode: u32,
+
+    /// Times, as `[from, until]`, at which every call for the card answers GPU_IS_LOST.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<[f64; 2]>,
+    /// Times at which the card is not even counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<[f64; 2]>,
+    /// Default: true when there is a `[[card.mig]]`. Absent altogether: the card knows no MIG.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mig_mode: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffers: Option<Buffers>,
+    #[serde(rename = "process", skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Process>,
+    #[serde(rename = "mig", skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<Instance>,
+}
+
+/// A MIG instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Instance {
+    /// Default: its place in the file. Places between are holes, which real cards have too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// Default: made from the card's UUID and the index.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
+    pub profile: String,
+    /// Default: the index plus 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_instance: Option<u32>,
+    pub compute_instance: u32,
+    pub slices: u32,
+    /// Default: as many as `slices`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_slices: Option<u32>,
+    pub multiprocessors: u32,
+    pub memory_total_mib: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_used_mib: Option<Value>,
+    #[serde(rename = "process", skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Process>,
+}
+
+impl Default for Instance {
+    fn default() -> Self {
+        Instance {
+            index: None,
+            uuid: String::new(),
+            profile: "1g.10gb".to_owned(),
+            gpu_instance: None,
+            compute_instance: 0,
+            slices: 1,
+            compute_slices: None,
+            multiprocessors: 14,
+            memory_total_mib: 9728.0,
+            memory_used_mib: None,
+            processes: Vec::new(),
+        }
+    }
+}
+
+/// A process on a card or on a MIG instance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Process {
+    pub pid: u32,
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// What `nvmlSystemGetProcessName` says. Default: what `/proc` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A number, a time line, or `"unknown"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<Value>,
+    /// The same in bytes; it wins over `memory_mib`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protected_mib: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sm_util: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_util: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoder_util: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoder_util: Option<Value>,
+    /// Default: the MIG instance's, else all ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_instance: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_instance: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<f64>,
+}
+
+/// Which of the driver's lists name the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    #[default]
+    Compute,
+    Graphics,
+    Both,
+    Mps,
+}
+
+impl Process {
+    pub fn new(pid: u32, memory_mib: impl Into<Value>) -> Process {
+        Process {
+            pid,
+            memory_mib: Some(memory_mib.into()),
+            ..Process::default()
+        }
+    }
+
+    fn check(&self) -> Result<(), ScenarioError> {
+        let utils = [
+            &self.sm_util,
+            &self.memory_util,
+            &self.encoder_util,
+            &self.decoder_util,
+            &self.protected_mib,
+        ];
+        require(
+            utils.into_iter().flatten().all(|value| !value.is_word()),
+            "a process's utilisation is a number or a time line",
+        )?;
+        require(
+            [&self.memory_mib, &self.memory_bytes]
+                .into_iter()
+                .flatten()
+                .all(|value| *value != Value::Unsupported),
+            "a process's memory is a number, a time line or \"unknown\"",
+        )
+    }
+}
+
+impl Card {
+    pub(super) fn check(&self) -> Result<(), ScenarioError> {
+        let readings = [
+            &self.memory_used_mib,
+            &self.util,
+            &self.memory_util,
+            &self.encoder_util,
+            &self.decoder_util,
+            &self.temperature_c,
+            &self.memory_temperature_c,
+            &self.power_w,
+            &self.power_limit_w,
+            &self.energy_mj,
+            &self.fan_percent,
+            &self.clock_graphics_mhz,
+            &self.clock_sm_mhz,
+            &self.clock_memory_mhz,
+            &self.clock_video_mhz,
+            &self.performance_state,
+            &self.throttle_reasons,
+            &self.pcie_tx_kib,
+            &self.pcie_rx_kib,
+            &self.ecc_corrected,
+            &self.ecc_uncorrected,
+        ];
+        require(
+            readings
+                .into_iter()
+                .flatten()
+                .all(|value| *value != Value::Unknown),
+            "only a process's memory can be \"unknown\"; a card's reading can be \"unsupported\"",
+        )?;
+        let sizes = [self.memory_total_mib, self.memory_reserved_mib];
+        require(
+            sizes
+                .into_iter()
+                .flatten()
+                .all(|size| size.is_finite() && size >= 0.0),
+            "a memory size cannot be negative",
+        )?;
+        for text in [&self.name, &self.uuid, &self.pci] {
+            require(!text.contains('\0'), "a name cannot hold a zero byte")?;
+        }
+        require(
+            self.pci.is_empty() || crate::pci::Address::parse(&self.pci).is_some(),
+            "pci must look like 00000000:41:00.0",
+        )?;
+        if let Some(buffers) = &self.buffers {
+            buffers.check()?;
+        }
+        let mut indices = std::collections::BTreeSet::new();
+        for (place, instance) in self.instances.iter().enumerate() {
+            let place = instance
+                .index
+                .unwrap_or(u32::try_from(place).unwrap_or(u32::MAX));
+            require(
+                place < 16,
+                "a card has room for 16 MIG instances: index 0 to 15",
+            )?;
+            require(
+                indices.insert(place),
+                "two MIG instances have the same index",
+            )?;
+            require(
+                instance.memory_total_mib.is_finite() && instance.memory_total_mib >= 0.0,
+                "a memory size cannot be negative",
+            )?;
+        }
+        self.processes
+            .iter()
+            .chain(
+                self.instances
+                    .iter()
+                    .flat_map(|instance| &instance.processes),
+            )
+            .try_for_each(Process::check)
+    }
+}

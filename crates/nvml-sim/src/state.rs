@@ -1,0 +1,263 @@
+//! What the library remembers between calls: the world it plays, who initialised it, and the handles it gave out.
+//!
+//! No thread of its own and nothing thread-local, so that `dlclose` can really unload it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::code::Code;
+use crate::foreign::Device;
+use crate::scenario::Scenario;
+use crate::source::{self, Identity};
+use crate::world::{Unit, World};
+
+/// A client notices a new scenario at its first call after this time.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+static STATE: Mutex<State> = Mutex::new(State::new());
+
+pub(crate) fn lock() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives everything back when the library is unloaded. A call that hangs somewhere does not hold the lock.
+pub(crate) fn clear() {
+    if let Ok(mut state) = STATE.try_lock() {
+        *state = State::new();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    path: Option<PathBuf>,
+    seen: Option<Identity>,
+    looked: Option<Instant>,
+    world: Option<Arc<World>>,
+    journal: Option<(PathBuf, File)>,
+    readings: u64,
+    /// How many initialisations have not been shut down.
+    users: u32,
+    /// The driver's epoch at the first of them.
+    epoch: u64,
+    handles: Vec<Handle>,
+    owner: Option<String>,
+}
+
+/// A handle that was given out stands for a UUID, whatever the cards' order is by now.
+#[derive(Debug)]
+struct Handle {
+    uuid: String,
+    epoch: u64,
+    serial: u64,
+    unit: Option<Unit>,
+}
+
+/// Handles are these numbers, which look like the pointers that real ones are.
+const FIRST_HANDLE: usize = 0x51_4d00_0000;
+const HANDLE_STEP: usize = 64;
+
+impl State {
+    const fn new() -> State {
+        State {
+            path: None,
+            seen: None,
+            looked: None,
+            world: None,
+            journal: None,
+            readings: 0,
+            users: 0,
+            epoch: 0,
+            handles: Vec::new(),
+            owner: None,
+        }
+    }
+
+    /// The world as the scenario file has it now, or as it last had it.
+    pub(crate) fn world(&mut self) -> Option<Arc<World>> {
+        let now = clock::monotonic();
+        let due = self
+            .looked
+            .is_none_or(|looked| now.duration_since(looked) >= LOOK_EVERY);
+        if due {
+            self.looked = Some(now);
+            if self.path.is_none() {
+                self.path = source::scenario_path();
+            }
+            if let Some(path) = self.path.clone() {
+                self.look(&path);
+            }
+        }
+        self.world.clone()
+    }
+
+    /// The world for a client that initialises: here a file that is not there means that the driver is not there.
+    pub(crate) fn fresh_world(&mut self) -> Result<Arc<World>, Code> {
+        if self.users == 0 {
+            self.path = source::scenario_path();
+            self.looked = None;
+            let path = self.path.as_deref().ok_or(Code::DRIVER_NOT_LOADED)?;
+            if !path.exists() {
+                return Err(Code::DRIVER_NOT_LOADED);
+            }
+        }
+        self.world().ok_or(Code::UNKNOWN)
+    }
+
+    fn look(&mut self, path: &Path) {
+        let Some(identity) = Identity::of(path) else {
+            return;
+        };
+        if self.seen == Some(identity) {
+            return;
+        }
+        self.seen = Some(identity);
+        let text = match std::fs::read(path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) => return complain(&format!("cannot read `{}`: {error}", path.display())),
+        };
+        match Scenario::parse(&text) {
+            Ok(scenario) => {
+                self.open_journal(scenario.journal.as_deref());
+                self.readings += 1;
+                self.world = Some(Arc::new(World::new(
+                    scenario,
+                    identity.modified(),
+                    self.readings,
+                )));
+            }
+            Err(error) => complain(&format!("`{}` is not a scenario: {error}", path.display())),
+        }
+    }
+
+    fn open_journal(&mut self, path: Option<&Path>) {
+        if self.journal.as_ref().map(|(open, _)| open.as_path()) == path {
+            return;
+        }
+        self.journal =
+            path.and_then(
+                |path| match OpenOptions::new().append(true).create(true).open(path) {
+                    Ok(file) => Some((path.to_owned(), file)),
+                    Err(error) => {
+                        complain(&format!(
+                            "cannot open journal `{}`: {error}",
+                            path.display()
+                        ));
+                        None
+                    }
+                },
+            );
+    }
+
+    /// Writes the call down, and aborts the process if the scenario allows one thread and this is another.
+    pub(crate) fn witness(&mut self, world: &World, function: &str, unit: Option<Unit>) {
+        if self.journal.is_none() && !world.scenario.one_owner {
+            return;
+        }
+        let thread = source::thread();
+        if let Some((_, journal)) = &mut self.journal {
+            let card = match unit {
+                None => "-".to_owned(),
+                Some(Unit {
+                    card,
+                    instance: None,
+                }) => card.to_string(),
+                Some(Unit {
+                    card,
+                    instance: Some(place),
+                }) => format!("{card}:{place}"),
+            };
+            // A journal that cannot be written must not change what the client sees; the test that reads it fails.
+            let _ = journal.write_all(format!("{thread} {function} {card}\n").as_bytes());
+        }
+        if world.scenario.one_owner {
+            let pid = |thread: &str| thread.split(' ').next().map(str::to_owned);
+            match &self.owner {
+                Some(owner) if *owner == thread => {}
+                // A forked child is another process with one thread of its own.
+                Some(owner) if pid(owner) == pid(&thread) => {
+                    abort(&format!(
+                        "{function} called by thread {thread}, NVML is owned by {owner}"
+                    ));
+                }
+                _ => self.owner = Some(thread),
+            }
+        }
+    }
+
+    /// Whether calls are answered at all.
+    pub(crate) fn check_session(&self, world: &World) -> Result<(), Code> {
+        if self.users == 0 {
+            Err(Code::UNINITIALIZED)
+        } else if self.epoch != world.scenario.driver.epoch {
+            Err(world.scenario.driver.stale_code)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn is_initialised(&self) -> bool {
+        self.users > 0
+    }
+
+    pub(crate) fn enter(&mut self, world: &World) {
+        if self.users == 0 {
+            self.epoch = world.scenario.driver.epoch;
+        }
+        self.users = self.users.saturating_add(1);
+    }
+
+    pub(crate) fn leave(&mut self) -> Result<(), Code> {
+        self.users = self.users.checked_sub(1).ok_or(Code::UNINITIALIZED)?;
+        Ok(())
+    }
+
+    /// The handle for a card or instance; the same one each time within an epoch.
+    pub(crate) fn handle(&mut self, world: &World, unit: Unit) -> Device {
+        let uuid = world.uuid(unit);
+        let known = self
+            .handles
+            .iter()
+            .position(|handle| handle.epoch == self.epoch && handle.uuid == uuid);
+        let place = known.unwrap_or_else(|| {
+            self.handles.push(Handle {
+                uuid: uuid.to_owned(),
+                epoch: self.epoch,
+                serial: world.serial,
+                unit: Some(unit),
+            });
+            self.handles.len() - 1
+        });
+        Device::new(FIRST_HANDLE + place * HANDLE_STEP)
+    }
+
+    /// What a handle stands for now.
+    pub(crate) fn resolve(&mut self, world: &World, device: Device) -> Result<Unit, Code> {
+        let offset = device.number().wrapping_sub(FIRST_HANDLE);
+        let handle = self
+            .handles
+            .get_mut(offset / HANDLE_STEP)
+            .filter(|handle| offset % HANDLE_STEP == 0 && handle.epoch == self.epoch)
+            .ok_or(Code::INVALID_ARGUMENT)?;
+        if handle.serial != world.serial {
+            handle.serial = world.serial;
+            handle.unit = world.find_uuid(&handle.uuid);
+        }
+        handle.unit.ok_or(Code::GPU_IS_LOST)
+    }
+}
+
+/// Says one line on standard error.
+pub(crate) fn complain(message: &str) {
+    // Nobody is left to tell when standard error is closed.
+    let _ = std::io::stderr().write_all(format!("nvml-sim: {message}\n").as_bytes());
+}
+
+/// Ends the process on purpose, saying why.
+pub(crate) fn abort(why: &str) -> ! {
+    complain(why);
+    std::process::abort();
+}

@@ -1,0 +1,263 @@
+//! A scenario made ready to be played: defaults filled in, time lines compiled, cards found by index, UUID or address.
+//!
+//! A world never changes after it was built, except for the counters of its faults. It does not look at files or clocks.
+
+mod card;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use card::{Card, Instance, Process, Sizes};
+
+use crate::code::Code;
+use crate::scenario::{Fault, Scenario, Selector, Stamps};
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) scenario: Scenario,
+    pub(crate) cards: Vec<Card>,
+    /// Which reading of the file this is; handles remember it.
+    pub(crate) serial: u64,
+    origin_unix: f64,
+    fault_calls: Vec<AtomicU64>,
+}
+
+/// A card, or a MIG instance of a card, by its places in the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) card: usize,
+    pub(crate) instance: Option<usize>,
+}
+
+/// What the faults do to one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    pub(crate) delay_ms: u64,
+    pub(crate) end: Option<End>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Answer(Code),
+    Hang,
+    Crash,
+    Garbage,
+}
+
+impl World {
+    /// `file_time` is second 0 if the scenario names none.
+    pub(crate) fn new(scenario: Scenario, file_time: f64, serial: u64) -> World {
+        let cards = scenario
+            .cards
+            .iter()
+            .enumerate()
+            .map(|(index, card)| Card::new(card, index, &scenario.buffers))
+            .collect();
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "milliseconds since 1970 stay below 2^53 for another 285 thousand years"
+        )]
+        let origin_unix = scenario
+            .clock
+            .origin_unix_ms
+            .map_or(file_time, |ms| ms as f64 / 1000.0);
+        World {
+            cards,
+            serial,
+            origin_unix,
+            fault_calls: scenario.faults.iter().map(|_| AtomicU64::new(0)).collect(),
+            scenario,
+        }
+    }
+
+    /// Scenario seconds at a moment of the real clock.
+    pub(crate) fn time(&self, unix_seconds: f64) -> f64 {
+        let clock = &self.scenario.clock;
+        clock
+            .at
+            .unwrap_or((unix_seconds - self.origin_unix) * clock.scale)
+    }
+
+    /// The driver's time stamp, in microseconds since 1970, for a scenario time.
+    pub(crate) fn stamp(&self, time: f64) -> u64 {
+        let clock = &self.scenario.clock;
+        let elapsed = match clock.stamps {
+            Stamps::Wall => time / clock.scale,
+            Stamps::Scenario => time,
+        };
+        whole(self.origin_unix * 1e6) + whole(elapsed * 1e6)
+    }
+
+    pub(crate) fn is_hidden(&self, function: &str) -> bool {
+        self.scenario
+            .symbol_answers_not_found
+            .iter()
+            .any(|pattern| matches(pattern, function))
+    }
+
+    /// The cards that are counted at this time, in NVML's order.
+    pub(crate) fn present(&self, time: f64) -> impl Iterator<Item = (usize, &Card)> {
+        self.cards
+            .iter()
+            .enumerate()
+            .filter(move |(_, card)| !card.is_absent(time))
+    }
+
+    pub(crate) fn find_card(&self, time: f64, is_it: impl Fn(&Card) -> bool) -> Result<Unit, Code> {
+        self.present(time)
+            .find(|(_, card)| is_it(card))
+            .map(|(card, _)| Unit {
+                card,
+                instance: None,
+            })
+            .ok_or(Code::NOT_FOUND)
+    }
+
+    /// Finds a card or an instance, also one that is absent now.
+    pub(crate) fn find_uuid(&self, uuid: &str) -> Option<Unit> {
+        self.cards.iter().enumerate().find_map(|(card, one)| {
+            if one.uuid == uuid {
+                return Some(Unit {
+                    card,
+                    instance: None,
+                });
+            }
+            let place = one.instances.iter().position(|part| part.uuid == uuid)?;
+            Some(Unit {
+                card,
+                instance: Some(place),
+            })
+        })
+    }
+
+    pub(crate) fn uuid(&self, unit: Unit) -> &str {
+        let card = &self.cards[unit.card];
+        unit.instance
+            .map_or(&card.uuid, |place| &card.instances[place].uuid)
+    }
+
+    /// Asks every fault about one call, and counts the call.
+    pub(crate) fn trouble(&self, function: &str, unit: Option<Unit>, time: f64) -> Trouble {
+        let mut trouble = Trouble::default();
+        for (fault, calls) in self.scenario.faults.iter().zip(&self.fault_calls) {
+            let concerns = matches(&fault.function, function)
+                && self.selects(fault, unit)
+                && fault.from.is_none_or(|from| from <= time)
+                && fault.until.is_none_or(|until| time < until);
+            if !concerns || calls.fetch_add(1, Ordering::Relaxed) < fault.after_calls {
+                continue;
+            }
+            trouble.delay_ms = trouble.delay_ms.saturating_add(fault.delay_ms);
+            trouble.end = trouble.end.or(end_of(fault));
+        }
+        trouble
+    }
+
+    fn selects(&self, fault: &Fault, unit: Option<Unit>) -> bool {
+        match (&fault.card, unit) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(Selector::Index(index)), Some(unit)) => {
+                usize::try_from(*index).is_ok_and(|index| index == unit.card)
+            }
+            (Some(Selector::Uuid(uuid)), Some(unit)) => {
+                *uuid == self.uuid(unit) || *uuid == self.cards[unit.card].uuid
+            }
+        }
+    }
+}
+
+fn end_of(fault: &Fault) -> Option<End> {
+    if fault.crash {
+        Some(End::Crash)
+    } else if fault.hang {
+        Some(End::Hang)
+    } else if fault.garbage {
+        Some(End::Garbage)
+    } else {
+        fault.code.map(End::Answer)
+    }
+}
+
+/// A pattern in which `*` stands for any characters, against a whole name.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut name) = name.strip_prefix(head) else {
+        return false;
+    };
+    let mut pieces = rest.split('*').peekable();
+    while let Some(piece) = pieces.next() {
+        if pieces.peek().is_none() {
+            return name.ends_with(piece);
+        }
+        match name.find(piece) {
+            Some(at) => name = &name[at + piece.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// The nearest whole number; what is below zero is zero, what is too large is the largest.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` from a float saturates, which is what is wanted"
+)]
+pub(crate) fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+/// As [`whole`], for the 32-bit readings.
+pub(crate) fn whole32(number: f64) -> u32 {
+    u32::try_from(whole(number)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        let name = "nvmlDeviceGetComputeRunningProcesses_v3";
+        for pattern in [
+            "*",
+            name,
+            "nvmlDeviceGet*",
+            "*_v3",
+            "nvml*Running*_v3",
+            "nvml*",
+            "**",
+        ] {
+            assert!(matches(pattern, name), "{pattern}");
+        }
+        for pattern in ["", "nvmlInit*", "*_v2", "nvml", "*Running*Running*"] {
+            assert!(!matches(pattern, name), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_fault_lets_some_calls_go_well_first() {
+        let fault = Fault {
+            function: "nvmlDeviceGetPowerUsage".to_owned(),
+            code: Some(Code::GPU_IS_LOST),
+            after_calls: 2,
+            ..Fault::default()
+        };
+        let scenario = Scenario {
+            faults: vec![fault],
+            ..Scenario::default()
+        };
+        let world = World::new(scenario, 0.0, 1);
+        let ends: Vec<_> = (0..4)
+            .map(|_| world.trouble("nvmlDeviceGetPowerUsage", None, 0.0).end)
+            .collect();
+        let lost = Some(End::Answer(Code::GPU_IS_LOST));
+        assert_eq!(ends, [None, None, lost, lost]);
+        assert_eq!(
+            world.trouble("nvmlDeviceGetName", None, 0.0),
+            Trouble::default()
+        );
+    }
+}
