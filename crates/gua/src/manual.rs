@@ -87,19 +87,27 @@ pub fn usage(arguments: &[OsString]) -> String {
 pub fn completions(shell: clap_complete::Shell) -> Vec<u8> {
     let tree = tree();
     // The generators offer hidden commands too, so they get a tree without them.
+    let offered = command_names(&tree)
+        .into_iter()
+        .filter(|name| !name.is_hide_set());
+    let offered = PossibleValuesParser::new(offered);
     let mut visible = clap::Command::new("gua")
         .version(env!("CARGO_PKG_VERSION"))
         .propagate_version(true)
         .disable_help_subcommand(true)
         .args(tree.get_arguments().cloned())
-        .subcommands(
-            tree.get_subcommands()
-                .filter(|command| !command.is_hide_set())
-                .cloned(),
-        );
+        .subcommands(visible_commands(&tree).cloned())
+        .mut_subcommand("help", |help| {
+            help.mut_arg("command", |command| command.value_parser(offered))
+        });
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut visible, "gua", &mut script);
     script
+}
+
+fn visible_commands(tree: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+    tree.get_subcommands()
+        .filter(|command| !command.is_hide_set())
 }
 
 fn find(path: &[String]) -> Result<clap::Command, Failure> {
@@ -130,10 +138,9 @@ mod tests {
     #[test]
     fn every_visible_command_stands_in_one_group() {
         let tree = tree();
-        let visible = tree
-            .get_subcommands()
-            .filter(|command| !command.is_hide_set());
-        let mut visible: Vec<&str> = visible.map(clap::Command::get_name).collect();
+        let mut visible: Vec<&str> = visible_commands(&tree)
+            .map(clap::Command::get_name)
+            .collect();
         let mut grouped: Vec<&str> = GROUPS
             .iter()
             .flat_map(|(_, names)| names.iter().copied())
@@ -151,10 +158,7 @@ mod tests {
     #[test]
     fn every_command_teaches_with_an_example() {
         fn check(command: &clap::Command) {
-            for below in command
-                .get_subcommands()
-                .filter(|below| !below.is_hide_set())
-            {
+            for below in visible_commands(command) {
                 let text = below
                     .get_after_help()
                     .map(ToString::to_string)

@@ -11,6 +11,18 @@ use crate::cli::ManArgs;
 use crate::config::ENTRIES;
 use crate::output;
 
+/// Variables that are no settings.
+const OTHER_VARIABLES: &[(&str, &str)] = &[
+    (
+        "GUA_CONFIG",
+        "A configuration file to read instead of the user's.",
+    ),
+    (
+        "NO_COLOR",
+        "If set, there is no colour unless --color asks for it.",
+    ),
+];
+
 const FILES: &[(&str, &str)] = &[
     (
         "~/.gua/config.toml",
@@ -42,10 +54,7 @@ pub fn run(args: &ManArgs) -> anyhow::Result<()> {
 }
 
 fn write_all(command: clap::Command, dir: &Path) -> anyhow::Result<()> {
-    for below in command
-        .get_subcommands()
-        .filter(|below| !below.is_hide_set())
-    {
+    for below in super::visible_commands(&command) {
         write_all(below.clone(), dir)?;
     }
     let path = dir.join(format!("{}.1", page_name(&command)));
@@ -57,7 +66,10 @@ fn page(command: clap::Command) -> anyhow::Result<Vec<u8>> {
     let title = page_name(&command);
     let is_whole_program = title == "gua";
     let has_subcommands = command.get_subcommands().any(|below| !below.is_hide_set());
-    let man = Man::new(command).title(title).manual("gua manual");
+    let man = Man::new(command)
+        .title(title)
+        .source(concat!("gua ", env!("CARGO_PKG_VERSION")))
+        .manual("gua manual");
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
@@ -75,6 +87,7 @@ fn page(command: clap::Command) -> anyhow::Result<Vec<u8>> {
     );
     if is_whole_program {
         let variables = ENTRIES.iter().map(|entry| (entry.env, entry.doc.trim()));
+        let variables = variables.chain(OTHER_VARIABLES.iter().copied());
         section("ENVIRONMENT", variables).to_writer(&mut page)?;
         section("FILES", FILES.iter().copied()).to_writer(&mut page)?;
         section("EXIT STATUS", EXIT_CODES.iter().copied()).to_writer(&mut page)?;

@@ -1,0 +1,7 @@
+//! The real binary, run as people and scripts run it.
+
+mod config;
+mod manual;
+mod names;
+mod program;
+mod usage;

@@ -1,0 +1,79 @@
+//! The program under the names of the tools that it replaces.
+
+use std::os::unix::fs::symlink;
+
+use crate::program::Program;
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
+
+#[test]
+fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
+    let program = Program::new();
+    let cases: &[(&str, &[&str], i32, &str, &str)] = &[
+        ("gpu-usage-audit", &["version"], 0, VERSION, ""),
+        ("gpu-usage-audit", &["--version"], 0, VERSION, ""),
+        (
+            "gpu-usage-audit",
+            &["help"],
+            0,
+            "usage: gpu-usage-audit",
+            "",
+        ),
+        ("gpu-usage-audit", &["-h"], 0, "usage: gpu-usage-audit", ""),
+        ("gpu-usage-audit", &[], 2, "", "usage: gpu-usage-audit"),
+        (
+            "gpu-usage-audit",
+            &["frobnicate"],
+            2,
+            "",
+            "gpu-usage-audit: unknown command `frobnicate`\n",
+        ),
+        (
+            "gpu-usage-audit",
+            &["report", "--since", "1h"],
+            2,
+            "",
+            "gpu-usage-audit report: this version of gua does not have",
+        ),
+        (
+            "gpu-usage-audit",
+            &["daemon"],
+            2,
+            "",
+            "gpu-usage-audit daemon: ",
+        ),
+        (
+            "nvgpu",
+            &["list"],
+            2,
+            "",
+            "nvgpu: this version of gua does not list cards yet",
+        ),
+        ("nvgpu", &[], 2, "", "nvgpu: this version"),
+        (
+            "nvl",
+            &[],
+            2,
+            "",
+            "nvl: this version of gua does not list cards yet",
+        ),
+        ("something-else", &["version"], 0, VERSION, ""),
+    ];
+    for (name, arguments, code, stdout, stderr) in cases {
+        let link = program.home().join(name);
+        if !link.is_symlink() {
+            symlink(env!("CARGO_BIN_EXE_gua"), &link).unwrap();
+        }
+        let ended = program.run(&link, *arguments);
+        let line = format!("{name} {}: {ended:?}", arguments.join(" "));
+        assert_eq!(ended.code, *code, "{line}");
+        assert!(
+            ended.stdout.starts_with(stdout) && ended.stdout.is_empty() == stdout.is_empty(),
+            "{line}"
+        );
+        assert!(
+            ended.stderr.contains(stderr) && ended.stderr.is_empty() == stderr.is_empty(),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,90 @@
+//! Runs the real binary in a home of its own, with no variable of the tester's left in its environment.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A home directory and the variables that the program gets.
+pub(crate) struct Program {
+    home: TempDir,
+    variables: Vec<(String, String)>,
+}
+
+/// How a run ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Program {
+    pub(crate) fn new() -> Self {
+        Self {
+            home: tempfile::tempdir().expect("a temporary home"),
+            variables: Vec::new(),
+        }
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Writes a file below the home and returns its path.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.home().join(name);
+        let directory = path.parent().expect("it is below the home");
+        std::fs::create_dir_all(directory).expect("a directory below the home");
+        std::fs::write(&path, content).expect("a file below the home");
+        path
+    }
+
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The command, ready for arguments.
+    pub(crate) fn command(&self, binary: &Path) -> Command {
+        let mut command = Command::new(binary);
+        command
+            .env_clear()
+            .env("HOME", self.home())
+            .env("PATH", "/usr/bin:/bin");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.current_dir(self.home());
+        command
+    }
+
+    pub(crate) fn gua<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ended {
+        self.run(Path::new(env!("CARGO_BIN_EXE_gua")), arguments)
+    }
+
+    pub(crate) fn run<S: AsRef<OsStr>>(
+        &self,
+        binary: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Ended {
+        ended(
+            self.command(binary)
+                .args(arguments)
+                .output()
+                .expect("it starts"),
+        )
+    }
+}
+
+pub(crate) fn ended(output: Output) -> Ended {
+    Ended {
+        code: output.status.code().expect("no signal ended it"),
+        stdout: String::from_utf8(output.stdout).expect("stdout is text"),
+        stderr: String::from_utf8(output.stderr).expect("stderr is text"),
+    }
+}
+
+/// `gua` with arguments separated by spaces, in a fresh home.
+pub(crate) fn gua(line: &str) -> Ended {
+    Program::new().gua(line.split_whitespace())
+}

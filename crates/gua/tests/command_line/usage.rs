@@ -1,0 +1,206 @@
+//! The command line as scripts see it: exit codes, streams, prefixes, closed pipes.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::program::{Program, ended, gua};
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
+
+#[test]
+fn every_form_of_version_prints_the_number_alone() {
+    for line in [
+        "version",
+        "--version",
+        "-V",
+        "doctor --version",
+        "config show --version",
+        "--vers",
+        "version --color always",
+    ] {
+        let ended = gua(line);
+        assert_eq!(
+            (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
+            (0, VERSION, ""),
+            "gua {line}"
+        );
+    }
+}
+
+#[test]
+fn help_is_on_stdout_and_is_success() {
+    let cases = [
+        ("help", "Usage: gua "),
+        ("--help", "Usage: gua "),
+        ("-h", "Usage: gua "),
+        ("help doctor", "Usage: gua doctor"),
+        ("doctor --help", "Usage: gua doctor"),
+        ("doctor -h", "Usage: gua doctor"),
+        ("help config", "Usage: gua config"),
+        ("help config check", "Usage: gua config check"),
+        ("config check --help", "Usage: gua config check"),
+        ("help help", "Usage: gua help"),
+        ("help version", "Usage: gua version"),
+        ("help completions", "Usage: gua completions"),
+    ];
+    for (line, usage) in cases {
+        let ended = gua(line);
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "gua {line}");
+        assert!(ended.stdout.contains(usage), "gua {line}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn wrong_use_is_answered_on_stderr_with_the_usage_and_exit_code_2() {
+    let cases = [
+        ("", "Usage: gua "),
+        ("--color never", "Usage: gua"),
+        ("config", "Usage: gua config"),
+        ("frobnicate", "unrecognized subcommand 'frobnicate'"),
+        ("doctr", "similar subcommand exists: 'doctor'"),
+        ("--frobnicate", "unexpected argument '--frobnicate'"),
+        ("doctor --frobnicate", "unexpected argument '--frobnicate'"),
+        ("doctor extra", "unexpected argument 'extra'"),
+        ("doctor --db", "a value is required for '--db <PATH>'"),
+        ("doctor --json=yes", "unexpected value 'yes' for '--json'"),
+        ("doctor --s", "'--s'"),
+        ("version extra", "unexpected argument 'extra'"),
+        ("completions", "required arguments were not provided"),
+        ("completions tcsh", "invalid value 'tcsh'"),
+        ("config frobnicate", "unrecognized subcommand 'frobnicate'"),
+        ("config check one two", "unexpected argument 'two'"),
+        ("help frobnicate", "invalid value 'frobnicate'"),
+        ("--color purple version", "invalid value 'purple'"),
+    ];
+    for (line, message) in cases {
+        let ended = gua(line);
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (2, ""),
+            "gua {line}: {}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains(message),
+            "gua {line}: {}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains("Usage: gua"),
+            "gua {line} shows no usage: {}",
+            ended.stderr
+        );
+        assert!(
+            !ended.stderr.contains("panicked"),
+            "gua {line}: {}",
+            ended.stderr
+        );
+    }
+    let ended = gua("help config frobnicate");
+    assert_eq!((ended.code, ended.stdout.as_str()), (2, ""));
+}
+
+#[test]
+fn a_long_flag_may_be_shortened_as_long_as_it_is_clear() {
+    let whole = gua("config show --json");
+    assert_eq!(whole.code, 0);
+    assert!(whole.stdout.starts_with('{'), "{}", whole.stdout);
+    for line in [
+        "config show --js",
+        "config show --j",
+        "config show --json --color=never",
+        "--col never config show --json",
+    ] {
+        let ended = gua(line);
+        assert_eq!(
+            (ended.code, ended.stdout.lines().count()),
+            (0, whole.stdout.lines().count()),
+            "gua {line}"
+        );
+    }
+}
+
+#[test]
+fn colour_follows_the_flag_and_never_a_pipe() {
+    let escape = '\u{1b}';
+    assert!(!gua("help").stdout.contains(escape));
+    assert!(gua("--color always help").stdout.contains(escape));
+    assert!(gua("help --color=always").stdout.contains(escape));
+    assert!(!gua("--color never help").stdout.contains(escape));
+    assert!(gua("--color always frobnicate").stderr.contains(escape));
+    let without = Program::new().variable("NO_COLOR", "1");
+    assert!(!without.gua(["help"]).stdout.contains(escape));
+    let forced = Program::new().variable("CLICOLOR_FORCE", "1");
+    assert!(forced.gua(["help"]).stdout.contains(escape));
+    assert!(
+        !forced
+            .gua(["--color", "never", "help"])
+            .stdout
+            .contains(escape)
+    );
+}
+
+#[test]
+fn a_closed_pipe_is_success_without_a_word() {
+    for line in [
+        "help",
+        "--help",
+        "version",
+        "--version",
+        "config default",
+        "config show",
+        "config path",
+        "completions bash",
+        "man",
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let program = Program::new();
+        let mut command = program.command(Path::new(env!("CARGO_BIN_EXE_gua")));
+        let output = command
+            .args(line.split_whitespace())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let ended = ended(output);
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "gua {line}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_failure_with_a_sentence() {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let program = Program::new();
+    let mut command = program.command(Path::new(env!("CARGO_BIN_EXE_gua")));
+    let ended = ended(command.arg("version").stdout(full).output().unwrap());
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended
+            .stderr
+            .starts_with("gua version: cannot write to stdout: "),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn an_argument_that_is_no_text_is_wrong_use_and_no_crash() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let junk = OsStr::from_bytes(b"\xff\xfe");
+    for arguments in [
+        vec![junk],
+        vec![OsStr::new("help"), junk],
+        vec![OsStr::new("completions"), junk],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_gua"))
+            .args(&arguments)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+}
