@@ -1,0 +1,262 @@
+//! The kernel's and the host's text forms, read strictly: pure functions on bytes that never panic and never guess.
+
+use std::collections::HashMap;
+
+use super::cgroup;
+pub use super::cgroup::CgroupFacts;
+
+/// The login uid of a process that came from no login: all ones.
+const NO_LOGIN: u32 = u32::MAX;
+
+/// A process's short name has at most this many bytes (`TASK_COMM_LEN` less the closing NUL in `linux/sched.h`).
+const LONGEST_COMM: usize = 15;
+
+/// Longer than any user name that a directory service hands out.
+const LONGEST_NAME: usize = 256;
+
+/// What `/proc/PID/stat` tells that we use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat<'a> {
+    /// Field 2, as the kernel wrote it: any bytes, brackets and blanks among them.
+    pub comm: &'a [u8],
+    /// Field 22, in clock ticks since boot.
+    pub start: u64,
+}
+
+/// `/proc/PID/stat`. The name can hold `)`, so the fields after it begin at the last one.
+#[must_use]
+pub fn stat(text: &[u8]) -> Option<Stat<'_>> {
+    let open = text.iter().position(|byte| *byte == b'(')?;
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let comm = text.get(open + 1..close)?;
+    let mut fields = text[close + 1..]
+        .split(|byte| byte.is_ascii_whitespace())
+        .filter(|field| !field.is_empty());
+    // The first field after the name is number 3.
+    let start = number(fields.nth(22 - 3)?)?;
+    Some(Stat { comm, start })
+}
+
+/// The effective uid in `/proc/PID/status`: the second number of the `Uid:` line.
+#[must_use]
+pub fn status_uid(text: &[u8]) -> Option<u32> {
+    // The `Name:` line above it cannot imitate it: the kernel escapes line ends there.
+    let line = text
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"Uid:"))?;
+    let mut fields = line
+        .split(|byte| byte.is_ascii_whitespace())
+        .filter(|field| !field.is_empty());
+    uid(fields.nth(1)?)
+}
+
+/// `/proc/PID/loginuid`; the inner `None` is the kernel's word for a process that came from no login.
+#[must_use]
+pub fn loginuid(text: &[u8]) -> Option<Option<u32>> {
+    let value: u32 = number(text.trim_ascii())?.try_into().ok()?;
+    Some((value != NO_LOGIN).then_some(value))
+}
+
+/// `/proc/PID/cgroup`.
+#[must_use]
+pub fn cgroup(text: &[u8]) -> CgroupFacts {
+    cgroup::parse(&String::from_utf8_lossy(text))
+}
+
+/// One line of a passwd file. Comments and the `+` and `-` lines of NIS name nobody.
+#[must_use]
+pub fn passwd_line(line: &[u8]) -> Option<(u32, String)> {
+    let mut fields = line.split(|byte| *byte == b':');
+    let name = fields.next()?;
+    if matches!(name.first()?, b'#' | b'+' | b'-') {
+        return None;
+    }
+    let uid = uid(fields.nth(1)?)?;
+    Some((uid, user_name(&String::from_utf8_lossy(name))?))
+}
+
+/// A whole passwd file. Of two lines with one uid the first counts, as for the C library.
+#[must_use]
+pub fn passwd_file(text: &[u8]) -> HashMap<u32, String> {
+    let mut names = HashMap::new();
+    for (uid, name) in text.split(|byte| *byte == b'\n').filter_map(passwd_line) {
+        names.entry(uid).or_insert(name);
+    }
+    names
+}
+
+/// A process's short name, fit to be shown; `None` where nothing is left of it.
+#[must_use]
+pub fn comm(raw: &[u8]) -> Option<String> {
+    let raw = &raw[..raw.len().min(LONGEST_COMM)];
+    shown(&String::from_utf8_lossy(raw), LONGEST_COMM)
+}
+
+/// A user's name, fit to be shown; `None` where nothing is left of it.
+#[must_use]
+pub fn user_name(raw: &str) -> Option<String> {
+    shown(raw, LONGEST_NAME)
+}
+
+/// Strangers choose these texts, and terminals show them: what would move the cursor, turn the writing direction or
+/// show as nothing becomes the replacement character, one for one.
+fn shown(raw: &str, longest: usize) -> Option<String> {
+    let safe = |letter: char| {
+        if is_harmful(letter) {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            letter
+        }
+    };
+    let text: String = raw.trim().chars().take(longest).map(safe).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+fn is_harmful(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+fn uid(digits: &[u8]) -> Option<u32> {
+    number(digits)?
+        .try_into()
+        .ok()
+        .filter(|uid| *uid != NO_LOGIN)
+}
+
+/// Digits and nothing else: no sign, no blank.
+fn number(digits: &[u8]) -> Option<u64> {
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stat_of(comm: &[u8]) -> Vec<u8> {
+        let mut text = b"4711 (".to_vec();
+        text.extend_from_slice(comm);
+        text.extend_from_slice(
+            b") S 1 4711 4711 0 -1 4194304 95 0 0 0 0 0 0 0 20 0 1 0 98765 2973696 441 184467\n",
+        );
+        text
+    }
+
+    #[test]
+    fn the_start_time_is_found_behind_any_name() {
+        for comm in [
+            &b"python3"[..],
+            b"",
+            b") R 1 2 3",
+            b"a (b) c",
+            b"((()))",
+            b"tmux: server",
+            b"\xff\xfe\n\x1b[2J",
+        ] {
+            let text = stat_of(comm);
+            assert_eq!(stat(&text), Some(Stat { comm, start: 98765 }), "{comm:?}");
+        }
+    }
+
+    #[test]
+    fn a_stat_line_that_is_cut_short_tells_nothing() {
+        let text = stat_of(b"python3");
+        let start = text.windows(6).position(|part| part == b" 98765").unwrap();
+        for end in 0..=start {
+            assert_eq!(stat(&text[..end]), None, "{end}");
+        }
+        assert_eq!(stat(b")("), None);
+        assert_eq!(
+            stat(b"1 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 -5 0"),
+            None
+        );
+    }
+
+    #[test]
+    fn the_uid_is_the_effective_one() {
+        let check = |text: &str, uid| assert_eq!(status_uid(text.as_bytes()), uid, "{text:?}");
+        check(
+            "Name:\tpasswd\nUmask:\t0022\nUid:\t1000\t0\t0\t0\nGid:\t1000\t1000\t1000\t1000\n",
+            Some(0),
+        );
+        check("Name:\tsleep\nUid:\t1000\t1001\t1002\t1003\n", Some(1001));
+        check("Name:\tUid:\t1\t2\nUid:\t5\t6\t7\t8\n", Some(6));
+        check("Uid:\t1000\n", None);
+        check("Uid:\t1000\t-1\t0\t0\n", None);
+        check("Uid:\t1000\t4294967295\t0\t0\n", None);
+        check("", None);
+    }
+
+    #[test]
+    fn a_login_uid_of_all_ones_is_no_login() {
+        let check = |text: &str, login| assert_eq!(loginuid(text.as_bytes()), login, "{text:?}");
+        check("1000", Some(Some(1000)));
+        check("0\n", Some(Some(0)));
+        check("4294967295", Some(None));
+        check("4294967296", None);
+        check("-1", None);
+        check("+1", None);
+        check("", None);
+        check("ada", None);
+    }
+
+    #[test]
+    fn a_passwd_file_gives_the_first_name_of_each_uid() {
+        let text = b"root:x:0:0:root:/root:/bin/bash\ntoor:x:0:0::/root:/bin/sh\n# ada:x:7:7::/:/bin/sh\n\
+            ada:x:1000:1000:Ada,,,:/home/ada:/bin/zsh\n+::::::\n+nis:x:8:8::/:\n:x:9:9::/:\nshort:x\nbad:x:minus:0::/:\n\
+            evil\x1b[2J:x:1001:1001::/:/bin/sh\nlast:x:1002:1002::/:/bin/sh";
+        let mut names: Vec<_> = passwd_file(text).into_iter().collect();
+        names.sort();
+        let expected = [
+            (0, "root"),
+            (1000, "ada"),
+            (1001, "evil\u{fffd}[2J"),
+            (1002, "last"),
+        ];
+        assert_eq!(names, expected.map(|(uid, name)| (uid, name.to_owned())));
+    }
+
+    #[test]
+    fn a_name_cannot_command_a_terminal() {
+        let check = |raw: &[u8], expected: Option<&str>| {
+            assert_eq!(comm(raw).as_deref(), expected, "{raw:?}");
+        };
+        check(b"python3", Some("python3"));
+        check(b"  tmux: server\n", Some("tmux: server"));
+        check(b"\x1b[2J\x07", Some("\u{fffd}[2J\u{fffd}"));
+        check("a\u{202e}b\u{200b}".as_bytes(), Some("a\u{fffd}b\u{fffd}"));
+        check(b"a\xffb", Some("a\u{fffd}b"));
+        check(b"exactly15 bytes", Some("exactly15 bytes"));
+        check(b"more than fifteen bytes", Some("more than fifte"));
+        check(b"", None);
+        check(b" \n", None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_parser_panic(bytes: Vec<u8>) {
+            let _ = (stat(&bytes), status_uid(&bytes), loginuid(&bytes), cgroup(&bytes), passwd_file(&bytes));
+            let name = comm(&bytes).unwrap_or_default();
+            prop_assert!(name.chars().count() <= LONGEST_COMM);
+            prop_assert!(!name.chars().any(is_harmful));
+        }
+
+        #[test]
+        fn any_name_in_brackets_leaves_the_start_time_alone(name in prop::collection::vec(any::<u8>(), 0..15)) {
+            let text = stat_of(&name);
+            prop_assert_eq!(stat(&text), Some(Stat { comm: &name, start: 98765 }));
+        }
+
+        #[test]
+        fn nearly_right_text_does_not_make_a_parser_panic(text in "(Uid:|[0-9]+|[():\t\n /_.-]|slice|pod|job_|x){0,40}") {
+            let bytes = text.as_bytes();
+            let _ = (stat(bytes), status_uid(bytes), loginuid(bytes), cgroup(bytes), passwd_file(bytes));
+        }
+    }
+}
