@@ -1,1 +1,195 @@
 //! Who a process is, from `/proc`, its cgroup and the passwd source.
+//!
+//! Only processes that are asked for are looked at, and what was found is remembered until the process changes or
+//! nobody asks for it any more. Command lines and environments are never read.
+
+mod cgroup;
+#[cfg(test)]
+pub(crate) mod fake;
+mod names;
+#[doc(hidden)]
+pub mod parse;
+mod tree;
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gua_model::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
+use gua_model::owner::{Identity, User, Workload};
+use gua_model::reading::{Missing, Reading};
+use serde::{Deserialize, Serialize};
+
+use self::names::Names;
+use self::tree::{Mark, Seen, Tree};
+use crate::clock;
+
+/// When a process that seems unchanged is read anew: what does not show in its mark (a move to another cgroup) shows
+/// after this time.
+const READ_AGAIN: Duration = Duration::from_mins(10);
+
+/// Where the kernel's process files are. Production passes `/proc`, a test passes a temporary directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcRoot(pub PathBuf);
+
+impl Default for ProcRoot {
+    fn default() -> Self {
+        Self(PathBuf::from("/proc"))
+    }
+}
+
+/// Where users have their names from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Passwd {
+    /// What the C library asks: the passwd file, LDAP, SSSD.
+    #[default]
+    System,
+    /// One file in the form of `/etc/passwd`.
+    File(PathBuf),
+}
+
+/// The processes of the current tick, and those of the last that are still there.
+pub struct ProcessTable {
+    tree: Tree,
+    names: Names,
+    boot: OnceCell<BootId>,
+    processes: HashMap<Pid, Known>,
+    tick: u64,
+}
+
+/// One process, or why there is none under its pid.
+struct Known {
+    /// The tick that asked last.
+    tick: u64,
+    read_at: Duration,
+    seen: Reading<Seen>,
+}
+
+impl ProcessTable {
+    #[must_use]
+    pub fn new(root: ProcRoot, passwd: Passwd) -> Self {
+        Self::with(Tree::new(root), Names::new(passwd))
+    }
+
+    fn with(tree: Tree, names: Names) -> Self {
+        Self {
+            tree,
+            names,
+            boot: OnceCell::new(),
+            processes: HashMap::new(),
+            tick: 0,
+        }
+    }
+
+    /// The running boot of this host.
+    pub fn boot(&self) -> Reading<BootId> {
+        if let Some(boot) = self.boot.get() {
+            return Ok(*boot);
+        }
+        let boot = self.tree.boot()?;
+        Ok(*self.boot.get_or_init(|| boot))
+    }
+
+    /// Who the process is. `Gone` only when the kernel said that there is none and the driver's pids are ours; `Denied`
+    /// when it is hidden from us or numbered in a pid namespace that we do not see; never a guess.
+    ///
+    /// Within one tick the answer stays the same.
+    pub fn resolve(&mut self, pid: Pid) -> Reading<Identity> {
+        self.resolve_at(pid, clock::monotonic())
+    }
+
+    fn resolve_at(&mut self, pid: Pid, now: Duration) -> Reading<Identity> {
+        // Zero and negative numbers mean whole groups of processes to the kernel, and never reach it.
+        let number = i32::try_from(pid.0)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+            .ok_or(Missing::Failed)?;
+        let boot = self.boot()?;
+        if self
+            .processes
+            .get(&pid)
+            .is_none_or(|known| known.tick != self.tick)
+        {
+            self.look(pid, number, now);
+        }
+        let known = self.processes.get(&pid).ok_or(Missing::Failed)?;
+        let seen = known.seen.as_ref().map_err(|why| *why)?;
+        Ok(identity(
+            ProcessKey {
+                boot,
+                pid,
+                start: StartTicks(seen.mark.start),
+            },
+            seen,
+            &mut self.names,
+            now,
+        ))
+    }
+
+    fn look(&mut self, pid: Pid, number: rustix::process::Pid, now: Duration) {
+        if let Some(known) = self.processes.get_mut(&pid)
+            && let Ok(seen) = &known.seen
+            && now.saturating_sub(known.read_at) < READ_AGAIN
+            && self.tree.is_still(number, &seen.mark)
+        {
+            known.tick = self.tick;
+            return;
+        }
+        let known = Known {
+            tick: self.tick,
+            read_at: now,
+            seen: self.tree.see(number),
+        };
+        self.processes.insert(pid, known);
+    }
+
+    /// Ends the tick: processes that nobody asked for are forgotten, and the others are looked at again in the next.
+    pub fn end_tick(&mut self) {
+        self.end_tick_at(clock::monotonic());
+    }
+
+    fn end_tick_at(&mut self, now: Duration) {
+        let tick = self.tick;
+        self.processes
+            .retain(|_, known| known.tick == tick && known.seen.is_ok());
+        self.tick += 1;
+        self.names.end_tick(now);
+    }
+}
+
+impl fmt::Debug for ProcessTable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("ProcessTable")
+            .field("processes", &self.processes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn identity(key: ProcessKey, seen: &Seen, names: &mut Names, now: Duration) -> Identity {
+    let mut user = |uid: Uid| User {
+        uid,
+        name: names.name(uid, now),
+    };
+    Identity {
+        key,
+        login: seen.login.map(|uid| uid.map(&mut user)),
+        own: seen.own.map(&mut user),
+        workload: Workload {
+            container: seen.cgroup.container.clone(),
+            pod: seen.cgroup.pod.clone(),
+            job: seen.cgroup.job.clone(),
+            user: seen.cgroup.user.map(&mut user),
+        },
+        comm: comm(&seen.mark),
+    }
+}
+
+/// A process can give itself an empty name. The kernel keeps one for every process, so none is a failure to learn it.
+fn comm(mark: &Mark) -> Reading<String> {
+    parse::comm(&mark.comm).ok_or(Missing::Failed)
+}
+
+#[cfg(test)]
+mod tests;

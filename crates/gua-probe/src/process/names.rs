@@ -1,0 +1,412 @@
+//! What users are called. A directory service that is slow or hangs costs names, never the sample: one thread asks it,
+//! and whoever needs the answer waits a moment at most and has it at a later tick.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+
+use gua_model::id::Uid;
+
+use super::{Passwd, parse};
+use crate::clock;
+
+/// How long one tick waits for names, all users together.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// When a uid without a name is asked for again: accounts are made, and directory services come back.
+const RETRY: Duration = Duration::from_mins(5);
+
+/// Asks for one name. It may take as long as it likes.
+pub(super) type Lookup = Arc<dyn Fn(Uid) -> Option<String> + Send + Sync>;
+
+/// The names of users, remembered. Within one tick a user keeps the name, or the lack of one, that it had first.
+pub(super) enum Names {
+    Directory(Directory),
+    File(PasswdFile),
+}
+
+impl Names {
+    pub(super) fn new(passwd: Passwd) -> Self {
+        match passwd {
+            Passwd::System => Self::asking(Arc::new(system), PATIENCE),
+            Passwd::File(path) => Self::File(PasswdFile::new(path)),
+        }
+    }
+
+    /// Names from a function, for which one tick waits so long and no longer.
+    pub(super) fn asking(lookup: Lookup, patience: Duration) -> Self {
+        Self::Directory(Directory::new(lookup, patience))
+    }
+
+    pub(super) fn name(&mut self, uid: Uid, now: Duration) -> Option<String> {
+        match self {
+            Self::Directory(directory) => directory.name(uid, now),
+            Self::File(file) => file.name(uid),
+        }
+    }
+
+    pub(super) fn end_tick(&mut self, now: Duration) {
+        match self {
+            Self::Directory(directory) => directory.end_tick(now),
+            Self::File(file) => file.checked = false,
+        }
+    }
+}
+
+/// The host's own directory of users: passwd, LDAP, SSSD, whatever the C library is told to ask.
+fn system(uid: Uid) -> Option<String> {
+    uzers::get_user_by_uid(uid.0).map(|user| user.name().to_string_lossy().into_owned())
+}
+
+/// Names from a function that may block for ever.
+pub(super) struct Directory {
+    lookup: Lookup,
+    helper: Option<Helper>,
+    known: HashMap<Uid, Known>,
+    /// Questions without an answer yet.
+    open: usize,
+    patience: Duration,
+    /// What this tick has left of it.
+    patience_left: Duration,
+}
+
+enum Known {
+    Name(String),
+    Nobody { asked: Duration },
+    Asked,
+}
+
+impl Directory {
+    fn new(lookup: Lookup, patience: Duration) -> Self {
+        Self {
+            lookup,
+            helper: None,
+            known: HashMap::new(),
+            open: 0,
+            patience,
+            patience_left: patience,
+        }
+    }
+
+    fn name(&mut self, uid: Uid, now: Duration) -> Option<String> {
+        match self.known.get(&uid) {
+            Some(Known::Name(name)) => return Some(name.clone()),
+            Some(Known::Asked) => return None,
+            // It is asked again without waiting: the last answer stands until the tick is over.
+            Some(Known::Nobody { asked }) => {
+                if now.saturating_sub(*asked) >= RETRY {
+                    self.ask(uid, now);
+                }
+                return None;
+            }
+            None => {}
+        }
+        // Whoever is already waited for in vain would be waited for again: the helper answers in turn.
+        let can_wait = self.open == 0;
+        self.ask(uid, now);
+        if can_wait {
+            self.wait_for(uid, now);
+        }
+        match self.known.get(&uid) {
+            Some(Known::Name(name)) => Some(name.clone()),
+            _ => None,
+        }
+    }
+
+    fn ask(&mut self, uid: Uid, now: Duration) {
+        if self.helper.is_none() {
+            self.helper = Helper::start(Arc::clone(&self.lookup));
+        }
+        let sent = self
+            .helper
+            .as_ref()
+            .is_some_and(|helper| helper.questions.send(uid).is_ok());
+        if sent {
+            self.open += 1;
+            self.known.insert(uid, Known::Asked);
+        } else {
+            self.lose_helper(now);
+            self.known.insert(uid, Known::Nobody { asked: now });
+        }
+    }
+
+    fn wait_for(&mut self, uid: Uid, now: Duration) {
+        let deadline = clock::monotonic() + self.patience_left;
+        while matches!(self.known.get(&uid), Some(Known::Asked)) {
+            self.patience_left = deadline.saturating_sub(clock::monotonic());
+            let Some(helper) = &self.helper else { return };
+            match helper.answers.recv_timeout(self.patience_left) {
+                Ok(answer) => self.learn(answer, now),
+                Err(mpsc::RecvTimeoutError::Timeout) => break,
+                Err(mpsc::RecvTimeoutError::Disconnected) => self.lose_helper(now),
+            }
+        }
+        self.patience_left = deadline.saturating_sub(clock::monotonic());
+    }
+
+    fn end_tick(&mut self, now: Duration) {
+        self.patience_left = self.patience;
+        while self.open > 0 {
+            let Some(helper) = &self.helper else { return };
+            match helper.answers.try_recv() {
+                Ok(answer) => self.learn(answer, now),
+                Err(mpsc::TryRecvError::Empty) => return,
+                Err(mpsc::TryRecvError::Disconnected) => self.lose_helper(now),
+            }
+        }
+    }
+
+    fn learn(&mut self, (uid, name): (Uid, Option<String>), now: Duration) {
+        self.open = self.open.saturating_sub(1);
+        let name = name.as_deref().and_then(parse::user_name);
+        self.known
+            .insert(uid, name.map_or(Known::Nobody { asked: now }, Known::Name));
+    }
+
+    /// The helper is gone (a module of the C library can take its thread down): another is started for the next
+    /// question, and what was left open counts as unknown until it is asked again.
+    fn lose_helper(&mut self, now: Duration) {
+        self.helper = None;
+        self.open = 0;
+        for known in self
+            .known
+            .values_mut()
+            .filter(|known| matches!(known, Known::Asked))
+        {
+            *known = Known::Nobody { asked: now };
+        }
+    }
+}
+
+/// The thread that asks. It ends by itself when the table is dropped; nobody waits for it, as it may hang.
+struct Helper {
+    questions: Sender<Uid>,
+    answers: Receiver<(Uid, Option<String>)>,
+}
+
+impl Helper {
+    fn start(lookup: Lookup) -> Option<Self> {
+        let (questions, asked) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        let answer_all = move || {
+            for uid in asked {
+                if answer.send((uid, lookup(uid))).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("user-names".to_owned())
+            .spawn(answer_all)
+            .ok()?;
+        Some(Self { questions, answers })
+    }
+}
+
+/// Names from a file in the form of `/etc/passwd`, read again when the file has changed.
+pub(super) struct PasswdFile {
+    path: PathBuf,
+    read: Option<Version>,
+    names: HashMap<u32, String>,
+    /// Whether this tick has looked at the file.
+    checked: bool,
+}
+
+/// What tells one state of a file from the next: its inode, its size, and when it was written.
+#[derive(PartialEq, Eq)]
+struct Version(u64, i64, i64, u64);
+
+impl PasswdFile {
+    fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            read: None,
+            names: HashMap::new(),
+            checked: false,
+        }
+    }
+
+    fn name(&mut self, uid: Uid) -> Option<String> {
+        if !self.checked {
+            self.checked = true;
+            self.refresh();
+        }
+        self.names.get(&uid.0).cloned()
+    }
+
+    fn refresh(&mut self) {
+        let version = Version::of(&self.path);
+        if version.is_some() && version == self.read {
+            return;
+        }
+        // A file that is away for a moment, as while it is replaced, does not cost the names that we have.
+        if let Ok(text) = std::fs::read(&self.path) {
+            self.names = parse::passwd_file(&text);
+            self.read = version;
+        }
+    }
+}
+
+impl Version {
+    fn of(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let file = std::fs::metadata(path).ok()?;
+        Some(Self(
+            file.ino(),
+            file.mtime(),
+            file.mtime_nsec(),
+            file.size(),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const ADA: Uid = Uid(1000);
+    const BOB: Uid = Uid(1001);
+
+    /// For answers that come: a loaded machine may take its time.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A directory that answers each question only when the test says what.
+    fn directory(patience: Duration) -> (Names, Sender<Option<String>>, Receiver<Uid>) {
+        let (say, said) = mpsc::channel();
+        let (asked, questions) = mpsc::channel();
+        let (asked, said) = (Mutex::new(asked), Mutex::new(said));
+        let lookup = move |uid| {
+            asked.lock().unwrap().send(uid).ok()?;
+            said.lock().unwrap().recv().ok()?
+        };
+        (Names::asking(Arc::new(lookup), patience), say, questions)
+    }
+
+    /// Ends ticks until the answer has come; fails loudly when it never does.
+    fn name_at_a_later_tick(names: &mut Names, uid: Uid, now: Duration) -> String {
+        for _ in 0..2000 {
+            names.end_tick(now);
+            if let Some(name) = names.name(uid, now) {
+                return name;
+            }
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        panic!("the name of {uid} never came");
+    }
+
+    #[test]
+    fn a_quick_answer_is_there_at_once() {
+        let lookup = |uid| (uid == ADA).then(|| "ada".to_owned());
+        let mut names = Names::asking(Arc::new(lookup), LONG);
+        assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("ada"));
+        assert_eq!(names.name(BOB, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn a_hung_directory_costs_a_moment_once_and_the_name_comes_later() {
+        let (mut names, say, questions) = directory(PATIENCE);
+        let before = clock::monotonic();
+        assert_eq!(names.name(ADA, Duration::ZERO), None);
+        for uid in 2000..2100 {
+            assert_eq!(names.name(Uid(uid), Duration::ZERO), None);
+        }
+        names.end_tick(Duration::ZERO);
+        assert_eq!(names.name(BOB, Duration::ZERO), None);
+        let waited = clock::monotonic() - before;
+        assert!(waited >= PATIENCE && waited < PATIENCE * 50, "{waited:?}");
+
+        say.send(Some("ada".to_owned())).unwrap();
+        assert_eq!(name_at_a_later_tick(&mut names, ADA, Duration::ZERO), "ada");
+        assert_eq!(questions.try_iter().filter(|uid| *uid == ADA).count(), 1);
+    }
+
+    #[test]
+    fn a_name_does_not_change_within_a_tick() {
+        let (mut names, say, questions) = directory(Duration::from_millis(1));
+        assert_eq!(names.name(ADA, Duration::ZERO), None);
+        say.send(Some("ada".to_owned())).unwrap();
+        // The second question is only taken when the first answer is on its way.
+        assert_eq!(names.name(BOB, Duration::ZERO), None);
+        assert_eq!((questions.recv(), questions.recv()), (Ok(ADA), Ok(BOB)));
+        assert_eq!(names.name(ADA, Duration::ZERO), None);
+        assert_eq!(name_at_a_later_tick(&mut names, ADA, Duration::ZERO), "ada");
+    }
+
+    #[test]
+    fn slow_answers_together_take_no_longer_than_one_tick_may_wait() {
+        const STEP: Duration = Duration::from_millis(5);
+        let slow = |uid: Uid| {
+            let ready = clock::monotonic() + STEP;
+            while clock::monotonic() < ready {
+                thread::park_timeout(STEP);
+            }
+            Some(format!("u{uid}"))
+        };
+        let mut names = Names::asking(Arc::new(slow), STEP * 4);
+        let at_once = (0..32)
+            .filter(|uid| names.name(Uid(*uid), Duration::ZERO).is_some())
+            .count();
+        assert!(at_once <= 4, "{at_once}");
+        assert_eq!(
+            name_at_a_later_tick(&mut names, Uid(31), Duration::ZERO),
+            "u31"
+        );
+    }
+
+    #[test]
+    fn a_uid_without_a_name_is_asked_again_after_a_while() {
+        let (mut names, say, questions) = directory(LONG);
+        say.send(None).unwrap();
+        assert_eq!(names.name(ADA, Duration::ZERO), None);
+        assert_eq!(questions.recv(), Ok(ADA));
+        names.end_tick(Duration::ZERO);
+        assert_eq!(names.name(ADA, RETRY - Duration::from_secs(1)), None);
+        assert!(questions.try_recv().is_err());
+        say.send(Some("ada".to_owned())).unwrap();
+        assert_eq!(name_at_a_later_tick(&mut names, ADA, RETRY * 2), "ada");
+        assert_eq!(questions.try_iter().count(), 1);
+    }
+
+    #[test]
+    fn a_helper_that_dies_is_replaced() {
+        let lookup = |uid| {
+            assert!(uid != BOB, "a module of the C library fell over");
+            Some("ada".to_owned())
+        };
+        let mut names = Names::asking(Arc::new(lookup), LONG);
+        assert_eq!(names.name(BOB, Duration::ZERO), None);
+        assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("ada"));
+    }
+
+    #[test]
+    fn the_system_knows_root() {
+        let mut names = Names::new(Passwd::System);
+        assert_eq!(
+            name_at_a_later_tick(&mut names, Uid::ROOT, Duration::ZERO),
+            "root"
+        );
+    }
+
+    #[test]
+    fn a_passwd_file_is_read_again_when_it_has_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("passwd");
+        let mut names = Names::new(Passwd::File(path.clone()));
+        assert_eq!(names.name(ADA, Duration::ZERO), None);
+        std::fs::write(&path, "ada:x:1000:1000::/:/bin/sh\n").unwrap();
+        assert_eq!(names.name(ADA, Duration::ZERO), None, "one look per tick");
+        names.end_tick(Duration::ZERO);
+        assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("ada"));
+        std::fs::write(&path, "lovelace:x:1000:1000::/:/bin/sh\n").unwrap();
+        names.end_tick(Duration::ZERO);
+        assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("lovelace"));
+        std::fs::remove_file(&path).unwrap();
+        names.end_tick(Duration::ZERO);
+        assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("lovelace"));
+    }
+}

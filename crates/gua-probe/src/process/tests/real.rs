@@ -1,0 +1,225 @@
+//! Real processes of the real kernel.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use gua_model::owner::OwnerSource;
+use rustix::process::{WaitId, WaitIdOptions, geteuid, waitid};
+
+use super::*;
+
+/// A table over the real `/proc`, in whatever pid namespace the tests run: their children live in it too.
+fn real_table() -> ProcessTable {
+    ProcessTable::with(
+        Tree::new(ProcRoot::default()).of_host(),
+        Names::new(Passwd::System),
+    )
+}
+
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> Pid {
+        Pid(self.0.id())
+    }
+
+    /// Ended and not yet waited for by us, its parent.
+    fn become_zombie(&mut self) {
+        self.0.kill().unwrap();
+        let pid = rustix::process::Pid::from_child(&self.0);
+        waitid(
+            WaitId::Pid(pid),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        )
+        .unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn sleep() -> Command {
+    let mut command = Command::new("sleep");
+    command.arg("600");
+    command
+}
+
+/// Looks until the child has become the program that it was told to be.
+fn resolve_as(table: &mut ProcessTable, child: &Running, comm: &str) -> Identity {
+    for _ in 0..2000 {
+        let identity = table.resolve(child.pid()).unwrap();
+        if identity.comm.as_deref() == Ok(comm) {
+            return identity;
+        }
+        table.end_tick();
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    panic!("{:?} never became {comm}", child.0);
+}
+
+#[test]
+fn numbers_that_are_no_pids_never_reach_the_kernel() {
+    let mut table = real_table();
+    for pid in [0, 0x8000_0000, u32::MAX] {
+        assert_eq!(table.resolve(Pid(pid)), Err(Missing::Failed), "{pid}");
+    }
+    // The largest that the kernel could be asked about, and never gives out.
+    assert_eq!(table.resolve(Pid(0x7fff_ffff)), Err(Missing::Gone));
+}
+
+#[test]
+fn a_real_child_is_seen_as_the_kernel_has_it() {
+    let child = Running::start(&mut sleep());
+    let mut table = real_table();
+    let identity = resolve_as(&mut table, &child, "sleep");
+    assert_eq!(identity.own.as_ref().unwrap().uid, Uid(geteuid().as_raw()));
+    // Started after this process, and not in the future (100 ticks to the second on every Linux).
+    let us = table.resolve(Pid(std::process::id())).unwrap();
+    let now = clock::since_boot().as_millis() / 10;
+    assert!(us.key.start <= identity.key.start && u128::from(identity.key.start.0) <= now + 1);
+    assert_eq!(identity.key.boot, table.boot().unwrap());
+    assert_eq!(
+        identity.login.map(|user| user.map(|user| user.uid)),
+        us.login.map(|user| user.map(|user| user.uid))
+    );
+}
+
+#[test]
+fn a_zombie_is_still_there_and_a_reaped_one_is_gone() {
+    let mut child = Running::start(&mut sleep());
+    let mut table = real_table();
+    let alive = resolve_as(&mut table, &child, "sleep");
+    child.become_zombie();
+    table.end_tick();
+    assert_eq!(table.resolve(child.pid()).unwrap().key, alive.key);
+    let pid = child.pid();
+    drop(child);
+    table.end_tick();
+    assert_eq!(table.resolve(pid), Err(Missing::Gone));
+}
+
+#[test]
+fn a_short_life_is_seen_whole_or_not_at_all() {
+    let mut table = real_table();
+    let us = table.resolve(Pid(std::process::id())).unwrap();
+    for _ in 0..100 {
+        let mut child = Running::start(&mut Command::new("true"));
+        let pid = child.pid();
+        let reaper = std::thread::spawn(move || child.0.wait().unwrap());
+        loop {
+            table.end_tick();
+            match table.resolve(pid) {
+                Ok(identity) => {
+                    assert_eq!(
+                        (&identity.own, &identity.login),
+                        (&us.own, &us.login),
+                        "{identity:?}"
+                    );
+                    assert!(identity.comm.is_ok());
+                }
+                Err(why) => {
+                    assert_eq!(why, Missing::Gone);
+                    break;
+                }
+            }
+        }
+        reaper.join().unwrap();
+    }
+}
+
+#[test]
+fn another_users_child_is_seen_as_theirs_and_the_login_survives_it() {
+    if !geteuid().is_root() {
+        eprintln!("SKIPPED: only root can start a process as another user");
+        return;
+    }
+    let mut table = real_table();
+    let child = Running::start(sleep().uid(1234).gid(1234));
+    let identity = resolve_as(&mut table, &child, "sleep");
+    assert_eq!(identity.own.unwrap().uid, Uid(1234));
+
+    let script = "echo 4321 > /proc/self/loginuid && exec setpriv --reuid 1234 sleep 600";
+    let child = Running::start(Command::new("sh").args(["-c", script]));
+    let mut ended = false;
+    for _ in 0..2000 {
+        table.end_tick();
+        let identity = table.resolve(child.pid());
+        match identity {
+            Ok(identity) if identity.comm.as_deref() == Ok("sleep") => {
+                assert_eq!(identity.own.as_ref().unwrap().uid, Uid(1234));
+                let owner = identity.owner().unwrap();
+                assert_eq!(
+                    (owner.user.uid, owner.source),
+                    (Uid(4321), OwnerSource::Login)
+                );
+                return;
+            }
+            _ => std::thread::park_timeout(Duration::from_millis(5)),
+        }
+        ended = child_has_ended(&child);
+        if ended {
+            break;
+        }
+    }
+    assert!(ended, "the child never became sleep");
+    eprintln!("SKIPPED IN PART: this kernel or container does not let root set a login uid");
+}
+
+fn child_has_ended(child: &Running) -> bool {
+    let pid = rustix::process::Pid::from_child(&child.0);
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    waitid(WaitId::Pid(pid), options).is_ok_and(|status| status.is_some())
+}
+
+/// Runs twice: root's run mounts a `/proc` that hides processes in a mount namespace of its own, and starts this same
+/// test in it as another user.
+#[test]
+fn a_process_hidden_by_hidepid_is_denied_and_not_gone() {
+    const NAME: &str = "process::tests::real::a_process_hidden_by_hidepid_is_denied_and_not_gone";
+    const SEEN: &str = "hidepid was in force";
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let hides = mounts
+        .lines()
+        .rfind(|line| line.contains(" /proc proc "))
+        .is_some_and(|line| line.contains("hidepid=2") || line.contains("hidepid=invisible"));
+    if !geteuid().is_root() {
+        if !hides {
+            eprintln!("SKIPPED: this /proc hides nothing, and only root can mount one that does");
+            return;
+        }
+        let mut table = real_table();
+        assert_eq!(table.resolve(Pid(1)), Err(Missing::Denied), "root's");
+        assert_eq!(
+            table.resolve(Pid(0x7fff_ffff)),
+            Err(Missing::Gone),
+            "nobody's"
+        );
+        assert!(table.resolve(Pid(std::process::id())).is_ok(), "our own");
+        println!("{SEEN}");
+        return;
+    }
+    let script = "mount -t proc -o hidepid=2 proc /proc || exit 42
+        exec setpriv --reuid 1234 --regid 1234 --clear-groups -- \"$0\" --exact \"$1\" --nocapture";
+    let test = std::env::current_exe().unwrap();
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script])
+        .arg(&test)
+        .arg(NAME)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains(SEEN) && text.contains("1 passed"), "{text}");
+        }
+        Ok(output) if output.status.code() == Some(101) => panic!("{output:?}"),
+        other => eprintln!("SKIPPED: no private /proc could be mounted here: {other:?}"),
+    }
+}

@@ -1,0 +1,363 @@
+//! The files of `/proc`, for the processes that are asked for and no others. Never a command line, never an environment.
+
+use std::cell::OnceCell;
+use std::ffi::CStr;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use gua_model::id::{BootId, Uid};
+use gua_model::reading::{Missing, Reading};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process;
+
+use super::ProcRoot;
+use super::parse::{self, Stat};
+
+/// The initial pid namespace always has this inode (`PROC_PID_INIT_INO` in `linux/proc_ns.h`).
+const HOST_PIDS: &[u8] = b"pid:[4026531836]";
+
+/// The initial user namespace always has this one (`PROC_USER_INIT_INO`).
+const HOST_USERS: &[u8] = b"user:[4026531837]";
+
+/// What the kernel shows inside another user namespace for a uid that is not known there (`overflowuid`).
+const UNMAPPED: Uid = Uid(65534);
+
+/// Enough for a stat line, and for the other files of nearly every process.
+const PAGE: usize = 4096;
+
+/// No file that we read is longer on a healthy host.
+const LONGEST: usize = 1 << 20;
+
+/// How often a process may end and its pid come back to life under our hands before we stop looking.
+const ATTEMPTS: usize = 3;
+
+/// A process as it was when everything was read.
+pub(super) struct Seen {
+    pub(super) mark: Mark,
+    pub(super) login: Reading<Option<Uid>>,
+    pub(super) own: Reading<Uid>,
+    pub(super) cgroup: parse::CgroupFacts,
+}
+
+/// What changes when a pid is reused (the start), when a process becomes another program (the name) and when it becomes
+/// another user's (the directory's owner).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) start: u64,
+    pub(super) comm: Vec<u8>,
+    pub(super) directory_owner: Uid,
+}
+
+impl Mark {
+    fn is(&self, stat: &Stat<'_>, directory_owner: Uid) -> bool {
+        self.start == stat.start
+            && self.comm == stat.comm
+            && self.directory_owner == directory_owner
+    }
+}
+
+/// Whether a number from the driver names a process here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pids {
+    /// The driver's pids are the pids of this tree.
+    Host,
+    /// The tree numbers its processes otherwise: a pid of the driver would name a stranger.
+    Other,
+    /// The kernel does not tell.
+    Unknown,
+}
+
+/// Why there is nothing to read.
+enum Loss {
+    /// The file or its process is not there.
+    Vanished,
+    Missing(Missing),
+}
+
+impl From<Errno> for Loss {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::NOENT | Errno::SRCH => Loss::Vanished,
+            Errno::ACCESS | Errno::PERM => Loss::Missing(Missing::Denied),
+            _ => Loss::Missing(Missing::Failed),
+        }
+    }
+}
+
+pub(super) struct Tree {
+    root: ProcRoot,
+    directory: OnceCell<OwnedFd>,
+    pids: OnceCell<Pids>,
+    sees_all_users: OnceCell<bool>,
+    path: String,
+    buffer: Vec<u8>,
+}
+
+impl Tree {
+    pub(super) fn new(root: ProcRoot) -> Self {
+        Self {
+            root,
+            directory: OnceCell::new(),
+            pids: OnceCell::new(),
+            sees_all_users: OnceCell::new(),
+            path: String::new(),
+            buffer: vec![0; PAGE],
+        }
+    }
+
+    /// Says that the tree's pids are the driver's, for tests whose processes live in the test's own namespace.
+    #[cfg(test)]
+    pub(super) fn of_host(self) -> Self {
+        Self {
+            pids: Pids::Host.into(),
+            ..self
+        }
+    }
+
+    pub(super) fn boot(&self) -> Reading<BootId> {
+        let mut buffer = vec![0; PAGE];
+        let text = self
+            .directory()
+            .and_then(|root| read(root, c"sys/kernel/random/boot_id", &mut buffer));
+        match text.map_err(Loss::from) {
+            Ok(text) => std::str::from_utf8(text)
+                .ok()
+                .and_then(|text| text.parse().ok())
+                .ok_or(Missing::Failed),
+            Err(Loss::Vanished) => Err(Missing::Unsupported),
+            Err(Loss::Missing(why)) => Err(why),
+        }
+    }
+
+    /// Whether the process is still the one that was read. Cheap, and asked at every tick.
+    pub(super) fn is_still(&mut self, pid: process::Pid, mark: &Mark) -> bool {
+        self.path.clear();
+        let _ = write!(self.path, "{}", pid.as_raw_nonzero());
+        let digits = self.path.len();
+        self.path.push_str("/stat");
+        let Ok(root) = opened(&self.directory, &self.root.0) else {
+            return false;
+        };
+        // The owner is asked first: should the pid change hands in between, the start time tells.
+        let Ok(directory) = rustix::fs::statat(root, &self.path[..digits], AtFlags::empty()) else {
+            return false;
+        };
+        let Ok(file) = rustix::fs::openat(
+            root,
+            self.path.as_str(),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        ) else {
+            return false;
+        };
+        // The kernel hands out the line whole.
+        let Ok(length) = rustix::io::read(&file, &mut self.buffer[..]) else {
+            return false;
+        };
+        parse::stat(&self.buffer[..length])
+            .is_some_and(|stat| mark.is(&stat, Uid(directory.st_uid)))
+    }
+
+    /// Everything about one process, of that one process.
+    pub(super) fn see(&mut self, pid: process::Pid) -> Reading<Seen> {
+        if self.pids() == Pids::Other {
+            return Err(Missing::Denied);
+        }
+        for _ in 0..ATTEMPTS {
+            match self.try_see(pid) {
+                Ok(seen) => return Ok(seen),
+                Err(Loss::Missing(why)) => return Err(why),
+                // It ended while it was read. Its pid may have a new bearer already.
+                Err(Loss::Vanished) if self.exists(pid) => {}
+                Err(Loss::Vanished) => break,
+            }
+        }
+        Err(self.absent(pid))
+    }
+
+    fn try_see(&mut self, pid: process::Pid) -> Result<Seen, Loss> {
+        let root = opened(&self.directory, &self.root.0)?;
+        let buffer = &mut self.buffer;
+        // An open directory stands for this process alone: when its pid is reused, the files below it are gone.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let process =
+            rustix::fs::openat(root, pid.as_raw_nonzero().to_string(), flags, Mode::empty())?;
+        let process = process.as_fd();
+        // What is compared at later ticks is read first, so that a change during the rest is seen then.
+        let directory_owner = Uid(rustix::fs::fstat(process)?.st_uid);
+        let stat =
+            parse::stat(read(process, c"stat", buffer)?).ok_or(Loss::Missing(Missing::Failed))?;
+        let mark = Mark {
+            start: stat.start,
+            comm: stat.comm.to_vec(),
+            directory_owner,
+        };
+
+        let own = match read(process, c"status", buffer) {
+            Ok(text) => parse::status_uid(text).map(Uid).ok_or(Missing::Failed),
+            Err(Errno::SRCH) => return Err(Loss::Vanished),
+            // The directory belongs to the effective user, unless the process hides its memory: then it can be root's.
+            Err(_) if directory_owner != Uid::ROOT => Ok(directory_owner),
+            Err(_) => Err(Missing::Denied),
+        };
+        let login = match read(process, c"loginuid", buffer).map(parse::loginuid) {
+            Ok(login) => login.map(|uid| uid.map(Uid)).ok_or(Missing::Failed),
+            Err(Errno::NOENT) => Err(Missing::Unsupported),
+            Err(error) => match Loss::from(error) {
+                Loss::Vanished => return Err(Loss::Vanished),
+                Loss::Missing(why) => Err(why),
+            },
+        };
+        let cgroup = read(process, c"cgroup", buffer)
+            .map(parse::cgroup)
+            .unwrap_or_default();
+        // A process that ended on the way leaves holes that look like a kernel without these files.
+        read(process, c"stat", buffer)?;
+        Ok(Seen {
+            mark,
+            login: self.known_login(login),
+            own: self.known_uid(own),
+            cgroup,
+        })
+    }
+
+    /// Inside another user namespace the kernel shows a foreign login as none at all.
+    fn known_login(&self, login: Reading<Option<Uid>>) -> Reading<Option<Uid>> {
+        match login {
+            Ok(None) if !self.sees_all_users() => Err(Missing::Denied),
+            other => other,
+        }
+    }
+
+    /// Inside another user namespace the kernel shows every foreign user as the same nobody.
+    fn known_uid(&self, own: Reading<Uid>) -> Reading<Uid> {
+        match own {
+            Ok(UNMAPPED) if !self.sees_all_users() => Err(Missing::Denied),
+            other => other,
+        }
+    }
+
+    fn exists(&self, pid: process::Pid) -> bool {
+        let Ok(root) = self.directory() else {
+            return false;
+        };
+        rustix::fs::statat(root, pid.as_raw_nonzero().to_string(), AtFlags::empty()).is_ok()
+    }
+
+    /// Why `/proc` has no such process: because there is none, or because we may not see it.
+    fn absent(&self, pid: process::Pid) -> Missing {
+        if self.pids() != Pids::Host {
+            return Missing::Denied;
+        }
+        if self.root != ProcRoot::default() {
+            // The kernel knows nothing about the processes of another tree.
+            return Missing::Gone;
+        }
+        // `hidepid` hides other users' processes from `/proc`; the kernel still tells whether there is one.
+        match process::test_kill_process(pid) {
+            Err(Errno::SRCH) => Missing::Gone,
+            _ => Missing::Denied,
+        }
+    }
+
+    fn pids(&self) -> Pids {
+        *self.pids.get_or_init(|| match self.link(c"self/ns/pid") {
+            Some(link) if link == HOST_PIDS => Pids::Host,
+            Some(_) => Pids::Other,
+            None => Pids::Unknown,
+        })
+    }
+
+    fn sees_all_users(&self) -> bool {
+        *self.sees_all_users.get_or_init(|| {
+            self.link(c"self/ns/user")
+                .is_none_or(|link| link == HOST_USERS)
+        })
+    }
+
+    fn link(&self, path: &CStr) -> Option<Vec<u8>> {
+        let link = rustix::fs::readlinkat(self.directory().ok()?, path, Vec::new()).ok()?;
+        Some(link.into_bytes())
+    }
+
+    fn directory(&self) -> Result<BorrowedFd<'_>, Errno> {
+        opened(&self.directory, &self.root.0)
+    }
+}
+
+/// The tree's own directory, opened once.
+fn opened<'a>(directory: &'a OnceCell<OwnedFd>, path: &Path) -> Result<BorrowedFd<'a>, Errno> {
+    if let Some(directory) = directory.get() {
+        return Ok(directory.as_fd());
+    }
+    let fresh = rustix::fs::openat(
+        CWD,
+        path,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    Ok(directory.get_or_init(|| fresh).as_fd())
+}
+
+/// A whole file, into a buffer that grows as it must and is used again.
+fn read<'a>(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    buffer: &'a mut Vec<u8>,
+) -> Result<&'a [u8], Errno> {
+    let file = rustix::fs::openat(
+        directory,
+        name,
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mut length = 0;
+    loop {
+        if length == buffer.len() {
+            if length >= LONGEST {
+                return Err(Errno::FBIG);
+            }
+            buffer.resize(length * 2, 0);
+        }
+        match rustix::io::read(&file, &mut buffer[length..])? {
+            0 => return Ok(&buffer[..length]),
+            more => length += more,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_denied_and_any_other_trouble_is_failed() {
+        let why = |error| match Loss::from(error) {
+            Loss::Vanished => None,
+            Loss::Missing(why) => Some(why),
+        };
+        assert_eq!(why(Errno::NOENT), None);
+        assert_eq!(why(Errno::SRCH), None);
+        assert_eq!(why(Errno::ACCESS), Some(Missing::Denied));
+        assert_eq!(why(Errno::PERM), Some(Missing::Denied));
+        assert_eq!(why(Errno::MFILE), Some(Missing::Failed));
+        assert_eq!(why(Errno::IO), Some(Missing::Failed));
+    }
+
+    #[test]
+    fn a_file_larger_than_the_buffer_is_read_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = vec![b'x'; PAGE * 3 + 7];
+        std::fs::write(directory.path().join("cgroup"), &text).unwrap();
+        let handle = std::fs::File::open(directory.path()).unwrap();
+        let mut buffer = vec![0; PAGE];
+        assert!(read(handle.as_fd(), c"cgroup", &mut buffer).unwrap() == text);
+        std::fs::write(directory.path().join("cgroup"), vec![b'x'; LONGEST]).unwrap();
+        assert_eq!(
+            read(handle.as_fd(), c"cgroup", &mut buffer),
+            Err(Errno::FBIG)
+        );
+    }
+}
