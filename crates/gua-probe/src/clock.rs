@@ -7,7 +7,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The wall clock.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the place that asks the time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that asks the time"
+)]
 pub fn now() -> Timestamp {
     Timestamp::now()
 }

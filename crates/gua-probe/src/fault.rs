@@ -8,14 +8,22 @@ use thiserror::Error;
 /// Everything that stands between us and the driver. It crosses the pipe between the reader child and its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 pub enum DriverFault {
-    #[error("NVML initialization failed: the NVIDIA driver library `{library}` was not found. Detail: {detail}")]
+    #[error(
+        "NVML initialization failed: the NVIDIA driver library `{library}` was not found. Detail: {detail}"
+    )]
     LibraryNotFound { library: String, detail: String },
-    #[error("NVML initialization failed: `{library}` is no usable NVIDIA driver library. Detail: {detail}")]
+    #[error(
+        "NVML initialization failed: `{library}` is no usable NVIDIA driver library. Detail: {detail}"
+    )]
     NotADriver { library: String, detail: String },
     #[error("NVML initialization failed: {}. Detail: {text} (NVML code {code})", init_reason(*code))]
     Init { code: u32, text: String },
     #[error("the driver answered {call} with {text} (NVML code {code})")]
-    Lost { call: String, code: u32, text: String },
+    Lost {
+        call: String,
+        code: u32,
+        text: String,
+    },
     #[error("the driver did not answer within {} s", deadline.as_secs_f64())]
     Hung { deadline: Duration },
     #[error("the reader of the driver ended unexpectedly: {how}")]
@@ -23,7 +31,10 @@ pub enum DriverFault {
     #[error("the reader of the driver could not be started: {detail}")]
     NoReader { detail: String },
     #[error("the driver is left alone for {} s more after this: {last}", retry_in.as_secs())]
-    BackingOff { retry_in: Duration, last: Box<DriverFault> },
+    BackingOff {
+        retry_in: Duration,
+        last: Box<DriverFault>,
+    },
 }
 
 /// NVML's numbers for what can go wrong at the start (`nvmlReturn_t` in `nvml.h`).
@@ -40,7 +51,9 @@ fn init_reason(code: u32) -> &'static str {
         code::NO_PERMISSION => "this user may not open the NVIDIA devices",
         code::DRIVER_NOT_LOADED => "the NVIDIA kernel driver is not loaded",
         code::LIBRARY_NOT_FOUND => "the NVIDIA driver library was not found",
-        code::LIB_RM_VERSION_MISMATCH => "the NVIDIA library and the loaded kernel driver are of different versions",
+        code::LIB_RM_VERSION_MISMATCH => {
+            "the NVIDIA library and the loaded kernel driver are of different versions"
+        }
         code::UNKNOWN => "the NVIDIA driver reports an unknown error",
         _ => "the NVIDIA driver refused",
     }
@@ -51,23 +64,40 @@ impl DriverFault {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            DriverFault::LibraryNotFound { .. } | DriverFault::Init { code: code::LIBRARY_NOT_FOUND, .. } => {
-                Some("install the NVIDIA driver, or name its library with GUA_NVML_LIBRARY")
+            DriverFault::LibraryNotFound { .. }
+            | DriverFault::Init {
+                code: code::LIBRARY_NOT_FOUND,
+                ..
+            } => Some("install the NVIDIA driver, or name its library with GUA_NVML_LIBRARY"),
+            DriverFault::NotADriver { .. } => {
+                Some("name the real libnvidia-ml.so.1 with GUA_NVML_LIBRARY")
             }
-            DriverFault::NotADriver { .. } => Some("name the real libnvidia-ml.so.1 with GUA_NVML_LIBRARY"),
-            DriverFault::Init { code: code::NO_PERMISSION, .. } => {
-                Some("ask for read and write access to /dev/nvidiactl and /dev/nvidia0 (often the group video)")
+            DriverFault::Init {
+                code: code::NO_PERMISSION,
+                ..
+            } => Some(
+                "ask for read and write access to /dev/nvidiactl and /dev/nvidia0 (often the group video)",
+            ),
+            DriverFault::Init {
+                code: code::DRIVER_NOT_LOADED,
+                ..
+            } => Some("load it with `modprobe nvidia`, and see `dmesg` if that fails"),
+            DriverFault::Init {
+                code: code::LIB_RM_VERSION_MISMATCH,
+                ..
+            } => Some(
+                "the driver was updated while it was loaded: reload the kernel module or reboot",
+            ),
+            DriverFault::Init { .. } => {
+                Some("see `dmesg | grep -i -e nvrm -e xid`; a reboot often helps")
             }
-            DriverFault::Init { code: code::DRIVER_NOT_LOADED, .. } => {
-                Some("load it with `modprobe nvidia`, and see `dmesg` if that fails")
+            DriverFault::Hung { .. } => {
+                Some("see `dmesg | grep -i xid`; a hung driver often needs a reboot")
             }
-            DriverFault::Init { code: code::LIB_RM_VERSION_MISMATCH, .. } => {
-                Some("the driver was updated while it was loaded: reload the kernel module or reboot")
-            }
-            DriverFault::Init { .. } => Some("see `dmesg | grep -i -e nvrm -e xid`; a reboot often helps"),
-            DriverFault::Hung { .. } => Some("see `dmesg | grep -i xid`; a hung driver often needs a reboot"),
             DriverFault::BackingOff { last, .. } => last.hint(),
-            DriverFault::Lost { .. } | DriverFault::ReaderDied { .. } | DriverFault::NoReader { .. } => None,
+            DriverFault::Lost { .. }
+            | DriverFault::ReaderDied { .. }
+            | DriverFault::NoReader { .. } => None,
         }
     }
 }
@@ -80,10 +110,19 @@ mod tests {
     fn every_init_error_has_its_own_sentence_and_keeps_its_number() {
         let mut seen = std::collections::HashSet::new();
         for code in [4, 9, 12, 18, 999, 777] {
-            let fault = DriverFault::Init { code, text: "x".to_owned() };
+            let fault = DriverFault::Init {
+                code,
+                text: "x".to_owned(),
+            };
             let sentence = fault.to_string();
-            assert!(sentence.starts_with("NVML initialization failed: "), "{sentence}");
-            assert!(sentence.ends_with(&format!("(NVML code {code})")), "{sentence}");
+            assert!(
+                sentence.starts_with("NVML initialization failed: "),
+                "{sentence}"
+            );
+            assert!(
+                sentence.ends_with(&format!("(NVML code {code})")),
+                "{sentence}"
+            );
             assert!(seen.insert(init_reason(code)), "{code} shares its sentence");
             assert!(fault.hint().is_some());
         }

@@ -1,9 +1,13 @@
 //! Reads NVIDIA GPUs and their holders truthfully: the driver library, `/proc`, cgroups, passwd and the clock.
 //!
-//! This crate never parses another program's output, never reads a command line or an environment, and never stores
+//! This crate never parses another program's output, never keeps a command line or an environment, and never stores
 //! anything. One process owns the driver: [`reader::Reader`] keeps it in a child that can be replaced when it hangs.
 
+mod backoff;
 pub mod clock;
 pub mod fault;
 pub mod host;
+mod nvml;
+pub mod probe;
 pub mod process;
+pub mod reader;

@@ -1,0 +1,72 @@
+//! How long to leave something alone that has just failed: doubling, up to a limit, and forgotten after a success.
+
+use std::time::Duration;
+
+/// The caller says what time it is, on a clock that never jumps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backoff {
+    first: Duration,
+    longest: Duration,
+    failures: u32,
+    free_at: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            first,
+            longest,
+            failures: 0,
+            free_at: Duration::ZERO,
+        }
+    }
+
+    /// How long to wait still; `None` when it may be tried now.
+    pub(crate) fn remaining(&self, now: Duration) -> Option<Duration> {
+        self.free_at.checked_sub(now).filter(|rest| !rest.is_zero())
+    }
+
+    pub(crate) fn failed(&mut self, now: Duration) {
+        let delay = self
+            .first
+            .saturating_mul(1u32.checked_shl(self.failures).unwrap_or(u32::MAX))
+            .min(self.longest);
+        self.failures = self.failures.saturating_add(1);
+        self.free_at = now.saturating_add(delay);
+    }
+
+    pub(crate) fn succeeded(&mut self) {
+        *self = Self::new(self.first, self.longest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn waits_double_up_to_the_limit_and_start_again_after_a_success() {
+        let mut backoff = Backoff::new(SECOND, 5 * SECOND);
+        let now = 100 * SECOND;
+        assert_eq!(backoff.remaining(now), None);
+        for seconds in [1, 2, 4, 5, 5] {
+            backoff.failed(now);
+            assert_eq!(backoff.remaining(now), Some(seconds * SECOND));
+            assert_eq!(backoff.remaining(now + seconds * SECOND), None);
+        }
+        backoff.succeeded();
+        backoff.failed(now);
+        assert_eq!(backoff.remaining(now), Some(SECOND));
+    }
+
+    #[test]
+    fn a_thousand_failures_do_not_overflow() {
+        let mut backoff = Backoff::new(SECOND, 60 * SECOND);
+        for _ in 0..1000 {
+            backoff.failed(SECOND);
+        }
+        assert_eq!(backoff.remaining(SECOND), Some(60 * SECOND));
+    }
+}

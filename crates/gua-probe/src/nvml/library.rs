@@ -1,0 +1,456 @@
+//! Loads the driver library by its soname or a path, and calls it. One owner, never shared between threads.
+//!
+//! Prototypes and layouts come from nvml-wrapper-sys. A symbol that the library lacks answers like a function that is
+//! not there, so that callers have one case to handle.
+#![expect(unsafe_code, reason = "the driver library is C")]
+
+use std::ffi::{CStr, OsStr, c_char};
+use std::marker::PhantomData;
+use std::path::Path;
+use std::{mem, ptr};
+
+use gua_model::sample::{ComputeMode, Switch};
+use gua_model::{Bytes, PciId};
+use nvml_wrapper_sys::bindings as sys;
+
+use super::code::Code;
+use crate::fault::DriverFault;
+
+/// The name by which every NVIDIA driver since 2012 installs its library.
+pub(crate) const SONAME: &str = "libnvidia-ml.so.1";
+
+/// An open, initialised driver library. Closed and unloaded when dropped.
+pub(crate) struct Library {
+    pub(super) raw: sys::NvmlLib,
+    /// NVML has crashed hosts under concurrent callers: this makes the type stay on its thread.
+    _one_owner: PhantomData<*mut ()>,
+}
+
+/// A card or a MIG instance, valid while its [`Library`] is open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Device(pub(super) sys::nvmlDevice_t);
+
+/// How much of a card a MIG instance has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slices {
+    pub(crate) gpu_instance: u32,
+    pub(crate) compute_instance: u32,
+}
+
+/// What a card's memory holds. `reserved` is `None` where the driver counts it as used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) total: Bytes,
+    pub(crate) used: Bytes,
+    pub(crate) reserved: Option<Bytes>,
+}
+
+/// One call with out-parameters: zeroed before, checked after.
+macro_rules! call {
+    ($library:expr, $symbol:ident($($argument:expr),*)) => {
+        match &$library.raw.$symbol {
+            // SAFETY: the symbol was resolved from the open library with the prototype of its header; every pointer
+            // passed is valid for the call and large enough for what the prototype lets the driver write.
+            Ok(function) => super::library::check(unsafe { function($($argument),*) }),
+            Err(_) => Err(Code::FUNCTION_NOT_FOUND),
+        }
+    };
+}
+pub(super) use call;
+
+pub(super) fn check(code: sys::nvmlReturn_t) -> Result<(), Code> {
+    if code == sys::nvmlReturn_enum_NVML_SUCCESS {
+        Ok(())
+    } else {
+        Err(Code(code))
+    }
+}
+
+/// Declares readers of one unsigned number.
+macro_rules! numbers {
+    ($($name:ident = $symbol:ident -> $type:ty;)*) => {
+        $(pub(crate) fn $name(&self, device: Device) -> Result<$type, Code> {
+            let mut value: $type = 0;
+            call!(self, $symbol(device.0, &mut value))?;
+            Ok(value)
+        })*
+    };
+}
+
+impl Library {
+    /// Loads and initialises the library at `path`, or by its soname.
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, DriverFault> {
+        let name = path.map_or(OsStr::new(SONAME), Path::as_os_str);
+        let library = name.to_string_lossy().into_owned();
+        // SAFETY: loading runs the library's initialisers. It is the driver's own library, or the one that the user
+        // named in its place.
+        let raw = unsafe { sys::NvmlLib::new(name) }.map_err(|error| {
+            let detail = detail_of(&error);
+            // A path that is there but does not load is not missing; a bare soname that does not load is.
+            let absent = path.is_none_or(|path| !path.exists()) && detail.contains("No such file");
+            if absent {
+                DriverFault::LibraryNotFound {
+                    library: library.clone(),
+                    detail,
+                }
+            } else {
+                DriverFault::NotADriver {
+                    library: library.clone(),
+                    detail,
+                }
+            }
+        })?;
+        if raw.nvmlInit_v2.is_err() && raw.nvmlInit.is_err() {
+            let detail = "it has no function nvmlInit".to_owned();
+            return Err(DriverFault::NotADriver { library, detail });
+        }
+        let library = Self {
+            raw,
+            _one_owner: PhantomData,
+        };
+        let initialised = match call!(library, nvmlInit_v2()) {
+            Err(code) if code.calls_for_an_older_version() => call!(library, nvmlInit()),
+            answer => answer,
+        };
+        match initialised {
+            Ok(()) => Ok(library),
+            Err(code) => {
+                let fault = DriverFault::Init {
+                    code: code.0,
+                    text: library.text(code),
+                };
+                // Not initialised, so not to be shut down: only unloaded.
+                drop(library.into_raw());
+                Err(fault)
+            }
+        }
+    }
+
+    fn into_raw(self) -> sys::NvmlLib {
+        let this = mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used or dropped again, so the value is moved out exactly once.
+        unsafe { ptr::read(&this.raw) }
+    }
+
+    /// What the driver calls a code, in its own words.
+    pub(crate) fn text(&self, code: Code) -> String {
+        if code == Code::GARBAGE {
+            return "an answer that cannot be true".to_owned();
+        }
+        let Ok(function) = &self.raw.nvmlErrorString else {
+            return format!("NVML code {}", code.0);
+        };
+        // SAFETY: the function takes any number and returns a pointer to a static text, or NULL.
+        let text = unsafe { function(code.0) };
+        if text.is_null() {
+            return format!("NVML code {}", code.0);
+        }
+        // SAFETY: not NULL, and the driver promises a terminated static text.
+        let text = unsafe { CStr::from_ptr(text) };
+        printable(&text.to_string_lossy())
+    }
+
+    pub(crate) fn driver_version(&self) -> Result<String, Code> {
+        self.string::<80>(|buffer, length| call!(self, nvmlSystemGetDriverVersion(buffer, length)))
+    }
+
+    pub(crate) fn cuda_version(&self) -> Result<(u32, u32), Code> {
+        let mut version = 0;
+        match call!(self, nvmlSystemGetCudaDriverVersion_v2(&mut version)) {
+            Err(code) if code.calls_for_an_older_version() => {
+                call!(self, nvmlSystemGetCudaDriverVersion(&mut version))?;
+            }
+            answer => answer?,
+        }
+        let version = u32::try_from(version)
+            .ok()
+            .filter(|version| *version < 1_000_000)
+            .ok_or(Code::GARBAGE)?;
+        Ok((version / 1000, version % 1000 / 10))
+    }
+
+    pub(crate) fn count(&self) -> Result<u32, Code> {
+        let mut count = 0;
+        match call!(self, nvmlDeviceGetCount_v2(&mut count)) {
+            Err(code) if code.calls_for_an_older_version() => {
+                call!(self, nvmlDeviceGetCount(&mut count))?;
+            }
+            answer => answer?,
+        }
+        // No host has more; the number would be read as that many cards to ask.
+        if count <= 1024 {
+            Ok(count)
+        } else {
+            Err(Code::GARBAGE)
+        }
+    }
+
+    pub(crate) fn device(&self, index: u32) -> Result<Device, Code> {
+        let mut device = ptr::null_mut();
+        match call!(self, nvmlDeviceGetHandleByIndex_v2(index, &mut device)) {
+            Err(code) if code.calls_for_an_older_version() => {
+                call!(self, nvmlDeviceGetHandleByIndex(index, &mut device))?;
+            }
+            answer => answer?,
+        }
+        Ok(Device(device))
+    }
+
+    pub(crate) fn mig_device(&self, parent: Device, index: u32) -> Result<Device, Code> {
+        let mut device = ptr::null_mut();
+        call!(
+            self,
+            nvmlDeviceGetMigDeviceHandleByIndex(parent.0, index, &mut device)
+        )?;
+        Ok(Device(device))
+    }
+
+    pub(crate) fn uuid(&self, device: Device) -> Result<String, Code> {
+        self.string::<96>(|buffer, length| call!(self, nvmlDeviceGetUUID(device.0, buffer, length)))
+    }
+
+    pub(crate) fn name(&self, device: Device) -> Result<String, Code> {
+        self.string::<96>(|buffer, length| call!(self, nvmlDeviceGetName(device.0, buffer, length)))
+    }
+
+    pub(crate) fn pci(&self, device: Device) -> Result<PciId, Code> {
+        // SAFETY: plain numbers and characters; all zeros is a valid value.
+        let mut info: sys::nvmlPciInfo_t = unsafe { mem::zeroed() };
+        match call!(self, nvmlDeviceGetPciInfo_v3(device.0, &mut info)) {
+            Err(code) if code.calls_for_an_older_version() => {
+                call!(self, nvmlDeviceGetPciInfo_v2(device.0, &mut info))?;
+            }
+            answer => answer?,
+        }
+        let bus = u8::try_from(info.bus).map_err(|_| Code::GARBAGE)?;
+        let device = u8::try_from(info.device).map_err(|_| Code::GARBAGE)?;
+        Ok(PciId {
+            domain: info.domain,
+            bus,
+            device,
+        })
+    }
+
+    /// With reserved memory apart where the driver can tell it apart.
+    pub(crate) fn memory(&self, device: Device) -> Result<Memory, Code> {
+        // SAFETY: plain numbers; all zeros is a valid value.
+        let mut info: sys::nvmlMemory_v2_t = unsafe { mem::zeroed() };
+        // The header's rule for versioned structures: the size, and the version in the top byte.
+        info.version = u32::try_from(size_of_val(&info)).expect("40 bytes fit") | (2 << 24);
+        let (total, used, reserved) =
+            match call!(self, nvmlDeviceGetMemoryInfo_v2(device.0, &mut info)) {
+                Ok(()) => (info.total, info.used, Some(info.reserved)),
+                Err(code)
+                    if code.calls_for_an_older_version() || code == Code::INVALID_ARGUMENT =>
+                {
+                    let (total, used) = self.memory_v1(device)?;
+                    (total, used, None)
+                }
+                Err(code) => return Err(code),
+            };
+        if used > total || reserved.is_some_and(|reserved| reserved > total) {
+            return Err(Code::GARBAGE);
+        }
+        Ok(Memory {
+            total: Bytes(total),
+            used: Bytes(used),
+            reserved: reserved.map(Bytes),
+        })
+    }
+
+    fn memory_v1(&self, device: Device) -> Result<(u64, u64), Code> {
+        // SAFETY: plain numbers; all zeros is a valid value.
+        let mut info: sys::nvmlMemory_t = unsafe { mem::zeroed() };
+        call!(self, nvmlDeviceGetMemoryInfo(device.0, &mut info))?;
+        Ok((info.total, info.used))
+    }
+
+    /// Busy share of the card and of its memory controller, as the driver gave them.
+    pub(crate) fn utilisation(&self, device: Device) -> Result<(u32, u32), Code> {
+        // SAFETY: plain numbers; all zeros is a valid value.
+        let mut rates: sys::nvmlUtilization_t = unsafe { mem::zeroed() };
+        call!(self, nvmlDeviceGetUtilizationRates(device.0, &mut rates))?;
+        Ok((rates.gpu, rates.memory))
+    }
+
+    pub(crate) fn temperature(&self, device: Device) -> Result<u32, Code> {
+        let mut value = 0;
+        let sensor = sys::nvmlTemperatureSensors_enum_NVML_TEMPERATURE_GPU;
+        call!(self, nvmlDeviceGetTemperature(device.0, sensor, &mut value))?;
+        Ok(value)
+    }
+
+    numbers! {
+        power = nvmlDeviceGetPowerUsage -> u32;
+        enforced_power_limit = nvmlDeviceGetEnforcedPowerLimit -> u32;
+        power_management_limit = nvmlDeviceGetPowerManagementLimit -> u32;
+        energy = nvmlDeviceGetTotalEnergyConsumption -> u64;
+        fan = nvmlDeviceGetFanSpeed -> u32;
+        max_mig_devices = nvmlDeviceGetMaxMigDeviceCount -> u32;
+        gpu_instance = nvmlDeviceGetGpuInstanceId -> u32;
+        compute_instance = nvmlDeviceGetComputeInstanceId -> u32;
+        event_reasons = nvmlDeviceGetCurrentClocksEventReasons -> u64;
+        throttle_reasons_before_535 = nvmlDeviceGetCurrentClocksThrottleReasons -> u64;
+    }
+
+    pub(crate) fn power_limit(&self, device: Device) -> Result<u32, Code> {
+        match self.enforced_power_limit(device) {
+            Err(code) if code.calls_for_an_older_version() => self.power_management_limit(device),
+            answer => answer,
+        }
+    }
+
+    pub(crate) fn throttle_reasons(&self, device: Device) -> Result<u64, Code> {
+        match self.event_reasons(device) {
+            Err(code) if code.calls_for_an_older_version() => {
+                self.throttle_reasons_before_535(device)
+            }
+            answer => answer,
+        }
+    }
+
+    pub(crate) fn sm_clock(&self, device: Device) -> Result<u32, Code> {
+        self.clock(device, sys::nvmlClockType_enum_NVML_CLOCK_SM)
+    }
+
+    pub(crate) fn memory_clock(&self, device: Device) -> Result<u32, Code> {
+        self.clock(device, sys::nvmlClockType_enum_NVML_CLOCK_MEM)
+    }
+
+    fn clock(&self, device: Device, clock: sys::nvmlClockType_t) -> Result<u32, Code> {
+        let mut value = 0;
+        call!(self, nvmlDeviceGetClockInfo(device.0, clock, &mut value))?;
+        Ok(value)
+    }
+
+    pub(crate) fn performance_state(&self, device: Device) -> Result<u8, Code> {
+        let mut state = 0;
+        call!(self, nvmlDeviceGetPerformanceState(device.0, &mut state))?;
+        // The header's own word for "unknown" is 32.
+        if state == 32 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        u8::try_from(state)
+            .ok()
+            .filter(|state| *state <= 15)
+            .ok_or(Code::GARBAGE)
+    }
+
+    pub(crate) fn ecc_mode(&self, device: Device) -> Result<Switch, Code> {
+        let (mut current, mut pending) = (0, 0);
+        call!(
+            self,
+            nvmlDeviceGetEccMode(device.0, &mut current, &mut pending)
+        )?;
+        switch(current)
+    }
+
+    /// Errors since the driver was loaded.
+    pub(crate) fn ecc_errors(&self, device: Device, kind: EccKind) -> Result<u64, Code> {
+        let kind = match kind {
+            EccKind::Corrected => sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_CORRECTED,
+            EccKind::Uncorrected => {
+                sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+            }
+        };
+        let since_load = sys::nvmlEccCounterType_enum_NVML_VOLATILE_ECC;
+        let mut count = 0;
+        call!(
+            self,
+            nvmlDeviceGetTotalEccErrors(device.0, kind, since_load, &mut count)
+        )?;
+        Ok(count)
+    }
+
+    pub(crate) fn mig_mode(&self, device: Device) -> Result<Switch, Code> {
+        let (mut current, mut pending) = (0, 0);
+        call!(
+            self,
+            nvmlDeviceGetMigMode(device.0, &mut current, &mut pending)
+        )?;
+        switch(current)
+    }
+
+    pub(crate) fn persistence(&self, device: Device) -> Result<Switch, Code> {
+        let mut mode = 0;
+        call!(self, nvmlDeviceGetPersistenceMode(device.0, &mut mode))?;
+        switch(mode)
+    }
+
+    pub(crate) fn compute_mode(&self, device: Device) -> Result<ComputeMode, Code> {
+        let mut mode = 0;
+        call!(self, nvmlDeviceGetComputeMode(device.0, &mut mode))?;
+        Ok(match mode {
+            0 => ComputeMode::Default,
+            1 => ComputeMode::ExclusiveThread,
+            2 => ComputeMode::Prohibited,
+            3 => ComputeMode::ExclusiveProcess,
+            other => ComputeMode::Other(other),
+        })
+    }
+
+    pub(crate) fn slices(&self, instance: Device) -> Result<Slices, Code> {
+        // SAFETY: plain numbers; all zeros is a valid value.
+        let mut attributes: sys::nvmlDeviceAttributes_t = unsafe { mem::zeroed() };
+        match call!(
+            self,
+            nvmlDeviceGetAttributes_v2(instance.0, &mut attributes)
+        ) {
+            Err(code) if code.calls_for_an_older_version() => {
+                call!(self, nvmlDeviceGetAttributes(instance.0, &mut attributes))?;
+            }
+            answer => answer?,
+        }
+        Ok(Slices {
+            gpu_instance: attributes.gpuInstanceSliceCount,
+            compute_instance: attributes.computeInstanceSliceCount,
+        })
+    }
+
+    fn string<const LENGTH: usize>(
+        &self,
+        fill: impl FnOnce(*mut c_char, u32) -> Result<(), Code>,
+    ) -> Result<String, Code> {
+        let mut buffer = [0u8; LENGTH];
+        fill(
+            buffer.as_mut_ptr().cast(),
+            u32::try_from(LENGTH).expect("buffers are short"),
+        )?;
+        let text = CStr::from_bytes_until_nul(&buffer).map_err(|_| Code::GARBAGE)?;
+        let text = text.to_str().map_err(|_| Code::GARBAGE)?;
+        Ok(printable(text))
+    }
+}
+
+/// Which memory errors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EccKind {
+    Corrected,
+    Uncorrected,
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // The library is unloaded next; what it answers here changes nothing.
+        let _ = call!(self, nvmlShutdown());
+    }
+}
+
+fn switch(value: u32) -> Result<Switch, Code> {
+    match value {
+        0 => Ok(Switch::Off),
+        1 => Ok(Switch::On),
+        _ => Err(Code::GARBAGE),
+    }
+}
+
+/// The driver's text without anything that could steer a terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).collect()
+}
+
+/// The loader's own sentence, without libloading's frame around it.
+fn detail_of(error: &dyn std::error::Error) -> String {
+    let text = error.to_string();
+    printable(text.trim_start_matches("dlopen failed: "))
+}

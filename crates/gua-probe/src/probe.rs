@@ -1,0 +1,290 @@
+//! One look at all cards and their holders. A failing call costs one reading, with its reason; a lost card costs its
+//! own readings; only a driver that does not answer at all costs the sample.
+
+mod card;
+mod follow;
+mod holders;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gua_model::{Driver, Gpu, GpuUuid, Missing, Problem, Sample};
+use serde::{Deserialize, Serialize};
+
+use crate::backoff::Backoff;
+use crate::clock;
+use crate::fault::DriverFault;
+use crate::nvml::{Code, Device, Library, Lists};
+use crate::process::{Passwd, ProcRoot, ProcessTable};
+use follow::Followed;
+
+/// Where to look.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeOptions {
+    /// The driver library; by its soname where not given.
+    pub library: Option<PathBuf>,
+    pub proc_root: ProcRoot,
+    pub passwd: Passwd,
+}
+
+/// Reads the driver in this process. It opens the library at the first sample, keeps it open, and opens it again after
+/// a driver reload.
+///
+/// Concurrent callers have crashed drivers and hosts, so one thread owns it:
+///
+/// ```compile_fail
+/// fn moves_to_another_thread<T: Send>() {}
+/// moves_to_another_thread::<gua_probe::probe::Probe>();
+/// ```
+pub struct Probe {
+    options: ProbeOptions,
+    library: Option<Library>,
+    lists: Lists,
+    processes: ProcessTable,
+    /// Every card ever seen, in the driver's order: one that is lost keeps its place and its name.
+    known: Vec<Followed>,
+    opening: Backoff,
+    reopening: Backoff,
+    last_fault: Option<DriverFault>,
+}
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Probe")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What one pass over the cards brought.
+#[derive(Default)]
+struct Sweep {
+    gpus: Vec<Gpu>,
+    problems: Vec<Problem>,
+    /// Cards that told at least their name.
+    answered: u32,
+    asked: u32,
+}
+
+impl Sweep {
+    /// Not one card answered: that is the driver, and not a card.
+    fn lost_the_driver(&self) -> bool {
+        self.asked > 0 && self.answered == 0
+    }
+
+    fn note(
+        &mut self,
+        library: &Library,
+        place: (Option<&GpuUuid>, u32),
+        call: &str,
+        code: Code,
+    ) -> Missing {
+        let why = code.missing();
+        if why != Missing::Unsupported {
+            self.problems.push(Problem {
+                gpu: place.0.cloned(),
+                index: Some(place.1),
+                call: call.to_owned(),
+                code: (code != Code::GARBAGE).then_some(code.0),
+                why,
+                text: library.text(code),
+            });
+        }
+        why
+    }
+}
+
+impl Probe {
+    #[must_use]
+    pub fn new(options: ProbeOptions) -> Self {
+        let processes = ProcessTable::new(options.proc_root.clone(), options.passwd.clone());
+        Self {
+            options,
+            library: None,
+            lists: Lists::default(),
+            processes,
+            known: Vec::new(),
+            opening: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
+            reopening: Backoff::new(Duration::from_secs(10), Duration::from_secs(300)),
+            last_fault: None,
+        }
+    }
+
+    /// Reads everything once.
+    pub fn sample(&mut self) -> Result<Sample, DriverFault> {
+        let at = clock::now();
+        let since_boot = clock::since_boot();
+        let (library, sweep) = self.read()?;
+        let driver = Driver {
+            version: library.driver_version().map_err(Code::missing),
+            cuda: library.cuda_version().map_err(Code::missing),
+        };
+        self.library = Some(library);
+        self.processes.end_tick();
+        Ok(Sample {
+            at,
+            since_boot,
+            boot: self.processes.boot(),
+            driver,
+            gpus: sweep.gpus,
+            problems: sweep.problems,
+        })
+    }
+
+    /// Takes over what the driver has buffered, before it is overwritten. Cheap; asks nothing else.
+    pub fn drain(&mut self) {
+        let Some(library) = &self.library else { return };
+        let now = clock::monotonic();
+        for card in &mut self.known {
+            if let Some(device) = card.device {
+                card.follow(library, &mut self.lists, device, now);
+            }
+        }
+    }
+
+    /// When [`Probe::drain`] is due on the monotonic clock: half of what the shortest buffer reaches back after the last
+    /// look at it. `None` while no card has a buffer.
+    #[must_use]
+    pub fn drain_due(&self) -> Option<Duration> {
+        self.known.iter().filter_map(Followed::drain_due).min()
+    }
+
+    /// A pass over the cards; when the driver has gone away underneath, one more after opening it again.
+    fn read(&mut self) -> Result<(Library, Sweep), DriverFault> {
+        let library = match self.library.take() {
+            Some(library) => library,
+            None => self.open()?,
+        };
+        let first = self.sweep(&library);
+        let now = clock::monotonic();
+        let lost = match &first {
+            Ok(sweep) => sweep.lost_the_driver(),
+            Err(_) => true,
+        };
+        if !lost {
+            self.reopening.succeeded();
+            return first.map(|sweep| (library, sweep));
+        }
+        if self.reopening.remaining(now).is_some() {
+            return match first {
+                // The driver still counts its cards: they are lost, one by one.
+                Ok(sweep) => Ok((library, sweep)),
+                Err(fault) => {
+                    self.library = Some(library);
+                    Err(fault)
+                }
+            };
+        }
+        self.reopening.failed(now);
+        self.close(library);
+        let library = self.open()?;
+        let sweep = self.sweep(&library)?;
+        Ok((library, sweep))
+    }
+
+    fn open(&mut self) -> Result<Library, DriverFault> {
+        let now = clock::monotonic();
+        if let (Some(retry_in), Some(last)) = (self.opening.remaining(now), &self.last_fault) {
+            return Err(DriverFault::BackingOff {
+                retry_in,
+                last: Box::new(last.clone()),
+            });
+        }
+        match Library::open(self.options.library.as_deref()) {
+            Ok(library) => {
+                self.opening.succeeded();
+                self.last_fault = None;
+                Ok(library)
+            }
+            Err(fault) => {
+                self.opening.failed(clock::monotonic());
+                self.last_fault = Some(fault.clone());
+                Err(fault)
+            }
+        }
+    }
+
+    /// Handles do not outlive the library that gave them.
+    fn close(&mut self, library: Library) {
+        for card in &mut self.known {
+            card.device = None;
+        }
+        drop(library);
+    }
+
+    fn sweep(&mut self, library: &Library) -> Result<Sweep, DriverFault> {
+        let count = library.count().map_err(|code| DriverFault::Lost {
+            call: "nvmlDeviceGetCount_v2".to_owned(),
+            code: code.0,
+            text: library.text(code),
+        })?;
+        let mut sweep = Sweep::default();
+        let mut seen = vec![false; self.known.len()];
+        for index in 0..count {
+            sweep.asked += 1;
+            if let Some((place, device)) = self.meet(library, index, &mut seen, &mut sweep) {
+                sweep.answered += 1;
+                self.read_card(library, place, device, &mut sweep);
+            }
+        }
+        self.add_lost(&seen, &mut sweep);
+        Ok(sweep)
+    }
+
+    /// Finds out which card has this number now; `None` where the card does not say.
+    fn meet(
+        &mut self,
+        library: &Library,
+        index: u32,
+        seen: &mut Vec<bool>,
+        sweep: &mut Sweep,
+    ) -> Option<(usize, Device)> {
+        let remembered = self
+            .known
+            .iter()
+            .find(|card| card.index == index)
+            .map(|card| card.uuid.clone());
+        let mut failed = |call, code| {
+            sweep.note(library, (remembered.as_ref(), index), call, code);
+        };
+        let device = library
+            .device(index)
+            .map_err(|code| failed("nvmlDeviceGetHandleByIndex_v2", code))
+            .ok()?;
+        let uuid = library
+            .uuid(device)
+            .and_then(|text| text.parse::<GpuUuid>().map_err(|_| Code::GARBAGE));
+        let uuid = uuid
+            .map_err(|code| failed("nvmlDeviceGetUUID", code))
+            .ok()?;
+        let place = self
+            .known
+            .iter()
+            .position(|card| card.uuid == uuid)
+            .unwrap_or_else(|| {
+                self.known.push(Followed::new(uuid));
+                seen.push(false);
+                self.known.len() - 1
+            });
+        if seen[place] {
+            failed("nvmlDeviceGetUUID", Code::GARBAGE);
+            return None;
+        }
+        seen[place] = true;
+        self.known[place].index = index;
+        self.known[place].device = Some(device);
+        Some((place, device))
+    }
+
+    /// Cards that were here before and did not say their name now stay in the sample, without readings.
+    fn add_lost(&mut self, seen: &[bool], sweep: &mut Sweep) {
+        for (card, _) in self.known.iter_mut().zip(seen).filter(|(_, seen)| !**seen) {
+            card.device = None;
+            let mut gpu = Gpu::without_readings(card.uuid.clone(), card.index, Missing::Gone);
+            gpu.name = card.name.clone().ok_or(Missing::Gone);
+            gpu.pci = card.pci.ok_or(Missing::Gone);
+            sweep.gpus.push(gpu);
+        }
+        sweep.gpus.sort_by_key(|gpu| gpu.index);
+    }
+}

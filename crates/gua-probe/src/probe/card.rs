@@ -1,0 +1,280 @@
+//! Reads one card, and the MIG instances on it.
+
+use gua_model::sample::{Ecc, PerformanceState, Slice, Switch, ThrottleReasons};
+use gua_model::{
+    Bytes, Celsius, Gpu, GpuUuid, Megahertz, Millijoules, Milliwatts, Missing, Percent, Place,
+    Reading, UtilWindow,
+};
+
+use super::holders::{Found, Instance};
+use super::{Probe, Sweep};
+use crate::clock;
+use crate::nvml::{Code, Device, EccKind, Library, Memory};
+
+/// Asks one card, and stops asking once it is lost: the driver has said so, and each further call may take long.
+pub(super) struct Asker<'a> {
+    pub(super) library: &'a Library,
+    pub(super) sweep: &'a mut Sweep,
+    pub(super) uuid: &'a GpuUuid,
+    pub(super) index: u32,
+    lost: bool,
+}
+
+impl<'a> Asker<'a> {
+    fn new(library: &'a Library, sweep: &'a mut Sweep, uuid: &'a GpuUuid, index: u32) -> Self {
+        Self {
+            library,
+            sweep,
+            uuid,
+            index,
+            lost: false,
+        }
+    }
+
+    pub(super) fn ask<T>(
+        &mut self,
+        call: &str,
+        question: impl FnOnce(&Library) -> Result<T, Code>,
+    ) -> Reading<T> {
+        if self.lost {
+            return Err(Missing::Gone);
+        }
+        question(self.library).map_err(|code| self.note(call, code))
+    }
+
+    pub(super) fn note(&mut self, call: &str, code: Code) -> Missing {
+        self.lost |= code == Code::GPU_IS_LOST;
+        self.sweep
+            .note(self.library, (Some(self.uuid), self.index), call, code)
+    }
+
+    /// A number that is believed only within the bounds of what hardware can have.
+    fn number<T>(
+        &mut self,
+        call: &str,
+        question: impl FnOnce(&Library) -> Result<T, Code>,
+        believable: impl FnOnce(&T) -> bool,
+    ) -> Reading<T> {
+        self.ask(call, |library| {
+            question(library).and_then(|value| {
+                if believable(&value) {
+                    Ok(value)
+                } else {
+                    Err(Code::GARBAGE)
+                }
+            })
+        })
+    }
+}
+
+/// Ten kilowatts: eight times what the largest module draws.
+const MOST_MILLIWATTS: u32 = 10_000_000;
+const MOST_MEGAHERTZ: u32 = 10_000;
+const MOST_MEMORY: u64 = 1 << 50;
+/// A counter beyond this would have taken centuries.
+const MOST_COUNT: u64 = 1 << 56;
+
+impl Probe {
+    pub(super) fn read_card(
+        &mut self,
+        library: &Library,
+        place: usize,
+        device: Device,
+        sweep: &mut Sweep,
+    ) {
+        let Self {
+            lists,
+            processes,
+            known,
+            ..
+        } = self;
+        let card = &mut known[place];
+        card.follow(library, lists, device, clock::monotonic());
+        let since = card.since_last_tick();
+        let (uuid, index) = (card.uuid.clone(), card.index);
+        let mut asker = Asker::new(library, sweep, &uuid, index);
+
+        if card.name.is_none() {
+            card.name = asker
+                .ask("nvmlDeviceGetName", |library| library.name(device))
+                .ok();
+        }
+        if card.pci.is_none() {
+            card.pci = asker
+                .ask("nvmlDeviceGetPciInfo_v3", |library| library.pci(device))
+                .ok();
+        }
+        let mut gpu = Gpu::without_readings(uuid.clone(), index, Missing::Unsupported);
+        gpu.name = card.name.clone().ok_or(Missing::Failed);
+        gpu.pci = card.pci.ok_or(Missing::Failed);
+        read_memory(&mut gpu, &mut asker, device);
+        read_utilisation(&mut gpu, &mut asker, device, since.window());
+        read_sensors(&mut gpu, &mut asker, device);
+        read_modes(&mut gpu, &mut asker, device);
+
+        let mut found = Found::read(&mut asker, lists, device);
+        let mut instances = Vec::new();
+        if gpu.mig == Ok(Switch::On) {
+            for instance in Instance::all(&mut asker, device) {
+                instances.push(instance.read(&mut asker, lists, &mut found, index));
+            }
+            // An older driver lists them on the parent too, without saying whose they are.
+            found.forget(|pid| instances.iter().any(|(_, _, found)| found.lists_pid(pid)));
+            let count = u32::try_from(instances.len()).unwrap_or(u32::MAX);
+            gpu.place = Place::Parent { instances: count };
+        }
+        if let Some(code) = since.processes.1 {
+            asker.note("nvmlDeviceGetProcessUtilization", code);
+        }
+        found.into_gpu(&mut gpu, &mut asker, lists, processes, &since, device);
+        sweep.gpus.push(gpu);
+        for (mut instance, device, found) in instances {
+            let uuid = instance.uuid.clone();
+            let mut asker = Asker::new(library, sweep, &uuid, index);
+            found.into_gpu(&mut instance, &mut asker, lists, processes, &since, device);
+            sweep.gpus.push(instance);
+        }
+    }
+}
+
+pub(super) fn read_memory(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device) {
+    let memory = asker.number(
+        "nvmlDeviceGetMemoryInfo",
+        |library| library.memory(device),
+        |memory: &Memory| memory.total.0 <= MOST_MEMORY,
+    );
+    gpu.memory_total = memory.map(|memory| memory.total);
+    gpu.memory_used = memory.map(|memory| memory.used);
+    gpu.memory_reserved = memory.and_then(|memory| memory.reserved.ok_or(Missing::Unsupported));
+}
+
+fn read_utilisation(
+    gpu: &mut Gpu,
+    asker: &mut Asker<'_>,
+    device: Device,
+    window: Result<UtilWindow, Code>,
+) {
+    let rates = asker.ask("nvmlDeviceGetUtilizationRates", |library| {
+        library.utilisation(device)
+    });
+    // More than a hundred is junk: no reading, and certainly not a hundred.
+    let percent = |value| Percent::new(value).ok_or(Missing::Failed);
+    gpu.util = rates.and_then(|(card, _)| percent(card));
+    gpu.memory_util = rates.and_then(|(_, memory)| percent(memory));
+    gpu.window = asker.ask("nvmlDeviceGetSamples", |_| window);
+}
+
+fn read_sensors(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device) {
+    let celsius = asker.ask("nvmlDeviceGetTemperature", |library| {
+        // A reading below zero comes as a huge unsigned number.
+        let value = library.temperature(device)?.cast_signed();
+        if (-100..=250).contains(&value) {
+            Ok(value)
+        } else {
+            Err(Code::GARBAGE)
+        }
+    });
+    gpu.temperature = celsius.map(Celsius);
+    let watts = |value: &u32| *value <= MOST_MILLIWATTS;
+    let power = asker.number(
+        "nvmlDeviceGetPowerUsage",
+        |library| library.power(device),
+        watts,
+    );
+    gpu.power = power.map(|value| Milliwatts(value.into()));
+    let limit = asker.number(
+        "nvmlDeviceGetEnforcedPowerLimit",
+        |library| library.power_limit(device),
+        watts,
+    );
+    gpu.power_limit = limit.map(|value| Milliwatts(value.into()));
+    let count = |value: &u64| *value <= MOST_COUNT;
+    let energy = asker.number(
+        "nvmlDeviceGetTotalEnergyConsumption",
+        |library| library.energy(device),
+        count,
+    );
+    gpu.energy = energy.map(Millijoules);
+    let clock = |value: &u32| *value <= MOST_MEGAHERTZ;
+    let sm_clock = asker.number(
+        "nvmlDeviceGetClockInfo",
+        |library| library.sm_clock(device),
+        clock,
+    );
+    gpu.sm_clock = sm_clock.map(Megahertz);
+    let memory_clock = asker.number(
+        "nvmlDeviceGetClockInfo",
+        |library| library.memory_clock(device),
+        clock,
+    );
+    gpu.memory_clock = memory_clock.map(Megahertz);
+    gpu.fan = asker.ask("nvmlDeviceGetFanSpeed", |library| {
+        library
+            .fan(device)
+            .and_then(|value| Percent::new(value).ok_or(Code::GARBAGE))
+    });
+    let state = asker.ask("nvmlDeviceGetPerformanceState", |library| {
+        library.performance_state(device)
+    });
+    gpu.performance_state = state.map(PerformanceState);
+    let reasons = asker.ask("nvmlDeviceGetCurrentClocksEventReasons", |library| {
+        library.throttle_reasons(device)
+    });
+    gpu.throttle = reasons.map(ThrottleReasons);
+    gpu.ecc = read_ecc(asker, device);
+}
+
+fn read_ecc(asker: &mut Asker<'_>, device: Device) -> Reading<Ecc> {
+    let mode = asker.ask("nvmlDeviceGetEccMode", |library| library.ecc_mode(device))?;
+    let mut errors = |kind| match mode {
+        Switch::On => asker.number(
+            "nvmlDeviceGetTotalEccErrors",
+            |library| library.ecc_errors(device, kind),
+            |value: &u64| *value <= MOST_COUNT,
+        ),
+        Switch::Off => Err(Missing::Unsupported),
+    };
+    Ok(Ecc {
+        mode,
+        corrected: errors(EccKind::Corrected),
+        uncorrected: errors(EccKind::Uncorrected),
+    })
+}
+
+fn read_modes(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device) {
+    gpu.mig = asker.ask("nvmlDeviceGetMigMode", |library| library.mig_mode(device));
+    gpu.compute_mode = asker.ask("nvmlDeviceGetComputeMode", |library| {
+        library.compute_mode(device)
+    });
+    gpu.persistence = asker.ask("nvmlDeviceGetPersistenceMode", |library| {
+        library.persistence(device)
+    });
+}
+
+/// The share of its parent: by compute slices, so that two compute instances in one GPU instance are not counted twice.
+pub(super) fn slice_of(asker: &mut Asker<'_>, device: Device, of: u32) -> Reading<Slice> {
+    asker.ask("nvmlDeviceGetAttributes_v2", |library| {
+        let slices = library.slices(device)?;
+        let own = if slices.compute_instance > 0 {
+            slices.compute_instance
+        } else {
+            slices.gpu_instance
+        };
+        if (1..=of).contains(&own) {
+            Ok(Slice { slices: own, of })
+        } else {
+            Err(Code::GARBAGE)
+        }
+    })
+}
+
+/// What a process can hold at the most.
+pub(super) fn believable_memory(memory: Reading<Bytes>) -> Reading<Bytes> {
+    memory.and_then(|memory| {
+        if memory.0 <= MOST_MEMORY {
+            Ok(memory)
+        } else {
+            Err(Missing::Failed)
+        }
+    })
+}

@@ -1,0 +1,192 @@
+//! What is remembered of a card between ticks: its name, and how far its sample buffers were read.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use gua_model::{GpuUuid, PciId, Percent, Pid, Reading, UtilWindow};
+
+use crate::nvml::{Code, Device, Library, Lists};
+
+/// The longest look that has a meaning, in microseconds; it also keeps sums of percentages from overflowing.
+const DAY: u64 = 86_400_000_000;
+
+/// One card, followed over the life of the probe.
+pub(super) struct Followed {
+    pub(super) uuid: GpuUuid,
+    pub(super) index: u32,
+    /// Valid while the library is open; `None` while the card does not answer.
+    pub(super) device: Option<Device>,
+    pub(super) name: Option<String>,
+    pub(super) pci: Option<PciId>,
+    cards: Stream<UtilWindow>,
+    processes: Stream<Shares>,
+    /// How far back the driver's buffer reaches, and when it was last read.
+    reach: Option<Duration>,
+    looked_at: Duration,
+}
+
+/// A buffer that is read piece by piece.
+struct Stream<T> {
+    /// The driver's time of the last sample that was taken over.
+    since: Option<u64>,
+    /// Taken over since the last tick.
+    pending: T,
+    problem: Option<Code>,
+}
+
+impl<T: Default> Default for Stream<T> {
+    fn default() -> Self {
+        Self {
+            since: None,
+            pending: T::default(),
+            problem: None,
+        }
+    }
+}
+
+impl<T: Default> Stream<T> {
+    fn take(&mut self) -> (T, Option<Code>) {
+        (std::mem::take(&mut self.pending), self.problem.take())
+    }
+}
+
+/// What the looks since the last tick said of each process.
+///
+/// The driver gives one record a process and look: the mean over the time since the look before, and nothing at all for
+/// a process that did nothing in that time (nvtop's and nvitop's authors found the same, see nvtop#91 and #110).
+#[derive(Default)]
+pub(super) struct Shares {
+    /// Percent times weight.
+    sums: HashMap<Pid, u64>,
+    /// The time of all looks, whether a process was in them or not.
+    weight: u64,
+}
+
+impl Shares {
+    fn add_look(&mut self, samples: &[(Pid, u64, u32)], weight: u64) {
+        let mut looks: HashMap<Pid, (u64, u64)> = HashMap::new();
+        for (pid, _, value) in samples {
+            if let Some(value) = Percent::new(*value) {
+                let (sum, count) = looks.entry(*pid).or_default();
+                *sum += u64::from(value.get());
+                *count += 1;
+            }
+        }
+        for (pid, (sum, count)) in looks {
+            *self.sums.entry(pid).or_default() += sum * weight / count;
+        }
+        self.weight += weight;
+    }
+
+    fn mean(&self, pid: Pid) -> Option<Percent> {
+        let sum = self.sums.get(&pid)?;
+        let rounded = (sum + self.weight / 2).checked_div(self.weight)?;
+        Percent::new(u32::try_from(rounded).ok()?)
+    }
+}
+
+/// What the buffers said since the last tick, and what went wrong on the way.
+pub(super) struct Since {
+    pub(super) window: (UtilWindow, Option<Code>),
+    pub(super) processes: (Shares, Option<Code>),
+}
+
+impl Since {
+    /// Empty where the driver keeps a buffer and has nothing in it.
+    pub(super) fn window(&self) -> Result<UtilWindow, Code> {
+        match self.window {
+            (window, Some(code)) if window.samples() == 0 => Err(code),
+            (window, _) => Ok(window),
+        }
+    }
+
+    /// `Ok(None)` where the driver keeps samples and has none of this process.
+    pub(super) fn sm_util(&self, pid: Pid) -> Reading<Option<Percent>> {
+        match (self.processes.0.mean(pid), self.processes.1) {
+            (Some(mean), _) => Ok(Some(mean)),
+            (None, None) => Ok(None),
+            (None, Some(code)) => Err(code.missing()),
+        }
+    }
+}
+
+impl Followed {
+    pub(super) fn new(uuid: GpuUuid) -> Self {
+        Self {
+            uuid,
+            index: 0,
+            device: None,
+            name: None,
+            pci: None,
+            cards: Stream::default(),
+            processes: Stream::default(),
+            reach: None,
+            looked_at: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn drain_due(&self) -> Option<Duration> {
+        const SHORTEST: Duration = Duration::from_secs(1);
+        self.device?;
+        Some(self.looked_at + (self.reach? / 2).max(SHORTEST))
+    }
+
+    /// Reads both buffers to their end and keeps what is new.
+    pub(super) fn follow(
+        &mut self,
+        library: &Library,
+        lists: &mut Lists,
+        device: Device,
+        now: Duration,
+    ) {
+        let elapsed = now.saturating_sub(self.looked_at);
+        self.looked_at = now;
+        // The whole buffer and not only what is newer: it tells how far the buffer reaches, and whether the clock by
+        // which the driver stamps went back.
+        let covered = match lists.utilisation(library, device, 0) {
+            Ok(samples) => self.take_over(&samples),
+            Err(code) => {
+                self.cards.problem = Some(code);
+                self.reach = None;
+                None
+            }
+        };
+        match lists.process_utilisation(library, device, self.processes.since.unwrap_or(0)) {
+            Ok(samples) => {
+                let newest = samples.iter().map(|(_, at, _)| *at).max();
+                self.processes.since = self.processes.since.max(newest).max(self.cards.since);
+                let weight = covered.unwrap_or(elapsed).as_micros();
+                self.processes.pending.add_look(
+                    &samples,
+                    u64::try_from(weight).unwrap_or(u64::MAX).clamp(1, DAY),
+                );
+            }
+            Err(code) => self.processes.problem = Some(code),
+        }
+    }
+
+    /// Returns the time that the new samples stand for, where there are any.
+    fn take_over(&mut self, samples: &[(u64, u32)]) -> Option<Duration> {
+        self.reach = (samples.len() > 1).then(|| UtilWindow::new(None, samples).covered);
+        let (newest, _) = samples.last()?;
+        if self.cards.since.is_some_and(|since| *newest < since) {
+            self.cards.since = Some(*newest);
+            self.processes.since = None;
+            return None;
+        }
+        let first_new =
+            samples.partition_point(|(at, _)| self.cards.since.is_some_and(|since| *at <= since));
+        let window = UtilWindow::new(self.cards.since, &samples[first_new..]);
+        self.cards.pending = self.cards.pending.followed_by(&window);
+        self.cards.since = Some(*newest);
+        Some(window.covered)
+    }
+
+    /// What came since the last tick; begins the next.
+    pub(super) fn since_last_tick(&mut self) -> Since {
+        Since {
+            window: self.cards.take(),
+            processes: self.processes.take(),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The reader child: the driver is read by a child process, so that a sick driver costs readings and never the program.
+//!
+//! [`Reader`] is the parent's side: one child, one question at a time, a deadline on every answer. A child that hangs
+//! or dies is replaced, with growing pauses. [`serve_stdio`] is the child's side: the same binary, executed again.
+
+mod child;
+mod frame;
+mod serve;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gua_model::Sample;
+
+use crate::backoff::Backoff;
+use crate::clock;
+use crate::fault::DriverFault;
+use crate::probe::ProbeOptions;
+use child::{ChildReader, Stuck};
+use frame::Request;
+pub use frame::{Answer, decode_answer};
+pub use serve::serve_stdio;
+
+/// The argument by which the binary knows that it is to be the reader.
+pub const READER_ARGUMENT: &str = "__reader";
+
+/// How to run the child, and how long to wait for it.
+#[derive(Clone, Debug)]
+pub struct ReaderOptions {
+    /// The binary that calls [`serve_stdio`] when it gets `arguments`.
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+    pub probe: ProbeOptions,
+    /// Time for an answer. The first one of a child may take three times as long: it opens the driver, which takes
+    /// seconds on hosts without persistence mode.
+    pub deadline: Duration,
+    /// The pause after a first failure; it doubles with each further one.
+    pub first_pause: Duration,
+    pub longest_pause: Duration,
+}
+
+impl ReaderOptions {
+    /// The running binary as its own reader.
+    #[must_use]
+    pub fn this_program(probe: ProbeOptions, deadline: Duration) -> Self {
+        Self {
+            // The link and not the path behind it: after an update of the binary on disk it is still this program.
+            program: PathBuf::from("/proc/self/exe"),
+            arguments: vec![READER_ARGUMENT.into()],
+            probe,
+            deadline,
+            first_pause: Duration::from_secs(1),
+            longest_pause: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The parent's side of the reader child.
+#[derive(Debug)]
+pub struct Reader {
+    options: ReaderOptions,
+    child: Option<ChildReader>,
+    /// Killed children that have not ended: a driver call can keep a process where no signal reaches it.
+    stuck: Vec<Stuck>,
+    pause: Backoff,
+    last_fault: Option<DriverFault>,
+}
+
+/// With this many children caught in the driver, a further one would only be caught too.
+const MOST_STUCK: usize = 3;
+
+impl Reader {
+    /// Starts nothing yet: the child comes with the first sample.
+    #[must_use]
+    pub fn new(options: ReaderOptions) -> Self {
+        let pause = Backoff::new(options.first_pause, options.longest_pause);
+        Self {
+            options,
+            child: None,
+            stuck: Vec::new(),
+            pause,
+            last_fault: None,
+        }
+    }
+
+    /// Reads everything once. It returns at the latest when the deadline has passed, whatever the driver does.
+    pub fn sample(&mut self) -> Result<Sample, DriverFault> {
+        self.stuck.retain_mut(|child| !child.has_ended());
+        let mut child = match self.child.take() {
+            Some(child) => child,
+            None => self.start()?,
+        };
+        let deadline = if child.has_answered() {
+            self.options.deadline
+        } else {
+            self.options.deadline * 3
+        };
+        match child.ask(&Request::Sample, deadline) {
+            Ok(answer) => {
+                self.child = Some(child);
+                self.pause.succeeded();
+                self.last_fault = None;
+                answer
+            }
+            Err(fault) => {
+                self.stuck.extend(child.kill());
+                Err(self.failed(fault))
+            }
+        }
+    }
+
+    /// The child's process number while there is one.
+    #[must_use]
+    pub fn child_pid(&self) -> Option<u32> {
+        self.child.as_ref().map(ChildReader::pid)
+    }
+
+    fn start(&mut self) -> Result<ChildReader, DriverFault> {
+        if let (Some(retry_in), Some(last)) =
+            (self.pause.remaining(clock::monotonic()), &self.last_fault)
+        {
+            return Err(DriverFault::BackingOff {
+                retry_in,
+                last: Box::new(last.clone()),
+            });
+        }
+        if self.stuck.len() >= MOST_STUCK {
+            return Err(self.failed(DriverFault::Hung {
+                deadline: self.options.deadline,
+            }));
+        }
+        ChildReader::start(&self.options).map_err(|fault| self.failed(fault))
+    }
+
+    fn failed(&mut self, fault: DriverFault) -> DriverFault {
+        self.pause.failed(clock::monotonic());
+        self.last_fault = Some(fault.clone());
+        fault
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.take() {
+            // Idle between two questions, so nothing is cut off.
+            let _ended = child.kill();
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! One child process: starting it, asking it with a deadline, ending it without ever waiting for it.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::ReaderOptions;
+use super::frame::{self, Answer, Request};
+use crate::clock;
+use crate::fault::DriverFault;
+
+/// A running child between two questions.
+#[derive(Debug)]
+pub(super) struct ChildReader {
+    process: Child,
+    questions: ChildStdin,
+    answers: ChildStdout,
+    errors: ChildStderr,
+    /// The end of what it said on standard error, for when it dies.
+    last_words: Vec<u8>,
+    answered: bool,
+}
+
+/// A child that was killed and has not ended yet.
+#[derive(Debug)]
+pub(super) struct Stuck(Child);
+
+impl Stuck {
+    /// Collects it if it has ended. What cannot be asked about any more is not waited for.
+    pub(super) fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+/// How long a killed child is waited for. The kernel takes well under a millisecond unless a driver call holds it.
+const END: Duration = Duration::from_millis(100);
+const MOST_LAST_WORDS: usize = 4096;
+
+impl ChildReader {
+    pub(super) fn start(options: &ReaderOptions) -> Result<Self, DriverFault> {
+        let no_reader = |error: io::Error| DriverFault::NoReader {
+            detail: error.to_string(),
+        };
+        let mut process = Command::new(&options.program)
+            .args(&options.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Not ours to share: a child caught in the driver would keep the user's pipe open after we have ended.
+            .stderr(Stdio::piped())
+            // A Ctrl-C at the terminal is for us; the child ends when we close its input.
+            .process_group(0)
+            .spawn()
+            .map_err(no_reader)?;
+        let questions = process.stdin.take().expect("standard input was piped");
+        let answers = process.stdout.take().expect("standard output was piped");
+        let errors = process.stderr.take().expect("standard error was piped");
+        let mut child = Self {
+            process,
+            questions,
+            answers,
+            errors,
+            last_words: Vec::new(),
+            answered: false,
+        };
+        let prepared = child.prepare(options);
+        match prepared {
+            Ok(()) => Ok(child),
+            Err(error) => {
+                let fault = child.death(&error);
+                // It has ended or is about to; there is nothing to keep of it.
+                let _ = child.kill();
+                Err(fault)
+            }
+        }
+    }
+
+    fn prepare(&mut self, options: &ReaderOptions) -> io::Result<()> {
+        for output in [self.answers.as_fd(), self.errors.as_fd()] {
+            fcntl_setfl(output, fcntl_getfl(output)? | OFlags::NONBLOCK)?;
+        }
+        frame::write(&mut self.questions, &Request::Open(options.probe.clone()))
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn has_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Asks, and waits for the answer until the deadline. An error means that the child is of no further use.
+    pub(super) fn ask(
+        &mut self,
+        request: &Request,
+        deadline: Duration,
+    ) -> Result<Answer, DriverFault> {
+        let until = clock::monotonic().saturating_add(deadline);
+        // A question is a few bytes and the pipe is empty, so this does not block.
+        if let Err(error) = frame::write(&mut self.questions, request) {
+            return Err(self.death(&error));
+        }
+        match self.answer(until) {
+            Ok(Some(answer)) => {
+                self.answered = true;
+                Ok(answer)
+            }
+            Ok(None) => Err(DriverFault::Hung { deadline }),
+            Err(error) => Err(self.death(&error)),
+        }
+    }
+
+    fn answer(&mut self, until: Duration) -> io::Result<Option<Answer>> {
+        let mut head = [0; 4];
+        if !self.read_until(&mut head, until)? {
+            return Ok(None);
+        }
+        let mut content = vec![0; frame::length(head)?];
+        if !self.read_until(&mut content, until)? {
+            return Ok(None);
+        }
+        frame::decode_answer(&content).map(Some)
+    }
+
+    /// Fills the buffer; `false` when the deadline came first.
+    fn read_until(&mut self, mut buffer: &mut [u8], until: Duration) -> io::Result<bool> {
+        while !buffer.is_empty() {
+            match self.answers.read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => buffer = &mut buffer[length..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let left = until.saturating_sub(clock::monotonic());
+                    if left.is_zero() {
+                        return Ok(false);
+                    }
+                    self.wait(left)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sleeps until there is something to read. Standard error is read too: a full pipe would stop the child.
+    fn wait(&mut self, left: Duration) -> io::Result<()> {
+        let mut outputs = [
+            PollFd::new(&self.answers, PollFlags::IN),
+            PollFd::new(&self.errors, PollFlags::IN),
+        ];
+        let left = Timespec::try_from(left).ok();
+        match poll(&mut outputs, left.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if outputs[1].revents().contains(PollFlags::IN) {
+            self.hear_errors();
+        }
+        Ok(())
+    }
+
+    fn hear_errors(&mut self) {
+        let mut buffer = [0; 1024];
+        while let Ok(length @ 1..) = self.errors.read(&mut buffer) {
+            self.last_words.extend_from_slice(&buffer[..length]);
+            let surplus = self.last_words.len().saturating_sub(MOST_LAST_WORDS);
+            self.last_words.drain(..surplus);
+        }
+    }
+
+    /// Why the conversation ended, in the child's last words where it had any.
+    fn death(&mut self, error: &io::Error) -> DriverFault {
+        self.wait_for_end();
+        self.hear_errors();
+        let mut how = match self.process.try_wait() {
+            Ok(Some(status)) => describe(status),
+            Ok(None) if error.kind() == io::ErrorKind::InvalidData => {
+                format!("it answered nonsense ({error})")
+            }
+            Ok(None) | Err(_) => error.to_string(),
+        };
+        let words = String::from_utf8_lossy(&self.last_words);
+        if let Some(line) = words.lines().rev().find(|line| !line.trim().is_empty()) {
+            let line: String = line
+                .trim()
+                .chars()
+                .filter(|letter| !letter.is_control())
+                .take(300)
+                .collect();
+            how = format!("{how}, saying: {line}");
+        }
+        DriverFault::ReaderDied { how }
+    }
+
+    /// Ends the child; returns it where it cannot be ended now.
+    pub(super) fn kill(mut self) -> Option<Stuck> {
+        // An error means that it has ended already.
+        let _ = self.process.kill();
+        self.wait_for_end();
+        match self.process.try_wait() {
+            Ok(None) => Some(Stuck(self.process)),
+            Ok(Some(_)) | Err(_) => None,
+        }
+    }
+
+    /// Sleeps until it has ended, for a moment at the most. A kernel without pidfd (before 5.3) is not waited for: the
+    /// child is then collected at the next sample.
+    fn wait_for_end(&self) {
+        let pid = Pid::from_child(&self.process);
+        if let Ok(ended) = pidfd_open(pid, PidfdFlags::empty()) {
+            let limit = Timespec::try_from(END).ok();
+            // An error or the limit: either way it is asked next whether it has ended.
+            let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], limit.as_ref());
+        }
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("killed by signal {signal}"),
+        (None, Some(code)) => format!("exit code {code}"),
+        (None, None) => status.to_string(),
+    }
+}

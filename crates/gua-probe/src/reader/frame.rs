@@ -1,0 +1,119 @@
+//! What crosses the pipe: a length in four bytes, then that many bytes of postcard. Both ends are the same binary, so
+//! the format has no versions; a length or content that cannot be right ends the conversation.
+
+use std::io::{self, Read, Write};
+
+use gua_model::Sample;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::fault::DriverFault;
+use crate::probe::ProbeOptions;
+
+/// What the parent asks.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    /// The first question, once: where to look.
+    Open(ProbeOptions),
+    Sample,
+}
+
+/// What the child answers to [`Request::Sample`].
+pub type Answer = Result<Sample, DriverFault>;
+
+/// Far more than 1024 cards with 64 processes each take.
+pub(super) const LONGEST: usize = 64 << 20;
+
+/// The bytes of a frame, length first.
+pub(super) fn encode(content: &impl Serialize) -> io::Result<Vec<u8>> {
+    let bytes = postcard::to_extend(content, vec![0; 4]).map_err(io::Error::other)?;
+    with_length(bytes)
+}
+
+fn with_length(mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    let length = bytes.len() - 4;
+    let length = u32::try_from(length).ok().filter(|_| length <= LONGEST);
+    let length = length
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the frame is too long"))?;
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(bytes)
+}
+
+/// The content's length, from the first four bytes.
+pub(super) fn length(head: [u8; 4]) -> io::Result<usize> {
+    let length = usize::try_from(u32::from_le_bytes(head)).unwrap_or(usize::MAX);
+    if length <= LONGEST {
+        Ok(length)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the frame is too long",
+        ))
+    }
+}
+
+pub(super) fn decode<Content: DeserializeOwned>(bytes: &[u8]) -> io::Result<Content> {
+    postcard::from_bytes(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Reads a child's answer from its content. Any bytes are safe to pass.
+pub fn decode_answer(bytes: &[u8]) -> io::Result<Answer> {
+    decode(bytes)
+}
+
+/// Reads the next frame; `None` at the end of the input.
+pub(super) fn read<Content: DeserializeOwned>(
+    input: &mut impl Read,
+) -> io::Result<Option<Content>> {
+    let mut head = [0; 4];
+    match input.read_exact(&mut head) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        answer => answer?,
+    }
+    let mut bytes = vec![0; length(head)?];
+    input.read_exact(&mut bytes)?;
+    decode(&bytes).map(Some)
+}
+
+pub(super) fn write(output: &mut impl Write, content: &impl Serialize) -> io::Result<()> {
+    output.write_all(&encode(content)?)?;
+    output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_frame_reads_back_and_the_end_of_input_is_no_error() {
+        let mut bytes = Vec::new();
+        let answer: Answer = Err(DriverFault::Init {
+            code: 18,
+            text: "mismatch".to_owned(),
+        });
+        write(&mut bytes, &answer).unwrap();
+        write(&mut bytes, &answer).unwrap();
+        let mut input = bytes.as_slice();
+        assert_eq!(read::<Answer>(&mut input).unwrap(), Some(answer.clone()));
+        assert_eq!(read::<Answer>(&mut input).unwrap(), Some(answer));
+        assert_eq!(read::<Answer>(&mut input).unwrap(), None);
+    }
+
+    #[test]
+    fn an_absurd_length_is_refused_before_anything_is_allocated() {
+        let mut input: &[u8] = &[0xff; 64];
+        assert_eq!(
+            read::<Answer>(&mut input).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_refused_or_read_and_never_panic(bytes: Vec<u8>) {
+            let _ = decode_answer(&bytes);
+            let _ = decode::<Request>(&bytes);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The child's side: answers questions on its standard input until the input ends, and drains the driver's buffers in
+//! between when a tick is longer than they reach back.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::frame::{self, Request};
+use crate::clock;
+use crate::probe::Probe;
+
+/// Serves the parent at the other end of standard input and output; returns when the parent is gone.
+#[must_use]
+pub fn serve_stdio() -> ExitCode {
+    // Only for people who look at the process list; the program does not depend on it.
+    let _ = rustix::thread::set_name(c"gua-reader");
+    let answers = match private_output() {
+        Ok(answers) => answers,
+        Err(_) => return ExitCode::FAILURE,
+    };
+    match serve(io::stdin().lock(), File::from(answers)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Takes standard output for the answers alone. Whatever the driver library prints there goes to standard error, where
+/// it cannot break a frame.
+fn private_output() -> io::Result<OwnedFd> {
+    let answers = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(answers)
+}
+
+fn serve(mut questions: impl io::Read + AsFd, mut answers: File) -> io::Result<()> {
+    let Some(Request::Open(options)) = frame::read(&mut questions)? else {
+        return Ok(());
+    };
+    let mut probe = Probe::new(options);
+    loop {
+        wait_for_question(&questions, &mut probe)?;
+        match frame::read(&mut questions)? {
+            Some(Request::Sample) => frame::write(&mut answers, &probe.sample())?,
+            Some(Request::Open(options)) => probe = Probe::new(options),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Sleeps until there is a question, waking only to drain buffers that would overflow before it comes.
+fn wait_for_question(questions: &impl AsFd, probe: &mut Probe) -> io::Result<()> {
+    loop {
+        let wait = probe
+            .drain_due()
+            .map(|due| due.saturating_sub(clock::monotonic()));
+        if wait == Some(Duration::ZERO) {
+            probe.drain();
+            continue;
+        }
+        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+        match poll(&mut [PollFd::new(questions, PollFlags::IN)], wait.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
