@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 use gua_model::owner::OwnerSource;
+use rustix::fs::{FileType, Mode};
 use rustix::process::geteuid;
 
 use super::fake::{BOOT, FakeProc, FakeProcess, python};
@@ -263,6 +264,46 @@ fn a_process_that_ends_while_it_is_read_is_gone_and_not_half_there() {
     tree.put(&python(4711, 7));
     std::fs::remove_file(tree.path("4711/stat")).unwrap();
     assert_eq!(table(&tree).resolve(PID), Err(Missing::Gone));
+}
+
+/// Resolves a process to which something happens after its users were read and before its cgroup was.
+fn check_change_while_reading(change: impl FnOnce(&FakeProc) + Send, expected: &str) {
+    let tree = FakeProc::new();
+    tree.put(&FakeProcess {
+        login: None,
+        cgroup: None,
+        ..python(4711, 7)
+    });
+    let pipe = tree.path("4711/cgroup");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        FileType::Fifo,
+        Mode::RUSR | Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Opens once the reader has come to it, and lets the reader go on when it is closed.
+            let _open = std::fs::File::options().write(true).open(&pipe).unwrap();
+            change(&tree);
+        });
+        assert_eq!(words(&table(&tree).resolve(PID)), expected);
+    });
+}
+
+#[test]
+fn what_happens_between_two_reads_leaves_no_half_identity() {
+    check_change_while_reading(|_| {}, "7 ada/unsupported python3");
+    check_change_while_reading(|tree| tree.remove(4711), "gone");
+    // The next bearer of the pid, and nothing of the last one.
+    let next = FakeProcess {
+        uid: Some(0),
+        login: Some("0".to_owned()),
+        ..python(4711, 9)
+    };
+    check_change_while_reading(|tree| tree.put(&next), "9 root/root python3");
 }
 
 #[test]
