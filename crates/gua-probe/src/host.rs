@@ -61,7 +61,11 @@ pub struct Kernel {
 pub fn kernel() -> Kernel {
     let names = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
-    Kernel { system: text(names.sysname()), release: text(names.release()), machine: text(names.machine()) }
+    Kernel {
+        system: text(names.sysname()),
+        release: text(names.release()),
+        machine: text(names.machine()),
+    }
 }
 
 /// The first `limit` bytes of a file: files of `/proc` are short, and a long one is not what we came for.

@@ -56,14 +56,19 @@ pub fn collectors(root: &HostRoot) -> Vec<Running> {
         return Vec::new();
     };
     let ourselves = std::process::id();
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut running: Vec<Running> = pids
         .filter(|pid| *pid != ourselves)
         .filter_map(|pid| {
             let directory = root.proc.join(pid.to_string());
             let comm = read(&directory.join("comm"), LIMIT).ok()?;
             let words = read(&directory.join("cmdline"), LIMIT).unwrap_or_default();
-            Some(Running { collector: recognise(&comm, &words)?, pid: Pid(pid) })
+            Some(Running {
+                collector: recognise(&comm, &words)?,
+                pid: Pid(pid),
+            })
         })
         .collect();
     running.sort();
@@ -80,14 +85,22 @@ pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
     }
     let comm = comm.trim_ascii();
     // A script's short name is the script's own, and its interpreter stands first among its words.
-    let is_script = words.first().is_some_and(|word| file_name(word).starts_with(b"python"));
+    let is_script = words
+        .first()
+        .is_some_and(|word| file_name(word).starts_with(b"python"));
     let named = |name: &str| comm == &name.as_bytes()[..name.len().min(COMM)];
     match () {
-        () if named("gua") && is_script && (says(b"daemon") || says(b"start")) => Some(Collector::GpuUsageAudit),
-        () if named("gua") && !is_script && (says(b"daemon") || says(b"start")) => Some(Collector::Gua),
-        () if named("gpu-usage-audit") && says(b"daemon") => {
-            Some(if is_script { Collector::GpuUsageAudit } else { Collector::Gua })
+        () if named("gua") && is_script && (says(b"daemon") || says(b"start")) => {
+            Some(Collector::GpuUsageAudit)
         }
+        () if named("gua") && !is_script && (says(b"daemon") || says(b"start")) => {
+            Some(Collector::Gua)
+        }
+        () if named("gpu-usage-audit") && says(b"daemon") => Some(if is_script {
+            Collector::GpuUsageAudit
+        } else {
+            Collector::Gua
+        }),
         () if named("dcgm-exporter") => Some(Collector::DcgmExporter),
         () if named("nv-hostengine") => Some(Collector::HostEngine),
         () if named("nvidia_gpu_exporter") => Some(Collector::NvidiaGpuExporter),
@@ -115,17 +128,41 @@ mod tests {
 
     fn check(comm: &str, arguments: &str, expected: Option<Collector>) {
         let arguments = arguments.replace(' ', "\0") + "\0";
-        assert_eq!(recognise(format!("{comm}\n").as_bytes(), arguments.as_bytes()), expected, "{comm}: {arguments:?}");
+        assert_eq!(
+            recognise(format!("{comm}\n").as_bytes(), arguments.as_bytes()),
+            expected,
+            "{comm}: {arguments:?}"
+        );
     }
 
     #[test]
     fn the_python_tool_is_told_from_ours() {
         let python = Some(Collector::GpuUsageAudit);
-        check("python3", "/usr/bin/python3 -m gpu_usage_audit daemon --foreground", python);
-        check("python3", "/usr/bin/python3 -m gpu_usage_audit.cli daemon", python);
-        check("gua", "/usr/bin/python3.12 /home/ada/.local/bin/gua daemon --foreground", python);
-        check("gpu-usage-audit", "/usr/bin/python3 /usr/bin/gpu-usage-audit daemon", python);
-        check("gua", "/usr/bin/gua daemon --foreground", Some(Collector::Gua));
+        check(
+            "python3",
+            "/usr/bin/python3 -m gpu_usage_audit daemon --foreground",
+            python,
+        );
+        check(
+            "python3",
+            "/usr/bin/python3 -m gpu_usage_audit.cli daemon",
+            python,
+        );
+        check(
+            "gua",
+            "/usr/bin/python3.12 /home/ada/.local/bin/gua daemon --foreground",
+            python,
+        );
+        check(
+            "gpu-usage-audit",
+            "/usr/bin/python3 /usr/bin/gpu-usage-audit daemon",
+            python,
+        );
+        check(
+            "gua",
+            "/usr/bin/gua daemon --foreground",
+            Some(Collector::Gua),
+        );
         check("gua", "gua start", Some(Collector::Gua));
     }
 
@@ -141,10 +178,26 @@ mod tests {
 
     #[test]
     fn other_collectors_are_told_by_their_short_name() {
-        check("dcgm-exporter", "dcgm-exporter -f x", Some(Collector::DcgmExporter));
-        check("nv-hostengine", "nv-hostengine -n", Some(Collector::HostEngine));
-        check("nvidia_gpu_expo", "nvidia_gpu_exporter", Some(Collector::NvidiaGpuExporter));
-        check("nvitop-exporter", "python3 nvitop-exporter", Some(Collector::NvitopExporter));
+        check(
+            "dcgm-exporter",
+            "dcgm-exporter -f x",
+            Some(Collector::DcgmExporter),
+        );
+        check(
+            "nv-hostengine",
+            "nv-hostengine -n",
+            Some(Collector::HostEngine),
+        );
+        check(
+            "nvidia_gpu_expo",
+            "nvidia_gpu_exporter",
+            Some(Collector::NvidiaGpuExporter),
+        );
+        check(
+            "nvitop-exporter",
+            "python3 nvitop-exporter",
+            Some(Collector::NvitopExporter),
+        );
         check("all-smi", "all-smi api", Some(Collector::AllSmi));
     }
 
@@ -165,8 +218,14 @@ mod tests {
         std::fs::create_dir_all(root.proc.join("8")).unwrap();
         std::fs::create_dir_all(root.proc.join("sys")).unwrap();
         let expected = [
-            Running { collector: Collector::Gua, pid: Pid(7) },
-            Running { collector: Collector::HostEngine, pid: Pid(12) },
+            Running {
+                collector: Collector::Gua,
+                pid: Pid(7),
+            },
+            Running {
+                collector: Collector::HostEngine,
+                pid: Pid(12),
+            },
         ];
         assert_eq!(collectors(&root), expected);
     }

@@ -48,8 +48,9 @@ pub fn devices(root: &HostRoot) -> Devices {
 /// Whether a file of this name stands for a card.
 #[must_use]
 pub fn is_gpu(name: &str) -> bool {
-    name.strip_prefix("nvidia")
-        .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    name.strip_prefix("nvidia").is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 #[cfg(test)]
@@ -62,15 +63,32 @@ mod tests {
         let root = HostRoot::below(directory.path());
         assert_eq!(devices(&root), Devices::default());
         std::fs::create_dir(&root.dev).unwrap();
-        for name in ["nvidia1", "nvidia0", "nvidiactl", "nvidia-uvm", "null", "xnvidia2", "nvidia2x"] {
+        for name in [
+            "nvidia1",
+            "nvidia0",
+            "nvidiactl",
+            "nvidia-uvm",
+            "null",
+            "xnvidia2",
+            "nvidia2x",
+        ] {
             std::fs::write(root.dev.join(name), "").unwrap();
         }
         let found = devices(&root);
         let names = |paths: &[String]| -> Vec<String> {
-            paths.iter().map(|path| path.rsplit('/').next().unwrap().to_owned()).collect()
+            paths
+                .iter()
+                .map(|path| path.rsplit('/').next().unwrap().to_owned())
+                .collect()
         };
         assert_eq!(names(&found.gpus), ["nvidia0", "nvidia1"]);
-        assert_eq!(names(&found.controls), ["nvidia-uvm", "nvidia2x", "nvidiactl"]);
-        assert_eq!(names(&found.paths()), ["nvidia-uvm", "nvidia0", "nvidia1", "nvidia2x", "nvidiactl"]);
+        assert_eq!(
+            names(&found.controls),
+            ["nvidia-uvm", "nvidia2x", "nvidiactl"]
+        );
+        assert_eq!(
+            names(&found.paths()),
+            ["nvidia-uvm", "nvidia0", "nvidia1", "nvidia2x", "nvidiactl"]
+        );
     }
 }

@@ -62,7 +62,11 @@ pub enum Mounted {
 #[must_use]
 pub fn spot(path: &Path) -> Spot {
     let parent = parent_of(path);
-    Spot { entry: entry(path), parent: access_of(parent), room: room(parent) }
+    Spot {
+        entry: entry(path),
+        parent: access_of(parent),
+        room: room(parent),
+    }
 }
 
 fn parent_of(path: &Path) -> &Path {
@@ -85,7 +89,13 @@ fn entry(path: &Path) -> Entry {
 }
 
 fn of_metadata(metadata: &Metadata) -> Entry {
-    if metadata.is_file() { Entry::File { size: Bytes(metadata.len()) } } else { Entry::NoFile }
+    if metadata.is_file() {
+        Entry::File {
+            size: Bytes(metadata.len()),
+        }
+    } else {
+        Entry::NoFile
+    }
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -113,7 +123,11 @@ fn room(directory: &Path) -> Option<Room> {
         total: bytes(numbers.f_blocks),
         free_inodes: (numbers.f_files > 0).then_some(numbers.f_favail),
         directory_access: access_of(directory),
-        mounted: if read_only { Mounted::ReadOnly } else { Mounted::ReadWrite },
+        mounted: if read_only {
+            Mounted::ReadOnly
+        } else {
+            Mounted::ReadWrite
+        },
     })
 }
 

@@ -37,10 +37,15 @@ impl Flavour {
 /// The loaded module, or `None` where none is loaded, or where neither file says which.
 #[must_use]
 pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
-    let by_driver = read(&root.proc.join("driver/nvidia/version"), LIMIT).ok().and_then(|text| parse_module(&text));
+    let by_driver = read(&root.proc.join("driver/nvidia/version"), LIMIT)
+        .ok()
+        .and_then(|text| parse_module(&text));
     by_driver.or_else(|| {
         let text = read(&root.sys.join("module/nvidia/version"), LIMIT).ok()?;
-        Some(KernelModule { version: parse_version(&text)?, flavour: Flavour::Unknown })
+        Some(KernelModule {
+            version: parse_version(&text)?,
+            flavour: Flavour::Unknown,
+        })
     })
 }
 
@@ -48,9 +53,18 @@ pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
 #[must_use]
 pub fn parse_module(text: &[u8]) -> Option<KernelModule> {
     let text = String::from_utf8_lossy(text);
-    let line = text.lines().find_map(|line| line.strip_prefix("NVRM version:"))?;
-    let version = line.split_whitespace().find(|word| is_version(word))?.to_owned();
-    let flavour = if line.contains("Open Kernel Module") { Flavour::Open } else { Flavour::Proprietary };
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("NVRM version:"))?;
+    let version = line
+        .split_whitespace()
+        .find(|word| is_version(word))?
+        .to_owned();
+    let flavour = if line.contains("Open Kernel Module") {
+        Flavour::Open
+    } else {
+        Flavour::Proprietary
+    };
     Some(KernelModule { version, flavour })
 }
 
@@ -63,7 +77,10 @@ pub fn parse_version(text: &[u8]) -> Option<String> {
 
 /// Digits with at least one dot between them.
 fn is_version(word: &str) -> bool {
-    let numbers = |word: &str| word.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    let numbers = |word: &str| {
+        word.split('.')
+            .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    };
     word.len() <= LONGEST && word.contains('.') && numbers(word)
 }
 
@@ -73,7 +90,9 @@ mod tests {
 
     fn check(text: &str, expected: Option<(&str, Flavour)>) {
         let found = parse_module(text.as_bytes());
-        let found = found.as_ref().map(|module| (module.version.as_str(), module.flavour));
+        let found = found
+            .as_ref()
+            .map(|module| (module.version.as_str(), module.flavour));
         assert_eq!(found, expected, "{text:?}");
     }
 
@@ -87,7 +106,10 @@ mod tests {
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.10  Release Build  (dvs-builder@x)  Wed Jan\n",
             Some(("570.86.10", Flavour::Open)),
         );
-        check("NVRM version: NVIDIA UNIX aarch64 Kernel Module  390.157\n", Some(("390.157", Flavour::Proprietary)));
+        check(
+            "NVRM version: NVIDIA UNIX aarch64 Kernel Module  390.157\n",
+            Some(("390.157", Flavour::Proprietary)),
+        );
     }
 
     #[test]
@@ -105,7 +127,10 @@ mod tests {
         assert_eq!(kernel_module(&root), None);
         std::fs::create_dir_all(root.sys.join("module/nvidia")).unwrap();
         std::fs::write(root.sys.join("module/nvidia/version"), "550.54.14\n").unwrap();
-        let module = KernelModule { version: "550.54.14".to_owned(), flavour: Flavour::Unknown };
+        let module = KernelModule {
+            version: "550.54.14".to_owned(),
+            flavour: Flavour::Unknown,
+        };
         assert_eq!(kernel_module(&root), Some(module));
     }
 }

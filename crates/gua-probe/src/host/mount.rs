@@ -90,13 +90,16 @@ impl HideLevel {
 /// The mount table as this process sees it; empty where it cannot be read.
 #[must_use]
 pub fn mounts(root: &HostRoot) -> Vec<Mount> {
-    read(&root.proc.join("self/mountinfo"), LIMIT).map_or_else(|_| Vec::new(), |text| parse_mounts(&text))
+    read(&root.proc.join("self/mountinfo"), LIMIT)
+        .map_or_else(|_| Vec::new(), |text| parse_mounts(&text))
 }
 
 /// Reads `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`). Lines that are none are left out.
 #[must_use]
 pub fn parse_mounts(text: &[u8]) -> Vec<Mount> {
-    text.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
+    text.split(|byte| *byte == b'\n')
+        .filter_map(parse_line)
+        .collect()
 }
 
 fn parse_line(line: &[u8]) -> Option<Mount> {
@@ -107,8 +110,16 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let kind = words.next()?;
     let shared = words.nth(1).unwrap_or_default();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let options = [own, shared].into_iter().flat_map(|list| list.split(|byte| *byte == b',')).map(text).collect();
-    Some(Mount { point: PathBuf::from(OsString::from_vec(unescape(point))), kind: text(kind), options })
+    let options = [own, shared]
+        .into_iter()
+        .flat_map(|list| list.split(|byte| *byte == b','))
+        .map(text)
+        .collect();
+    Some(Mount {
+        point: PathBuf::from(OsString::from_vec(unescape(point))),
+        kind: text(kind),
+        options,
+    })
 }
 
 /// The kernel writes blanks, tabs, newlines and backslashes in paths as `\` and three octal digits.
@@ -143,8 +154,17 @@ fn octal(digits: &[u8]) -> Option<u8> {
 #[must_use]
 pub fn hiding(mounts: &[Mount], proc: &Path) -> Option<Hiding> {
     // The last mount on a point covers the ones before it.
-    let mount = mounts.iter().rev().find(|mount| mount.point == proc && mount.kind == "proc")?;
-    let value = |name: &str| mount.options.iter().rev().find_map(|option| option.strip_prefix(name));
+    let mount = mounts
+        .iter()
+        .rev()
+        .find(|mount| mount.point == proc && mount.kind == "proc")?;
+    let value = |name: &str| {
+        mount
+            .options
+            .iter()
+            .rev()
+            .find_map(|option| option.strip_prefix(name))
+    };
     let level = match value("hidepid=") {
         None | Some("0" | "off") => HideLevel::Off,
         Some("1" | "noaccess") => HideLevel::NoAccess,
@@ -152,7 +172,10 @@ pub fn hiding(mounts: &[Mount], proc: &Path) -> Option<Hiding> {
         // A level that is not known hides at least as much as it can.
         Some(_) => HideLevel::Invisible,
     };
-    Some(Hiding { level, gid: value("gid=").and_then(|gid| gid.parse().ok()) })
+    Some(Hiding {
+        level,
+        gid: value("gid=").and_then(|gid| gid.parse().ok()),
+    })
 }
 
 /// The mount that a path is on. The path is taken as text: no link is followed.
@@ -176,8 +199,13 @@ no mount at all
 ";
 
     fn check_hiding(options: &str, level: HideLevel, gid: Option<u32>) {
-        let mounts = parse_mounts(format!("22 27 0:21 / /proc rw - proc proc {options}").as_bytes());
-        assert_eq!(hiding(&mounts, Path::new("/proc")), Some(Hiding { level, gid }), "{options}");
+        let mounts =
+            parse_mounts(format!("22 27 0:21 / /proc rw - proc proc {options}").as_bytes());
+        assert_eq!(
+            hiding(&mounts, Path::new("/proc")),
+            Some(Hiding { level, gid }),
+            "{options}"
+        );
     }
 
     #[test]
@@ -193,16 +221,25 @@ no mount at all
 
     #[test]
     fn the_last_process_file_system_on_a_point_counts() {
-        let text = "1 2 0:1 / /proc rw - proc proc rw,hidepid=2\n3 1 0:2 / /proc rw - proc proc rw\n";
-        let level = hiding(&parse_mounts(text.as_bytes()), Path::new("/proc")).map(|hiding| hiding.level);
+        let text =
+            "1 2 0:1 / /proc rw - proc proc rw,hidepid=2\n3 1 0:2 / /proc rw - proc proc rw\n";
+        let level =
+            hiding(&parse_mounts(text.as_bytes()), Path::new("/proc")).map(|hiding| hiding.level);
         assert_eq!(level, Some(HideLevel::Off));
-        assert_eq!(hiding(&parse_mounts(text.as_bytes()), Path::new("/elsewhere")), None);
+        assert_eq!(
+            hiding(&parse_mounts(text.as_bytes()), Path::new("/elsewhere")),
+            None
+        );
     }
 
     fn check_holding(path: &str, kind: &str, network: bool) {
         let mounts = parse_mounts(TABLE.as_bytes());
         let mount = holding(&mounts, Path::new(path)).unwrap();
-        assert_eq!((mount.kind.as_str(), mount.is_network()), (kind, network), "{path}");
+        assert_eq!(
+            (mount.kind.as_str(), mount.is_network()),
+            (kind, network),
+            "{path}"
+        );
     }
 
     #[test]

@@ -39,24 +39,35 @@ pub struct Surroundings {
 #[must_use]
 pub fn surroundings(root: &HostRoot) -> Surroundings {
     let link = std::fs::read_link(root.proc.join("self/ns/pid"));
-    let pid_namespace =
-        link.map_or(PidNamespace::Unknown, |name| parse_pid_namespace(name.as_os_str().as_encoded_bytes()));
+    let pid_namespace = link.map_or(PidNamespace::Unknown, |name| {
+        parse_pid_namespace(name.as_os_str().as_encoded_bytes())
+    });
     let marks = [
         (root.root.join(".dockerenv"), "docker"),
         (root.run.join(".containerenv"), "podman"),
         (root.run.join("secrets/kubernetes.io"), "kubernetes"),
         (root.run.join("systemd/container"), "systemd-nspawn or lxc"),
     ];
-    let engines = marks.into_iter().filter(|(mark, _)| mark.exists()).map(|(_, engine)| engine).collect();
-    Surroundings { pid_namespace, engines }
+    let engines = marks
+        .into_iter()
+        .filter(|(mark, _)| mark.exists())
+        .map(|(_, engine)| engine)
+        .collect();
+    Surroundings {
+        pid_namespace,
+        engines,
+    }
 }
 
 /// Reads the target of `/proc/self/ns/pid`: `pid:[4026531836]` on the host.
 #[must_use]
 pub fn parse_pid_namespace(name: &[u8]) -> PidNamespace {
-    let number = std::str::from_utf8(name)
-        .ok()
-        .and_then(|name| name.strip_prefix("pid:[")?.strip_suffix(']')?.parse::<u32>().ok());
+    let number = std::str::from_utf8(name).ok().and_then(|name| {
+        name.strip_prefix("pid:[")?
+            .strip_suffix(']')?
+            .parse::<u32>()
+            .ok()
+    });
     match number {
         Some(FIRST) => PidNamespace::Host,
         Some(_) => PidNamespace::Own,
@@ -70,7 +81,9 @@ mod tests {
 
     #[test]
     fn only_the_kernels_first_namespace_is_the_hosts() {
-        let check = |name: &str, expected| assert_eq!(parse_pid_namespace(name.as_bytes()), expected, "{name}");
+        let check = |name: &str, expected| {
+            assert_eq!(parse_pid_namespace(name.as_bytes()), expected, "{name}")
+        };
         check("pid:[4026531836]", PidNamespace::Host);
         check("pid:[4026532201]", PidNamespace::Own);
         check("pid:[]", PidNamespace::Unknown);
@@ -82,12 +95,18 @@ mod tests {
     fn the_marks_of_container_engines_are_found() {
         let directory = tempfile::tempdir().unwrap();
         let root = HostRoot::below(directory.path());
-        let nowhere = Surroundings { pid_namespace: PidNamespace::Unknown, engines: Vec::new() };
+        let nowhere = Surroundings {
+            pid_namespace: PidNamespace::Unknown,
+            engines: Vec::new(),
+        };
         assert_eq!(surroundings(&root), nowhere);
         std::fs::create_dir_all(root.proc.join("self/ns")).unwrap();
         std::os::unix::fs::symlink("pid:[4026532201]", root.proc.join("self/ns/pid")).unwrap();
         std::fs::write(root.root.join(".dockerenv"), "").unwrap();
-        let container = Surroundings { pid_namespace: PidNamespace::Own, engines: vec!["docker"] };
+        let container = Surroundings {
+            pid_namespace: PidNamespace::Own,
+            engines: vec!["docker"],
+        };
         assert_eq!(surroundings(&root), container);
     }
 }

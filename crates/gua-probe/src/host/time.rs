@@ -48,15 +48,25 @@ pub fn time_keeping(root: &HostRoot) -> TimeKeeping {
     } else {
         Synchronised::Unknown
     };
-    let booted = read(&root.proc.join("stat"), LIMIT).ok().and_then(|text| parse_boot_time(&text));
-    TimeKeeping { booted, synchronised }
+    let booted = read(&root.proc.join("stat"), LIMIT)
+        .ok()
+        .and_then(|text| parse_boot_time(&text));
+    TimeKeeping {
+        booted,
+        synchronised,
+    }
 }
 
 /// Reads the `btime` line of `/proc/stat`: seconds since 1970.
 #[must_use]
 pub fn parse_boot_time(text: &[u8]) -> Option<Timestamp> {
     let text = String::from_utf8_lossy(text);
-    let seconds = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    let seconds = text
+        .lines()
+        .find_map(|line| line.strip_prefix("btime "))?
+        .trim()
+        .parse()
+        .ok()?;
     Timestamp::from_second(seconds).ok()
 }
 
@@ -67,9 +77,16 @@ mod tests {
     #[test]
     fn the_time_of_boot_is_a_line_of_the_statistics() {
         let check = |text: &str, expected: Option<i64>| {
-            assert_eq!(parse_boot_time(text.as_bytes()).map(Timestamp::as_second), expected, "{text:?}");
+            assert_eq!(
+                parse_boot_time(text.as_bytes()).map(Timestamp::as_second),
+                expected,
+                "{text:?}"
+            );
         };
-        check("cpu 1 2 3\nbtime 1700000000\nprocesses 3\n", Some(1_700_000_000));
+        check(
+            "cpu 1 2 3\nbtime 1700000000\nprocesses 3\n",
+            Some(1_700_000_000),
+        );
         check("cpu 1 2 3\n", None);
         check("btime soon\n", None);
         check("btime 9223372036854775807\n", None);

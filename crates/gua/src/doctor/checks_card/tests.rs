@@ -1,0 +1,261 @@
+use super::*;
+use crate::doctor::fixture::{assert_check, gpu, identity, instance, process, sample, uuid};
+
+fn check(
+    judge: fn(Option<&Sample>) -> Check,
+    gpus: Vec<Gpu>,
+    (status, summary): (Status, &str),
+    advice: &[&str],
+) {
+    assert_check(&judge(Some(&sample(gpus))), status, summary, advice);
+}
+
+#[test]
+fn without_a_sample_no_card_is_judged() {
+    for judge in [
+        unreadable_cards,
+        persistence,
+        mig,
+        unified_memory,
+        processes_visible,
+    ] {
+        assert_check(&judge(None), Status::Skipped, "NVML gave no sample", &[]);
+    }
+}
+
+fn problem(index: u32, why: Missing, call: &str) -> Problem {
+    let text = match why {
+        Missing::Gone => "GPU is lost",
+        _ => "oh\u{1b}",
+    };
+    Problem {
+        gpu: Some(uuid(index)),
+        index: Some(index),
+        call: call.into(),
+        code: Some(15),
+        why,
+        text: text.into(),
+    }
+}
+
+fn check_problems(problems: Vec<Problem>, (status, summary): (Status, &str), advice: &[&str]) {
+    let sample = Sample {
+        problems,
+        ..sample(vec![gpu(0), gpu(1)])
+    };
+    assert_check(&unreadable_cards(Some(&sample)), status, summary, advice);
+}
+
+#[test]
+fn a_lost_card_is_an_error_that_is_told_once() {
+    check_problems(Vec::new(), (Status::Ok, "2 cards without trouble"), &[]);
+    let lost = vec![
+        problem(1, Missing::Gone, "nvmlDeviceGetName"),
+        problem(1, Missing::Gone, "nvmlDeviceGetPowerUsage"),
+    ];
+    let summary = "GPU-1: nvmlDeviceGetName: GPU is lost (15), and 1 more";
+    check_problems(
+        lost,
+        (Status::Error, summary),
+        &["note: See `dmesg | grep -i xid`"],
+    );
+}
+
+#[test]
+fn a_failed_reading_is_a_warning_with_the_drivers_words_made_harmless() {
+    let summary = "GPU-0: nvmlDeviceGetName: oh\\u{1b} (15)";
+    check_problems(
+        vec![problem(0, Missing::Failed, "nvmlDeviceGetName")],
+        (Status::Warning, summary),
+        &["note: Report this with the output of `gua doctor --sample`"],
+    );
+    check_problems(
+        vec![problem(0, Missing::Denied, "nvmlDeviceGetName")],
+        (Status::Warning, summary),
+        &["note: Ask for access"],
+    );
+}
+
+#[test]
+fn many_problems_are_counted_and_not_all_spelled_out() {
+    let many = (0..20)
+        .map(|index| problem(index, Missing::Failed, "nvmlDeviceGetName"))
+        .collect();
+    let summary = "GPU-0: nvmlDeviceGetName: oh\\u{1b} (15), and 19 more";
+    check_problems(
+        many,
+        (Status::Warning, summary),
+        &["note: Report this"; SPELLED_OUT],
+    );
+}
+
+#[test]
+fn persistence_mode_that_is_off_costs_time() {
+    let with = |index, persistence| Gpu {
+        persistence,
+        ..gpu(index)
+    };
+    check(persistence, vec![gpu(0), gpu(1)], (Status::Ok, "on"), &[]);
+    let advice = &[
+        "note: Turn persistence mode on (`nvidia-smi -pm 1`, or enable the service nvidia-persistenced)",
+    ];
+    let one = vec![gpu(0), with(1, Ok(Switch::Off))];
+    check(
+        persistence,
+        one,
+        (Status::Warning, "off on 1 card (1)"),
+        advice,
+    );
+    let both = vec![with(0, Ok(Switch::Off)), with(1, Ok(Switch::Off))];
+    check(
+        persistence,
+        both,
+        (Status::Warning, "off on 2 cards (0, 1)"),
+        advice,
+    );
+    let silent = vec![with(0, Err(Missing::Unsupported))];
+    check(
+        persistence,
+        silent,
+        (Status::Skipped, "no card tells it"),
+        &[],
+    );
+}
+
+#[test]
+fn a_card_in_mig_mode_needs_instances() {
+    let parent = |index, instances| Gpu {
+        mig: Ok(Switch::On),
+        place: Place::Parent { instances },
+        ..gpu(index)
+    };
+    check(mig, vec![gpu(0)], (Status::Ok, "off"), &[]);
+    let divided = vec![parent(0, 2), instance(0, 1), instance(0, 2), gpu(1)];
+    check(
+        mig,
+        divided,
+        (Status::Ok, "1 card in MIG mode, 2 instances"),
+        &[],
+    );
+    let empty = vec![parent(0, 1), instance(0, 1), parent(1, 0)];
+    let summary = "2 cards in MIG mode, 1 instance, none on card 1";
+    check(
+        mig,
+        empty,
+        (Status::Warning, summary),
+        &["note: Create MIG instances on card 1"],
+    );
+}
+
+#[test]
+fn a_card_that_shares_the_hosts_memory_is_told_and_is_no_fault() {
+    let spark = |name| Gpu {
+        memory_total: Err(Missing::Unsupported),
+        name,
+        ..gpu(0)
+    };
+    check(
+        unified_memory,
+        vec![gpu(0)],
+        (Status::Ok, "each card has its own"),
+        &[],
+    );
+    let summary = "1 card (0) shares the host's memory, its holders are judged by the memory of their processes";
+    check(
+        unified_memory,
+        vec![spark(Ok("NVIDIA GB10".into()))],
+        (Status::Ok, summary),
+        &[],
+    );
+    let lost = vec![Gpu::without_readings(uuid(0), 0, Missing::Unsupported)];
+    check(
+        unified_memory,
+        lost,
+        (Status::Ok, "each card has its own"),
+        &[],
+    );
+}
+
+fn holding(processes: Vec<Process>) -> Vec<Gpu> {
+    vec![Gpu {
+        processes,
+        ..gpu(0)
+    }]
+}
+
+#[test]
+fn the_share_of_processes_without_an_owner_is_told() {
+    let ours = |pid| process(pid, Ok(identity(pid)));
+    let hidden = |pid| process(pid, Err(Missing::Denied));
+    check(
+        processes_visible,
+        holding(Vec::new()),
+        (Status::Ok, "no process on any card"),
+        &[],
+    );
+    check(
+        processes_visible,
+        holding(vec![ours(1)]),
+        (Status::Ok, "known for all of 1 process"),
+        &[],
+    );
+    let mixed = holding(vec![ours(1), hidden(2), hidden(3)]);
+    check(
+        processes_visible,
+        mixed,
+        (Status::Warning, "unknown for 2 of 3 processes"),
+        &["note: Run gua on the host"],
+    );
+}
+
+#[test]
+fn a_process_on_two_cards_is_one_process() {
+    let twice = [
+        holding(vec![process(1, Ok(identity(1)))]),
+        holding(vec![process(1, Ok(identity(1)))]),
+    ]
+    .concat();
+    check(
+        processes_visible,
+        twice,
+        (Status::Ok, "known for all of 1 process"),
+        &[],
+    );
+}
+
+#[test]
+fn a_process_that_is_gone_is_not_hidden() {
+    let gone = holding(vec![
+        process(1, Ok(identity(1))),
+        process(2, Err(Missing::Gone)),
+    ]);
+    check(
+        processes_visible,
+        gone,
+        (Status::Ok, "known for all of 1 process, 1 holder is gone"),
+        &[],
+    );
+}
+
+#[test]
+fn a_card_without_a_process_list_is_told() {
+    let unlisted = |why| {
+        vec![Gpu {
+            compute_list: Err(why),
+            ..gpu(0)
+        }]
+    };
+    let summary = "no process on any card, 1 card without a process list";
+    check(
+        processes_visible,
+        unlisted(Missing::Denied),
+        (Status::Warning, summary),
+        &["note: Update the driver"],
+    );
+    check(
+        processes_visible,
+        unlisted(Missing::Gone),
+        (Status::Ok, "no process on any card"),
+        &[],
+    );
+}

@@ -1,0 +1,346 @@
+//! The driver: its device files, `nvidia-smi` as a second opinion, the library, and whether all of them match.
+
+use std::collections::BTreeSet;
+
+use gua_model::{Place, Sample};
+use gua_probe::fault::DriverFault;
+use serde_json::json;
+
+use super::check::{Check, Group, Kind, Status, count, harmless, shorten};
+use super::facts::Facts;
+use super::smi::{Output, Smi};
+
+const DEVICES: Kind = Kind::new(Group::Gpu, "nvidia_devices", "/dev/nvidia*");
+const SMI: Kind = Kind::new(Group::Gpu, "nvidia_smi", "nvidia-smi");
+const NVML: Kind = Kind::new(Group::Gpu, "nvml", "NVML");
+const MATCH: Kind = Kind::new(Group::Gpu, "driver_match", "driver versions");
+
+/// Two of NVML's errors (`nvmlReturn_t` in `nvml.h`).
+const DRIVER_NOT_LOADED: u32 = 9;
+const VERSION_MISMATCH: u32 = 18;
+/// How much of a foreign error text stands in a summary.
+const SHORT: usize = 160;
+
+pub(super) fn nvidia_devices(facts: &Facts) -> Check {
+    let devices = &facts.devices;
+    let details = json!({
+        "paths": devices.paths(),
+        "gpu_device_paths": devices.gpus,
+        "control_device_paths": devices.controls,
+    });
+    if !devices.gpus.is_empty() {
+        let summary = count(devices.gpus.len(), "GPU device file", "GPU device files");
+        return Check::new(DEVICES, Status::Ok, summary, details);
+    }
+    let what = match devices.controls.len() {
+        0 => "no device files".to_owned(),
+        controls => format!(
+            "no GPU device file, only {}",
+            count(controls, "control file", "control files")
+        ),
+    };
+    // Under WSL there are none, and the driver works.
+    let seen = facts.driver.as_ref().map_or(0, cards);
+    if seen > 0 {
+        let summary = format!("{what}, yet NVML sees {}", count(seen, "GPU", "GPUs"));
+        return Check::new(DEVICES, Status::Warning, summary, details);
+    }
+    let status = if devices.controls.is_empty() {
+        Status::Error
+    } else {
+        Status::Warning
+    };
+    let fix = if facts.module.is_some() {
+        "Create the device files (`nvidia-modprobe -c 0 -u`, or run `nvidia-smi` once as root): the kernel module is \
+         loaded, and /dev has no file for a card."
+    } else {
+        "Install the NVIDIA driver and load it (`modprobe nvidia`): /dev has no file for a card. In a container, start \
+         it with access to the GPUs."
+    };
+    Check::new(DEVICES, status, what, details).fix(fix)
+}
+
+pub(super) fn nvidia_smi(facts: &Facts) -> Check {
+    let details = |path: &std::path::Path, code: Option<i32>, output: &Output, timed_out: bool| {
+        json!({
+            "found": true,
+            "path": path.to_string_lossy(),
+            "returncode": code,
+            "stdout": output.stdout,
+            "stderr": output.stderr,
+            "timed_out": timed_out,
+            "gpu_lines": starting_with(output, "GPU "),
+            "mig_lines": starting_with(output, "MIG "),
+        })
+    };
+    let nothing = Output::default();
+    match &facts.smi {
+        Smi::NotFound => Check::new(
+            SMI,
+            Status::Warning,
+            "not found on PATH",
+            json!({ "found": false }),
+        )
+        .note("Put nvidia-smi on PATH for a second opinion: gua does without it."),
+        Smi::NotStarted { path, error } => {
+            let summary = format!("cannot be started: {}", shorten(&harmless(error), SHORT));
+            Check::new(
+                SMI,
+                Status::Warning,
+                summary,
+                details(path, None, &nothing, false),
+            )
+            .note(format!(
+                "Check {}: it cannot be started. gua does without it.",
+                path.display()
+            ))
+        }
+        Smi::TimedOut {
+            path,
+            limit,
+            output,
+        } => {
+            let summary = format!("timed out after {} s", limit.as_secs_f64());
+            Check::new(SMI, Status::Warning, summary, details(path, None, output, true)).note(
+                "See `dmesg | grep -i xid`: nvidia-smi did not answer, which often means a card or driver in trouble.",
+            )
+        }
+        Smi::Ended { path, code, output } => {
+            let details = details(path, Some(*code), output, false);
+            let gpus = starting_with(output, "GPU ").len();
+            let instances = starting_with(output, "MIG ").len();
+            if *code != 0 {
+                let said = if output.stderr.trim().is_empty() {
+                    &output.stdout
+                } else {
+                    &output.stderr
+                };
+                let said = shorten(
+                    &harmless(&said.split_whitespace().collect::<Vec<_>>().join(" ")),
+                    SHORT,
+                );
+                let summary = match said.is_empty() {
+                    true => format!("failed with exit code {code}"),
+                    false => format!("failed: {said}"),
+                };
+                return Check::new(SMI, Status::Warning, summary, details).note(format!(
+                    "Run `nvidia-smi -L` to see its full message: it ended with {code}."
+                ));
+            }
+            if gpus == 0 {
+                return Check::new(SMI, Status::Warning, "no GPUs", details)
+                    .note("Check the cards (`lspci | grep -i nvidia`): nvidia-smi lists none.");
+            }
+            let mut summary = count(gpus, "GPU", "GPUs");
+            if instances > 0 {
+                summary.push_str(&format!(
+                    ", {}",
+                    count(instances, "MIG instance", "MIG instances")
+                ));
+            }
+            Check::new(SMI, Status::Ok, summary, details)
+        }
+    }
+}
+
+/// The lines of the listing that begin so; instances are indented below their card.
+fn starting_with(output: &Output, word: &str) -> Vec<String> {
+    output
+        .stdout
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with(word))
+        .map(str::to_owned)
+        .collect()
+}
+
+pub(super) fn nvml(facts: &Facts) -> Check {
+    let sample = match &facts.driver {
+        Ok(sample) => sample,
+        Err(fault) => return without_sample(fault),
+    };
+    let cards = cards(sample);
+    let details = json!({
+        "loadable": true,
+        "initialized": true,
+        "device_count": cards,
+        "driver_version": sample.driver.version.as_ref().ok(),
+        "error": null,
+    });
+    if cards == 0 {
+        return Check::new(NVML, Status::Error, "initialized, GPU count=0", details)
+            .fix("Check the cards (`lspci | grep -i nvidia`, `dmesg | grep -i nvrm`): the driver works and finds none.");
+    }
+    let version = sample
+        .driver
+        .version
+        .as_ref()
+        .map_or_else(|why| format!("unknown ({why})"), |text| harmless(text));
+    Check::new(
+        NVML,
+        Status::Ok,
+        format!("initialized, GPU count={cards}, driver {version}"),
+        details,
+    )
+}
+
+fn without_sample(fault: &DriverFault) -> Check {
+    let (loadable, initialized) = reached(fault);
+    let error = harmless(&fault.to_string());
+    let details = json!({
+        "loadable": loadable,
+        "initialized": initialized,
+        "device_count": null,
+        "driver_version": null,
+        "error": error,
+    });
+    let short = error
+        .strip_prefix("NVML initialization failed: ")
+        .unwrap_or(&error);
+    let summary = match (loadable, initialized) {
+        (Some(false), _) => format!("not loadable: {short}"),
+        (Some(true), Some(false)) => format!("loadable but init failed: {short}"),
+        _ => short.to_owned(),
+    };
+    let fix = ended(format!("{}: {short}", deed(fault)));
+    Check::new(NVML, Status::Error, summary, details).fix(fix)
+}
+
+/// What to do about it, to begin a sentence with.
+fn deed(fault: &DriverFault) -> String {
+    match fault {
+        DriverFault::Init {
+            code: DRIVER_NOT_LOADED,
+            ..
+        } => "Load the NVIDIA kernel driver (`modprobe nvidia`), and see `dmesg` if that fails"
+            .to_owned(),
+        DriverFault::Init {
+            code: VERSION_MISMATCH,
+            ..
+        } => "Reboot, or reload the NVIDIA kernel module (it was updated while it was loaded)"
+            .to_owned(),
+        DriverFault::BackingOff { last, .. } => deed(last),
+        other => other.hint().map_or_else(
+            || "Run `gua doctor` again, and report this if it stays".to_owned(),
+            capitalised,
+        ),
+    }
+}
+
+/// How far we came: whether the library could be loaded, and whether it could be initialised. `None` is not known.
+fn reached(fault: &DriverFault) -> (Option<bool>, Option<bool>) {
+    match fault {
+        DriverFault::LibraryNotFound { .. } | DriverFault::NotADriver { .. } => {
+            (Some(false), Some(false))
+        }
+        DriverFault::Init { .. } => (Some(true), Some(false)),
+        DriverFault::Lost { .. } => (Some(true), Some(true)),
+        DriverFault::Hung { .. }
+        | DriverFault::ReaderDied { .. }
+        | DriverFault::NoReader { .. } => (None, None),
+        DriverFault::BackingOff { last, .. } => reached(last),
+    }
+}
+
+pub(super) fn driver_match(facts: &Facts) -> Check {
+    let module = facts.module.as_ref();
+    let library = facts
+        .driver
+        .as_ref()
+        .ok()
+        .and_then(|sample| sample.driver.version.as_ref().ok());
+    let mismatched = matches!(
+        facts.driver,
+        Err(DriverFault::Init {
+            code: VERSION_MISMATCH,
+            ..
+        })
+    );
+    let details = json!({
+        "kernel_module": module.map(|module| &module.version),
+        "kernel_module_flavour": module.map(|module| module.flavour.word()),
+        "nvml_driver": library,
+        "mismatch": match (module, library) {
+            _ if mismatched => Some(true),
+            (Some(module), Some(library)) => Some(module.version != *library),
+            _ => None,
+        },
+    });
+    match (module, library) {
+        _ if mismatched => {
+            let loaded = module
+                .map(|module| format!(" ({})", module.version))
+                .unwrap_or_default();
+            let summary =
+                format!("the library is not of the version of the loaded kernel module{loaded}");
+            // What to do about it stands with the library, which refused for this reason.
+            Check::new(MATCH, Status::Error, summary, details)
+        }
+        (Some(module), Some(library)) if module.version == *library => Check::new(
+            MATCH,
+            Status::Ok,
+            format!("kernel module and library are both {library}"),
+            details,
+        ),
+        (Some(module), Some(library)) => {
+            let summary = format!(
+                "kernel module {}, library {}",
+                module.version,
+                harmless(library)
+            );
+            Check::new(MATCH, Status::Warning, summary, details).note(
+                "Reboot, or reload the NVIDIA kernel module: it is not of the library's version, and the driver may \
+                 refuse to work at any time.",
+            )
+        }
+        (None, Some(library)) => {
+            let summary = format!(
+                "library {}, the kernel module does not say its version",
+                harmless(library)
+            );
+            Check::new(MATCH, Status::Ok, summary, details)
+        }
+        (Some(module), None) => {
+            let summary = format!(
+                "kernel module {}, the library does not say its version",
+                module.version
+            );
+            Check::new(MATCH, Status::Skipped, summary, details)
+        }
+        (None, None) => Check::new(MATCH, Status::Skipped, "no version is known", details),
+    }
+}
+
+/// How many cards the driver counts, those among them that could not even tell their name.
+#[must_use]
+pub(super) fn cards(sample: &Sample) -> usize {
+    let read = sample
+        .gpus
+        .iter()
+        .filter(|gpu| !matches!(gpu.place, Place::Instance { .. }))
+        .map(|gpu| gpu.index);
+    let nameless = sample
+        .problems
+        .iter()
+        .filter(|problem| problem.gpu.is_none())
+        .filter_map(|problem| problem.index);
+    read.chain(nameless).collect::<BTreeSet<u32>>().len()
+}
+
+fn capitalised(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+fn ended(sentence: String) -> String {
+    if sentence.ends_with(['.', '!', '?']) {
+        sentence
+    } else {
+        sentence + "."
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,406 @@
+use std::time::Duration;
+
+use gua_model::{Missing, Problem};
+use gua_probe::host::device::Devices;
+
+use super::*;
+use crate::doctor::fixture::{VERSION, assert_check, gpu, healthy, instance, listing, sample};
+
+fn check(
+    judge: fn(&Facts) -> Check,
+    spoil: impl FnOnce(&mut Facts),
+    (status, summary): (Status, &str),
+    advice: &[&str],
+) {
+    let mut facts = healthy();
+    spoil(&mut facts);
+    assert_check(&judge(&facts), status, summary, advice);
+}
+
+fn fault() -> DriverFault {
+    DriverFault::Init {
+        code: 9,
+        text: "Driver Not Loaded".into(),
+    }
+}
+
+#[test]
+fn device_files_are_counted() {
+    check(
+        nvidia_devices,
+        |_| {},
+        (Status::Ok, "2 GPU device files"),
+        &[],
+    );
+    let one = |facts: &mut Facts| facts.devices.gpus.truncate(1);
+    check(nvidia_devices, one, (Status::Ok, "1 GPU device file"), &[]);
+}
+
+#[test]
+fn without_a_device_file_nothing_works() {
+    let none = |facts: &mut Facts| {
+        facts.devices = Devices::default();
+        facts.module = None;
+        facts.driver = Err(fault());
+    };
+    check(
+        nvidia_devices,
+        none,
+        (Status::Error, "no device files"),
+        &["fix: Install the NVIDIA driver"],
+    );
+    let controls = |facts: &mut Facts| {
+        facts.devices.gpus.clear();
+        facts.driver = Err(fault());
+    };
+    let summary = "no GPU device file, only 2 control files";
+    check(
+        nvidia_devices,
+        controls,
+        (Status::Warning, summary),
+        &["fix: Create the device files"],
+    );
+}
+
+#[test]
+fn where_nvml_sees_cards_device_files_are_not_needed() {
+    let wsl = |facts: &mut Facts| facts.devices = Devices::default();
+    check(
+        nvidia_devices,
+        wsl,
+        (Status::Warning, "no device files, yet NVML sees 2 GPUs"),
+        &[],
+    );
+}
+
+fn smi(answer: Smi) -> impl FnOnce(&mut Facts) {
+    move |facts| facts.smi = answer
+}
+
+#[test]
+fn nvidia_smi_lists_cards_and_instances() {
+    check(nvidia_smi, |_| {}, (Status::Ok, "2 GPUs"), &[]);
+    let mig = "GPU 0: NVIDIA A100 (UUID: GPU-0)\n  MIG 1g.10gb     Device  0: (UUID: MIG-0)\n";
+    check(
+        nvidia_smi,
+        smi(listing(0, mig, "")),
+        (Status::Ok, "1 GPU, 1 MIG instance"),
+        &[],
+    );
+    let more = format!("{mig}  MIG 1g.10gb     Device  1: (UUID: MIG-1)\n");
+    check(
+        nvidia_smi,
+        smi(listing(0, &more, "")),
+        (Status::Ok, "1 GPU, 2 MIG instances"),
+        &[],
+    );
+}
+
+#[test]
+fn a_failing_nvidia_smi_is_a_warning_and_no_blocker() {
+    check(
+        nvidia_smi,
+        smi(Smi::NotFound),
+        (Status::Warning, "not found on PATH"),
+        &["note: Put nvidia-smi on PATH"],
+    );
+    let path = || "/usr/bin/nvidia-smi".into();
+    let late = Smi::TimedOut {
+        path: path(),
+        limit: Duration::from_secs(3),
+        output: Output::default(),
+    };
+    check(
+        nvidia_smi,
+        smi(late),
+        (Status::Warning, "timed out after 3 s"),
+        &["note: See `dmesg"],
+    );
+    let broken = Smi::NotStarted {
+        path: path(),
+        error: "Exec format error".into(),
+    };
+    let summary = "cannot be started: Exec format error";
+    check(
+        nvidia_smi,
+        smi(broken),
+        (Status::Warning, summary),
+        &["note: Check /usr/bin/nvidia-smi"],
+    );
+    check(
+        nvidia_smi,
+        smi(listing(0, "", "")),
+        (Status::Warning, "no GPUs"),
+        &["note: Check the cards"],
+    );
+    let failed = listing(9, "ignored", "NVIDIA-SMI has failed\nbecause\u{7}");
+    let summary = "failed: NVIDIA-SMI has failed because\\u{7}";
+    check(
+        nvidia_smi,
+        smi(failed),
+        (Status::Warning, summary),
+        &["note: Run `nvidia-smi -L`"],
+    );
+    check(
+        nvidia_smi,
+        smi(listing(3, "said here", "")),
+        (Status::Warning, "failed: said here"),
+        &["note: Run"],
+    );
+    check(
+        nvidia_smi,
+        smi(listing(3, "", "")),
+        (Status::Warning, "failed with exit code 3"),
+        &["note: Run"],
+    );
+    let long = listing(1, "", &"x".repeat(1000));
+    let summary = format!("failed: {}...", "x".repeat(157));
+    check(
+        nvidia_smi,
+        smi(long),
+        (Status::Warning, &summary),
+        &["note: Run"],
+    );
+}
+
+#[test]
+fn the_details_of_nvidia_smi_have_the_keys_that_scripts_know() {
+    let keys = |answer: Smi| -> Vec<String> {
+        let facts = Facts {
+            smi: answer,
+            ..healthy()
+        };
+        nvidia_smi(&facts)
+            .details
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect()
+    };
+    assert_eq!(keys(Smi::NotFound), ["found"]);
+    let all = [
+        "found",
+        "gpu_lines",
+        "mig_lines",
+        "path",
+        "returncode",
+        "stderr",
+        "stdout",
+        "timed_out",
+    ];
+    assert_eq!(keys(listing(0, "", "")), all);
+}
+
+#[test]
+fn nvml_says_how_many_cards_and_which_driver() {
+    check(
+        nvml,
+        |_| {},
+        (Status::Ok, "initialized, GPU count=2, driver 550.54.14"),
+        &[],
+    );
+    let none = |facts: &mut Facts| facts.driver = Ok(sample(Vec::new()));
+    check(
+        nvml,
+        none,
+        (Status::Error, "initialized, GPU count=0"),
+        &["fix: Check the cards"],
+    );
+    let nameless = |facts: &mut Facts| {
+        let mut sample = sample(vec![gpu(0)]);
+        sample.driver.version = Err(Missing::Failed);
+        facts.driver = Ok(sample);
+    };
+    check(
+        nvml,
+        nameless,
+        (
+            Status::Ok,
+            "initialized, GPU count=1, driver unknown (failed)",
+        ),
+        &[],
+    );
+}
+
+#[test]
+fn a_card_without_a_name_counts_and_an_instance_does_not() {
+    let mut sample = sample(vec![gpu(0), instance(0, 1), instance(0, 2)]);
+    let problem = |index| Problem {
+        gpu: None,
+        index: Some(index),
+        call: "nvmlDeviceGetUUID".into(),
+        code: Some(15),
+        why: Missing::Gone,
+        text: "GPU is lost".into(),
+    };
+    sample.problems = vec![problem(1), problem(1)];
+    assert_eq!(cards(&sample), 2);
+}
+
+/// A fault, how far it says that we came, the summary's beginning and the fix's beginning.
+fn check_fault(
+    fault: DriverFault,
+    reached: (Option<bool>, Option<bool>),
+    summary: &str,
+    fix: &str,
+) {
+    let facts = Facts {
+        driver: Err(fault),
+        ..healthy()
+    };
+    let check = nvml(&facts);
+    let details = (
+        check.details["loadable"].as_bool(),
+        check.details["initialized"].as_bool(),
+    );
+    assert_eq!(
+        (check.status, details),
+        (Status::Error, reached),
+        "{check:?}"
+    );
+    assert!(check.summary.starts_with(summary), "{}", check.summary);
+    let full = check.summary.clone();
+    assert_check(&check, Status::Error, &full, &[&format!("fix: {fix}")]);
+    assert!(check.details["error"].is_string());
+}
+
+#[test]
+fn every_fault_of_the_driver_says_what_happened_and_what_to_do() {
+    let (no, not_yet, unknown) = (
+        (Some(false), Some(false)),
+        (Some(true), Some(false)),
+        (None, None),
+    );
+    let library = || "libnvidia-ml.so.1".to_owned();
+    let detail = || "no such file".to_owned();
+    let missing = DriverFault::LibraryNotFound {
+        library: library(),
+        detail: detail(),
+    };
+    check_fault(
+        missing,
+        no,
+        "not loadable: the NVIDIA driver library",
+        "Install the NVIDIA driver",
+    );
+    let wrong = DriverFault::NotADriver {
+        library: library(),
+        detail: detail(),
+    };
+    check_fault(
+        wrong,
+        no,
+        "not loadable: `libnvidia-ml.so.1` is no usable",
+        "Name the real libnvidia-ml.so.1",
+    );
+    for (code, fix) in [
+        (4, "Ask for"),
+        (9, "Load the NVIDIA kernel driver"),
+        (18, "Reboot, or reload"),
+        (999, "See `dmesg"),
+        (777, "See"),
+    ] {
+        let fault = DriverFault::Init {
+            code,
+            text: "oh".into(),
+        };
+        check_fault(fault, not_yet, "loadable but init failed: ", fix);
+    }
+    let hung = || DriverFault::Hung {
+        deadline: Duration::from_millis(300),
+    };
+    check_fault(
+        hung(),
+        unknown,
+        "the driver did not answer within 0.3 s",
+        "See `dmesg",
+    );
+    let waiting = DriverFault::BackingOff {
+        retry_in: Duration::from_secs(2),
+        last: Box::new(hung()),
+    };
+    check_fault(waiting, unknown, "the driver is left alone", "See `dmesg");
+    let died = DriverFault::ReaderDied {
+        how: "signal 11".into(),
+    };
+    check_fault(
+        died,
+        unknown,
+        "the reader of the driver ended unexpectedly: signal 11",
+        "Run `gua doctor` again",
+    );
+    let unstarted = DriverFault::NoReader {
+        detail: "no memory".into(),
+    };
+    check_fault(
+        unstarted,
+        unknown,
+        "the reader of the driver could not be started",
+        "",
+    );
+    let lost = DriverFault::Lost {
+        call: "nvmlDeviceGetCount_v2".into(),
+        code: 999,
+        text: "Unknown".into(),
+    };
+    check_fault(
+        lost,
+        (Some(true), Some(true)),
+        "the driver answered nvmlDeviceGetCount_v2",
+        "",
+    );
+}
+
+#[test]
+fn kernel_module_and_library_are_compared() {
+    let both = format!("kernel module and library are both {VERSION}");
+    check(driver_match, |_| {}, (Status::Ok, &both), &[]);
+    let older = |facts: &mut Facts| facts.module.as_mut().unwrap().version = "535.1".into();
+    let summary = "kernel module 535.1, library 550.54.14";
+    check(
+        driver_match,
+        older,
+        (Status::Warning, summary),
+        &["note: Reboot, or reload"],
+    );
+    let silent = |facts: &mut Facts| facts.module = None;
+    let summary = "library 550.54.14, the kernel module does not say its version";
+    check(driver_match, silent, (Status::Ok, summary), &[]);
+}
+
+#[test]
+fn a_mismatch_that_the_library_reports_is_an_error() {
+    let mismatch = |module: bool| {
+        move |facts: &mut Facts| {
+            facts.driver = Err(DriverFault::Init {
+                code: 18,
+                text: "mismatch".into(),
+            });
+            if !module {
+                facts.module = None;
+            }
+        }
+    };
+    let summary = "the library is not of the version of the loaded kernel module (550.54.14)";
+    check(driver_match, mismatch(true), (Status::Error, summary), &[]);
+    let summary = "the library is not of the version of the loaded kernel module";
+    check(driver_match, mismatch(false), (Status::Error, summary), &[]);
+}
+
+#[test]
+fn without_the_librarys_version_nothing_is_compared() {
+    let silent = |facts: &mut Facts| facts.driver = Err(fault());
+    let summary = "kernel module 550.54.14, the library does not say its version";
+    check(driver_match, silent, (Status::Skipped, summary), &[]);
+    let nothing = |facts: &mut Facts| {
+        facts.driver = Err(fault());
+        facts.module = None;
+    };
+    check(
+        driver_match,
+        nothing,
+        (Status::Skipped, "no version is known"),
+        &[],
+    );
+}

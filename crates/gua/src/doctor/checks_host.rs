@@ -1,0 +1,231 @@
+//! The host itself: its kernel, its clock, whom we can see on it, who else collects, and how gua is set up.
+
+use gua_probe::host::collector::{Collector, Running};
+use gua_probe::host::mount::HideLevel;
+use gua_probe::host::namespace::PidNamespace;
+use gua_probe::host::privilege::Sees;
+use gua_probe::host::time::Synchronised;
+use serde_json::json;
+
+use super::check::{Check, Group, Kind, Status, count, harmless};
+use super::facts::Facts;
+
+const OS: Kind = Kind::new(Group::Host, "os", "OS/kernel");
+const CLOCK: Kind = Kind::new(Group::Host, "clock", "clock");
+const CONTAINER: Kind = Kind::new(Group::Host, "container", "container");
+const HIDEPID: Kind = Kind::new(Group::Host, "hidepid", "/proc hidepid");
+const COLLECTORS: Kind = Kind::new(Group::Setup, "collectors", "other collectors");
+const CONFIG: Kind = Kind::new(Group::Setup, "config", "configuration");
+
+/// 2026-01-01 and 2100-01-01 UTC. No clock that was ever set shows less, and none of ours shows more.
+const EARLIEST: i64 = 1_767_225_600;
+const LATEST: i64 = 4_102_444_800;
+/// Problems beyond this are counted and not spelled out.
+const SPELLED_OUT: usize = 5;
+
+pub(super) fn os(facts: &Facts) -> Check {
+    let kernel = &facts.kernel;
+    let details = json!({
+        "system": kernel.system,
+        "release": kernel.release,
+        "platform": format!("{}-{}-{}", kernel.system, kernel.release, kernel.machine),
+    });
+    let summary = format!("{} {}, {}", kernel.system, kernel.release, kernel.machine);
+    if kernel.system == "Linux" {
+        return Check::new(OS, Status::Ok, summary, details);
+    }
+    Check::new(OS, Status::Error, summary, details)
+        .fix("Run gua on Linux: it reads processes from Linux's /proc.")
+}
+
+pub(super) fn clock(facts: &Facts) -> Check {
+    let now = facts.now.timestamp();
+    let booted = facts.time_keeping.booted;
+    let synchronised = facts.time_keeping.synchronised;
+    let zone = facts
+        .now
+        .time_zone()
+        .iana_name()
+        .map_or_else(|| facts.now.strftime("%Z").to_string(), str::to_owned);
+    let details = json!({
+        "now": facts.now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        "time_zone": zone,
+        "booted_at": booted.map(|booted| booted.to_string()),
+        "synchronized": match synchronised {
+            Synchronised::Yes => Some(true),
+            Synchronised::NotYet => Some(false),
+            Synchronised::Unknown => None,
+        },
+    });
+    let shown = facts.now.strftime("%Y-%m-%d %H:%M:%S %:z");
+    let set_it = "Set the clock (`timedatectl set-ntp true`)";
+    if !(EARLIEST..LATEST).contains(&now.as_second()) {
+        let summary = format!("it says {shown}, which cannot be");
+        return Check::new(CLOCK, Status::Error, summary, details).note(format!(
+            "{set_it}: it says {shown}, and every hour in a report hangs on it."
+        ));
+    }
+    if booted.is_some_and(|booted| now < booted) {
+        let summary = format!("it says {shown}, which is before this machine was started");
+        return Check::new(CLOCK, Status::Error, summary, details).note(format!(
+            "{set_it}: it stands before the start of this machine."
+        ));
+    }
+    let place = format!("{shown} ({zone})");
+    match synchronised {
+        Synchronised::Yes => Check::new(CLOCK, Status::Ok, format!("{place}, synchronised"), details),
+        Synchronised::Unknown => {
+            Check::new(CLOCK, Status::Ok, format!("{place}, synchronisation unknown"), details)
+        }
+        Synchronised::NotYet => Check::new(CLOCK, Status::Warning, format!("{place}, not synchronised yet"), details)
+            .note("Check the time servers (`timedatectl timesync-status`): the clock has not been set since boot."),
+    }
+}
+
+pub(super) fn container(facts: &Facts) -> Check {
+    let around = &facts.surroundings;
+    let engines = around.engines.join(", ");
+    let details =
+        json!({ "pid_namespace": around.pid_namespace.word(), "engines": around.engines });
+    let is_blind = match around.pid_namespace {
+        PidNamespace::Host => false,
+        PidNamespace::Own => true,
+        PidNamespace::Unknown => !around.engines.is_empty(),
+    };
+    if is_blind {
+        let place = if engines.is_empty() {
+            "a pid namespace of its own".to_owned()
+        } else {
+            format!("yes ({engines})")
+        };
+        let summary = format!("{place}: the host's processes cannot be seen");
+        return Check::new(CONTAINER, Status::Warning, summary, details).note(
+            "Run gua on the host, or in a container started with `--pid=host`: the driver names processes by the \
+             host's numbers, so in here no owner can be found.",
+        );
+    }
+    let summary = match around.engines.is_empty() {
+        true => "none".to_owned(),
+        false => format!("yes ({engines}), and it sees the host's processes"),
+    };
+    Check::new(CONTAINER, Status::Ok, summary, details)
+}
+
+pub(super) fn hidepid(facts: &Facts) -> Check {
+    let privilege = &facts.privilege;
+    let sees_everyone = privilege.sees == Sees::Everyone;
+    let Some(hiding) = facts.hiding else {
+        let details = json!({ "hidepid": null, "gid": null, "cap_sys_ptrace": sees_everyone });
+        return Check::new(
+            HIDEPID,
+            Status::Skipped,
+            "the mount options of /proc are not known",
+            details,
+        );
+    };
+    let word = hiding.level.word();
+    let details = json!({ "hidepid": word, "gid": hiding.gid, "cap_sys_ptrace": sees_everyone });
+    // The level `ptraceable` makes no exception for the group (proc(5)).
+    let exempt = hiding.gid.filter(|_| hiding.level != HideLevel::Ptraceable);
+    match exempt {
+        _ if hiding.level == HideLevel::Off => Check::new(
+            HIDEPID,
+            Status::Ok,
+            "off, every process can be seen",
+            details,
+        ),
+        _ if sees_everyone => Check::new(
+            HIDEPID,
+            Status::Ok,
+            format!("{word}, and this user may see every process"),
+            details,
+        ),
+        Some(gid) if privilege.groups.contains(&gid) => Check::new(
+            HIDEPID,
+            Status::Ok,
+            format!("{word}, and group {gid} may see every process"),
+            details,
+        ),
+        _ => {
+            let group = exempt
+                .map(|gid| format!(", as a member of group {gid}"))
+                .unwrap_or_default();
+            let summary = format!("{word}, so other users' processes are hidden");
+            Check::new(HIDEPID, Status::Warning, summary, details).note(format!(
+                "Run gua as root, with CAP_SYS_PTRACE{group}: /proc hides other users' processes, and what they hold \
+                 would have no owner.",
+            ))
+        }
+    }
+}
+
+pub(super) fn collectors(facts: &Facts) -> Check {
+    let running = &facts.collectors;
+    let rows: Vec<_> = running
+        .iter()
+        .map(|one| json!({ "name": one.collector.word(), "pid": one.pid.0 }))
+        .collect();
+    let details = json!({ "running": rows });
+    let summary = match running.is_empty() {
+        true => "none".to_owned(),
+        false => running.iter().map(named).collect::<Vec<_>>().join(", "),
+    };
+    let of = |which| {
+        running
+            .iter()
+            .filter(move |one: &&Running| one.collector == which)
+    };
+    let python: Vec<String> = of(Collector::GpuUsageAudit)
+        .map(|one| one.pid.to_string())
+        .collect();
+    let several = of(Collector::Gua).count() > 1;
+    let status = if several || !python.is_empty() {
+        Status::Warning
+    } else {
+        Status::Ok
+    };
+    let mut check = Check::new(COLLECTORS, status, summary, details);
+    if !python.is_empty() {
+        check = check.note(format!(
+            "Stop the Python collector before `gua daemon` (pid {}): both would write at the same place, and its \
+             history is taken over only when it stands still.",
+            python.join(", ")
+        ));
+    }
+    if several {
+        check = check.note("Keep one gua daemon per host, unless users collect for themselves: several are running.");
+    }
+    check
+}
+
+fn named(one: &Running) -> String {
+    format!("{} (pid {})", one.collector.word(), one.pid)
+}
+
+pub(super) fn config(facts: &Facts) -> Check {
+    let problems: Vec<String> = facts
+        .configuration
+        .iter()
+        .map(|problem| harmless(problem))
+        .collect();
+    let details = json!({ "problems": problems });
+    let Some(first) = problems.first() else {
+        return Check::new(CONFIG, Status::Ok, "no problems", details);
+    };
+    let summary = match problems.len() {
+        1 => first.clone(),
+        many => format!("{}, first: {first}", count(many, "problem", "problems")),
+    };
+    let check = Check::new(CONFIG, Status::Error, summary, details);
+    problems
+        .iter()
+        .take(SPELLED_OUT)
+        .fold(check, |check, problem| {
+            check.note(format!(
+                "Correct the configuration (`gua config check` shows all): {problem}"
+            ))
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+use gua_model::Pid;
+use gua_probe::host::mount::Hiding;
+
+use super::*;
+use crate::doctor::fixture::{assert_check, healthy};
+
+/// Spoils the healthy host and holds one check against what it should say.
+fn check(
+    judge: fn(&Facts) -> Check,
+    spoil: impl FnOnce(&mut Facts),
+    (status, summary): (Status, &str),
+    advice: &[&str],
+) {
+    let mut facts = healthy();
+    spoil(&mut facts);
+    assert_check(&judge(&facts), status, summary, advice);
+}
+
+#[test]
+fn only_linux_will_do() {
+    check(
+        os,
+        |_| {},
+        (Status::Ok, "Linux 6.8.0-45-generic, x86_64"),
+        &[],
+    );
+    let other = |facts: &mut Facts| facts.kernel.system = "FreeBSD".into();
+    check(
+        os,
+        other,
+        (Status::Error, "FreeBSD 6.8.0-45-generic, x86_64"),
+        &["fix: Run gua on Linux"],
+    );
+}
+
+fn at(time: &str) -> impl FnOnce(&mut Facts) {
+    let time: jiff::Timestamp = time.parse().unwrap();
+    move |facts| facts.now = time.to_zoned(facts.now.time_zone().clone())
+}
+
+#[test]
+fn a_clock_is_named_with_its_zone() {
+    let shown = "2026-11-15 10:02:03 +09:00 (Asia/Seoul)";
+    check(
+        clock,
+        |_| {},
+        (Status::Ok, &format!("{shown}, synchronised")),
+        &[],
+    );
+    let unknown = |facts: &mut Facts| facts.time_keeping.synchronised = Synchronised::Unknown;
+    check(
+        clock,
+        unknown,
+        (Status::Ok, &format!("{shown}, synchronisation unknown")),
+        &[],
+    );
+    let unset = |facts: &mut Facts| facts.time_keeping.synchronised = Synchronised::NotYet;
+    let summary = format!("{shown}, not synchronised yet");
+    check(
+        clock,
+        unset,
+        (Status::Warning, &summary),
+        &["note: Check the time servers"],
+    );
+}
+
+#[test]
+fn a_clock_that_cannot_be_right_is_an_error() {
+    let summary = "it says 1970-01-01 09:00:07 +09:00, which cannot be";
+    check(
+        clock,
+        at("1970-01-01T00:00:07Z"),
+        (Status::Error, summary),
+        &["note: Set the clock"],
+    );
+    let summary = "it says 2100-01-01 09:00:00 +09:00, which cannot be";
+    check(
+        clock,
+        at("2100-01-01T00:00:00Z"),
+        (Status::Error, summary),
+        &["note: Set the clock"],
+    );
+    let summary = "it says 2026-10-31 09:00:00 +09:00, which is before this machine was started";
+    check(
+        clock,
+        at("2026-10-31T00:00:00Z"),
+        (Status::Error, summary),
+        &["note: Set the clock"],
+    );
+}
+
+fn inside(namespace: PidNamespace, engines: &'static [&'static str]) -> impl FnOnce(&mut Facts) {
+    move |facts| {
+        facts.surroundings.pid_namespace = namespace;
+        facts.surroundings.engines = engines.to_vec();
+    }
+}
+
+#[test]
+fn a_container_matters_where_it_hides_the_hosts_processes() {
+    let advice = &["note: Run gua on the host"];
+    check(container, |_| {}, (Status::Ok, "none"), &[]);
+    check(
+        container,
+        inside(PidNamespace::Unknown, &[]),
+        (Status::Ok, "none"),
+        &[],
+    );
+    let summary = "yes (docker), and it sees the host's processes";
+    check(
+        container,
+        inside(PidNamespace::Host, &["docker"]),
+        (Status::Ok, summary),
+        &[],
+    );
+    let summary = "yes (docker, kubernetes): the host's processes cannot be seen";
+    check(
+        container,
+        inside(PidNamespace::Own, &["docker", "kubernetes"]),
+        (Status::Warning, summary),
+        advice,
+    );
+    let summary = "a pid namespace of its own: the host's processes cannot be seen";
+    check(
+        container,
+        inside(PidNamespace::Own, &[]),
+        (Status::Warning, summary),
+        advice,
+    );
+    let summary = "yes (podman): the host's processes cannot be seen";
+    check(
+        container,
+        inside(PidNamespace::Unknown, &["podman"]),
+        (Status::Warning, summary),
+        advice,
+    );
+}
+
+fn hiding(level: HideLevel, gid: Option<u32>, sees: Sees) -> impl FnOnce(&mut Facts) {
+    move |facts| {
+        facts.hiding = Some(Hiding { level, gid });
+        facts.privilege.groups = vec![1000, 27];
+        facts.privilege.sees = sees;
+    }
+}
+
+#[test]
+fn hidden_processes_matter_to_those_who_may_not_see_them() {
+    use HideLevel::{Invisible, NoAccess, Off, Ptraceable};
+    let ordinary = Sees::WhatIsAllowed;
+    let hidden = |word: &str| format!("{word}, so other users' processes are hidden");
+    check(
+        hidepid,
+        hiding(Off, Some(5), ordinary),
+        (Status::Ok, "off, every process can be seen"),
+        &[],
+    );
+    let summary = "invisible, and this user may see every process";
+    check(
+        hidepid,
+        hiding(Invisible, None, Sees::Everyone),
+        (Status::Ok, summary),
+        &[],
+    );
+    let summary = "invisible, and group 27 may see every process";
+    check(
+        hidepid,
+        hiding(Invisible, Some(27), ordinary),
+        (Status::Ok, summary),
+        &[],
+    );
+    let advice =
+        &["note: Run gua as root, with CAP_SYS_PTRACE, as a member of group 50: /proc hides"];
+    check(
+        hidepid,
+        hiding(NoAccess, Some(50), ordinary),
+        (Status::Warning, &hidden("noaccess")),
+        advice,
+    );
+    let advice = &["note: Run gua as root, with CAP_SYS_PTRACE: /proc hides"];
+    check(
+        hidepid,
+        hiding(Ptraceable, Some(27), ordinary),
+        (Status::Warning, &hidden("ptraceable")),
+        advice,
+    );
+    let summary = "the mount options of /proc are not known";
+    check(
+        hidepid,
+        |facts| facts.hiding = None,
+        (Status::Skipped, summary),
+        &[],
+    );
+}
+
+fn running(list: &[(Collector, u32)]) -> impl FnOnce(&mut Facts) {
+    let list = list
+        .iter()
+        .map(|(collector, pid)| Running {
+            collector: *collector,
+            pid: Pid(*pid),
+        })
+        .collect();
+    move |facts| facts.collectors = list
+}
+
+#[test]
+fn other_collectors_are_named_and_the_one_we_replace_is_to_be_stopped() {
+    check(collectors, |_| {}, (Status::Ok, "none"), &[]);
+    let others = running(&[(Collector::Gua, 7), (Collector::HostEngine, 9)]);
+    check(
+        collectors,
+        others,
+        (
+            Status::Ok,
+            "gua daemon (pid 7), nv-hostengine (DCGM) (pid 9)",
+        ),
+        &[],
+    );
+    let python = running(&[(Collector::GpuUsageAudit, 12)]);
+    let advice = &["note: Stop the Python collector before `gua daemon` (pid 12)"];
+    check(
+        collectors,
+        python,
+        (Status::Warning, "gpu-usage-audit (Python) (pid 12)"),
+        advice,
+    );
+    let several = running(&[(Collector::Gua, 7), (Collector::Gua, 8)]);
+    let summary = "gua daemon (pid 7), gua daemon (pid 8)";
+    check(
+        collectors,
+        several,
+        (Status::Warning, summary),
+        &["note: Keep one gua daemon"],
+    );
+}
+
+#[test]
+fn problems_of_the_configuration_are_spelled_out() {
+    check(config, |_| {}, (Status::Ok, "no problems"), &[]);
+    let one = |facts: &mut Facts| facts.configuration = vec!["GUA_DB: empty\u{1b}".into()];
+    check(
+        config,
+        one,
+        (Status::Error, "GUA_DB: empty\\u{1b}"),
+        &["note: Correct the configuration"],
+    );
+    let many = |facts: &mut Facts| {
+        facts.configuration = (0..9).map(|number| format!("problem {number}")).collect();
+    };
+    let advice = &["note: Correct the configuration"; SPELLED_OUT];
+    check(
+        config,
+        many,
+        (Status::Error, "9 problems, first: problem 0"),
+        advice,
+    );
+}

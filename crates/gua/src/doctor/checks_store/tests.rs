@@ -1,0 +1,260 @@
+use gua_probe::host::disk::Spot;
+
+use super::*;
+use crate::doctor::facts::FileSystem;
+use crate::doctor::fixture::{assert_check, healthy, room};
+
+fn check_path(
+    choice: Choice,
+    entry: Entry,
+    parent: Parent,
+    (status, summary): (Status, &str),
+    advice: &[&str],
+) {
+    let mut facts = healthy();
+    facts.history.choice = choice;
+    facts.history.spot = Some(Spot {
+        entry,
+        parent,
+        room: None,
+    });
+    assert_check(&default_db(&facts), status, summary, advice);
+}
+
+#[test]
+fn the_default_path_may_exist_and_its_directory_need_not() {
+    let file = || Entry::File { size: Bytes(4096) };
+    let default = Choice::Default;
+    let appends = "exists, gua daemon will append to it";
+    check_path(
+        default,
+        file(),
+        Parent::Writable,
+        (Status::Ok, appends),
+        &[],
+    );
+    check_path(
+        default,
+        file(),
+        Parent::ReadOnly,
+        (Status::Ok, appends),
+        &[],
+    );
+    let summary = "absent, its directory will be created";
+    check_path(
+        default,
+        Entry::Absent,
+        Parent::Missing,
+        (Status::Ok, summary),
+        &[],
+    );
+    check_path(
+        default,
+        Entry::Absent,
+        Parent::Writable,
+        (Status::Ok, "absent and ready to be created"),
+        &[],
+    );
+}
+
+#[test]
+fn a_custom_path_must_be_free_and_have_a_directory() {
+    let custom = Choice::Custom;
+    let file = Entry::File { size: Bytes(4096) };
+    let summary = "exists, gua daemon will refuse it";
+    check_path(
+        custom,
+        file,
+        Parent::Writable,
+        (Status::Warning, summary),
+        &["note: Choose a path that does not exist"],
+    );
+    let summary = "its directory does not exist";
+    check_path(
+        custom,
+        Entry::Absent,
+        Parent::Missing,
+        (Status::Error, summary),
+        &["fix: Create the directory"],
+    );
+    check_path(
+        custom,
+        Entry::Absent,
+        Parent::Writable,
+        (Status::Ok, "absent and ready to be created"),
+        &[],
+    );
+}
+
+#[test]
+fn any_path_must_be_a_file_in_a_writable_directory() {
+    for choice in [Choice::Default, Choice::Custom] {
+        let summary = "exists and is not a regular file";
+        check_path(
+            choice,
+            Entry::NoFile,
+            Parent::Writable,
+            (Status::Error, summary),
+            &["fix: Choose another path"],
+        );
+        let summary = "absent, and its directory is not writable";
+        check_path(
+            choice,
+            Entry::Absent,
+            Parent::ReadOnly,
+            (Status::Warning, summary),
+            &["note: Ask for write access"],
+        );
+        let denied = Entry::Unreadable("Permission denied".into());
+        let summary = "cannot be looked at: Permission denied";
+        check_path(
+            choice,
+            denied,
+            Parent::Missing,
+            (Status::Error, summary),
+            &["note: Ask for access"],
+        );
+    }
+}
+
+#[test]
+fn a_file_system_that_does_not_answer_costs_a_warning() {
+    let mut facts = healthy();
+    facts.history.spot = None;
+    let summary = "the file system did not answer in time";
+    assert_check(
+        &default_db(&facts),
+        Status::Warning,
+        summary,
+        &["note: Use a local disk"],
+    );
+    assert_check(&disk_space(&facts), Status::Skipped, "not known", &[]);
+}
+
+#[test]
+fn the_details_of_the_path_have_the_keys_that_scripts_know() {
+    let keys = [
+        "error",
+        "exists",
+        "is_default",
+        "is_file",
+        "parent_exists",
+        "parent_writable",
+        "path",
+        "size_bytes",
+    ];
+    let mut facts = healthy();
+    assert_eq!(
+        default_db(&facts)
+            .details
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect::<Vec<_>>(),
+        keys
+    );
+    facts.history.spot = None;
+    assert_eq!(
+        default_db(&facts)
+            .details
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect::<Vec<_>>(),
+        keys
+    );
+}
+
+fn check_room(change: impl FnOnce(&mut Room), (status, summary): (Status, &str), advice: &[&str]) {
+    let mut facts = healthy();
+    let mut room = room();
+    change(&mut room);
+    facts.history.spot = Some(Spot {
+        entry: Entry::Absent,
+        parent: Parent::Missing,
+        room: Some(room),
+    });
+    assert_check(&disk_space(&facts), status, summary, advice);
+}
+
+#[test]
+fn a_full_disk_is_found_before_the_daemon_finds_it() {
+    let advice = &["note: Make room at /home/ada"];
+    check_room(|_| {}, (Status::Ok, "120.5 GB free"), &[]);
+    check_room(
+        |room| room.free = Bytes::from_mb(1024),
+        (Status::Ok, "1.0 GB free"),
+        &[],
+    );
+    check_room(
+        |room| room.free = Bytes::from_mb(1023),
+        (Status::Warning, "1023 MB free"),
+        advice,
+    );
+    check_room(
+        |room| room.free = Bytes::from_mb(50),
+        (Status::Warning, "50 MB free"),
+        advice,
+    );
+    check_room(
+        |room| room.free = Bytes::from_mb(49),
+        (Status::Error, "49 MB free"),
+        advice,
+    );
+    check_room(
+        |room| room.free_inodes = Some(0),
+        (Status::Error, "no inodes left"),
+        advice,
+    );
+    let summary = "120.5 GB free, only 99 inodes left";
+    check_room(
+        |room| room.free_inodes = Some(99),
+        (Status::Warning, summary),
+        advice,
+    );
+    check_room(
+        |room| room.free_inodes = None,
+        (Status::Ok, "120.5 GB free"),
+        &[],
+    );
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_told() {
+    let summary = "mounted read-only";
+    check_room(
+        |room| room.mounted = Mounted::ReadOnly,
+        (Status::Error, summary),
+        &["note: Choose a path"],
+    );
+    let summary = "120.5 GB free, and /home/ada is not writable";
+    let locked = |room: &mut Room| room.directory_access = Parent::ReadOnly;
+    check_room(
+        locked,
+        (Status::Warning, summary),
+        &["note: Ask for write access to /home/ada"],
+    );
+}
+
+#[test]
+fn a_history_on_a_network_is_warned_of() {
+    let mut facts = healthy();
+    facts.history.file_system = Some(FileSystem {
+        name: "nfs4".into(),
+        reach: Reach::Network,
+    });
+    let advice = &["note: Keep the history on a local disk"];
+    assert_check(
+        &disk_space(&facts),
+        Status::Warning,
+        "120.5 GB free, on a network (nfs4)",
+        advice,
+    );
+    facts.history.spot = None;
+    assert_check(
+        &disk_space(&facts),
+        Status::Warning,
+        "not known, on a network (nfs4)",
+        advice,
+    );
+}

@@ -1,0 +1,229 @@
+//! A healthy host with two cards, for tests to spoil.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gua_model::sample::{ComputeMode, Ecc, PerformanceState, Switch, ThrottleReasons};
+use gua_model::{
+    BootId, Bytes, Celsius, Driver, Gpu, GpuUuid, Identity, Megahertz, Millijoules, Milliwatts,
+    Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading, Sample, StartTicks,
+    Uid, User, Workload,
+};
+use gua_probe::host::Kernel;
+use gua_probe::host::device::Devices;
+use gua_probe::host::disk::{Entry, Mounted, Parent, Room, Spot};
+use gua_probe::host::driver::{Flavour, KernelModule};
+use gua_probe::host::mount::{HideLevel, Hiding};
+use gua_probe::host::namespace::{PidNamespace, Surroundings};
+use gua_probe::host::privilege::{Privilege, Sees};
+use gua_probe::host::time::{Synchronised, TimeKeeping};
+use jiff::tz::TimeZone;
+
+use super::check::{Advice, Check, Status};
+use super::facts::{Choice, Facts, FileSystem, History, Reach};
+use super::smi::{Output, Smi};
+
+pub(super) const VERSION: &str = "550.54.14";
+
+pub(super) fn healthy() -> Facts {
+    let seoul = TimeZone::get("Asia/Seoul").unwrap();
+    Facts {
+        now: "2026-11-15T01:02:03.5Z"
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+            .to_zoned(seoul),
+        kernel: Kernel {
+            system: "Linux".into(),
+            release: "6.8.0-45-generic".into(),
+            machine: "x86_64".into(),
+        },
+        time_keeping: TimeKeeping {
+            booted: Some("2026-11-01T00:00:00Z".parse().unwrap()),
+            synchronised: Synchronised::Yes,
+        },
+        surroundings: Surroundings {
+            pid_namespace: PidNamespace::Host,
+            engines: Vec::new(),
+        },
+        hiding: Some(Hiding {
+            level: HideLevel::Off,
+            gid: None,
+        }),
+        privilege: Privilege {
+            uid: Some(1000),
+            groups: vec![1000],
+            sees: Sees::WhatIsAllowed,
+        },
+        devices: Devices {
+            gpus: vec!["/dev/nvidia0".into(), "/dev/nvidia1".into()],
+            controls: vec!["/dev/nvidia-uvm".into(), "/dev/nvidiactl".into()],
+        },
+        smi: listing(
+            0,
+            "GPU 0: NVIDIA A100 (UUID: GPU-0)\nGPU 1: NVIDIA A100 (UUID: GPU-1)\n",
+            "",
+        ),
+        module: Some(KernelModule {
+            version: VERSION.into(),
+            flavour: Flavour::Proprietary,
+        }),
+        driver: Ok(sample(vec![gpu(0), gpu(1)])),
+        collectors: Vec::new(),
+        configuration: Vec::new(),
+        history: History {
+            path: "/home/ada/.gua/gua.db".into(),
+            choice: Choice::Default,
+            spot: Some(Spot {
+                entry: Entry::Absent,
+                parent: Parent::Writable,
+                room: Some(room()),
+            }),
+            file_system: Some(FileSystem {
+                name: "ext4".into(),
+                reach: Reach::Local,
+            }),
+        },
+    }
+}
+
+pub(super) fn listing(code: i32, stdout: &str, stderr: &str) -> Smi {
+    let output = Output {
+        stdout: stdout.to_owned(),
+        stderr: stderr.to_owned(),
+    };
+    Smi::Ended {
+        path: PathBuf::from("/usr/bin/nvidia-smi"),
+        code,
+        output,
+    }
+}
+
+pub(super) fn room() -> Room {
+    Room {
+        directory: "/home/ada".into(),
+        free: Bytes::from_mb(120 * 1024 + 512),
+        total: Bytes::from_mb(500 * 1024),
+        free_inodes: Some(1_000_000),
+        directory_access: Parent::Writable,
+        mounted: Mounted::ReadWrite,
+    }
+}
+
+pub(super) fn sample(gpus: Vec<Gpu>) -> Sample {
+    Sample {
+        at: "2026-11-15T01:02:03.5Z".parse().unwrap(),
+        since_boot: Duration::from_millis(1_234_500),
+        boot: Ok(BootId(1)),
+        driver: Driver {
+            version: Ok(VERSION.to_owned()),
+            cuda: Ok((12, 4)),
+        },
+        gpus,
+        problems: Vec::new(),
+    }
+}
+
+pub(super) fn uuid(index: u32) -> GpuUuid {
+    format!("GPU-{index}").parse().unwrap()
+}
+
+/// A card in good health that nobody uses.
+pub(super) fn gpu(index: u32) -> Gpu {
+    Gpu {
+        name: Ok("NVIDIA A100-SXM4-80GB".to_owned()),
+        memory_total: Ok(Bytes::from_mb(81_920)),
+        memory_used: Ok(Bytes::from_mb(20_000)),
+        memory_reserved: Ok(Bytes::from_mb(500)),
+        util: Ok(Percent::ZERO),
+        memory_util: Ok(Percent::ZERO),
+        temperature: Ok(Celsius(41)),
+        power: Ok(Milliwatts(61_500)),
+        power_limit: Ok(Milliwatts(400_000)),
+        energy: Ok(Millijoules(123_456_789)),
+        sm_clock: Ok(Megahertz(1410)),
+        memory_clock: Ok(Megahertz(1593)),
+        performance_state: Ok(PerformanceState(0)),
+        throttle: Ok(ThrottleReasons(1)),
+        ecc: Ok(Ecc {
+            mode: Switch::On,
+            corrected: Ok(3),
+            uncorrected: Err(Missing::Failed),
+        }),
+        mig: Ok(Switch::Off),
+        compute_mode: Ok(ComputeMode::Default),
+        persistence: Ok(Switch::On),
+        compute_list: Ok(()),
+        graphics_list: Ok(()),
+        ..Gpu::without_readings(uuid(index), index, Missing::Unsupported)
+    }
+}
+
+/// An instance of the card with that index.
+pub(super) fn instance(parent: u32, number: u32) -> Gpu {
+    let uuid = format!("MIG-{parent}-{number}").parse().unwrap();
+    let place = Place::Instance {
+        parent: super::fixture::uuid(parent),
+        gpu_instance: Ok(number),
+        compute_instance: Ok(0),
+        slice: Err(Missing::Unsupported),
+    };
+    Gpu {
+        uuid,
+        place,
+        ..gpu(parent)
+    }
+}
+
+pub(super) fn process(pid: u32, identity: Reading<Identity>) -> Process {
+    Process {
+        pid: Pid(pid),
+        kind: ProcessKind::Compute,
+        memory: Ok(Bytes::from_mb(18_000)),
+        sm_util: Ok(Some(Percent::ZERO)),
+        identity,
+    }
+}
+
+/// Ada's process, started from her login.
+pub(super) fn identity(pid: u32) -> Identity {
+    let ada = User {
+        uid: Uid(1000),
+        name: Some("ada".to_owned()),
+    };
+    Identity {
+        key: ProcessKey {
+            boot: BootId(1),
+            pid: Pid(pid),
+            start: StartTicks(777),
+        },
+        login: Ok(Some(ada.clone())),
+        own: Ok(ada),
+        workload: Workload {
+            job: "4711".parse().ok(),
+            ..Workload::default()
+        },
+        comm: Ok("python3".to_owned()),
+    }
+}
+
+/// Holds a check against a verdict, its summary, and the beginning of its advice: `fix: ...` or `note: ...`.
+#[track_caller]
+pub(super) fn assert_check(check: &Check, status: Status, summary: &str, advice: &[&str]) {
+    assert_eq!((check.status, check.summary.as_str()), (status, summary));
+    let said: Vec<String> = check
+        .advice
+        .iter()
+        .map(|advice| match advice {
+            Advice::Fix(sentence) => format!("fix: {sentence}"),
+            Advice::Note(sentence) => format!("note: {sentence}"),
+        })
+        .collect();
+    assert_eq!(said.len(), advice.len(), "{said:#?}");
+    for (said, expected) in said.iter().zip(advice) {
+        assert!(
+            said.starts_with(expected),
+            "{said}\nshould begin with\n{expected}"
+        );
+    }
+    assert!(check.details.is_object());
+}

@@ -1,0 +1,124 @@
+use gua_model::Bytes;
+use gua_probe::fault::DriverFault;
+use gua_probe::host::disk::{Parent, Spot};
+
+use super::*;
+use crate::doctor::checks;
+use crate::doctor::fixture::{healthy, listing};
+use crate::doctor::smi::Smi;
+
+fn plan_of(facts: &Facts) -> Plan {
+    plan(facts, &checks::all(facts))
+}
+
+#[test]
+fn a_healthy_host_can_collect_and_has_nothing_to_fix() {
+    let plan = plan_of(&healthy());
+    assert_eq!(plan.mode, Mode::Host);
+    assert_eq!(
+        plan.reasons,
+        ["This Linux host has 2 GPUs that NVML can read (driver 550.54.14)."]
+    );
+    assert_eq!((plan.blockers.len(), plan.warnings.len()), (0, 0));
+}
+
+#[test]
+fn whatever_nvidia_smi_does_it_blocks_nothing() {
+    for smi in [Smi::NotFound, listing(9, "", "failed"), listing(0, "", "")] {
+        let plan = plan_of(&Facts { smi, ..healthy() });
+        assert_eq!((plan.mode, plan.warnings.len()), (Mode::Host, 1));
+    }
+}
+
+#[test]
+fn without_a_driver_nothing_is_recommended_and_the_reasons_are_named() {
+    let fault = DriverFault::Init {
+        code: 18,
+        text: "mismatch".into(),
+    };
+    let plan = plan_of(&Facts {
+        driver: Err(fault),
+        ..healthy()
+    });
+    assert_eq!(
+        (plan.mode, &plan.commands),
+        (Mode::Unsupported, &Commands::default())
+    );
+    // The mismatch shows in two checks and is to be mended once.
+    assert_eq!(plan.blockers.len(), 1, "{:?}", plan.blockers);
+    assert!(
+        plan.reasons[0].starts_with("NVML: loadable but init failed: "),
+        "{:?}",
+        plan.reasons
+    );
+}
+
+#[test]
+fn a_strict_caller_is_content_with_warnings_and_not_with_errors() {
+    let is_sound = |facts: &Facts| {
+        let checks = checks::all(facts);
+        is_sound(&plan(facts, &checks), &checks)
+    };
+    assert!(is_sound(&healthy()));
+    assert!(is_sound(&Facts {
+        smi: Smi::NotFound,
+        ..healthy()
+    }));
+    assert!(!is_sound(&Facts {
+        configuration: vec!["wrong".into()],
+        ..healthy()
+    }));
+    assert!(!is_sound(&Facts {
+        driver: Err(DriverFault::Init {
+            code: 9,
+            text: String::new()
+        }),
+        ..healthy()
+    }));
+}
+
+fn check_commands(choice: Choice, path: &str, entry: Entry, collect: Option<&str>, report: &str) {
+    let mut facts = healthy();
+    facts.history.choice = choice;
+    facts.history.path = path.into();
+    facts.history.spot = Some(Spot {
+        entry,
+        parent: Parent::Writable,
+        room: None,
+    });
+    let commands = plan_of(&facts).commands;
+    assert_eq!(
+        (commands.collect.as_deref(), commands.report.as_deref()),
+        (collect, Some(report))
+    );
+}
+
+#[test]
+fn commands_name_a_custom_path_as_a_shell_needs_it() {
+    let file = || Entry::File { size: Bytes(1) };
+    let collect = Some("gua daemon --interval 30s");
+    check_commands(
+        Choice::Default,
+        "/home/ada/.gua/gua.db",
+        Entry::Absent,
+        collect,
+        "gua report --since 1h",
+    );
+    check_commands(
+        Choice::Default,
+        "/home/ada/.gua/gua.db",
+        file(),
+        collect,
+        "gua report --since 1h",
+    );
+    let collect = Some("gua daemon --db '/tmp/a b.db' --interval 30s");
+    let report = "gua report --db '/tmp/a b.db' --since 1h";
+    check_commands(
+        Choice::Custom,
+        "/tmp/a b.db",
+        Entry::Absent,
+        collect,
+        report,
+    );
+    check_commands(Choice::Custom, "/tmp/a b.db", file(), None, report);
+}

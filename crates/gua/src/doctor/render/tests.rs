@@ -1,0 +1,264 @@
+use gua_probe::fault::DriverFault;
+use gua_probe::host::device::Devices;
+use gua_probe::host::disk::Entry;
+use serde_json::Value;
+
+use super::*;
+use crate::doctor::facts::Facts;
+use crate::doctor::fixture::healthy;
+use crate::doctor::smi::Smi;
+use crate::doctor::{checks, plan};
+
+fn with_findings<T>(facts: &Facts, show: impl FnOnce(&Findings<'_>) -> T) -> T {
+    let checks = checks::all(facts);
+    let plan = plan::plan(facts, &checks);
+    show(&Findings {
+        at: &facts.now,
+        checks: &checks,
+        plan: &plan,
+        history: &facts.history,
+    })
+}
+
+fn page(facts: &Facts, layout: Layout) -> String {
+    with_findings(facts, |findings| {
+        anstream::adapter::strip_str(&text(findings, layout)).to_string()
+    })
+}
+
+fn sick() -> Facts {
+    let mut facts = healthy();
+    facts.driver = Err(DriverFault::Init {
+        code: 9,
+        text: "Driver Not Loaded".into(),
+    });
+    facts.devices = Devices::default();
+    facts.module = None;
+    facts.smi = Smi::NotFound;
+    facts.history.path = "/data/old \u{1b}.db".into();
+    facts.history.choice = Choice::Custom;
+    facts.history.spot.as_mut().unwrap().entry = Entry::NoFile;
+    facts
+}
+
+#[test]
+fn a_healthy_page_has_the_lines_that_scripts_know() {
+    assert_eq!(
+        page(&healthy(), Layout::Lines),
+        "\
+gua doctor
+
+Scope:
+  machine: local
+
+Host:
+  OS/kernel: ok, Linux 6.8.0-45-generic, x86_64
+  clock: ok, 2026-11-15 10:02:03 +09:00 (Asia/Seoul), synchronised
+  container: ok, none
+  /proc hidepid: ok, off, every process can be seen
+
+Host GPU:
+  /dev/nvidia*: ok, 2 GPU device files
+  nvidia-smi: ok, 2 GPUs
+  NVML: ok, initialized, GPU count=2, driver 550.54.14
+  driver versions: ok, kernel module and library are both 550.54.14
+  card readings: ok, 2 cards without trouble
+  persistence mode: ok, on
+  MIG: ok, off
+  card memory: ok, each card has its own
+  process owners: ok, no process on any card
+
+Setup:
+  other collectors: ok, none
+  configuration: ok, no problems
+
+Database:
+  default: /home/ada/.gua/gua.db
+  status: absent and ready to be created
+  disk space: ok, 120.5 GB free
+
+Recommended commands:
+  collect: gua daemon --interval 30s
+  report after collecting: gua report --since 1h
+"
+    );
+}
+
+#[test]
+fn a_sick_host_gets_columns_broken_lines_and_what_to_do() {
+    assert_eq!(page(&sick(), Layout::Columns), include_str!("sick.txt"));
+}
+
+#[test]
+fn on_a_terminal_commands_stand_in_columns_and_are_never_broken() {
+    let mut facts = healthy();
+    facts.history.path = format!("/data/{}.db", "a b ".repeat(40)).into();
+    facts.history.choice = Choice::Custom;
+    let page = page(&facts, Layout::Columns);
+    let command = |name: &str| {
+        page.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap()
+    };
+    assert!(command("  collect                  ").ends_with("--interval 30s"));
+    assert!(command("  report after collecting  ").ends_with("--since 1h"));
+    assert!(command("  target            ").ends_with(".db"));
+}
+
+#[test]
+fn every_name_fits_its_column() {
+    let checks = checks::all(&healthy());
+    assert!(
+        checks
+            .iter()
+            .all(|check| check.kind.name.len() + 2 <= NAMES)
+    );
+}
+
+#[test]
+fn verdicts_are_coloured_and_lines_have_no_trailing_blanks() {
+    let coloured = with_findings(&sick(), |findings| text(findings, Layout::Columns));
+    assert!(coloured.contains("\u{1b}[33mwarning\u{1b}[0m"));
+    assert!(coloured.contains("\u{1b}[31merror"), "{coloured:?}");
+    for layout in [Layout::Lines, Layout::Columns] {
+        assert!(
+            page(&sick(), layout)
+                .lines()
+                .all(|line| line.trim_end() == line)
+        );
+    }
+}
+
+#[test]
+fn an_existing_custom_history_can_only_be_reported() {
+    let mut facts = healthy();
+    facts.history.path = "/data/x.db".into();
+    facts.history.choice = Choice::Custom;
+    facts.history.spot.as_mut().unwrap().entry = Entry::File {
+        size: gua_model::Bytes(1),
+    };
+    let page = page(&facts, Layout::Lines);
+    assert!(
+        page.contains(
+            "\n  target: /data/x.db\n  status: warning, exists, gua daemon will refuse it\n"
+        ),
+        "{page}"
+    );
+    let commands = "\nRecommended commands:\n  report existing data: gua report --db /data/x.db --since 1h\n\nNotes:\n  - ";
+    assert!(page.contains(commands), "{page}");
+}
+
+#[test]
+fn the_json_has_sorted_keys_and_the_promises_of_its_schema() {
+    let text = with_findings(&healthy(), json);
+    assert!(
+        text.starts_with("{\n  \"checks\": [\n    {\n      \"details\": {\n        \"platform\": "),
+        "{text}"
+    );
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let keys: Vec<_> = value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let expected = [
+        "checks",
+        "generated_at",
+        "no_system_changes",
+        "plan",
+        "read_only",
+        "recommended_commands",
+        "schema_version",
+        "scope",
+    ];
+    assert_eq!(keys, expected);
+    assert_eq!(value["generated_at"], "2026-11-15T10:02:03.500000+09:00");
+    assert_eq!(
+        (&value["schema_version"], &value["scope"]["machine"]),
+        (&1.into(), &"local".into())
+    );
+    assert_eq!(
+        (&value["read_only"], &value["no_system_changes"]),
+        (&true.into(), &true.into())
+    );
+    assert_eq!(
+        value["recommended_commands"]["collect"],
+        "gua daemon --interval 30s"
+    );
+    assert_eq!(
+        keys_of(&value["plan"]),
+        ["blockers", "mode", "reasons", "warnings"]
+    );
+    assert_eq!(
+        keys_of(&value["checks"][0]),
+        ["details", "id", "name", "status", "summary"]
+    );
+}
+
+fn keys_of(value: &Value) -> Vec<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+#[test]
+fn ids_stay_and_so_do_the_keys_of_their_details() {
+    let value: Value = serde_json::from_str(&with_findings(&healthy(), json)).unwrap();
+    let found: Vec<String> = value["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| {
+            format!(
+                "{}: {}",
+                check["id"].as_str().unwrap(),
+                keys_of(&check["details"]).join(" ")
+            )
+        })
+        .collect();
+    let expected = [
+        "os: platform release system",
+        "clock: booted_at now synchronized time_zone",
+        "container: engines pid_namespace",
+        "hidepid: cap_sys_ptrace gid hidepid",
+        "nvidia_devices: control_device_paths gpu_device_paths paths",
+        "nvidia_smi: found gpu_lines mig_lines path returncode stderr stdout timed_out",
+        "nvml: device_count driver_version error initialized loadable",
+        "driver_match: kernel_module kernel_module_flavour mismatch nvml_driver",
+        "unreadable_cards: cards problems",
+        "persistence: off on",
+        "mig: cards_in_mig_mode cards_without_instances instances",
+        "unified_memory: cards_without_memory",
+        "processes_visible: cards_without_process_list gone owned owner_unknown processes",
+        "collectors: running",
+        "config: problems",
+        "default_db: error exists is_default is_file parent_exists parent_writable path size_bytes",
+        "disk_space: directory file_system free_bytes free_inodes is_network is_read_only total_bytes",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_unsupported_host_has_no_commands() {
+    let value: Value = serde_json::from_str(&with_findings(&sick(), json)).unwrap();
+    assert_eq!(value["plan"]["mode"], "unsupported");
+    assert_eq!(value["recommended_commands"], serde_json::json!({}));
+    assert_eq!(value["plan"]["blockers"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn control_characters_never_reach_the_terminal() {
+    let hostile = "a\u{1b}b\u{7f}c\u{9b}d";
+    let text = pretty(&serde_json::json!({ "a": hostile }));
+    assert!(
+        text.chars()
+            .all(|letter| letter == '\n' || !letter.is_control()),
+        "{text:?}"
+    );
+    let back: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(back["a"], hostile);
+}

@@ -1,0 +1,321 @@
+//! One sample as JSON: every reading with its unit in its name, `null` where there is none, and the reason for that
+//! beside it under `missing`. No command line is in it, because none is in a sample.
+
+use gua_model::sample::{ComputeMode, Ecc, Switch};
+use gua_model::{
+    CountGraphics, Evidence, Gpu, GpuUuid, Identity, Missing, Place, Problem, Process, ProcessKind,
+    Reading, Sample, Thresholds, User, UtilWindow, classify,
+};
+use serde_json::{Map, Value, json};
+
+/// The version of this JSON. Keys are added under the same number; none changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+
+/// The sample, and the state of each card under these thresholds.
+#[must_use]
+pub fn sample(sample: &Sample, thresholds: &Thresholds) -> Value {
+    let mut record = Record::default();
+    record.put("schema_version", SCHEMA_VERSION);
+    record.put("at", sample.at.to_string());
+    record.put("since_boot_seconds", sample.since_boot.as_secs_f64());
+    record.reading("boot_id", &sample.boot, |boot| boot.to_string().into());
+    record.reading("driver_version", &sample.driver.version, |version| {
+        version.clone().into()
+    });
+    record.reading("cuda_version", &sample.driver.cuda, |(major, minor)| {
+        format!("{major}.{minor}").into()
+    });
+    record.put(
+        "gpus",
+        sample
+            .gpus
+            .iter()
+            .map(|one| gpu(one, thresholds))
+            .collect::<Vec<_>>(),
+    );
+    record.put(
+        "problems",
+        sample.problems.iter().map(problem).collect::<Vec<_>>(),
+    );
+    record.finish()
+}
+
+/// An object under construction. `missing` says why a key is `null`.
+#[derive(Default)]
+struct Record {
+    values: Map<String, Value>,
+    missing: Map<String, Value>,
+}
+
+impl Record {
+    fn put(&mut self, key: &str, value: impl Into<Value>) {
+        self.values.insert(key.to_owned(), value.into());
+    }
+
+    fn reading<T>(&mut self, key: &str, reading: &Reading<T>, show: impl FnOnce(&T) -> Value) {
+        let value = match reading {
+            Ok(value) => show(value),
+            Err(why) => {
+                self.missing.insert(key.to_owned(), why.word().into());
+                Value::Null
+            }
+        };
+        self.values.insert(key.to_owned(), value);
+    }
+
+    fn finish(mut self) -> Value {
+        self.values
+            .insert("missing".to_owned(), self.missing.into());
+        self.values.into()
+    }
+}
+
+fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
+    let mut record = Record::default();
+    record.put("uuid", gpu.uuid.as_str());
+    record.put("index", gpu.index);
+    place(&mut record, &gpu.place);
+    record.reading("name", &gpu.name, |name| name.clone().into());
+    record.reading("pci_bus_id", &gpu.pci, |pci| pci.to_string().into());
+    record.reading("memory_total_bytes", &gpu.memory_total, |bytes| {
+        bytes.0.into()
+    });
+    record.reading("memory_used_bytes", &gpu.memory_used, |bytes| {
+        bytes.0.into()
+    });
+    record.reading("memory_reserved_bytes", &gpu.memory_reserved, |bytes| {
+        bytes.0.into()
+    });
+    record.reading("util_percent", &gpu.util, |util| util.get().into());
+    record.reading("util_window", &gpu.window, window);
+    record.reading("memory_util_percent", &gpu.memory_util, |util| {
+        util.get().into()
+    });
+    record.reading("temperature_celsius", &gpu.temperature, |degrees| {
+        degrees.0.into()
+    });
+    record.reading("power_milliwatts", &gpu.power, |power| power.0.into());
+    record.reading("power_limit_milliwatts", &gpu.power_limit, |power| {
+        power.0.into()
+    });
+    record.reading("energy_millijoules", &gpu.energy, |energy| energy.0.into());
+    record.reading("sm_clock_megahertz", &gpu.sm_clock, |clock| clock.0.into());
+    record.reading("memory_clock_megahertz", &gpu.memory_clock, |clock| {
+        clock.0.into()
+    });
+    record.reading("fan_percent", &gpu.fan, |fan| fan.get().into());
+    record.reading("performance_state", &gpu.performance_state, |state| {
+        state.0.into()
+    });
+    record.reading("throttle_reasons", &gpu.throttle, |reasons| {
+        reasons.names().into()
+    });
+    ecc(&mut record, &gpu.ecc);
+    record.reading("mig_mode", &gpu.mig, |mode| switch(*mode).into());
+    record.reading("compute_mode", &gpu.compute_mode, |mode| {
+        compute_mode(*mode)
+    });
+    record.reading("persistence_mode", &gpu.persistence, |mode| {
+        switch(*mode).into()
+    });
+    record.reading("compute_processes_listed", &gpu.compute_list, |()| {
+        true.into()
+    });
+    record.reading("graphics_processes_listed", &gpu.graphics_list, |()| {
+        true.into()
+    });
+    record.put(
+        "processes",
+        gpu.processes.iter().map(process).collect::<Vec<_>>(),
+    );
+    // A single look knows no idle floor yet, so `stalled` is never judged here.
+    let verdict = classify(gpu, thresholds, None);
+    record.put("state", verdict.state.word());
+    record.put(
+        "roll_up",
+        verdict.state.roll_up().map(gua_model::RollUp::word),
+    );
+    record.put("evidence", evidence(&verdict.evidence));
+    record.finish()
+}
+
+fn place(record: &mut Record, place: &Place) {
+    match place {
+        Place::Whole => record.put("place", "whole"),
+        Place::Parent { instances } => {
+            record.put("place", "parent");
+            record.put("instances", *instances);
+        }
+        Place::Instance {
+            parent,
+            gpu_instance,
+            compute_instance,
+            slice,
+        } => {
+            record.put("place", "instance");
+            record.put("parent_uuid", parent.as_str());
+            record.reading("gpu_instance", gpu_instance, |number| (*number).into());
+            record.reading("compute_instance", compute_instance, |number| {
+                (*number).into()
+            });
+            record.reading(
+                "slice",
+                slice,
+                |slice| json!({ "slices": slice.slices, "of": slice.of }),
+            );
+        }
+    }
+}
+
+fn window(window: &UtilWindow) -> Value {
+    json!({
+        "samples": window.samples(),
+        "junk_samples": window.junk,
+        "mean_percent": window.mean(),
+        "max_percent": window.max.map(gua_model::Percent::get),
+        "covered_seconds": window.covered.as_secs_f64(),
+    })
+}
+
+fn ecc(record: &mut Record, ecc: &Reading<Ecc>) {
+    record.reading("ecc_mode", &ecc.map(|ecc| ecc.mode), |mode| {
+        switch(*mode).into()
+    });
+    record.reading(
+        "ecc_corrected_errors",
+        &ecc.and_then(|ecc| ecc.corrected),
+        |errors| (*errors).into(),
+    );
+    record.reading(
+        "ecc_uncorrected_errors",
+        &ecc.and_then(|ecc| ecc.uncorrected),
+        |errors| (*errors).into(),
+    );
+}
+
+fn switch(switch: Switch) -> &'static str {
+    match switch {
+        Switch::On => "on",
+        Switch::Off => "off",
+    }
+}
+
+fn compute_mode(mode: ComputeMode) -> Value {
+    match mode {
+        ComputeMode::Default => "default".into(),
+        ComputeMode::ExclusiveThread => "exclusive-thread".into(),
+        ComputeMode::Prohibited => "prohibited".into(),
+        ComputeMode::ExclusiveProcess => "exclusive-process".into(),
+        ComputeMode::Other(number) => format!("unknown {number}").into(),
+    }
+}
+
+fn process(process: &Process) -> Value {
+    let mut record = Record::default();
+    record.put("pid", process.pid.0);
+    record.put(
+        "kind",
+        match process.kind {
+            ProcessKind::Compute => "compute",
+            ProcessKind::Graphics => "graphics",
+            ProcessKind::Both => "both",
+        },
+    );
+    record.reading("memory_used_bytes", &process.memory, |bytes| bytes.0.into());
+    // `null` without a reason: the driver has no sample of it, which is what it says of an idle process.
+    record.reading("sm_util_percent", &process.sm_util, |util| {
+        util.map(gua_model::Percent::get).into()
+    });
+    match &process.identity {
+        Ok(identity) => known(&mut record, identity),
+        Err(why) => unknown(&mut record, *why),
+    }
+    record.finish()
+}
+
+fn known(record: &mut Record, identity: &Identity) {
+    record.put("start_ticks", identity.key.start.0);
+    // Without an owner the process's own user could not be read either, and that says why.
+    let why = identity.own.as_ref().err().copied();
+    let owner = identity.owner().ok_or(why.unwrap_or(Missing::Failed));
+    record.reading("owner", &owner, |owner| user(&owner.user));
+    record.reading("owner_source", &owner, |owner| owner.source.word().into());
+    record.reading("login_user", &identity.login, |login| {
+        login.as_ref().map(user).into()
+    });
+    record.reading("process_user", &identity.own, user);
+    record.reading("comm", &identity.comm, |comm| comm.clone().into());
+    let workload = &identity.workload;
+    record.put(
+        "container",
+        workload
+            .container
+            .as_ref()
+            .map(gua_model::ContainerId::as_str),
+    );
+    record.put("pod", workload.pod.as_ref().map(gua_model::PodUid::as_str));
+    record.put(
+        "job",
+        workload.job.as_ref().map(gua_model::SlurmJob::as_str),
+    );
+}
+
+fn unknown(record: &mut Record, why: Missing) {
+    for key in [
+        "start_ticks",
+        "owner",
+        "owner_source",
+        "login_user",
+        "process_user",
+        "comm",
+        "container",
+        "pod",
+        "job",
+    ] {
+        record.reading(key, &Err::<(), _>(why), |()| Value::Null);
+    }
+}
+
+fn user(user: &User) -> Value {
+    json!({ "uid": user.uid.0, "name": user.name })
+}
+
+fn evidence(evidence: &Evidence) -> Value {
+    let mut record = Record::default();
+    let thresholds = &evidence.thresholds;
+    record.put(
+        "thresholds",
+        json!({
+            "active_util_percent": thresholds.active_util.get(),
+            "held_mb": thresholds.held_mb,
+            "count_graphics": thresholds.count_graphics == CountGraphics::Yes,
+        }),
+    );
+    record.reading("util_percent", &evidence.util, |util| util.get().into());
+    record.reading("power_milliwatts", &evidence.power, |power| power.0.into());
+    record.put(
+        "idle_floor_milliwatts",
+        evidence.idle_floor.map(|floor| floor.0),
+    );
+    record.put("holders", evidence.holders);
+    record.put("holders_gone", evidence.gone);
+    record.put("holders_with_hidden_memory", evidence.hidden_memory);
+    record.put("held_bytes", evidence.held.0);
+    record.put("processes", evidence.processes);
+    record.put("unobserved", evidence.unobserved.map(Missing::word));
+    record.finish()
+}
+
+fn problem(problem: &Problem) -> Value {
+    json!({
+        "gpu_uuid": problem.gpu.as_ref().map(GpuUuid::as_str),
+        "index": problem.index,
+        "call": problem.call,
+        "code": problem.code,
+        "why": problem.why.word(),
+        "text": problem.text,
+    })
+}
+
+#[cfg(test)]
+mod tests;
