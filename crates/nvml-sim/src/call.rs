@@ -212,7 +212,7 @@ pub(crate) fn card(
         let (now, unit) = begin(function, |state, now| {
             state.resolve(&now.world, device).map(Some)
         })?;
-        let known = unit.clone().ok().flatten();
+        let known = unit.ok().flatten();
         if play_faults(&now.world, function, known, now.time, arguments)? == Played::Spoiled {
             return Ok(());
         }
@@ -230,7 +230,7 @@ pub(crate) fn finder(
 ) -> c_uint {
     answer((|| {
         let (now, unit) = begin(function, |_, now| find(now).map(Some))?;
-        let known = unit.clone().ok().flatten();
+        let known = unit.ok().flatten();
         if play_faults(&now.world, function, known, now.time, &[&device])? == Played::Spoiled {
             return Ok(());
         }
@@ -250,7 +250,7 @@ fn begin(
     let time = world.time(clock::unix_seconds());
     let now = Now { world, time };
     let unit = subject(&mut state, &now);
-    state.witness(&now.world, function, unit.clone().ok().flatten());
+    state.witness(&now.world, function, unit.ok().flatten());
     if now.world.is_hidden(function) {
         return Err(Code::FUNCTION_NOT_FOUND);
     }

@@ -2,6 +2,10 @@
 //!
 //! A symbol that a generation lacks is really absent: its name in the copied library's symbol table is changed, so that
 //! `dlsym` does not find it. Nothing is installed outside the directory that the caller names.
+#![expect(
+    unsafe_code,
+    reason = "exports the byte that tells an installed library its generation"
+)]
 
 use std::fmt;
 use std::io;
@@ -89,8 +93,7 @@ impl Generation {
 
     /// The generation that this very library was installed as.
     pub(crate) fn installed() -> Generation {
-        let stamp = foreign::as_installed(&STAMP);
-        let number = stamp[STAMP_MARK.len()];
+        let [number] = foreign::as_installed(&NVML_SIM_GENERATION);
         Generation::ALL
             .get(usize::from(number))
             .copied()
@@ -161,15 +164,13 @@ pub fn install(directory: impl AsRef<Path>, generation: Generation) -> io::Resul
 /// As [`install`], from a library file that the caller has found.
 pub fn install_from(built: &Path, directory: &Path, generation: Generation) -> io::Result<PathBuf> {
     let mut bytes = std::fs::read(built)?;
-    let not_ours = |why: String| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("`{}`: {why}", built.display()),
-        )
+    let not_ours = |why: elf::ElfError| {
+        let message = format!("`{}` is not the simulated library: {why}", built.display());
+        io::Error::new(io::ErrorKind::InvalidData, message)
     };
-    elf::hide_symbols(&mut bytes, &generation.missing())
-        .map_err(|why| not_ours(why.to_string()))?;
-    stamp(&mut bytes, generation).ok_or_else(|| not_ours("not built from nvml-sim".to_owned()))?;
+    let stamp = elf::object(&bytes, STAMP).map_err(not_ours)?;
+    bytes[stamp].fill(generation.number());
+    elf::hide_symbols(&mut bytes, &generation.missing()).map_err(not_ours)?;
     std::fs::create_dir_all(directory)?;
     let path = directory.join(LIBRARY_NAME);
     let fresh = directory.join(format!("{LIBRARY_NAME}.{}.new", std::process::id()));
@@ -178,26 +179,11 @@ pub fn install_from(built: &Path, directory: &Path, generation: Generation) -> i
     Ok(path)
 }
 
-const STAMP_MARK: &[u8; 24] = b"nvml-sim installed as R#";
+/// Overwritten in the library file by `install`: the generation's number. What is not installed is the latest.
+#[unsafe(no_mangle)]
+static NVML_SIM_GENERATION: [u8; 1] = [u8::MAX];
 
-/// Found and changed in the library file by `install`; the byte after the mark is the generation's number.
-#[used]
-static STAMP: [u8; 32] = *b"nvml-sim installed as R#\xff       ";
-
-fn stamp(bytes: &mut [u8], generation: Generation) -> Option<()> {
-    // The mark alone may stand in the file a second time, as the constant; only the stamp has the rest.
-    let mut places: Vec<usize> = Vec::new();
-    for place in 0..bytes.len().saturating_sub(STAMP.len() - 1) {
-        let window = &bytes[place..place + STAMP.len()];
-        if window.starts_with(STAMP_MARK) && window.ends_with(b"       ") {
-            places.push(place);
-        }
-    }
-    for place in &places {
-        bytes[place + STAMP_MARK.len()] = generation.number();
-    }
-    (!places.is_empty()).then_some(())
-}
+const STAMP: &str = "NVML_SIM_GENERATION";
 
 #[cfg(test)]
 mod tests {

@@ -21,65 +21,114 @@ impl fmt::Display for ElfError {
     }
 }
 
-const DYNAMIC_SYMBOLS: u32 = 11;
+const DYNAMIC_SYMBOLS: usize = 11;
 const SYMBOL_SIZE: usize = 24;
 const SECTION_SIZE: usize = 64;
 
 /// Replaces the first letter of each name by `x`. The loader's hash table still leads to the symbol, and there the
 /// comparison of the names fails.
 pub(crate) fn hide_symbols(file: &mut [u8], names: &[&str]) -> Result<usize, ElfError> {
+    let hits: Vec<usize> = symbols(file)?
+        .into_iter()
+        .filter(|symbol| names.iter().any(|hidden| hidden.as_bytes() == symbol.name))
+        .map(|symbol| symbol.name_at)
+        .collect();
+    for name_at in &hits {
+        file[*name_at] = b'x';
+    }
+    Ok(hits.len())
+}
+
+/// Where in the file the bytes of an exported object stand.
+pub(crate) fn object(file: &[u8], name: &str) -> Result<Range, ElfError> {
+    let symbols = symbols(file)?;
+    let symbol = symbols
+        .iter()
+        .find(|symbol| symbol.name == name.as_bytes())
+        .ok_or(ElfError::NoSymbols)?;
+    let address = number::<8>(file, symbol.entry.checked_add(8))?;
+    let size = number::<8>(file, symbol.entry.checked_add(16))?;
+    for header in sections(file)? {
+        let start = number::<8>(file, header.checked_add(0x10))?;
+        let content = content(file, header);
+        // The object lies in the section whose addresses include its own, as far from the start as in memory.
+        if let (Ok(content), Some(offset)) = (content, address.checked_sub(start))
+            && let Some(end) = offset.checked_add(size)
+            && start != 0
+            && end <= content.len()
+        {
+            return Ok(content.start + offset..content.start + end);
+        }
+    }
+    Err(ElfError::Truncated)
+}
+
+/// An entry of the dynamic symbol table.
+struct Symbol<'a> {
+    entry: usize,
+    name_at: usize,
+    name: &'a [u8],
+}
+
+fn symbols(file: &[u8]) -> Result<Vec<Symbol<'_>>, ElfError> {
     if !file.starts_with(b"\x7fELF\x02\x01") {
         return Err(ElfError::NotElf);
     }
-    let (symbols, strings) = tables(file)?;
-    let mut hits = Vec::new();
-    for entry in (symbols.start..symbols.end).step_by(SYMBOL_SIZE) {
-        let name_at = number::<4>(file, Some(entry))?;
-        let start = strings
-            .start
-            .checked_add(name_at)
-            .ok_or(ElfError::Truncated)?;
-        let name = file.get(start..strings.end).ok_or(ElfError::Truncated)?;
-        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        if names.iter().any(|hidden| hidden.as_bytes() == name) {
-            hits.push(start);
-        }
-    }
-    for start in &hits {
-        file[*start] = b'x';
-    }
-    Ok(hits.len())
+    let (entries, strings) = tables(file)?;
+    entries
+        .step_by(SYMBOL_SIZE)
+        .map(|entry| {
+            let offset = number::<4>(file, Some(entry))?;
+            let name_at = strings
+                .start
+                .checked_add(offset)
+                .ok_or(ElfError::Truncated)?;
+            let name = file.get(name_at..strings.end).ok_or(ElfError::Truncated)?;
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            Ok(Symbol {
+                entry,
+                name_at,
+                name,
+            })
+        })
+        .collect()
 }
 
 type Range = std::ops::Range<usize>;
 
 /// Where the dynamic symbols and their names stand.
 fn tables(file: &[u8]) -> Result<(Range, Range), ElfError> {
-    let sections = number::<8>(file, Some(0x28))?;
-    let count = number::<2>(file, Some(0x3c))?;
-    let section = |index: usize| {
-        index
-            .checked_mul(SECTION_SIZE)
-            .and_then(|offset| offset.checked_add(sections))
-            .ok_or(ElfError::Truncated)
-    };
-    let range = |header: usize| {
-        let start = number::<8>(file, header.checked_add(0x18))?;
-        let size = number::<8>(file, header.checked_add(0x20))?;
-        let end = start.checked_add(size).ok_or(ElfError::Truncated)?;
-        if end > file.len() {
-            return Err(ElfError::Truncated);
-        }
-        Ok(start..end)
-    };
-    for index in 0..count {
-        let header = section(index)?;
-        if number::<4>(file, header.checked_add(4))? == DYNAMIC_SYMBOLS as usize {
-            let names = section(number::<4>(file, header.checked_add(0x28))?)?;
-            return Ok((range(header)?, range(names)?));
+    let sections = sections(file)?;
+    for header in &sections {
+        if number::<4>(file, header.checked_add(4))? == DYNAMIC_SYMBOLS {
+            let names = number::<4>(file, header.checked_add(0x28))?;
+            let names = sections.get(names).ok_or(ElfError::Truncated)?;
+            return Ok((content(file, *header)?, content(file, *names)?));
         }
     }
     Err(ElfError::NoSymbols)
+}
+
+/// Where the section headers stand.
+fn sections(file: &[u8]) -> Result<Vec<usize>, ElfError> {
+    let start = number::<8>(file, Some(0x28))?;
+    let count = number::<2>(file, Some(0x3c))?;
+    let end = start
+        .checked_add(count * SECTION_SIZE)
+        .filter(|end| *end <= file.len())
+        .ok_or(ElfError::Truncated)?;
+    Ok((start..end).step_by(SECTION_SIZE).collect())
+}
+
+/// The bytes of the section with this header.
+fn content(file: &[u8], header: usize) -> Result<Range, ElfError> {
+    let start = number::<8>(file, header.checked_add(0x18))?;
+    let size = number::<8>(file, header.checked_add(0x20))?;
+    start
+        .checked_add(size)
+        .filter(|end| *end <= file.len())
+        .map(|end| start..end)
+        .ok_or(ElfError::Truncated)
 }
 
 /// A little-endian number of N bytes.
@@ -103,10 +152,12 @@ mod tests {
         #[test]
         fn bytes_that_are_no_library_are_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = hide_symbols(&mut bytes, &["nvmlInit"]);
+            let _ = object(&bytes, "nvmlInit");
             let header = b"\x7fELF\x02\x01";
             if bytes.len() > header.len() {
                 bytes[..header.len()].copy_from_slice(header);
                 let _ = hide_symbols(&mut bytes, &["nvmlInit"]);
+                let _ = object(&bytes, "nvmlInit");
             }
         }
     }

@@ -175,6 +175,10 @@ records! {
         sensor = "sensorType": c_uint,
         celsius = "temperature": c_int,
     }
+    ProtectedMemory = "nvmlConfComputeMemSizeInfo_t" {
+        protected_kib = "protectedMemSizeKib": c_ulonglong,
+        unprotected_kib = "unprotectedMemSizeKib": c_ulonglong,
+    }
     FanSpeed = "nvmlFanSpeedInfo_t" {
         version = "version": c_uint,
         fan = "fan": c_uint,

@@ -214,7 +214,7 @@ impl Scenario {
         })
     }
 
-    /// Writes the scenario so that a running client sees the old file or the new one, never a part.
+    /// Writes the scenario so that a running client sees the old file or the new one, never a part; see [`write_text`].
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.check().map_err(io::Error::other)?;
         write_text(path.as_ref(), &self.to_toml().map_err(io::Error::other)?)
@@ -276,13 +276,16 @@ impl Buffers {
     }
 }
 
-/// Writes any text, also a broken one, by renaming a finished file.
+/// Writes any text, also a broken one, by renaming a finished file. Returns when every running client must notice it
+/// at its next call, so that no test has to wait for luck.
 pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let fresh = path.with_file_name(name);
     std::fs::write(&fresh, text)?;
-    std::fs::rename(&fresh, path)
+    std::fs::rename(&fresh, path)?;
+    crate::clock::sleep(crate::state::LOOK_EVERY);
+    Ok(())
 }
 
 /// Why a text is not a scenario.

@@ -240,7 +240,7 @@ impl State {
         let handle = self
             .handles
             .get_mut(offset / HANDLE_STEP)
-            .filter(|handle| offset % HANDLE_STEP == 0 && handle.epoch == self.epoch)
+            .filter(|handle| offset.is_multiple_of(HANDLE_STEP) && handle.epoch == self.epoch)
             .ok_or(Code::INVALID_ARGUMENT)?;
         if handle.serial != world.serial {
             handle.serial = world.serial;

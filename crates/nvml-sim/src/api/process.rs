@@ -39,7 +39,8 @@ exports! {
     R525 card fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: Device, count: Count, list: Array<ProcessV3>) |seen| {
         third(seen, List::Mps, count, list)
     };
-    R550 card fn nvmlDeviceGetRunningProcessDetailList(device: Device, list: Out<ProcessDetailList>) |seen| {
+    // It came with the release that gave the v3 lists their 24 bytes back.
+    R535_104 card fn nvmlDeviceGetRunningProcessDetailList(device: Device, list: Out<ProcessDetailList>) |seen| {
         let asked = list.get()?;
         if asked.version != version_of::<ProcessDetailList>(1) {
             return Err(Code::ARGUMENT_VERSION_MISMATCH);

@@ -110,8 +110,9 @@ fn ticks(seen: &Seen, depth: u32, last_seen: u64) -> impl Iterator<Item = Tick> 
             stamp: seen.world.stamp(time),
         }
     };
-    let kept = if depth == 0 { 1..=0 } else { oldest..=newest };
-    kept.map(tick).filter(move |tick| tick.stamp > last_seen)
+    (oldest..=newest)
+        .map(tick)
+        .filter(move |tick| tick.stamp > last_seen)
 }
 
 fn is_utilization(kind: c_uint) -> bool {

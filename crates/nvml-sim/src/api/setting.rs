@@ -5,6 +5,7 @@ use std::ffi::c_uint;
 use crate::call::exports;
 use crate::code::Code;
 use crate::foreign::{Device, Out};
+use crate::layout::ProtectedMemory;
 
 exports! {
     R390 card fn nvmlDeviceGetDisplayMode(device: Device, mode: Out<c_uint>) |seen| {
@@ -18,6 +19,18 @@ exports! {
     };
     R390 card fn nvmlDeviceGetComputeMode(device: Device, mode: Out<c_uint>) |seen| {
         mode.set(seen.sensor()?.told.compute_mode)
+    };
+    // Windows alone has driver models.
+    R390 card fn nvmlDeviceGetDriverModel(device: Device, _current: Out<c_uint>, _pending: Out<c_uint>) |_seen| {
+        Err(Code::NOT_SUPPORTED)
+    };
+    R550 card fn nvmlDeviceGetDriverModel_v2(device: Device, _current: Out<c_uint>, _pending: Out<c_uint>) |_seen| {
+        Err(Code::NOT_SUPPORTED)
+    };
+    // nvitop takes a library with this function and without `nvmlDeviceGetRunningProcessDetailList` for one whose v3
+    // lists have the 32-byte record.
+    R535_54 card fn nvmlDeviceGetConfComputeMemSizeInfo(device: Device, _sizes: Out<ProtectedMemory>) |_seen| {
+        Err(Code::NOT_SUPPORTED)
     };
     R390 card fn nvmlDeviceGetPowerManagementMode(device: Device, mode: Out<c_uint>) |seen| {
         seen.sensor()?.power_limit_w.line()?;

@@ -1,0 +1,99 @@
+//! Our records and prototypes against the driver's own header, by a C compiler.
+
+use std::fmt::Write;
+use std::process::Command;
+
+use crate::tools;
+
+/// Functions that the newest header no longer declares, with the reason why they are still here.
+const UNDECLARED: &[(&str, &str)] = &[];
+
+#[test]
+fn records_and_prototypes_are_the_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("check.c");
+    let program = folder.path().join("check");
+    std::fs::write(&source, c_program()).unwrap();
+    let compiled = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-Werror",
+            "-Wno-deprecated-declarations",
+            "-c",
+            "-o",
+        ])
+        .arg(folder.path().join("check.o"))
+        .arg("-I")
+        .arg(tools::header_folder())
+        .arg(&source)
+        .output();
+    let compiled = compiled.expect("cc is not on PATH: install a C compiler");
+    assert!(
+        compiled.status.success(),
+        "{}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
+    let linked = Command::new("cc")
+        .arg("-o")
+        .arg(&program)
+        .arg(folder.path().join("check.o"))
+        .output()
+        .unwrap();
+    assert!(
+        linked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&linked.stderr)
+    );
+    let output = Command::new(program).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected());
+}
+
+#[test]
+fn the_long_record_of_535_54_is_the_one_that_later_headers_call_detail() {
+    let records = nvml_sim::records();
+    let detail = records
+        .iter()
+        .find(|record| record.c_name == "nvmlProcessDetail_v1_t")
+        .unwrap();
+    let last = detail.fields.last().unwrap();
+    assert_eq!((detail.size, *last), (32, ("usedGpuCcProtectedMemory", 24)));
+}
+
+/// Uses each name before it is declared again, so that one which the header lacks is an error, and declares it as we
+/// export it, so that another type is an error.
+fn c_program() -> String {
+    let mut text = String::from(
+        "#define NVML_NO_UNVERSIONED_FUNC_DEFS\n#include <nvml.h>\n#include <stddef.h>\n#include <stdio.h>\n",
+    );
+    for function in nvml_sim::functions() {
+        if !UNDECLARED.iter().any(|(name, _)| *name == function.name) {
+            writeln!(text, "typedef __typeof__({0}) known_{0};", function.name).unwrap();
+        }
+        writeln!(text, "{}", function.prototype()).unwrap();
+    }
+    text.push_str("int main(void) {\n");
+    for record in nvml_sim::records() {
+        let name = record.c_name;
+        writeln!(text, "printf(\"{name} %zu\\n\", sizeof({name}));").unwrap();
+        for (field, _) in &record.fields {
+            writeln!(
+                text,
+                "printf(\"{name}.{field} %zu\\n\", offsetof({name}, {field}));"
+            )
+            .unwrap();
+        }
+    }
+    text.push_str("return 0;\n}\n");
+    text
+}
+
+fn expected() -> String {
+    let mut text = String::new();
+    for record in nvml_sim::records() {
+        writeln!(text, "{} {}", record.c_name, record.size).unwrap();
+        for (field, offset) in &record.fields {
+            writeln!(text, "{}.{field} {offset}", record.c_name).unwrap();
+        }
+    }
+    text
+}

@@ -1,0 +1,92 @@
+//! Opening, re-reading and closing the library.
+
+use crate::stage::{Stage, frozen};
+use nvml_sim::driver::Generation;
+use nvml_sim::scenario::{self, Card, Scenario};
+
+const POWER: &str = "nvmlDeviceGetPowerUsage";
+
+fn powered(watts: f64) -> Scenario {
+    frozen(
+        0.0,
+        [Card {
+            uuid: "GPU-a".to_owned(),
+            power_w: Some(watts.into()),
+            ..Card::default()
+        }],
+    )
+}
+
+#[test]
+fn a_running_client_sees_a_new_scenario_and_keeps_the_last_good_one() {
+    let stage = Stage::new(&powered(10.0));
+    let card = stage.handle(0).unwrap();
+    let power = || stage.read::<u32>(POWER, card);
+    assert_eq!(power(), Ok(10_000));
+    stage.rewrite(&powered(20.0));
+    assert_eq!(power(), Ok(20_000));
+    scenario::write_text(&stage.scenario_path(), "not [ a scenario").unwrap();
+    assert_eq!(power(), Ok(20_000));
+    std::fs::remove_file(stage.scenario_path()).unwrap();
+    assert_eq!(power(), Ok(20_000));
+    stage.rewrite(&powered(30.0));
+    assert_eq!(power(), Ok(30_000));
+}
+
+#[test]
+fn a_handle_means_its_card_whatever_the_order_is() {
+    let card = |uuid: &str, watts: f64| Card {
+        uuid: uuid.to_owned(),
+        power_w: Some(watts.into()),
+        ..Card::default()
+    };
+    let stage = Stage::new(&frozen(0.0, [card("GPU-a", 1.0), card("GPU-b", 2.0)]));
+    let second = stage.handle(1).unwrap();
+    stage.rewrite(&frozen(0.0, [card("GPU-b", 2.0), card("GPU-a", 1.0)]));
+    assert_eq!(stage.read::<u32>(POWER, second), Ok(2000));
+    stage.rewrite(&frozen(0.0, [card("GPU-a", 1.0)]));
+    assert_eq!(stage.read::<u32>(POWER, second), Err(15));
+}
+
+#[test]
+fn without_a_scenario_the_driver_is_not_loaded_and_with_a_broken_one_nobody_knows() {
+    let stage = Stage::unopened(&powered(1.0), Generation::LATEST);
+    std::fs::remove_file(stage.scenario_path()).unwrap();
+    assert_eq!(stage.init(), 9);
+    assert_eq!(stage.count(), Err(1));
+    std::fs::write(stage.scenario_path(), "util = ").unwrap();
+    assert_eq!(stage.init(), 999);
+    stage.rewrite(&powered(1.0));
+    assert_eq!(stage.init(), 0);
+    assert_eq!(stage.count(), Ok(1));
+}
+
+#[test]
+fn initialisations_are_counted() {
+    let stage = Stage::new(&powered(1.0));
+    assert_eq!(stage.init(), 0);
+    assert_eq!(stage.shutdown(), 0);
+    assert_eq!(stage.count(), Ok(1));
+    assert_eq!(stage.shutdown(), 0);
+    assert_eq!(stage.count(), Err(1));
+    assert_eq!(stage.shutdown(), 1);
+}
+
+#[test]
+fn closing_the_library_really_unloads_it() {
+    let stage = Stage::new(&powered(1.0));
+    assert!(stage.read::<u32>(POWER, stage.handle(0).unwrap()).is_ok());
+    // A reload, a complaint and a delay are the ways in which something could keep it loaded.
+    stage.rewrite(&powered(2.0));
+    scenario::write_text(&stage.scenario_path(), "broken").unwrap();
+    assert_eq!(stage.count(), Ok(1));
+    let folder = stage.directory.path().to_str().unwrap().to_owned();
+    let mapped = || {
+        std::fs::read_to_string("/proc/self/maps")
+            .unwrap()
+            .contains(&folder)
+    };
+    assert!(mapped());
+    stage.library.close().unwrap();
+    assert!(!mapped());
+}

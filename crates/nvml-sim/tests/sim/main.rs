@@ -1,0 +1,22 @@
+//! The simulated library as programs meet it: loaded by path, called through C, and watched by other people's tools.
+#![expect(
+    unsafe_code,
+    reason = "calls the library through C, as every client does"
+)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose stage cannot be set has failed"
+)]
+
+mod clients;
+mod faults;
+mod generations;
+mod header;
+mod life;
+mod lists;
+mod mig;
+mod readings;
+mod samples;
+mod scenarios;
+mod stage;
+mod tools;

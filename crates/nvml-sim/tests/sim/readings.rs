@@ -1,0 +1,180 @@
+//! What a card answers about itself.
+
+use crate::stage::{Stage, frozen, scene};
+use nvml_sim::scenario::Card;
+
+#[test]
+fn a_card_shows_its_scripted_values() {
+    let scenario = scene(
+        10.0,
+        r#"
+        [[card]]
+        name = "NVIDIA RTX A6000"
+        uuid = "GPU-00000000-0000-4000-8000-000000000001"
+        pci = "00000000:41:00.0"
+        serial = "1320921"
+        memory_total_mib = 49140
+        memory_reserved_mib = 600
+        memory_used_mib = 1000
+        util = { ramp = { from = 0, to = 100, seconds = 20 } }
+        memory_util = 7
+        temperature_c = 61
+        power_w = 71.5
+        power_limit_w = 300
+        fan_percent = 44
+        fans = 2
+        clock_graphics_mhz = 1800
+        clock_memory_mhz = 8001
+        throttle_reasons = 4
+        performance_state = 2
+        ecc = true
+        ecc_uncorrected = 3
+        "#,
+    );
+    let stage = Stage::new(&scenario);
+    let card = stage.handle(0).unwrap();
+    let number = |name: &str| stage.read::<u32>(name, card);
+    assert_eq!(
+        stage.text("nvmlDeviceGetName", card).unwrap(),
+        "NVIDIA RTX A6000"
+    );
+    assert_eq!(
+        stage.text("nvmlDeviceGetUUID", card).unwrap(),
+        scenario.cards[0].uuid
+    );
+    assert_eq!(stage.text("nvmlDeviceGetSerial", card).unwrap(), "1320921");
+    assert_eq!(
+        stage.read::<[u32; 2]>("nvmlDeviceGetUtilizationRates", card),
+        Ok([50, 7])
+    );
+    assert_eq!(
+        stage.read_of::<u32>("nvmlDeviceGetTemperature", card, 0),
+        Ok(61)
+    );
+    assert_eq!(number("nvmlDeviceGetPowerUsage"), Ok(71_500));
+    assert_eq!(number("nvmlDeviceGetEnforcedPowerLimit"), Ok(300_000));
+    assert_eq!(
+        stage.read::<u64>("nvmlDeviceGetTotalEnergyConsumption", card),
+        Ok(715_000)
+    );
+    assert_eq!(number("nvmlDeviceGetFanSpeed"), Ok(44));
+    assert_eq!(
+        stage.read_of::<u32>("nvmlDeviceGetFanSpeed_v2", card, 1),
+        Ok(44)
+    );
+    assert_eq!(
+        stage.read_of::<u32>("nvmlDeviceGetFanSpeed_v2", card, 2),
+        Err(2)
+    );
+    assert_eq!(
+        stage.read_of::<u32>("nvmlDeviceGetClockInfo", card, 0),
+        Ok(1800)
+    );
+    assert_eq!(
+        stage.read_of::<u32>("nvmlDeviceGetClockInfo", card, 2),
+        Ok(8001)
+    );
+    assert_eq!(number("nvmlDeviceGetPerformanceState"), Ok(2));
+    assert_eq!(
+        stage.read::<u64>("nvmlDeviceGetCurrentClocksEventReasons", card),
+        Ok(4)
+    );
+    let mib = 1 << 20;
+    let sizes = [49_140 * mib, (49_140 - 1600) * mib, 1600 * mib];
+    assert_eq!(
+        stage.read::<[u64; 3]>("nvmlDeviceGetMemoryInfo", card),
+        Ok(sizes)
+    );
+}
+
+#[test]
+fn a_reading_that_is_scripted_as_unsupported_is_not_a_number() {
+    let scenario = scene(
+        0.0,
+        "[[card]]\npower_w = \"unsupported\"\nutil = \"unsupported\"\n",
+    );
+    let stage = Stage::new(&scenario);
+    let card = stage.handle(0).unwrap();
+    for name in [
+        "nvmlDeviceGetPowerUsage",
+        "nvmlDeviceGetTotalEnergyConsumption",
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetFanSpeed",
+    ] {
+        assert_eq!(stage.read::<[u32; 8]>(name, card), Err(3), "{name}");
+    }
+}
+
+#[test]
+fn a_card_without_memory_of_its_own_still_lists_its_processes() {
+    let scenario = scene(
+        0.0,
+        "[[card]]\nunified_memory = true\n[[card.process]]\npid = 41\nmemory_mib = 100\n",
+    );
+    let stage = Stage::new(&scenario);
+    let card = stage.handle(0).unwrap();
+    assert_eq!(
+        stage.read::<[u64; 3]>("nvmlDeviceGetMemoryInfo", card),
+        Err(3)
+    );
+    let list = stage
+        .list("nvmlDeviceGetComputeRunningProcesses_v3", card)
+        .unwrap();
+    assert_eq!((list[0].pid, list[0].memory), (41, 100 << 20));
+}
+
+#[test]
+fn a_card_is_found_by_every_key() {
+    let cards: Vec<Card> = (0..16)
+        .map(|number| Card {
+            uuid: format!("GPU-{number}"),
+            serial: Some(format!("S{number}")),
+            ..Card::default()
+        })
+        .collect();
+    let stage = Stage::new(&frozen(0.0, cards));
+    assert_eq!(stage.count(), Ok(16));
+    let card = stage.handle(11).unwrap();
+    assert_eq!(
+        stage.by_text("nvmlDeviceGetHandleByUUID", c"GPU-11"),
+        Ok(card)
+    );
+    assert_eq!(
+        stage.by_text("nvmlDeviceGetHandleBySerial", c"S11"),
+        Ok(card)
+    );
+    assert_eq!(
+        stage.by_text("nvmlDeviceGetHandleByPciBusId_v2", c"00000000:0C:00.0"),
+        Ok(card)
+    );
+    assert_eq!(
+        stage.by_text("nvmlDeviceGetHandleByUUID", c"GPU-99"),
+        Err(6)
+    );
+    assert_eq!(stage.handle(16), Err(2));
+    assert_eq!(stage.read::<u32>("nvmlDeviceGetIndex", card), Ok(11));
+    assert_eq!(stage.read::<u32>("nvmlDeviceGetMinorNumber", card), Ok(11));
+    assert_eq!(
+        stage.read::<u32>("nvmlDeviceGetIndex", std::ptr::null_mut()),
+        Err(2)
+    );
+}
+
+#[test]
+fn energy_adds_up_what_the_power_was() {
+    let square = "[[card]]\npower_w = { square = { low = 0, high = 100, period = 10 } }\n";
+    for (at, millijoules) in [
+        (0.0, 0),
+        (2.5, 250_000),
+        (7.0, 500_000),
+        (12.0, 700_000),
+        (20.0, 1_000_000),
+    ] {
+        let stage = Stage::new(&scene(at, square));
+        let energy = stage.read::<u64>(
+            "nvmlDeviceGetTotalEnergyConsumption",
+            stage.handle(0).unwrap(),
+        );
+        assert_eq!(energy, Ok(millijoules), "at {at}");
+    }
+}
