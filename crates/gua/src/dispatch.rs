@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
+use gua_probe::reader::{READER_ARGUMENT, serve_stdio};
 
 use crate::cli::{Cli, Command, ConfigCommand};
 use crate::config::{self, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
-use crate::{manual, output};
+use crate::{doctor, manual, output};
 
 /// The number that `gua version` prints.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -20,6 +21,13 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Runs the program with the arguments of the process, the program's own name among them.
 #[must_use]
 pub fn main(arguments: &[OsString]) -> ExitCode {
+    // The reader child is this program again; it must not depend on what the command line knows.
+    if arguments
+        .get(1)
+        .is_some_and(|first| first == READER_ARGUMENT)
+    {
+        return serve_stdio();
+    }
     let own_name = arguments
         .first()
         .map_or(OsStr::new("gua"), OsString::as_os_str);
@@ -48,9 +56,10 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Completions(args) => output::raw(&manual::completions(args.shell))?,
         Command::Man(args) => manual::page::run(args)?,
         Command::Config { command } => return configuration(command),
-        Command::Doctor(_) => {
-            let _loaded = Loaded::from(&Inputs::of_this_process(), &command.settings());
-            anyhow::bail!("not built yet");
+        Command::Doctor(args) => {
+            // A broken configuration is one of its findings.
+            let loaded = Loaded::from(&Inputs::of_this_process(), &command.settings());
+            return doctor::run(args, &loaded);
         }
     }
     Ok(ExitCode::SUCCESS)

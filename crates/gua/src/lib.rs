@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod config;
 pub mod dispatch;
+pub mod doctor;
 pub mod duration;
 pub mod failure;
 pub mod manual;
