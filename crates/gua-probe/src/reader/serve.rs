@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,25 +18,26 @@ use crate::probe::Probe;
 pub fn serve_stdio() -> ExitCode {
     // Only for people who look at the process list; the program does not depend on it.
     let _ = rustix::thread::set_name(c"gua-reader");
-    let answers = match private_output() {
-        Ok(answers) => answers,
-        Err(_) => return ExitCode::FAILURE,
-    };
-    match serve(io::stdin().lock(), File::from(answers)) {
+    match private_input().and_then(|questions| serve(questions, private_output()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-/// Takes standard output for the answers alone. Whatever the driver library prints there goes to standard error, where
-/// it cannot break a frame.
-fn private_output() -> io::Result<OwnedFd> {
-    let answers = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
-    rustix::stdio::dup2_stdout(io::stderr())?;
-    Ok(answers)
+/// Standard input without a buffer: what is buffered could not be waited for.
+fn private_input() -> io::Result<File> {
+    Ok(File::from(rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?))
 }
 
-fn serve(mut questions: impl io::Read + AsFd, mut answers: File) -> io::Result<()> {
+/// Takes standard output for the answers alone. Whatever the driver library prints there goes to standard error, where
+/// it cannot break a frame.
+fn private_output() -> io::Result<File> {
+    let answers = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(File::from(answers))
+}
+
+fn serve(mut questions: File, mut answers: File) -> io::Result<()> {
     let Some(Request::Open(options)) = frame::read(&mut questions)? else {
         return Ok(());
     };

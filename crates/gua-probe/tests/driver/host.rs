@@ -1,0 +1,159 @@
+//! A host made of files: a driver library of some generation, the scenario that it plays, and a `/proc` tree.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_model::{Gpu, Process, Sample};
+use gua_probe::clock;
+use gua_probe::fault::DriverFault;
+use gua_probe::probe::{Probe, ProbeOptions};
+use gua_probe::process::{Passwd, ProcRoot};
+use nvml_sim::driver::{self, Generation};
+
+pub(crate) struct Host {
+    directory: tempfile::TempDir,
+    library: PathBuf,
+}
+
+impl Host {
+    /// A host with the newest driver.
+    pub(crate) fn new(scenario: &str) -> Self {
+        Self::with_driver(Generation::LATEST, scenario)
+    }
+
+    pub(crate) fn with_driver(generation: Generation, scenario: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let library = driver::install(directory.path(), generation).unwrap();
+        let host = Self { directory, library };
+        host.play(scenario);
+        host.write(
+            "proc/sys/kernel/random/boot_id",
+            "8b1fe9c8-6d3a-4b4e-9c39-0d6d8ab1c001\n",
+        );
+        host.write(
+            "passwd",
+            "root:x:0:0::/:/bin/sh\nada:x:1000:1000::/:/bin/sh\nbob:x:1001:1001::/:/bin/sh\n",
+        );
+        fs::create_dir_all(host.path("proc/self/ns")).unwrap();
+        // The inode of the initial pid namespace is fixed (PROC_PID_INIT_INO in include/linux/proc_ns.h).
+        symlink("pid:[4026531836]", host.path("proc/self/ns/pid")).unwrap();
+        host
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Changes the scenario under a running driver.
+    pub(crate) fn play(&self, scenario: &str) {
+        self.write("next.toml", scenario);
+        fs::rename(self.path("next.toml"), self.path("nvml-sim.toml")).unwrap();
+    }
+
+    pub(crate) fn start_process(&self, pid: u32, uid: u32, start: u64, comm: &str) {
+        let directory = format!("proc/{pid}");
+        let zeros = "0 ".repeat(16);
+        // Fields 4 to 21 of proc(5)'s stat, then the start time.
+        self.write(
+            &format!("{directory}/stat"),
+            &format!("{pid} ({comm}) S 1 1 {zeros}{start} 0 0\n"),
+        );
+        self.write(&format!("{directory}/comm"), &format!("{comm}\n"));
+        self.write(
+            &format!("{directory}/status"),
+            &format!("Name:\t{comm}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n"),
+        );
+        self.write(&format!("{directory}/loginuid"), &format!("{uid}"));
+        self.write(
+            &format!("{directory}/cgroup"),
+            "0::/user.slice/user-1000.slice/session-1.scope\n",
+        );
+    }
+
+    pub(crate) fn options(&self) -> ProbeOptions {
+        ProbeOptions {
+            library: Some(self.library.clone()),
+            proc_root: ProcRoot(self.path("proc")),
+            passwd: Passwd::File(self.path("passwd")),
+        }
+    }
+
+    pub(crate) fn probe(&self) -> Probe {
+        Probe::new(self.options())
+    }
+
+    /// The first sample of a fresh probe.
+    pub(crate) fn sample(&self) -> Sample {
+        self.probe().sample().unwrap()
+    }
+
+    pub(crate) fn fault(&self) -> DriverFault {
+        self.probe().sample().unwrap_err()
+    }
+
+    /// How often the driver was called by this name (needs `journal = "JOURNAL"` in the scenario).
+    pub(crate) fn calls(&self, function: &str) -> usize {
+        let journal = fs::read_to_string(self.path("journal")).unwrap_or_default();
+        journal
+            .lines()
+            .filter(|line| line.split(' ').nth(2) == Some(function))
+            .count()
+    }
+
+    /// The first line of a scenario whose calls are written down.
+    pub(crate) fn journal_line(directory: &Path) -> String {
+        format!("journal = {:?}\n", directory.join("journal"))
+    }
+
+    pub(crate) fn play_with_journal(&self, scenario: &str) {
+        self.play(&format!(
+            "{}{scenario}",
+            Self::journal_line(self.directory.path())
+        ));
+    }
+}
+
+/// Samples until the driver has noticed a changed scenario and shows what is waited for.
+#[track_caller]
+pub(crate) fn sample_until(probe: &mut Probe, mut shows: impl FnMut(&Sample) -> bool) -> Sample {
+    let limit = clock::monotonic() + Duration::from_secs(10);
+    loop {
+        let sample = probe.sample().unwrap();
+        if shows(&sample) {
+            return sample;
+        }
+        assert!(
+            clock::monotonic() < limit,
+            "not within ten seconds; the last sample was {sample:#?}"
+        );
+    }
+}
+
+#[track_caller]
+pub(crate) fn only(sample: &Sample) -> &Gpu {
+    assert_eq!(sample.gpus.len(), 1, "{sample:#?}");
+    &sample.gpus[0]
+}
+
+#[track_caller]
+pub(crate) fn process_of(gpu: &Gpu, pid: u32) -> &Process {
+    let found: Vec<&Process> = gpu
+        .processes
+        .iter()
+        .filter(|process| process.pid.0 == pid)
+        .collect();
+    assert_eq!(found.len(), 1, "process {pid} once in {:#?}", gpu.processes);
+    found[0]
+}
+
+pub(crate) fn pids(gpu: &Gpu) -> Vec<u32> {
+    gpu.processes.iter().map(|process| process.pid.0).collect()
+}

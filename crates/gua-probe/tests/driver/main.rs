@@ -1,0 +1,7 @@
+//! The probe against the simulated driver library, loaded exactly as the real one is.
+#![cfg(test)]
+
+mod host;
+mod readings;
+mod sickness;
+mod traps;

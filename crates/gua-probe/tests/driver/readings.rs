@@ -1,0 +1,222 @@
+//! Every reading of a card and of a process, as the scenario scripts it.
+
+use gua_model::sample::{ComputeMode, Ecc, PerformanceState, Switch, ThrottleReasons};
+use gua_model::{
+    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Missing, OwnerSource, Percent,
+};
+
+use super::host::{Host, only, pids, process_of, sample_until};
+
+const EVERYTHING: &str = r#"
+    [clock]
+    at = 1000.0
+    [driver]
+    version = "570.86.10"
+    cuda_version = 12080
+    [[card]]
+    name = "NVIDIA H100 80GB HBM3"
+    uuid = "GPU-11111111-2222-3333-4444-555555555555"
+    pci = "00000000:3B:00.0"
+    memory_total_mib = 81559
+    memory_reserved_mib = 600
+    memory_used_mib = 12000
+    util = 37
+    memory_util = 21
+    temperature_c = 64
+    power_w = 312.5
+    power_limit_w = 700
+    energy_mj = 123456789
+    clock_sm_mhz = 1980
+    clock_memory_mhz = 2619
+    fan_percent = 33
+    performance_state = 2
+    throttle_reasons = 4
+    ecc = true
+    ecc_corrected = 5
+    ecc_uncorrected = 1
+    persistence = false
+    compute_mode = 3
+    mig_mode = false
+    [[card.process]]
+    pid = 4242
+    memory_mib = 11000
+    sm_util = 35
+"#;
+
+#[test]
+fn every_reading_of_a_card_is_the_scripted_one() {
+    let sample = Host::new(EVERYTHING).sample();
+    let gpu = only(&sample);
+    assert_eq!(sample.problems, []);
+    assert_eq!(sample.driver.version.as_deref(), Ok("570.86.10"));
+    assert_eq!(sample.driver.cuda, Ok((12, 8)));
+    assert_eq!(
+        gpu.uuid.as_str(),
+        "GPU-11111111-2222-3333-4444-555555555555"
+    );
+    assert_eq!(gpu.name.as_deref(), Ok("NVIDIA H100 80GB HBM3"));
+    assert_eq!(gpu.pci.unwrap().to_string(), "00000000:3B:00.0");
+    assert_eq!(gpu.memory_total, Ok(Bytes::from_mb(81559)));
+    assert_eq!(gpu.memory_used, Ok(Bytes::from_mb(12000)));
+    assert_eq!(gpu.memory_reserved, Ok(Bytes::from_mb(600)));
+    assert_eq!(gpu.util.map(Percent::get), Ok(37));
+    assert_eq!(gpu.memory_util.map(Percent::get), Ok(21));
+    assert_eq!(gpu.temperature, Ok(Celsius(64)));
+    assert_eq!(gpu.power, Ok(Milliwatts(312_500)));
+    assert_eq!(gpu.power_limit, Ok(Milliwatts(700_000)));
+    assert_eq!(gpu.energy, Ok(Millijoules(123_456_789)));
+    assert_eq!(gpu.sm_clock, Ok(Megahertz(1980)));
+    assert_eq!(gpu.memory_clock, Ok(Megahertz(2619)));
+    assert_eq!(gpu.fan.map(Percent::get), Ok(33));
+    assert_eq!(gpu.performance_state, Ok(PerformanceState(2)));
+    assert_eq!(gpu.throttle, Ok(ThrottleReasons(4)));
+    assert_eq!(
+        gpu.ecc,
+        Ok(Ecc {
+            mode: Switch::On,
+            corrected: Ok(5),
+            uncorrected: Ok(1)
+        })
+    );
+    assert_eq!(gpu.persistence, Ok(Switch::Off));
+    assert_eq!(gpu.compute_mode, Ok(ComputeMode::ExclusiveProcess));
+    assert_eq!(gpu.mig, Ok(Switch::Off));
+}
+
+#[test]
+fn a_process_has_its_start_its_owner_its_short_name_and_its_share() {
+    let host = Host::new(EVERYTHING);
+    host.start_process(4242, 1000, 987_654, "python3");
+    let sample = host.sample();
+    let process = process_of(only(&sample), 4242);
+    let identity = process.identity.clone().unwrap();
+    assert_eq!(process.memory, Ok(Bytes::from_mb(11000)));
+    assert_eq!(
+        process.sm_util.map(|util| util.map(Percent::get)),
+        Ok(Some(35))
+    );
+    assert_eq!(identity.key.start.0, 987_654);
+    assert_eq!(Ok(identity.key.boot), sample.boot);
+    assert_eq!(identity.comm.as_deref(), Ok("python3"));
+    let owner = identity.owner().unwrap();
+    assert_eq!(
+        (owner.user.uid.0, owner.user.name.as_deref(), owner.source),
+        (1000, Some("ada"), OwnerSource::Login)
+    );
+}
+
+#[test]
+fn a_card_without_a_feature_says_unsupported_and_that_is_no_problem() {
+    let sample = Host::new("[[card]]\nname = \"NVIDIA GeForce GT 710\"\n[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncode = 3\n").sample();
+    let gpu = only(&sample);
+    assert_eq!(gpu.power, Err(Missing::Unsupported));
+    assert_eq!(gpu.ecc, Err(Missing::Unsupported));
+    assert_eq!(sample.problems, []);
+}
+
+#[test]
+fn sixteen_cards_with_sixty_four_processes_each_are_read_whole() {
+    let process = |pid| format!("[[card.process]]\npid = {pid}\nmemory_mib = 1\n");
+    let card = |number: u32| {
+        let processes: String = (0..64)
+            .map(|place| process(1 + number * 64 + place))
+            .collect();
+        format!("[[card]]\n{processes}")
+    };
+    let sample = Host::new(&(0..16).map(card).collect::<String>()).sample();
+    assert_eq!(sample.gpus.len(), 16);
+    let all: Vec<u32> = sample.gpus.iter().flat_map(pids).collect();
+    assert_eq!(all, (1..=16 * 64).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_buffer_that_would_overflow_before_the_next_tick_is_drained_in_between() {
+    let scenario = |at: u32| {
+        format!(
+            "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[buffers]\nsamples = 60\nperiod_ms = 167\n[[card]]\nutil = 40\n"
+        )
+    };
+    let host = Host::new(&scenario(1000));
+    let mut probe = host.probe();
+    probe.sample().unwrap();
+    let due = probe
+        .drain_due()
+        .expect("a card with a buffer wants to be drained");
+    let wait = due
+        .saturating_sub(gua_probe::clock::monotonic())
+        .as_secs_f64();
+    assert!(
+        (3.0..=5.1).contains(&wait),
+        "half of the ten seconds that the buffer holds, not {wait}"
+    );
+    // Thirty seconds pass; the buffer holds ten.
+    for at in [1009, 1018, 1024] {
+        host.play(&scenario(at));
+        drain_until_seen(&mut probe);
+    }
+    host.play(&scenario(1030));
+    let sample = sample_until(&mut probe, |sample| {
+        only(sample)
+            .window
+            .is_ok_and(|window| window.covered.as_secs() >= 25)
+    });
+    let window = only(&sample).window.unwrap();
+    assert!(
+        (29.7..30.3).contains(&window.covered.as_secs_f64()),
+        "{window:?}"
+    );
+    assert_eq!(window.mean(), Some(40.0));
+}
+
+/// The simulated driver looks at its scenario once a millisecond at most.
+fn drain_until_seen(probe: &mut gua_probe::probe::Probe) {
+    let until = gua_probe::clock::monotonic() + std::time::Duration::from_millis(20);
+    while gua_probe::clock::monotonic() < until {
+        probe.drain();
+    }
+}
+
+#[test]
+fn a_process_that_ended_between_the_list_and_proc_is_not_an_orphan() {
+    // It ends at second 2. The graphics list, which is asked after the compute list, is not answered before that.
+    let ending = "[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\nuntil = 2\n";
+    let slow = "[[fault]]\nfunction = \"nvmlDeviceGetGraphicsRunningProcesses_v3\"\ndelay_ms = 2500\nuntil = 2\n";
+    let sample = Host::new(&format!("{ending}{slow}")).sample();
+    assert_eq!(pids(only(&sample)), [] as [u32; 0]);
+
+    let staying = ending.replace("until = 2\n", "");
+    let sample = Host::new(&staying).sample();
+    assert_eq!(
+        pids(only(&sample)),
+        [7],
+        "listed and not in /proc: an orphan"
+    );
+    assert_eq!(process_of(only(&sample), 7).identity, Err(Missing::Gone));
+}
+
+#[test]
+fn a_process_that_holds_no_card_is_never_looked_at() {
+    let host = Host::new("[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
+    host.start_process(7, 1000, 50, "python");
+    std::fs::create_dir_all(host.path("proc/8")).unwrap();
+    for name in [
+        "stat", "status", "comm", "cgroup", "loginuid", "cmdline", "environ",
+    ] {
+        // Whoever opens one of these waits for ever. The holder's arguments and environment are none of our business.
+        let pid = if matches!(name, "cmdline" | "environ") {
+            7
+        } else {
+            8
+        };
+        mkfifo(&host.path(&format!("proc/{pid}/{name}")));
+    }
+    assert_eq!(pids(only(&host.sample())), [7]);
+}
+
+fn mkfifo(path: &std::path::Path) {
+    let made = std::process::Command::new("mkfifo")
+        .arg(path)
+        .status()
+        .unwrap();
+    assert!(made.success());
+}

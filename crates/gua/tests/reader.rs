@@ -1,0 +1,288 @@
+//! The reader child as it is in production: this program executed again, in front of a driver that may be sick.
+#![cfg(test)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_model::{Percent, Sample};
+use gua_probe::clock;
+use gua_probe::fault::DriverFault;
+use gua_probe::probe::ProbeOptions;
+use gua_probe::reader::{READER_ARGUMENT, Reader, ReaderOptions};
+use nvml_sim::driver::{self, Generation};
+
+struct Host {
+    directory: tempfile::TempDir,
+    library: PathBuf,
+}
+
+impl Host {
+    fn new(scenario: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let library = driver::install(directory.path(), Generation::LATEST).unwrap();
+        let host = Self { directory, library };
+        host.play(scenario);
+        host
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn play(&self, scenario: &str) {
+        fs::write(self.path("next.toml"), scenario).unwrap();
+        fs::rename(self.path("next.toml"), self.path("nvml-sim.toml")).unwrap();
+    }
+
+    fn options(&self, program: &str) -> ReaderOptions {
+        ReaderOptions {
+            program: program.into(),
+            arguments: vec![READER_ARGUMENT.into()],
+            probe: ProbeOptions {
+                library: Some(self.library.clone()),
+                ..ProbeOptions::default()
+            },
+            deadline: Duration::from_millis(300),
+            first_pause: Duration::from_millis(50),
+            longest_pause: Duration::from_millis(200),
+        }
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::new(self.options(env!("CARGO_BIN_EXE_gua")))
+    }
+}
+
+/// Asks again until it answers as wished. Each question waits for the driver, so this does not spin.
+#[track_caller]
+fn until(
+    reader: &mut Reader,
+    mut wished: impl FnMut(&Result<Sample, DriverFault>) -> bool,
+) -> Result<Sample, DriverFault> {
+    let limit = clock::monotonic() + Duration::from_secs(20);
+    loop {
+        let answer = reader.sample();
+        if wished(&answer) {
+            return answer;
+        }
+        assert!(
+            clock::monotonic() < limit,
+            "not within twenty seconds; the last answer was {answer:?}"
+        );
+    }
+}
+
+fn exists(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn status_number(pid: u32, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_sample_comes_through_the_child_whole() {
+    let host = Host::new(
+        "[[card]]\nuuid = \"GPU-a\"\nutil = 37\n[[card]]\nutil = 41\n[[card.process]]\npid = 1\nmemory_mib = 9\n",
+    );
+    let mut reader = host.reader();
+    let sample = reader.sample().unwrap();
+    assert_eq!(sample.gpus.len(), 2);
+    assert_eq!(sample.gpus[0].uuid.as_str(), "GPU-a");
+    assert_eq!(sample.gpus[0].util, Ok(Percent::new(37).unwrap()));
+    assert_eq!(sample.gpus[1].processes[0].pid.0, 1);
+}
+
+#[test]
+fn one_child_with_one_thread_on_the_driver_answers_all_questions_and_sleeps_in_between() {
+    let journal = |host: &Host| format!("journal = {:?}\none_owner = true\n", host.path("journal"));
+    let host = Host::new("");
+    host.play(&format!(
+        "{}[[card]]\n[[card.process]]\npid = 1\nmemory_mib = 9\n",
+        journal(&host)
+    ));
+    let mut reader = host.reader();
+    for _ in 0..20 {
+        reader.sample().unwrap();
+    }
+    let child = reader.child_pid().unwrap();
+    let journal = fs::read_to_string(host.path("journal")).unwrap();
+    let caller = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let callers: BTreeSet<String> = journal.lines().map(caller).collect();
+    assert_eq!(
+        callers,
+        BTreeSet::from([format!("{child} {child}")]),
+        "its first thread, and no other"
+    );
+    assert_eq!(
+        journal
+            .lines()
+            .filter(|line| line.contains("nvmlInit"))
+            .count(),
+        1
+    );
+    // The second thread looks up names.
+    assert!(status_number(child, "Threads:") <= 2);
+
+    let wakes = status_number(child, "voluntary_ctxt_switches:");
+    wait(Duration::from_millis(500));
+    assert!(
+        status_number(child, "voluntary_ctxt_switches:") - wakes <= 2,
+        "it woke without being asked"
+    );
+}
+
+#[test]
+fn a_hung_driver_costs_the_deadline_and_is_asked_again_once_it_answers() {
+    let host = Host::new("[[card]]\nutil = 5\n");
+    let mut reader = host.reader();
+    reader.sample().unwrap();
+    let first_child = reader.child_pid().unwrap();
+    host.play(
+        "[[card]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n",
+    );
+    let fault = until(&mut reader, Result::is_err).unwrap_err();
+    assert!(matches!(fault, DriverFault::Hung { .. }), "{fault}");
+    assert!(fault.hint().is_some());
+    assert!(!exists(first_child), "the hung child is gone");
+
+    let asked = clock::monotonic();
+    let fault = reader.sample().unwrap_err();
+    assert!(matches!(fault, DriverFault::BackingOff { .. }), "{fault}");
+    assert!(
+        clock::monotonic() - asked < Duration::from_millis(50),
+        "nobody waits during the pause"
+    );
+
+    // A child that never answered has three times as long, and no more.
+    let fault = until(&mut reader, |answer| {
+        matches!(answer, Err(DriverFault::Hung { .. }))
+    });
+    assert!(fault.is_err());
+
+    host.play("[[card]]\nutil = 66\n");
+    let sample = until(&mut reader, Result::is_ok).unwrap();
+    assert_eq!(sample.gpus[0].util, Ok(Percent::new(66).unwrap()));
+    assert_ne!(reader.child_pid(), Some(first_child));
+}
+
+#[test]
+fn an_answer_never_takes_longer_than_the_deadline() {
+    let host = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let mut reader = host.reader();
+    let asked = clock::monotonic();
+    assert!(matches!(reader.sample(), Err(DriverFault::Hung { .. })));
+    let took = clock::monotonic() - asked;
+    assert!(
+        took >= Duration::from_millis(900),
+        "the first answer has three times the deadline: {took:?}"
+    );
+    assert!(took < Duration::from_millis(2500), "{took:?}");
+}
+
+#[test]
+fn a_driver_that_crashes_takes_the_child_with_it_and_nothing_else() {
+    let host =
+        Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ncrash = true\n");
+    let mut reader = host.reader();
+    let fault = reader.sample().unwrap_err();
+    let DriverFault::ReaderDied { how } = &fault else {
+        panic!("{fault:?}")
+    };
+    assert!(how.starts_with("killed by signal 6"), "{how}");
+    assert!(how.contains("saying: "), "its last words are kept: {how}");
+    host.play("[[card]]\n");
+    until(&mut reader, Result::is_ok).unwrap();
+}
+
+#[test]
+fn a_child_killed_from_outside_is_replaced() {
+    let host = Host::new("[[card]]\n");
+    let mut reader = host.reader();
+    reader.sample().unwrap();
+    let child = reader.child_pid().unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let fault = until(&mut reader, Result::is_err).unwrap_err();
+    assert!(matches!(fault, DriverFault::ReaderDied { .. }), "{fault}");
+    until(&mut reader, Result::is_ok).unwrap();
+    assert_ne!(reader.child_pid(), Some(child));
+}
+
+#[test]
+fn the_child_ends_with_its_reader() {
+    let host = Host::new("[[card]]\n");
+    let mut reader = host.reader();
+    reader.sample().unwrap();
+    let child = reader.child_pid().unwrap();
+    assert!(exists(child));
+    drop(reader);
+    assert!(!exists(child), "ended and collected");
+}
+
+#[test]
+fn a_child_that_is_no_reader_is_said_to_be_none() {
+    let host = Host::new("[[card]]\n");
+    for (program, expected) in [
+        ("/bin/true", "ended unexpectedly"),
+        ("/bin/cat", "nonsense"),
+        ("/nonexistent/gua", "could not be started"),
+    ] {
+        let options = ReaderOptions {
+            arguments: Vec::new(),
+            ..host.options(program)
+        };
+        let fault = Reader::new(options).sample().unwrap_err();
+        assert!(fault.to_string().contains(expected), "{program}: {fault}");
+    }
+}
+
+#[test]
+fn a_refusing_driver_is_reported_and_the_child_lives_on() {
+    let host = Host::new("[driver]\ninit_code = 18\n");
+    let mut reader = host.reader();
+    assert!(matches!(
+        reader.sample(),
+        Err(DriverFault::Init { code: 18, .. })
+    ));
+    let child = reader.child_pid().unwrap();
+    host.play("[[card]]\n");
+    until(&mut reader, Result::is_ok).unwrap();
+    assert_eq!(reader.child_pid(), Some(child));
+}
+
+#[test]
+fn buffers_are_drained_while_nobody_asks() {
+    // Three seconds of samples, and more than four between two questions.
+    let host = Host::new("[buffers]\nsamples = 30\nperiod_ms = 100\n[[card]]\nutil = 50\n");
+    let mut reader = host.reader();
+    until(&mut reader, |answer| {
+        let window = answer.as_ref().unwrap().gpus[0].window.unwrap();
+        window.samples() > 0
+    })
+    .unwrap();
+    // Until the buffer is full once, it does not tell how far it reaches.
+    wait(Duration::from_millis(3200));
+    let before = reader.sample().unwrap();
+    wait(Duration::from_millis(4500));
+    let after = reader.sample().unwrap();
+    let passed = (after.since_boot - before.since_boot).as_secs_f64();
+    let window = after.gpus[0].window.unwrap();
+    let covered = window.covered.as_secs_f64();
+    assert!(
+        (covered - passed).abs() < 0.3,
+        "{covered} of {passed} seconds"
+    );
+    assert_eq!(window.mean(), Some(50.0));
+}
+
+fn wait(time: Duration) {
+    let until = clock::monotonic() + time;
+    while clock::monotonic() < until {
+        std::thread::park_timeout(until - clock::monotonic());
+    }
+}
