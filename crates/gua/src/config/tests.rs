@@ -500,6 +500,26 @@ fn every_setting_has_its_own_variable_and_a_sentence() {
     }
 }
 
+#[test]
+fn the_readme_explains_every_setting() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    for entry in ENTRIES {
+        let row = format!(
+            "| `{}.{}` | `{}` | `{}` | {} |",
+            entry.section,
+            entry.key,
+            entry.env,
+            (entry.default_toml)(),
+            entry.doc.trim(),
+        );
+        assert!(
+            readme.lines().any(|line| line == row),
+            "README.md needs this row:\n{row}"
+        );
+    }
+}
+
 proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

@@ -204,3 +204,33 @@ fn an_argument_that_is_no_text_is_wrong_use_and_no_crash() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
 }
+
+#[test]
+fn the_reader_child_ends_when_its_parent_is_gone() {
+    let program = Program::new();
+    let mut command = program.command(Path::new(env!("CARGO_BIN_EXE_gua")));
+    let ended = ended(
+        command
+            .arg("__reader")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(
+        (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
+        (0, "", "")
+    );
+}
+
+#[test]
+fn a_broken_configuration_is_a_finding_of_doctor_and_does_not_stop_it() {
+    let program = Program::new();
+    program.write(".gua/config.toml", "[states]\nheld_mb = 'x'\n");
+    let ended = program.gua(["doctor"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    assert!(
+        ended.stdout.contains("config.toml:2:11: states.held_mb"),
+        "{}",
+        ended.stdout
+    );
+}
