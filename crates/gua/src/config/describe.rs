@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::table::Shown;
-use super::{ENTRIES, Entry, FileState, Inputs, Settings, Source};
+use super::{ENTRIES, Entry, Inputs, Settings, Source};
 
 /// A file with every setting, its default and its meaning. Every value is commented out, so that a later version's
 /// defaults take effect in it.
@@ -109,16 +109,4 @@ pub fn paths(inputs: &Inputs) -> String {
         text.push_str(&format!("{}  ({state})\n", candidate.path.display()));
     }
     text
-}
-
-impl FileState {
-    /// One word for a listing.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            FileState::Absent => "absent",
-            FileState::Fine => "fine",
-            FileState::Faulty => "faulty",
-        }
-    }
 }

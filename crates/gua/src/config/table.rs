@@ -17,8 +17,6 @@ pub struct Entry {
     pub key: &'static str,
     /// The variable that sets it.
     pub env: &'static str,
-    /// The default, as one would type it into the variable.
-    pub default: &'static str,
     /// The default, as it stands in a file.
     pub default_toml: fn() -> String,
     /// What it means; one or more lines.
@@ -68,7 +66,6 @@ macro_rules! settings {
                     section_doc: $section_doc,
                     key: stringify!($key),
                     env: $env,
-                    default: $default,
                     default_toml: || <$Kind as Kind>::toml_of_text($default),
                     doc: concat!($($doc, "\n"),*),
                     what: <$Kind as Kind>::WHAT,
