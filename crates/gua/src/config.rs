@@ -13,7 +13,7 @@ pub mod table;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gua_model::Thresholds;
 
@@ -160,6 +160,12 @@ impl Settings {
             count_graphics: self.states.count_graphics.value,
         }
     }
+}
+
+/// The history file of a user, below their home.
+#[must_use]
+pub fn default_db(home: &Path) -> PathBuf {
+    home.join(".gua/gua.db")
 }
 
 #[cfg(test)]
