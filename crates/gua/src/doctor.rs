@@ -17,8 +17,9 @@ pub mod render;
 pub mod sample_json;
 pub mod smi;
 
+use std::ffi::OsStr;
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use gua_model::Sample;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
+use gua_probe::host::collector::Running;
 use gua_probe::host::mount::Mount;
 use gua_probe::host::{self, HostRoot};
 use gua_probe::probe::ProbeOptions;
@@ -90,13 +92,23 @@ fn gather(root: &HostRoot, loaded: &Loaded) -> Facts {
         privilege: host::privilege::privilege(root),
         devices: host::device::devices(root),
         module: host::driver::kernel_module(root),
-        collectors: host::collector::collectors(root),
+        collectors: collectors(root),
         configuration: loaded.problems.iter().map(ToString::to_string).collect(),
         history: history(loaded, &mounts),
         // One after the other: some drivers have been brought down by two programs asking at once.
-        smi: smi::ask(search_path.and_then(smi::find), LIMIT),
+        smi: smi::ask(find_smi(search_path), LIMIT),
         driver: read_driver(&loaded.settings),
     }
+}
+
+fn collectors(root: &HostRoot) -> Option<Vec<Running>> {
+    let root = root.clone();
+    within(LIMIT, move || host::collector::collectors(&root))
+}
+
+fn find_smi(search_path: Option<&OsStr>) -> Option<PathBuf> {
+    let search_path = search_path?.to_owned();
+    within(LIMIT, move || smi::find(&search_path)).flatten()
 }
 
 fn read_driver(settings: &Settings) -> Result<Sample, DriverFault> {

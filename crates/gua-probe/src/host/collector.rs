@@ -64,7 +64,12 @@ pub fn collectors(root: &HostRoot) -> Vec<Running> {
         .filter_map(|pid| {
             let directory = root.proc.join(pid.to_string());
             let comm = read(&directory.join("comm"), LIMIT).ok()?;
-            let words = read(&directory.join("cmdline"), LIMIT).unwrap_or_default();
+            // Asking for arguments can wait for a process that is stuck, so it is asked of few.
+            let words = if is_told_by_arguments(&comm) {
+                read(&directory.join("cmdline"), LIMIT).unwrap_or_default()
+            } else {
+                Vec::new()
+            };
             Some(Running {
                 collector: recognise(&comm, &words)?,
                 pid: Pid(pid),
@@ -73,6 +78,12 @@ pub fn collectors(root: &HostRoot) -> Vec<Running> {
         .collect();
     running.sort();
     running
+}
+
+/// Whether a process of this short name can only be told by its arguments.
+fn is_told_by_arguments(comm: &[u8]) -> bool {
+    let comm = comm.trim_ascii();
+    comm.starts_with(b"python") || comm == b"gua" || comm == b"gpu-usage-audit"
 }
 
 /// Tells a collector by the short name and the zero-separated arguments of a process.
@@ -215,12 +226,19 @@ mod tests {
         process("12", "nv-hostengine\n", "nv-hostengine\0");
         process("7", "gua\n", "gua\0daemon\0--token\0secret\0");
         process("9", "bash\n", "bash\0");
+        let python = "/usr/bin/python3\0-m\0gpu_usage_audit\0daemon\0";
+        process("30", "python3.12\n", python);
+        process("31", "python3.12\n", "python3.12\0train.py\0");
         std::fs::create_dir_all(root.proc.join("8")).unwrap();
         std::fs::create_dir_all(root.proc.join("sys")).unwrap();
         let expected = [
             Running {
                 collector: Collector::Gua,
                 pid: Pid(7),
+            },
+            Running {
+                collector: Collector::GpuUsageAudit,
+                pid: Pid(30),
             },
             Running {
                 collector: Collector::HostEngine,

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn only_the_kernels_first_namespace_is_the_hosts() {
         let check = |name: &str, expected| {
-            assert_eq!(parse_pid_namespace(name.as_bytes()), expected, "{name}")
+            assert_eq!(parse_pid_namespace(name.as_bytes()), expected, "{name}");
         };
         check("pid:[4026531836]", PidNamespace::Host);
         check("pid:[4026532201]", PidNamespace::Own);

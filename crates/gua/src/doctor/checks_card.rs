@@ -231,7 +231,7 @@ pub(super) fn processes_visible(sample: Option<&Sample>) -> Check {
         "gone": gone,
         "cards_without_process_list": unlisted.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>(),
     });
-    let mut summary = match (total, unknown) {
+    let mut summary = match (total - gone, unknown) {
         (0, _) => "no process on any card".to_owned(),
         (_, 0) => format!(
             "known for all of {}",
@@ -262,9 +262,9 @@ pub(super) fn processes_visible(sample: Option<&Sample>) -> Check {
     let mut check = Check::new(PROCESSES, status, summary, details);
     if unknown > 0 {
         check = check.note(format!(
-            "Run gua on the host, as root or with CAP_SYS_PTRACE: the owner of {unknown} of {} that hold cards cannot \
-             be seen, and their hours would count as unknown.",
-            count(total - gone, "process", "processes")
+            "Run gua on the host, as root or with CAP_SYS_PTRACE: the owners of {unknown} of {} cannot be seen, and \
+             their hours would count as unknown.",
+            count(total - gone, "GPU process", "GPU processes")
         ));
     }
     if !unlisted.is_empty() {

@@ -93,10 +93,9 @@ pub(super) fn container(facts: &Facts) -> Check {
         PidNamespace::Unknown => !around.engines.is_empty(),
     };
     if is_blind {
-        let place = if engines.is_empty() {
-            "a pid namespace of its own".to_owned()
-        } else {
-            format!("yes ({engines})")
+        let place = match engines.is_empty() {
+            true => "a pid namespace of its own",
+            false => &format!("in {engines}"),
         };
         let summary = format!("{place}: the host's processes cannot be seen");
         return Check::new(CONTAINER, Status::Warning, summary, details).note(
@@ -106,7 +105,7 @@ pub(super) fn container(facts: &Facts) -> Check {
     }
     let summary = match around.engines.is_empty() {
         true => "none".to_owned(),
-        false => format!("yes ({engines}), and it sees the host's processes"),
+        false => format!("in {engines}, and the host's processes can be seen"),
     };
     Check::new(CONTAINER, Status::Ok, summary, details)
 }
@@ -148,11 +147,11 @@ pub(super) fn hidepid(facts: &Facts) -> Check {
         ),
         _ => {
             let group = exempt
-                .map(|gid| format!(", as a member of group {gid}"))
+                .map(|gid| format!(", or as a member of group {gid}"))
                 .unwrap_or_default();
             let summary = format!("{word}, so other users' processes are hidden");
             Check::new(HIDEPID, Status::Warning, summary, details).note(format!(
-                "Run gua as root, with CAP_SYS_PTRACE{group}: /proc hides other users' processes, and what they hold \
+                "Run gua as root or with CAP_SYS_PTRACE{group}: /proc hides other users' processes, and what they hold \
                  would have no owner.",
             ))
         }
@@ -160,7 +159,11 @@ pub(super) fn hidepid(facts: &Facts) -> Check {
 }
 
 pub(super) fn collectors(facts: &Facts) -> Check {
-    let running = &facts.collectors;
+    let Some(running) = &facts.collectors else {
+        let details = json!({ "running": null });
+        let summary = "looking through the processes took too long";
+        return Check::new(COLLECTORS, Status::Skipped, summary, details);
+    };
     let rows: Vec<_> = running
         .iter()
         .map(|one| json!({ "name": one.collector.word(), "pid": one.pid.0 }))

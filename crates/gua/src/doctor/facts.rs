@@ -31,7 +31,8 @@ pub struct Facts {
     pub smi: Smi,
     pub module: Option<KernelModule>,
     pub driver: Result<Sample, DriverFault>,
-    pub collectors: Vec<Running>,
+    /// `None` where looking through the processes took too long.
+    pub collectors: Option<Vec<Running>>,
     /// The problems of the configuration, a sentence each.
     pub configuration: Vec<String>,
     pub history: History,

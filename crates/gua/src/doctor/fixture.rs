@@ -68,7 +68,7 @@ pub(super) fn healthy() -> Facts {
             flavour: Flavour::Proprietary,
         }),
         driver: Ok(sample(vec![gpu(0), gpu(1)])),
-        collectors: Vec::new(),
+        collectors: Some(Vec::new()),
         configuration: Vec::new(),
         history: History {
             path: "/home/ada/.gua/gua.db".into(),

@@ -75,6 +75,7 @@ fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
     record.put("uuid", gpu.uuid.as_str());
     record.put("index", gpu.index);
     place(&mut record, &gpu.place);
+    record.put("counts_as_capacity", gpu.place.counts());
     record.reading("name", &gpu.name, |name| name.clone().into());
     record.reading("pci_bus_id", &gpu.pci, |pci| pci.to_string().into());
     record.reading("memory_total_bytes", &gpu.memory_total, |bytes| {

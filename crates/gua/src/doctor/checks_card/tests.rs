@@ -225,6 +225,9 @@ fn a_process_on_two_cards_is_one_process() {
 
 #[test]
 fn a_process_that_is_gone_is_not_hidden() {
+    let only = holding(vec![process(2, Err(Missing::Gone))]);
+    let summary = "no process on any card, 1 holder is gone";
+    check(processes_visible, only, (Status::Ok, summary), &[]);
     let gone = holding(vec![
         process(1, Ok(identity(1))),
         process(2, Err(Missing::Gone)),

@@ -106,14 +106,14 @@ fn a_container_matters_where_it_hides_the_hosts_processes() {
         (Status::Ok, "none"),
         &[],
     );
-    let summary = "yes (docker), and it sees the host's processes";
+    let summary = "in docker, and the host's processes can be seen";
     check(
         container,
         inside(PidNamespace::Host, &["docker"]),
         (Status::Ok, summary),
         &[],
     );
-    let summary = "yes (docker, kubernetes): the host's processes cannot be seen";
+    let summary = "in docker, kubernetes: the host's processes cannot be seen";
     check(
         container,
         inside(PidNamespace::Own, &["docker", "kubernetes"]),
@@ -127,7 +127,7 @@ fn a_container_matters_where_it_hides_the_hosts_processes() {
         (Status::Warning, summary),
         advice,
     );
-    let summary = "yes (podman): the host's processes cannot be seen";
+    let summary = "in podman: the host's processes cannot be seen";
     check(
         container,
         inside(PidNamespace::Unknown, &["podman"]),
@@ -170,14 +170,14 @@ fn hidden_processes_matter_to_those_who_may_not_see_them() {
         &[],
     );
     let advice =
-        &["note: Run gua as root, with CAP_SYS_PTRACE, as a member of group 50: /proc hides"];
+        &["note: Run gua as root or with CAP_SYS_PTRACE, or as a member of group 50: /proc hides"];
     check(
         hidepid,
         hiding(NoAccess, Some(50), ordinary),
         (Status::Warning, &hidden("noaccess")),
         advice,
     );
-    let advice = &["note: Run gua as root, with CAP_SYS_PTRACE: /proc hides"];
+    let advice = &["note: Run gua as root or with CAP_SYS_PTRACE: /proc hides"];
     check(
         hidepid,
         hiding(Ptraceable, Some(27), ordinary),
@@ -201,7 +201,7 @@ fn running(list: &[(Collector, u32)]) -> impl FnOnce(&mut Facts) {
             pid: Pid(*pid),
         })
         .collect();
-    move |facts| facts.collectors = list
+    move |facts| facts.collectors = Some(list)
 }
 
 #[test]
@@ -224,6 +224,13 @@ fn other_collectors_are_named_and_the_one_we_replace_is_to_be_stopped() {
         python,
         (Status::Warning, "gpu-usage-audit (Python) (pid 12)"),
         advice,
+    );
+    let summary = "looking through the processes took too long";
+    check(
+        collectors,
+        |facts| facts.collectors = None,
+        (Status::Skipped, summary),
+        &[],
     );
     let several = running(&[(Collector::Gua, 7), (Collector::Gua, 8)]);
     let summary = "gua daemon (pid 7), gua daemon (pid 8)";
