@@ -1,5 +1,6 @@
 //! `gua doctor` as people run it: the real program, the simulated driver, an empty home. Whatever the driver does, the
 //! page is complete, the sentence is clear, the exit code is the promised one, and nothing is left behind.
+#![cfg(test)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -50,9 +51,13 @@ impl Host {
     }
 
     fn with_smi(self, script: &str) -> Self {
-        let path = self.at("bin/nvidia-smi");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        fs::write(self.at("script"), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(self.at("script"), PermissionsExt::from_mode(0o755)).unwrap();
+        // Copied by another process: a file that we have open for writing, even in a child of another test's thread,
+        // cannot be executed.
+        let mut copy = Command::new("cp");
+        copy.arg(self.at("script")).arg(self.at("bin/nvidia-smi"));
+        assert!(copy.status().unwrap().success());
         self
     }
 

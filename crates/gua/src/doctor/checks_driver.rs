@@ -43,7 +43,10 @@ pub(super) fn nvidia_devices(facts: &Facts) -> Check {
     let seen = facts.driver.as_ref().map_or(0, cards);
     if seen > 0 {
         let summary = format!("{what}, yet NVML sees {}", count(seen, "GPU", "GPUs"));
-        return Check::new(DEVICES, Status::Warning, summary, details);
+        return Check::new(DEVICES, Status::Warning, summary, details).note(
+            "Do nothing under WSL, which has no such files; in a container, pass the host's /dev/nvidia* in: NVML works, \
+             and /dev has no file for a card.",
+        );
     }
     let status = if devices.controls.is_empty() {
         Status::Error

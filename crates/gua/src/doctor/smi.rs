@@ -159,8 +159,13 @@ mod tests {
     fn check(script: &str, limit: Duration) -> Smi {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("nvidia-smi");
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        let text = directory.path().join("text");
+        std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&text, PermissionsExt::from_mode(0o755)).unwrap();
+        // Copied by another process: a file that we have open for writing, even in a child of another test's thread,
+        // cannot be executed.
+        let copied = Command::new("cp").arg(&text).arg(&path).status().unwrap();
+        assert!(copied.success());
         let found = find(directory.path().as_os_str());
         assert_eq!(found.as_ref(), Some(&path));
         ask(found, limit)

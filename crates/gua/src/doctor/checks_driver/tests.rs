@@ -69,7 +69,7 @@ fn where_nvml_sees_cards_device_files_are_not_needed() {
         nvidia_devices,
         wsl,
         (Status::Warning, "no device files, yet NVML sees 2 GPUs"),
-        &[],
+        &["note: Do nothing under WSL"],
     );
 }
 
