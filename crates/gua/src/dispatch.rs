@@ -46,6 +46,12 @@ fn gua(arguments: &[OsString]) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return answer(&error, arguments),
     };
+    // Known for certain only now: the flag may have been shortened.
+    match cli.color {
+        clap::ColorChoice::Always => ColorChoice::Always.write_global(),
+        clap::ColorChoice::Never => ColorChoice::Never.write_global(),
+        clap::ColorChoice::Auto => {}
+    }
     run(&cli.command).unwrap_or_else(|error| failure::report(cli.command.name(), &error))
 }
 

@@ -126,6 +126,7 @@ fn colour_follows_the_flag_and_never_a_pipe() {
     assert!(!gua("help").stdout.contains(escape));
     assert!(gua("--color always help").stdout.contains(escape));
     assert!(gua("help --color=always").stdout.contains(escape));
+    assert!(gua("--col always help").stdout.contains(escape));
     assert!(!gua("--color never help").stdout.contains(escape));
     assert!(gua("--color always frobnicate").stderr.contains(escape));
     let without = Program::new().variable("NO_COLOR", "1");
