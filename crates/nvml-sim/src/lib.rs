@@ -62,3 +62,8 @@ pub fn library_path() -> io::Result<PathBuf> {
 }
 
 const FILE: &str = "libnvml_sim.so";
+
+/// Compiles the README's Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -21,7 +21,7 @@ use crate::code::Code;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
-    /// Every call is appended to this file as `PID TID function card`.
+    /// Every call is appended to this file as `PID TID function card`. A relative path starts at the scenario's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<PathBuf>,
     /// The process is aborted when a second thread of it calls into the library.
@@ -216,8 +216,10 @@ impl Scenario {
 
     /// Writes the scenario so that a running client sees the old file or the new one, never a part; see [`write_text`].
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        self.check().map_err(io::Error::other)?;
-        write_text(path.as_ref(), &self.to_toml().map_err(io::Error::other)?)
+        let text = self.to_toml().map_err(io::Error::other)?;
+        // What a client would refuse is refused here, where the mistake was made.
+        Scenario::parse(&text).map_err(io::Error::other)?;
+        write_text(path.as_ref(), &text)
     }
 
     fn check(&self) -> Result<(), ScenarioError> {
@@ -270,8 +272,8 @@ impl Buffers {
             "period_ms must be 0.001 or more",
         )?;
         require(
-            self.samples <= 1_000_000 && self.process_samples <= 1_000_000,
-            "a sample buffer holds a million at most",
+            self.samples <= 100_000 && self.process_samples <= 10_000,
+            "a buffer holds at most 100000 samples, and 10000 periods of process samples",
         )
     }
 }

@@ -121,7 +121,9 @@ impl State {
         };
         match Scenario::parse(&text) {
             Ok(scenario) => {
-                self.open_journal(scenario.journal.as_deref());
+                let folder = path.parent().unwrap_or(path);
+                let journal = scenario.journal.as_ref().map(|file| folder.join(file));
+                self.open_journal(journal.as_deref());
                 self.readings += 1;
                 self.world = Some(Arc::new(World::new(
                     scenario,

@@ -84,7 +84,7 @@ impl World {
             Stamps::Wall => time / clock.scale,
             Stamps::Scenario => time,
         };
-        whole(self.origin_unix * 1e6) + whole(elapsed * 1e6)
+        whole(self.origin_unix * 1e6).saturating_add(whole(elapsed * 1e6))
     }
 
     pub(crate) fn is_hidden(&self, function: &str) -> bool {

@@ -23,7 +23,8 @@ exports! {
         by_index(now.world.present(now.time), index)
     };
     R390 finder fn nvmlDeviceGetHandleByUUID(uuid: Words, device: Out<Device>) |now| {
-        now.world.find_uuid(&uuid.get()?).ok_or(Code::NOT_FOUND)
+        let found = now.world.find_uuid(&uuid.get()?);
+        found.filter(|unit| !now.world.cards[unit.card].is_absent(now.time)).ok_or(Code::NOT_FOUND)
     };
     R390 finder fn nvmlDeviceGetHandleBySerial(serial: Words, device: Out<Device>) |now| {
         let serial = serial.get()?;

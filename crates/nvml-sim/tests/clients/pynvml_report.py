@@ -43,6 +43,28 @@ def process_utilization(handle):
     return sorted({(sample.pid, sample.smUtil) for sample in samples})
 
 
+def process_utilization_info(handle):
+    samples = nvml.nvmlDeviceGetProcessesUtilizationInfo(handle, 0)
+    return sorted({(sample.pid, sample.smUtil) for sample in samples})
+
+
+def fields(handle):
+    wanted = [nvml.NVML_FI_DEV_MEMORY_TEMP, nvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, nvml.NVML_FI_DEV_NVLINK_GET_STATE]
+    answers = nvml.nvmlDeviceGetFieldValues(handle, wanted)
+    return [[answer.nvmlReturn, answer.value.ullVal if answer.nvmlReturn == 0 else None] for answer in answers]
+
+
+def details(handle):
+    try:
+        found = nvml.nvmlDeviceGetRunningProcessDetailList(
+            handle, nvml.nvmlProcessDetailList_v1, nvml.NVML_PROCESS_MODE_COMPUTE
+        )
+    except TypeError:
+        # nvidia-ml-py 13 puts None into a C record when a process's memory is unknown.
+        return "unknown memory"
+    return [[process.pid, process.usedGpuMemory, process.usedGpuCcProtectedMemory] for process in found]
+
+
 def utilization_samples(handle):
     _, samples = nvml.nvmlDeviceGetSamples(handle, nvml.NVML_GPU_UTILIZATION_SAMPLES, 0)
     return sorted({sample.sampleValue.uiVal for sample in samples})
@@ -97,6 +119,9 @@ def card(index):
         "compute": ask(lambda: processes(nvml.nvmlDeviceGetComputeRunningProcesses, handle)),
         "graphics": ask(lambda: processes(nvml.nvmlDeviceGetGraphicsRunningProcesses, handle)),
         "process_util": ask(lambda: process_utilization(handle)),
+        "process_util_info": ask(lambda: process_utilization_info(handle)),
+        "fields": ask(lambda: fields(handle)),
+        "details": ask(lambda: details(handle)),
         "util_samples": ask(lambda: utilization_samples(handle)),
         "mig": ask(lambda: instances(handle)),
     }

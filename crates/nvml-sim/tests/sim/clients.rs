@@ -109,6 +109,7 @@ const DESK: &str = r#"
     temperature_c = 61
     power_w = 271.4
     power_limit_w = 300
+    memory_temperature_c = 70
     fan_percent = 55
     clock_sm_mhz = 1695
     ecc = true
@@ -116,6 +117,7 @@ const DESK: &str = r#"
     [[card.process]]
     pid = TRAINER
     memory_mib = 4096
+    protected_mib = 12
     sm_util = 80
     [[card.process]]
     pid = DESKTOP
@@ -153,6 +155,9 @@ fn nvidia_ml_py_reads_the_scripted_values() {
         "compute": [[trainer, 4096_u64 << 20]],
         "graphics": [[desktop, null]],
         "process_util": [[trainer, 80]],
+        "process_util_info": [[trainer, 80]],
+        "fields": [[0, 70], [0, 27_140_000], [3, null]],
+        "details": [[trainer, 4096_u64 << 20, 12 << 20]],
         "util_samples": [87],
         "mig": "NVMLError_NotSupported",
     });

@@ -47,6 +47,20 @@ fn a_fault_has_its_time() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "measures that a call is slow")]
+fn a_delayed_call_takes_its_time_and_then_answers() {
+    let stage = two_cards(Fault {
+        function: POWER.to_owned(),
+        delay_ms: 30,
+        ..Fault::default()
+    });
+    let card = stage.handle(0).unwrap();
+    let before = std::time::Instant::now();
+    assert_eq!(stage.read::<u32>(POWER, card), Ok(60_000));
+    assert!(before.elapsed() >= std::time::Duration::from_millis(30));
+}
+
+#[test]
 fn garbage_is_a_success_with_absurd_counts() {
     let stage = two_cards(Fault {
         function: "nvmlDeviceGet*s*".to_owned(),

@@ -1,19 +1,16 @@
 //! Our records and prototypes against the driver's own header, by a C compiler.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::tools;
 
-/// Functions that the newest header no longer declares, with the reason why they are still here.
-const UNDECLARED: &[(&str, &str)] = &[];
-
-#[test]
-fn records_and_prototypes_are_the_headers() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("check.c");
-    let program = folder.path().join("check");
-    std::fs::write(&source, c_program()).unwrap();
+/// Compiles a C program against the driver's header; what the compiler says is the error.
+fn compile(program: &str, folder: &Path) -> Result<PathBuf, String> {
+    let source = folder.join("check.c");
+    let object = folder.join("check.o");
+    std::fs::write(&source, program).unwrap();
     let compiled = Command::new("cc")
         .args([
             "-std=gnu11",
@@ -22,21 +19,28 @@ fn records_and_prototypes_are_the_headers() {
             "-c",
             "-o",
         ])
-        .arg(folder.path().join("check.o"))
+        .arg(&object)
         .arg("-I")
         .arg(tools::header_folder())
         .arg(&source)
-        .output();
-    let compiled = compiled.expect("cc is not on PATH: install a C compiler");
-    assert!(
-        compiled.status.success(),
-        "{}",
-        String::from_utf8_lossy(&compiled.stderr)
-    );
+        .output()
+        .expect("cc is not on PATH: install a C compiler");
+    if compiled.status.success() {
+        Ok(object)
+    } else {
+        Err(String::from_utf8_lossy(&compiled.stderr).into_owned())
+    }
+}
+
+#[test]
+fn records_and_prototypes_are_the_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = compile(&c_program(), folder.path()).unwrap_or_else(|said| panic!("{said}"));
+    let program = folder.path().join("check");
     let linked = Command::new("cc")
         .arg("-o")
         .arg(&program)
-        .arg(folder.path().join("check.o"))
+        .arg(object)
         .output()
         .unwrap();
     assert!(
@@ -46,6 +50,27 @@ fn records_and_prototypes_are_the_headers() {
     );
     let output = Command::new(program).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected());
+}
+
+#[test]
+fn a_wrong_prototype_or_an_invented_function_would_be_noticed() {
+    let check = |line: &str, expected: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let said = compile(&format!("{}{line}\n", c_program()), folder.path()).unwrap_err();
+        assert!(said.contains(expected), "{said}");
+    };
+    check(
+        "nvmlReturn_t nvmlDeviceGetCount_v2(int *);",
+        "conflicting types for",
+    );
+    check(
+        "nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned long long *);",
+        "conflicting types for",
+    );
+    check(
+        "typedef __typeof__(nvmlDeviceGetWishes) known;",
+        "nvmlDeviceGetWishes",
+    );
 }
 
 #[test]
@@ -66,9 +91,7 @@ fn c_program() -> String {
         "#define NVML_NO_UNVERSIONED_FUNC_DEFS\n#include <nvml.h>\n#include <stddef.h>\n#include <stdio.h>\n",
     );
     for function in nvml_sim::functions() {
-        if !UNDECLARED.iter().any(|(name, _)| *name == function.name) {
-            writeln!(text, "typedef __typeof__({0}) known_{0};", function.name).unwrap();
-        }
+        writeln!(text, "typedef __typeof__({0}) known_{0};", function.name).unwrap();
         writeln!(text, "{}", function.prototype()).unwrap();
     }
     text.push_str("int main(void) {\n");
