@@ -213,7 +213,7 @@ pub(crate) const fn version_of<T>(number: c_uint) -> c_uint {
 pub(crate) fn fixed<const N: usize>(text: &str) -> [c_char; N] {
     let mut field = [0; N];
     for (slot, byte) in field.iter_mut().zip(text.bytes().take(N.saturating_sub(1))) {
-        *slot = byte.cast_signed();
+        *slot = c_char::from_ne_bytes([byte]);
     }
     field
 }

@@ -77,7 +77,7 @@ impl From<u32> for Value {
 #[serde(try_from = "Table", into = "Table")]
 pub struct TimeLine {
     pub shape: Shape,
-    /// The line starts again after so many seconds.
+    /// The line starts again after so many seconds; a square wave has its period instead.
     pub every: Option<f64>,
 }
 
@@ -169,6 +169,9 @@ impl TryFrom<Table> for TimeLine {
         } = table;
         if otherwise.is_some() && bursts.is_none() {
             return Err("`else` goes with `bursts`");
+        }
+        if every.is_some() && square.is_some() {
+            return Err("a square wave repeats by its `period`, not by `every`");
         }
         let shape = match (ramp, square, bursts, steps) {
             (Some(Ramp { from, to, seconds }), None, None, None) => {

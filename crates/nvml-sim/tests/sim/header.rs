@@ -94,6 +94,10 @@ fn c_program() -> String {
         writeln!(text, "typedef __typeof__({0}) known_{0};", function.name).unwrap();
         writeln!(text, "{}", function.prototype()).unwrap();
     }
+    // The one function that answers no code.
+    text.push_str(
+        "typedef __typeof__(nvmlErrorString) known;\nconst char *nvmlErrorString(unsigned int);\n",
+    );
     text.push_str("int main(void) {\n");
     for record in nvml_sim::records() {
         let name = record.c_name;

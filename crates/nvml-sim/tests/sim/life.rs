@@ -73,6 +73,37 @@ fn initialisations_are_counted() {
 }
 
 #[test]
+fn many_threads_can_read_while_the_scenario_changes() {
+    let stage = Stage::new(&powered(10.0));
+    let card = stage.handle(0).unwrap().expose_provenance();
+    std::thread::scope(|scope| {
+        let reader = || {
+            let readings = (0..3000).map(|_| {
+                let card = std::ptr::with_exposed_provenance_mut(card);
+                stage.read::<u32>(POWER, card)
+            });
+            readings.collect::<std::collections::BTreeSet<_>>()
+        };
+        let readers: Vec<_> = (0..4).map(|_| scope.spawn(reader)).collect();
+        for watts in [20.0, 30.0, 40.0] {
+            stage.rewrite(&powered(watts));
+        }
+        let scripted = [Ok(10_000), Ok(20_000), Ok(30_000), Ok(40_000)];
+        for reader in readers {
+            let seen = reader.join().unwrap();
+            assert!(
+                seen.iter().all(|reading| scripted.contains(reading)),
+                "{seen:?}"
+            );
+        }
+    });
+    assert_eq!(
+        stage.read::<u32>(POWER, std::ptr::with_exposed_provenance_mut(card)),
+        Ok(40_000)
+    );
+}
+
+#[test]
 fn closing_the_library_really_unloads_it() {
     let stage = Stage::new(&powered(1.0));
     assert!(stage.read::<u32>(POWER, stage.handle(0).unwrap()).is_ok());

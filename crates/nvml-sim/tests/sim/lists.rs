@@ -6,16 +6,19 @@ use nvml_sim::scenario::{Card, NullSizeQuery, Process, Scenario, Value};
 
 const V3: &str = "nvmlDeviceGetComputeRunningProcesses_v3";
 
+/// Sixteen cards with sixty-four processes each.
 fn crowd() -> Scenario {
-    let processes = (0..64)
-        .map(|number| Process::new(5000 + number, number))
-        .collect();
+    let card = |first: u32| Card {
+        processes: (0..64)
+            .map(|number| Process::new(first + number, number))
+            .collect(),
+        ..Card::default()
+    };
     frozen(
         0.0,
-        [Card {
-            processes,
-            ..Card::default()
-        }],
+        (0..16)
+            .map(|number| card(5000 + 64 * number))
+            .collect::<Vec<_>>(),
     )
 }
 
@@ -23,8 +26,13 @@ fn crowd() -> Scenario {
 fn a_list_has_sixty_four_processes_and_says_how_much_room_it_needs() {
     let stage = Stage::new(&crowd());
     let card = stage.handle(0).unwrap();
+    for index in 0..16 {
+        let list = stage.list(V3, stage.handle(index).unwrap()).unwrap();
+        let pids: Vec<u32> = list.iter().map(|record| record.pid).collect();
+        let first = 5000 + 64 * index;
+        assert_eq!(pids, (first..first + 64).collect::<Vec<_>>());
+    }
     let list = stage.list(V3, card).unwrap();
-    assert_eq!(list.len(), 64);
     let last = Record {
         pid: 5063,
         memory: 63 << 20,

@@ -66,6 +66,10 @@ fn a_mistake_is_named_with_its_place() {
         "each later than the one before",
     );
     check(
+        "[[card]]\nutil = { square = { low = 0, high = 1, period = 2 }, every = 3 }\n",
+        "repeats by its `period`",
+    );
+    check(
         "[[card]]\nutil = \"unknown\"\n",
         "card 0: only a process's memory can be \"unknown\"",
     );

@@ -160,12 +160,12 @@ impl Stage {
 
     pub(crate) fn text(&self, name: &str, device: Device) -> Result<String, u32> {
         let function = self.get::<unsafe extern "C" fn(Device, *mut c_char, c_uint) -> u32>(name);
-        let mut buffer = [0 as c_char; 96];
+        let mut buffer = [0; 96];
         // SAFETY: the buffer is as long as stated.
         let code = unsafe { function(device, buffer.as_mut_ptr(), 96) };
         let bytes: Vec<u8> = buffer
             .iter()
-            .map(|byte| byte.cast_unsigned())
+            .map(|byte| byte.to_ne_bytes()[0])
             .take_while(|byte| *byte != 0)
             .collect();
         answer(code, String::from_utf8_lossy(&bytes).into_owned())
@@ -174,12 +174,12 @@ impl Stage {
     pub(crate) fn version(&self) -> Result<String, u32> {
         let function = self
             .get::<unsafe extern "C" fn(*mut c_char, c_uint) -> u32>("nvmlSystemGetDriverVersion");
-        let mut buffer = [0 as c_char; 80];
+        let mut buffer = [0; 80];
         // SAFETY: the buffer is as long as stated.
         let code = unsafe { function(buffer.as_mut_ptr(), 80) };
         let bytes: Vec<u8> = buffer
             .iter()
-            .map(|byte| byte.cast_unsigned())
+            .map(|byte| byte.to_ne_bytes()[0])
             .take_while(|byte| *byte != 0)
             .collect();
         answer(code, String::from_utf8_lossy(&bytes).into_owned())
