@@ -86,7 +86,7 @@ impl DriverFault {
                 code: code::LIB_RM_VERSION_MISMATCH,
                 ..
             } => Some(
-                "the driver was updated while it was loaded: reload the kernel module or reboot",
+                "reload the kernel module or reboot: the driver was updated while it was loaded",
             ),
             DriverFault::Init { .. } => {
                 Some("see `dmesg | grep -i -e nvrm -e xid`; a reboot often helps")

@@ -18,7 +18,7 @@ pub(super) enum Request {
     Sample,
 }
 
-/// What the child answers to [`Request::Sample`].
+/// What the child answers when it is asked for a sample.
 pub type Answer = Result<Sample, DriverFault>;
 
 /// Far more than 1024 cards with 64 processes each take.
