@@ -2,10 +2,15 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970.
+/// The time of day.
 #[expect(clippy::disallowed_methods, reason = "this file is the clock")]
+pub(crate) fn wall() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Seconds since 1970.
 pub(crate) fn unix_seconds() -> f64 {
-    match SystemTime::now().duration_since(UNIX_EPOCH) {
+    match wall().duration_since(UNIX_EPOCH) {
         Ok(since) => since.as_secs_f64(),
         Err(before) => -before.duration().as_secs_f64(),
     }

@@ -7,7 +7,8 @@ mod card;
 mod value;
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -284,7 +285,10 @@ pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let fresh = path.with_file_name(name);
-    std::fs::write(&fresh, text)?;
+    let mut file = File::create(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    // File systems stamp with a coarse clock: two versions in a row could otherwise look like one.
+    file.set_modified(crate::clock::wall())?;
     std::fs::rename(&fresh, path)?;
     crate::clock::sleep(crate::state::LOOK_EVERY);
     Ok(())
