@@ -32,8 +32,7 @@ impl Host {
     }
 
     fn play(&self, scenario: &str) {
-        fs::write(self.path("next.toml"), scenario).unwrap();
-        fs::rename(self.path("next.toml"), self.path("nvml-sim.toml")).unwrap();
+        nvml_sim::scenario::write_text(&self.path("nvml-sim.toml"), scenario).unwrap();
     }
 
     fn options(&self, program: &str) -> ReaderOptions {

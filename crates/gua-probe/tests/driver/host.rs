@@ -3,10 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use gua_model::{Gpu, Process, Sample};
-use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::{Probe, ProbeOptions};
 use gua_probe::process::{Passwd, ProcRoot};
@@ -52,10 +50,9 @@ impl Host {
         fs::write(path, content).unwrap();
     }
 
-    /// Changes the scenario under a running driver.
+    /// Changes the scenario under a running driver, which has noticed when this returns.
     pub(crate) fn play(&self, scenario: &str) {
-        self.write("next.toml", scenario);
-        fs::rename(self.path("next.toml"), self.path("nvml-sim.toml")).unwrap();
+        nvml_sim::scenario::write_text(&self.path("nvml-sim.toml"), scenario).unwrap();
     }
 
     pub(crate) fn start_process(&self, pid: u32, uid: u32, start: u64, comm: &str) {
@@ -118,22 +115,6 @@ impl Host {
             "{}{scenario}",
             Self::journal_line(self.directory.path())
         ));
-    }
-}
-
-/// Samples until the driver has noticed a changed scenario and shows what is waited for.
-#[track_caller]
-pub(crate) fn sample_until(probe: &mut Probe, mut shows: impl FnMut(&Sample) -> bool) -> Sample {
-    let limit = clock::monotonic() + Duration::from_secs(10);
-    loop {
-        let sample = probe.sample().unwrap();
-        if shows(&sample) {
-            return sample;
-        }
-        assert!(
-            clock::monotonic() < limit,
-            "not within ten seconds; the last sample was {sample:#?}"
-        );
     }
 }
 

@@ -6,7 +6,7 @@ use gua_model::{Bytes, Missing, Percent, Place, ProcessKind, State, Thresholds, 
 use gua_probe::fault::DriverFault;
 use nvml_sim::driver::Generation;
 
-use super::host::{Host, only, pids, process_of, sample_until};
+use super::host::{Host, only, pids, process_of};
 
 const TWO_PROCESSES: &str = r#"
     [[card]]
@@ -208,9 +208,7 @@ fn trap_7_what_happened_between_two_ticks_comes_from_the_drivers_buffer() {
     let first = probe.sample().unwrap();
     assert_eq!(only(&first).util, Ok(Percent::ZERO));
     host.play(&square_wave(1019.0));
-    let second = sample_until(&mut probe, |sample| {
-        only(sample).window.is_ok_and(|window| window.samples() > 0)
-    });
+    let second = probe.sample().unwrap();
     let gpu = only(&second);
     let window = gpu.window.unwrap();
     assert_eq!(
@@ -265,16 +263,10 @@ fn trap_7_a_clock_that_went_back_does_not_silence_the_buffer() {
     probe.sample().unwrap();
     host.play(&square_wave(1000.0));
     // One tick to notice, with nothing to show for it.
-    sample_until(&mut probe, |sample| {
-        only(sample)
-            .window
-            .is_ok_and(|window| window.samples() == 0)
-    });
-    probe.sample().unwrap();
+    let noticed = probe.sample().unwrap();
+    assert_eq!(only(&noticed).window.unwrap().samples(), 0);
     host.play(&square_wave(1010.0));
-    let sample = sample_until(&mut probe, |sample| {
-        only(sample).window.is_ok_and(|window| window.samples() > 0)
-    });
+    let sample = probe.sample().unwrap();
     assert!((9.7..10.3).contains(&only(&sample).window.unwrap().covered.as_secs_f64()));
 }
 
@@ -338,7 +330,7 @@ fn trap_9_a_card_that_was_seen_before_stays_in_the_sample_when_it_is_lost_and_co
         let mut probe = host.probe();
         probe.sample().unwrap();
         host.play(&cards(way));
-        let sample = sample_until(&mut probe, |sample| sample.gpus[1].util.is_err());
+        let sample = probe.sample().unwrap();
         let uuids: Vec<&str> = sample.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
         assert_eq!(uuids, ["GPU-a", "GPU-b"], "{way}");
         assert_eq!(sample.gpus[1].name.as_deref(), Ok("B"));
@@ -349,9 +341,8 @@ fn trap_9_a_card_that_was_seen_before_stays_in_the_sample_when_it_is_lost_and_co
         );
         assert!(sample.gpus[0].util.is_ok());
         host.play(&cards(""));
-        sample_until(&mut probe, |sample| {
-            sample.gpus.len() == 2 && sample.gpus[1].util.is_ok()
-        });
+        let back = probe.sample().unwrap();
+        assert!(back.gpus.len() == 2 && back.gpus[1].util.is_ok());
     }
 }
 
@@ -374,9 +365,8 @@ fn trap_9_the_library_is_opened_again_after_a_driver_reload() {
         let mut probe = host.probe();
         probe.sample().unwrap();
         host.play_with_journal(&scenario(2, 30));
-        let sample = sample_until(&mut probe, |sample| {
-            only(sample).util == Ok(Percent::new(30).unwrap())
-        });
+        let sample = probe.sample().unwrap();
+        assert_eq!(only(&sample).util, Ok(Percent::new(30).unwrap()));
         assert_eq!(sample.problems, [], "{stale}");
         assert_eq!(host.calls("nvmlInit_v2"), 2, "{stale}");
     }
@@ -511,7 +501,7 @@ fn trap_13_what_is_remembered_of_a_card_follows_its_uuid_and_not_its_number() {
         card("b", 90),
         card("a", 10)
     ));
-    let sample = sample_until(&mut probe, |sample| sample.gpus[0].uuid.as_str() == "GPU-b");
+    let sample = probe.sample().unwrap();
     for (gpu, name, util) in [(&sample.gpus[0], "b", 90.0), (&sample.gpus[1], "a", 10.0)] {
         assert_eq!(gpu.name.as_deref(), Ok(name));
         let window = gpu.window.unwrap();

@@ -138,32 +138,46 @@ fn series(seen: &Seen, kind: c_uint) -> Result<(&Line, f64), Code> {
     }
 }
 
-/// One sample for each tick and each process that did something in its period; a process at rest has none.
+/// One record for each process that did something in the buffered time after the stamp: its mean over that time, periods
+/// of rest included, and the end of the last period in which it worked. A process at rest has none.
+///
+/// The header says "one sample per process"; that it is a mean over the time since the stamp is what the authors of
+/// nvtop (#91, #110) and nvitop (#83) saw on real drivers.
 fn process_samples(seen: &Seen, last_seen: u64) -> Result<Vec<ProcessUtilization>, Code> {
     let card = seen.sensor()?;
     card.without_mig(&card.util)?.line()?;
+    let ticks: Vec<Tick> = ticks(seen, card.buffers.process_samples, last_seen).collect();
     let mut found = Vec::new();
-    for tick in ticks(seen, card.buffers.process_samples, last_seen) {
-        let mean = |line: &Line| whole32(line.mean(tick.time, tick.period));
-        for process in card
-            .processes
-            .iter()
-            .filter(|process| process.runs_at(tick.time))
-        {
-            let sample = ProcessUtilization {
-                time_stamp: tick.stamp,
-                pid: process.pid,
-                sm: mean(&process.sm_util),
-                memory: mean(&process.memory_util),
-                encoder: mean(&process.encoder_util),
-                decoder: mean(&process.decoder_util),
-                jpeg: 0,
-                optical_flow: 0,
-            };
-            if sample.sm | sample.memory | sample.encoder | sample.decoder != 0 {
-                found.push(sample);
-            }
-        }
+    for process in &card.processes {
+        let value = |tick: &Tick, line: &Line| match process.runs_at(tick.time) {
+            true => line.mean(tick.time, tick.period),
+            false => 0.0,
+        };
+        let lines = [
+            &process.sm_util,
+            &process.memory_util,
+            &process.encoder_util,
+            &process.decoder_util,
+        ];
+        let works = |tick: &&Tick| lines.iter().any(|line| value(tick, line) > 0.0);
+        let Some(last) = ticks.iter().rfind(works) else {
+            continue;
+        };
+        #[expect(clippy::cast_precision_loss, reason = "a buffer is short")]
+        let mean = |line: &Line| {
+            let sum: f64 = ticks.iter().map(|tick| value(tick, line)).sum();
+            whole32(sum / ticks.len() as f64)
+        };
+        found.push(ProcessUtilization {
+            time_stamp: last.stamp,
+            pid: process.pid,
+            sm: mean(lines[0]),
+            memory: mean(lines[1]),
+            encoder: mean(lines[2]),
+            decoder: mean(lines[3]),
+            jpeg: 0,
+            optical_flow: 0,
+        });
     }
     Ok(found)
 }

@@ -57,7 +57,7 @@ fn junk_stands_among_the_samples_where_it_is_scripted() {
 }
 
 #[test]
-fn a_process_has_samples_only_for_the_time_it_worked() {
+fn a_process_has_one_record_with_its_mean_and_none_while_it_rests() {
     let text = "
         [buffers]
         period_ms = 1000
@@ -77,7 +77,7 @@ fn a_process_has_samples_only_for_the_time_it_worked() {
     let stage = Stage::new(&scene(10.2, text));
     let card = stage.handle(0).unwrap();
     let (code, needed, _) = stage.process_samples(card, 1, 0);
-    assert_eq!((code, needed), (7, 3));
+    assert_eq!((code, needed), (7, 2));
     let (code, _, samples) = stage.process_samples(card, 16, 0);
     let seen: Vec<_> = samples
         .iter()
@@ -94,11 +94,17 @@ fn a_process_has_samples_only_for_the_time_it_worked() {
     assert_eq!(
         seen,
         [
-            (9_000_000, 11, 60, 0),
-            (10_000_000, 11, 60, 0),
-            (10_000_000, 12, 30, 5)
+            // Two periods of five at 60, one of five at 30.
+            (10_000_000, 11, 24, 0),
+            (10_000_000, 12, 6, 1)
         ]
     );
+    let (_, _, newest) = stage.process_samples(card, 16, ORIGIN_US + 9_000_000);
+    let seen: Vec<_> = newest
+        .iter()
+        .map(|sample| (sample.pid, sample.sm))
+        .collect();
+    assert_eq!(seen, [(11, 60), (12, 30)]);
     let (code, count, _) = stage.process_samples(card, 16, ORIGIN_US + 10_000_000);
     assert_eq!((code, count), (6, 0));
 }
