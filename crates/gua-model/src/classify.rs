@@ -1,5 +1,7 @@
 //! Which state a card is in. Every rule of design is here, once; reports, pages and alerts ask here.
 
+use serde::{Deserialize, Serialize};
+
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, Process};
 use crate::state::{CountGraphics, Evidence, State, Thresholds, Verdict};
@@ -38,7 +40,7 @@ pub struct Part {
 }
 
 /// What a division rests on; the report says which share of its time rests on which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Basis {
     /// The driver's buffer covered the tick.
     Buffer,

@@ -8,17 +8,21 @@ pub mod id;
 pub mod owner;
 pub mod reading;
 pub mod sample;
+pub mod span;
 pub mod state;
+pub mod tick;
 pub mod unit;
 pub mod window;
 
-pub use classify::{Division, Part, classify, divide};
+pub use classify::{Basis, Division, Part, classify, divide};
 pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };
 pub use owner::{Identity, Owner, OwnerSource, User, Workload};
 pub use reading::{Missing, Reading};
 pub use sample::{Driver, Gpu, Place, Problem, Process, ProcessKind, Sample};
+pub use span::{Holder, Share, Span};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
+pub use tick::Tick;
 pub use unit::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Percent};
 pub use window::{Histogram, UtilWindow};

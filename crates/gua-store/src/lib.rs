@@ -1,0 +1,1 @@
+//! The history file of one host.
