@@ -4,6 +4,7 @@
 //! what was seen and when.
 
 pub mod classify;
+pub mod gap;
 pub mod id;
 pub mod owner;
 pub mod reading;
@@ -15,6 +16,7 @@ pub mod unit;
 pub mod window;
 
 pub use classify::{Basis, Division, Part, classify, divide};
+pub use gap::{GapReason, Outage};
 pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };

@@ -1,0 +1,64 @@
+//! Time that nobody observed, and why.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A stretch of time without readings on the whole host, as the collector itself noticed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    pub from: Timestamp,
+    pub to: Timestamp,
+    pub reason: GapReason,
+    /// The sentence that was logged.
+    pub detail: String,
+    /// How many ticks were due in that time.
+    pub ticks_lost: u32,
+}
+
+/// Why nobody observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum GapReason {
+    /// No collector ran.
+    CollectorDown,
+    /// The driver did not answer in time.
+    DriverHung,
+    /// The driver was not there, refused, or was of the wrong version.
+    DriverUnavailable,
+    /// The card answered as lost, or was no longer there.
+    CardLost,
+    /// A reading was refused.
+    Denied,
+    /// A reading failed.
+    Failed,
+    /// The tick was read and could not be stored.
+    DiskFull,
+    /// The machine slept.
+    Suspended,
+    /// The wall clock was set.
+    ClockSet,
+}
+
+impl GapReason {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            GapReason::CollectorDown => "collector-down",
+            GapReason::DriverHung => "driver-hung",
+            GapReason::DriverUnavailable => "driver-unavailable",
+            GapReason::CardLost => "card-lost",
+            GapReason::Denied => "denied",
+            GapReason::Failed => "failed",
+            GapReason::DiskFull => "disk-full",
+            GapReason::Suspended => "suspended",
+            GapReason::ClockSet => "clock-set",
+        }
+    }
+}
+
+impl fmt::Display for GapReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.word())
+    }
+}
