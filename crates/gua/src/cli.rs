@@ -9,7 +9,7 @@ use crate::config::FlagValue;
 
 /// The commands as `gua --help` groups them. A test holds that every command is in one group.
 pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Collect", &["doctor"]),
+    ("Collect", &["doctor", "service"]),
     ("Keep", &["config", "completions", "version", "help"]),
 ];
 
@@ -39,6 +39,23 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Doctor(DoctorArgs),
+
+    /// Run the collector as a systemd service.
+    #[command(
+        subcommand_required = true,
+        arg_required_else_help = true,
+        disable_help_subcommand = true,
+        after_help = "As root it is the host's service, for everyone else their own; --system and --user say which.\n\n\
+                      Examples:\n  \
+                      gua service install            collect from now on, and after every boot\n  \
+                      gua service install --print    show the unit, and change nothing\n  \
+                      gua service status             is it installed, does it run\n  \
+                      gua service uninstall          stop and remove it; the history stays"
+    )]
+    Service {
+        #[command(subcommand)]
+        command: ServiceCommand,
+    },
 
     /// Show, check and explain the configuration.
     #[command(
@@ -100,6 +117,65 @@ pub struct DoctorArgs {
     /// Exit 1 when a check fails.
     #[arg(long)]
     pub strict: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ServiceCommand {
+    /// Write the unit, enable it and start it. Again to change or update it.
+    #[command(
+        after_help = "Examples:\n  sudo gua service install --interval 10s\n  sudo gua service install --readable-by group:gpu\n  gua service install --user"
+    )]
+    Install(ServiceInstallArgs),
+
+    /// Stop the service and remove its unit. The history stays.
+    #[command(after_help = "Example:\n  sudo gua service uninstall")]
+    Uninstall(ServiceScopeArgs),
+
+    /// Say whether the service is installed and runs.
+    #[command(after_help = "Example:\n  gua service status --user")]
+    Status(ServiceScopeArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ServiceScopeArgs {
+    /// The host's service (the default for root).
+    #[arg(long, conflicts_with = "user")]
+    pub system: bool,
+
+    /// A service of your own (the default for everyone but root).
+    #[arg(long)]
+    pub user: bool,
+
+    /// Prepare an image below this directory instead of changing this system.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub root: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct ServiceInstallArgs {
+    #[command(flatten)]
+    pub scope: ServiceScopeArgs,
+
+    /// How often to look; otherwise as configured.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    pub interval: Option<std::time::Duration>,
+
+    /// Who may read the host's history: everyone, group:NAME or root [default: everyone; under hidepid the group that
+    /// sees all processes].
+    #[arg(long, value_name = "WHO")]
+    pub readable_by: Option<String>,
+
+    /// Enable it for the next boot and do not start it now.
+    #[arg(long)]
+    pub no_start: bool,
+
+    /// Replace units of these names that gua did not write.
+    #[arg(long)]
+    pub force: bool,
+
+    /// Print the unit and change nothing.
+    #[arg(long)]
+    pub print: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -189,6 +265,7 @@ impl Command {
                 ConfigCommand::Default => "gua config default",
                 ConfigCommand::Path => "gua config path",
             },
+            Command::Service { .. } => "gua service",
             Command::Completions(_) => "gua completions",
             Command::Version => "gua version",
             Command::Help(_) => "gua help",

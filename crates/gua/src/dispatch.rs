@@ -13,7 +13,7 @@ use crate::cli::{Cli, Command, ConfigCommand};
 use crate::config::{self, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
-use crate::{doctor, manual, output};
+use crate::{doctor, manual, output, service};
 
 /// The number that `gua version` prints.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -61,6 +61,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Help(args) => output::data(&manual::help(&args.command)?)?,
         Command::Completions(args) => output::raw(&manual::completions(args.shell))?,
         Command::Man(args) => manual::page::run(args)?,
+        Command::Service { command } => return service::run(command),
         Command::Config { command } => return configuration(command),
         Command::Doctor(args) => {
             // A broken configuration is one of its findings.

@@ -12,3 +12,4 @@ pub mod failure;
 pub mod manual;
 pub mod names;
 pub mod output;
+pub mod service;

@@ -1,0 +1,279 @@
+//! `gua service`: the collector as a systemd service, for the whole host or for one user.
+//!
+//! It writes one unit file and lets systemctl do the rest. It never touches a unit that it did not write.
+
+mod place;
+mod unit;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::Context as _;
+use gua_probe::host::{HostRoot, mount};
+
+use crate::cli::{ServiceCommand, ServiceInstallArgs, ServiceScopeArgs};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use place::{Place, Scope};
+use unit::{Readers, UnitFacts};
+
+/// The service's name, and the one under which gpu-usage-audit was installed.
+pub const NAME: &str = "gua.service";
+pub const ALIAS: &str = "gpu-usage-audit.service";
+
+pub fn run(command: &ServiceCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        ServiceCommand::Install(args) => install(args)?,
+        ServiceCommand::Uninstall(args) => uninstall(args)?,
+        ServiceCommand::Status(args) => return status(args),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
+    let place = Place::of(&args.scope)?;
+    let text = unit::text(&facts(args, &place)?);
+    if args.print {
+        return output::data(&text);
+    }
+    refuse_strangers(&place, args.force)?;
+    write_unit(&place.unit(NAME), &text)?;
+    let systemctl = Systemctl { place: &place };
+    systemctl.run(&["enable", NAME])?;
+    let mut said = format!("gua service: installed {}\n", place.unit(NAME).display());
+    if systemctl.is_running() {
+        systemctl.run(&["daemon-reload"])?;
+        if args.no_start {
+            said.push_str(&format!("  start: {}\n", systemctl.shown(&["start", NAME])));
+        } else {
+            // Also takes up a changed unit when this was an update.
+            systemctl.run(&["restart", NAME])?;
+            said.push_str("  started\n");
+        }
+    } else {
+        said.push_str("  systemd is not running here: it will be started at the next boot\n");
+    }
+    if place.scope == Scope::User && !place.is_image() {
+        said.push_str(
+            "  it ends with your last session; to keep it running: loginctl enable-linger\n",
+        );
+    }
+    said.push_str(&format!("  look: {}\n", systemctl.shown(&["status", NAME])));
+    output::data(&said)
+}
+
+fn facts(args: &ServiceInstallArgs, place: &Place) -> anyhow::Result<UnitFacts> {
+    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let readers = match &args.readable_by {
+        Some(word) => word
+            .parse()
+            .map_err(|sentence: String| Failure::usage(sentence))?,
+        None => default_readers(),
+    };
+    Ok(UnitFacts {
+        program,
+        scope: place.scope,
+        interval: args.interval,
+        readers,
+    })
+}
+
+/// Everyone may read what everyone sees in `/proc` anyway. Where `/proc` hides strangers' processes, only those may who
+/// are shown them.
+fn default_readers() -> Readers {
+    let root = HostRoot::real();
+    match mount::hiding(&mount::mounts(&root), Path::new("/proc")) {
+        Some(hiding) if hiding.level != mount::HideLevel::Off => match hiding.gid {
+            Some(gid) => Readers::Group(gid.to_string()),
+            None => Readers::Root,
+        },
+        _ => Readers::Everyone,
+    }
+}
+
+/// A unit of this name that somebody else wrote is theirs.
+fn refuse_strangers(place: &Place, force: bool) -> anyhow::Result<()> {
+    for name in [NAME, ALIAS] {
+        let path = place.unit(name);
+        let is_ours = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot look at `{}`", path.display()));
+            }
+            Ok(_) if points_to_ours(&path) => true,
+            Ok(_) => is_written_by_us(&path)?,
+        };
+        if !is_ours && !force {
+            let message = format!("`{}` was not written by gua", path.display());
+            return Err(Failure { exit: Exit::Failed, message, hint: Some(format!("stop and remove it first (`systemctl disable --now {name}`), or give --force to replace it")) }.into());
+        }
+        if !is_ours {
+            fs::remove_file(&path)
+                .with_context(|| format!("cannot remove `{}`", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn points_to_ours(path: &Path) -> bool {
+    fs::read_link(path).is_ok_and(|target| target.file_name().is_some_and(|name| name == NAME))
+}
+
+fn is_written_by_us(path: &Path) -> anyhow::Result<bool> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    Ok(text.starts_with(unit::FIRST_LINE))
+}
+
+/// A reader sees the old unit or the new one.
+fn write_unit(path: &Path, text: &str) -> anyhow::Result<()> {
+    let directory = path.parent().expect("a unit lies in a directory");
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot create `{}`", directory.display()))?;
+    let attempt = || -> std::io::Result<()> {
+        let next = path.with_extension("service.new");
+        let mut file = fs::File::create(&next)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&next, path)
+    };
+    attempt().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+fn uninstall(args: &ServiceScopeArgs) -> anyhow::Result<()> {
+    let place = Place::of(args)?;
+    let path = place.unit(NAME);
+    if !path.exists() {
+        return output::data(&format!(
+            "gua service: not installed at {}\n",
+            path.display()
+        ));
+    }
+    if !is_written_by_us(&path)? {
+        let message = format!(
+            "`{}` was not written by gua and is left alone",
+            path.display()
+        );
+        return Err(Failure {
+            exit: Exit::Failed,
+            message,
+            hint: None,
+        }
+        .into());
+    }
+    let systemctl = Systemctl { place: &place };
+    if systemctl.is_running() {
+        systemctl.run(&["stop", NAME])?;
+    }
+    systemctl.run(&["disable", NAME])?;
+    fs::remove_file(&path).with_context(|| format!("cannot remove `{}`", path.display()))?;
+    if systemctl.is_running() {
+        systemctl.run(&["daemon-reload"])?;
+    }
+    let kept = unit::database(place.scope);
+    output::data(&format!(
+        "gua service: removed {}\n  kept: the history at {kept}\n",
+        path.display()
+    ))
+}
+
+fn status(args: &ServiceScopeArgs) -> anyhow::Result<ExitCode> {
+    let place = Place::of(args)?;
+    let path = place.unit(NAME);
+    if !path.exists() {
+        output::data(&format!(
+            "gua service: not installed at {}\n",
+            path.display()
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let systemctl = Systemctl { place: &place };
+    let mut said = format!("gua service: installed at {}\n", path.display());
+    if systemctl.is_running() {
+        let state = |property: &str| systemctl.property(property);
+        said.push_str(&format!(
+            "  state: {} ({})\n",
+            state("ActiveState"),
+            state("SubState")
+        ));
+        said.push_str(&format!("  at boot: {}\n", state("UnitFileState")));
+        said.push_str(&format!("  main pid: {}\n", state("MainPID")));
+    } else {
+        said.push_str("  systemd is not running here\n");
+    }
+    said.push_str(&format!("  history: {}\n", unit::database(place.scope)));
+    output::data(&said)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs systemctl for the scope at hand.
+struct Systemctl<'a> {
+    place: &'a Place,
+}
+
+impl Systemctl<'_> {
+    /// Whether systemd manages this system; in an image or a plain container it does not.
+    fn is_running(&self) -> bool {
+        !self.place.is_image() && Path::new("/run/systemd/system").is_dir()
+    }
+
+    fn arguments(&self, words: &[&str]) -> Vec<String> {
+        let mut arguments = Vec::new();
+        if self.place.scope == Scope::User {
+            // In an image there is no one user: it is enabled for all of them.
+            let scope = if self.place.is_image() { "--global" } else { "--user" };
+            arguments.push(scope.to_owned());
+        }
+        if let Some(root) = &self.place.root {
+            arguments.push(format!("--root={}", root.display()));
+        }
+        arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        arguments
+    }
+
+    fn shown(&self, words: &[&str]) -> String {
+        let user = if self.place.scope == Scope::User {
+            "--user "
+        } else {
+            ""
+        };
+        format!("systemctl {user}{}", words.join(" "))
+    }
+
+    fn run(&self, words: &[&str]) -> anyhow::Result<()> {
+        let shown = self.shown(words);
+        let done = Command::new("systemctl")
+            .args(self.arguments(words))
+            .output()
+            .with_context(|| format!("cannot run `{shown}`"))?;
+        if done.status.success() {
+            return Ok(());
+        }
+        let words = String::from_utf8_lossy(&done.stderr);
+        let message = format!("`{shown}` failed: {}", words.trim());
+        Err(Failure {
+            exit: Exit::Failed,
+            message,
+            hint: None,
+        }
+        .into())
+    }
+
+    fn property(&self, name: &str) -> String {
+        let flag = format!("--property={name}");
+        let asked = Command::new("systemctl")
+            .args(self.arguments(&["show", "--value", &flag, NAME]))
+            .output();
+        match asked {
+            Ok(answer) if answer.status.success() => {
+                String::from_utf8_lossy(&answer.stdout).trim().to_owned()
+            }
+            _ => "unknown".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

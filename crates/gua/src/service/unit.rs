@@ -1,0 +1,194 @@
+//! The text of the unit. Nothing here touches a file.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::ALIAS;
+use super::place::Scope;
+use crate::duration;
+
+/// By this line a unit is known to be ours.
+pub(super) const FIRST_LINE: &str = "# Written by `gua service install`. Changes here are lost when it runs again; use `systemctl edit`.";
+
+/// What the unit depends on.
+#[derive(Clone, Debug)]
+pub(super) struct UnitFacts {
+    pub(super) program: PathBuf,
+    pub(super) scope: Scope,
+    pub(super) interval: Option<Duration>,
+    pub(super) readers: Readers,
+}
+
+/// Who may read the host's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Readers {
+    Everyone,
+    /// By name or number.
+    Group(String),
+    Root,
+}
+
+impl FromStr for Readers {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+        };
+        match (word, word.strip_prefix("group:")) {
+            ("everyone", _) => Ok(Self::Everyone),
+            ("root", _) => Ok(Self::Root),
+            (_, Some(group)) if is_name(group) => Ok(Self::Group(group.to_owned())),
+            _ => Err(format!(
+                "`{word}` names nobody: it must be `everyone`, `group:NAME` or `root`"
+            )),
+        }
+    }
+}
+
+/// Where the history of a scope lies, as people write it.
+pub(super) fn database(scope: Scope) -> &'static str {
+    match scope {
+        Scope::System => "/var/lib/gua/gua.db",
+        Scope::User => "~/.gua/gua.db",
+    }
+}
+
+/// The whole unit file.
+pub(super) fn text(facts: &UnitFacts) -> String {
+    let mut words = vec![
+        word(&facts.program.to_string_lossy()),
+        "daemon".to_owned(),
+        "--foreground".to_owned(),
+        "--append".to_owned(),
+    ];
+    if facts.scope == Scope::System {
+        words.extend(["--db".to_owned(), database(Scope::System).to_owned()]);
+    }
+    if let Some(interval) = facts.interval {
+        words.extend(["--interval".to_owned(), duration::written(interval)]);
+    }
+    let (wanted_by, scope_lines) = match facts.scope {
+        Scope::System => ("multi-user.target", system_lines(facts)),
+        Scope::User => ("default.target", String::new()),
+    };
+    format!(
+        "{FIRST_LINE}\n\
+         [Unit]\n\
+         Description=gua, who holds which GPU, since when, and whether it was used\n\
+         After=nvidia-persistenced.service\n\
+         \n\
+         [Service]\n\
+         Type=notify\n\
+         NotifyAccess=main\n\
+         ExecStart={exec}\n\
+         ExecReload=/bin/kill -HUP $MAINPID\n\
+         Restart=on-failure\n\
+         RestartSec=10\n\
+         WatchdogSec=120\n\
+         TimeoutStopSec=15\n\
+         Nice=5\n\
+         {scope_lines}\
+         # What it needs is the driver's devices, /proc, and its own directory.\n\
+         NoNewPrivileges=yes\n\
+         LockPersonality=yes\n\
+         RestrictRealtime=yes\n\
+         RestrictSUIDSGID=yes\n\
+         RestrictNamespaces=yes\n\
+         RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n\
+         SystemCallArchitectures=native\n\
+         SystemCallFilter=@system-service\n\
+         \n\
+         [Install]\n\
+         WantedBy={wanted_by}\n\
+         Alias={ALIAS}\n",
+        exec = words.join(" "),
+    )
+}
+
+/// The host's service runs as root with next to no capabilities: it must see every process, also under hidepid.
+fn system_lines(facts: &UnitFacts) -> String {
+    let (group, mask, mode) = match &facts.readers {
+        Readers::Everyone => (None, "0022", "0755"),
+        Readers::Group(name) => (Some(name), "0027", "0750"),
+        Readers::Root => (None, "0077", "0700"),
+    };
+    let group = group
+        .map(|name| format!("Group={name}\n"))
+        .unwrap_or_default();
+    let home = if is_below_a_home(&facts.program) {
+        "read-only"
+    } else {
+        "yes"
+    };
+    format!(
+        "{group}\
+         UMask={mask}\n\
+         StateDirectory=gua\n\
+         StateDirectoryMode={mode}\n\
+         CapabilityBoundingSet=CAP_SYS_PTRACE\n\
+         ProtectSystem=strict\n\
+         ProtectHome={home}\n\
+         PrivateTmp=yes\n\
+         ProtectHostname=yes\n\
+         ProtectKernelLogs=yes\n\
+         ProtectKernelModules=yes\n\
+         ProtectKernelTunables=yes\n\
+         ProtectControlGroups=yes\n\
+         # Not PrivateDevices and not ProtectClock: both take the driver's devices away.\n"
+    )
+}
+
+fn is_below_a_home(program: &Path) -> bool {
+    ["/home", "/root", "/run/user"]
+        .iter()
+        .any(|home| program.starts_with(home))
+}
+
+/// One word of a command line as systemd reads it (systemd.service(5), "Command lines").
+fn word(text: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@,=".contains(letter);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            '%' => quoted.push_str("%%"),
+            '$' => quoted.push_str("$$"),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_quoted_as_systemd_reads_it() {
+        assert_eq!(word("/usr/local/bin/gua"), "/usr/local/bin/gua");
+        assert_eq!(word("/opt/my tools/gua"), "\"/opt/my tools/gua\"");
+        assert_eq!(word("/opt/100%/a\"b$c\\d"), "\"/opt/100%%/a\\\"b$$c\\\\d\"");
+    }
+
+    #[test]
+    fn readers_are_everyone_a_group_or_root() {
+        assert_eq!("everyone".parse(), Ok(Readers::Everyone));
+        assert_eq!("root".parse(), Ok(Readers::Root));
+        assert_eq!(
+            "group:gpu-admins".parse(),
+            Ok(Readers::Group("gpu-admins".to_owned()))
+        );
+        for bad in ["", "group:", "group:a b", "group:x\nUser=y", "admins"] {
+            assert!(bad.parse::<Readers>().is_err(), "{bad:?}");
+        }
+    }
+}
