@@ -6,6 +6,7 @@ use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, Process};
 use crate::state::{CountGraphics, Evidence, State, Thresholds, Verdict};
 use crate::unit::{Bytes, Milliwatts};
+use crate::window::UtilWindow;
 
 /// Sensor noise that still counts as the idle floor: a tenth above it.
 const FLOOR_MARGIN: u64 = 10;
@@ -48,20 +49,26 @@ pub enum Basis {
     Instant,
 }
 
-/// Divides a tick between active and the low state in the proportion of the buffered samples. Without a buffer, or with
-/// a threshold that its histogram cannot apply, the instant reading stands for all of it.
+/// Divides the time after a tick between active and the low state in the proportion of the samples that the driver
+/// buffered in that time: the `window` that was read at the next tick. Without one, without utilisation to speak of, or
+/// with a threshold that its histogram cannot apply, the instant reading stands for all of it.
 #[must_use]
-pub fn divide(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> Division {
-    let counts = gpu.window.as_ref().ok().and_then(|window| {
+pub fn divide(
+    gpu: &Gpu,
+    window: Option<&UtilWindow>,
+    thresholds: &Thresholds,
+    idle_floor: Option<Milliwatts>,
+) -> Division {
+    let counts = window.and_then(|window| {
         let busy = window.histogram.at_or_over(thresholds.active_util)?;
         Some((busy, window.samples()))
     });
-    let Some((busy, all @ 1..)) = counts else {
-        let verdict = classify(gpu, thresholds, idle_floor);
+    let was_lost = matches!(gpu.util, Err(Missing::Gone));
+    let Some((busy, all @ 1..)) = counts.filter(|_| !was_lost) else {
         return Division {
             parts: [
                 Some(Part {
-                    verdict,
+                    verdict: classify(gpu, thresholds, idle_floor),
                     samples: 1,
                     of: 1,
                 }),
@@ -87,6 +94,17 @@ pub fn divide(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>
     }
 }
 
+/// The processes that hold a card, of whatever size: those that compute, and those that draw where graphics count.
+pub fn holders<'a>(gpu: &'a Gpu, thresholds: &Thresholds) -> impl Iterator<Item = &'a Process> {
+    let count_graphics = thresholds.count_graphics;
+    gpu.processes
+        .iter()
+        .filter(move |process| match count_graphics {
+            CountGraphics::Yes => true,
+            CountGraphics::No => process.kind.computes(),
+        })
+}
+
 fn verdict(decision: Result<State, Missing>, evidence: &mut Evidence) -> Verdict {
     let state = decision.unwrap_or_else(|why| {
         evidence.unobserved = Some(why);
@@ -109,11 +127,7 @@ enum Holding {
 }
 
 fn look(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> (Holding, Evidence) {
-    let holds = |process: &&Process| match thresholds.count_graphics {
-        CountGraphics::Yes => true,
-        CountGraphics::No => process.kind.computes(),
-    };
-    let holders: Vec<&Process> = gpu.processes.iter().filter(holds).collect();
+    let holders: Vec<&Process> = holders(gpu, thresholds).collect();
     let is_gone = |process: &&Process| matches!(process.identity, Err(Missing::Gone));
     let lists_needed = match thresholds.count_graphics {
         CountGraphics::Yes => gpu.compute_list.and(gpu.graphics_list),

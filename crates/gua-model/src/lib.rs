@@ -7,11 +7,14 @@ pub mod classify;
 pub mod gap;
 pub mod id;
 pub mod owner;
+pub mod period;
 pub mod reading;
 pub mod sample;
 pub mod span;
+pub mod spans;
 pub mod state;
 pub mod tick;
+pub mod total;
 pub mod unit;
 pub mod window;
 
@@ -21,10 +24,13 @@ pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };
 pub use owner::{Identity, Owner, OwnerSource, User, Workload};
+pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};
 pub use sample::{Driver, Gpu, Place, Problem, Process, ProcessKind, Sample};
-pub use span::{Holder, Share, Span};
+pub use span::{Holder, OwnerPart, Share, SharePart, Span};
+pub use spans::{Floors, Spans};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
 pub use tick::Tick;
-pub use unit::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Percent};
+pub use total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal, Totals};
+pub use unit::{Bytes, Celsius, Centipercent, Megahertz, Micros, Millijoules, Milliwatts, Percent};
 pub use window::{Histogram, UtilWindow};

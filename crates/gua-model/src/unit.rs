@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::iter::Sum;
-use std::ops::Add;
+use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,10 @@ unit!(/// Electrical power.
     Milliwatts(u64), "mW");
 unit!(/// Energy, as the driver's counter reports it.
     Millijoules(u64), "mJ");
+unit!(/// Time that was observed, held or charged, in whole microseconds.
+    Micros(u64), "us");
+unit!(/// A mean utilisation, in hundredths of a percent.
+    Centipercent(u32), "c%");
 unit!(/// A clock rate.
     Megahertz(u32), "MHz");
 unit!(/// A temperature.
@@ -48,17 +52,50 @@ impl Bytes {
     }
 }
 
-impl Add for Bytes {
-    type Output = Self;
+/// Amounts that are added up; absurd ones stop at the largest number instead of starting anew.
+macro_rules! adds_up {
+    ($($name:ident),*) => {$(
+        impl Add for $name {
+            type Output = Self;
 
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
-    }
+            fn add(self, other: Self) -> Self {
+                Self(self.0.saturating_add(other.0))
+            }
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                *self = *self + other;
+            }
+        }
+
+        impl Sum for $name {
+            fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+                parts.fold(Self(0), Add::add)
+            }
+        }
+    )*};
 }
 
-impl Sum for Bytes {
-    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
-        parts.fold(Self(0), Add::add)
+adds_up!(Bytes, Micros, Millijoules);
+
+impl Micros {
+    pub const PER_SECOND: u64 = 1_000_000;
+
+    #[must_use]
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(Self::PER_SECOND))
+    }
+
+    /// Hours, for showing. Sums are made of the whole microseconds, before this.
+    #[must_use]
+    pub fn hours(self) -> f64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "285 card-years of microseconds fit the mantissa, and this is for showing"
+        )]
+        let micros = self.0 as f64;
+        micros / 3_600_000_000.0
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::unit::Percent;
+use crate::unit::{Centipercent, Percent};
 
 /// The lower edges of the histogram's bins. A threshold that is one of them can be applied exactly, later too.
 pub const EDGES: [u8; BINS] = [0, 1, 5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90];
@@ -65,6 +65,29 @@ impl UtilWindow {
         window
     }
 
+    /// A window as it was kept: what [`Self::new`] made of the samples.
+    #[must_use]
+    pub fn restore(
+        histogram: Histogram,
+        sum: u64,
+        max: Option<Percent>,
+        (junk, covered): (u32, Duration),
+    ) -> Self {
+        Self {
+            histogram,
+            max,
+            junk,
+            covered,
+            sum,
+        }
+    }
+
+    /// The sum of all samples that count, in percent.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
     fn add(&mut self, value: Percent) {
         self.histogram.add(value);
         self.sum = self.sum.saturating_add(value.get().into());
@@ -99,6 +122,28 @@ impl UtilWindow {
             reason = "sums of percentages stay far below 2^52"
         )]
         (samples > 0).then(|| self.sum as f64 / samples as f64)
+    }
+}
+
+impl UtilWindow {
+    /// The mean in whole hundredths of a percent, rounded down; `None` without samples.
+    #[must_use]
+    pub fn mean_centipercent(&self) -> Option<Centipercent> {
+        let mean = self.sum.saturating_mul(100).checked_div(self.samples())?;
+        u32::try_from(mean).ok().map(Centipercent)
+    }
+
+    /// Whether the samples stand for all of the time since the look before: up to one sample's period, or a tenth, may
+    /// be missing or too much.
+    #[must_use]
+    pub fn covers(&self, elapsed: Duration) -> bool {
+        let Some(period) = u32::try_from(self.samples())
+            .ok()
+            .and_then(|samples| self.covered.checked_div(samples))
+        else {
+            return false;
+        };
+        elapsed.abs_diff(self.covered) <= period.max(elapsed / 10)
     }
 }
 

@@ -25,7 +25,7 @@ fn card(text: &str) -> (Gpu, Option<Milliwatts>) {
         let words: Vec<&str> = part.split(' ').collect();
         match words.as_slice() {
             ["util", word] => {
-                gpu.util = missing(word).map_or_else(|| Ok(percent(word.parse().unwrap())), Err)
+                gpu.util = missing(word).map_or_else(|| Ok(percent(word.parse().unwrap())), Err);
             }
             ["power", watts] => gpu.power = Ok(Milliwatts(watts.parse::<u64>().unwrap() * 1000)),
             ["floor", watts] => floor = Some(Milliwatts(watts.parse::<u64>().unwrap() * 1000)),
@@ -264,7 +264,7 @@ fn a_mig_parent_is_never_counted_beside_its_instances() {
     );
     let (mut instance, _) = card("util unsupported | compute 4000");
     instance.place = Place::Instance {
-        parent: parent.uuid.clone(),
+        parent: parent.uuid,
         gpu_instance: Ok(1),
         compute_instance: Ok(0),
         slice: Err(Missing::Failed),
@@ -284,10 +284,10 @@ fn check_division(
     expected: &[(State, u64)],
     basis: Basis,
 ) {
-    let (mut gpu, floor) = card(seen);
+    let (gpu, floor) = card(seen);
     let samples: Vec<(u64, u32)> = (1..).zip(samples.iter().copied()).collect();
-    gpu.window = Ok(UtilWindow::new(Some(0), &samples));
-    let division = divide(&gpu, &thresholds, floor);
+    let window = UtilWindow::new(Some(0), &samples);
+    let division = divide(&gpu, Some(&window), &thresholds, floor);
     let parts: Vec<(State, u64)> = division
         .parts
         .into_iter()
@@ -357,6 +357,17 @@ fn without_samples_or_with_a_threshold_between_the_edges_the_instant_reading_sta
         ..Thresholds::default()
     };
     check_division(held, &[90, 0], odd, &[(State::IdleHeld, 1)], Basis::Instant);
+}
+
+#[test]
+fn a_card_that_was_lost_at_a_tick_is_not_divided_by_what_the_next_one_read() {
+    check_division(
+        "util gone",
+        &[90, 0],
+        Thresholds::default(),
+        &[(State::Unobserved, 1)],
+        Basis::Instant,
+    );
 }
 
 fn any_missing() -> impl Strategy<Value = Missing> {
@@ -437,7 +448,7 @@ proptest! {
 
     #[test]
     fn the_parts_of_a_divided_tick_add_up_to_all_of_it(gpu in any_gpu(), thresholds in any_thresholds()) {
-        let division = divide(&gpu, &thresholds, None);
+        let division = divide(&gpu, gpu.window.as_ref().ok(), &thresholds, None);
         let parts: Vec<_> = division.parts.into_iter().flatten().collect();
         prop_assert!(!parts.is_empty());
         prop_assert_eq!(parts.iter().map(|part| part.samples).sum::<u64>(), parts[0].of);

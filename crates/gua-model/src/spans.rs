@@ -1,0 +1,223 @@
+//! Ticks in, spans out: for how long each tick stands.
+//!
+//! A tick stands for its interval, or until the next tick where that comes sooner. The driver's buffer that is read at
+//! the next tick describes the time in between, so a span is closed by the next tick.
+//!
+//! Ticks are pushed in the order of their wall clock, as history keeps them: then every span depends on its tick and the
+//! next one alone, and a fold that begins at any tick gives the same spans from there on. Where the wall clock is set
+//! back during a live fold, time that was already accounted for is not accounted for again: each microsecond of the wall
+//! clock counts once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::classify::{divide, holders};
+use crate::id::GpuUuid;
+use crate::period::Period;
+use crate::reading::{Missing, Reading};
+use crate::sample::{Gpu, Place, Process};
+use crate::span::{Holder, Share, Span};
+use crate::state::Thresholds;
+use crate::tick::Tick;
+use crate::unit::{Centipercent, Millijoules, Milliwatts};
+use crate::window::UtilWindow;
+
+/// The power that each card draws when truly idle, where it is known.
+pub type Floors = BTreeMap<GpuUuid, Milliwatts>;
+
+/// The fold from ticks to spans.
+#[derive(Clone, Debug)]
+pub struct Spans {
+    thresholds: Thresholds,
+    /// May change between two ticks; the floor at the time when a span is closed counts.
+    pub floors: Floors,
+    open: Option<Tick>,
+    accounted: Accounted,
+}
+
+impl Spans {
+    #[must_use]
+    pub fn new(thresholds: Thresholds, floors: Floors) -> Self {
+        Self {
+            thresholds,
+            floors,
+            open: None,
+            accounted: Accounted::default(),
+        }
+    }
+
+    /// Takes the next tick; returns the spans of the tick before it, in the driver's order of cards.
+    pub fn push(&mut self, tick: &Tick) -> Vec<Span> {
+        let closed = match self.open.take() {
+            Some(open) if tick.sample.at > open.sample.at => self.close(&open, Some(tick)),
+            // The clock was set back: nothing later is known of the open tick.
+            Some(open) => self.close(&open, None),
+            None => Vec::new(),
+        };
+        self.open = Some(tick.clone());
+        closed
+    }
+
+    /// The spans of the last tick, which end with its interval or at `until`.
+    pub fn finish(mut self, until: Timestamp) -> Vec<Span> {
+        let Some(open) = self.open.take() else {
+            return Vec::new();
+        };
+        let mut spans = self.close(&open, None);
+        for span in &mut spans {
+            span.to = span.to.min(until);
+        }
+        spans.retain(|span| !span.period().is_empty());
+        spans
+    }
+
+    fn close(&mut self, tick: &Tick, next: Option<&Tick>) -> Vec<Span> {
+        let from = tick.sample.at;
+        let interval = SignedDuration::try_from(tick.interval).unwrap_or(SignedDuration::MAX);
+        let end = from.saturating_add(interval).unwrap_or(Timestamp::MAX);
+        let end = next.map_or(end, |next| end.min(next.sample.at));
+        let Some(period) = self.accounted.take(Period::new(from, end)) else {
+            return Vec::new();
+        };
+        let next = next.map(|next| Next::new(tick, next));
+        let close = |gpu: &Gpu| self.span(gpu, period, next.as_ref());
+        tick.sample.gpus.iter().map(close).collect()
+    }
+
+    fn span(&self, gpu: &Gpu, period: Period, next: Option<&Next<'_>>) -> Span {
+        let later = next.and_then(|next| next.consecutive(&gpu.uuid));
+        let window = later.and_then(|(later, elapsed)| {
+            let window = later.window.as_ref().ok()?;
+            window.covers(elapsed).then_some(window)
+        });
+        let floor = self.floors.get(&gpu.uuid).copied();
+        let division = divide(gpu, window, &self.thresholds, floor);
+        let share = |part: crate::classify::Part| Share {
+            verdict: part.verdict,
+            weight: part.samples,
+        };
+        Span {
+            gpu: gpu.uuid.clone(),
+            parent: match &gpu.place {
+                Place::Instance { parent, .. } => Some(parent.clone()),
+                Place::Whole | Place::Parent { .. } => None,
+            },
+            counts: gpu.place.counts(),
+            from: period.from(),
+            to: period.to(),
+            shares: division.parts.into_iter().flatten().map(share).collect(),
+            basis: division.basis,
+            util: mean_util(gpu, window),
+            energy: energy(gpu, period, later),
+            holders: holders(gpu, &self.thresholds).map(holder).collect(),
+        }
+    }
+}
+
+/// The tick after the one that is closed.
+struct Next<'a> {
+    tick: &'a Tick,
+    /// The time between the two, where they are consecutive ticks of one boot.
+    elapsed: Option<Duration>,
+}
+
+impl<'a> Next<'a> {
+    fn new(tick: &Tick, next: &'a Tick) -> Self {
+        let same_boot = match (tick.sample.boot, next.sample.boot) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => true,
+        };
+        let elapsed = next
+            .sample
+            .since_boot
+            .checked_sub(tick.sample.since_boot)
+            .filter(|elapsed| same_boot && *elapsed <= tick.interval + tolerance(tick.interval));
+        Self {
+            tick: next,
+            elapsed,
+        }
+    }
+
+    /// What the next tick saw of the card, if the two are consecutive.
+    fn consecutive(&self, uuid: &GpuUuid) -> Option<(&'a Gpu, Duration)> {
+        let is_it = |gpu: &&Gpu| gpu.uuid == *uuid;
+        let later = self.tick.sample.gpus.iter().find(is_it)?;
+        Some((later, self.elapsed?))
+    }
+}
+
+/// How late a tick may be and still be the one after: a tenth of the interval, at least a second.
+fn tolerance(interval: Duration) -> Duration {
+    (interval / 10).max(Duration::from_secs(1))
+}
+
+fn mean_util(gpu: &Gpu, window: Option<&UtilWindow>) -> Reading<Centipercent> {
+    match window.and_then(UtilWindow::mean_centipercent) {
+        Some(mean) => Ok(mean),
+        None => gpu
+            .util
+            .map(|util| Centipercent(u32::from(util.get()) * 100)),
+    }
+}
+
+/// The counter's difference in the proportion of the span to the time between the two ticks.
+fn energy(gpu: &Gpu, period: Period, later: Option<(&Gpu, Duration)>) -> Reading<Millijoules> {
+    let before = gpu.energy?;
+    let (later, elapsed) = later.ok_or(Missing::Failed)?;
+    // A counter that went down began anew: the driver was loaded in between.
+    let counted = later
+        .energy?
+        .0
+        .checked_sub(before.0)
+        .ok_or(Missing::Failed)?;
+    let length = u128::from(period.micros().0);
+    let part = (u128::from(counted) * length)
+        .checked_div(elapsed.as_micros())
+        .ok_or(Missing::Failed)?;
+    // A wall clock that was set makes the span longer than the time between the ticks; the energy stays what it was.
+    let part = part.min(u128::from(counted));
+    u64::try_from(part)
+        .map(Millijoules)
+        .map_err(|_| Missing::Failed)
+}
+
+fn holder(process: &Process) -> Holder {
+    let identity = process.identity.as_ref().ok();
+    Holder {
+        process: identity.map(|identity| identity.key),
+        owner: identity.and_then(crate::owner::Identity::owner),
+        kind: process.kind,
+        memory: process.memory,
+        sm_util: process.sm_util,
+    }
+}
+
+/// The time that spans were made for, as stretches that do not touch.
+#[derive(Clone, Debug, Default)]
+struct Accounted(BTreeMap<Timestamp, Timestamp>);
+
+impl Accounted {
+    /// Claims the start of `period` that is still free, up to the next stretch that is not; `None` where its first
+    /// moment is taken, since the tick then lies in time that others described.
+    fn take(&mut self, period: Period) -> Option<Period> {
+        let before = self.0.range(..=period.from()).next_back();
+        let before = before.map(|(from, to)| (*from, *to));
+        if before.is_some_and(|(_, to)| to > period.from()) || period.is_empty() {
+            return None;
+        }
+        let after = self.0.range(period.from()..).next();
+        let end = after.map_or(period.to(), |(from, _)| period.to().min(*from));
+        let free = Period::new(period.from(), end);
+        let start = before
+            .filter(|(_, to)| *to == free.from())
+            .map_or(free.from(), |(from, _)| from);
+        let end = self.0.remove(&free.to()).unwrap_or(free.to());
+        self.0.insert(start, end);
+        Some(free)
+    }
+}
+
+#[cfg(test)]
+mod tests;

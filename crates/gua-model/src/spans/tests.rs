@@ -1,0 +1,1 @@
+//! Histories as short texts.

@@ -1,0 +1,205 @@
+//! Sums by quarter hour, card, state and owner. Whole numbers only, so that the same ticks give the same totals however
+//! they were batched.
+//!
+//! Time of a card whose MIG instances stand in its place is set aside: it has no states and no owners here.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::classify::Basis;
+use crate::id::{GpuUuid, Uid};
+use crate::period::{Period, Quarter};
+use crate::span::Span;
+use crate::state::{RollUp, State};
+use crate::unit::{Micros, Millijoules};
+
+/// Totals of any number of cards over any number of quarter hours, in that order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub quarters: BTreeMap<Quarter, BTreeMap<GpuUuid, QuarterTotal>>,
+}
+
+/// One card in one quarter hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuarterTotal {
+    pub card: CardTotal,
+    pub states: BTreeMap<(State, Basis), StateTotal>,
+    /// By uid; `None` is the unknown owner. Names and sources belong to the table that the uid is looked up in.
+    pub owners: BTreeMap<Option<Uid>, OwnerTotal>,
+}
+
+/// What is summed whatever the state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardTotal {
+    /// Ticks that began in this quarter.
+    pub ticks: u64,
+    /// Start of the first span and end of the last, within the quarter.
+    pub first: Option<Timestamp>,
+    pub last: Option<Timestamp>,
+    /// Time that ticks with this card stand for, whatever they could read.
+    pub present: Micros,
+    /// Of that, the time in which the card's MIG instances stood in its place. It is no capacity.
+    pub set_aside: Micros,
+    /// Of the rest, the time in which its state was seen.
+    pub observed: Micros,
+    /// Utilisation in hundredths of a percent, times microseconds, over `util_known`.
+    pub util_sum: u128,
+    pub util_known: Micros,
+    /// What the driver counted, over `energy_known`; set-aside time included.
+    pub energy: Millijoules,
+    pub energy_known: Micros,
+}
+
+/// The time in one state, resting on one basis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateTotal {
+    pub micros: Micros,
+    /// The part of the card's energy in proportion to time.
+    pub energy: Millijoules,
+}
+
+/// One owner on one card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerTotal {
+    pub held: Micros,
+    pub charged: Micros,
+    /// Held while the card's roll-up was idle-held.
+    pub idle_held: Micros,
+    /// Energy, shared equally among the owners.
+    pub energy: Millijoules,
+    /// Ticks that began in this quarter and saw the owner.
+    pub ticks: u64,
+}
+
+impl Totals {
+    pub fn add(&mut self, span: &Span) {
+        self.add_within(span, span.period());
+    }
+
+    /// Adds the part of a span that lies in `period`.
+    pub fn add_within(&mut self, span: &Span, period: Period) {
+        let Some(part) = span.period().overlap(period) else {
+            return;
+        };
+        for (quarter, piece) in part.quarters() {
+            let cards = self.quarters.entry(quarter).or_default();
+            match cards.get_mut(&span.gpu) {
+                Some(total) => total.add(span, piece),
+                None => cards.entry(span.gpu.clone()).or_default().add(span, piece),
+            }
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        for (quarter, cards) in &other.quarters {
+            let mine = self.quarters.entry(*quarter).or_default();
+            for (gpu, total) in cards {
+                mine.entry(gpu.clone()).or_default().merge(total);
+            }
+        }
+    }
+
+    /// Takes out all quarters before `quarter`, which no later span can change.
+    #[must_use]
+    pub fn drain_before(&mut self, quarter: Quarter) -> Self {
+        let later = self.quarters.split_off(&quarter);
+        Self {
+            quarters: std::mem::replace(&mut self.quarters, later),
+        }
+    }
+
+    /// Every card of every quarter, in order of time and then of uuid.
+    pub fn iter(&self) -> impl Iterator<Item = (Quarter, &GpuUuid, &QuarterTotal)> {
+        self.quarters.iter().flat_map(|(quarter, cards)| {
+            cards.iter().map(move |(gpu, total)| (*quarter, gpu, total))
+        })
+    }
+}
+
+impl QuarterTotal {
+    fn add(&mut self, span: &Span, piece: Period) {
+        let begins = u64::from(piece.contains(span.from));
+        self.card.add(span, piece);
+        if !span.counts {
+            return;
+        }
+        let mut idle_held = Micros(0);
+        for share in span.states_within(piece) {
+            let state = share.verdict.state;
+            let total = self.states.entry((state, span.basis)).or_default();
+            total.micros += share.micros;
+            total.energy += share.energy.unwrap_or_default();
+            if state.roll_up() == Some(RollUp::IdleHeld) {
+                idle_held += share.micros;
+            }
+        }
+        for part in span.owners_within(piece) {
+            let total = self.owners.entry(part.owner).or_default();
+            total.held += part.held;
+            total.charged += part.charged;
+            total.idle_held += idle_held;
+            total.energy += part.energy.unwrap_or_default();
+            total.ticks += begins;
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.card.merge(&other.card);
+        for (key, theirs) in &other.states {
+            let mine = self.states.entry(*key).or_default();
+            mine.micros += theirs.micros;
+            mine.energy += theirs.energy;
+        }
+        for (owner, theirs) in &other.owners {
+            let mine = self.owners.entry(*owner).or_default();
+            mine.held += theirs.held;
+            mine.charged += theirs.charged;
+            mine.idle_held += theirs.idle_held;
+            mine.energy += theirs.energy;
+            mine.ticks += theirs.ticks;
+        }
+    }
+}
+
+impl CardTotal {
+    fn add(&mut self, span: &Span, piece: Period) {
+        let length = piece.micros();
+        let mut total = Self {
+            ticks: u64::from(piece.contains(span.from)),
+            first: Some(piece.from()),
+            last: Some(piece.to()),
+            present: length,
+            ..Self::default()
+        };
+        if let Some(energy) = span.energy_within(piece) {
+            total.energy = energy;
+            total.energy_known = length;
+        }
+        if !span.counts {
+            total.set_aside = length;
+        } else {
+            total.observed = span.observed_within(piece);
+            if let Ok(util) = span.util {
+                total.util_sum = u128::from(util.0) * u128::from(length.0);
+                total.util_known = length;
+            }
+        }
+        self.merge(&total);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let earlier = self.first.into_iter().chain(other.first).min();
+        self.ticks += other.ticks;
+        self.first = earlier;
+        self.last = self.last.max(other.last);
+        self.present += other.present;
+        self.set_aside += other.set_aside;
+        self.observed += other.observed;
+        self.util_sum += other.util_sum;
+        self.util_known += other.util_known;
+        self.energy += other.energy;
+        self.energy_known += other.energy_known;
+    }
+}
