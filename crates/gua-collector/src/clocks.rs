@@ -1,0 +1,166 @@
+//! Three clocks read at one moment, and what their disagreement between two moments tells: a machine that slept, a wall
+//! clock that was set.
+
+use std::time::Duration;
+
+use gua_model::{GapReason, Outage};
+use gua_probe::clock;
+use jiff::{SignedDuration, Timestamp};
+
+/// One moment on three clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// What people call the time; it can be set.
+    pub wall: Timestamp,
+    /// Never set, and goes on while the machine sleeps.
+    pub since_boot: Duration,
+    /// Never set, and stands still while the machine sleeps.
+    pub monotonic: Duration,
+}
+
+/// Less than this is no suspend and no step: the clocks are read one after the other.
+const NOTICEABLE: Duration = Duration::from_secs(1);
+/// A clock that follows a server is slewed by at most 500 parts in a million (adjtimex(2)); four times that is a step.
+const SLEW: u32 = 500;
+
+impl Clocks {
+    #[must_use]
+    pub fn read() -> Self {
+        Self {
+            wall: clock::now(),
+            since_boot: clock::since_boot(),
+            monotonic: clock::monotonic(),
+        }
+    }
+
+    /// How long the machine slept since `before`.
+    #[must_use]
+    pub fn slept_since(&self, before: &Self) -> Option<Duration> {
+        let passed = self.since_boot.saturating_sub(before.since_boot);
+        let awake = self.monotonic.saturating_sub(before.monotonic);
+        passed
+            .checked_sub(awake)
+            .filter(|slept| *slept >= NOTICEABLE)
+    }
+
+    /// By how much the wall clock was set since `before`.
+    #[must_use]
+    pub fn set_since(&self, before: &Self) -> Option<SignedDuration> {
+        let passed = self.since_boot.saturating_sub(before.since_boot);
+        let shown = self.wall.duration_since(before.wall);
+        let step = shown - SignedDuration::try_from(passed).ok()?;
+        let noise = NOTICEABLE + passed / SLEW;
+        (step.unsigned_abs() > noise).then_some(step)
+    }
+
+    /// What nobody observed since `before` for reasons that only the clocks know. `interval` says how many ticks that was.
+    #[must_use]
+    pub fn outages_since(&self, before: &Self, interval: Duration) -> Vec<Outage> {
+        let mut outages = Vec::new();
+        let step = self.set_since(before);
+        if let Some(slept) = self.slept_since(before) {
+            // Somewhere in between: when exactly it fell asleep, nobody saw.
+            let known = step.is_none().then_some(before.wall);
+            let from = known.or_else(|| self.wall.checked_sub(slept).ok());
+            outages.push(Outage {
+                from: from.unwrap_or(self.wall).min(self.wall),
+                to: self.wall,
+                reason: GapReason::Suspended,
+                detail: format!("the machine slept for {} s", slept.as_secs()),
+                ticks_lost: whole(slept, interval),
+            });
+        }
+        if let Some(step) = step {
+            let size = step.unsigned_abs();
+            let way = if step.is_negative() {
+                "back"
+            } else {
+                "forward"
+            };
+            // Time that was jumped over was never there to be observed; time that comes twice is no gap.
+            let from = if step.is_negative() {
+                self.wall
+            } else {
+                self.wall.checked_sub(size).unwrap_or(self.wall)
+            };
+            outages.push(Outage {
+                from,
+                to: self.wall,
+                reason: GapReason::ClockSet,
+                detail: format!("the clock was set {way} by {:.1} s", size.as_secs_f64()),
+                ticks_lost: 0,
+            });
+        }
+        outages
+    }
+}
+
+fn whole(time: Duration, interval: Duration) -> u32 {
+    u32::try_from(time.as_nanos() / interval.as_nanos().max(1)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100 s pass awake; beyond that the machine sleeps and the wall clock is set.
+    fn check(slept: u64, set: i64, expected: &str) {
+        let before = Clocks {
+            wall: Timestamp::from_second(1_800_000_000).unwrap(),
+            since_boot: Duration::from_secs(5000),
+            monotonic: Duration::from_secs(4000),
+        };
+        let passed = 100 + i64::try_from(slept).unwrap() + set;
+        let after = Clocks {
+            wall: before.wall + SignedDuration::from_secs(passed),
+            since_boot: before.since_boot + Duration::from_secs(100 + slept),
+            monotonic: before.monotonic + Duration::from_secs(100),
+        };
+        let told: Vec<String> = after
+            .outages_since(&before, Duration::from_secs(30))
+            .into_iter()
+            .map(|outage| {
+                assert!(outage.from <= outage.to);
+                let from = outage.from.duration_since(before.wall).as_secs();
+                let to = outage.to.duration_since(before.wall).as_secs();
+                format!("{} {from}..{to} lost {}", outage.reason, outage.ticks_lost)
+            })
+            .collect();
+        assert_eq!(told.join(", "), expected, "slept {slept}, set {set}");
+    }
+
+    #[test]
+    fn clocks_that_agree_tell_nothing() {
+        check(0, 0, "");
+        check(0, 1, "");
+        check(0, -1, "");
+    }
+
+    #[test]
+    fn a_machine_that_slept_is_told_from_a_clock_that_was_set() {
+        check(3600, 0, "suspended 0..3700 lost 120");
+        check(0, 3600, "clock-set 100..3700 lost 0");
+        check(0, -3600, "clock-set -3500..-3500 lost 0");
+        check(
+            60,
+            3600,
+            "suspended 3700..3760 lost 2, clock-set 160..3760 lost 0",
+        );
+    }
+
+    #[test]
+    fn a_clock_that_is_slewed_to_a_server_was_not_set() {
+        let before = Clocks {
+            wall: Timestamp::UNIX_EPOCH,
+            since_boot: Duration::ZERO,
+            monotonic: Duration::ZERO,
+        };
+        let day = Duration::from_secs(86_400);
+        let after = Clocks {
+            wall: before.wall + SignedDuration::from_secs(86_400 + 43),
+            since_boot: day,
+            monotonic: day,
+        };
+        assert_eq!(after.set_since(&before), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! The loop itself: ask, deliver, sleep, until a signal says otherwise.
+
+use std::fmt;
+use std::time::Duration;
+
+use gua_model::{GapReason, Outage, Sample, Tick};
+use gua_probe::fault::DriverFault;
+
+use crate::attendant::{Attendant, Options};
+use crate::clocks::Clocks;
+use crate::complaint::Complaints;
+use crate::outlet::Outlet;
+use crate::schedule::{Overrun, Schedule, Turn};
+use crate::sink::Sink;
+use crate::trouble::Trouble;
+use crate::world::{Wake, World};
+
+/// Collects from a world into sinks, in front of an attendant.
+pub struct Collector<W, A> {
+    world: W,
+    attendant: A,
+    options: Options,
+    outlets: Vec<Outlet>,
+    /// How often the attendant wants to hear that the loop is alive.
+    heartbeat: Option<Duration>,
+    next_beat: Option<Duration>,
+    /// The tick to come.
+    number: u64,
+    /// When the last tick was asked for.
+    last_asked: Option<Clocks>,
+    driver: Option<Trouble>,
+    complaints: Complaints,
+    /// Ticks in a row that overran.
+    overruns: u64,
+    lost: u64,
+    is_ready: bool,
+}
+
+/// What a run of the loop came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Ticks that were begun, read or not.
+    pub ticks: u64,
+    /// Ticks that were due and are in no history.
+    pub lost: u64,
+}
+
+/// A tick that waits for its answer.
+struct Asked {
+    number: u64,
+    at: Clocks,
+}
+
+impl<W: fmt::Debug, A> fmt::Debug for Collector<W, A> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Collector")
+            .field("world", &self.world)
+            .field("options", &self.options)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<W: World, A: Attendant> Collector<W, A> {
+    #[must_use]
+    pub fn new(world: W, attendant: A, options: Options) -> Self {
+        Self {
+            world,
+            attendant,
+            options,
+            outlets: Vec::new(),
+            heartbeat: None,
+            next_beat: None,
+            number: 0,
+            last_asked: None,
+            driver: None,
+            complaints: Complaints::default(),
+            overruns: 0,
+            lost: 0,
+            is_ready: false,
+        }
+    }
+
+    /// Adds a sink. The first one is the history: a tick that it does not take counts as lost.
+    #[must_use]
+    pub fn with_sink(mut self, sink: Box<dyn Sink>) -> Self {
+        self.outlets.push(Outlet::new(sink));
+        self
+    }
+
+    #[must_use]
+    pub fn with_heartbeat(mut self, period: Option<Duration>) -> Self {
+        self.heartbeat = period;
+        self
+    }
+
+    /// Collects until it is told to stop.
+    pub fn run(mut self) -> Summary {
+        let start = self.world.clocks().monotonic;
+        let mut schedule = Schedule::new(self.options.interval, start);
+        self.next_beat = self.heartbeat.map(|_| start);
+        let mut asked: Option<Asked> = None;
+        loop {
+            let now = self.world.clocks();
+            let mut until = self.beat(now.monotonic);
+            if asked.is_none() {
+                match schedule.begin(now.monotonic) {
+                    Turn::Tick => asked = Some(self.ask(now)),
+                    Turn::Wait(due) => until = until.min(due),
+                }
+            }
+            match self.world.wait(until) {
+                Wake::Due => {}
+                Wake::Stop => break,
+                Wake::Reload => self.reload(&mut schedule),
+                Wake::Answer(answer) => {
+                    if let Some(asked) = asked.take() {
+                        self.take(&asked, answer);
+                        let overrun = schedule.end(self.world.clocks().monotonic);
+                        self.judge(asked.number, overrun);
+                    }
+                }
+            }
+        }
+        self.finish()
+    }
+
+    /// Says that we are alive where that is due; returns when it is due next.
+    fn beat(&mut self, now: Duration) -> Duration {
+        let (Some(period), Some(next)) = (self.heartbeat, self.next_beat) else {
+            return Duration::MAX;
+        };
+        if now < next {
+            return next;
+        }
+        self.attendant.alive();
+        let next = now.saturating_add(period);
+        self.next_beat = Some(next);
+        next
+    }
+
+    fn ask(&mut self, now: Clocks) -> Asked {
+        if let Some(before) = self.last_asked.replace(now) {
+            for outage in now.outages_since(&before, self.options.interval) {
+                self.attendant.note(&outage.detail);
+                self.count(outage.ticks_lost);
+                self.keep(&outage);
+            }
+        }
+        self.world.ask();
+        let number = self.number;
+        self.number += 1;
+        Asked { number, at: now }
+    }
+
+    fn take(&mut self, asked: &Asked, answer: Result<Sample, DriverFault>) {
+        match answer {
+            Ok(sample) => self.deliver(asked.number, sample),
+            Err(fault) => self.fail(asked, &fault),
+        }
+    }
+
+    fn deliver(&mut self, number: u64, sample: Sample) {
+        if let Some(trouble) = self.driver.take() {
+            let lost = trouble.lost;
+            self.attendant.note(&format!(
+                "the driver answers again at tick {number}; {lost} ticks were lost"
+            ));
+            self.keep(&trouble.outage(sample.at));
+        }
+        for note in self.complaints.hear(&sample) {
+            self.attendant.note(&note);
+        }
+        let tick = Tick {
+            sample,
+            interval: self.options.interval,
+        };
+        for (place, outlet) in self.outlets.iter_mut().enumerate() {
+            let delivered = outlet.deliver(number, &tick);
+            for note in &delivered.notes {
+                self.attendant.note(note);
+            }
+            if place == 0 && !delivered.stored {
+                self.lost += 1;
+            }
+            if place == 0 && delivered.stored && !self.is_ready {
+                self.is_ready = true;
+                self.attendant.ready();
+            }
+        }
+        self.attendant.ticked(number, &tick);
+    }
+
+    fn fail(&mut self, asked: &Asked, fault: &DriverFault) {
+        let (reason, fault) = cause(fault);
+        if self.driver.as_ref().is_some_and(|old| old.reason != reason) {
+            // It is sick in another way now, and history is to know both.
+            if let Some(old) = self.driver.take() {
+                self.keep(&old.outage(asked.at.wall));
+            }
+        }
+        if self.driver.is_none() {
+            self.attendant
+                .note(&format!("tick {} failed: {fault}", asked.number));
+        }
+        let detail = || Trouble::new(asked.at.wall, reason, fault.to_string());
+        self.driver.get_or_insert_with(detail).lose(1);
+        self.lost += 1;
+    }
+
+    /// What a late tick means. While the driver or a sink is in trouble, that is what made it late.
+    fn judge(&mut self, number: u64, overrun: Option<Overrun>) {
+        let Some(overrun) = overrun else {
+            if self.overruns > 1 {
+                let late = self.overruns;
+                self.attendant
+                    .note(&format!("on schedule again after {late} late ticks"));
+            }
+            self.overruns = 0;
+            return;
+        };
+        self.count(overrun.skipped);
+        if let Some(trouble) = &mut self.driver {
+            trouble.lose(overrun.skipped);
+            return;
+        }
+        for outlet in &mut self.outlets {
+            outlet.skipped(overrun.skipped);
+        }
+        self.overruns += 1;
+        if self.overruns == 1 {
+            let seconds = overrun.late.as_secs_f64();
+            self.attendant
+                .note(&format!("tick {number} overran by {seconds:.3} s"));
+        }
+    }
+
+    fn reload(&mut self, schedule: &mut Schedule) {
+        match self.attendant.reload() {
+            Ok(options) => {
+                if options.interval != self.options.interval {
+                    schedule.change(options.interval, self.world.clocks().monotonic);
+                }
+                self.options = options;
+                for outlet in &mut self.outlets {
+                    outlet.sink.configure(&options);
+                }
+                self.attendant.note("settings were read again");
+            }
+            Err(problem) => self.attendant.note(&format!(
+                "settings were not read again, the old ones stand: {problem}"
+            )),
+        }
+        self.attendant.reloaded();
+    }
+
+    fn count(&mut self, ticks: u32) {
+        self.lost += u64::from(ticks);
+    }
+
+    fn keep(&mut self, outage: &Outage) {
+        for outlet in &mut self.outlets {
+            outlet.keep(outage.clone());
+        }
+    }
+
+    fn finish(mut self) -> Summary {
+        self.attendant.stopping(self.number);
+        let now = self.world.clocks().wall;
+        if let Some(trouble) = self.driver.take() {
+            self.keep(&trouble.outage(now));
+        }
+        for outlet in &mut self.outlets {
+            outlet.finish(now);
+        }
+        Summary {
+            ticks: self.number,
+            lost: self.lost,
+        }
+    }
+}
+
+/// What history calls a fault, and the fault itself where the reader only waits after it.
+fn cause(fault: &DriverFault) -> (GapReason, &DriverFault) {
+    match fault {
+        DriverFault::BackingOff { last, .. } => cause(last),
+        DriverFault::Hung { .. } => (GapReason::DriverHung, fault),
+        _ => (GapReason::DriverUnavailable, fault),
+    }
+}
+
+#[cfg(test)]
+mod tests;

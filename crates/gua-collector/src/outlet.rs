@@ -1,0 +1,106 @@
+//! One sink with what it still has to be told: ticks that it lost, outages that it could not take.
+
+use std::collections::VecDeque;
+
+use gua_model::{Outage, Tick};
+use jiff::Timestamp;
+
+use crate::sink::Sink;
+use crate::trouble::Trouble;
+
+/// More outages than this are not kept for a sink that takes nothing; the oldest go first.
+const MOST_WAITING: usize = 256;
+
+pub(crate) struct Outlet {
+    pub(crate) sink: Box<dyn Sink>,
+    trouble: Option<Trouble>,
+    waiting: VecDeque<Outage>,
+}
+
+/// What became of a tick.
+pub(crate) struct Delivered {
+    pub(crate) stored: bool,
+    /// What is to be logged.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Outlet {
+    pub(crate) fn new(sink: Box<dyn Sink>) -> Self {
+        Self {
+            sink,
+            trouble: None,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn deliver(&mut self, number: u64, tick: &Tick) -> Delivered {
+        let mut notes = Vec::new();
+        let at = tick.sample.at;
+        let result = self.sink.deliver(tick);
+        let stored = result.is_ok();
+        match result {
+            Ok(()) => {
+                if let Some(trouble) = self.trouble.take() {
+                    let (name, lost) = (self.sink.name(), trouble.lost);
+                    notes.push(format!(
+                        "{name} takes ticks again at tick {number}; {lost} were lost"
+                    ));
+                    self.keep(trouble.outage(at));
+                }
+                self.flush();
+            }
+            Err(error) => {
+                if self
+                    .trouble
+                    .as_ref()
+                    .is_some_and(|old| old.reason != error.reason)
+                {
+                    if let Some(old) = self.trouble.take() {
+                        self.keep(old.outage(at));
+                    }
+                }
+                if self.trouble.is_none() {
+                    let name = self.sink.name();
+                    notes.push(format!("tick {number} is lost to the {name}: {error}"));
+                }
+                let message = error.message;
+                self.trouble
+                    .get_or_insert_with(|| Trouble::new(at, error.reason, message))
+                    .lose(1);
+            }
+        }
+        Delivered { stored, notes }
+    }
+
+    /// Ticks that fell out while this sink was in trouble belong to its trouble.
+    pub(crate) fn skipped(&mut self, ticks: u32) {
+        if let Some(trouble) = &mut self.trouble {
+            trouble.lose(ticks);
+        }
+    }
+
+    pub(crate) fn keep(&mut self, outage: Outage) {
+        if self.waiting.len() == MOST_WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(outage);
+    }
+
+    /// Hands over what waits, in order, until something does not go through.
+    pub(crate) fn flush(&mut self) {
+        while let Some(outage) = self.waiting.front() {
+            if self.sink.outage(outage).is_err() {
+                return;
+            }
+            self.waiting.pop_front();
+        }
+    }
+
+    /// The loop ends: what is still going on ends with it.
+    pub(crate) fn finish(&mut self, now: Timestamp) {
+        if let Some(trouble) = self.trouble.take() {
+            self.keep(trouble.outage(now));
+        }
+        self.flush();
+    }
+}

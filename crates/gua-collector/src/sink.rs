@@ -1,0 +1,29 @@
+//! Where ticks go. A sink that fails costs its own copy of the tick and stops nothing.
+
+use gua_model::{GapReason, Outage, Tick};
+use thiserror::Error;
+
+use crate::attendant::Options;
+
+/// Takes ticks, and what is known about the time between them.
+pub trait Sink {
+    /// What the log calls it: `history`, `board`.
+    fn name(&self) -> &str;
+
+    /// Takes one tick, whole or not at all.
+    fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError>;
+
+    /// Takes the word about time that nobody observed. It is offered again after the next tick if it fails.
+    fn outage(&mut self, outage: &Outage) -> Result<(), SinkError>;
+
+    /// The settings were read again.
+    fn configure(&mut self, _options: &Options) {}
+}
+
+/// Why a sink could not take what it was given.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct SinkError {
+    pub reason: GapReason,
+    pub message: String,
+}

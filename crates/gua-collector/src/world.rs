@@ -1,0 +1,31 @@
+//! What the loop has in front of it: the time, the driver, the signals. The real one is [`crate::Machine`]; tests play one.
+
+use std::time::Duration;
+
+use gua_model::Sample;
+use gua_probe::fault::DriverFault;
+
+use crate::clocks::Clocks;
+
+/// Everything outside that the loop depends on.
+pub trait World {
+    fn clocks(&self) -> Clocks;
+
+    /// Begins to read the driver. The answer comes from [`World::wait`], once.
+    fn ask(&mut self);
+
+    /// Sleeps until something happens, at the latest until this time on the monotonic clock.
+    fn wait(&mut self, until: Duration) -> Wake;
+}
+
+/// Why a sleep ended.
+#[derive(Debug)]
+pub enum Wake {
+    Answer(Result<Sample, DriverFault>),
+    /// Somebody wants the loop to end.
+    Stop,
+    /// Somebody wants the settings to be read again.
+    Reload,
+    /// The time has come.
+    Due,
+}
