@@ -5,6 +5,10 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::period::Period;
+use crate::reading::Missing;
+use crate::unit::Micros;
+
 /// A stretch of time without readings on the whole host, as the collector itself noticed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
@@ -15,6 +19,16 @@ pub struct Outage {
     pub detail: String,
     /// How many ticks were due in that time.
     pub ticks_lost: u32,
+}
+
+/// Time of one card that nobody observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    pub period: Period,
+    /// How much of the period was not observed: all of it, or less where a share of a span or of a quarter hour is
+    /// meant.
+    pub micros: Micros,
+    pub reason: GapReason,
 }
 
 /// Why nobody observed.
@@ -40,6 +54,16 @@ pub enum GapReason {
     ClockSet,
 }
 
+impl From<Missing> for GapReason {
+    fn from(why: Missing) -> Self {
+        match why {
+            Missing::Gone => GapReason::CardLost,
+            Missing::Denied => GapReason::Denied,
+            Missing::Unsupported | Missing::Failed => GapReason::Failed,
+        }
+    }
+}
+
 impl GapReason {
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -54,6 +78,13 @@ impl GapReason {
             GapReason::Suspended => "suspended",
             GapReason::ClockSet => "clock-set",
         }
+    }
+}
+
+impl Outage {
+    #[must_use]
+    pub fn period(&self) -> Period {
+        Period::new(self.from, self.to)
     }
 }
 

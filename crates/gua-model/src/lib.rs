@@ -3,30 +3,41 @@
 //! This crate touches nothing. It has no files, no clock, no environment, no log and no async: whoever calls it says
 //! what was seen and when.
 
+pub mod calendar;
 pub mod classify;
+pub mod coverage;
+pub mod floor;
 pub mod gap;
 pub mod id;
+pub mod legacy;
 pub mod owner;
 pub mod period;
 pub mod reading;
 pub mod sample;
+pub mod session;
 pub mod span;
 pub mod spans;
 pub mod state;
+mod stretches;
 pub mod tick;
 pub mod total;
 pub mod unit;
 pub mod window;
 
+pub use calendar::{CalendarUnit, Slot, slots};
 pub use classify::{Basis, Division, Part, classify, divide};
-pub use gap::{GapReason, Outage};
+pub use coverage::{Coverage, Ledger};
+pub use floor::{FloorRow, IdleFloor, UtcDay};
+pub use gap::{Gap, GapReason, Outage};
 pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };
+pub use legacy::{LegacyCardTick, LegacyProcess, LegacyRun, LegacyTotals};
 pub use owner::{Identity, Owner, OwnerSource, User, Workload};
 pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};
 pub use sample::{Driver, Gpu, Place, Problem, Process, ProcessKind, Sample};
+pub use session::{Session, SessionKey, Sessions, UtilSource, UtilSum};
 pub use span::{Holder, OwnerPart, Share, SharePart, Span};
 pub use spans::{Floors, Spans};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};

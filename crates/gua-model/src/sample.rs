@@ -162,6 +162,15 @@ impl Place {
     pub fn counts(&self) -> bool {
         !matches!(self, Place::Parent { instances: 1.. })
     }
+
+    /// The card that this gpu is an instance of.
+    #[must_use]
+    pub fn parent(&self) -> Option<&GpuUuid> {
+        match self {
+            Place::Instance { parent, .. } => Some(parent),
+            Place::Whole | Place::Parent { .. } => None,
+        }
+    }
 }
 
 /// How much of its parent an instance is.

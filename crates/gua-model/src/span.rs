@@ -56,6 +56,7 @@ pub struct Holder {
     pub owner: Option<Owner>,
     pub kind: ProcessKind,
     pub memory: Reading<Bytes>,
+    /// Its own mean SM utilisation in this time, as the next tick read it; `Ok(None)` where that had none.
     pub sm_util: Reading<Option<Percent>>,
 }
 

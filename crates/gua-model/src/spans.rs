@@ -13,13 +13,15 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::classify::{divide, holders};
+use crate::classify::{Part, divide, holders};
 use crate::id::GpuUuid;
+use crate::owner::Identity;
 use crate::period::Period;
 use crate::reading::{Missing, Reading};
-use crate::sample::{Gpu, Place, Process};
+use crate::sample::{Gpu, Process};
 use crate::span::{Holder, Share, Span};
 use crate::state::Thresholds;
+use crate::stretches::Stretches;
 use crate::tick::Tick;
 use crate::unit::{Centipercent, Millijoules, Milliwatts};
 use crate::window::UtilWindow;
@@ -34,7 +36,8 @@ pub struct Spans {
     /// May change between two ticks; the floor at the time when a span is closed counts.
     pub floors: Floors,
     open: Option<Tick>,
-    accounted: Accounted,
+    /// The time that spans were made for.
+    accounted: Stretches,
 }
 
 impl Spans {
@@ -44,7 +47,7 @@ impl Spans {
             thresholds,
             floors,
             open: None,
-            accounted: Accounted::default(),
+            accounted: Stretches::default(),
         }
     }
 
@@ -78,7 +81,7 @@ impl Spans {
         let interval = SignedDuration::try_from(tick.interval).unwrap_or(SignedDuration::MAX);
         let end = from.saturating_add(interval).unwrap_or(Timestamp::MAX);
         let end = next.map_or(end, |next| end.min(next.sample.at));
-        let Some(period) = self.accounted.take(Period::new(from, end)) else {
+        let Some(period) = self.accounted.claim(Period::new(from, end)) else {
             return Vec::new();
         };
         let next = next.map(|next| Next::new(tick, next));
@@ -94,16 +97,13 @@ impl Spans {
         });
         let floor = self.floors.get(&gpu.uuid).copied();
         let division = divide(gpu, window, &self.thresholds, floor);
-        let share = |part: crate::classify::Part| Share {
+        let share = |part: Part| Share {
             verdict: part.verdict,
             weight: part.samples,
         };
         Span {
             gpu: gpu.uuid.clone(),
-            parent: match &gpu.place {
-                Place::Instance { parent, .. } => Some(parent.clone()),
-                Place::Whole | Place::Parent { .. } => None,
-            },
+            parent: gpu.place.parent().cloned(),
             counts: gpu.place.counts(),
             from: period.from(),
             to: period.to(),
@@ -111,7 +111,9 @@ impl Spans {
             basis: division.basis,
             util: mean_util(gpu, window),
             energy: energy(gpu, period, later),
-            holders: holders(gpu, &self.thresholds).map(holder).collect(),
+            holders: holders(gpu, &self.thresholds)
+                .map(|process| holder(process, later.map(|(later, _)| later)))
+                .collect(),
         }
     }
 }
@@ -183,39 +185,22 @@ fn energy(gpu: &Gpu, period: Period, later: Option<(&Gpu, Duration)>) -> Reading
         .map_err(|_| Missing::Failed)
 }
 
-fn holder(process: &Process) -> Holder {
+fn holder(process: &Process, later: Option<&Gpu>) -> Holder {
     let identity = process.identity.as_ref().ok();
+    let key = identity.map(|identity| identity.key);
     Holder {
-        process: identity.map(|identity| identity.key),
-        owner: identity.and_then(crate::owner::Identity::owner),
+        process: key,
+        owner: identity.and_then(Identity::owner),
         kind: process.kind,
         memory: process.memory,
-        sm_util: process.sm_util,
-    }
-}
-
-/// The time that spans were made for, as stretches that do not touch.
-#[derive(Clone, Debug, Default)]
-struct Accounted(BTreeMap<Timestamp, Timestamp>);
-
-impl Accounted {
-    /// Claims the start of `period` that is still free, up to the next stretch that is not; `None` where its first
-    /// moment is taken, since the tick then lies in time that others described.
-    fn take(&mut self, period: Period) -> Option<Period> {
-        let before = self.0.range(..=period.from()).next_back();
-        let before = before.map(|(from, to)| (*from, *to));
-        if before.is_some_and(|(_, to)| to > period.from()) || period.is_empty() {
-            return None;
-        }
-        let after = self.0.range(period.from()..).next();
-        let end = after.map_or(period.to(), |(from, _)| period.to().min(*from));
-        let free = Period::new(period.from(), end);
-        let start = before
-            .filter(|(_, to)| *to == free.from())
-            .map_or(free.from(), |(from, _)| from);
-        let end = self.0.remove(&free.to()).unwrap_or(free.to());
-        self.0.insert(start, end);
-        Some(free)
+        sm_util: process.sm_util.and_then(|_| {
+            let is_it = |other: &&Process| {
+                key.is_some() && other.identity.as_ref().ok().map(|other| other.key) == key
+            };
+            later
+                .and_then(|later| later.processes.iter().find(is_it))
+                .map_or(Ok(None), |process| process.sm_util)
+        }),
     }
 }
 

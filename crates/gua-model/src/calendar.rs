@@ -1,0 +1,209 @@
+//! Cuts a window where local hours, days and months begin. A day may have 23, 24 or 25 hours, and no rule here assumes
+//! otherwise. The time zone is the caller's: nothing is looked up.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Zoned};
+
+use crate::period::Period;
+
+/// How finely a window is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalendarUnit {
+    Hour,
+    Day,
+    Month,
+}
+
+/// A local hour, day or month, as far as it lies in the window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Where the whole unit begins, as the clock on the wall shows it. An hour that a clock change repeats comes twice.
+    pub label: DateTime,
+    pub period: Period,
+}
+
+/// The slots of `window`, end to end.
+pub fn slots(window: Period, zone: &TimeZone, unit: CalendarUnit) -> impl Iterator<Item = Slot> {
+    let mut cursor = window.from();
+    std::iter::from_fn(move || {
+        if cursor >= window.to() {
+            return None;
+        }
+        let local = cursor.to_zoned(zone.clone());
+        // Beyond the calendar's last day nothing is cut.
+        let end = next_start(&local, zone, unit).unwrap_or(window.to());
+        let end = end.min(window.to());
+        let period = Period::new(cursor, end);
+        cursor = end;
+        Some(Slot {
+            label: label(&local, unit),
+            period,
+        })
+    })
+}
+
+fn label(local: &Zoned, unit: CalendarUnit) -> DateTime {
+    let date = local.date();
+    match unit {
+        CalendarUnit::Hour => date.at(local.hour(), 0, 0, 0),
+        CalendarUnit::Day => date.at(0, 0, 0, 0),
+        CalendarUnit::Month => date.first_of_month().at(0, 0, 0, 0),
+    }
+}
+
+/// The first moment after `local` that belongs to another unit.
+fn next_start(local: &Zoned, zone: &TimeZone, unit: CalendarUnit) -> Option<Timestamp> {
+    let date = match unit {
+        CalendarUnit::Hour => return next_hour(local, zone),
+        CalendarUnit::Day => local.date().tomorrow().ok()?,
+        CalendarUnit::Month => local.date().last_of_month().tomorrow().ok()?,
+    };
+    let start = date.to_zoned(zone.clone()).ok()?;
+    Some(start.timestamp())
+}
+
+/// The next full hour of the wall clock. A clock change begins another hour, too: zones have been set by half hours.
+fn next_hour(local: &Zoned, zone: &TimeZone) -> Option<Timestamp> {
+    let into_hour = i64::from(local.minute()) * 60 + i64::from(local.second());
+    let whole_second = Timestamp::from_second(local.timestamp().as_second()).ok()?;
+    let full = whole_second
+        .checked_add((3600 - into_hour).seconds())
+        .ok()?;
+    let change = zone.following(local.timestamp()).next();
+    Some(change.map_or(full, |change| full.min(change.timestamp())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unit::Micros;
+    use proptest::prelude::*;
+
+    fn berlin() -> TimeZone {
+        TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
+    }
+
+    fn window(from: &str, to: &str) -> Period {
+        Period::new(from.parse().unwrap(), to.parse().unwrap())
+    }
+
+    #[track_caller]
+    fn check(from: &str, to: &str, unit: CalendarUnit, expected: &[(&str, f64)]) {
+        let zone = berlin();
+        let found: Vec<(String, f64)> = slots(window(from, to), &zone, unit)
+            .map(|slot| {
+                let label = slot.label.strftime("%Y-%m-%d %H").to_string();
+                (label, slot.period.micros().hours())
+            })
+            .collect();
+        let expected: Vec<(String, f64)> = expected
+            .iter()
+            .map(|(label, hours)| ((*label).to_owned(), *hours))
+            .collect();
+        assert_eq!(found, expected, "{from} to {to}");
+    }
+
+    #[test]
+    fn a_day_of_a_clock_change_has_23_or_25_hours() {
+        check(
+            "2026-03-28T11:00:00Z",
+            "2026-03-30T11:00:00Z",
+            CalendarUnit::Day,
+            &[
+                ("2026-03-28 00", 12.0),
+                ("2026-03-29 00", 23.0),
+                ("2026-03-30 00", 13.0),
+            ],
+        );
+        check(
+            "2026-10-23T22:00:00Z",
+            "2026-10-26T23:00:00Z",
+            CalendarUnit::Day,
+            &[
+                ("2026-10-24 00", 24.0),
+                ("2026-10-25 00", 25.0),
+                ("2026-10-26 00", 24.0),
+            ],
+        );
+    }
+
+    #[test]
+    fn an_hour_that_the_clock_skips_is_missing_and_one_that_it_repeats_comes_twice() {
+        check(
+            "2026-03-29T00:00:00Z",
+            "2026-03-29T02:30:00Z",
+            CalendarUnit::Hour,
+            &[
+                ("2026-03-29 01", 1.0),
+                ("2026-03-29 03", 1.0),
+                ("2026-03-29 04", 0.5),
+            ],
+        );
+        check(
+            "2026-10-25T00:00:00Z",
+            "2026-10-25T03:00:00Z",
+            CalendarUnit::Hour,
+            &[
+                ("2026-10-25 02", 1.0),
+                ("2026-10-25 02", 1.0),
+                ("2026-10-25 03", 1.0),
+            ],
+        );
+    }
+
+    #[test]
+    fn months_begin_at_local_midnight() {
+        check(
+            "2026-02-28T22:00:00Z",
+            "2026-03-31T23:00:00Z",
+            CalendarUnit::Month,
+            &[
+                ("2026-02-01 00", 1.0),
+                ("2026-03-01 00", 743.0),
+                ("2026-04-01 00", 1.0),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_calendar_is_no_fault() {
+        let window = Period::new(Timestamp::MAX - 2.hours(), Timestamp::MAX);
+        for unit in [CalendarUnit::Hour, CalendarUnit::Day, CalendarUnit::Month] {
+            let whole: Micros = slots(window, &berlin(), unit)
+                .map(|slot| slot.period.micros())
+                .sum();
+            assert_eq!(whole, window.micros());
+        }
+    }
+
+    fn any_zone() -> impl Strategy<Value = TimeZone> {
+        // Berlin, Lord Howe (half an hour of summer time), Nepal, New York.
+        prop::sample::select(vec![
+            "CET-1CEST,M3.5.0,M10.5.0/3",
+            "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0",
+            "<+0545>-5:45",
+            "EST5EDT,M3.2.0,M11.1.0",
+        ])
+        .prop_map(|text| TimeZone::posix(text).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn slots_lie_end_to_end_and_each_has_one_label(zone in any_zone(), from in 1_760_000_000_000_000i64..1_810_000_000_000_000, hours in 0i64..2000, rest in 0i64..3_600_000_000) {
+            let at = |micros| Timestamp::from_microsecond(micros).unwrap();
+            let window = Period::new(at(from), at(from + hours * 3_600_000_000 + rest));
+            for unit in [CalendarUnit::Hour, CalendarUnit::Day, CalendarUnit::Month] {
+                let mut cursor = window.from();
+                for slot in slots(window, &zone, unit) {
+                    prop_assert_eq!(slot.period.from(), cursor);
+                    prop_assert!(!slot.period.is_empty());
+                    cursor = slot.period.to();
+                    let last = Timestamp::from_microsecond(cursor.as_microsecond() - 1).unwrap();
+                    prop_assert_eq!(label(&last.to_zoned(zone.clone()), unit), slot.label);
+                }
+                prop_assert_eq!(cursor, window.to());
+            }
+        }
+    }
+}

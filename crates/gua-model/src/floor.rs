@@ -1,0 +1,171 @@
+//! The power that a card draws when truly idle: the value that the lowest hundredth of its truly-idle time over seven days
+//! does not exceed. Until an hour of such time was seen there is no floor, and no card is called stalled.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::span::Span;
+use crate::state::State;
+use crate::unit::{Micros, Milliwatts};
+
+/// Days that are looked at, today included.
+const DAYS: i64 = 7;
+/// The least truly-idle time that a floor rests on.
+const ENOUGH: Micros = Micros::from_secs(3600);
+/// The share of the time that lies at or below the floor, as one in this many.
+const LOWEST: u128 = 100;
+
+/// Learns the idle floor of one card.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdleFloor {
+    days: BTreeMap<UtcDay, BTreeMap<u64, Micros>>,
+}
+
+/// Whole days since 1970 in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UtcDay(pub i64);
+
+impl UtcDay {
+    #[must_use]
+    pub fn of(at: Timestamp) -> Self {
+        Self(at.as_second().div_euclid(86_400))
+    }
+}
+
+/// One bar of a day's histogram, as a history keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FloorRow {
+    pub day: UtcDay,
+    pub watts: u64,
+    pub micros: Micros,
+}
+
+impl IdleFloor {
+    /// Goes on from what was kept. Rows of the same day and power add up.
+    #[must_use]
+    pub fn restore(rows: impl IntoIterator<Item = FloorRow>) -> Self {
+        let mut floor = Self::default();
+        for row in rows {
+            floor.add(row);
+        }
+        floor
+    }
+
+    /// Takes a span of the card. It counts if all of it was truly idle, at the power that its tick read.
+    pub fn push(&mut self, span: &Span) {
+        let [share] = span.shares.as_slice() else {
+            return;
+        };
+        let (State::TrulyIdle, Ok(power)) = (share.verdict.state, share.verdict.evidence.power)
+        else {
+            return;
+        };
+        self.add(FloorRow {
+            day: UtcDay::of(span.from),
+            watts: power.0 / 1000,
+            micros: span.period().micros(),
+        });
+    }
+
+    /// The floor as of a day; `None` until enough was seen.
+    #[must_use]
+    pub fn floor(&self, today: UtcDay) -> Option<Milliwatts> {
+        let mut by_power: BTreeMap<u64, Micros> = BTreeMap::new();
+        for bars in self.recent(today) {
+            for (watts, micros) in bars {
+                *by_power.entry(*watts).or_default() += *micros;
+            }
+        }
+        let whole: Micros = by_power.values().copied().sum();
+        if whole < ENOUGH {
+            return None;
+        }
+        let mut below = 0u128;
+        by_power.into_iter().find_map(|(watts, micros)| {
+            below += u128::from(micros.0);
+            (below * LOWEST >= u128::from(whole.0))
+                .then_some(Milliwatts(watts.saturating_mul(1000)))
+        })
+    }
+
+    /// Forgets the days that no floor of `today` or later looks at.
+    pub fn forget_before(&mut self, today: UtcDay) {
+        self.days = self.days.split_off(&first_day(today));
+    }
+
+    /// What a history keeps, in order of day and power.
+    pub fn rows(&self) -> impl Iterator<Item = FloorRow> {
+        self.days.iter().flat_map(|(day, bars)| {
+            bars.iter().map(|(watts, micros)| FloorRow {
+                day: *day,
+                watts: *watts,
+                micros: *micros,
+            })
+        })
+    }
+
+    fn add(&mut self, row: FloorRow) {
+        let bars = self.days.entry(row.day).or_default();
+        *bars.entry(row.watts).or_default() += row.micros;
+    }
+
+    fn recent(&self, today: UtcDay) -> impl Iterator<Item = &BTreeMap<u64, Micros>> {
+        let first = first_day(today).min(today);
+        self.days.range(first..=today).map(|(_, bars)| bars)
+    }
+}
+
+fn first_day(today: UtcDay) -> UtcDay {
+    UtcDay(today.0.saturating_sub(DAYS - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `day watts minutes | …` against the floor in watts at a day.
+    #[track_caller]
+    fn check(seen: &str, today: i64, watts: Option<u64>) {
+        let rows = seen.split('|').map(|row| {
+            let numbers: Vec<u64> = row
+                .split_whitespace()
+                .map(|word| word.parse().unwrap())
+                .collect();
+            FloorRow {
+                day: UtcDay(i64::try_from(numbers[0]).unwrap()),
+                watts: numbers[1],
+                micros: Micros::from_secs(numbers[2] * 60),
+            }
+        });
+        let floor = IdleFloor::restore(rows);
+        let expected = watts.map(|watts| Milliwatts(watts * 1000));
+        assert_eq!(floor.floor(UtcDay(today)), expected, "{seen}");
+        let mut pruned = IdleFloor::restore(floor.rows());
+        assert_eq!(pruned, floor);
+        pruned.forget_before(UtcDay(today));
+        assert_eq!(pruned.floor(UtcDay(today)), expected, "{seen}");
+    }
+
+    #[test]
+    fn there_is_no_floor_before_an_hour_of_truly_idle_time() {
+        check("10 60 59", 10, None);
+        check("10 60 60", 10, Some(60));
+        check("9 60 30 | 10 60 30", 10, Some(60));
+    }
+
+    #[test]
+    fn the_floor_is_the_lowest_hundredth_and_not_the_lowest_reading() {
+        check("10 20 1 | 10 60 98 | 10 90 1", 10, Some(20));
+        check("10 20 1 | 10 60 198 | 10 90 1", 10, Some(60));
+    }
+
+    #[test]
+    fn days_before_the_last_seven_do_not_count_and_later_ones_neither() {
+        check("3 20 600 | 4 60 600", 10, Some(60));
+        check("4 20 600 | 11 10 600", 10, Some(20));
+        check("3 20 600", 10, None);
+    }
+}

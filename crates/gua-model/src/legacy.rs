@@ -1,0 +1,252 @@
+//! Rows of gpu-usage-audit's files, counted as the tool that wrote them counts: each card-tick stands for its recorded
+//! interval in full, also where ticks overlap; unknown memory is zero; every process row counts, graphics too.
+//!
+//! Only whole ticks are summed. Hours are a count times an interval, so they are the old tool's to the last digit, and
+//! another interval can be applied later.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::id::GpuUuid;
+use crate::period::Quarter;
+use crate::sample::ProcessKind;
+use crate::state::RollUp;
+
+/// From this utilisation on a card is active.
+const ACTIVE_UTIL: i64 = 10;
+/// A card is held with more than this.
+const HELD_MB: u64 = 100;
+
+/// All rows that an old file has for one card, moment and run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LegacyCardTick {
+    pub at: Timestamp,
+    pub gpu: GpuUuid,
+    /// As the column has it, in percent.
+    pub util: i64,
+    pub run: LegacyRun,
+    pub processes: Vec<LegacyProcess>,
+    /// The utilisation of further rows for the same card, moment and run. They are one card-tick, and the heat map counts
+    /// each.
+    pub more_rows: Vec<i64>,
+}
+
+/// The run of a collector that wrote a row, and what each of its card-ticks stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LegacyRun {
+    /// `None` for rows that belong to no run.
+    pub run: Option<i64>,
+    pub interval: Duration,
+}
+
+impl LegacyRun {
+    /// Rows of no run stand for this.
+    pub const NONE: Self = Self {
+        run: None,
+        interval: Duration::from_secs(30),
+    };
+}
+
+/// One process row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LegacyProcess {
+    /// The login user's name; `None` is shown as `unknown`.
+    pub identity: Option<String>,
+    pub memory_mb: Option<u64>,
+    pub kind: ProcessKind,
+}
+
+impl LegacyCardTick {
+    #[must_use]
+    pub fn class(&self) -> RollUp {
+        if self.util >= ACTIVE_UTIL {
+            RollUp::Active
+        } else if memory(self.processes.iter()) > HELD_MB {
+            RollUp::IdleHeld
+        } else {
+            RollUp::TrulyIdle
+        }
+    }
+
+    /// Each identity on the card once, and whether its own memory makes it idle-held.
+    fn identities(&self) -> BTreeMap<Option<&str>, bool> {
+        let names = self.processes.iter().map(|row| row.identity.as_deref());
+        names
+            .map(|name| {
+                let own = self
+                    .processes
+                    .iter()
+                    .filter(|row| row.identity.as_deref() == name);
+                (name, self.util < ACTIVE_UTIL && memory(own) > HELD_MB)
+            })
+            .collect()
+    }
+}
+
+fn memory<'a>(rows: impl Iterator<Item = &'a LegacyProcess>) -> u64 {
+    // The old rule, for old rows alone: memory that is not known counts as none.
+    rows.filter_map(|row| row.memory_mb)
+        .fold(0, u64::saturating_add)
+}
+
+/// Counts of card-ticks by quarter hour, card and run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LegacyTotals {
+    pub counts: BTreeMap<LegacyKey, LegacyCount>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LegacyKey {
+    pub quarter: Quarter,
+    pub gpu: GpuUuid,
+    pub run: LegacyRun,
+}
+
+/// What was counted of one card and run in one quarter hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LegacyCount {
+    pub active: u64,
+    pub idle_held: u64,
+    pub truly_idle: u64,
+    /// Rows, and rows at or over the threshold: the heat map's numbers.
+    pub rows: u64,
+    pub active_rows: u64,
+    /// By login user; `None` is the unknown one.
+    pub identities: BTreeMap<Option<String>, LegacyIdentityCount>,
+}
+
+/// Card-ticks that one identity had processes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LegacyIdentityCount {
+    pub ticks: u64,
+    /// Of those, with low utilisation and more than the threshold in the identity's own hands.
+    pub idle_held: u64,
+}
+
+impl LegacyCount {
+    #[must_use]
+    pub fn ticks(&self) -> u64 {
+        self.active + self.idle_held + self.truly_idle
+    }
+
+    #[must_use]
+    pub fn of(&self, class: RollUp) -> u64 {
+        match class {
+            RollUp::Active => self.active,
+            RollUp::IdleHeld => self.idle_held,
+            RollUp::TrulyIdle => self.truly_idle,
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.active += other.active;
+        self.idle_held += other.idle_held;
+        self.truly_idle += other.truly_idle;
+        self.rows += other.rows;
+        self.active_rows += other.active_rows;
+        for (name, theirs) in &other.identities {
+            let mine = match self.identities.get_mut(name) {
+                Some(mine) => mine,
+                None => self.identities.entry(name.clone()).or_default(),
+            };
+            mine.ticks += theirs.ticks;
+            mine.idle_held += theirs.idle_held;
+        }
+    }
+}
+
+impl LegacyTotals {
+    pub fn add(&mut self, tick: &LegacyCardTick) {
+        let key = LegacyKey {
+            quarter: Quarter::of(tick.at),
+            gpu: tick.gpu.clone(),
+            run: tick.run,
+        };
+        let count = self.counts.entry(key).or_default();
+        match tick.class() {
+            RollUp::Active => count.active += 1,
+            RollUp::IdleHeld => count.idle_held += 1,
+            RollUp::TrulyIdle => count.truly_idle += 1,
+        }
+        for util in std::iter::once(&tick.util).chain(&tick.more_rows) {
+            count.rows += 1;
+            count.active_rows += u64::from(*util >= ACTIVE_UTIL);
+        }
+        for (name, idle_held) in tick.identities() {
+            let name = name.map(str::to_owned);
+            let identity = count.identities.entry(name).or_default();
+            identity.ticks += 1;
+            identity.idle_held += u64::from(idle_held);
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        for (key, count) in &other.counts {
+            self.counts.entry(key.clone()).or_default().merge(count);
+        }
+    }
+
+    /// Hours of one class: counts times the recorded interval, or times `interval` where that is given.
+    #[must_use]
+    pub fn hours(&self, class: RollUp, interval: Option<Duration>) -> f64 {
+        hours(
+            self.counts
+                .iter()
+                .map(|(key, count)| (count.of(class), interval.unwrap_or(key.run.interval))),
+        )
+    }
+
+    /// Hours, idle-held ticks and ticks of every identity.
+    #[must_use]
+    pub fn identities(
+        &self,
+        interval: Option<Duration>,
+    ) -> BTreeMap<Option<&str>, (f64, LegacyIdentityCount)> {
+        let mut found: BTreeMap<Option<&str>, (BTreeMap<Duration, u64>, LegacyIdentityCount)> =
+            BTreeMap::new();
+        for (key, count) in &self.counts {
+            for (name, identity) in &count.identities {
+                let (by_interval, sum) = found.entry(name.as_deref()).or_default();
+                *by_interval
+                    .entry(interval.unwrap_or(key.run.interval))
+                    .or_default() += identity.ticks;
+                sum.ticks += identity.ticks;
+                sum.idle_held += identity.idle_held;
+            }
+        }
+        let finish = |(by_interval, sum): (BTreeMap<Duration, u64>, _)| {
+            let counts = by_interval.into_iter();
+            (
+                hours(counts.map(|(interval, count)| (count, interval))),
+                sum,
+            )
+        };
+        found
+            .into_iter()
+            .map(|(name, sums)| (name, finish(sums)))
+            .collect()
+    }
+}
+
+/// Whole nanoseconds are summed, and divided once.
+fn hours(counts: impl Iterator<Item = (u64, Duration)>) -> f64 {
+    let nanos: u128 = counts
+        .map(|(count, interval)| u128::from(count).saturating_mul(interval.as_nanos()))
+        .fold(0, u128::saturating_add);
+    let whole = nanos / NANOS_PER_SECOND;
+    let rest = nanos % NANOS_PER_SECOND;
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "whole seconds stay exact up to 2^53, and this is for showing"
+    )]
+    let seconds = whole as f64 + rest as f64 / NANOS_PER_SECOND as f64;
+    seconds / 3600.0
+}
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests;

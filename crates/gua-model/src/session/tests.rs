@@ -1,0 +1,1 @@
+//! Cases are short texts.

@@ -1,0 +1,127 @@
+//! A set of moments, kept as stretches that neither overlap nor touch. Its size is the number of holes, not of ticks.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::period::Period;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stretches(BTreeMap<Timestamp, Timestamp>);
+
+impl Stretches {
+    /// Adds all of `period`.
+    pub(crate) fn add(&mut self, period: Period) {
+        let holes: Vec<Period> = self.holes(period).collect();
+        for hole in holes {
+            self.join(hole);
+        }
+    }
+
+    /// Adds the start of `period` that is still free, up to the next stretch that is not, and returns it; `None` where
+    /// its first moment is taken.
+    pub(crate) fn claim(&mut self, period: Period) -> Option<Period> {
+        let free = self
+            .holes(period)
+            .next()
+            .filter(|hole| hole.from() == period.from())?;
+        self.join(free);
+        Some(free)
+    }
+
+    /// The parts of `period` that are in the set.
+    pub(crate) fn parts(&self, period: Period) -> impl Iterator<Item = Period> {
+        let before = self.0.range(..=period.from()).next_back();
+        let after = self.0.range(period.from()..period.to());
+        let after = after.filter(move |(from, _)| **from > period.from());
+        before
+            .into_iter()
+            .chain(after)
+            .filter_map(move |(from, to)| Period::new(*from, *to).overlap(period))
+    }
+
+    /// The parts of `period` that are not in the set.
+    pub(crate) fn holes(&self, period: Period) -> impl Iterator<Item = Period> {
+        let end = std::iter::once(Period::new(period.to(), period.to()));
+        let mut cursor = period.from();
+        self.parts(period).chain(end).filter_map(move |part| {
+            let hole = Period::new(cursor, part.from());
+            cursor = part.to();
+            (!hole.is_empty()).then_some(hole)
+        })
+    }
+
+    /// Adds a period that is known to be free, and joins it with its neighbours.
+    fn join(&mut self, free: Period) {
+        let before = self.0.range(..free.from()).next_back();
+        let start = before
+            .filter(|(_, to)| **to == free.from())
+            .map_or(free.from(), |(from, _)| *from);
+        let end = self.0.remove(&free.to()).unwrap_or(free.to());
+        self.0.insert(start, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn period((from, length): (i64, i64)) -> Period {
+        let at = |micros| Timestamp::from_microsecond(micros).unwrap();
+        Period::new(at(from), at(from + length))
+    }
+
+    fn has(set: &Stretches, moment: i64) -> bool {
+        set.parts(period((moment, 1))).next().is_some()
+    }
+
+    proptest! {
+        #[test]
+        fn a_moment_is_in_the_set_if_any_period_had_it(added in prop::collection::vec((0i64..60, 0i64..12), 0..12)) {
+            let mut set = Stretches::default();
+            for one in &added {
+                set.add(period(*one));
+            }
+            for moment in 0..80 {
+                let expected = added.iter().any(|(from, length)| (*from..from + length).contains(&moment));
+                prop_assert_eq!(has(&set, moment), expected, "{}", moment);
+            }
+            let touching = set.0.iter().zip(set.0.iter().skip(1)).any(|(one, two)| one.1 >= two.0);
+            prop_assert!(!touching);
+        }
+
+        #[test]
+        fn parts_and_holes_lie_end_to_end(added in prop::collection::vec((0i64..60, 0i64..12), 0..12), asked in (0i64..60, 0i64..30)) {
+            let mut set = Stretches::default();
+            added.iter().for_each(|one| set.add(period(*one)));
+            let asked = period(asked);
+            let mut all: Vec<Period> = set.parts(asked).chain(set.holes(asked)).collect();
+            all.sort();
+            let mut cursor = asked.from();
+            for part in all {
+                prop_assert_eq!(part.from(), cursor);
+                cursor = part.to();
+            }
+            prop_assert_eq!(cursor, asked.to());
+        }
+
+        #[test]
+        fn what_is_claimed_was_free(claims in prop::collection::vec((0i64..60, 0i64..12), 0..20)) {
+            let mut set = Stretches::default();
+            let mut seen = [false; 80];
+            for one in claims {
+                let Some(free) = set.claim(period(one)) else {
+                    prop_assert!(one.1 == 0 || seen[usize::try_from(one.0).unwrap()]);
+                    continue;
+                };
+                prop_assert_eq!(free.from(), period(one).from());
+                for moment in free.from().as_microsecond()..free.to().as_microsecond() {
+                    let moment = usize::try_from(moment).unwrap();
+                    prop_assert!(!seen[moment]);
+                    seen[moment] = true;
+                }
+            }
+        }
+    }
+}
