@@ -1,1 +1,70 @@
-//! The history file of one host.
+//! The history file of one host: one writer, any number of readers, and the only SQL outside of the board.
+//!
+//! [`Store`] writes ticks, [`History`] reads them, [`what_is_this`] looks before either. The file is SQLite with a
+//! journal; a tick is one row (see `codec`), names are interned, closed quarter hours are kept as totals. Nothing here
+//! asks the time or reads the environment.
+
+mod codec;
+mod error;
+mod history;
+mod kind;
+pub mod legacy;
+mod lock;
+mod lookup;
+mod maintain;
+mod names;
+mod quiet;
+pub mod schema;
+mod set_aside;
+mod store;
+mod ticks;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+pub use codec::{Damage, decode_anything};
+pub use error::{OpenError, ReadError, WriteError};
+pub use history::{CardInfo, History, Info, RunInfo};
+pub use kind::{FileKind, what_is_this};
+pub use maintain::Upkeep;
+pub use set_aside::set_aside;
+pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
+pub use ticks::StoredTick;
+
+/// The version of the SQLite that is built in.
+#[must_use]
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
+
+/// The name of a file beside the history, which SQLite's own companions follow too.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+/// The directory that a path lies in.
+pub(crate) fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// An address under which SQLite reads a file as one that nobody changes: without locks and without a journal.
+pub(crate) fn immutable_uri(path: &Path) -> String {
+    use std::fmt::Write as _;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push((*byte).into());
+            }
+            other => write!(uri, "%{other:02X}").expect("a string takes every text"),
+        }
+    }
+    uri + "?immutable=1"
+}

@@ -1,0 +1,75 @@
+//! One tick as a few hundred bytes: what changed since the tick before it.
+//!
+//! A chain of ticks begins with a key tick, which stands alone, and goes on with differences, each to the one before.
+//! Chains never cross a quarter hour, so that a reader can begin at any. The way is [`Tick`] to [`Frame`] (names become
+//! interned ids, readings become numbers) to bytes, and back. Nothing here knows SQL, and no bytes make it panic.
+
+pub(crate) mod bytes;
+pub(crate) mod frame;
+pub(crate) mod slots;
+pub(crate) mod varint;
+pub(crate) mod window;
+
+#[cfg(test)]
+pub(crate) mod arbitrary;
+#[cfg(test)]
+mod tests;
+
+use gua_model::{GpuUuid, Identity, Tick};
+
+pub(crate) use bytes::{Link, decode, encode};
+pub(crate) use frame::Frame;
+
+/// Gives every name an id that stays the same in one file.
+pub(crate) trait Names {
+    type Error;
+    fn card(&mut self, uuid: &GpuUuid) -> Result<u64, Self::Error>;
+    fn process(&mut self, identity: &Identity) -> Result<u64, Self::Error>;
+    fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
+}
+
+/// Finds the name behind an id; `None` where the file has no such id.
+pub(crate) trait Lookup {
+    fn card(&mut self, id: u64) -> Option<GpuUuid>;
+    fn process(&mut self, id: u64) -> Option<Identity>;
+    fn text(&mut self, id: u64) -> Option<String>;
+}
+
+/// Why a stored tick cannot be read. It costs that tick, and those that are differences to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    #[error("the tick ends too early")]
+    Short,
+    #[error("the tick has bytes after its end")]
+    Long,
+    #[error("the tick's checksum does not fit")]
+    Checksum,
+    #[error("the tick before it cannot be read")]
+    Chain,
+    #[error("the tick is written in form {0}, which this gua does not know")]
+    Form(u8),
+    #[error("the tick holds an impossible {0}")]
+    Value(&'static str),
+    #[error("the tick names {0} that the file does not have")]
+    Name(&'static str),
+}
+
+/// Reads random bytes as a tick, for fuzzing: whatever they are, the answer is a number of cards or a [`Damage`].
+pub fn decode_anything(body: &[u8]) -> Result<usize, Damage> {
+    struct Nobody;
+    impl Lookup for Nobody {
+        fn card(&mut self, id: u64) -> Option<GpuUuid> {
+            format!("GPU-{id}").parse().ok()
+        }
+        fn process(&mut self, _: u64) -> Option<Identity> {
+            None
+        }
+        fn text(&mut self, id: u64) -> Option<String> {
+            Some(id.to_string())
+        }
+    }
+    let (frame, _) = bytes::decode_unchecked(body, None)?;
+    let again = bytes::decode_unchecked(body, Some(&frame));
+    let tick: Tick = frame.to_tick(&mut Nobody)?;
+    Ok(tick.sample.gpus.len() + again.map_or(0, |(frame, _)| frame.cards.len()))
+}

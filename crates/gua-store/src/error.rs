@@ -1,0 +1,121 @@
+//! What can go wrong with a history file, as a caller can branch on it.
+
+use std::path::{Path, PathBuf};
+
+use crate::codec::Damage;
+use crate::kind::FileKind;
+
+/// Why a history cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("there is no history at `{}`", path.display())]
+    Missing { path: PathBuf },
+    #[error("`{}` is already there", path.display())]
+    Exists { path: PathBuf, kind: FileKind },
+    #[error("`{}` is {kind}, not a history of gua", path.display())]
+    NotOurs { path: PathBuf, kind: FileKind },
+    #[error("the history at `{}` has schema {found}, and this gua knows up to {known}", path.display())]
+    TooNew {
+        path: PathBuf,
+        found: u32,
+        known: u32,
+    },
+    #[error("another collector writes to `{}`{}", path.display(), by(*pid))]
+    Busy { path: PathBuf, pid: Option<u32> },
+    #[error("cannot write to the directory `{}`", path.display())]
+    Directory {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("`{}` lies on {filesystem}, where SQLite's shared memory cannot be trusted", path.display())]
+    NetworkFilesystem {
+        path: PathBuf,
+        filesystem: &'static str,
+    },
+    #[error("the history at `{}` is damaged: {detail}", path.display())]
+    Damaged { path: PathBuf, detail: String },
+    #[error("`{}` has changes that were not yet merged, and its directory does not allow to do so; copy both files to a directory where you may write", path.display())]
+    Unmerged { path: PathBuf },
+    #[error("cannot read `{}`", path.display())]
+    Unreadable {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("cannot open the history at `{}`", path.display())]
+    Sqlite {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+}
+
+fn by(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(": process {pid}"))
+}
+
+impl OpenError {
+    /// SQLite's word on a file, told apart into damage and everything else.
+    pub(crate) fn from_sqlite(path: &Path, source: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match source.sqlite_error_code() {
+            Some(DatabaseCorrupt | NotADatabase) => OpenError::Damaged {
+                path: path.to_owned(),
+                detail: source.to_string(),
+            },
+            _ => OpenError::Sqlite {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
+}
+
+/// Why something was not written. The store stays usable: the next write may succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error("the disk is full")]
+    DiskFull(#[source] rusqlite::Error),
+    #[error("the history may no longer be written")]
+    ReadOnly(#[source] rusqlite::Error),
+    #[error("the disk failed")]
+    Disk(#[source] rusqlite::Error),
+    #[error("the history is locked by another program")]
+    Locked(#[source] rusqlite::Error),
+    #[error("the history is damaged")]
+    Damaged(#[source] rusqlite::Error),
+    #[error("the tick at {0} lies outside of the calendar")]
+    Time(jiff::Timestamp),
+    #[error("cannot write to the history")]
+    Other(#[source] rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for WriteError {
+    fn from(source: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode as Code;
+        match source.sqlite_error_code() {
+            Some(Code::DiskFull) => WriteError::DiskFull(source),
+            Some(Code::ReadOnly) => WriteError::ReadOnly(source),
+            Some(Code::SystemIoFailure | Code::CannotOpen) => WriteError::Disk(source),
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => WriteError::Locked(source),
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) => WriteError::Damaged(source),
+            _ => WriteError::Other(source),
+        }
+    }
+}
+
+/// Why something could not be read from an open history.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("cannot read the history")]
+    Sqlite(#[from] rusqlite::Error),
+    /// This tick is lost, the others are not.
+    #[error("the tick stored at {at} is damaged")]
+    Tick { at: jiff::Timestamp, source: Damage },
+    #[error("the history holds an impossible {0}")]
+    Value(&'static str),
+    /// A collector began to write while a file that looked quiet was read.
+    #[error("the history changed while it was read; ask again")]
+    Changed,
+    /// What was asked needs ticks that retention has taken.
+    #[error("the ticks before {until} are no longer kept, and the totals cannot answer this")]
+    RawGone { until: jiff::Timestamp },
+}

@@ -1,0 +1,250 @@
+//! The reader. It never writes, and it answers each question in one short look at the file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_model::period::Period;
+use gua_model::{BootId, Bytes, GapReason, GpuUuid, Outage};
+use jiff::Timestamp;
+use rusqlite::{Connection, params};
+
+use crate::error::{OpenError, ReadError};
+use crate::quiet::{self, Quiet};
+use crate::store::RunId;
+use crate::ticks::{self, StoredTick, Ticks};
+
+/// A history that is open for reading.
+#[derive(Debug)]
+pub struct History {
+    pub(crate) connection: Connection,
+    path: PathBuf,
+    quiet: Option<Quiet>,
+}
+
+/// What a history holds, in short.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Info {
+    /// The schema of the file.
+    pub version: u32,
+    /// Of the last run; `None` before the first.
+    pub host: Option<String>,
+    pub runs: u64,
+    pub ticks: u64,
+    pub first_tick: Option<Timestamp>,
+    pub last_tick: Option<Timestamp>,
+    /// The file with its journal.
+    pub bytes: u64,
+}
+
+/// One run of a collector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunInfo {
+    pub id: RunId,
+    pub started: Timestamp,
+    /// `None` while it runs, or where it did not end in an orderly way.
+    pub ended: Option<Timestamp>,
+    pub interval: Duration,
+    pub host: String,
+    pub version: String,
+    pub boot: Option<BootId>,
+}
+
+/// A card that was ever seen, as it was seen last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardInfo {
+    pub uuid: GpuUuid,
+    pub first_seen: Timestamp,
+    pub index: Option<u32>,
+    pub name: Option<String>,
+    pub memory_total: Option<Bytes>,
+    /// The card that this one is a MIG instance of.
+    pub parent: Option<GpuUuid>,
+}
+
+impl History {
+    /// Opens a history to read. The file may belong to someone else, be a read-only copy, and be written meanwhile.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let (connection, quiet) = quiet::open(path)?;
+        Ok(Self {
+            connection,
+            path: path.to_owned(),
+            quiet,
+        })
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn info(&self) -> Result<Info, ReadError> {
+        self.read(|connection| {
+            let one =
+                |query: &str| connection.query_row(query, [], |row| row.get::<_, Option<i64>>(0));
+            let host = connection.query_row(
+                "SELECT (SELECT host FROM collector_run ORDER BY id DESC LIMIT 1)",
+                [],
+                |row| row.get(0),
+            )?;
+            Ok(Info {
+                version: crate::schema::version(connection)?,
+                host,
+                runs: count(one("SELECT count(*) FROM collector_run")?),
+                ticks: count(one("SELECT count(*) FROM tick")?),
+                first_tick: time(one("SELECT min(at) FROM tick")?)?,
+                last_tick: time(one("SELECT max(at) FROM tick")?)?,
+                bytes: bytes_on_disk(&self.path),
+            })
+        })
+    }
+
+    /// All runs in the order in which they began to write.
+    pub fn runs(&self) -> Result<Vec<RunInfo>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT id, started, ended, interval, host, version, boot FROM collector_run ORDER BY id",
+            )?;
+            let mut rows = statement.query([])?;
+            let mut runs = Vec::new();
+            while let Some(row) = rows.next()? {
+                let boot: Option<[u8; 16]> = row.get(6)?;
+                let interval: i64 = row.get(3)?;
+                runs.push(RunInfo {
+                    id: RunId(row.get(0)?),
+                    started: at(row.get(1)?)?,
+                    ended: time(row.get(2)?)?,
+                    interval: Duration::from_micros(interval.unsigned_abs()),
+                    host: row.get(4)?,
+                    version: row.get(5)?,
+                    boot: boot.map(|bytes| BootId(u128::from_be_bytes(bytes))),
+                });
+            }
+            Ok(runs)
+        })
+    }
+
+    /// All cards that were ever seen, in the order in which they were first.
+    pub fn cards(&self) -> Result<Vec<CardInfo>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT uuid, first_seen, number, name, memory_total, parent FROM card ORDER BY first_seen, id",
+            )?;
+            let mut rows = statement.query([])?;
+            let mut cards = Vec::new();
+            while let Some(row) = rows.next()? {
+                let name_of = |text: String| text.parse().map_err(|_| ReadError::Value("card"));
+                let memory: Option<i64> = row.get(4)?;
+                cards.push(CardInfo {
+                    uuid: name_of(row.get(0)?)?,
+                    first_seen: at(row.get(1)?)?,
+                    index: row.get(2)?,
+                    name: row.get(3)?,
+                    memory_total: memory.map(|bytes| Bytes(bytes.unsigned_abs())),
+                    parent: row.get::<_, Option<String>>(5)?.map(name_of).transpose()?,
+                });
+            }
+            Ok(cards)
+        })
+    }
+
+    /// Gives every tick of a window to `each`, in the order of the wall clock, with bounded memory. A damaged tick
+    /// comes as an error in its place. The file is held while this runs: `each` should fold, not print.
+    pub fn ticks<E: From<ReadError>>(
+        &self,
+        window: Period,
+        mut each: impl FnMut(Result<StoredTick, ReadError>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let from = window.from().as_microsecond();
+        let to = window.to().as_microsecond();
+        self.look(|connection| {
+            let mut statement = ticks::statement(connection).map_err(ReadError::from)?;
+            let stored =
+                Ticks::new(connection, &mut statement, from, to).map_err(ReadError::from)?;
+            for tick in stored {
+                each(tick)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The outages that touch a window, in order of their start.
+    pub fn outages(&self, window: Period) -> Result<Vec<Outage>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT began, ended, reason, detail, ticks_lost FROM outage WHERE ended >= ?1 AND began < ?2
+                 ORDER BY began, id",
+            )?;
+            let (from, to) = (window.from(), window.to());
+            let mut rows = statement.query(params![from.as_microsecond(), to.as_microsecond()])?;
+            let mut outages = Vec::new();
+            while let Some(row) = rows.next()? {
+                outages.push(Outage {
+                    from: at(row.get(0)?)?,
+                    to: at(row.get(1)?)?,
+                    reason: reason(&row.get::<_, String>(2)?)?,
+                    detail: row.get(3)?,
+                    ticks_lost: row.get(4)?,
+                });
+            }
+            Ok(outages)
+        })
+    }
+
+    /// Answers one question in one transaction.
+    pub(crate) fn read<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        self.look(question)
+    }
+
+    fn look<T, E: From<ReadError>>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let transaction = self
+            .connection
+            .unchecked_transaction()
+            .map_err(ReadError::from)?;
+        let answer = question(&transaction);
+        // Nothing was changed, so there is nothing to lose.
+        drop(transaction);
+        match &self.quiet {
+            Some(quiet) if !quiet.still_holds(&self.path) => Err(ReadError::Changed.into()),
+            _ => answer,
+        }
+    }
+}
+
+fn bytes_on_disk(path: &Path) -> u64 {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
+    size(path) + size(&crate::beside(path, "-wal"))
+}
+
+fn count(number: Option<i64>) -> u64 {
+    number.unwrap_or(0).unsigned_abs()
+}
+
+pub(crate) fn at(micros: i64) -> Result<Timestamp, ReadError> {
+    Timestamp::from_microsecond(micros).map_err(|_| ReadError::Value("time"))
+}
+
+pub(crate) fn time(micros: Option<i64>) -> Result<Option<Timestamp>, ReadError> {
+    micros.map(at).transpose()
+}
+
+fn reason(word: &str) -> Result<GapReason, ReadError> {
+    const ALL: [GapReason; 9] = [
+        GapReason::CollectorDown,
+        GapReason::DriverHung,
+        GapReason::DriverUnavailable,
+        GapReason::CardLost,
+        GapReason::Denied,
+        GapReason::Failed,
+        GapReason::DiskFull,
+        GapReason::Suspended,
+        GapReason::ClockSet,
+    ];
+    let known = ALL.into_iter().find(|reason| reason.word() == word);
+    known.ok_or(ReadError::Value("reason of an outage"))
+}

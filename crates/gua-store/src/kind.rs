@@ -1,0 +1,148 @@
+//! What stands at a path, found out without changing anything: no lock, no journal, no shared memory.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::schema::{APPLICATION_ID, VERSION};
+
+/// What a path holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    Missing,
+    /// No bytes, or a database in which nothing was ever made.
+    Empty,
+    OurHistory {
+        version: u32,
+    },
+    /// Ours, of a newer gua.
+    NewerHistory {
+        version: u32,
+    },
+    /// A history of gpu-usage-audit.
+    GpuUsageAudit,
+    OtherSqlite,
+    NotSqlite,
+    Directory,
+    Unreadable {
+        why: String,
+    },
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileKind::Missing => out.write_str("not there"),
+            FileKind::Empty => out.write_str("an empty file"),
+            FileKind::OurHistory { version } => write!(out, "a history of gua (schema {version})"),
+            FileKind::NewerHistory { version } => {
+                write!(out, "a history of a newer gua (schema {version})")
+            }
+            FileKind::GpuUsageAudit => out.write_str("a history of gpu-usage-audit"),
+            FileKind::OtherSqlite => out.write_str("a database of another program"),
+            FileKind::NotSqlite => out.write_str("not a database"),
+            FileKind::Directory => out.write_str("a directory"),
+            FileKind::Unreadable { why } => write!(out, "unreadable ({why})"),
+        }
+    }
+}
+
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+const HEADER: usize = 100;
+
+/// Says what a path holds. The header decides where it can (it carries our mark); else the names of the tables.
+#[must_use]
+pub fn what_is_this(path: &Path) -> FileKind {
+    match header(path) {
+        Ok(Header::Database(bytes)) => of_database(path, &bytes),
+        Ok(Header::Other(kind)) => kind,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => FileKind::Missing,
+        Err(error) => FileKind::Unreadable {
+            why: error.to_string(),
+        },
+    }
+}
+
+enum Header {
+    Database([u8; HEADER]),
+    Other(FileKind),
+}
+
+fn header(path: &Path) -> std::io::Result<Header> {
+    let facts = std::fs::metadata(path)?;
+    if facts.is_dir() {
+        return Ok(Header::Other(FileKind::Directory));
+    }
+    if !facts.is_file() {
+        return Ok(Header::Other(FileKind::NotSqlite));
+    }
+    let mut bytes = Vec::with_capacity(HEADER);
+    File::open(path)?
+        .take(HEADER as u64)
+        .read_to_end(&mut bytes)?;
+    if bytes.is_empty() {
+        return Ok(Header::Other(FileKind::Empty));
+    }
+    match <[u8; HEADER]>::try_from(bytes) {
+        Ok(bytes) if bytes.starts_with(MAGIC) => Ok(Header::Database(bytes)),
+        _ => Ok(Header::Other(FileKind::NotSqlite)),
+    }
+}
+
+/// The header of SQLite's file format: the user version at byte 60, the application id at byte 68, big endian.
+fn of_database(path: &Path, header: &[u8; HEADER]) -> FileKind {
+    let number = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    let (version, application) = (number(60), number(68).cast_signed());
+    if application == APPLICATION_ID {
+        return of_version(version);
+    }
+    match tables(path) {
+        Ok(tables) if tables.iter().any(|name| name == "total_card") => {
+            // The header in the main file may lag behind the journal.
+            of_version(version.max(1))
+        }
+        Ok(tables) if tables.iter().any(|name| name == "gpu_sample") => FileKind::GpuUsageAudit,
+        Ok(tables) if tables.is_empty() && application == 0 && version == 0 => FileKind::Empty,
+        Ok(_) => FileKind::OtherSqlite,
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
+            FileKind::NotSqlite
+        }
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
+            FileKind::OtherSqlite
+        }
+        Err(error) => FileKind::Unreadable {
+            why: error.to_string(),
+        },
+    }
+}
+
+fn of_version(version: u32) -> FileKind {
+    if version > VERSION {
+        FileKind::NewerHistory { version }
+    } else {
+        FileKind::OurHistory { version }
+    }
+}
+
+/// The names of the tables. A journal of changes that are not merged yet is read where there is one; where there is
+/// none, nothing may be created beside the file, so it is opened as one that does not change.
+fn tables(path: &Path) -> rusqlite::Result<Vec<String>> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let has_journal = crate::beside(path, "-wal").exists() && crate::beside(path, "-shm").exists();
+    let connection = if has_journal {
+        Connection::open_with_flags(path, flags)?
+    } else {
+        Connection::open_with_flags(crate::immutable_uri(path), flags)?
+    };
+    let mut statement =
+        connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
+    let names = statement.query_map([], |row| row.get(0))?;
+    names.collect()
+}

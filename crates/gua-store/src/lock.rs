@@ -1,0 +1,79 @@
+//! One writer a history: a lock file beside it, which names the process that holds it.
+//!
+//! Only its owner may open the lock file, so that no other user can keep the collector out.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::OpenError;
+
+#[derive(Debug)]
+pub(crate) struct WriterLock {
+    /// The lock lasts as long as the file is open, so the kernel frees it when the process dies.
+    _file: File,
+}
+
+impl WriterLock {
+    pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
+        let name = crate::beside(path, "-lock");
+        let mut file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&name)
+            .map_err(|source| OpenError::Directory {
+                path: crate::directory(path).to_owned(),
+                source,
+            })?;
+        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(OpenError::Directory {
+                    path: name,
+                    source: error.into(),
+                });
+            }
+            let mut text = String::new();
+            // The other may not have written its number yet; the lock says enough.
+            let _ = file.read_to_string(&mut text);
+            return Err(OpenError::Busy {
+                path: path.to_owned(),
+                pid: text.trim().parse().ok(),
+            });
+        }
+        // The number is a courtesy; a full disk must not keep the collector from opening its history.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Self { _file: file })
+    }
+}
+
+/// The name of a file system over a network, on which the shared memory of two programs may differ.
+pub(crate) fn network_filesystem(path: &Path) -> Option<&'static str> {
+    // The numbers are those of statfs(2).
+    const NETWORK: [(u64, &str); 9] = [
+        (0x6969, "NFS"),
+        (0x517b, "SMB"),
+        (0xff53_4d42, "CIFS"),
+        (0xfe53_4d42, "SMB"),
+        (0x00c3_6400, "Ceph"),
+        (0x0bd0_0bd0, "Lustre"),
+        (0x5346_414f, "AFS"),
+        (0x4750_4653, "GPFS"),
+        (0x1983_0326, "BeeGFS"),
+    ];
+    let facts = rustix::fs::statfs(crate::directory(path)).ok()?;
+    // The field is signed on some machines, and its upper half is then all ones.
+    let number = u64::try_from(i128::from(facts.f_type) & 0xffff_ffff).ok()?;
+    NETWORK
+        .iter()
+        .find(|(known, _)| *known == number)
+        .map(|(_, name)| *name)
+}

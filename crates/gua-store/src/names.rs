@@ -1,0 +1,176 @@
+//! Interning: the writer's side of names. Rows are found or made inside of the tick's transaction.
+
+use std::collections::HashMap;
+
+use gua_model::{GpuUuid, Identity, Missing, Reading, User};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::codec;
+use crate::lookup::identity_from_row;
+
+/// The ids that were used lately. Emptied when a transaction fails, since its rows are then not there.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    cards: HashMap<GpuUuid, u64>,
+    texts: HashMap<String, u64>,
+    /// Processes of the last tick, and of the one that is written: others are found in their table.
+    processes: HashMap<Packed, u64>,
+    used: HashMap<Packed, u64>,
+}
+
+/// An identity as a map key: everything that it says, serialised.
+type Packed = Vec<u8>;
+
+impl Known {
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The tick was written: its processes are those to remember.
+    pub(crate) fn end_tick(&mut self) {
+        self.processes = std::mem::take(&mut self.used);
+    }
+}
+
+pub(crate) struct Interner<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) known: &'a mut Known,
+    pub(crate) at: i64,
+}
+
+impl codec::Names for Interner<'_> {
+    type Error = rusqlite::Error;
+
+    fn card(&mut self, uuid: &GpuUuid) -> rusqlite::Result<u64> {
+        if let Some(id) = self.known.cards.get(uuid) {
+            return Ok(*id);
+        }
+        let id = card(self.connection, uuid, self.at)?;
+        self.known.cards.insert(uuid.clone(), id);
+        Ok(id)
+    }
+
+    fn process(&mut self, identity: &Identity) -> rusqlite::Result<u64> {
+        let key = postcard::to_stdvec(identity).expect("an identity has a serialised form");
+        if let Some(id) = self.known.used.get(&key) {
+            return Ok(*id);
+        }
+        let id = match self.known.processes.get(&key) {
+            Some(id) => *id,
+            None => process(self.connection, identity)?,
+        };
+        self.known.used.insert(key, id);
+        Ok(id)
+    }
+
+    fn text(&mut self, text: &str) -> rusqlite::Result<u64> {
+        if let Some(id) = self.known.texts.get(text) {
+            return Ok(*id);
+        }
+        let id = find_or_insert(
+            self.connection,
+            "SELECT id FROM text WHERE text = ?1",
+            "INSERT INTO text (text) VALUES (?1)",
+            [text],
+        )?;
+        self.known.texts.insert(text.to_owned(), id);
+        Ok(id)
+    }
+}
+
+/// The id of a card, which is made where it was never seen before.
+pub(crate) fn card(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite::Result<u64> {
+    let found = connection
+        .prepare_cached("SELECT id FROM card WHERE uuid = ?1")?
+        .query_row([uuid.as_str()], |row| row.get::<_, i64>(0))
+        .optional()?;
+    match found {
+        Some(id) => Ok(id.cast_unsigned()),
+        None => {
+            connection
+                .prepare_cached("INSERT INTO card (uuid, first_seen) VALUES (?1, ?2)")?
+                .execute(params![uuid.as_str(), at])?;
+            Ok(connection.last_insert_rowid().cast_unsigned())
+        }
+    }
+}
+
+/// The id of a user with exactly this name.
+pub(crate) fn person(connection: &Connection, user: &User) -> rusqlite::Result<u64> {
+    find_or_insert(
+        connection,
+        "SELECT id FROM person WHERE uid = ?1 AND ifnull(name, '') = ifnull(?2, '') AND (name IS NULL) = (?2 IS NULL)",
+        "INSERT INTO person (uid, name) VALUES (?1, ?2)",
+        params![user.uid.0, user.name],
+    )
+}
+
+fn find_or_insert(
+    connection: &Connection,
+    find: &str,
+    insert: &str,
+    values: impl rusqlite::Params + Clone,
+) -> rusqlite::Result<u64> {
+    let found = connection
+        .prepare_cached(find)?
+        .query_row(values.clone(), |row| row.get::<_, i64>(0))
+        .optional()?;
+    match found {
+        Some(id) => Ok(id.cast_unsigned()),
+        None => {
+            connection.prepare_cached(insert)?.execute(values)?;
+            Ok(connection.last_insert_rowid().cast_unsigned())
+        }
+    }
+}
+
+fn process(connection: &Connection, identity: &Identity) -> rusqlite::Result<u64> {
+    let start = identity.key.start.0.cast_signed();
+    let mut find = connection.prepare_cached(crate::lookup::PROCESS_BY_START)?;
+    let mut rows = find.query(params![start, identity.key.pid.0])?;
+    while let Some(row) = rows.next()? {
+        if identity_from_row(row)?.as_ref() == Some(identity) {
+            return Ok(row.get::<_, i64>(0)?.cast_unsigned());
+        }
+    }
+    let person_of = |user: Option<&User>| -> rusqlite::Result<Option<i64>> {
+        user.map(|user| person(connection, user).map(u64::cast_signed))
+            .transpose()
+    };
+    let login = person_of(identity.login.as_ref().ok().and_then(Option::as_ref))?;
+    let own = person_of(identity.own.as_ref().ok())?;
+    let job_user = person_of(identity.workload.user.as_ref())?;
+    let workload = &identity.workload;
+    connection
+        .prepare_cached(
+            "INSERT INTO process (boot, pid, start, login, login_missing, own, own_missing, comm, comm_missing,
+             container, pod, job, job_user) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?
+        .execute(params![
+            identity.key.boot.0.to_be_bytes(),
+            identity.key.pid.0,
+            start,
+            login,
+            reason(&identity.login),
+            own,
+            reason(&identity.own),
+            identity.comm.as_ref().ok(),
+            reason(&identity.comm),
+            workload.container.as_ref().map(|name| name.as_str()),
+            workload.pod.as_ref().map(|name| name.as_str()),
+            workload.job.as_ref().map(|name| name.as_str()),
+            job_user,
+        ])?;
+    Ok(connection.last_insert_rowid().cast_unsigned())
+}
+
+/// The number that stands beside a value for its absence.
+fn reason<T>(reading: &Reading<T>) -> i64 {
+    match reading {
+        Ok(_) => 0,
+        Err(Missing::Unsupported) => 1,
+        Err(Missing::Denied) => 2,
+        Err(Missing::Gone) => 3,
+        Err(Missing::Failed) => 4,
+    }
+}

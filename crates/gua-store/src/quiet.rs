@@ -1,0 +1,111 @@
+//! How a reader opens a file. A history with a live writer is read through SQLite's shared memory. Where that is not
+//! there and may not (or should not) be made, the file is read as one that nobody changes, and that nobody did is
+//! checked after every answer.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::OpenError;
+use crate::kind::{FileKind, what_is_this};
+use crate::schema;
+use crate::store::BUSY;
+
+/// A file without a writer, as it was when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quiet {
+    inode: u64,
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+impl Quiet {
+    fn of(path: &Path) -> Option<Self> {
+        let facts = std::fs::metadata(path).ok()?;
+        has_no_journal(path).then_some(Self {
+            inode: facts.ino(),
+            bytes: facts.len(),
+            changed: (facts.mtime(), facts.mtime_nsec()),
+        })
+    }
+
+    /// Whether no writer came since. A writer has a journal as long as it lives, and changes the file before it goes.
+    pub(crate) fn still_holds(&self, path: &Path) -> bool {
+        Self::of(path).as_ref() == Some(self)
+    }
+}
+
+pub(crate) fn open(path: &Path) -> Result<(Connection, Option<Quiet>), OpenError> {
+    refuse_others(path)?;
+    let is_alone = !crate::beside(path, "-wal").exists();
+    if is_alone && !may_make_companions(path) {
+        return open_quiet(path);
+    }
+    let shared = connect(path, path.as_os_str());
+    match shared {
+        Err(OpenError::Sqlite { source, .. })
+            if source.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) =>
+        {
+            open_quiet(path)
+        }
+        other => other.map(|connection| (connection, None)),
+    }
+}
+
+fn open_quiet(path: &Path) -> Result<(Connection, Option<Quiet>), OpenError> {
+    let quiet = Quiet::of(path).ok_or_else(|| OpenError::Unmerged {
+        path: path.to_owned(),
+    })?;
+    let connection = connect(path, crate::immutable_uri(path).as_ref())?;
+    Ok((connection, Some(quiet)))
+}
+
+fn connect(path: &Path, address: &OsStr) -> Result<Connection, OpenError> {
+    let as_open_error = |error| OpenError::from_sqlite(path, error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(address, flags).map_err(as_open_error)?;
+    connection.busy_timeout(BUSY).map_err(as_open_error)?;
+    match schema::version(&connection).map_err(as_open_error)? {
+        1..=schema::VERSION => Ok(connection),
+        found => Err(OpenError::TooNew {
+            path: path.to_owned(),
+            found,
+            known: schema::VERSION,
+        }),
+    }
+}
+
+fn refuse_others(path: &Path) -> Result<(), OpenError> {
+    let path = path.to_owned();
+    match what_is_this(&path) {
+        FileKind::OurHistory { .. } => Ok(()),
+        FileKind::Missing => Err(OpenError::Missing { path }),
+        FileKind::NewerHistory { version } => Err(OpenError::TooNew {
+            path,
+            found: version,
+            known: schema::VERSION,
+        }),
+        FileKind::Unreadable { why } => Err(OpenError::Unreadable {
+            path,
+            source: std::io::Error::other(why),
+        }),
+        kind => Err(OpenError::NotOurs { path, kind }),
+    }
+}
+
+fn has_no_journal(path: &Path) -> bool {
+    std::fs::metadata(crate::beside(path, "-wal")).map_or(true, |facts| facts.len() == 0)
+}
+
+/// Only the owner of a file makes the files beside it: those of another user would keep the writer out later.
+fn may_make_companions(path: &Path) -> bool {
+    let me = rustix::process::geteuid();
+    let is_mine =
+        std::fs::metadata(path).is_ok_and(|facts| me.is_root() || facts.uid() == me.as_raw());
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    is_mine && rustix::fs::access(crate::directory(path), access).is_ok()
+}

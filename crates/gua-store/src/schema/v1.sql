@@ -1,0 +1,116 @@
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- One start of a collector to its end.
+CREATE TABLE collector_run (
+    id       INTEGER PRIMARY KEY,
+    started  INTEGER NOT NULL,
+    ended    INTEGER,
+    interval INTEGER NOT NULL,
+    host     TEXT NOT NULL,
+    version  TEXT NOT NULL,
+    boot     BLOB
+) STRICT;
+
+-- What cards are called. The facts are those of the last key tick that had the card.
+CREATE TABLE card (
+    id           INTEGER PRIMARY KEY,
+    uuid         TEXT NOT NULL UNIQUE,
+    first_seen   INTEGER NOT NULL,
+    number       INTEGER,
+    name         TEXT,
+    memory_total INTEGER,
+    parent       TEXT
+) STRICT;
+
+-- Texts that are no names of persons: drivers, models, errors.
+CREATE TABLE text (
+    id   INTEGER PRIMARY KEY,
+    text TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE person (
+    id   INTEGER PRIMARY KEY,
+    uid  INTEGER NOT NULL,
+    name TEXT
+) STRICT;
+CREATE UNIQUE INDEX person_once ON person (uid, ifnull(name, ''), name IS NULL);
+
+-- One identity of one process; another when it changes its user or its name. A reading that is missing has its reason
+-- beside it (1 unsupported, 2 denied, 3 gone, 4 failed) and 0 where it is there.
+CREATE TABLE process (
+    id            INTEGER PRIMARY KEY,
+    boot          BLOB NOT NULL,
+    pid           INTEGER NOT NULL,
+    start         INTEGER NOT NULL,
+    login         INTEGER REFERENCES person (id),
+    login_missing INTEGER NOT NULL,
+    own           INTEGER REFERENCES person (id),
+    own_missing   INTEGER NOT NULL,
+    comm          TEXT,
+    comm_missing  INTEGER NOT NULL,
+    container     TEXT,
+    pod           TEXT,
+    job           TEXT,
+    job_user      INTEGER REFERENCES person (id)
+) STRICT;
+CREATE INDEX process_by_start ON process (start, pid);
+
+-- One tick, as `codec` packs it.
+CREATE TABLE tick (
+    at   INTEGER PRIMARY KEY,
+    run  INTEGER NOT NULL REFERENCES collector_run (id),
+    body BLOB NOT NULL
+) STRICT;
+
+-- Sums by quarter hour (whole quarters since 1970), as gua-model folds them.
+CREATE TABLE total_card (
+    quarter      INTEGER NOT NULL,
+    card         INTEGER NOT NULL REFERENCES card (id),
+    ticks        INTEGER NOT NULL,
+    first        INTEGER,
+    last         INTEGER,
+    present      INTEGER NOT NULL,
+    set_aside    INTEGER NOT NULL,
+    observed     INTEGER NOT NULL,
+    util_sum     INTEGER NOT NULL,
+    util_known   INTEGER NOT NULL,
+    energy       INTEGER NOT NULL,
+    energy_known INTEGER NOT NULL,
+    PRIMARY KEY (quarter, card)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE total_state (
+    quarter INTEGER NOT NULL,
+    card    INTEGER NOT NULL REFERENCES card (id),
+    state   INTEGER NOT NULL,
+    basis   INTEGER NOT NULL,
+    micros  INTEGER NOT NULL,
+    energy  INTEGER NOT NULL,
+    PRIMARY KEY (quarter, card, state, basis)
+) STRICT, WITHOUT ROWID;
+
+-- `uid` -1 is the unknown owner.
+CREATE TABLE total_owner (
+    quarter   INTEGER NOT NULL,
+    card      INTEGER NOT NULL REFERENCES card (id),
+    uid       INTEGER NOT NULL,
+    held      INTEGER NOT NULL,
+    charged   INTEGER NOT NULL,
+    idle_held INTEGER NOT NULL,
+    energy    INTEGER NOT NULL,
+    ticks     INTEGER NOT NULL,
+    PRIMARY KEY (quarter, card, uid)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE outage (
+    id         INTEGER PRIMARY KEY,
+    began      INTEGER NOT NULL,
+    ended      INTEGER NOT NULL,
+    reason     TEXT NOT NULL,
+    detail     TEXT NOT NULL,
+    ticks_lost INTEGER NOT NULL
+) STRICT;
+CREATE INDEX outage_by_end ON outage (ended);

@@ -1,0 +1,379 @@
+//! The writer. It owns the file's lock; a tick is one transaction, and one that fails leaves the store usable.
+
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_model::period::Quarter;
+use gua_model::{BootId, Gpu, Outage, Place, Thresholds, Tick};
+use jiff::Timestamp;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, params};
+
+use crate::codec::{self, Frame, Link};
+use crate::error::{OpenError, WriteError};
+use crate::kind::{FileKind, what_is_this};
+use crate::lock::{WriterLock, network_filesystem};
+use crate::names::{Interner, Known};
+use crate::schema;
+
+/// What may be at the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Nothing may be there.
+    Create,
+    /// A history of ours must be there.
+    Append,
+    /// A history of ours, an empty file, or nothing.
+    CreateOrAppend,
+}
+
+/// How a history is kept.
+#[derive(Clone, Debug, Default)]
+pub struct WriterOptions {
+    /// For how long ticks are kept; their totals stay. `None` keeps them for good.
+    pub keep_raw: Option<Duration>,
+    /// What the totals rest on. Those that are stored stay as they are.
+    pub thresholds: Thresholds,
+    /// Who may read a file that is made anew, as of chmod(2).
+    pub file_mode: Option<u32>,
+    /// The most pages that the file may have, for tests of a full disk.
+    pub most_pages: Option<u32>,
+}
+
+/// A collector that begins to write.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    pub started: Timestamp,
+    pub interval: Duration,
+    pub host: String,
+    /// Of the program.
+    pub version: String,
+    pub boot: Option<BootId>,
+}
+
+/// One run of a collector, within one history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunId(pub i64);
+
+/// The one writer of a history.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) connection: Connection,
+    pub(crate) path: PathBuf,
+    pub(crate) options: WriterOptions,
+    known: Known,
+    chain: Option<Chain>,
+    /// Last, so that the database is closed before the lock is free.
+    _lock: WriterLock,
+}
+
+/// Where the last tick was written, and what the next is a difference to.
+#[derive(Debug)]
+struct Chain {
+    run: RunId,
+    at: i64,
+    /// How often the clock was set back in this run: its ticks then interleave with earlier ones.
+    jumps: u32,
+    link: Link,
+}
+
+impl Store {
+    /// Opens a history to write. A file that is not ours, newer, damaged or in use is refused and left as it is.
+    pub fn open(path: &Path, mode: OpenMode, options: &WriterOptions) -> Result<Self, OpenError> {
+        let path = resolved(path)?;
+        refuse_others(&path, mode)?;
+        if let Some(filesystem) = network_filesystem(&path) {
+            return Err(OpenError::NetworkFilesystem { path, filesystem });
+        }
+        let lock = WriterLock::take(&path)?;
+        // Another writer may have been here between the look and the lock.
+        refuse_others(&path, mode)?;
+        create_file(&path, options.file_mode)?;
+        let connection =
+            connect(&path, options).map_err(|error| OpenError::from_sqlite(&path, error))?;
+        let mut store = Self {
+            connection,
+            path,
+            options: options.clone(),
+            known: Known::default(),
+            chain: None,
+            _lock: lock,
+        };
+        store.verify_unless_clean()?;
+        Ok(store)
+    }
+
+    /// Where the history lies, with links followed.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn begin_run(&mut self, run: &NewRun) -> Result<RunId, WriteError> {
+        self.connection
+            .prepare_cached(
+                "INSERT INTO collector_run (started, interval, host, version, boot) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![
+                run.started.as_microsecond(),
+                micros(run.interval),
+                run.host,
+                run.version,
+                run.boot.map(|boot| boot.0.to_be_bytes()),
+            ])?;
+        Ok(RunId(self.connection.last_insert_rowid()))
+    }
+
+    /// Notes that a run came to its end in an orderly way.
+    pub fn end_run(&mut self, run: RunId, at: Timestamp) -> Result<(), WriteError> {
+        self.connection
+            .prepare_cached("UPDATE collector_run SET ended = ?2 WHERE id = ?1")?
+            .execute(params![run.0, at.as_microsecond()])?;
+        Ok(())
+    }
+
+    /// Writes one tick with all its names in one transaction. When this returns `Ok`, the death of the process can no
+    /// longer take the tick.
+    pub fn record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
+        match self.try_record(run, tick) {
+            Ok(()) => {
+                self.known.end_tick();
+                Ok(())
+            }
+            Err(error) => {
+                self.known.forget();
+                Err(error)
+            }
+        }
+    }
+
+    fn try_record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
+        let wanted = tick.sample.at.as_microsecond();
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let at = free_key(&transaction, wanted)?.ok_or(WriteError::Time(tick.sample.at))?;
+        let mut interner = Interner {
+            connection: &transaction,
+            known: &mut self.known,
+            at,
+        };
+        let frame = Frame::new(tick, &mut interner)?;
+        let chain = self.chain.as_ref().filter(|chain| chain.run == run);
+        let went_back = chain.is_some_and(|chain| at <= chain.at);
+        let jumps = chain.map_or(0, |chain| chain.jumps + u32::from(went_back));
+        let before = chain
+            .filter(|chain| !went_back && quarter(chain.at) == quarter(at))
+            .map(|chain| &chain.link);
+        let is_key = before.is_none();
+        let (body, link) = codec::encode(frame, before, jumps);
+        transaction
+            .prepare_cached("INSERT INTO tick (at, run, body) VALUES (?1, ?2, ?3)")?
+            .execute(params![at, run.0, body])?;
+        if is_key {
+            for gpu in &tick.sample.gpus {
+                update_card(&transaction, gpu)?;
+            }
+        }
+        crate::maintain::note_tick(&transaction, at)?;
+        transaction.commit()?;
+        self.chain = Some(Chain {
+            run,
+            at,
+            jumps,
+            link,
+        });
+        Ok(())
+    }
+
+    pub fn record_outage(&mut self, outage: &Outage) -> Result<(), WriteError> {
+        self.connection
+            .prepare_cached(
+                "INSERT INTO outage (began, ended, reason, detail, ticks_lost) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![
+                outage.from.as_microsecond(),
+                outage.to.as_microsecond(),
+                outage.reason.word(),
+                outage.detail,
+                outage.ticks_lost,
+            ])?;
+        Ok(())
+    }
+
+    /// Ends writing: merges the journal into the file and notes that all is well.
+    pub fn close(self) -> Result<(), WriteError> {
+        set_meta(&self.connection, CLEAN, 1)?;
+        let Self { connection, .. } = self;
+        connection.close().map_err(|(_, error)| error.into())
+    }
+
+    /// After a crash SQLite recovers by itself; whether it could is looked at before anything is added.
+    fn verify_unless_clean(&mut self) -> Result<(), OpenError> {
+        let as_open_error = |error| OpenError::from_sqlite(&self.path, error);
+        let clean = meta(&self.connection, CLEAN).map_err(as_open_error)?;
+        if clean == Some(0) {
+            let words: String = self
+                .connection
+                .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+                .map_err(as_open_error)?;
+            if words != "ok" {
+                return Err(OpenError::Damaged {
+                    path: self.path.clone(),
+                    detail: words,
+                });
+            }
+        }
+        set_meta(&self.connection, CLEAN, 0).map_err(as_open_error)
+    }
+}
+
+/// Whether the last writer closed the file: 1, or 0 while one is at work or after it died.
+const CLEAN: &str = "clean";
+
+pub(crate) fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row([key], |row| row.get(0))
+        .optional()
+}
+
+pub(crate) fn set_meta(connection: &Connection, key: &str, value: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2 WHERE value <> ?2",
+        )?
+        .execute(params![key, value])?;
+    Ok(())
+}
+
+pub(crate) fn quarter(micros: i64) -> i64 {
+    micros.div_euclid(Quarter::SECONDS * 1_000_000)
+}
+
+/// Intervals beyond the calendar are as good as its length.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The path with links followed, so that one file has one lock whatever it is called.
+fn resolved(path: &Path) -> Result<PathBuf, OpenError> {
+    if let Ok(whole) = path.canonicalize() {
+        return Ok(whole);
+    }
+    let directory = crate::directory(path);
+    let resolved = directory
+        .canonicalize()
+        .map_err(|source| OpenError::Directory {
+            path: directory.to_owned(),
+            source,
+        })?;
+    match path.file_name() {
+        Some(name) => Ok(resolved.join(name)),
+        None => Err(OpenError::NotOurs {
+            path: path.to_owned(),
+            kind: FileKind::Directory,
+        }),
+    }
+}
+
+fn refuse_others(path: &Path, mode: OpenMode) -> Result<(), OpenError> {
+    let path = path.to_owned();
+    match (what_is_this(&path), mode) {
+        (FileKind::Missing, OpenMode::Append) => Err(OpenError::Missing { path }),
+        (FileKind::Missing, _) => Ok(()),
+        (kind, OpenMode::Create) => Err(OpenError::Exists { path, kind }),
+        (FileKind::Empty | FileKind::OurHistory { .. }, _) => Ok(()),
+        (FileKind::NewerHistory { version }, _) => Err(OpenError::TooNew {
+            path,
+            found: version,
+            known: schema::VERSION,
+        }),
+        (FileKind::NotSqlite, _) => Err(OpenError::Damaged {
+            path,
+            detail: "it is not a database".to_owned(),
+        }),
+        (kind, _) => Err(OpenError::NotOurs { path, kind }),
+    }
+}
+
+/// Makes the file with its rights, which SQLite gives to its companions too.
+fn create_file(path: &Path, mode: Option<u32>) -> Result<(), OpenError> {
+    if path.exists() {
+        return Ok(());
+    }
+    let as_open_error = |source| OpenError::Directory {
+        path: crate::directory(path).to_owned(),
+        source,
+    };
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    let Some(mode) = mode else {
+        return options.open(path).map(drop).map_err(as_open_error);
+    };
+    let file = options.mode(mode).open(path).map_err(as_open_error)?;
+    // What was asked for, whatever the umask says.
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
+        .map_err(as_open_error)
+}
+
+fn connect(path: &Path, options: &WriterOptions) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.pragma_update(None, "page_size", 4096)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "foreign_keys", "OFF")?;
+    connection.pragma_update(None, "secure_delete", "FAST")?;
+    connection.pragma_update(None, "journal_size_limit", JOURNAL_LIMIT)?;
+    connection.pragma_update(None, "cache_size", -1024)?;
+    if let Some(pages) = options.most_pages {
+        connection.pragma_update(None, "max_page_count", pages)?;
+    }
+    schema::migrate(&mut connection)?;
+    Ok(connection)
+}
+
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
+/// After a large change the journal is cut back to this many bytes.
+const JOURNAL_LIMIT: i64 = 4 << 20;
+
+/// The first free microsecond from `wanted` on: two ticks have the same where the clock was set back.
+fn free_key(connection: &Connection, wanted: i64) -> rusqlite::Result<Option<i64>> {
+    let mut is_taken = connection.prepare_cached("SELECT 1 FROM tick WHERE at = ?1")?;
+    let mut at = wanted;
+    while is_taken.exists([at])? {
+        let Some(next) = at.checked_add(1) else {
+            return Ok(None);
+        };
+        at = next;
+    }
+    Ok(Some(at))
+}
+
+/// Keeps what is known of a card for those who do not read ticks. Writes only what changed.
+fn update_card(connection: &Connection, gpu: &Gpu) -> rusqlite::Result<()> {
+    let parent = match &gpu.place {
+        Place::Instance { parent, .. } => Some(parent.as_str()),
+        Place::Whole | Place::Parent { .. } => None,
+    };
+    let memory = gpu
+        .memory_total
+        .ok()
+        .and_then(|bytes| i64::try_from(bytes.0).ok());
+    connection
+        .prepare_cached(
+            "UPDATE card SET number = ?2, name = ifnull(?3, name), memory_total = ifnull(?4, memory_total), parent = ?5
+             WHERE uuid = ?1 AND (number IS NOT ?2 OR name IS NOT ifnull(?3, name)
+             OR memory_total IS NOT ifnull(?4, memory_total) OR parent IS NOT ?5)",
+        )?
+        .execute(params![
+            gpu.uuid.as_str(),
+            gpu.index,
+            gpu.name.as_ref().ok(),
+            memory,
+            parent
+        ])?;
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Stored ticks, one after the other in the order of the wall clock, with no more in memory than a few of them.
+
+use std::collections::HashMap;
+
+use gua_model::Tick;
+use jiff::Timestamp;
+use rusqlite::{Connection, Rows, Statement, params};
+
+use crate::codec::{self, Damage, Link};
+use crate::error::ReadError;
+use crate::lookup::Catalogue;
+use crate::store::{RunId, quarter};
+
+/// A tick and the run that wrote it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTick {
+    pub run: RunId,
+    pub tick: Tick,
+}
+
+const QUERY: &str = "SELECT at, run, body FROM tick WHERE at >= ?1 AND at < ?2 ORDER BY at";
+
+/// The start of the quarter hour of `at`, where every chain begins anew.
+pub(crate) fn quarter_start(at: i64) -> i64 {
+    quarter(at).saturating_mul(MICROS_PER_QUARTER)
+}
+
+pub(crate) const MICROS_PER_QUARTER: i64 = gua_model::period::Quarter::SECONDS * 1_000_000;
+
+pub(crate) fn statement(connection: &Connection) -> rusqlite::Result<Statement<'_>> {
+    connection.prepare(QUERY)
+}
+
+/// The ticks of a window. A damaged one is an error in its place; the next that can be read follows.
+pub(crate) struct Ticks<'a> {
+    rows: Rows<'a>,
+    from: i64,
+    chains: Chains,
+    catalogue: Catalogue<'a>,
+}
+
+impl<'a> Ticks<'a> {
+    /// Reads `[from, to)`; the ticks of the first quarter hour before `from` are decoded and not given.
+    pub(crate) fn new(
+        connection: &'a Connection,
+        statement: &'a mut Statement<'_>,
+        from: i64,
+        to: i64,
+    ) -> rusqlite::Result<Self> {
+        Ok(Self {
+            rows: statement.query(params![quarter_start(from), to])?,
+            from,
+            chains: Chains::default(),
+            catalogue: Catalogue::new(connection),
+        })
+    }
+
+    fn step(&mut self) -> rusqlite::Result<Option<(i64, Result<StoredTick, Damage>)>> {
+        while let Some(row) = self.rows.next()? {
+            let at: i64 = row.get(0)?;
+            let run = RunId(row.get(1)?);
+            let body = row.get_ref(2)?.as_blob().unwrap_or_default();
+            let link = self.chains.follow(run, at, body);
+            if at < self.from {
+                continue;
+            }
+            let tick = link.and_then(|link| link.frame.to_tick(&mut self.catalogue));
+            return Ok(Some((at, tick.map(|tick| StoredTick { run, tick }))));
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Ticks<'_> {
+    type Item = Result<StoredTick, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.step() {
+            Ok(None) => None,
+            Ok(Some((_, Ok(tick)))) => Some(Ok(tick)),
+            Ok(Some((at, Err(source)))) => Some(Err(damaged(at, source))),
+            Err(error) => Some(Err(error.into())),
+        }
+    }
+}
+
+fn damaged(at: i64, source: Damage) -> ReadError {
+    match Timestamp::from_microsecond(at) {
+        Ok(at) => ReadError::Tick { at, source },
+        Err(_) => ReadError::Value("time"),
+    }
+}
+
+/// The ends of the chains of one quarter hour. There is more than one only where the clock was set back or a collector
+/// was started anew.
+#[derive(Default)]
+pub(crate) struct Chains {
+    quarter: i64,
+    ends: HashMap<(RunId, u32), Link>,
+}
+
+impl Chains {
+    pub(crate) fn follow(&mut self, run: RunId, at: i64, body: &[u8]) -> Result<&Link, Damage> {
+        if quarter(at) != self.quarter {
+            self.ends.clear();
+            self.quarter = quarter(at);
+        }
+        let (chain, _) = codec::bytes::chain(body)?;
+        let before = self.ends.remove(&(run, chain));
+        let link = codec::decode(body, before.as_ref())?;
+        Ok(self.ends.entry((run, chain)).or_insert(link))
+    }
+}
