@@ -1,0 +1,23 @@
+//! Histories of gpu-usage-audit 1.0.2 to 1.8.0: read as they are, imported, exported, adopted. They are never modified.
+//!
+//! How an old row counts is decided in `gua-model`; here it is only read and kept.
+
+mod adopt;
+mod block;
+mod error;
+mod fold;
+mod import;
+mod keep;
+mod open;
+mod rows;
+mod scan;
+mod stamp;
+mod verify;
+
+pub use adopt::{Adopted, OldCollector, adopt};
+pub use error::LegacyError;
+pub use import::{Imported, OnProgress, Progress};
+pub use open::OldFile;
+pub use stamp::old_text;
+pub(crate) use keep::forget;
+pub use keep::OldSource;

@@ -1,0 +1,66 @@
+//! What can go wrong with an old history.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why an old history could not be read, imported, exported or adopted.
+#[derive(Debug, Error)]
+pub enum LegacyError {
+    #[error("there is no file at `{}`", path.display())]
+    NoFile { path: PathBuf },
+    #[error("cannot open `{}`", path.display())]
+    Open {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("`{}` is not a history of gpu-usage-audit: {why}", path.display())]
+    NotAHistory { path: PathBuf, why: String },
+    #[error("`{}` is already a history of gua", path.display())]
+    Ours { path: PathBuf },
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    #[error("`{}` changed while it was read", path.display())]
+    Changed { path: PathBuf },
+    #[error("row {row} of table {table}: {what}")]
+    Row {
+        table: &'static str,
+        row: i64,
+        what: String,
+    },
+    #[error("the times of `{}` cannot be put in order: {why}", path.display())]
+    Disorder { path: PathBuf, why: String },
+    #[error("`{0}` cannot be the name of a card")]
+    BadCard(String),
+    #[error("row {row} of table {table} was imported before and is not the same any more")]
+    Differs { table: &'static str, row: i64 },
+    #[error(
+        "a person was erased from what was imported from this file; importing it again would bring them back"
+    )]
+    Erased,
+    #[error("the imported rows are not those of the old file: {0}")]
+    Unverified(String),
+    #[error("cannot write the history")]
+    Write(#[source] rusqlite::Error),
+    #[error("a block of imported rows is damaged (table {table}, row {row})")]
+    Damaged { table: &'static str, row: i64 },
+    #[error("a collector of gpu-usage-audit is writing `{}`", path.display())]
+    CollectorRuns { path: PathBuf },
+    #[error("`{}` exists already", path.display())]
+    Exists { path: PathBuf },
+    #[error("cannot {what} `{}`", path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("cannot make the history")]
+    History(#[source] Box<crate::OpenError>),
+    #[error("cannot close the history")]
+    Close(#[source] Box<crate::WriteError>),
+    #[error("stopped")]
+    Stopped,
+}
