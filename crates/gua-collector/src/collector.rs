@@ -193,11 +193,9 @@ impl<W: World, A: Attendant> Collector<W, A> {
 
     fn fail(&mut self, asked: &Asked, fault: &DriverFault) {
         let (reason, fault) = cause(fault);
-        if self.driver.as_ref().is_some_and(|old| old.reason != reason) {
-            // It is sick in another way now, and history is to know both.
-            if let Some(old) = self.driver.take() {
-                self.keep(&old.outage(asked.at.wall));
-            }
+        // It may be sick in another way now, and history is to know both.
+        if let Some(old) = self.driver.take_if(|old| old.reason != reason) {
+            self.keep(&old.outage(asked.at.wall));
         }
         if self.driver.is_none() {
             self.attendant

@@ -3,7 +3,7 @@
 //! The reader waits for the driver up to its deadline. It does so on its thread, so that a signal ends the loop at once
 //! and systemd hears that it is alive, whatever the driver does.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -33,6 +33,8 @@ pub struct Machine {
     answered: UnixStream,
     reader: Option<JoinHandle<()>>,
     is_reading: bool,
+    /// Whether it was started at a terminal. Once that is hung up, nobody wants it any more.
+    has_terminal: bool,
 }
 
 impl Machine {
@@ -63,6 +65,7 @@ impl Machine {
             answered,
             reader: Some(thread),
             is_reading: false,
+            has_terminal: io::stderr().is_terminal(),
         })
     }
 
@@ -129,7 +132,8 @@ impl World for Machine {
             }
             if reload {
                 drain(&mut self.reload);
-                return Wake::Reload;
+                let is_hung_up = self.has_terminal && !io::stderr().is_terminal();
+                return if is_hung_up { Wake::Stop } else { Wake::Reload };
             }
         }
     }

@@ -50,14 +50,9 @@ impl Outlet {
                 self.flush();
             }
             Err(error) => {
-                if self
-                    .trouble
-                    .as_ref()
-                    .is_some_and(|old| old.reason != error.reason)
-                {
-                    if let Some(old) = self.trouble.take() {
-                        self.keep(old.outage(at));
-                    }
+                let other = |old: &mut Trouble| old.reason != error.reason;
+                if let Some(old) = self.trouble.take_if(other) {
+                    self.keep(old.outage(at));
                 }
                 if self.trouble.is_none() {
                     let name = self.sink.name();
@@ -102,5 +97,6 @@ impl Outlet {
             self.keep(trouble.outage(now));
         }
         self.flush();
+        self.sink.finish(now);
     }
 }

@@ -1,6 +1,7 @@
 //! Where ticks go. A sink that fails costs its own copy of the tick and stops nothing.
 
 use gua_model::{GapReason, Outage, Tick};
+use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::attendant::Options;
@@ -18,6 +19,9 @@ pub trait Sink {
 
     /// The settings were read again.
     fn configure(&mut self, _options: &Options) {}
+
+    /// The loop has ended, and nothing more comes.
+    fn finish(&mut self, _at: Timestamp) {}
 }
 
 /// Why a sink could not take what it was given.

@@ -68,6 +68,13 @@ pub fn kernel() -> Kernel {
     }
 }
 
+/// What the host calls itself.
+#[must_use]
+pub fn name() -> String {
+    let names = rustix::system::uname();
+    names.nodename().to_string_lossy().into_owned()
+}
+
 /// The first `limit` bytes of a file: files of `/proc` are short, and a long one is not what we came for.
 fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -6,10 +6,14 @@ use std::path::PathBuf;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueHint};
 
 use crate::config::FlagValue;
+use crate::daemon;
 
 /// The commands as `gua --help` groups them. A test holds that every command is in one group.
 pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Collect", &["doctor", "service"]),
+    (
+        "Collect",
+        &["doctor", "daemon", "start", "status", "stop", "service"],
+    ),
     ("Keep", &["config", "completions", "version", "help"]),
 ];
 
@@ -39,6 +43,14 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Doctor(DoctorArgs),
+
+    Daemon(DaemonArgs),
+
+    Start(StartArgs),
+
+    Status(StatusArgs),
+
+    Stop(StopArgs),
 
     /// Run the collector as a systemd service.
     #[command(
@@ -178,6 +190,113 @@ pub struct ServiceInstallArgs {
     pub print: bool,
 }
 
+/// Collect in the background: read every card at each interval and keep what was seen.
+///
+/// It needs no root. A sick driver or a full disk costs ticks, which are counted, and never the daemon.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  gua daemon                              every 30 s into ~/.gua/gua.db\n  \
+                  gua daemon --interval 10s               more often\n  \
+                  gua daemon --db /data/gpus.db --append  go on with a history elsewhere\n  \
+                  gua daemon --foreground                 for systemd, a container or a look at it")]
+pub struct DaemonArgs {
+    #[command(flatten)]
+    pub collect: CollectArgs,
+
+    #[command(flatten)]
+    pub files: FileArgs,
+
+    /// Stay in the foreground: ticks on stdout, talk on stderr, no pid file.
+    #[arg(long)]
+    pub foreground: bool,
+}
+
+/// The same as `gua daemon` in the background.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gua start --interval 10s")]
+pub struct StartArgs {
+    #[command(flatten)]
+    pub collect: CollectArgs,
+
+    #[command(flatten)]
+    pub files: FileArgs,
+}
+
+/// Say whether a daemon runs in the background, and how it is doing.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gua status")]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub files: FileArgs,
+}
+
+/// End the daemon in the background.
+///
+/// It ends a collector that the Python tool started, too, and no other process.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gua stop")]
+pub struct StopArgs {
+    #[command(flatten)]
+    pub files: FileArgs,
+}
+
+/// What every collector is told.
+#[derive(Debug, Args)]
+pub struct CollectArgs {
+    /// The history file to write [default: ~/.gua/gua.db].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+
+    /// The time from one tick to the next [default: 30s].
+    #[arg(long, value_name = "DURATION")]
+    pub interval: Option<OsString>,
+
+    /// How long single ticks are kept [default: 90d].
+    #[arg(long, value_name = "DURATION")]
+    pub keep_raw: Option<OsString>,
+
+    /// Go on with a history that exists at --db.
+    #[arg(long)]
+    pub append: bool,
+}
+
+/// Where the daemon in the background leaves its traces.
+#[derive(Debug, Args)]
+pub struct FileArgs {
+    /// The pid file [default: ~/.gua/gua.pid].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub pid_file: Option<PathBuf>,
+
+    /// The log file [default: ~/.gua/gua.log].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub log_file: Option<PathBuf>,
+}
+
+/// `daemon` under the name of the tool that it replaces: always in the foreground.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpu-usage-audit daemon",
+    about = "Collect in the foreground: ticks on stdout, talk on stderr.",
+    infer_long_args = true,
+    max_term_width = 100,
+    disable_version_flag = true
+)]
+pub struct AuditDaemonArgs {
+    #[command(flatten)]
+    pub collect: CollectArgs,
+}
+
+/// The collector in the background, as `gua daemon` starts it.
+#[derive(Debug, Parser)]
+#[command(name = "gua daemon", disable_version_flag = true)]
+pub struct BackgroundArgs {
+    #[command(flatten)]
+    pub collect: CollectArgs,
+
+    #[command(flatten)]
+    pub files: FileArgs,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the settings that count now, each with its source.
@@ -240,18 +359,18 @@ impl Command {
     /// The flags of this command that stand for settings.
     #[must_use]
     pub fn settings(&self) -> Vec<FlagValue> {
-        let db = match self {
-            Command::Doctor(args) => args.db.as_ref(),
-            _ => None,
-        };
-        db.map(|path| FlagValue {
-            flag: "--db",
-            section: "history",
-            key: "db",
-            value: OsString::from(path),
-        })
-        .into_iter()
-        .collect()
+        let db = |path: &Option<PathBuf>| FlagValue::of("--db", "history", "db", path.as_ref());
+        match self {
+            Command::Doctor(args) => db(&args.db).into_iter().collect(),
+            Command::Daemon(DaemonArgs { collect, files, .. })
+            | Command::Start(StartArgs { collect, files }) => {
+                [collect.settings(), files.settings()].concat()
+            }
+            Command::Status(StatusArgs { files }) | Command::Stop(StopArgs { files }) => {
+                files.settings()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The command as error messages name it.
@@ -259,6 +378,10 @@ impl Command {
     pub fn name(&self) -> &'static str {
         match self {
             Command::Doctor(_) => "gua doctor",
+            Command::Daemon(args) if args.foreground => daemon::FOREGROUND,
+            Command::Daemon(_) | Command::Start(_) => daemon::BACKGROUND,
+            Command::Status(_) => "gua status",
+            Command::Stop(_) => "gua stop",
             Command::Config { command } => match command {
                 ConfigCommand::Show { .. } => "gua config show",
                 ConfigCommand::Check { .. } => "gua config check",
@@ -271,5 +394,33 @@ impl Command {
             Command::Help(_) => "gua help",
             Command::Man(_) => "gua man",
         }
+    }
+}
+
+impl CollectArgs {
+    /// Those of these flags that stand for settings.
+    #[must_use]
+    pub fn settings(&self) -> Vec<FlagValue> {
+        let db = FlagValue::of("--db", "history", "db", self.db.as_ref());
+        let interval = self.interval.as_ref();
+        let interval = FlagValue::of("--interval", "collect", "interval", interval);
+        let keep_raw = self.keep_raw.as_ref();
+        let keep_raw = FlagValue::of("--keep-raw", "collect", "keep_raw", keep_raw);
+        [db, interval, keep_raw].into_iter().flatten().collect()
+    }
+}
+
+impl FileArgs {
+    #[must_use]
+    pub fn settings(&self) -> Vec<FlagValue> {
+        let pid_file = self.pid_file.as_ref();
+        let log_file = self.log_file.as_ref();
+        [
+            FlagValue::of("--pid-file", "collect", "pid_file", pid_file),
+            FlagValue::of("--log-file", "collect", "log_file", log_file),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }

@@ -59,6 +59,23 @@ pub struct FlagValue {
     pub value: OsString,
 }
 
+impl FlagValue {
+    /// A flag that may have been given.
+    pub fn of(
+        flag: &'static str,
+        section: &'static str,
+        key: &'static str,
+        value: Option<impl Into<OsString>>,
+    ) -> Option<Self> {
+        Some(Self {
+            flag,
+            section,
+            key,
+            value: value?.into(),
+        })
+    }
+}
+
 /// The settings, and what is wrong with where they came from.
 #[derive(Clone, Debug)]
 pub struct Loaded {

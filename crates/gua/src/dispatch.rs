@@ -9,11 +9,11 @@ use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 use gua_probe::reader::{READER_ARGUMENT, serve_stdio};
 
-use crate::cli::{Cli, Command, ConfigCommand};
-use crate::config::{self, Inputs, Loaded};
+use crate::cli::{Cli, Command, ConfigCommand, DaemonArgs, StartArgs};
+use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
-use crate::{doctor, manual, output, service};
+use crate::{daemon, doctor, manual, output, service};
 
 /// The number that `gua version` prints.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -27,6 +27,9 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         .is_some_and(|first| first == READER_ARGUMENT)
     {
         return serve_stdio();
+    }
+    if let Some(rest) = daemon::background::own_arguments(arguments) {
+        return daemon::background::serve(rest);
     }
     let own_name = arguments
         .first()
@@ -68,6 +71,15 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             let loaded = Loaded::from(&Inputs::of_this_process(), &command.settings());
             return doctor::run(args, &loaded);
         }
+        Command::Daemon(args) if args.foreground => {
+            return daemon::foreground(&args.collect);
+        }
+        Command::Daemon(DaemonArgs { collect, files, .. })
+        | Command::Start(StartArgs { collect, files }) => {
+            return daemon::background::start(collect, files);
+        }
+        Command::Status(_) => return daemon::status::run(&load(&command.settings())?),
+        Command::Stop(_) => return daemon::stop::run(&load(&command.settings())?),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,8 +101,15 @@ fn configuration(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The settings of this process under these flags; a problem with them is a wrong use.
+pub fn load(flags: &[FlagValue]) -> Result<Loaded, Failure> {
+    let loaded = Loaded::from(&Inputs::of_this_process(), flags);
+    settled(&loaded)?;
+    Ok(loaded)
+}
+
 /// The settings, or the first problem with them as a wrong use.
-fn settled(loaded: &Loaded) -> Result<&config::Settings, Failure> {
+pub fn settled(loaded: &Loaded) -> Result<&config::Settings, Failure> {
     match loaded.problems.as_slice() {
         [] => Ok(&loaded.settings),
         [only] => Err(Failure::usage(only.to_string()).hint("`gua config check` explains")),

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::daemon;
 use crate::dispatch::VERSION;
 use crate::failure::{self, Exit};
 use crate::output;
@@ -36,10 +37,11 @@ usage: gpu-usage-audit [-h] [--version] COMMAND
 gua under the name of the tool that it replaces.
 
 Commands:
+  daemon   collect in the foreground
   version  print the version number and nothing else
   help     print this text
 
-daemon, report and demo are not built yet. `gua doctor` looks at this machine.
+report and demo are not built yet. `gua doctor` looks at this machine.
 ";
 
 /// Answers for one of the other names. `arguments` come without the program's name.
@@ -63,7 +65,8 @@ fn audit(arguments: &[OsString]) -> ExitCode {
     let told = match command.as_deref() {
         Some("version" | "--version") => output::data(&format!("{VERSION}\n")),
         Some("help" | "-h" | "--help") => output::data(AUDIT_USAGE),
-        Some(built_later @ ("daemon" | "report" | "demo")) => {
+        Some("daemon") => return daemon::audit(arguments.get(1..).unwrap_or_default()),
+        Some(built_later @ ("report" | "demo")) => {
             output::talk(&format!(
                 "gpu-usage-audit {built_later}: this version of gua does not have `{built_later}` yet\n"
             ));

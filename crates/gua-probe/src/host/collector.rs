@@ -91,14 +91,15 @@ fn is_told_by_arguments(comm: &[u8]) -> bool {
 pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
     let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
     let says = |word: &[u8]| words.contains(&word);
-    if says(b"daemon") && is_python_tool(&words) {
-        return Some(Collector::GpuUsageAudit);
-    }
     let comm = comm.trim_ascii();
     // A script's short name is the script's own, and its interpreter stands first among its words.
     let is_script = words
         .first()
         .is_some_and(|word| file_name(word).starts_with(b"python"));
+    // Our own daemon carries the words of the Python tool too, so that this one can stop it.
+    if says(b"daemon") && is_python_tool(&words) && (is_script || comm != b"gua") {
+        return Some(Collector::GpuUsageAudit);
+    }
     let named = |name: &str| comm == &name.as_bytes()[..name.len().min(COMM)];
     match () {
         () if named("gua") && is_script && (says(b"daemon") || says(b"start")) => {
@@ -149,6 +150,11 @@ mod tests {
     #[test]
     fn the_python_tool_is_told_from_ours() {
         let python = Some(Collector::GpuUsageAudit);
+        check(
+            "gua",
+            "gua __collect -m gpu_usage_audit daemon --db /x",
+            Some(Collector::Gua),
+        );
         check(
             "python3",
             "/usr/bin/python3 -m gpu_usage_audit daemon --foreground",

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 
 use super::frame::{self, Request};
 use crate::clock;
@@ -18,6 +19,9 @@ use crate::probe::Probe;
 pub fn serve_stdio() -> ExitCode {
     // Only for people who look at the process list; the program does not depend on it.
     let _ = rustix::thread::set_name(c"gua-reader");
+    // A child that hangs in the driver does not notice that its input has ended, so the kernel ends it with its parent:
+    // with the thread that started it, to be exact (PR_SET_PDEATHSIG(2const)).
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     match private_input().and_then(|questions| serve(questions, private_output()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,

@@ -12,6 +12,9 @@ use super::{ENTRIES, Problem};
 /// Names another file instead of the user's.
 pub const CONFIG_VARIABLE: &str = "GUA_CONFIG";
 
+/// What systemd tells a service that it watches (sd_notify(3), sd_watchdog_enabled(3)).
+const SYSTEMD_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
 /// A configuration is small; more than this is a mistake, or a device that never ends.
@@ -36,7 +39,8 @@ impl Inputs {
         let names = ENTRIES
             .iter()
             .map(|entry| entry.env)
-            .chain([CONFIG_VARIABLE, "HOME", "PATH"]);
+            .chain([CONFIG_VARIABLE, "HOME", "PATH"])
+            .chain(SYSTEMD_VARIABLES);
         let variables: BTreeMap<_, _> = names
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .collect();

@@ -216,6 +216,71 @@ impl Kind for ReadDeadline {
     }
 }
 
+/// The time from one tick to the next.
+#[derive(Debug)]
+pub struct TickInterval;
+
+impl Kind for TickInterval {
+    type Value = Duration;
+    const WHAT: &'static str = "a duration of 1ms or more, such as 30s";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
+        at_least::<Self>(raw, Duration::from_millis(1))
+    }
+
+    fn json(value: &Duration) -> serde_json::Value {
+        duration::written(*value).into()
+    }
+}
+
+/// How old a single tick may become. What is open or just closed is not taken away from under the daemon.
+#[derive(Debug)]
+pub struct RawAge;
+
+impl Kind for RawAge {
+    type Value = Duration;
+    const WHAT: &'static str = "a duration of 1h or more, such as 90d";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
+        at_least::<Self>(raw, Duration::from_secs(3600))
+    }
+
+    fn json(value: &Duration) -> serde_json::Value {
+        duration::written(*value).into()
+    }
+}
+
+fn at_least<K: Kind>(raw: Raw<'_>, least: Duration) -> Result<Duration, String> {
+    let Some(text) = text(raw) else {
+        return Err(unexpected::<K>(raw));
+    };
+    let duration = duration::parse(&text.to_string_lossy()).map_err(|error| error.to_string())?;
+    if duration >= least {
+        Ok(duration)
+    } else {
+        Err(unexpected::<K>(raw))
+    }
+}
+
+/// The size of a log file.
+#[derive(Debug)]
+pub struct LogMegabytes;
+
+impl Kind for LogMegabytes {
+    type Value = u64;
+    const WHAT: &'static str = "a whole number of MB from 1 to 1024";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<u64, String> {
+        whole(raw)
+            .filter(|number| (1..=1024).contains(number))
+            .ok_or_else(|| unexpected::<Self>(raw))
+    }
+
+    fn json(value: &u64) -> serde_json::Value {
+        (*value).into()
+    }
+}
+
 /// A file, below the home directory if it begins with `~`.
 #[derive(Debug)]
 pub struct FilePath;

@@ -4,7 +4,8 @@
 use std::ffi::OsStr;
 
 use super::kind::{
-    ActivePercent, FilePath, GraphicsSwitch, Home, Kind, LibraryName, Megabytes, Raw, ReadDeadline,
+    ActivePercent, FilePath, GraphicsSwitch, Home, Kind, LibraryName, LogMegabytes, Megabytes, Raw,
+    RawAge, ReadDeadline, TickInterval,
 };
 use super::{Setting, Source};
 
@@ -147,6 +148,19 @@ settings! {
     history: HistorySettings {
         /// The history file. The flag --db wins over it.
         db: FilePath = "~/.gua/gua.db", "GUA_DB";
+    }
+    /// How the daemon collects. It reads these again on SIGHUP, the two files apart.
+    collect: CollectSettings {
+        /// The time from one tick to the next.
+        interval: TickInterval = "30s", "GUA_INTERVAL";
+        /// How long single ticks are kept. Sessions and quarter hours are kept for good.
+        keep_raw: RawAge = "90d", "GUA_KEEP_RAW";
+        /// Where the number of the daemon in the background stands.
+        pid_file: FilePath = "~/.gua/gua.pid", "GUA_PID_FILE";
+        /// Where the daemon in the background writes its lines.
+        log_file: FilePath = "~/.gua/gua.log", "GUA_LOG_FILE";
+        /// How large the log grows before it is put aside, in MB. Two old ones are kept.
+        log_mb: LogMegabytes = "5", "GUA_LOG_MB";
     }
 }
 

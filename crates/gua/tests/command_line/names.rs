@@ -37,10 +37,10 @@ fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
         ),
         (
             "gpu-usage-audit",
-            &["daemon"],
+            &["daemon", "--interval", "soon"],
             2,
             "",
-            "gpu-usage-audit daemon: ",
+            "gpu-usage-audit daemon: --interval: `soon` is not a duration",
         ),
         (
             "nvgpu",

@@ -1,0 +1,96 @@
+//! The history as a sink: each tick in one transaction, a full disk told as lost ticks.
+
+use std::time::Duration;
+
+use gua_model::{GapReason, Outage, Tick};
+use gua_store::{NewRun, RunId, Store, WriteError};
+use jiff::Timestamp;
+
+use crate::attendant::Options;
+use crate::sink::{Sink, SinkError};
+
+/// Writes ticks to a history that is open.
+#[derive(Debug)]
+pub struct HistorySink {
+    /// Until the loop ends.
+    store: Option<Store>,
+    run: RunId,
+    /// What the next run will be recorded with.
+    next: NewRun,
+    /// Set when the interval was changed: ticks then belong to a run of their own.
+    is_changed: bool,
+}
+
+impl HistorySink {
+    /// Begins a run in the history.
+    pub fn begin(mut store: Store, run: NewRun) -> Result<Self, WriteError> {
+        let id = store.begin_run(&run)?;
+        Ok(Self {
+            store: Some(store),
+            run: id,
+            next: run,
+            is_changed: false,
+        })
+    }
+
+    fn begin_again(&mut self, at: Timestamp, interval: Duration) -> Result<(), SinkError> {
+        let Some(store) = &mut self.store else {
+            return Ok(());
+        };
+        self.next.started = at;
+        self.next.interval = interval;
+        store.end_run(self.run, at).map_err(|error| lost(&error))?;
+        self.run = store.begin_run(&self.next).map_err(|error| lost(&error))?;
+        self.is_changed = false;
+        Ok(())
+    }
+}
+
+impl Sink for HistorySink {
+    fn name(&self) -> &str {
+        "history"
+    }
+
+    fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
+        if self.is_changed {
+            self.begin_again(tick.sample.at, tick.interval)?;
+        }
+        let Some(store) = &mut self.store else {
+            return Ok(());
+        };
+        store.record(self.run, tick).map_err(|error| lost(&error))
+    }
+
+    fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
+        let Some(store) = &mut self.store else {
+            return Ok(());
+        };
+        store.record_outage(outage).map_err(|error| lost(&error))
+    }
+
+    fn configure(&mut self, options: &Options) {
+        self.is_changed |= options.interval != self.next.interval;
+    }
+
+    fn finish(&mut self, at: Timestamp) {
+        if let Some(mut store) = self.store.take() {
+            // A disk that is still full keeps the mark of an orderly end back, and nothing else.
+            let _ = store.end_run(self.run, at);
+            let _ = store.close();
+        }
+    }
+}
+
+/// The whole chain, since what SQLite says is what an administrator needs.
+fn lost(error: &WriteError) -> SinkError {
+    let mut message = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        message.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    SinkError {
+        reason: GapReason::DiskFull,
+        message,
+    }
+}

@@ -1,0 +1,248 @@
+//! A daemon in the background: this program again, in a session of its own. The command that starts it waits until the
+//! first tick is stored, or until it is known why there will be none.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use gua_collector::managed::{MARK, OWN_WORD, Occupant, occupant};
+use gua_collector::pid_file::{PidFile, TakeError};
+use gua_probe::clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::collect::{self, Job, Setting};
+use super::log_file::{self, last_lines};
+use super::{Append, BACKGROUND, FOREGROUND, history, make_directory_of, voice};
+use crate::cli::{BackgroundArgs, CollectArgs, FileArgs};
+use crate::config::{FlagValue, Settings};
+use crate::dispatch::load;
+use crate::failure;
+use crate::output;
+
+/// Lines of the log that are shown when it did not start.
+const SHOWN_LINES: usize = 12;
+/// A first answer has three deadlines of the driver; the rest of a start takes moments.
+const REST_OF_START: Duration = Duration::from_secs(5);
+/// What the daemon ends with when another one was faster.
+const ALREADY_RUNNING: u8 = 75;
+
+/// Starts the daemon, unless one runs.
+pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode> {
+    let flags = [collect.settings(), files.settings()].concat();
+    let loaded = load(&flags)?;
+    let settings = &loaded.settings;
+    let pid_file = PidFile::at(&settings.collect.pid_file.value);
+    if let Some(pid) = running(&pid_file)? {
+        return already_running(pid);
+    }
+    let append = Append::from(collect.append);
+    let place = history::Place::of(&settings.history.db.value, loaded.inputs.home.as_deref());
+    place.admit(append, history::Form::Background)?;
+    let log = &settings.collect.log_file.value;
+    make_directory_of(pid_file.path())?;
+    make_directory_of(log)?;
+    let output = log_file::open_to_append(log)
+        .with_context(|| format!("cannot write the log `{}`", log.display()))?;
+    let log_began = output.metadata().map_or(0, |facts| facts.len());
+    let child =
+        spawn(&arguments(settings, &flags, append), output).context("cannot start the daemon")?;
+    let pid = child.id();
+    match wait(child, settings.driver.deadline.value * 3 + REST_OF_START) {
+        Start::Ready => {}
+        Start::Slow => output::talk(&format!(
+            "{BACKGROUND}: the driver has not answered yet; the log tells when it does\n"
+        )),
+        Start::Ended(status) => {
+            // Another start may have been faster by a moment.
+            if status.code() == Some(ALREADY_RUNNING.into())
+                && let Some(pid) = running(&pid_file)?
+            {
+                return already_running(pid);
+            }
+            return Ok(failed(status, log, log_began));
+        }
+    }
+    output::data(&format!(
+        "{BACKGROUND}: started pid {pid}\n  db: {}\n  log: {}\n  stop: gua stop\n",
+        place.path().display(),
+        log.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The pid of a collector that runs; what a pid file says of others is cleared away.
+fn running(pid_file: &PidFile) -> anyhow::Result<Option<u32>> {
+    let Some(pid) = pid_file.read() else {
+        return Ok(None);
+    };
+    match occupant(pid, pid_file) {
+        Occupant::Managed(_) => return Ok(Some(pid)),
+        Occupant::Dead => {}
+        Occupant::Foreign => output::data(&format!(
+            "{BACKGROUND}: pid {pid} belongs to another process; cleared stale pid file\n"
+        ))?,
+    }
+    pid_file.clear(pid);
+    Ok(None)
+}
+
+fn already_running(pid: u32) -> anyhow::Result<ExitCode> {
+    output::data(&format!("{BACKGROUND}: already running (pid {pid})\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the daemon is started with: the mark, the history, and the flags that were given. Everything else it reads
+/// itself, now and again on SIGHUP.
+fn arguments(settings: &Settings, flags: &[FlagValue], append: Append) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![OWN_WORD.into()];
+    words.extend(MARK.map(OsString::from));
+    let db = &settings.history.db.value;
+    words.extend(["--db".into(), db.clone().into_os_string()]);
+    for FlagValue { flag, value, .. } in flags {
+        if *flag != "--db" {
+            words.extend([(*flag).into(), value.clone()]);
+        }
+    }
+    if append == Append::Yes {
+        words.push("--append".into());
+    }
+    words
+}
+
+/// Its standard output is the pipe on which it says that it is ready; then it leads to the log as well.
+fn spawn(arguments: &[OsString], log: File) -> io::Result<Child> {
+    Command::new("/proc/self/exe")
+        .arg0("gua")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+}
+
+enum Start {
+    Ready,
+    /// It lives and has not said anything within the time.
+    Slow,
+    Ended(ExitStatus),
+}
+
+fn wait(mut child: Child, limit: Duration) -> Start {
+    let mut pipe = child.stdout.take().expect("standard output was piped");
+    match hear(&mut pipe, limit) {
+        Some(said) if said == voice::READY => Start::Ready,
+        // It closed the pipe without a word, so it has ended or is about to.
+        Some(_) => child.wait().map_or(Start::Slow, Start::Ended),
+        None => Start::Slow,
+    }
+}
+
+/// What comes through the pipe until it is closed or a line is full; nothing after the limit.
+fn hear(pipe: &mut ChildStdout, limit: Duration) -> Option<String> {
+    let until = clock::monotonic().saturating_add(limit);
+    let mut said = Vec::new();
+    loop {
+        let left = until.saturating_sub(clock::monotonic());
+        let mut input = [PollFd::new(&*pipe, PollFlags::IN)];
+        match poll(&mut input, Timespec::try_from(left).ok().as_ref()) {
+            Ok(0) => return None,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+        let mut buffer = [0; 64];
+        match pipe.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => said.extend_from_slice(&buffer[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+        if said.ends_with(b"\n") {
+            break;
+        }
+    }
+    Some(String::from_utf8_lossy(&said).trim().to_owned())
+}
+
+fn failed(status: ExitStatus, log: &Path, log_began: u64) -> ExitCode {
+    let code = match (status.code(), status.signal()) {
+        (Some(0), _) | (None, None) => 1,
+        (Some(code), _) => u8::try_from(code).unwrap_or(1),
+        (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),
+    };
+    output::talk(&format!(
+        "{BACKGROUND}: failed to start (exit {code}); log: {}\n{}",
+        log.display(),
+        last_lines(log, SHOWN_LINES, log_began)
+    ));
+    ExitCode::from(code)
+}
+
+/// The arguments of a daemon that [`start`] has started; `None` for every other way to call this program.
+#[must_use]
+pub fn own_arguments(arguments: &[OsString]) -> Option<&[OsString]> {
+    let (mark, rest) = arguments.get(1..)?.split_at_checked(1 + MARK.len())?;
+    let is_ours = mark[0] == OWN_WORD && mark[1..].iter().zip(MARK).all(|(word, own)| word == own);
+    is_ours.then_some(rest)
+}
+
+/// The daemon itself. Nobody sees its standard error but the log.
+#[must_use]
+pub fn serve(arguments: &[OsString]) -> ExitCode {
+    // Executed through a link, it would be called `exe` in the process list.
+    let _ = rustix::thread::set_name(c"gua");
+    // Fails only for the leader of a group, which a started child is not.
+    let _ = rustix::process::setsid();
+    daemon(arguments).unwrap_or_else(|error| {
+        if let Some(TakeError::Held { .. }) = error.downcast_ref() {
+            return ALREADY_RUNNING.into();
+        }
+        failure::report(FOREGROUND, &error)
+    })
+}
+
+fn daemon(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let starter = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3).context("no standard output")?;
+    rustix::stdio::dup2_stdout(io::stderr()).context("no standard error")?;
+    let words = std::iter::once(OsString::from(BACKGROUND)).chain(arguments.iter().cloned());
+    let args = BackgroundArgs::try_parse_from(words)?;
+    let flags = [args.collect.settings(), args.files.settings()].concat();
+    let loaded = load(&flags)?;
+    collect::run(Job {
+        loaded,
+        flags,
+        typed_db: args.collect.db.clone(),
+        append: args.collect.append.into(),
+        setting: Setting::Background {
+            starter: File::from(starter),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_mark_makes_a_daemon() {
+        let check = |line: &str, expected: Option<usize>| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(
+                own_arguments(&words).map(<[OsString]>::len),
+                expected,
+                "{line}"
+            );
+        };
+        check("gua __collect -m gpu_usage_audit daemon --db x", Some(2));
+        check("gua __collect -m gpu_usage_audit daemon", Some(0));
+        check("gua __collect -m gpu_usage_audit", None);
+        check("gua __collect --db x -m gpu_usage_audit daemon", None);
+        check("gua daemon", None);
+        check("gua", None);
+    }
+}

@@ -1,0 +1,126 @@
+//! One collector, from its arguments to its last line. The order of the steps is a promise: nothing is created before
+//! the history was looked at, and no history before the driver has answered.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use gua_collector::pid_file::PidFile;
+use gua_collector::systemd::{Notifier, heartbeat};
+use gua_collector::{Attendant as _, Collector, Machine};
+use gua_model::Sample;
+use gua_probe::host;
+use gua_probe::probe::ProbeOptions;
+use gua_probe::reader::{Reader, ReaderOptions};
+
+use super::log_file::LogFile;
+use super::voice::{Voice, log_bytes, options};
+use super::{Append, history, make_directory_of};
+use crate::config::{FlagValue, Loaded, Settings, Source};
+use crate::duration::Clockwise;
+use crate::output;
+
+/// What is to be collected where.
+pub(super) struct Job {
+    pub(super) loaded: Loaded,
+    pub(super) flags: Vec<FlagValue>,
+    /// The history as it was typed, for the last line.
+    pub(super) typed_db: Option<PathBuf>,
+    pub(super) append: Append,
+    pub(super) setting: Setting,
+}
+
+/// Where a collector runs.
+pub(super) enum Setting {
+    Foreground,
+    /// With the pipe to the command that waits for the start.
+    Background {
+        starter: File,
+    },
+}
+
+pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
+    let Loaded {
+        settings, inputs, ..
+    } = &job.loaded;
+    let place = history::Place::of(&settings.history.db.value, inputs.home.as_deref());
+    place.admit(job.append, history::Form::Foreground)?;
+    if place.is_default() {
+        make_directory_of(place.path())?;
+    }
+    let (log, starter, held) = match job.setting {
+        Setting::Foreground => (None, None, None),
+        Setting::Background { starter } => {
+            let held = PidFile::at(&settings.collect.pid_file.value).take(std::process::id())?;
+            let path = &settings.collect.log_file.value;
+            let log = LogFile::open(path, log_bytes(settings))
+                .with_context(|| format!("cannot write the log `{}`", path.display()))?;
+            (Some(log), Some(starter), Some(held))
+        }
+    };
+    let mut machine = Machine::new(reader(settings)).context("cannot wait for signals")?;
+    let Some(answer) = machine.first_answer() else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let sample = answer?;
+    let options = options(settings);
+    let mut voice = Voice {
+        notifier: notifier(&job.loaded),
+        inputs: inputs.clone(),
+        flags: job.flags,
+        thresholds: options.thresholds,
+        log,
+        starter,
+    };
+    let history = place.open(job.append, &sample, &options)?;
+    voice.note(&started(&sample, settings));
+    let own_pid = std::process::id();
+    let beats = heartbeat(
+        inputs.variable("WATCHDOG_USEC"),
+        inputs.variable("WATCHDOG_PID"),
+        own_pid,
+    );
+    Collector::new(machine, voice, options)
+        .with_sink(Box::new(history))
+        .with_heartbeat(beats)
+        .run();
+    let typed = job.typed_db.as_deref().unwrap_or(place.path());
+    let rows = place.card_ticks()?;
+    output::data(&format!(
+        "\n{}: {rows} total gpu_sample rows\n",
+        typed.display()
+    ))?;
+    // The pid file goes last: as long as it is there, something of us is.
+    drop(held);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn reader(settings: &Settings) -> Reader {
+    let driver = &settings.driver;
+    // Without a wish the probe knows the name itself, and says so when it is not found.
+    let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
+    let probe = ProbeOptions {
+        library,
+        ..ProbeOptions::default()
+    };
+    Reader::new(ReaderOptions::this_program(probe, driver.deadline.value))
+}
+
+/// A socket that cannot be reached is as good as none: the service manager then notices by itself.
+fn notifier(loaded: &Loaded) -> Notifier {
+    loaded
+        .inputs
+        .variable("NOTIFY_SOCKET")
+        .and_then(|name| Notifier::to(name).ok())
+        .unwrap_or_default()
+}
+
+fn started(sample: &Sample, settings: &Settings) -> String {
+    let driver = sample.driver.version.as_deref().unwrap_or("unknown");
+    format!(
+        "daemon started (host={}, env=bare, driver={driver}, interval={})",
+        host::name(),
+        Clockwise(settings.collect.interval.value)
+    )
+}

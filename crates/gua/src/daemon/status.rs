@@ -1,0 +1,54 @@
+//! `gua status`: whether a daemon runs in the background, and how it is doing.
+
+use std::process::ExitCode;
+
+use gua_collector::managed::{Maker, Managed, Occupant, occupant};
+use gua_collector::pid_file::PidFile;
+
+use super::{BACKGROUND, history};
+use crate::config::Loaded;
+use crate::output;
+
+pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let collect = &loaded.settings.collect;
+    let pid_file = PidFile::at(&collect.pid_file.value);
+    let text = match pid_file.read() {
+        None => format!("{BACKGROUND}: not running\n"),
+        Some(pid) => match occupant(pid, &pid_file) {
+            Occupant::Managed(managed) => {
+                let mut text = format!(
+                    "{BACKGROUND}: running (pid {pid})\n  pid file: {}\n  log: {}\n",
+                    pid_file.path().display(),
+                    collect.log_file.value.display()
+                );
+                text.push_str(&details(&managed));
+                text
+            }
+            Occupant::Foreign => {
+                pid_file.clear(pid);
+                format!(
+                    "{BACKGROUND}: not running (pid {pid} belongs to another process; cleared stale pid file)\n"
+                )
+            }
+            Occupant::Dead => {
+                pid_file.clear(pid);
+                format!("{BACKGROUND}: not running (stale pid {pid})\n")
+            }
+        },
+    };
+    output::data(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What its history says; nothing for a collector of the Python tool, whose files are not asked here.
+fn details(managed: &Managed) -> String {
+    match managed.maker {
+        Maker::Python => "  collector: gpu-usage-audit (Python)\n".to_owned(),
+        Maker::Ours => managed
+            .arguments
+            .iter()
+            .skip_while(|word| *word != "--db")
+            .nth(1)
+            .map_or_else(String::new, |db| history::summary(db.as_ref())),
+    }
+}

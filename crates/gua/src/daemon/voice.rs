@@ -1,0 +1,190 @@
+//! What a collector says: the tick line on stdout, the log line on stderr, the word to systemd and to whoever started it.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use gua_collector::systemd::Notifier;
+use gua_collector::{Attendant, Options};
+use gua_model::{Gpu, Thresholds, Tick, classify};
+use gua_probe::clock;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::log_file::LogFile;
+use crate::config::{FlagValue, Inputs, Loaded, Settings};
+use crate::dispatch::settled;
+use crate::output;
+
+/// What a daemon says to the one who started it, once.
+pub(super) const READY: &str = "ready";
+
+/// Prints, notifies and reads settings for the loop.
+#[derive(Debug)]
+pub(super) struct Voice {
+    pub(super) notifier: Notifier,
+    pub(super) inputs: Inputs,
+    pub(super) flags: Vec<FlagValue>,
+    pub(super) thresholds: Thresholds,
+    /// In the background only.
+    pub(super) log: Option<LogFile>,
+    /// The pipe to the command that started this daemon, until the first tick is stored.
+    pub(super) starter: Option<File>,
+}
+
+impl Voice {
+    fn settle_log(&self) {
+        if let Some(log) = &self.log {
+            log.settle();
+        }
+    }
+}
+
+impl Attendant for Voice {
+    fn ticked(&mut self, number: u64, tick: &Tick) {
+        let line = tick_line(number, tick, &self.thresholds);
+        // A reader that went away, or a full disk, is no reason to stop collecting.
+        let _ = output::data(&line);
+        self.settle_log();
+    }
+
+    fn note(&mut self, text: &str) {
+        output::talk(&log_line(clock::now(), &TimeZone::system(), text));
+        self.settle_log();
+    }
+
+    fn ready(&mut self) {
+        self.notifier.send("READY=1");
+        if let Some(mut starter) = self.starter.take() {
+            // It may have stopped waiting.
+            let _ = writeln!(starter, "{READY}");
+        }
+    }
+
+    fn alive(&mut self) {
+        self.notifier.send("WATCHDOG=1");
+    }
+
+    fn reload(&mut self) -> Result<Options, String> {
+        self.notifier.reloading(clock::monotonic());
+        let loaded = Loaded::from(&self.inputs, &self.flags);
+        if let Some(log) = &mut self.log {
+            log.limit(log_bytes(&loaded.settings));
+            log.reopen()
+                .map_err(|error| format!("cannot open the log again: {error}"))?;
+        }
+        let settings = settled(&loaded).map_err(|failure| failure.to_string())?;
+        let options = options(settings);
+        self.thresholds = options.thresholds;
+        Ok(options)
+    }
+
+    fn reloaded(&mut self) {
+        self.notifier.send("READY=1");
+    }
+
+    fn stopping(&mut self, ticks: u64) {
+        self.notifier.send("STOPPING=1");
+        self.note(&format!(
+            "shutdown signal received, stopping ({ticks} ticks)"
+        ));
+    }
+}
+
+/// The settings that the loop knows.
+pub(super) fn options(settings: &Settings) -> Options {
+    Options {
+        interval: settings.collect.interval.value,
+        thresholds: settings.thresholds(),
+        keep_raw: settings.collect.keep_raw.value,
+    }
+}
+
+pub(super) fn log_bytes(settings: &Settings) -> u64 {
+    settings.collect.log_mb.value * 1024 * 1024
+}
+
+/// `2026/11/15 19:03:43 text`, by the clock on the wall.
+pub(super) fn log_line(at: Timestamp, zone: &TimeZone, text: &str) -> String {
+    let at = at.to_zoned(zone.clone());
+    let text: String = text
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    format!("{} {text}\n", at.strftime("%Y/%m/%d %H:%M:%S"))
+}
+
+/// `Tick N  ts=HH:MM:SS.mmm  UUID=class ...`, in UTC.
+fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> String {
+    let at = tick.sample.at.to_zoned(TimeZone::UTC);
+    let mut line = format!(
+        "Tick {number}  ts={}.{:03}",
+        at.strftime("%H:%M:%S"),
+        at.millisecond()
+    );
+    let counted = |gpu: &&Gpu| gpu.place.counts();
+    for gpu in tick.sample.gpus.iter().filter(counted) {
+        let state = classify(gpu, thresholds, None).state;
+        // What rolls up to nothing is called by its own name.
+        let class = state.roll_up().map_or(state.word(), |share| share.word());
+        line.push_str(&format!("  {}={class:<10}", gpu.uuid));
+    }
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_model::{Driver, Missing, Percent, Sample};
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_log_line_has_local_time_and_stays_one_line() {
+        let zone = TimeZone::get("Asia/Kolkata").unwrap();
+        assert_eq!(
+            log_line(
+                at("2026-11-15T19:03:43.9Z"),
+                &zone,
+                "tick 3 failed:\nno \u{1b}[31mdriver"
+            ),
+            "2026/11/16 00:33:43 tick 3 failed: no  [31mdriver\n"
+        );
+    }
+
+    #[test]
+    fn a_tick_line_names_every_card_with_its_class_in_ten_columns() {
+        let gpu = |uuid: &str, util: Result<u32, Missing>| {
+            let mut gpu = Gpu::without_readings(uuid.parse().unwrap(), 0, Missing::Gone);
+            gpu.util = util.map(|util| Percent::new(util).unwrap());
+            gpu.compute_list = Ok(());
+            gpu.graphics_list = Ok(());
+            gpu
+        };
+        let tick = Tick {
+            sample: Sample {
+                at: at("2026-11-15T19:03:43.7409Z"),
+                since_boot: std::time::Duration::ZERO,
+                boot: Err(Missing::Unsupported),
+                driver: Driver {
+                    version: Err(Missing::Unsupported),
+                    cuda: Err(Missing::Unsupported),
+                },
+                gpus: vec![
+                    gpu("GPU-a", Ok(10)),
+                    gpu("GPU-b", Ok(9)),
+                    gpu("GPU-c", Err(Missing::Gone)),
+                ],
+                problems: Vec::new(),
+            },
+            interval: std::time::Duration::from_secs(30),
+        };
+        assert_eq!(
+            tick_line(7, &tick, &Thresholds::default()),
+            "Tick 7  ts=19:03:43.740  GPU-a=active      GPU-b=truly-idle  GPU-c=unobserved\n"
+        );
+    }
+}
