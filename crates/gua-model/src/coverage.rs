@@ -150,7 +150,11 @@ impl Ledger {
         let (without_card, unseen) = divide(&holes, &self.host);
         coverage.add_gaps(&without_card, GapReason::CardLost);
         coverage.add_gaps(&unseen, GapReason::CollectorDown);
-        coverage.gaps.sort_by_key(|gap| gap.period);
+        let mut gaps = std::mem::take(&mut coverage.gaps);
+        gaps.sort_by_key(|gap| gap.period);
+        for gap in gaps {
+            coverage.add_gap(gap.period, gap.micros, gap.reason);
+        }
         coverage
     }
 }
@@ -190,12 +194,14 @@ impl Coverage {
 
     /// Joins a gap with the one before it, if that ends where this begins and has the same reason.
     fn add_gap(&mut self, period: Period, micros: Micros, reason: GapReason) {
+        if micros == Micros(0) {
+            return;
+        }
         match self.gaps.last_mut() {
             Some(last) if last.reason == reason && last.period.to() == period.from() => {
                 last.period = Period::new(last.period.from(), period.to());
                 last.micros += micros;
             }
-            _ if micros == Micros(0) => {}
             _ => self.gaps.push(Gap {
                 period,
                 micros,

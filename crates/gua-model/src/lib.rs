@@ -8,6 +8,8 @@ pub mod classify;
 pub mod coverage;
 pub mod floor;
 pub mod gap;
+#[cfg(test)]
+mod history;
 pub mod id;
 pub mod legacy;
 pub mod owner;

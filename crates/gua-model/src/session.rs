@@ -6,7 +6,7 @@
 //! start time, so one that is still there after hours without a collector has been there all along. Such hours lie inside
 //! the session and are not observed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -123,10 +123,9 @@ impl Session {
         }
     }
 
-    fn see(&mut self, process: &Process, others: usize) {
+    fn see(&mut self, process: &Process) {
         self.ticks += 1;
         self.kind = process.kind;
-        self.shared |= others > 0;
         self.peak_memory = match (self.peak_memory, process.memory) {
             (Ok(peak), Ok(now)) => Ok(peak.max(now)),
             (known @ Ok(_), Err(_)) => known,
@@ -221,8 +220,10 @@ impl Sessions {
     /// Adds spans to the sessions that they belong to: those of the last tick, from [`crate::Spans::finish`].
     pub fn account(&mut self, closed: &[Span]) {
         for span in closed.iter().filter(|span| span.counts) {
+            // A driver may list a process twice; it holds the card once.
+            let mut seen = BTreeSet::new();
             for holder in &span.holders {
-                let Some(process) = holder.process else {
+                let Some(process) = holder.process.filter(|process| seen.insert(*process)) else {
                     continue;
                 };
                 let key = SessionKey {
@@ -243,22 +244,28 @@ impl Sessions {
     }
 
     fn see(&mut self, gpu: &Gpu, at: Timestamp) {
-        let on_card = holders(gpu, &self.thresholds).count();
+        let mut seen = BTreeSet::new();
         for process in holders(gpu, &self.thresholds) {
-            let Ok(identity) = &process.identity else {
+            let Some(own) = key_of(process).filter(|key| seen.insert(*key)) else {
                 continue;
             };
+            let is_another = |other: &Process| key_of(other) != Some(own);
             let key = SessionKey {
-                process: identity.key,
+                process: own,
                 gpu: gpu.uuid.clone(),
             };
             let session = self
                 .open
                 .entry(key)
                 .or_insert_with_key(|key| Session::begin(key.clone(), at, gpu, process));
-            session.see(process, on_card - 1);
+            session.see(process);
+            session.shared |= holders(gpu, &self.thresholds).any(is_another);
         }
     }
+}
+
+fn key_of(process: &Process) -> Option<ProcessKey> {
+    process.identity.as_ref().ok().map(|identity| identity.key)
 }
 
 fn may_go_on(session: &Session, sample: &Sample, thresholds: &Thresholds) -> bool {

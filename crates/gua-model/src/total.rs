@@ -203,3 +203,6 @@ impl CardTotal {
         self.energy_known += other.energy_known;
     }
 }
+
+#[cfg(test)]
+mod tests;
