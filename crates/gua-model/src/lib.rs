@@ -24,6 +24,7 @@ mod stretches;
 pub mod tick;
 pub mod total;
 pub mod unit;
+pub mod usage_state;
 pub mod window;
 
 pub use calendar::{CalendarUnit, Slot, slots};

@@ -1,0 +1,149 @@
+//! The word that gpu-usage-audit stores with a card and sends to its board: a rule of its own, beside the classes of a
+//! report. It is kept for those who read it there and decides nothing here.
+
+use std::collections::HashMap;
+
+use crate::id::GpuUuid;
+use crate::sample::Gpu;
+
+/// Whether somebody uses a card, by the old rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageState {
+    Active,
+    IdleHeld,
+    Idle,
+}
+
+impl UsageState {
+    /// The word in the old tool's column.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            UsageState::Active => "active",
+            UsageState::IdleHeld => "idle_held",
+            UsageState::Idle => "idle",
+        }
+    }
+}
+
+/// Up to this utilisation a tick is quiet.
+const QUIET_UTIL: u8 = 5;
+/// So many quiet ticks in a row make a card that was once active idle.
+const LONG: u32 = 10;
+
+/// What one collector remembers of its cards. A new run begins with a new one.
+#[derive(Clone, Debug, Default)]
+pub struct UsageTracker {
+    cards: HashMap<GpuUuid, Memory>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Memory {
+    quiet_ticks: u32,
+    was_active: bool,
+}
+
+impl UsageTracker {
+    /// Takes in one tick of a card and says its state; `None` where utilisation or the list of processes is missing.
+    pub fn see(&mut self, gpu: &Gpu) -> Option<UsageState> {
+        let util = gpu.util.ok()?;
+        let memory = self.cards.entry(gpu.uuid.clone()).or_default();
+        let quiet = util.get() <= QUIET_UTIL;
+        if quiet {
+            memory.quiet_ticks = memory.quiet_ticks.saturating_add(1);
+        } else {
+            *memory = Memory {
+                quiet_ticks: 0,
+                was_active: true,
+            };
+        }
+        gpu.compute_list.ok()?;
+        let resident = gpu.processes.iter().any(|process| process.kind.computes());
+        Some(if !resident {
+            UsageState::Idle
+        } else if quiet && (memory.quiet_ticks >= LONG || !memory.was_active) {
+            UsageState::IdleHeld
+        } else {
+            UsageState::Active
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Pid;
+    use crate::reading::Missing;
+    use crate::sample::{Process, ProcessKind};
+    use crate::unit::Percent;
+
+    /// Each tick is a utilisation, with `+` where a process computes, `g` where one only draws, `?` where the list of
+    /// processes cannot be read.
+    fn check(ticks: &str, expected: &str) {
+        let mut tracker = UsageTracker::default();
+        let states = ticks.split(' ').map(|tick| {
+            let digits = tick.trim_end_matches(['+', 'g', '?']);
+            let uuid = "GPU-0".parse().unwrap();
+            let mut gpu = Gpu::without_readings(uuid, 0, Missing::Unsupported);
+            gpu.util = digits
+                .parse()
+                .ok()
+                .and_then(Percent::new)
+                .ok_or(Missing::Failed);
+            gpu.compute_list = if tick.ends_with('?') {
+                Err(Missing::Denied)
+            } else {
+                Ok(())
+            };
+            let kind = match tick.chars().last() {
+                Some('+') => Some(ProcessKind::Compute),
+                Some('g') => Some(ProcessKind::Graphics),
+                _ => None,
+            };
+            gpu.processes.extend(kind.map(|kind| Process {
+                pid: Pid(1),
+                kind,
+                memory: Err(Missing::Unsupported),
+                sm_util: Err(Missing::Unsupported),
+                identity: Err(Missing::Denied),
+            }));
+            tracker.see(&gpu).map_or("-", UsageState::word)
+        });
+        assert_eq!(states.collect::<Vec<_>>().join(" "), expected, "{ticks}");
+    }
+
+    #[test]
+    fn a_card_without_a_computing_process_is_idle() {
+        check("0 90 3g", "idle idle idle");
+    }
+
+    #[test]
+    fn a_holder_that_never_worked_is_idle_held_at_once() {
+        check("2+ 5+ 6+ 2+", "idle_held idle_held active active");
+    }
+
+    #[test]
+    fn a_holder_that_worked_is_idle_held_after_ten_quiet_ticks() {
+        let quiet = ["2+"; 11].join(" ");
+        let active = ["active"; 10].join(" ");
+        check(
+            &format!("80+ {quiet}"),
+            &format!("{active} idle_held idle_held"),
+        );
+    }
+
+    #[test]
+    fn quiet_ticks_count_while_nobody_is_there() {
+        let quiet = ["0"; 9].join(" ");
+        let idle = ["idle"; 9].join(" ");
+        check(
+            &format!("80+ {quiet} 0+"),
+            &format!("active {idle} idle_held"),
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_has_no_state() {
+        check("80? x+ 2+", "- - active");
+    }
+}
