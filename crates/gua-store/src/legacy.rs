@@ -5,6 +5,7 @@
 mod adopt;
 mod block;
 mod error;
+mod export;
 mod fold;
 mod import;
 mod keep;
@@ -16,6 +17,7 @@ mod verify;
 
 pub use adopt::{Adopted, OldCollector, adopt};
 pub use error::LegacyError;
+pub use export::Exported;
 pub use import::{Imported, OnProgress, Progress};
 pub use open::OldFile;
 pub use stamp::old_text;

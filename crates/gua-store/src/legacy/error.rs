@@ -57,6 +57,8 @@ pub enum LegacyError {
         path: PathBuf,
         source: std::io::Error,
     },
+    #[error(transparent)]
+    Ticks(#[from] crate::ReadError),
     #[error("cannot make the history")]
     History(#[source] Box<crate::OpenError>),
     #[error("cannot close the history")]
