@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::classify::Basis;
 use crate::gap::{Gap, GapReason, Outage};
 use crate::id::GpuUuid;
-use crate::period::Period;
-use crate::reading::Missing;
+use crate::period::{Period, Quarter};
 use crate::span::Span;
 use crate::state::State;
 use crate::stretches::Stretches;
+use crate::total::{QuarterTotal, Totals};
 use crate::unit::Micros;
 
 /// One card over one window.
@@ -58,87 +58,154 @@ impl Coverage {
     }
 }
 
-/// The fold from spans to coverage. It keeps sums and holes, not spans.
+/// A card that history knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownCard {
+    /// Its first sample ever.
+    pub first: Timestamp,
+    /// The card that it is an instance of.
+    pub parent: Option<GpuUuid>,
+}
+
+/// The fold from spans, and from totals, to coverage. It keeps sums and holes.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     window: Period,
-    /// When each card was sampled for the first time ever.
-    first: BTreeMap<GpuUuid, Timestamp>,
     cards: BTreeMap<GpuUuid, Card>,
     /// When any tick stood for the host.
     host: Stretches,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Card {
-    parent: Option<GpuUuid>,
+    known: KnownCard,
     present: Stretches,
+    /// Time within the presence that is no capacity.
     set_aside: Micros,
     seen: Coverage,
+    loose: Vec<Loose>,
+}
+
+/// Time that was missing somewhere in a quarter hour whose ticks are no longer there to say where.
+#[derive(Clone, Copy, Debug)]
+struct Loose {
+    within: Period,
+    micros: Micros,
+    /// What it is if no outage explains it.
+    otherwise: GapReason,
 }
 
 impl Ledger {
-    /// Cards that are not in `first` are not counted; those in it are, also without any span.
+    /// Cards that are not in `known` are not counted; those in it are, also without any span.
     #[must_use]
-    pub fn new(window: Period, first: BTreeMap<GpuUuid, Timestamp>) -> Self {
-        let cards = first.keys().map(|gpu| (gpu.clone(), Card::default()));
+    pub fn new(window: Period, known: BTreeMap<GpuUuid, KnownCard>) -> Self {
+        let card = |known| Card {
+            known,
+            present: Stretches::default(),
+            set_aside: Micros(0),
+            seen: Coverage::default(),
+            loose: Vec::new(),
+        };
         Self {
             window,
-            cards: cards.collect(),
-            first,
+            cards: known
+                .into_iter()
+                .map(|(gpu, known)| (gpu, card(known)))
+                .collect(),
             host: Stretches::default(),
         }
     }
 
     /// Adds the part of a span that lies in the window.
     pub fn push(&mut self, span: &Span) {
-        self.host.add(span.period());
+        self.push_within(span, self.window);
+    }
+
+    /// Adds the part of a span that lies in `period` and in the window: an edge that no whole quarter hour covers.
+    pub fn push_within(&mut self, span: &Span, period: Period) {
+        let part = span.period().overlap(self.window);
+        let Some(part) = part.and_then(|part| part.overlap(period)) else {
+            return;
+        };
+        self.host.add(part);
         if let Some(card) = self.cards.get_mut(&span.gpu) {
-            let since = self.first.get(&span.gpu).copied();
-            let own = Period::new(since.unwrap_or(self.window.from()), self.window.to());
-            card.push(span, own.overlap(self.window));
+            card.push(span, part);
+        }
+    }
+
+    /// Adds quarter hours that lie in the window as a whole; those that its ends cut are left to their spans. Where a
+    /// quarter has several holes, only their sum is known: they are one gap, with the reason that explains most of it.
+    pub fn push_totals(&mut self, totals: &Totals) {
+        let inside = |quarter: &Quarter| {
+            let whole = quarter.period();
+            whole.overlap(self.window) == Some(whole)
+        };
+        let quarters: Vec<_> = totals
+            .quarters
+            .iter()
+            .filter(|(quarter, _)| inside(quarter))
+            .collect();
+        for (_, totals) in quarters {
+            self.push_quarter(totals);
         }
     }
 
     /// The coverage of every card. `outages` say why nobody looked; where two overlap, the one that began first does.
     #[must_use]
-    pub fn finish(mut self, outages: &[Outage]) -> BTreeMap<GpuUuid, Coverage> {
+    pub fn finish(self, outages: &[Outage]) -> BTreeMap<GpuUuid, Coverage> {
         let mut outages: Vec<(Period, GapReason)> = outages
             .iter()
             .map(|outage| (outage.period(), outage.reason))
             .collect();
         outages.sort();
-        let cards = std::mem::take(&mut self.cards);
-        let nowhere = Stretches::default();
-        cards
+        self.cards
             .iter()
-            .map(|(gpu, card)| {
-                let parent = card.parent.as_ref().and_then(|parent| cards.get(parent));
-                let parent = parent.map_or(&nowhere, |parent| &parent.present);
-                (gpu.clone(), self.close(gpu, card, parent, &outages))
-            })
+            .map(|(gpu, card)| (gpu.clone(), self.close(card, &outages)))
             .collect()
     }
 
-    fn close(
-        &self,
-        gpu: &GpuUuid,
-        card: &Card,
-        parent: &Stretches,
-        outages: &[(Period, GapReason)],
-    ) -> Coverage {
+    fn push_quarter(&mut self, totals: &BTreeMap<GpuUuid, QuarterTotal>) {
+        let host = totals.values().map(|total| total.card.present).max();
+        for (gpu, total) in totals {
+            let (Some(first), Some(last)) = (total.card.first, total.card.last) else {
+                continue;
+            };
+            let hull = Period::new(first, last);
+            self.host.add(hull);
+            let Some(card) = self.cards.get_mut(gpu) else {
+                continue;
+            };
+            let parent = card.known.parent.as_ref().and_then(|it| totals.get(it));
+            let loose = hull.micros().0.saturating_sub(total.card.present.0);
+            let away = loose.min(parent.map_or(0, |parent| without(hull, total, parent)));
+            card.push_total(hull, total, Micros(away));
+            if loose > away {
+                let was_lost = host > Some(total.card.present);
+                card.loose.push(Loose {
+                    within: hull,
+                    micros: Micros(loose - away),
+                    otherwise: if was_lost {
+                        GapReason::CardLost
+                    } else {
+                        GapReason::CollectorDown
+                    },
+                });
+            }
+        }
+    }
+
+    fn close(&self, card: &Card, outages: &[(Period, GapReason)]) -> Coverage {
         let mut coverage = card.seen.clone();
-        let since = self.first.get(gpu).copied().unwrap_or(self.window.to());
-        let counted = Period::new(self.window.from().max(since), self.window.to());
+        let counted = Period::new(self.window.from().max(card.known.first), self.window.to());
+        let parent = card.known.parent.as_ref();
+        let nowhere = Stretches::default();
+        let parent = parent
+            .and_then(|parent| self.cards.get(parent))
+            .map_or(&nowhere, |parent| &parent.present);
         let holes: Vec<Period> = card.present.holes(counted).collect();
         let (away, mut holes) = divide(&holes, parent);
-        coverage.capacity = Micros(
-            counted
-                .micros()
-                .0
-                .saturating_sub(total(&away).0)
-                .saturating_sub(card.set_aside.0),
-        );
+        let away = total(&away) + card.set_aside;
+        coverage.capacity = Micros(counted.micros().0.saturating_sub(away.0));
         for (period, reason) in outages {
             let mut one = Stretches::default();
             one.add(*period);
@@ -150,42 +217,83 @@ impl Ledger {
         let (without_card, unseen) = divide(&holes, &self.host);
         coverage.add_gaps(&without_card, GapReason::CardLost);
         coverage.add_gaps(&unseen, GapReason::CollectorDown);
-        let mut gaps = std::mem::take(&mut coverage.gaps);
-        gaps.sort_by_key(|gap| gap.period);
-        for gap in gaps {
-            coverage.add_gap(gap.period, gap.micros, gap.reason);
+        for loose in &card.loose {
+            coverage.add_gap(loose.within, loose.micros, loose.reason(outages));
         }
-        coverage
+        coverage.in_order()
     }
 }
 
 impl Card {
-    fn push(&mut self, span: &Span, window: Option<Period>) {
-        self.parent.clone_from(&span.parent);
-        self.present.add(span.period());
-        let Some(part) = window.and_then(|window| span.period().overlap(window)) else {
-            return;
-        };
+    fn push(&mut self, span: &Span, part: Period) {
+        self.present.add(part);
         if !span.counts {
             self.set_aside += part.micros();
             return;
         }
         for share in span.states_within(part) {
-            if share.verdict.state == State::Unobserved {
-                let why = share.verdict.evidence.unobserved;
-                let reason = GapReason::from(why.unwrap_or(Missing::Failed));
-                self.seen.add_gap(part, share.micros, reason);
-            } else {
-                *self.seen.states.entry(share.verdict.state).or_default() += share.micros;
-                if span.basis == Basis::Buffer {
-                    self.seen.buffered += share.micros;
-                }
+            match share.verdict.unobserved() {
+                Some(why) => self.seen.add_gap(part, share.micros, why.into()),
+                None => self
+                    .seen
+                    .add_state(share.verdict.state, span.basis, share.micros),
             }
+        }
+    }
+
+    fn push_total(&mut self, hull: Period, total: &QuarterTotal, away: Micros) {
+        self.present.add(hull);
+        self.set_aside += total.card.set_aside + away;
+        for ((state, basis), sum) in &total.states {
+            if *state != State::Unobserved {
+                self.seen.add_state(*state, *basis, sum.micros);
+            }
+        }
+        for (reason, micros) in total.card.unobserved() {
+            self.seen.add_gap(hull, micros, reason);
         }
     }
 }
 
+/// How long the parent was seen without its instance between the first and the last sight of that.
+fn without(hull: Period, own: &QuarterTotal, parent: &QuarterTotal) -> u64 {
+    let (Some(first), Some(last)) = (parent.card.first, parent.card.last) else {
+        return 0;
+    };
+    let parents = Period::new(first, last);
+    let outside = parents.micros().0.saturating_sub(hull.micros().0);
+    let surplus = parent.card.present.0.saturating_sub(own.card.present.0);
+    surplus.saturating_sub(outside)
+}
+
+impl Loose {
+    fn reason(&self, outages: &[(Period, GapReason)]) -> GapReason {
+        let share = |(period, reason): &(Period, GapReason)| {
+            Some((period.overlap(self.within)?.micros(), *reason))
+        };
+        let most = outages.iter().filter_map(share).max();
+        most.map_or(self.otherwise, |(_, reason)| reason)
+    }
+}
+
 impl Coverage {
+    fn add_state(&mut self, state: State, basis: Basis, micros: Micros) {
+        *self.states.entry(state).or_default() += micros;
+        if basis == Basis::Buffer {
+            self.buffered += micros;
+        }
+    }
+
+    /// Gaps in order of time, joined where they touch and have one reason.
+    fn in_order(mut self) -> Self {
+        let mut gaps = std::mem::take(&mut self.gaps);
+        gaps.sort_by_key(|gap| gap.period);
+        for gap in gaps {
+            self.add_gap(gap.period, gap.micros, gap.reason);
+        }
+        self
+    }
+
     fn add_gaps(&mut self, periods: &[Period], reason: GapReason) {
         for period in periods {
             self.add_gap(*period, period.micros(), reason);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
+use crate::coverage::KnownCard;
 use crate::gap::{GapReason, Outage};
 use crate::id::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 use crate::owner::{Identity, User, Workload};
@@ -187,15 +188,18 @@ pub(crate) fn fold(ticks: &[Tick], thresholds: Thresholds) -> Vec<Span> {
     spans
 }
 
-pub(crate) fn first_seen(ticks: &[Tick]) -> BTreeMap<GpuUuid, Timestamp> {
-    let mut first: BTreeMap<GpuUuid, Timestamp> = BTreeMap::new();
+pub(crate) fn known(ticks: &[Tick]) -> BTreeMap<GpuUuid, KnownCard> {
+    let mut cards: BTreeMap<GpuUuid, KnownCard> = BTreeMap::new();
     for tick in ticks {
         for gpu in &tick.sample.gpus {
-            let seen = first.entry(gpu.uuid.clone()).or_insert(tick.sample.at);
-            *seen = tick.sample.at.min(*seen);
+            let card = cards.entry(gpu.uuid.clone()).or_insert(KnownCard {
+                first: tick.sample.at,
+                parent: gpu.place.parent().cloned(),
+            });
+            card.first = tick.sample.at.min(card.first);
         }
     }
-    first
+    cards
 }
 
 /// What may happen from one tick to the next.

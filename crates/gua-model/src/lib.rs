@@ -29,13 +29,13 @@ pub mod window;
 
 pub use calendar::{CalendarUnit, Slot, slots};
 pub use classify::{Basis, Division, Part, classify, divide};
-pub use coverage::{Coverage, Ledger};
+pub use coverage::{Coverage, KnownCard, Ledger};
 pub use floor::{FloorRow, IdleFloor, UtcDay};
 pub use gap::{Gap, GapReason, Outage};
 pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };
-pub use legacy::{LegacyCardTick, LegacyProcess, LegacyRun, LegacyTotals};
+pub use legacy::{LegacyCardTick, LegacyCount, LegacyProcess, LegacyRun, LegacyTotals};
 pub use owner::{Identity, Owner, OwnerSource, User, Workload};
 pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::unit::Micros;
 
-/// From a moment on, up to another that is no longer part of it. Never negative.
+/// From a moment on, up to another that is no longer part of it. Never negative, and in whole microseconds, as history
+/// keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "(Timestamp, Timestamp)", into = "(Timestamp, Timestamp)")]
 pub struct Period {
@@ -17,9 +18,10 @@ impl Period {
     /// A period whose end comes before its start is empty, at its start.
     #[must_use]
     pub fn new(from: Timestamp, to: Timestamp) -> Self {
+        let from = whole_micros(from);
         Self {
             from,
-            to: to.max(from),
+            to: whole_micros(to).max(from),
         }
     }
 
@@ -109,6 +111,14 @@ impl Quarter {
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
+/// The moment, rounded down to a whole microsecond. The ends of the calendar, which cannot be, stay as they are.
+#[must_use]
+pub fn whole_micros(at: Timestamp) -> Timestamp {
+    let micros = at.as_nanosecond().div_euclid(1000);
+    let whole = i64::try_from(micros).map(Timestamp::from_microsecond);
+    whole.ok().and_then(Result::ok).unwrap_or(at)
+}
+
 /// Whole microseconds from one moment to another; zero where the other comes before. Each moment is rounded down first,
 /// so that stretches laid end to end add up.
 #[must_use]
@@ -142,6 +152,17 @@ mod tests {
         assert!(period.is_empty());
         assert_eq!(period.quarters().count(), 0);
         assert_eq!(period.overlap(Period::new(at(0), at(9))), None);
+    }
+
+    #[test]
+    fn a_period_has_whole_microseconds() {
+        let nanos = |nanos| Timestamp::from_nanosecond(nanos).unwrap();
+        let period = Period::new(nanos(1_999), nanos(5_001));
+        assert_eq!((period.from(), period.to()), (at(1), at(5)));
+        assert_eq!(whole_micros(nanos(-1)), at(-1));
+        for end in [Timestamp::MIN, Timestamp::MAX] {
+            assert_eq!(whole_micros(end).as_second(), end.as_second());
+        }
     }
 
     #[test]

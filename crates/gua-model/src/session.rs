@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::classify::holders;
 use crate::id::{BootId, GpuUuid, ProcessKey};
 use crate::owner::{Owner, Workload};
-use crate::period::Period;
+use crate::period::{Period, whole_micros};
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, Process, ProcessKind, Sample};
 use crate::span::Span;
@@ -212,7 +212,7 @@ impl Sessions {
             stays
         });
         for gpu in tick.sample.gpus.iter().filter(|gpu| gpu.place.counts()) {
-            self.see(gpu, tick.sample.at);
+            self.see(gpu, whole_micros(tick.sample.at));
         }
         over
     }

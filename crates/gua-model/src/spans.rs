@@ -63,6 +63,12 @@ impl Spans {
         closed
     }
 
+    /// The tick that is still open. No later span begins before it, so all quarter hours before its own are closed.
+    #[must_use]
+    pub fn open_since(&self) -> Option<Timestamp> {
+        self.open.as_ref().map(|tick| tick.sample.at)
+    }
+
     /// The spans of the last tick, which end with its interval or at `until`.
     pub fn finish(mut self, until: Timestamp) -> Vec<Span> {
         let Some(open) = self.open.take() else {

@@ -133,6 +133,15 @@ pub struct Verdict {
     pub evidence: Evidence,
 }
 
+impl Verdict {
+    /// Why nobody observed the card, where that is the verdict.
+    #[must_use]
+    pub fn unobserved(&self) -> Option<Missing> {
+        let why = self.evidence.unobserved.unwrap_or(Missing::Failed);
+        (self.state == State::Unobserved).then_some(why)
+    }
+}
+
 /// What was seen when a state was decided, so that it can be explained later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {

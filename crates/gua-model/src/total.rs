@@ -9,8 +9,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::classify::Basis;
+use crate::gap::GapReason;
 use crate::id::{GpuUuid, Uid};
 use crate::period::{Period, Quarter};
+use crate::reading::Missing;
 use crate::span::Span;
 use crate::state::{RollUp, State};
 use crate::unit::{Micros, Millijoules};
@@ -44,6 +46,12 @@ pub struct CardTotal {
     pub set_aside: Micros,
     /// Of the rest, the time in which its state was seen.
     pub observed: Micros,
+    /// Of the rest, the time that was not observed although a tick stands for it: the card was lost,
+    pub lost: Micros,
+    /// a reading was refused,
+    pub denied: Micros,
+    /// or it failed.
+    pub failed: Micros,
     /// Utilisation in hundredths of a percent, times microseconds, over `util_known`.
     pub util_sum: u128,
     pub util_known: Micros,
@@ -134,6 +142,9 @@ impl QuarterTotal {
             if state.roll_up() == Some(RollUp::IdleHeld) {
                 idle_held += share.micros;
             }
+            if let Some(why) = share.verdict.unobserved() {
+                self.card.add_unobserved(why, share.micros);
+            }
         }
         for part in span.owners_within(piece) {
             let total = self.owners.entry(part.owner).or_default();
@@ -189,6 +200,25 @@ impl CardTotal {
         self.merge(&total);
     }
 
+    fn add_unobserved(&mut self, why: Missing, time: Micros) {
+        match GapReason::from(why) {
+            GapReason::CardLost => self.lost += time,
+            GapReason::Denied => self.denied += time,
+            _ => self.failed += time,
+        }
+    }
+
+    /// The time that a tick stands for and nobody observed, by its reason.
+    pub fn unobserved(&self) -> impl Iterator<Item = (GapReason, Micros)> {
+        [
+            (GapReason::CardLost, self.lost),
+            (GapReason::Denied, self.denied),
+            (GapReason::Failed, self.failed),
+        ]
+        .into_iter()
+        .filter(|(_, micros)| *micros > Micros(0))
+    }
+
     fn merge(&mut self, other: &Self) {
         let earlier = self.first.into_iter().chain(other.first).min();
         self.ticks += other.ticks;
@@ -197,6 +227,9 @@ impl CardTotal {
         self.present += other.present;
         self.set_aside += other.set_aside;
         self.observed += other.observed;
+        self.lost += other.lost;
+        self.denied += other.denied;
+        self.failed += other.failed;
         self.util_sum += other.util_sum;
         self.util_known += other.util_known;
         self.energy += other.energy;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::history::{
-    any_kept_ticks, any_outages, any_thresholds, any_ticks, at, first_seen, fold, ticks, uuid,
+    any_kept_ticks, any_outages, any_thresholds, any_ticks, at, fold, known, ticks, uuid,
 };
 use crate::state::Thresholds;
 use crate::tick::Tick;
@@ -15,7 +15,7 @@ fn cover(
     window: Period,
     outages: &[Outage],
 ) -> BTreeMap<GpuUuid, Coverage> {
-    let mut ledger = Ledger::new(window, first_seen(ticks));
+    let mut ledger = Ledger::new(window, known(ticks));
     for span in fold(ticks, thresholds) {
         ledger.push(&span);
     }
@@ -224,12 +224,42 @@ proptest! {
     }
 
     #[test]
+    fn whole_quarters_from_totals_and_edges_from_spans_balance_and_have_the_same_states(ticks in any_kept_ticks(), thresholds in any_thresholds(), window in window(), outages in any_outages()) {
+        let spans = fold(&ticks, thresholds);
+        let mut totals = Totals::default();
+        let mut ledger = Ledger::new(window, known(&ticks));
+        for span in &spans {
+            totals.add(span);
+        }
+        ledger.push_totals(&totals);
+        let edges: Vec<Period> = window
+            .quarters()
+            .filter(|(quarter, part)| quarter.period() != *part)
+            .map(|(_, part)| part)
+            .collect();
+        for (span, edge) in spans.iter().flat_map(|span| edges.iter().map(move |edge| (span, edge))) {
+            ledger.push_within(span, *edge);
+        }
+        let raw = cover(&ticks, thresholds, window, &outages);
+        for (gpu, coverage) in ledger.finish(&outages) {
+            let expected = &raw[&gpu];
+            prop_assert_eq!(coverage.balance(), 0, "{} {:?}", gpu, coverage);
+            prop_assert_eq!(&coverage.states, &expected.states, "{}", gpu);
+            prop_assert_eq!(coverage.buffered, expected.buffered);
+            if gpu.as_str() != "mig2a" {
+                prop_assert_eq!(coverage.capacity, expected.capacity, "{}", gpu);
+                prop_assert_eq!(coverage.gap(), expected.gap(), "{}", gpu);
+            }
+        }
+    }
+
+    #[test]
     fn capacity_and_gaps_are_what_a_slow_count_of_ticks_finds(ticks in any_kept_ticks(), thresholds in any_thresholds(), window in window()) {
         let spans = fold(&ticks, thresholds);
-        let first = first_seen(&ticks);
+        let first = known(&ticks);
         for (gpu, coverage) in cover(&ticks, thresholds, window, &[]) {
             let (mut capacity, mut missing) = (Micros(0), Micros(0));
-            for part in moments(&ticks, window).into_iter().filter(|part| part.from() >= first[&gpu]) {
+            for part in moments(&ticks, window).into_iter().filter(|part| part.from() >= first[&gpu].first) {
                 match slow(&ticks, &gpu, part.from()) {
                     None => {}
                     Some(present) => {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::calendar::{CalendarUnit, slots};
 use crate::coverage::Ledger;
-use crate::history::{any_kept_ticks, any_thresholds, at, first_seen, fold, ticks, uuid};
+use crate::history::{any_kept_ticks, any_thresholds, at, fold, known, ticks, uuid};
 use crate::spans::{Floors, Spans};
 use crate::state::Thresholds;
 use crate::tick::Tick;
@@ -198,7 +198,7 @@ proptest! {
     #[test]
     fn totals_and_coverage_say_the_same(ticks in any_kept_ticks(), thresholds in any_thresholds()) {
         let spans = fold(&ticks, thresholds);
-        let mut ledger = Ledger::new(Period::new(at(-1000.0), at(1e7)), first_seen(&ticks));
+        let mut ledger = Ledger::new(Period::new(at(-1000.0), at(1e7)), known(&ticks));
         spans.iter().for_each(|span| ledger.push(span));
         let totals = sum(&spans);
         for (gpu, coverage) in ledger.finish(&[]) {
