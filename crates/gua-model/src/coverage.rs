@@ -244,14 +244,19 @@ impl Card {
     fn push_total(&mut self, hull: Period, total: &QuarterTotal, away: Micros) {
         self.present.add(hull);
         self.set_aside += total.card.set_aside + away;
+        let mut unexplained = Micros(0);
         for ((state, basis), sum) in &total.states {
-            if *state != State::Unobserved {
-                self.seen.add_state(*state, *basis, sum.micros);
+            match state {
+                State::Unobserved => unexplained += sum.micros,
+                _ => self.seen.add_state(*state, *basis, sum.micros),
             }
         }
-        for (reason, micros) in total.card.unobserved() {
-            self.seen.add_gap(hull, micros, reason);
+        for (reason, micros) in &total.unobserved {
+            let micros = unexplained.min(*micros);
+            unexplained = Micros(unexplained.0 - micros.0);
+            self.seen.add_gap(hull, micros, *reason);
         }
+        self.seen.add_gap(hull, unexplained, GapReason::Failed);
     }
 }
 

@@ -12,7 +12,6 @@ use crate::classify::Basis;
 use crate::gap::GapReason;
 use crate::id::{GpuUuid, Uid};
 use crate::period::{Period, Quarter};
-use crate::reading::Missing;
 use crate::span::Span;
 use crate::state::{RollUp, State};
 use crate::unit::{Micros, Millijoules};
@@ -28,6 +27,8 @@ pub struct Totals {
 pub struct QuarterTotal {
     pub card: CardTotal,
     pub states: BTreeMap<(State, Basis), StateTotal>,
+    /// The time in state unobserved, by its reason.
+    pub unobserved: BTreeMap<GapReason, Micros>,
     /// By uid; `None` is the unknown owner. Names and sources belong to the table that the uid is looked up in.
     pub owners: BTreeMap<Option<Uid>, OwnerTotal>,
 }
@@ -46,12 +47,6 @@ pub struct CardTotal {
     pub set_aside: Micros,
     /// Of the rest, the time in which its state was seen.
     pub observed: Micros,
-    /// Of the rest, the time that was not observed although a tick stands for it: the card was lost,
-    pub lost: Micros,
-    /// a reading was refused,
-    pub denied: Micros,
-    /// or it failed.
-    pub failed: Micros,
     /// Utilisation in hundredths of a percent, times microseconds, over `util_known`.
     pub util_sum: u128,
     pub util_known: Micros,
@@ -143,7 +138,7 @@ impl QuarterTotal {
                 idle_held += share.micros;
             }
             if let Some(why) = share.verdict.unobserved() {
-                self.card.add_unobserved(why, share.micros);
+                *self.unobserved.entry(why.into()).or_default() += share.micros;
             }
         }
         for part in span.owners_within(piece) {
@@ -162,6 +157,9 @@ impl QuarterTotal {
             let mine = self.states.entry(*key).or_default();
             mine.micros += theirs.micros;
             mine.energy += theirs.energy;
+        }
+        for (reason, theirs) in &other.unobserved {
+            *self.unobserved.entry(*reason).or_default() += *theirs;
         }
         for (owner, theirs) in &other.owners {
             let mine = self.owners.entry(*owner).or_default();
@@ -200,25 +198,6 @@ impl CardTotal {
         self.merge(&total);
     }
 
-    fn add_unobserved(&mut self, why: Missing, time: Micros) {
-        match GapReason::from(why) {
-            GapReason::CardLost => self.lost += time,
-            GapReason::Denied => self.denied += time,
-            _ => self.failed += time,
-        }
-    }
-
-    /// The time that a tick stands for and nobody observed, by its reason.
-    pub fn unobserved(&self) -> impl Iterator<Item = (GapReason, Micros)> {
-        [
-            (GapReason::CardLost, self.lost),
-            (GapReason::Denied, self.denied),
-            (GapReason::Failed, self.failed),
-        ]
-        .into_iter()
-        .filter(|(_, micros)| *micros > Micros(0))
-    }
-
     fn merge(&mut self, other: &Self) {
         let earlier = self.first.into_iter().chain(other.first).min();
         self.ticks += other.ticks;
@@ -227,9 +206,6 @@ impl CardTotal {
         self.present += other.present;
         self.set_aside += other.set_aside;
         self.observed += other.observed;
-        self.lost += other.lost;
-        self.denied += other.denied;
-        self.failed += other.failed;
         self.util_sum += other.util_sum;
         self.util_known += other.util_known;
         self.energy += other.energy;

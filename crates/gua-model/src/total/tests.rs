@@ -187,6 +187,8 @@ proptest! {
             prop_assert_eq!(states + total.card.set_aside, total.card.present);
             let seen = total.states.iter().filter(|((state, _), _)| *state != State::Unobserved);
             prop_assert_eq!(seen.map(|(_, state)| state.micros).sum::<Micros>(), total.card.observed);
+            let unobserved = total.states.iter().filter(|((state, _), _)| *state == State::Unobserved);
+            prop_assert_eq!(unobserved.map(|(_, state)| state.micros).sum::<Micros>(), total.unobserved.values().copied().sum());
             let charged: Micros = total.owners.values().map(|owner| owner.charged).sum();
             prop_assert!(charged <= total.card.observed);
             for owner in total.owners.values() {
