@@ -68,6 +68,13 @@ impl Sink for HistorySink {
         store.record_outage(outage).map_err(|error| lost(&error))
     }
 
+    fn upkeep(&mut self, at: Timestamp) -> Result<(), SinkError> {
+        let Some(store) = &mut self.store else {
+            return Ok(());
+        };
+        store.maintain(at).map(drop).map_err(|error| lost(&error))
+    }
+
     fn configure(&mut self, options: &Options) {
         self.is_changed |= options.interval != self.next.interval;
     }

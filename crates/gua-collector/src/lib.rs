@@ -13,6 +13,7 @@ pub mod machine;
 pub mod managed;
 mod outlet;
 pub mod pid_file;
+pub mod rival;
 pub mod schedule;
 pub mod sink;
 pub mod systemd;

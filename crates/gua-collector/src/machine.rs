@@ -81,6 +81,13 @@ impl Machine {
         }
     }
 
+    /// Whether a signal has come that ends the loop, without waiting for one. It is then still there.
+    #[must_use]
+    pub fn is_told_to_stop(&self) -> bool {
+        let mut input = [PollFd::new(&self.stop, PollFlags::IN)];
+        matches!(poll(&mut input, Some(&Timespec::default())), Ok(1))
+    }
+
     fn answer(&mut self) -> Answer {
         self.is_reading = false;
         self.answers.recv().unwrap_or_else(|_| {

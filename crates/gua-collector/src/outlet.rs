@@ -15,6 +15,8 @@ pub(crate) struct Outlet {
     pub(crate) sink: Box<dyn Sink>,
     trouble: Option<Trouble>,
     waiting: VecDeque<Outage>,
+    /// How often in a row the work between ticks has failed.
+    failed_upkeep: u64,
 }
 
 /// What became of a tick.
@@ -30,6 +32,7 @@ impl Outlet {
             sink,
             trouble: None,
             waiting: VecDeque::new(),
+            failed_upkeep: 0,
         }
     }
 
@@ -48,6 +51,7 @@ impl Outlet {
                     self.keep(trouble.outage(at));
                 }
                 self.flush();
+                notes.extend(self.upkeep(at));
             }
             Err(error) => {
                 let other = |old: &mut Trouble| old.reason != error.reason;
@@ -65,6 +69,21 @@ impl Outlet {
             }
         }
         Delivered { stored, notes }
+    }
+
+    fn upkeep(&mut self, at: Timestamp) -> Option<String> {
+        let name = self.sink.name().to_owned();
+        match self.sink.upkeep(at) {
+            Ok(()) => {
+                let failed = std::mem::take(&mut self.failed_upkeep);
+                (failed > 0).then(|| format!("the {name} is kept up again after {failed} attempts"))
+            }
+            Err(error) => {
+                self.failed_upkeep += 1;
+                let is_news = self.failed_upkeep == 1;
+                is_news.then(|| format!("the {name} could not be kept up: {error}"))
+            }
+        }
     }
 
     /// Ticks that fell out while this sink was in trouble belong to its trouble.

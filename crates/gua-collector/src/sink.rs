@@ -17,6 +17,11 @@ pub trait Sink {
     /// Takes the word about time that nobody observed. It is offered again after the next tick if it fails.
     fn outage(&mut self, outage: &Outage) -> Result<(), SinkError>;
 
+    /// Does a small step of what is due between ticks.
+    fn upkeep(&mut self, _at: Timestamp) -> Result<(), SinkError> {
+        Ok(())
+    }
+
     /// The settings were read again.
     fn configure(&mut self, _options: &Options) {}
 

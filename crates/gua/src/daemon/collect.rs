@@ -2,13 +2,14 @@
 //! the history was looked at, and no history before the driver has answered.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_collector::pid_file::PidFile;
 use gua_collector::systemd::{Notifier, heartbeat};
-use gua_collector::{Attendant as _, Collector, Machine};
+use gua_collector::{Attendant as _, Collector, Machine, Options};
 use gua_model::Sample;
 use gua_probe::host;
 use gua_probe::probe::ProbeOptions;
@@ -73,6 +74,13 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         log,
         starter,
     };
+    match take_over(&place, &options, &machine, &mut voice) {
+        Err(error) if machine.is_told_to_stop() => {
+            voice.note(&format!("{error:#}"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        taken_over => taken_over?,
+    }
     let history = place.open(job.append, &sample, &options)?;
     voice.note(&started(&sample, settings));
     let own_pid = std::process::id();
@@ -94,6 +102,37 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
     // The pid file goes last: as long as it is there, something of us is.
     drop(held);
     Ok(ExitCode::SUCCESS)
+}
+
+/// An old history at the default path becomes the beginning of the new one.
+fn take_over(
+    place: &history::Place,
+    options: &Options,
+    machine: &Machine,
+    voice: &mut Voice,
+) -> anyhow::Result<()> {
+    let mut is_told = false;
+    let adopted = place.adopt_old(options, &mut |progress| {
+        if !std::mem::replace(&mut is_told, true) {
+            let rows = progress.rows_total;
+            voice.note(&format!(
+                "taking over {rows} rows of a history of gpu-usage-audit"
+            ));
+        }
+        voice.busy();
+        if machine.is_told_to_stop() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    if let Some(adopted) = adopted {
+        voice.note(&format!(
+            "the history of gpu-usage-audit was taken over and checked; the old file is now `{}`",
+            adopted.old_renamed_to.display()
+        ));
+    }
+    Ok(())
 }
 
 fn reader(settings: &Settings) -> Reader {

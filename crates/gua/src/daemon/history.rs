@@ -1,13 +1,21 @@
 //! The history that a collector writes: whether it may, where it goes on, and what `gua status` says about it.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use gua_collector::Options;
 use gua_collector::history::HistorySink;
-use gua_model::{BootId, Sample};
-use gua_probe::{clock, host};
-use gua_store::{FileKind, History, NewRun, OpenMode, Store, WriterOptions, what_is_this};
+use gua_collector::rival::python_writer;
+use gua_model::Sample;
+use gua_model::period::Period;
+use gua_probe::clock;
+use gua_probe::host::{self, HostRoot};
+use gua_store::legacy::{Adopted, LegacyError, OldCollector, OnProgress, adopt};
+use gua_store::{
+    FileKind, History, NewRun, OpenMode, ReadError, Store, WriterOptions, what_is_this,
+};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -64,8 +72,7 @@ impl Place {
         let path = self.path.display();
         match (self.choice, what_is_this(&self.path), append) {
             (_, FileKind::Missing, _) => Ok(()),
-            (Choice::Default, FileKind::GpuUsageAudit, _) => Ok(()),
-            (Choice::Default, _, _) => Ok(()),
+            (Choice::Default, ..) => Ok(()),
             (_, FileKind::GpuUsageAudit, Append::Yes) => Err(Failure::usage(format!(
                 "`{path}` is a history of gpu-usage-audit, which is never changed"
             ))
@@ -93,6 +100,37 @@ impl Place {
         }
     }
 
+    /// Takes over an old history that stands at the default path: imported into a new file and checked, then set aside.
+    pub(super) fn adopt_old(
+        &self,
+        options: &Options,
+        on_progress: OnProgress<'_>,
+    ) -> anyhow::Result<Option<Adopted>> {
+        if !self.is_default() {
+            return Ok(None);
+        }
+        let rival = python_writer(&HostRoot::real(), &self.path);
+        let collector = match rival {
+            Some(_) => OldCollector::Running,
+            None => OldCollector::NotRunning,
+        };
+        let adopted = adopt(
+            &self.path,
+            clock::now(),
+            collector,
+            &writer(options),
+            on_progress,
+        );
+        match (adopted, rival) {
+            (Err(error @ LegacyError::CollectorRuns { .. }), Some(pid)) => {
+                Err(anyhow::Error::new(error).context(format!(
+                    "the collector with pid {pid} has to be stopped first (`gua stop` can do that)"
+                )))
+            }
+            (adopted, _) => Ok(adopted?),
+        }
+    }
+
     /// Opens the history, after the driver has answered, and begins a run in it.
     pub(super) fn open(
         &self,
@@ -100,44 +138,84 @@ impl Place {
         sample: &Sample,
         options: &Options,
     ) -> anyhow::Result<HistorySink> {
-        if what_is_this(&self.path) == FileKind::GpuUsageAudit {
-            let path = self.path.display();
-            return Err(Failure::usage(format!(
-                "`{path}` is a history of gpu-usage-audit, which is never changed"
-            ))
-            .hint(format!("take its rows over with `gua import {path}`"))
-            .into());
-        }
         let mode = match (self.choice, append) {
             (Choice::Default, _) | (_, Append::Yes) => OpenMode::CreateOrAppend,
             (Choice::Custom, Append::No) => OpenMode::Create,
         };
-        let writer = WriterOptions {
-            keep_raw: Some(options.keep_raw),
-            thresholds: options.thresholds,
-            ..WriterOptions::default()
-        };
-        let store = Store::open(&self.path, mode, &writer)?;
+        let store = Store::open(&self.path, mode, &writer(options))?;
         let run = NewRun {
             started: clock::now(),
             interval: options.interval,
             host: host::name(),
             version: VERSION.to_owned(),
-            boot: boot(sample),
+            boot: sample.boot.ok(),
         };
         HistorySink::begin(store, run)
             .with_context(|| format!("cannot write to the history at `{}`", self.path.display()))
     }
 
     /// How many readings of a card the file holds, in all.
-    pub(super) fn card_ticks(&self) -> anyhow::Result<u64> {
+    pub(super) fn card_ticks(&self) -> anyhow::Result<Counted> {
+        let until = clock::monotonic().saturating_add(MOST_COUNTING);
         let history = History::open(&self.path)?;
-        Ok(history.info()?.ticks)
+        let mut rows: u64 = history.old_sources()?.iter().map(|old| old.card_rows).sum();
+        let all = Period::new(Timestamp::MIN, Timestamp::MAX);
+        let counted = history.ticks(all, |tick| {
+            // One that is damaged cannot be counted, and the others can.
+            if let Ok(stored) = tick {
+                let gpus = stored.tick.sample.gpus.iter();
+                rows += gpus.filter(|gpu| gpu.place.counts()).count() as u64;
+            }
+            if clock::monotonic() < until {
+                Ok(())
+            } else {
+                Err(Interrupted::Late)
+            }
+        });
+        match counted {
+            Ok(()) => Ok(Counted::All(rows)),
+            Err(Interrupted::Late) => Ok(Counted::AtLeast(rows)),
+            Err(Interrupted::Read(error)) => Err(error.into()),
+        }
     }
 }
 
-fn boot(sample: &Sample) -> Option<BootId> {
-    sample.boot.ok()
+/// A daemon that was told to stop is expected to be gone within a second.
+const MOST_COUNTING: Duration = Duration::from_millis(500);
+
+/// How many there are, as far as there was time to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    All(u64),
+    AtLeast(u64),
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Counted::All(number) => write!(out, "{number}"),
+            Counted::AtLeast(number) => write!(out, "at least {number}"),
+        }
+    }
+}
+
+enum Interrupted {
+    Late,
+    Read(ReadError),
+}
+
+impl From<ReadError> for Interrupted {
+    fn from(error: ReadError) -> Self {
+        Interrupted::Read(error)
+    }
+}
+
+fn writer(options: &Options) -> WriterOptions {
+    WriterOptions {
+        keep_raw: Some(options.keep_raw),
+        thresholds: options.thresholds,
+        ..WriterOptions::default()
+    }
 }
 
 /// What a running daemon has written so far, for `gua status`. A history that cannot be read is said so.
@@ -161,9 +239,13 @@ fn look(db: &Path) -> anyhow::Result<String> {
         "  interval: {}\n",
         duration::written(run.interval)
     ));
+    let now = clock::now();
     if let Some(last) = history.info()?.last_tick {
-        text.push_str(&format!("  last tick: {}\n", with_age(last, clock::now())));
+        text.push_str(&format!("  last tick: {}\n", with_age(last, now)));
     }
+    let outages = history.outages(Period::new(run.started, now))?;
+    let lost: u64 = outages.iter().map(|gap| u64::from(gap.ticks_lost)).sum();
+    text.push_str(&format!("  ticks lost: {lost}\n"));
     Ok(text)
 }
 

@@ -32,6 +32,12 @@ pub(super) struct Voice {
 }
 
 impl Voice {
+    /// A start that takes long goes on, and systemd is to wait for it.
+    pub(super) fn busy(&self) {
+        self.notifier
+            .send("EXTEND_TIMEOUT_USEC=60000000\nWATCHDOG=1");
+    }
+
     fn settle_log(&self) {
         if let Some(log) = &self.log {
             log.settle();

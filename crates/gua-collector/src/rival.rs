@@ -1,0 +1,83 @@
+//! Whether a collector of the Python tool writes a file: then nobody else may touch it.
+
+use std::path::Path;
+
+use gua_probe::host::HostRoot;
+use gua_probe::host::collector::{Collector, collectors};
+
+/// The pid of a Python collector that has this file open. One that belongs to another user does not show its files; it is
+/// judged by the `--db` that it was started with.
+#[must_use]
+pub fn python_writer(root: &HostRoot, path: &Path) -> Option<u32> {
+    let target = path.canonicalize().ok()?;
+    collectors(root)
+        .into_iter()
+        .filter(|running| running.collector == Collector::GpuUsageAudit)
+        .map(|running| running.pid.0)
+        .find(|pid| {
+            let process = root.proc.join(pid.to_string());
+            match std::fs::read_dir(process.join("fd")) {
+                Ok(files) => files
+                    .flatten()
+                    .filter_map(|file| std::fs::read_link(file.path()).ok())
+                    .any(|open| open == target),
+                Err(_) => is_told_to_write(&process, path),
+            }
+        })
+}
+
+fn is_told_to_write(process: &Path, path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
+    let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+    words
+        .windows(2)
+        .any(|pair| pair == [b"--db".as_slice(), path.as_os_str().as_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_a_python_collector_that_has_the_file_open_is_a_rival() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = HostRoot::below(directory.path());
+        let history = directory.path().join("gua.db");
+        std::fs::write(&history, "").unwrap();
+        let process = |pid: &str, arguments: &str, open: Option<&Path>| {
+            let process = root.proc.join(pid);
+            std::fs::create_dir_all(&process).unwrap();
+            std::fs::write(process.join("comm"), "python3\n").unwrap();
+            std::fs::write(process.join("cmdline"), arguments.replace(' ', "\0")).unwrap();
+            if let Some(open) = open {
+                std::fs::create_dir_all(process.join("fd")).unwrap();
+                symlink(open, process.join("fd/3")).unwrap();
+            }
+        };
+        let other = directory.path().join("other.db");
+        process("10", "python3 train.py", Some(&history));
+        process("11", "python3 -m gpu_usage_audit daemon ", Some(&other));
+        process(
+            "12",
+            "python3 -m gpu_usage_audit daemon --db /elsewhere ",
+            None,
+        );
+        assert_eq!(python_writer(&root, &history), None);
+        let line = format!(
+            "python3 -m gpu_usage_audit daemon --db {} ",
+            history.display()
+        );
+        process("14", &line, None);
+        assert_eq!(python_writer(&root, &history), Some(14));
+        process("13", "python3 -m gpu_usage_audit daemon ", Some(&history));
+        assert_eq!(python_writer(&root, &history), Some(13));
+        assert_eq!(
+            python_writer(&root, &other),
+            None,
+            "a file that is not there"
+        );
+    }
+}

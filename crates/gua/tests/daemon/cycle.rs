@@ -1,0 +1,332 @@
+//! Start, status, stop, and everything that can stand between them.
+
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use gua_probe::clock;
+use rustix::process::Signal;
+
+use crate::host::{Host, TWO_CARDS, exists, send, until};
+
+#[test]
+fn a_daemon_is_started_seen_and_stopped() {
+    let host = Host::new(TWO_CARDS);
+    assert_eq!(host.fine("status"), "gua daemon: not running\n");
+    assert_eq!(host.fine("stop"), "gua daemon: not running\n");
+
+    let said = host.fine("daemon --interval 20ms");
+    let pid = host.pid().expect("a pid file");
+    let (db, log, pid_file) = (
+        host.state("gua.db"),
+        host.state("gua.log"),
+        host.state("gua.pid"),
+    );
+    assert_eq!(
+        said,
+        format!(
+            "gua daemon: started pid {pid}\n  db: {}\n  log: {}\n  stop: gua stop\n",
+            db.display(),
+            log.display()
+        )
+    );
+    assert_eq!(
+        std::fs::read_to_string(&pid_file).unwrap(),
+        format!("{pid}\n")
+    );
+    assert!(!host.ticks(".gua/gua.db").is_empty(), "the first is stored");
+
+    let again = format!("gua daemon: already running (pid {pid})\n");
+    assert_eq!(host.fine("start"), again);
+    assert_eq!(host.fine("daemon --db elsewhere.db"), again);
+
+    let status = host.fine("status");
+    let begin = format!(
+        "gua daemon: running (pid {pid})\n  pid file: {}\n  log: {}\n  history: {}\n  interval: 20ms\n  last tick: ",
+        pid_file.display(),
+        log.display(),
+        db.display()
+    );
+    assert!(status.starts_with(&begin), "{status}");
+    assert!(status.ends_with("s ago)\n  ticks lost: 0\n"), "{status}");
+
+    until("five ticks", || {
+        (host.ticks(".gua/gua.db").len() >= 5).then_some(())
+    });
+    assert_eq!(
+        host.fine("stop"),
+        format!("gua daemon: stopped pid {pid}\n")
+    );
+    assert!(!exists(pid));
+    assert!(!pid_file.exists());
+    assert_eq!(host.fine("status"), "gua daemon: not running\n");
+
+    let log = host.log();
+    let rows = host.ticks(".gua/gua.db").len() * 2;
+    assert!(log.contains(" daemon started (host="), "{log}");
+    assert!(log.contains("interval=0:00:00.020000)"), "{log}");
+    assert!(
+        log.contains("GPU-a=active      GPU-b=truly-idle\n"),
+        "{log}"
+    );
+    assert!(log.contains(" shutdown signal received"), "{log}");
+    assert!(
+        log.ends_with(&format!(
+            "\n\n{}: {rows} total gpu_sample rows\n",
+            db.display()
+        )),
+        "{log}"
+    );
+
+    // The default history is gone on with.
+    host.fine("start --interval 20ms");
+    until("more ticks", || {
+        (host.ticks(".gua/gua.db").len() * 2 > rows).then_some(())
+    });
+}
+
+#[test]
+fn of_many_starts_at_once_one_starts_and_the_others_see_it() {
+    let host = Host::new(TWO_CARDS);
+    let said: Vec<String> = std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..6)
+            .map(|_| scope.spawn(|| host.fine("start --interval 1h")))
+            .collect();
+        starts
+            .into_iter()
+            .map(|start| start.join().unwrap())
+            .collect()
+    });
+    let pid = host.pid().unwrap();
+    let started = said
+        .iter()
+        .filter(|text| text.starts_with(&format!("gua daemon: started pid {pid}\n")));
+    assert_eq!(started.count(), 1, "{said:?}");
+    let running = format!("gua daemon: already running (pid {pid})\n");
+    assert_eq!(
+        said.iter().filter(|text| **text == running).count(),
+        5,
+        "{said:?}"
+    );
+    assert!(exists(pid));
+}
+
+#[test]
+fn after_a_kill_it_starts_again_and_loses_nothing() {
+    let host = Host::new(TWO_CARDS);
+    host.fine("start --interval 20ms");
+    let pid = host.pid().unwrap();
+    until("three ticks", || {
+        (host.ticks(".gua/gua.db").len() >= 3).then_some(())
+    });
+    send(pid, Signal::KILL);
+    until("its end", || (!exists(pid)).then_some(()));
+    let before = host.ticks(".gua/gua.db").len();
+    assert!(host.state("gua.pid").exists(), "nobody cleaned up");
+    let said = host.fine("start --interval 20ms");
+    let second = host.pid().unwrap();
+    assert!(
+        said.starts_with(&format!("gua daemon: started pid {second}\n")),
+        "{said}"
+    );
+    until("more ticks", || {
+        (host.ticks(".gua/gua.db").len() > before).then_some(())
+    });
+}
+
+#[test]
+fn the_reader_child_goes_with_a_killed_daemon() {
+    let host =
+        Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n")
+            .variable("GUA_DRIVER_DEADLINE", "1h");
+    let mut daemon = host.foreground("daemon --foreground");
+    let children = format!("/proc/{pid}/task/{pid}/children", pid = daemon.child.id());
+    let all_threads = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.child.id())).ok()?;
+        tasks.flatten().find_map(|task| {
+            let text = std::fs::read_to_string(task.path().join("children")).ok()?;
+            text.split_whitespace().next()?.parse::<u32>().ok()
+        })
+    };
+    assert!(std::path::Path::new(&children).exists());
+    let reader = until("a reader", all_threads);
+    daemon.child.kill().unwrap();
+    daemon.child.wait().unwrap();
+    until("the reader's end", || (!exists(reader)).then_some(()));
+}
+
+#[test]
+fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
+    let host = Host::new(TWO_CARDS);
+    let file = ".gua/config.toml";
+    host.write(file, "[collect]\ninterval = \"1h\"\n");
+    host.fine("start");
+    let pid = host.pid().unwrap();
+    assert_eq!(host.ticks(".gua/gua.db").len(), 1);
+
+    host.write(
+        file,
+        "[collect]\ninterval = \"30ms\"\n[states]\nactive_util = 60\n",
+    );
+    send(pid, Signal::HUP);
+    until("ticks at the new interval", || {
+        (host.ticks(".gua/gua.db").len() >= 4).then_some(())
+    });
+    let last = host.ticks(".gua/gua.db").pop().unwrap();
+    assert_eq!(last.interval, Duration::from_millis(30));
+    until("the new threshold in the log", || {
+        host.log().contains("GPU-a=truly-idle").then_some(())
+    });
+    assert!(host.fine("status").contains("  interval: 30ms\n"));
+
+    host.write(file, "[collect]\ninterval = \"0s\"\n");
+    send(pid, Signal::HUP);
+    until("a word about it", || {
+        host.log()
+            .contains("settings were not read again, the old ones stand")
+            .then_some(())
+    });
+    let before = host.ticks(".gua/gua.db").len();
+    until("ticks as before", || {
+        (host.ticks(".gua/gua.db").len() > before + 2).then_some(())
+    });
+}
+
+#[test]
+fn a_flag_stays_above_the_file_after_a_hangup() {
+    let host = Host::new(TWO_CARDS);
+    host.fine("start --interval 1h");
+    host.write(".gua/config.toml", "[collect]\ninterval = \"10ms\"\n");
+    send(host.pid().unwrap(), Signal::HUP);
+    until("a word about it", || {
+        host.log()
+            .contains("settings were read again")
+            .then_some(())
+    });
+    assert!(host.fine("status").contains("  interval: 1h\n"));
+}
+
+#[test]
+fn a_log_that_has_grown_is_put_aside_and_two_old_ones_are_kept() {
+    let host = Host::new(TWO_CARDS).variable("GUA_LOG_MB", "1");
+    let full = "x".repeat(1 << 20) + "\n";
+    host.write(".gua/gua.log", &full);
+    host.write(".gua/gua.log.1", "younger\n");
+    host.write(".gua/gua.log.2", "older\n");
+    host.fine("start --interval 20ms");
+    until("a new log", || {
+        host.log().starts_with("Tick ").then_some(())
+    });
+    assert!(host.read(".gua/gua.log.1").starts_with("xxx"));
+    assert!(host.read(".gua/gua.log.1").contains("daemon started"));
+    assert_eq!(host.read(".gua/gua.log.2"), "younger\n");
+    assert!(!host.state("gua.log.3").exists());
+
+    // Somebody else may rotate it, and say so.
+    std::fs::rename(host.state("gua.log"), host.state("moved")).unwrap();
+    send(host.pid().unwrap(), Signal::HUP);
+    until("a log again", || host.log().contains("Tick ").then_some(()));
+}
+
+#[test]
+fn a_signal_ends_it_within_a_second_though_the_driver_hangs() {
+    let host = Host::new(TWO_CARDS);
+    let mut daemon = host.foreground("daemon --foreground --interval 50ms");
+    until("a tick", || {
+        (!host.ticks(".gua/gua.db").is_empty()).then_some(())
+    });
+    host.play("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
+    let ticks = until("a standstill", || {
+        let before = host.ticks(".gua/gua.db").len();
+        let since = clock::monotonic();
+        while clock::monotonic() - since < Duration::from_millis(300) {
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        (host.ticks(".gua/gua.db").len() == before).then_some(before)
+    });
+    let took = daemon.stop();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let rows = ticks * 2;
+    assert!(
+        daemon
+            .stdout()
+            .ends_with(&format!("/gua.db: {rows} total gpu_sample rows\n")),
+        "{}",
+        daemon.stdout()
+    );
+
+    // And before the first answer, when there is no history yet.
+    let other = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let mut daemon = other.foreground("daemon --foreground");
+    until("the directory", || {
+        other.path(".gua").exists().then_some(())
+    });
+    let took = daemon.stop();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(!other.state("gua.db").exists());
+}
+
+#[test]
+fn the_foreground_prints_ticks_on_stdout_and_talk_on_stderr() {
+    let host = Host::new(TWO_CARDS);
+    let mut daemon = host.foreground("daemon --foreground --interval 20ms --db ./x.db");
+    until("three lines", || {
+        (daemon.stdout().lines().count() >= 3).then_some(())
+    });
+    daemon.stop();
+    let stdout = daemon.stdout();
+    let first = stdout.lines().next().unwrap();
+    let (number, rest) = first.split_once("  ts=").unwrap();
+    assert_eq!(number, "Tick 0");
+    assert_eq!(&rest[2..3], ":");
+    assert_eq!(&rest[12..], "  GPU-a=active      GPU-b=truly-idle");
+    let rows = host.ticks("x.db").len() * 2;
+    assert!(
+        stdout.ends_with(&format!("\n\n./x.db: {rows} total gpu_sample rows\n")),
+        "as it was typed: {stdout}"
+    );
+    assert!(daemon.stderr().contains("daemon started (host="));
+    assert!(!host.state("gua.pid").exists(), "it is not managed");
+    assert_eq!(host.fine("status"), "gua daemon: not running\n");
+}
+
+#[test]
+fn under_its_old_name_it_stays_in_the_foreground() {
+    let host = Host::new(TWO_CARDS);
+    let link = host.path("gpu-usage-audit");
+    symlink(env!("CARGO_BIN_EXE_gua"), &link).unwrap();
+    let mut daemon = host.launch(&link, "daemon --db x.db --int 20ms");
+    until("a tick", || (!host.ticks("x.db").is_empty()).then_some(()));
+    daemon.stop();
+    assert!(daemon.stdout().starts_with("Tick 0  ts="));
+    let again = host.launch(&link, "daemon --db x.db").child.wait().unwrap();
+    assert_eq!(again.code(), Some(2));
+    let said = host.read("foreground.err");
+    assert!(
+        said.starts_with("gpu-usage-audit daemon: `x.db` exists already; choose another path"),
+        "{said}"
+    );
+}
+
+#[test]
+fn wrong_uses_are_told_with_two() {
+    let host = Host::new(TWO_CARDS);
+    for (line, expected) in [
+        ("daemon --interval 0s", "--interval"),
+        ("daemon --interval 30", "30s, 1h, 200ms"),
+        ("daemon --foreground --interval 0ms", "--interval"),
+        ("daemon --keep-raw 1s", "--keep-raw"),
+        ("start --foreground", "--foreground"),
+        ("daemon --frobnicate", "--frobnicate"),
+        ("status --db x", "--db"),
+    ] {
+        let ended = host.gua(line);
+        assert_eq!(ended.code, 2, "{line}: {ended:?}");
+        assert!(ended.stderr.contains(expected), "{line}: {ended:?}");
+    }
+    assert!(!host.path(".gua").exists(), "nothing was made");
+    // What the replaced tool could not be told: it wrote 1e+06s.
+    host.fine("start --interval 1000000s");
+    assert!(host.log().contains("interval=11 days, 13:46:40)"));
+    host.fine("stop");
+    host.fine("start --interval 999999999d");
+}

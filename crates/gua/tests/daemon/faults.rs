@@ -1,0 +1,212 @@
+//! What a fault costs: exactly its own readings. Everything else is stored, and on schedule.
+
+use std::time::Duration;
+
+use gua_model::{GapReason, Gpu, Missing, Percent, Tick};
+
+use crate::host::{Host, Running, until};
+
+/// Three cards, of which the second is to be sick. `rest` stands behind them.
+fn cards(second: &str, rest: &str) -> String {
+    let process = "[[card.process]]\npid = 1\nmemory_mib = 512\n";
+    format!(
+        "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n{process}\
+         [[card]]\nuuid = \"GPU-b\"\nutil = 60\n{second}{process}\
+         [[card]]\nuuid = \"GPU-c\"\nutil = 70\n{process}{rest}"
+    )
+}
+
+const DB: &str = ".gua/gua.db";
+
+/// Lets a daemon run through three scenes and returns the ticks of the middle one.
+fn middle(host: &Host, sick: &str, is_sick: impl Fn(&Tick) -> bool) -> (Vec<Tick>, Running) {
+    host.play(&cards("", ""));
+    let daemon = host.foreground("daemon --foreground --interval 30ms");
+    until("healthy ticks", || {
+        (host.ticks(DB).len() >= 3).then_some(())
+    });
+    host.play(sick);
+    until("sick ticks", || {
+        (host.ticks(DB).iter().filter(|tick| is_sick(tick)).count() >= 5).then_some(())
+    });
+    host.play(&cards("", ""));
+    until("healthy ticks again", || {
+        host.ticks(DB)
+            .last()
+            .is_some_and(|tick| !is_sick(tick))
+            .then_some(())
+    });
+    let sick = host.ticks(DB).into_iter().filter(is_sick).collect();
+    (sick, daemon)
+}
+
+#[track_caller]
+fn is_whole(gpu: &Gpu, util: u32) {
+    assert_eq!(gpu.util, Ok(Percent::new(util).unwrap()), "{}", gpu.uuid);
+    assert!(gpu.power.is_ok() && gpu.memory_used.is_ok() && gpu.temperature.is_ok());
+    assert_eq!(gpu.compute_list, Ok(()));
+    assert_eq!(gpu.processes.len(), 1, "{}", gpu.uuid);
+}
+
+/// What is sick is the second card; the others are whole in every tick, and no tick is missing.
+#[track_caller]
+fn costs_only(host: &Host, ticks: &[Tick], judge: impl Fn(&Gpu)) {
+    assert!(ticks.len() >= 5);
+    for tick in ticks {
+        assert_eq!(tick.sample.gpus.len(), 3);
+        is_whole(&tick.sample.gpus[0], 50);
+        is_whole(&tick.sample.gpus[2], 70);
+        judge(&tick.sample.gpus[1]);
+    }
+    assert_eq!(host.outages(DB), [], "the host was observed all the time");
+}
+
+#[test]
+fn a_card_without_utilisation_costs_that_reading() {
+    let host = Host::new("");
+    let sick = cards(
+        "",
+        "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 1\ncode = \"NOT_SUPPORTED\"\n",
+    );
+    let (ticks, mut daemon) = middle(&host, &sick, |tick| tick.sample.gpus[1].util.is_err());
+    costs_only(&host, &ticks, |gpu| {
+        assert_eq!(gpu.util, Err(Missing::Unsupported));
+        assert!(gpu.power.is_ok());
+        assert_eq!(gpu.processes.len(), 1);
+    });
+    daemon.stop();
+    assert!(
+        !daemon.stderr().contains("unavailable"),
+        "it is no fault: {}",
+        daemon.stderr()
+    );
+}
+
+#[test]
+fn a_denied_process_list_costs_that_list_and_is_told_twice() {
+    let host = Host::new("");
+    let sick = cards(
+        "",
+        "[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncard = 1\ncode = \"NO_PERMISSION\"\n",
+    );
+    let (ticks, mut daemon) = middle(&host, &sick, |tick| {
+        tick.sample.gpus[1].compute_list.is_err()
+    });
+    costs_only(&host, &ticks, |gpu| {
+        assert_eq!(gpu.compute_list, Err(Missing::Denied));
+        assert_eq!(gpu.util, Ok(Percent::new(60).unwrap()));
+    });
+    daemon.stop();
+    let told: Vec<String> = daemon
+        .stderr()
+        .lines()
+        .filter(|line| line.contains("RunningProcesses"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(told.len(), 2, "when it began and when it ended: {told:?}");
+    assert!(told[0].contains("reading unavailable: GPU-b: "), "{told:?}");
+    assert!(
+        told[1].contains(&format!("over after {} ticks: GPU-b", ticks.len())),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_lost_card_costs_itself_and_keeps_its_name() {
+    let host = Host::new("");
+    let sick = cards(
+        "",
+        "[[fault]]\nfunction = \"nvmlDeviceGet*\"\ncard = 1\ncode = \"GPU_IS_LOST\"\n",
+    );
+    let (ticks, mut daemon) = middle(&host, &sick, |tick| {
+        tick.sample.gpus[1].util == Err(Missing::Gone)
+    });
+    costs_only(&host, &ticks, |gpu| {
+        assert_eq!(gpu.uuid.as_str(), "GPU-b");
+        assert_eq!(gpu.power, Err(Missing::Gone));
+    });
+    daemon.stop();
+    assert!(daemon.stdout().contains("GPU-b=unobserved"));
+}
+
+#[test]
+fn a_hung_driver_costs_its_ticks_and_is_told_with_its_reason() {
+    let host = Host::new("").variable("GUA_DRIVER_DEADLINE", "200ms");
+    host.play(&cards("", ""));
+    let mut daemon = host.foreground("daemon --foreground --interval 50ms");
+    until("healthy ticks", || {
+        (host.ticks(DB).len() >= 3).then_some(())
+    });
+    host.play(&cards(
+        "",
+        "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n",
+    ));
+    until("a word about it", || {
+        daemon
+            .stderr()
+            .contains("failed: the driver did not answer")
+            .then_some(())
+    });
+    let before = host.ticks(DB).len();
+    host.play(&cards("", ""));
+    until("healthy ticks again", || {
+        (host.ticks(DB).len() >= before + 3).then_some(())
+    });
+    daemon.stop();
+    let outages = host.outages(DB);
+    let [outage] = outages.as_slice() else {
+        panic!("one outage: {outages:?}\n{}", daemon.stderr());
+    };
+    assert_eq!(outage.reason, GapReason::DriverHung);
+    let length = outage.to.duration_since(outage.from).unsigned_abs();
+    assert!(length >= Duration::from_millis(200), "{outage:?}");
+    // A tick was due every 50 ms; the last one came on time.
+    let due = u32::try_from(length.as_millis() / 50).unwrap();
+    assert!(
+        outage.ticks_lost.abs_diff(due) <= 2,
+        "{due} were due: {outage:?}"
+    );
+    // History keeps microseconds.
+    let during = outage.from.as_microsecond()..outage.to.as_microsecond();
+    let ticks = host.ticks(DB);
+    let mut times = ticks.iter().map(|tick| tick.sample.at.as_microsecond());
+    assert!(
+        times.clone().any(|at| at == during.end),
+        "it ends with a tick"
+    );
+    assert!(!times.any(|at| during.contains(&at)), "and holds none");
+    let told = daemon.stderr();
+    assert_eq!(told.matches(" failed: ").count(), 1, "{told}");
+    assert!(
+        told.contains(&format!("{} ticks were lost", outage.ticks_lost)),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_driver_that_goes_away_and_comes_back_is_asked_again() {
+    let host = Host::new("");
+    host.play(&cards("", ""));
+    let mut daemon = host.foreground("daemon --foreground --interval 30ms");
+    until("healthy ticks", || {
+        (host.ticks(DB).len() >= 3).then_some(())
+    });
+    host.play("[driver]\nepoch = 2\ninit_code = \"DRIVER_NOT_LOADED\"\n");
+    until("a word about it", || {
+        daemon.stderr().contains(" failed: ").then_some(())
+    });
+    let before = host.ticks(DB).len();
+    host.play(&format!("[driver]\nepoch = 3\n{}", cards("", "")));
+    until("healthy ticks again", || {
+        (host.ticks(DB).len() >= before + 3).then_some(())
+    });
+    daemon.stop();
+    let outages = host.outages(DB);
+    assert!(
+        outages
+            .iter()
+            .all(|outage| outage.reason == GapReason::DriverUnavailable)
+            && !outages.is_empty(),
+        "{outages:?}"
+    );
+}

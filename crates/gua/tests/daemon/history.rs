@@ -1,0 +1,118 @@
+//! Which history a daemon writes, and which it leaves alone.
+
+use crate::host::{Host, TWO_CARDS, until};
+
+#[test]
+fn a_custom_history_that_exists_is_refused_before_the_driver_is_asked() {
+    let host = Host::without_driver();
+    for content in ["", "no database"] {
+        host.write("x.db", content);
+        let ended = host.gua("daemon --db x.db");
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(
+            ended.stderr.contains("gua report --db x.db") && ended.stderr.contains("--append"),
+            "{ended:?}"
+        );
+        let ended = host.gua("daemon --foreground --db x.db");
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(
+            ended
+                .stderr
+                .starts_with("gua daemon --foreground: `x.db` exists already; choose another path with --db, remove"),
+            "{ended:?}"
+        );
+        assert_eq!(host.read("x.db"), content);
+    }
+    assert!(!host.path(".gua").exists(), "nothing was made");
+}
+
+#[test]
+fn append_goes_on_with_ours_and_with_nothing_else() {
+    let host = Host::new(TWO_CARDS);
+    host.fine("start --db x.db --interval 20ms");
+    host.fine("stop");
+    let before = host.ticks("x.db").len();
+    assert_eq!(host.gua("start --db x.db").code, 2);
+    host.fine("start --db x.db --append --interval 20ms");
+    until("more ticks", || {
+        (host.ticks("x.db").len() > before).then_some(())
+    });
+    host.fine("stop");
+
+    host.fine("start --db new.db --append");
+    host.fine("stop");
+    assert_eq!(
+        host.ticks("new.db").len(),
+        1,
+        "nothing to go on with is fine"
+    );
+
+    host.write("text.db", "no database");
+    let ended = host.gua("daemon --foreground --append --db text.db");
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.stderr.contains("not a database"), "{ended:?}");
+    assert_eq!(host.read("text.db"), "no database");
+}
+
+#[test]
+fn a_machine_without_a_driver_is_left_without_a_history() {
+    let host = Host::without_driver();
+    let sentence = "NVML initialization failed: the NVIDIA driver library";
+    let ended = host.gua("daemon --foreground");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .starts_with(&format!("gua daemon --foreground: {sentence}")),
+        "{ended:?}"
+    );
+    let ended = host.gua("daemon");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let mut lines = ended.stderr.lines();
+    let log = host.state("gua.log");
+    assert_eq!(
+        lines.next(),
+        Some(&*format!(
+            "gua daemon: failed to start (exit 1); log: {}",
+            log.display()
+        ))
+    );
+    assert!(lines.next().unwrap().contains(sentence), "{ended:?}");
+    assert_eq!(ended.stdout, "");
+    let left: Vec<_> = std::fs::read_dir(host.path(".gua"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["gua.log"]);
+}
+
+#[test]
+fn a_custom_history_in_a_missing_directory_is_not_made() {
+    let host = Host::new(TWO_CARDS);
+    let ended = host.gua("daemon --foreground --db missing/x.db");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stderr.contains("missing"), "{ended:?}");
+    assert!(!host.path("missing").exists());
+}
+
+#[test]
+fn two_collectors_on_one_history_are_refused() {
+    let host = Host::new(TWO_CARDS);
+    host.fine("start --interval 1h");
+    let pid = host.pid().unwrap();
+    let ended = host.gua("daemon --foreground");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("another collector writes to")
+            && ended.stderr.contains(&format!("process {pid}")),
+        "{ended:?}"
+    );
+    let ended = host.gua("start --pid-file second.pid --log-file second.log");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("another collector writes to"),
+        "{ended:?}"
+    );
+    assert!(!host.path("second.pid").exists());
+    assert_eq!(host.pid(), Some(pid), "the first is not disturbed");
+}

@@ -1,0 +1,208 @@
+//! Pid files of every kind, and the rule that nobody is signalled who is no collector.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use crate::host::{Host, TWO_CARDS, ended, exists, python_shaped, until};
+
+/// A number that no process has: the kernel gives out four million at the most.
+const NOBODY: u32 = 4_194_999;
+
+#[test]
+fn what_is_no_number_counts_as_none_and_stays() {
+    let host = Host::new(TWO_CARDS);
+    for content in ["", "\n", "gua", "0\n", "-1\n", "12x", "1e3", "99999999999"] {
+        let file = host.write(".gua/gua.pid", content);
+        for command in ["status", "stop"] {
+            assert_eq!(
+                host.fine(command),
+                "gua daemon: not running\n",
+                "{command} with {content:?}"
+            );
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap(), content);
+    }
+    host.write(".gua/gua.pid", "nonsense that is longer than a pid");
+    host.fine("start --interval 1h");
+    let pid = host.pid().expect("it was overwritten");
+    assert!(exists(pid));
+}
+
+#[test]
+fn a_dead_number_is_stale_and_cleared() {
+    let host = Host::new(TWO_CARDS);
+    let file = host.state("gua.pid");
+    for (command, expected) in [
+        (
+            "status",
+            format!("gua daemon: not running (stale pid {NOBODY})\n"),
+        ),
+        (
+            "stop",
+            format!("gua daemon: not running (removed stale pid {NOBODY})\n"),
+        ),
+    ] {
+        host.write(".gua/gua.pid", &format!("  {NOBODY} \n"));
+        assert_eq!(host.fine(command), expected);
+        assert!(!file.exists(), "{command}");
+    }
+    host.write(".gua/gua.pid", &NOBODY.to_string());
+    let said = host.fine("start --interval 1h");
+    assert!(
+        said.starts_with("gua daemon: started pid "),
+        "silently: {said}"
+    );
+}
+
+#[test]
+fn a_foreign_process_is_never_signalled() {
+    let host = Host::new(TWO_CARDS);
+    let mut foreign = Command::new("/bin/cat")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = foreign.id();
+    for command in ["status", "stop"] {
+        host.write(".gua/gua.pid", &format!("{pid}\n"));
+        assert_eq!(
+            host.fine(command),
+            format!(
+                "gua daemon: not running (pid {pid} belongs to another process; cleared stale pid file)\n"
+            )
+        );
+        assert!(!host.state("gua.pid").exists());
+    }
+    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    let said = host.fine("start --interval 1h");
+    let mut lines = said.lines();
+    assert_eq!(
+        lines.next(),
+        Some(&*format!(
+            "gua daemon: pid {pid} belongs to another process; cleared stale pid file"
+        ))
+    );
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .starts_with("gua daemon: started pid ")
+    );
+    assert!(exists(pid), "it lives");
+    drop(foreign.stdin.take());
+    foreign.wait().unwrap();
+}
+
+#[test]
+fn our_daemon_under_another_pid_file_is_not_ours_to_stop() {
+    let host = Host::new(TWO_CARDS);
+    host.fine("start --interval 1h --pid-file other.pid --log-file other.log");
+    let pid: u32 = host.read("other.pid").trim().parse().unwrap();
+    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    let said = host.fine("stop");
+    assert!(said.contains("belongs to another process"), "{said}");
+    assert!(exists(pid), "it lives");
+    assert_eq!(
+        host.fine("stop --pid-file other.pid"),
+        format!("gua daemon: stopped pid {pid}\n")
+    );
+}
+
+#[test]
+fn a_collector_of_the_python_tool_is_seen_and_stopped() {
+    let host = Host::new(TWO_CARDS);
+    let mut python = python_shaped("read line");
+    let pid = python.id();
+    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    assert_eq!(
+        host.fine("start"),
+        format!("gua daemon: already running (pid {pid})\n")
+    );
+    let status = host.fine("status");
+    assert!(
+        status.starts_with(&format!("gua daemon: running (pid {pid})\n  pid file: ")),
+        "{status}"
+    );
+    assert_eq!(
+        host.fine("stop"),
+        format!("gua daemon: stopped pid {pid}\n")
+    );
+    assert!(!host.state("gua.pid").exists());
+    assert!(!python.wait().unwrap().success());
+}
+
+#[test]
+fn one_that_does_not_end_is_told_and_its_file_kept() {
+    let host = Host::new(TWO_CARDS);
+    let mut stubborn =
+        python_shaped("trap '' TERM; echo ready; while true; do read -t 60 line; done");
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(stubborn.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    let pid = stubborn.id();
+    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    let ended = host.gua("stop");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stderr.contains("still alive after 5 s"), "{ended:?}");
+    assert_eq!(host.pid(), Some(pid));
+    stubborn.kill().unwrap();
+    stubborn.wait().unwrap();
+}
+
+#[test]
+fn without_permission_nothing_is_stopped_and_the_file_stays() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("needs two users, so it runs only as root");
+        return;
+    }
+    let host = Host::new(TWO_CARDS);
+    let mut python = python_shaped("read line");
+    let pid = python.id();
+    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    // The other user has to reach the program and the files.
+    let program = host.path("gua");
+    std::fs::copy(env!("CARGO_BIN_EXE_gua"), &program).unwrap();
+    for path in [host.path(""), host.path(".gua"), program.clone()] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let output = host
+        .command(&program)
+        .arg("stop")
+        .uid(65534)
+        .gid(65534)
+        .output();
+    let ended = ended(output.unwrap());
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains(&format!("not permitted to stop pid {pid}")),
+        "{ended:?}"
+    );
+    assert_eq!(host.pid(), Some(pid));
+    assert!(exists(pid));
+    python.kill().unwrap();
+    python.wait().unwrap();
+}
+
+#[test]
+fn a_pid_file_that_cannot_be_written_is_an_error_with_a_sentence() {
+    let host = Host::new(TWO_CARDS);
+    std::fs::create_dir_all(host.path("directory.pid")).unwrap();
+    let ended = host.gua("start --pid-file directory.pid");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .starts_with("gua daemon: failed to start (exit 1); log: ")
+    );
+    assert!(
+        ended.stderr.contains("cannot write the pid file"),
+        "{ended:?}"
+    );
+    assert!(!host.state("gua.db").exists());
+    until("no daemon", || {
+        host.fine("status --pid-file directory.pid")
+            .contains("not running")
+            .then_some(())
+    });
+}

@@ -1,0 +1,99 @@
+//! What systemd hears, on a real socket.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::host::{Host, TWO_CARDS};
+
+/// The next datagram that is no sign of life.
+fn next(socket: &UnixDatagram) -> String {
+    loop {
+        let said = hear(socket);
+        if said != "WATCHDOG=1" {
+            return said;
+        }
+    }
+}
+
+fn hear(socket: &UnixDatagram) -> String {
+    let mut buffer = [0; 512];
+    let length = socket.recv(&mut buffer).expect("systemd hears something");
+    String::from_utf8(buffer[..length].to_vec()).unwrap()
+}
+
+fn listen(host: &Host) -> UnixDatagram {
+    let socket = UnixDatagram::bind(host.path("notify")).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    socket
+}
+
+#[test]
+fn systemd_hears_ready_reloading_and_stopping() {
+    let mut host = Host::new(TWO_CARDS);
+    let socket = listen(&host);
+    let path = host.path("notify").display().to_string();
+    host = host.variable("NOTIFY_SOCKET", &path);
+    let mut daemon = host.foreground("daemon --foreground --interval 1h");
+    assert_eq!(next(&socket), "READY=1");
+    assert_eq!(host.ticks(".gua/gua.db").len(), 1, "ready with a tick");
+    daemon.signal(Signal::HUP);
+    let reloading = next(&socket);
+    let when = reloading
+        .strip_prefix("RELOADING=1\nMONOTONIC_USEC=")
+        .unwrap();
+    assert!(when.parse::<u64>().unwrap() > 0);
+    assert_eq!(next(&socket), "READY=1");
+    daemon.stop();
+    assert_eq!(next(&socket), "STOPPING=1");
+}
+
+#[test]
+fn the_watchdog_is_fed_at_half_its_time_also_while_the_driver_hangs() {
+    let mut host = Host::new(TWO_CARDS);
+    let socket = listen(&host);
+    let path = host.path("notify").display().to_string();
+    host = host
+        .variable("NOTIFY_SOCKET", &path)
+        .variable("WATCHDOG_USEC", "200000")
+        .variable("GUA_DRIVER_DEADLINE", "1h");
+    let mut daemon = host.foreground("daemon --foreground --interval 50ms");
+    assert_eq!(next(&socket), "READY=1");
+    host.play("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
+    let began = gua_probe::clock::monotonic();
+    for _ in 0..10 {
+        assert_eq!(hear(&socket), "WATCHDOG=1");
+    }
+    let took = gua_probe::clock::monotonic() - began;
+    assert!(
+        took > Duration::from_millis(700),
+        "twice in its time: {took:?}"
+    );
+    daemon.stop();
+    assert_eq!(next(&socket), "STOPPING=1");
+}
+
+#[test]
+fn a_watchdog_for_another_process_and_a_dead_socket_are_ignored() {
+    let mut host = Host::new(TWO_CARDS);
+    let socket = listen(&host);
+    let path = host.path("notify").display().to_string();
+    host = host
+        .variable("NOTIFY_SOCKET", &path)
+        .variable("WATCHDOG_USEC", "1000")
+        .variable("WATCHDOG_PID", "1");
+    let mut daemon = host.foreground("daemon --foreground --interval 1h");
+    assert_eq!(hear(&socket), "READY=1");
+    daemon.stop();
+    assert_eq!(hear(&socket), "STOPPING=1");
+    drop(socket);
+    std::fs::remove_file(host.path("notify")).unwrap();
+    let mut daemon = host.foreground("daemon --foreground --interval 1h");
+    crate::host::until("a tick", || {
+        (host.ticks(".gua/gua.db").len() >= 2).then_some(())
+    });
+    daemon.stop();
+}
