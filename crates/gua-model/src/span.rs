@@ -110,7 +110,7 @@ impl Span {
         let number = to_u64(owners.len());
         (0..number).zip(owners).map(move |(place, owner)| {
             // floor((x + 0)/n) + ... + floor((x + n - 1)/n) = x, and none of them ever falls (Hermite's identity).
-            let equal = |amount: u64| quotient(amount, place, number);
+            let equal = |amount: u64| equal_part(amount, place, number);
             let energy = |time: u64| Some(equal(self.observed(self.energy_until(time)?)));
             OwnerPart {
                 owner,
@@ -160,15 +160,8 @@ impl Span {
     }
 
     fn below(&self, index: usize, amount: u64) -> u64 {
-        let weigh = |shares: &[Share]| -> u128 {
-            shares.iter().map(|share| u128::from(share.weight)).sum()
-        };
-        let whole = weigh(&self.shares);
-        let part = weigh(&self.shares[..index]);
-        if whole == 0 {
-            return 0;
-        }
-        narrow(u128::from(amount).saturating_mul(part) / whole)
+        let weigh = |shares: &[Share]| shares.iter().map(|share| share.weight).sum();
+        proportion(amount, weigh(&self.shares[..index]), weigh(&self.shares))
     }
 
     fn observed(&self, amount: u64) -> u64 {
@@ -182,10 +175,7 @@ impl Span {
     /// The energy of the first `time` microseconds.
     fn energy_until(&self, time: u64) -> Option<u64> {
         let whole = self.energy.ok()?.0;
-        let length = self.period().micros().0;
-        (u128::from(time) * u128::from(whole))
-            .checked_div(u128::from(length))
-            .map(narrow)
+        Some(proportion(whole, time, self.period().micros().0))
     }
 }
 
@@ -206,14 +196,57 @@ impl Ends {
     }
 }
 
-fn quotient(amount: u64, place: u64, number: u64) -> u64 {
-    narrow((u128::from(amount) + u128::from(place)) / u128::from(number))
+/// What the one at `place` has of `amount`, shared equally by `number`.
+fn equal_part(amount: u64, place: u64, number: u64) -> u64 {
+    amount / number + u64::from(amount % number >= number - place)
 }
 
-fn narrow(number: u128) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
+/// `amount * part / whole`, rounded down. Nothing has no part.
+fn proportion(amount: u64, part: u64, whole: u64) -> u64 {
+    if whole == 0 {
+        return 0;
+    }
+    if part == whole {
+        return amount;
+    }
+    match amount.checked_mul(part) {
+        Some(product) => product / whole,
+        None => {
+            let wide = u128::from(amount) * u128::from(part) / u128::from(whole);
+            u64::try_from(wide).unwrap_or(u64::MAX)
+        }
+    }
 }
 
 fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn equal_parts_add_up_and_never_fall(amount: u64, number in 1u64..50) {
+            let part = |place| equal_part(amount, place, number);
+            prop_assert_eq!((0..number).map(|place| u128::from(part(place))).sum::<u128>(), u128::from(amount));
+            for place in 0..number {
+                let formula = (u128::from(amount) + u128::from(place)) / u128::from(number);
+                prop_assert_eq!(u128::from(part(place)), formula);
+                prop_assert!(equal_part(amount.saturating_add(1), place, number) >= part(place));
+            }
+        }
+
+        #[test]
+        fn a_proportion_is_exact_also_where_the_product_does_not_fit(amount: u64, part: u64, rest: u64) {
+            let whole = part.saturating_add(rest);
+            let found = proportion(amount, part, whole);
+            prop_assert!(found <= amount);
+            if whole > 0 {
+                prop_assert_eq!(u128::from(found), u128::from(amount) * u128::from(part) / u128::from(whole));
+            }
+        }
+    }
 }
