@@ -125,6 +125,8 @@ fn first_day(today: UtcDay) -> UtcDay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::{fold, ticks};
+    use crate::state::Thresholds;
 
     /// `day watts minutes | …` against the floor in watts at a day.
     #[track_caller]
@@ -160,6 +162,18 @@ mod tests {
     fn the_floor_is_the_lowest_hundredth_and_not_the_lowest_reading() {
         check("10 20 1 | 10 60 98 | 10 90 1", 10, Some(20));
         check("10 20 1 | 10 60 198 | 10 90 1", 10, Some(60));
+    }
+
+    #[test]
+    fn only_spans_that_were_truly_idle_throughout_teach_the_floor() {
+        let history = "0 gpu0 power=61; 30 gpu0 power=20 ada:900; 60 gpu0 power=20 util=50; 90 gpu0 power=30; \
+             120 gpu0 buffer=90+0; 150 gpu0; 300 gpu0 util=denied power=10";
+        let mut floor = IdleFloor::default();
+        for span in fold(&ticks(history), Thresholds::default()) {
+            floor.push(&span);
+        }
+        let rows: Vec<(u64, Micros)> = floor.rows().map(|row| (row.watts, row.micros)).collect();
+        assert_eq!(rows, [(61, Micros::from_secs(30))]);
     }
 
     #[test]

@@ -293,7 +293,7 @@ pub(crate) fn any_ticks() -> impl Strategy<Value = Vec<Tick>> {
             any_cards(),
             prop::sample::select(vec![5u64, 30, 60]),
         ),
-        1..40,
+        1..24,
     )
     .prop_map(|turns| {
         let (mut wall, mut since_boot, mut boot) = (0i64, 100_000_000i64, 1u128);

@@ -98,6 +98,7 @@ pub struct LegacyTotals {
     pub counts: BTreeMap<LegacyKey, LegacyCount>,
 }
 
+/// What counts are kept by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LegacyKey {
     pub quarter: Quarter,
@@ -106,7 +107,7 @@ pub struct LegacyKey {
 }
 
 /// What was counted of one card and run in one quarter hour.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacyCount {
     pub active: u64,
     pub idle_held: u64,

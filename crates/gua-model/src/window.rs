@@ -228,6 +228,44 @@ mod tests {
     }
 
     #[test]
+    fn a_window_covers_the_time_between_two_looks_up_to_a_period_or_a_tenth() {
+        let check = |samples: u64, covered: u64, elapsed: u64, expected: bool| {
+            let values: Vec<(u64, u32)> = (1..=samples)
+                .map(|place| (place * covered / samples.max(1) * 1000, 50))
+                .collect();
+            let window = UtilWindow::new(Some(0), &values);
+            assert_eq!(
+                window.covers(Duration::from_millis(elapsed)),
+                expected,
+                "{samples} samples over {covered} of {elapsed} ms"
+            );
+        };
+        check(30, 30_000, 30_000, true);
+        check(30, 30_000, 33_000, true);
+        check(30, 30_000, 34_000, false);
+        check(30, 30_000, 27_500, true);
+        check(30, 30_000, 20_000, false);
+        // Ticks of two seconds, samples of one: the last one may not be there yet.
+        check(1, 1_000, 2_000, true);
+        check(1, 1_000, 2_100, false);
+        check(0, 0, 30_000, false);
+    }
+
+    #[test]
+    fn a_window_that_was_kept_is_the_same_again() {
+        let window = UtilWindow::new(Some(0), &[(1, 50), (2, 101), (3, 0), (4, 1)]);
+        let restored = UtilWindow::restore(
+            window.histogram,
+            window.sum(),
+            window.max,
+            (window.junk, window.covered),
+        );
+        assert_eq!(restored, window);
+        assert_eq!(restored.mean_centipercent(), Some(Centipercent(1700)));
+        assert_eq!(UtilWindow::default().mean_centipercent(), None);
+    }
+
+    #[test]
     fn an_empty_window_has_no_mean() {
         assert_eq!(UtilWindow::default().mean(), None);
         assert_eq!(UtilWindow::default().max, None);
