@@ -202,6 +202,11 @@ pub(crate) fn known(ticks: &[Tick]) -> BTreeMap<GpuUuid, KnownCard> {
     cards
 }
 
+/// Histories are large; so many of them find what more would.
+pub(crate) fn cases() -> ProptestConfig {
+    ProptestConfig::with_cases(96)
+}
+
 /// What may happen from one tick to the next.
 #[derive(Clone, Copy, Debug)]
 enum Turn {

@@ -185,6 +185,8 @@ fn moments(ticks: &[Tick], window: Period) -> Vec<Period> {
 }
 
 proptest! {
+    #![proptest_config(crate::history::cases())]
+
     #[test]
     fn states_and_gaps_are_the_capacity_whatever_happens(ticks in any_ticks(), thresholds in any_thresholds(), window in window(), outages in any_outages()) {
         for (gpu, coverage) in cover(&ticks, thresholds, window, &outages) {

@@ -204,6 +204,8 @@ fn with_restart(ticks: &[Tick], cut: usize, thresholds: Thresholds) -> Vec<Sessi
 }
 
 proptest! {
+    #![proptest_config(crate::history::cases())]
+
     #[test]
     fn a_restart_of_the_collector_changes_no_session(ticks in any_kept_ticks(), cut in 0usize..40, thresholds in any_thresholds()) {
         prop_assert_eq!(with_restart(&ticks, cut % ticks.len(), thresholds), fold(&ticks, thresholds));

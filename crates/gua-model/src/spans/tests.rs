@@ -176,6 +176,8 @@ fn a_parent_whose_instances_stand_in_its_place_does_not_count() {
 }
 
 proptest! {
+    #![proptest_config(crate::history::cases())]
+
     #[test]
     fn spans_of_a_card_never_overlap_whatever_the_clock_does(ticks in any_ticks(), thresholds in any_thresholds()) {
         let mut by_card: BTreeMap<GpuUuid, Vec<Period>> = BTreeMap::new();

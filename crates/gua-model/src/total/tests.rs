@@ -164,6 +164,8 @@ fn in_two(ticks: &[Tick], cut: usize, thresholds: Thresholds) -> Totals {
 }
 
 proptest! {
+    #![proptest_config(crate::history::cases())]
+
     #[test]
     fn the_same_ticks_give_the_same_totals_however_they_are_batched(ticks in any_kept_ticks(), cut in 0usize..40, thresholds in any_thresholds()) {
         let whole = sum(&fold(&ticks, thresholds));
