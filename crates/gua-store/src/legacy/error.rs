@@ -33,6 +33,12 @@ pub enum LegacyError {
     },
     #[error("the times of `{}` cannot be put in order: {why}", path.display())]
     Disorder { path: PathBuf, why: String },
+    #[error("`{}` is of a newer gpu-usage-audit than 1.8.0: table {table} has a column {column}", path.display())]
+    Newer {
+        path: PathBuf,
+        table: String,
+        column: String,
+    },
     #[error("`{0}` cannot be the name of a card")]
     BadCard(String),
     #[error("row {row} of table {table} was imported before and is not the same any more")]

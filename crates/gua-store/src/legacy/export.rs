@@ -141,6 +141,8 @@ fn write(
         // Nobody sees the file before it is complete, so a crash may leave it broken.
         output.pragma_update(None, "journal_mode", "OFF")?;
         output.pragma_update(None, "synchronous", "OFF")?;
+        // The old tool does not enforce them either: rows may name a run that is gone.
+        output.pragma_update(None, "foreign_keys", "OFF")?;
         output.pragma_update(None, "cache_size", -16_000)?;
         output.execute_batch(TABLES)
     };

@@ -48,7 +48,11 @@ pub(crate) fn import(
     now: Timestamp,
     on_progress: OnProgress<'_>,
 ) -> Result<Imported, LegacyError> {
-    let source = begin(old, history, now)?;
+    refuse_newer(old)?;
+    let Some(source) = begin(old, history, now)? else {
+        old.confirm()?;
+        return Ok(Imported::default());
+    };
     let mut texts = load_texts(history)?;
     let mut work = Work {
         old,
@@ -75,6 +79,34 @@ pub(crate) fn import(
     })
 }
 
+/// A column that this program does not know would be lost, so such a file is read in place only.
+fn refuse_newer(old: &OldFile) -> Result<(), LegacyError> {
+    let unknown = old.columns().0.iter().find(|(table, column)| {
+        let column = column.as_str();
+        let known: &[&str] = match table.as_str() {
+            CardRow::TABLE => CardRow::COLUMNS,
+            ProcessRow::TABLE => ProcessRow::COLUMNS,
+            "host" => HOST.columns,
+            "daemon_run" => RUN.columns,
+            _ => DEVICE.columns,
+        };
+        let leading = match table.as_str() {
+            CardRow::TABLE | ProcessRow::TABLE => ["ts", "run_id"].contains(&column),
+            "daemon_run" => column == "id",
+            _ => false,
+        };
+        !leading && !known.contains(&column)
+    });
+    match unknown {
+        Some((table, column)) => Err(LegacyError::Newer {
+            path: old.path().into(),
+            table: table.clone(),
+            column: column.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// What is known of a source from earlier imports.
 struct Source {
     id: i64,
@@ -82,29 +114,46 @@ struct Source {
     last_process_row: i64,
 }
 
-fn begin(old: &OldFile, history: &mut Connection, now: Timestamp) -> Result<Source, LegacyError> {
-    let identity = identity(old)?;
+/// Finds the source that a file is, or makes one. `None` for a file without any row, which has nothing to be known by.
+fn begin(
+    old: &OldFile,
+    history: &mut Connection,
+    now: Timestamp,
+) -> Result<Option<Source>, LegacyError> {
+    let facts = facts(old)?;
+    if facts.is_empty() {
+        return Ok(None);
+    }
     let change = history.transaction().map_err(LegacyError::Write)?;
-    let known = change
-        .query_row(
-            "SELECT id, last_card_row, last_process_row, erased FROM old_source WHERE identity = ?1",
-            [&identity],
-            |row| {
-                let source = Source { id: row.get(0)?, last_card_row: row.get(1)?, last_process_row: row.get(2)? };
-                Ok((source, row.get::<_, bool>(3)?))
-            },
-        )
-        .optional()
-        .map_err(LegacyError::Write)?;
+    let mut known = None;
+    for fact in &facts {
+        let found = change
+            .query_row(
+                "SELECT id, last_card_row, last_process_row, erased FROM old_source \
+                 JOIN old_source_fact ON source = id WHERE fact = ?1",
+                [fact],
+                |row| {
+                    let source = Source {
+                        id: row.get(0)?,
+                        last_card_row: row.get(1)?,
+                        last_process_row: row.get(2)?,
+                    };
+                    Ok((source, row.get::<_, bool>(3)?))
+                },
+            )
+            .optional()
+            .map_err(LegacyError::Write)?;
+        known = known.or(found);
+    }
     let source = match known {
         Some((_, true)) => return Err(LegacyError::Erased),
         Some((source, false)) => source,
         None => {
             change
                 .execute(
-                    "INSERT INTO old_source (identity, path, imported_us, columns, last_card_row, last_process_row, complete, erased) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?5, 0, 0)",
-                    (&identity, old.path().to_string_lossy(), now.as_microsecond(), old.columns().line(), i64::MIN),
+                    "INSERT INTO old_source (path, imported_us, columns, last_card_row, last_process_row, complete, erased) \
+                     VALUES (?1, ?2, ?3, ?4, ?4, 0, 0)",
+                    (old.path().to_string_lossy(), now.as_microsecond(), old.columns().line(), i64::MIN),
                 )
                 .map_err(LegacyError::Write)?;
             Source {
@@ -114,12 +163,21 @@ fn begin(old: &OldFile, history: &mut Connection, now: Timestamp) -> Result<Sour
             }
         }
     };
+    for fact in &facts {
+        change
+            .execute(
+                "INSERT OR IGNORE INTO old_source_fact (fact, source) VALUES (?1, ?2)",
+                (fact, source.id),
+            )
+            .map_err(LegacyError::Write)?;
+    }
     change.commit().map_err(LegacyError::Write)?;
-    Ok(source)
+    Ok(Some(source))
 }
 
-/// What stays the same while a file grows and where it is copied: the first thing that each of its tables recorded.
-fn identity(old: &OldFile) -> Result<String, LegacyError> {
+/// What stays the same while a file grows, where it is copied and when old samples are deleted: its first host and run,
+/// with their times to the microsecond. Which of the two is written first differs, so each of them will do.
+fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
     let first = |table: &str, columns: &[&str]| -> Result<Option<String>, LegacyError> {
         if !columns
             .iter()
@@ -135,20 +193,18 @@ fn identity(old: &OldFile) -> Result<String, LegacyError> {
             .connection
             .query_row(&sql, [], |row| row.get::<_, Option<String>>(0))
             .optional();
-        Ok(found.map_err(|source| old.failed(source))?.flatten())
+        let found = found.map_err(|source| old.failed(source))?.flatten();
+        Ok(found.map(|text| format!("{table} {text}")))
     };
-    // The host's row is written before any other and its first time never changes, also where old rows are deleted.
-    for (table, columns) in [
-        ("host", ["hostname", "first_seen"]),
-        ("daemon_run", ["id", "started_at"]),
-        ("gpu_sample", ["gpu_uuid", "ts"]),
-        ("proc_sample", ["gpu_uuid", "ts"]),
-    ] {
-        if let Some(text) = first(table, &columns)? {
-            return Ok(format!("{table} {text}"));
-        }
+    let mut facts = Vec::new();
+    facts.extend(first("host", &["hostname", "first_seen"])?);
+    facts.extend(first("daemon_run", &["id", "started_at"])?);
+    if facts.is_empty() {
+        // Samples alone, as in a file that was put together by hand.
+        facts.extend(first("gpu_sample", &["gpu_uuid", "ts"])?);
+        facts.extend(first("proc_sample", &["gpu_uuid", "ts"])?);
     }
-    Ok("empty".to_owned())
+    Ok(facts)
 }
 
 fn count<R: OldRow>(old: &OldFile) -> Result<u64, LegacyError> {

@@ -7,7 +7,6 @@
 -- the cells, and the texts that they name are in `old_text`.
 CREATE TABLE old_source (
     id                INTEGER PRIMARY KEY,
-    identity          TEXT    NOT NULL UNIQUE,
     path              TEXT    NOT NULL,
     imported_us       INTEGER NOT NULL,
     columns           TEXT    NOT NULL,
@@ -16,6 +15,11 @@ CREATE TABLE old_source (
     complete          INTEGER NOT NULL,
     erased            INTEGER NOT NULL
 ) STRICT;
+-- What a file is known by, wherever it lies and however it grows.
+CREATE TABLE old_source_fact (
+    fact   TEXT    PRIMARY KEY,
+    source INTEGER NOT NULL REFERENCES old_source (id)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE old_text (
     id   INTEGER PRIMARY KEY,
     text TEXT NOT NULL UNIQUE

@@ -1,0 +1,12 @@
+//! Histories of gpu-usage-audit: those that its real releases write, and odd ones that it could have written.
+#![cfg(test)]
+
+mod live;
+mod odd;
+mod places;
+mod releases;
+mod round_trip;
+mod rows;
+#[path = "../../benches/synthetic/old.rs"]
+mod synthetic;
+mod tools;

@@ -1,0 +1,100 @@
+//! Files that the real releases wrote.
+
+use crate::rows::{always, classes, import, names, totals_imported, totals_in_place};
+use crate::tools::{RELEASES, demo};
+
+#[test]
+fn every_release_is_read_in_place_and_counts_as_it_counts_itself() {
+    for version in RELEASES {
+        let directory = tempfile::tempdir().unwrap();
+        let old = directory.path().join("old.db");
+        demo(version, &old, 30);
+        let before = names(directory.path());
+        let totals = totals_in_place(&old, always());
+        // The telemetry of 1.8.0's demo has a desktop of 128 MB on its third card, which the old rule counts as held.
+        let expected = if version == "1.8.0" {
+            [12, 72, 6]
+        } else {
+            [12, 42, 36]
+        };
+        assert_eq!(classes(&totals), expected, "{version}");
+        let identities = totals.identities(None);
+        let ticks = |name: Option<&str>| identities.get(&name).map(|(_, count)| count.ticks);
+        assert_eq!(ticks(None), Some(30), "{version}");
+        assert_eq!(ticks(Some("bob")), Some(30), "{version}");
+        assert_eq!(ticks(Some("alice")), Some(24), "{version}");
+        // 1.0.2 recorded no interval, so thirty seconds stand for each tick.
+        let hours = totals.hours(gua_model::RollUp::Active, None);
+        let interval = if version == "1.0.2" { 30.0 } else { 0.02 };
+        assert!(
+            (hours - 12.0 * interval / 3600.0).abs() < 1e-12,
+            "{version}: {hours}"
+        );
+        assert_eq!(
+            names(directory.path()),
+            before,
+            "{version}: nothing is left beside the file"
+        );
+    }
+}
+
+#[test]
+fn what_was_imported_counts_as_the_file_does_in_place() {
+    for version in RELEASES {
+        let directory = tempfile::tempdir().unwrap();
+        let old = directory.path().join("old.db");
+        let ours = directory.path().join("ours.db");
+        demo(version, &old, 12);
+        let bytes = std::fs::read(&old).unwrap();
+        import(&old, &ours).unwrap();
+        assert_eq!(
+            totals_imported(&ours, always()),
+            totals_in_place(&old, always()),
+            "{version}"
+        );
+        assert_eq!(
+            std::fs::read(&old).unwrap(),
+            bytes,
+            "{version}: the old file is as it was"
+        );
+    }
+}
+
+#[test]
+fn importing_again_adds_only_what_is_new() {
+    for version in RELEASES {
+        let directory = tempfile::tempdir().unwrap();
+        let (old, ours) = (
+            directory.path().join("old.db"),
+            directory.path().join("ours.db"),
+        );
+        demo(version, &old, 5);
+        let first = import(&old, &ours).unwrap();
+        assert_eq!(
+            (first.card_rows, first.new_card_rows),
+            (15, 15),
+            "{version}"
+        );
+        let again = import(&old, &ours).unwrap();
+        assert_eq!(
+            (again.card_rows, again.new_card_rows, again.new_process_rows),
+            (15, 0, 0),
+            "{version}"
+        );
+        demo(version, &old, 4);
+        let copy = directory.path().join("a copy.db");
+        std::fs::copy(&old, &copy).unwrap();
+        let grown = import(&copy, &ours).unwrap();
+        assert_eq!(
+            (grown.card_rows, grown.new_card_rows),
+            (27, 12),
+            "{version}"
+        );
+        assert_eq!(grown.new_runs, u64::from(version != "1.0.2"), "{version}");
+        assert_eq!(
+            totals_imported(&ours, always()),
+            totals_in_place(&old, always()),
+            "{version}"
+        );
+    }
+}

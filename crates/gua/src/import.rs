@@ -1,0 +1,159 @@
+//! `gua import`: takes the rows of an old history into ours.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use gua_collector::rival::python_writer;
+use gua_probe::clock;
+use gua_probe::host::HostRoot;
+use gua_store::legacy::{Imported, LegacyError, OldCollector, adopt};
+use gua_store::{OpenError, OpenMode, Store, WriterOptions};
+
+use crate::cli::ImportArgs;
+use crate::config::{Loaded, Source};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::progress::Bar;
+
+/// Imports `args.path` into the history of the settings.
+pub fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let setting = &loaded.settings.history.db;
+    let db = setting.value.as_path();
+    if is_same(&args.path, db) {
+        return take_over(db);
+    }
+    // Looked at before a history is made for it.
+    gua_store::legacy::OldFile::open(&args.path).map_err(explained)?;
+    if setting.source == Source::Default
+        && let Some(directory) = db.parent()
+    {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+    }
+    let options = WriterOptions::default();
+    let mut store = Store::open(db, OpenMode::CreateOrAppend, &options).map_err(busy)?;
+    let mut bar = Bar::new("importing");
+    let imported = store.import_old(&args.path, clock::now(), &mut |progress| {
+        bar.show(progress);
+        ControlFlow::Continue(())
+    });
+    bar.clear();
+    let imported = imported.map_err(explained)?;
+    store.close().context("cannot close the history")?;
+    output::data(&format!(
+        "{} from {} into {}\n",
+        sentence(&imported),
+        args.path.display(),
+        db.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The old history stands where ours would: it becomes ours, and the old file is set aside.
+fn take_over(path: &Path) -> anyhow::Result<ExitCode> {
+    let collector = match python_writer(&HostRoot::real(), path) {
+        Some(_) => OldCollector::Running,
+        None => OldCollector::NotRunning,
+    };
+    gua_store::legacy::OldFile::open(path).map_err(explained)?;
+    let mut bar = Bar::new("importing");
+    let options = WriterOptions::default();
+    let adopted = adopt(path, clock::now(), collector, &options, &mut |progress| {
+        bar.show(progress);
+        ControlFlow::Continue(())
+    });
+    bar.clear();
+    let Some(adopted) = adopted.map_err(explained)? else {
+        return Err(Failure::usage(format!("`{}` is not an old history", path.display())).into());
+    };
+    let what = adopted
+        .imported
+        .map_or_else(|| "finished an import".to_owned(), |it| sentence(&it));
+    output::data(&format!(
+        "{what} into {}; the old file is now {}\n",
+        path.display(),
+        adopted.old_renamed_to.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+fn sentence(imported: &Imported) -> String {
+    let all = imported.card_rows + imported.process_rows;
+    let new = imported.new_card_rows + imported.new_process_rows;
+    if new == 0 && imported.new_runs == 0 {
+        return format!("nothing new: all {all} rows were here already,");
+    }
+    let runs = match imported.new_runs {
+        1 => "1 run".to_owned(),
+        runs => format!("{runs} runs"),
+    };
+    let known = match all - new {
+        0 => String::new(),
+        known => format!(" ({known} rows were here already)"),
+    };
+    format!(
+        "imported {} card rows, {} process rows and {runs}{known}",
+        imported.new_card_rows, imported.new_process_rows
+    )
+}
+
+/// A writer at work is told apart from everything else that keeps a history from being opened.
+fn busy(error: OpenError) -> anyhow::Error {
+    let hint = match &error {
+        OpenError::Busy { .. } => {
+            "stop the collector with `gua stop`, import, and start it again; or import into another file with --db"
+        }
+        _ => return error.into(),
+    };
+    Failure {
+        exit: Exit::Failed,
+        message: error.to_string(),
+        hint: Some(hint.to_owned()),
+    }
+    .into()
+}
+
+/// What to do about an old file that cannot be imported, where there is something to do.
+pub(crate) fn explained(error: LegacyError) -> anyhow::Error {
+    let (exit, hint) = match &error {
+        LegacyError::NoFile { .. } => (
+            Exit::Usage,
+            "histories of gpu-usage-audit are at ~/.gua/gua.db, up to 1.0.2 at /tmp/gua.db",
+        ),
+        LegacyError::Ours { .. } => (
+            Exit::Usage,
+            "it needs no import: name it with --db where you want to read it",
+        ),
+        LegacyError::CollectorRuns { .. } => {
+            (Exit::Failed, "stop it with `gua stop`, then import again")
+        }
+        LegacyError::Newer { .. } => (
+            Exit::Failed,
+            "a newer gua may know it; nothing was imported, so that nothing is lost",
+        ),
+        LegacyError::Differs { .. } => (
+            Exit::Failed,
+            "rows that were imported before have been changed or deleted in the old file; import it into a history of its own with --db",
+        ),
+        LegacyError::Changed { .. } => (
+            Exit::Failed,
+            "somebody is writing to it; what was imported so far is kept, import again",
+        ),
+        _ => return error.into(),
+    };
+    Failure {
+        exit,
+        message: error.to_string(),
+        hint: Some(hint.to_owned()),
+    }
+    .into()
+}

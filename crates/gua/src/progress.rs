@@ -1,0 +1,92 @@
+//! How far long work is, on one line of a terminal. Nothing is shown where stderr is not a terminal.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use gua_probe::clock;
+use gua_store::legacy::Progress;
+
+use crate::output;
+
+/// A line that is written over and over.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    what: &'static str,
+    began: Duration,
+    /// When it was last drawn; `None` before the first time.
+    drawn: Option<Duration>,
+    shown: bool,
+}
+
+/// A line that changes more often than this cannot be read.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Bar {
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self {
+            what,
+            began: clock::monotonic(),
+            drawn: None,
+            shown: std::io::stderr().is_terminal(),
+        }
+    }
+
+    pub(crate) fn show(&mut self, progress: Progress) {
+        let now = clock::monotonic();
+        let soon = self
+            .drawn
+            .is_some_and(|drawn| now.saturating_sub(drawn) < PAUSE);
+        if !self.shown || soon {
+            return;
+        }
+        self.drawn = Some(now);
+        let text = line(self.what, progress, now.saturating_sub(self.began));
+        output::talk(&format!("\r\x1b[K{text}"));
+    }
+
+    /// Takes the line away, so that what follows stands alone.
+    pub(crate) fn clear(&mut self) {
+        if self.drawn.take().is_some() {
+            output::talk("\r\x1b[K");
+        }
+    }
+}
+
+fn line(what: &str, progress: Progress, took: Duration) -> String {
+    let Progress {
+        rows_done,
+        rows_total,
+    } = progress;
+    let percent = rows_done
+        .saturating_mul(100)
+        .checked_div(rows_total)
+        .unwrap_or(100)
+        .min(100);
+    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let rate = rows_done
+        .saturating_mul(1000)
+        .checked_div(millis)
+        .map_or_else(String::new, |rate| format!(", {rate} rows/s"));
+    format!("{what}: {rows_done} of {rows_total} rows ({percent} %){rate}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(done: u64, total: u64, millis: u64, expected: &str) {
+        let progress = Progress {
+            rows_done: done,
+            rows_total: total,
+        };
+        let text = line("importing", progress, Duration::from_millis(millis));
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn progress_says_rows_share_and_rate() {
+        check(50, 200, 500, "importing: 50 of 200 rows (25 %), 100 rows/s");
+        check(0, 0, 0, "importing: 0 of 0 rows (100 %)");
+        check(9, 10, 0, "importing: 9 of 10 rows (90 %)");
+    }
+}
