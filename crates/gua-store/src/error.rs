@@ -84,6 +84,10 @@ pub enum WriteError {
     Damaged(#[source] rusqlite::Error),
     #[error("the tick at {0} lies outside of the calendar")]
     Time(jiff::Timestamp),
+    #[error("the history holds what cannot be folded")]
+    Inconsistent(#[source] ReadError),
+    #[error("cannot change rows of old histories")]
+    Old(#[source] Box<crate::legacy::LegacyError>),
     #[error("cannot write to the history")]
     Other(#[source] rusqlite::Error),
 }

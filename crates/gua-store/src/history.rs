@@ -181,7 +181,7 @@ impl History {
                 outages.push(Outage {
                     from: at(row.get(0)?)?,
                     to: at(row.get(1)?)?,
-                    reason: reason(&row.get::<_, String>(2)?)?,
+                    reason: gap_reason(&row.get::<_, String>(2)?)?,
                     detail: row.get(3)?,
                     ticks_lost: row.get(4)?,
                 });
@@ -229,11 +229,24 @@ pub(crate) fn at(micros: i64) -> Result<Timestamp, ReadError> {
     Timestamp::from_microsecond(micros).map_err(|_| ReadError::Value("time"))
 }
 
+/// The period between two keys, which may lie beyond the calendar.
+pub(crate) fn period((from, to): (i64, i64)) -> Period {
+    let end = |micros: i64| {
+        if micros < 0 {
+            Timestamp::MIN
+        } else {
+            Timestamp::MAX
+        }
+    };
+    let nearest = |micros: i64| Timestamp::from_microsecond(micros).unwrap_or_else(|_| end(micros));
+    Period::new(nearest(from), nearest(to))
+}
+
 pub(crate) fn time(micros: Option<i64>) -> Result<Option<Timestamp>, ReadError> {
     micros.map(at).transpose()
 }
 
-fn reason(word: &str) -> Result<GapReason, ReadError> {
+pub(crate) fn gap_reason(word: &str) -> Result<GapReason, ReadError> {
     const ALL: [GapReason; 9] = [
         GapReason::CollectorDown,
         GapReason::DriverHung,
@@ -246,5 +259,5 @@ fn reason(word: &str) -> Result<GapReason, ReadError> {
         GapReason::ClockSet,
     ];
     let known = ALL.into_iter().find(|reason| reason.word() == word);
-    known.ok_or(ReadError::Value("reason of an outage"))
+    known.ok_or(ReadError::Value("reason of a gap"))
 }

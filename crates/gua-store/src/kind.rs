@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{BufReader, Read as _};
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
@@ -92,20 +92,19 @@ fn header(path: &Path) -> std::io::Result<Header> {
     }
 }
 
-/// The header of SQLite's file format: the user version at byte 60, the application id at byte 68, big endian.
 fn of_database(path: &Path, header: &[u8; HEADER]) -> FileKind {
-    let number = |at: usize| {
-        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-    };
-    let (version, application) = (number(60), number(68).cast_signed());
+    let (version, application) = marks(header);
     if application == APPLICATION_ID {
         return of_version(version);
     }
-    match tables(path) {
-        Ok(tables) if tables.iter().any(|name| name == "total_card") => {
-            // The header in the main file may lag behind the journal.
-            of_version(version.max(1))
+    // All of a young file may still stand in its journal.
+    if let Some(page) = first_page_in_journal(path) {
+        let (version, application) = marks(&page);
+        if application == APPLICATION_ID {
+            return of_version(version);
         }
+    }
+    match tables(path) {
         Ok(tables) if tables.iter().any(|name| name == "gpu_sample") => FileKind::GpuUsageAudit,
         Ok(tables) if tables.is_empty() && application == 0 && version == 0 => FileKind::Empty,
         Ok(_) => FileKind::OtherSqlite,
@@ -121,6 +120,39 @@ fn of_database(path: &Path, header: &[u8; HEADER]) -> FileKind {
     }
 }
 
+/// The user version (at byte 60) and the application id (at byte 68) of SQLite's file header, big endian.
+fn marks(header: &[u8]) -> (u32, i32) {
+    let number = |at: usize| {
+        let bytes = header
+            .get(at..at + 4)
+            .and_then(|bytes| bytes.try_into().ok());
+        u32::from_be_bytes(bytes.unwrap_or_default())
+    };
+    (number(60), number(68).cast_signed())
+}
+
+/// The newest first page in a write-ahead log: a header of 32 bytes, then frames of 24 bytes and a page each. Frames of
+/// the log's present life carry its two salts.
+fn first_page_in_journal(path: &Path) -> Option<Vec<u8>> {
+    const LOG_HEADER: usize = 32;
+    const FRAME_HEADER: usize = 24;
+    let mut log = BufReader::new(File::open(crate::beside(path, "-wal")).ok()?);
+    let mut head = [0; LOG_HEADER];
+    log.read_exact(&mut head).ok()?;
+    let size = u32::from_be_bytes(head[8..12].try_into().ok()?);
+    if !(512..=65_536).contains(&size) {
+        return None;
+    }
+    let mut frame = vec![0; FRAME_HEADER + usize::try_from(size).ok()?];
+    let mut newest = None;
+    while log.read_exact(&mut frame).is_ok() && frame[8..16] == head[16..24] {
+        if frame[..4] == [0, 0, 0, 1] {
+            newest = Some(frame[FRAME_HEADER..].to_vec());
+        }
+    }
+    newest
+}
+
 fn of_version(version: u32) -> FileKind {
     if version > VERSION {
         FileKind::NewerHistory { version }
@@ -129,8 +161,8 @@ fn of_version(version: u32) -> FileKind {
     }
 }
 
-/// The names of the tables. A journal of changes that are not merged yet is read where there is one; where there is
-/// none, nothing may be created beside the file, so it is opened as one that does not change.
+/// The names of the tables. A journal of changes that are not merged yet is read where SQLite can do so without making
+/// files; without one, the file is opened as one that does not change.
 fn tables(path: &Path) -> rusqlite::Result<Vec<String>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -144,5 +176,16 @@ fn tables(path: &Path) -> rusqlite::Result<Vec<String>> {
     let mut statement =
         connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
     let names = statement.query_map([], |row| row.get(0))?;
-    names.collect()
+    let mut names: Vec<String> = names.collect::<Result<_, _>>()?;
+    if !has_journal && let Some(page) = first_page_in_journal(path) {
+        // The page that lists the tables; its texts stand in it as they are.
+        let lists = |name: &str| page.windows(name.len()).any(|part| part == name.as_bytes());
+        let name = if lists("gpu_sample") {
+            "gpu_sample"
+        } else {
+            "some table"
+        };
+        names.push(name.to_owned());
+    }
+    Ok(names)
 }

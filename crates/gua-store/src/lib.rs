@@ -4,8 +4,13 @@
 //! journal; a tick is one row (see `codec`), names are interned, closed quarter hours are kept as totals. Nothing here
 //! asks the time or reads the environment.
 
+mod backup;
+mod check;
 mod codec;
 mod error;
+mod floors;
+mod fold;
+mod forget;
 mod history;
 mod kind;
 pub mod legacy;
@@ -14,22 +19,32 @@ mod lookup;
 mod maintain;
 mod names;
 mod quiet;
+mod rule;
 pub mod schema;
+mod sessions;
 mod set_aside;
+mod stats;
 mod store;
 mod ticks;
+mod totals;
+mod window;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+pub use backup::BackupError;
+pub use check::CheckReport;
 pub use codec::{Damage, decode_anything};
 pub use error::{OpenError, ReadError, WriteError};
+pub use forget::Forgotten;
 pub use history::{CardInfo, History, Info, RunInfo};
 pub use kind::{FileKind, what_is_this};
 pub use maintain::Upkeep;
 pub use set_aside::set_aside;
+pub use stats::{Stats, TableSize};
 pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use ticks::StoredTick;
+pub use window::WindowTotals;
 
 /// The version of the SQLite that is built in.
 #[must_use]

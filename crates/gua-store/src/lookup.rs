@@ -116,17 +116,17 @@ pub(crate) fn identity_from_row(row: &Row<'_>) -> rusqlite::Result<Option<Identi
         pid: Pid(row.get(2)?),
         start: StartTicks(row.get::<_, i64>(3)?.cast_unsigned()),
     };
-    let login = match reason(row.get(6)?) {
+    let login = match to_reason(row.get(6)?) {
         None => return Ok(None),
         Some(Ok(())) => Ok(user(4)?),
         Some(Err(why)) => Err(why),
     };
-    let own = match (reason(row.get(9)?), user(7)?) {
+    let own = match (to_reason(row.get(9)?), user(7)?) {
         (Some(Ok(())), Some(user)) => Ok(user),
         (Some(Err(why)), _) => Err(why),
         _ => return Ok(None),
     };
-    let comm = match (reason(row.get(11)?), row.get::<_, Option<String>>(10)?) {
+    let comm = match (to_reason(row.get(11)?), row.get::<_, Option<String>>(10)?) {
         (Some(Ok(())), Some(comm)) => Ok(comm),
         (Some(Err(why)), _) => Err(why),
         _ => return Ok(None),
@@ -145,7 +145,18 @@ pub(crate) fn identity_from_row(row: &Row<'_>) -> rusqlite::Result<Option<Identi
     }))
 }
 
-fn reason(code: i64) -> Option<Reading<()>> {
+/// The number that stands beside a value for its absence.
+pub(crate) fn reason<T>(reading: &Reading<T>) -> i64 {
+    match reading {
+        Ok(_) => 0,
+        Err(Missing::Unsupported) => 1,
+        Err(Missing::Denied) => 2,
+        Err(Missing::Gone) => 3,
+        Err(Missing::Failed) => 4,
+    }
+}
+
+pub(crate) fn to_reason(code: i64) -> Option<Reading<()>> {
     Some(match code {
         0 => Ok(()),
         1 => Err(Missing::Unsupported),

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use gua_model::{GpuUuid, Identity, Missing, Reading, User};
+use gua_model::{GpuUuid, Identity, User};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::codec;
-use crate::lookup::identity_from_row;
+use crate::lookup::{identity_from_row, reason};
 
 /// The ids that were used lately. Emptied when a transaction fails, since its rows are then not there.
 #[derive(Debug, Default)]
@@ -162,15 +162,4 @@ fn process(connection: &Connection, identity: &Identity) -> rusqlite::Result<u64
             job_user,
         ])?;
     Ok(connection.last_insert_rowid().cast_unsigned())
-}
-
-/// The number that stands beside a value for its absence.
-fn reason<T>(reading: &Reading<T>) -> i64 {
-    match reading {
-        Ok(_) => 0,
-        Err(Missing::Unsupported) => 1,
-        Err(Missing::Denied) => 2,
-        Err(Missing::Gone) => 3,
-        Err(Missing::Failed) => 4,
-    }
 }

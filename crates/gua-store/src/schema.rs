@@ -9,10 +9,10 @@ use rusqlite::{Connection, TransactionBehavior};
 pub const APPLICATION_ID: i32 = 0x6775_6131;
 
 /// The newest form that this program knows.
-pub const VERSION: u32 = MIGRATIONS.len() as u32;
+pub const VERSION: u32 = 1;
 
 /// Step `n` leads from `user_version` `n` to `n + 1`.
-const MIGRATIONS: [&str; 1] = [concat!(
+const MIGRATIONS: [&str; VERSION as usize] = [concat!(
     include_str!("schema/v1.sql"),
     include_str!("schema/v1_old.sql")
 )];

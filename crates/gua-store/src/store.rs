@@ -14,6 +14,7 @@ use crate::error::{OpenError, WriteError};
 use crate::kind::{FileKind, what_is_this};
 use crate::lock::{WriterLock, network_filesystem};
 use crate::names::{Interner, Known};
+use crate::rule;
 use crate::schema;
 
 /// What may be at the path.
@@ -32,7 +33,8 @@ pub enum OpenMode {
 pub struct WriterOptions {
     /// For how long ticks are kept; their totals stay. `None` keeps them for good.
     pub keep_raw: Option<Duration>,
-    /// What the totals rest on. Those that are stored stay as they are.
+    /// What the totals of a new file rest on. A file keeps its rule for good, so that its totals can be compared;
+    /// reports with other thresholds read the ticks.
     pub thresholds: Thresholds,
     /// Who may read a file that is made anew, as of chmod(2).
     pub file_mode: Option<u32>,
@@ -89,8 +91,7 @@ impl Store {
         // Another writer may have been here between the look and the lock.
         refuse_others(&path, mode)?;
         create_file(&path, options.file_mode)?;
-        let connection =
-            connect(&path, options).map_err(|error| OpenError::from_sqlite(&path, error))?;
+        let connection = connect(&path, options)?;
         let mut store = Self {
             connection,
             path,
@@ -101,6 +102,11 @@ impl Store {
         };
         store.verify_unless_clean()?;
         Ok(store)
+    }
+
+    /// The rule that the totals of this file rest on.
+    pub(crate) fn thresholds(&self) -> rusqlite::Result<Thresholds> {
+        rule::load(&self.connection)
     }
 
     /// Where the history lies, with links followed.
@@ -199,6 +205,12 @@ impl Store {
                 outage.ticks_lost,
             ])?;
         Ok(())
+    }
+
+    /// Ids may have changed their meaning: the next tick stands alone and asks for all its names.
+    pub(crate) fn start_chain_anew(&mut self) {
+        self.known.forget();
+        self.chain = None;
     }
 
     /// Ends writing: merges the journal into the file and notes that all is well.
@@ -317,10 +329,45 @@ fn create_file(path: &Path, mode: Option<u32>) -> Result<(), OpenError> {
         .map_err(as_open_error)
 }
 
-fn connect(path: &Path, options: &WriterOptions) -> rusqlite::Result<Connection> {
+fn connect(path: &Path, options: &WriterOptions) -> Result<Connection, OpenError> {
+    let as_open_error = |error| OpenError::from_sqlite(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY)?;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(as_open_error)?;
+    connection.busy_timeout(BUSY).map_err(as_open_error)?;
+    refuse_content(path, &connection)?;
+    prepare(&mut connection, options).map_err(as_open_error)?;
+    Ok(connection)
+}
+
+/// A second look, with everything that the journal holds: nothing is added to a file that is not ours.
+fn refuse_content(path: &Path, connection: &Connection) -> Result<(), OpenError> {
+    let as_open_error = |error| OpenError::from_sqlite(path, error);
+    let found = schema::version(connection).map_err(as_open_error)?;
+    let foreign: bool = connection
+        .query_row(
+            "SELECT EXISTS (SELECT 1 FROM sqlite_schema) AND (SELECT application_id FROM pragma_application_id) <> ?1",
+            [schema::APPLICATION_ID],
+            |row| row.get(0),
+        )
+        .map_err(as_open_error)?;
+    if foreign {
+        return Err(OpenError::NotOurs {
+            path: path.to_owned(),
+            kind: FileKind::OtherSqlite,
+        });
+    }
+    if found > schema::VERSION {
+        return Err(OpenError::TooNew {
+            path: path.to_owned(),
+            found,
+            known: schema::VERSION,
+        });
+    }
+    Ok(())
+}
+
+fn prepare(connection: &mut Connection, options: &WriterOptions) -> rusqlite::Result<()> {
+    let is_new = schema::version(connection)? == 0;
     connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -331,8 +378,13 @@ fn connect(path: &Path, options: &WriterOptions) -> rusqlite::Result<Connection>
     if let Some(pages) = options.most_pages {
         connection.pragma_update(None, "max_page_count", pages)?;
     }
-    schema::migrate(&mut connection)?;
-    Ok(connection)
+    schema::migrate(connection)?;
+    rule::keep(connection, &options.thresholds)?;
+    if is_new {
+        // From now on the file itself says whose it is, whatever becomes of its journal.
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    }
+    Ok(())
 }
 
 pub(crate) const BUSY: Duration = Duration::from_secs(5);

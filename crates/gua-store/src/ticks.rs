@@ -55,7 +55,7 @@ impl<'a> Ticks<'a> {
         })
     }
 
-    fn step(&mut self) -> rusqlite::Result<Option<(i64, Result<StoredTick, Damage>)>> {
+    pub(crate) fn step(&mut self) -> rusqlite::Result<Option<(i64, Result<StoredTick, Damage>)>> {
         while let Some(row) = self.rows.next()? {
             let at: i64 = row.get(0)?;
             let run = RunId(row.get(1)?);

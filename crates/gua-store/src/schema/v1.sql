@@ -92,6 +92,15 @@ CREATE TABLE total_state (
     PRIMARY KEY (quarter, card, state, basis)
 ) STRICT, WITHOUT ROWID;
 
+-- The time in state unobserved, by its reason.
+CREATE TABLE total_unobserved (
+    quarter INTEGER NOT NULL,
+    card    INTEGER NOT NULL REFERENCES card (id),
+    reason  TEXT NOT NULL,
+    micros  INTEGER NOT NULL,
+    PRIMARY KEY (quarter, card, reason)
+) STRICT, WITHOUT ROWID;
+
 -- `uid` -1 is the unknown owner.
 CREATE TABLE total_owner (
     quarter   INTEGER NOT NULL,
@@ -114,3 +123,47 @@ CREATE TABLE outage (
     ticks_lost INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX outage_by_end ON outage (ended);
+
+-- One process on one card. Rows stand for all ticks before `meta.totals_until`; what came later is folded when asked.
+CREATE TABLE session (
+    id            INTEGER PRIMARY KEY,
+    card          INTEGER NOT NULL REFERENCES card (id),
+    parent        INTEGER REFERENCES card (id),
+    boot          BLOB NOT NULL,
+    pid           INTEGER NOT NULL,
+    start         INTEGER NOT NULL,
+    owner         INTEGER REFERENCES person (id),
+    owner_source  TEXT,
+    comm          TEXT,
+    comm_missing  INTEGER NOT NULL,
+    container     TEXT,
+    pod           TEXT,
+    job           TEXT,
+    job_user      INTEGER REFERENCES person (id),
+    kind          INTEGER NOT NULL,
+    began         INTEGER NOT NULL,
+    ended         INTEGER NOT NULL,
+    ticks         INTEGER NOT NULL,
+    observed      INTEGER NOT NULL,
+    active        INTEGER NOT NULL,
+    idle_held     INTEGER NOT NULL,
+    own_sum       INTEGER NOT NULL,
+    own_known     INTEGER NOT NULL,
+    card_sum      INTEGER NOT NULL,
+    card_known    INTEGER NOT NULL,
+    peak          INTEGER,
+    peak_missing  INTEGER NOT NULL,
+    shared        INTEGER NOT NULL,
+    open          INTEGER NOT NULL
+) STRICT;
+CREATE INDEX session_by_end ON session (ended);
+CREATE INDEX session_open ON session (id) WHERE open = 1;
+
+-- How long each card drew how much while truly idle, by day (whole days since 1970 in UTC).
+CREATE TABLE idle_power (
+    card   INTEGER NOT NULL REFERENCES card (id),
+    day    INTEGER NOT NULL,
+    watts  INTEGER NOT NULL,
+    micros INTEGER NOT NULL,
+    PRIMARY KEY (card, day, watts)
+) STRICT, WITHOUT ROWID;

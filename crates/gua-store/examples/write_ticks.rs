@@ -1,0 +1,46 @@
+//! Writes synthetic ticks to a history every 20 ms until it is killed, and prints the time of each when it is stored.
+//! `tests/history/kill.rs` kills it.
+
+#[path = "../tests/history/synthetic.rs"]
+#[expect(clippy::unwrap_used, reason = "the tests that share it may unwrap")]
+mod synthetic;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use gua_model::BootId;
+use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
+use synthetic::Host;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let path = std::env::args().nth(1).ok_or("which history?")?;
+    let path = Path::new(&path);
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(7 * 24 * 3600)),
+        ..WriterOptions::default()
+    };
+    let mut store = Store::open(path, OpenMode::CreateOrAppend, &options)?;
+    let last = History::open(path)?.info()?.last_tick;
+    let mut host = Host::small();
+    if let Some(last) = last {
+        host.set_clock(last);
+        host.pass(Duration::from_secs(30));
+    }
+    let run = store.begin_run(&NewRun {
+        started: host.now(),
+        interval: Duration::from_secs(30),
+        host: "node1".to_owned(),
+        version: "test".to_owned(),
+        boot: Some(BootId(77)),
+    })?;
+    let mut out = std::io::stdout();
+    loop {
+        let tick = host.tick();
+        store.record(run, &tick)?;
+        writeln!(out, "{}", tick.sample.at.as_microsecond())?;
+        out.flush()?;
+        while store.maintain(tick.sample.at)?.more {}
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

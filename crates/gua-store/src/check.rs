@@ -1,0 +1,154 @@
+//! `gua db check`: is the file whole, can every tick be read, and do the totals say what the ticks say?
+
+use gua_model::{Quarter, Thresholds, Totals};
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use crate::codec::Damage;
+use crate::error::ReadError;
+use crate::fold::{Step, tick_from, walk};
+use crate::history::{self, History};
+use crate::maintain::{TOTALS_UNTIL, whole_from};
+use crate::rule;
+use crate::store::{meta, quarter};
+use crate::ticks::{self, MICROS_PER_QUARTER, Ticks, quarter_start};
+use crate::totals;
+
+/// What a check found. All is well when every list is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// SQLite's own findings.
+    pub file: Vec<String>,
+    /// References to rows that are not there, by table.
+    pub dangling: Vec<String>,
+    pub ticks_read: u64,
+    pub ticks_damaged: Vec<(Timestamp, Damage)>,
+    /// Quarter hours whose totals were compared with their ticks.
+    pub quarters_compared: u64,
+    pub quarters_wrong: Vec<Quarter>,
+}
+
+impl CheckReport {
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.file.is_empty()
+            && self.dangling.is_empty()
+            && self.ticks_damaged.is_empty()
+            && self.quarters_wrong.is_empty()
+    }
+}
+
+/// How many quarter hours are compared at once: a day, so that memory stays small.
+const CHUNK: i64 = 96 * MICROS_PER_QUARTER;
+/// More findings than this say nothing more.
+const MOST: usize = 100;
+
+impl History {
+    /// Looks at everything. `progress` hears which share of the ticks was read, from 0 to 1.
+    pub fn check(&self, mut progress: impl FnMut(f64)) -> Result<CheckReport, ReadError> {
+        self.read(|connection| {
+            let mut report = CheckReport {
+                file: file(connection)?,
+                dangling: dangling(connection)?,
+                ..CheckReport::default()
+            };
+            read_ticks(connection, &mut report, &mut progress)?;
+            compare_totals(connection, &mut report)?;
+            Ok(report)
+        })
+    }
+}
+
+fn file(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MOST})"))?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let mut lines = lines.collect::<Result<Vec<_>, _>>()?;
+    lines.retain(|line| line != "ok");
+    Ok(lines)
+}
+
+fn dangling(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
+    let lines = statement.query_map([], |row| {
+        let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
+        Ok(format!(
+            "a row of {table} names a {parent} that is not there"
+        ))
+    })?;
+    lines.take(MOST).collect()
+}
+
+fn read_ticks(
+    connection: &Connection,
+    report: &mut CheckReport,
+    progress: &mut impl FnMut(f64),
+) -> Result<(), ReadError> {
+    let all: i64 = connection.query_row("SELECT count(*) FROM tick", [], |row| row.get(0))?;
+    let mut statement = ticks::statement(connection)?;
+    let mut stored = Ticks::new(connection, &mut statement, i64::MIN, i64::MAX)?;
+    while let Some((at, tick)) = stored.step()? {
+        report.ticks_read += 1;
+        if let Err(damage) = tick
+            && report.ticks_damaged.len() < MOST
+        {
+            report.ticks_damaged.push((history::at(at)?, damage));
+        }
+        if report.ticks_read.is_multiple_of(1000) {
+            #[expect(clippy::cast_precision_loss, reason = "a share to look at")]
+            progress(report.ticks_read as f64 / all.max(1) as f64);
+        }
+    }
+    progress(1.0);
+    Ok(())
+}
+
+/// Compares the quarters that still have all their ticks.
+fn compare_totals(connection: &Connection, report: &mut CheckReport) -> Result<(), ReadError> {
+    let thresholds = rule::load(connection)?;
+    let Some(until) = meta(connection, TOTALS_UNTIL)? else {
+        return Ok(());
+    };
+    let Some(mut from) = whole_from(connection)? else {
+        return Ok(());
+    };
+    while let Some(next) = tick_from(connection, from)?.filter(|_| from < until) {
+        // Long stretches without ticks are stepped over, but for the quarter that a span may reach into.
+        let start = from.max(quarter_start(next).saturating_sub(CHUNK));
+        let to = start.saturating_add(CHUNK).min(until);
+        if start >= to {
+            break;
+        }
+        compare(connection, thresholds, (from, to), report)?;
+        from = to;
+    }
+    Ok(())
+}
+
+fn compare(
+    connection: &Connection,
+    thresholds: Thresholds,
+    (from, to): (i64, i64),
+    report: &mut CheckReport,
+) -> Result<(), ReadError> {
+    let period = history::period((from, to));
+    let mut folded = Totals::default();
+    walk(connection, thresholds, (from, to), |step| {
+        let (Step::Tick { closed, .. } | Step::End { closed }) = step;
+        for span in closed {
+            folded.add_within(span, period);
+        }
+        Ok(())
+    })?;
+    let stored = totals::load(connection, (quarter(from), quarter(to)))?;
+    report.quarters_compared += folded.quarters.len() as u64;
+    let all = folded.quarters.keys().chain(stored.quarters.keys());
+    let mut wrong: Vec<_> = all
+        .filter(|quarter| folded.quarters.get(quarter) != stored.quarters.get(quarter))
+        .copied()
+        .collect();
+    wrong.sort();
+    wrong.dedup();
+    wrong.truncate(MOST.saturating_sub(report.quarters_wrong.len()));
+    report.quarters_wrong.extend(wrong);
+    Ok(())
+}

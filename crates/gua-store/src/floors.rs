@@ -1,0 +1,56 @@
+//! How much power each card draws when truly idle, kept by day.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gua_model::{FloorRow, Floors, GpuUuid, IdleFloor, Micros, Span, UtcDay};
+use rusqlite::{Connection, params};
+
+use crate::error::ReadError;
+
+/// The floors that hold for a day: those that the seven days before it give.
+pub(crate) fn as_of(connection: &Connection, day: UtcDay) -> Result<Floors, ReadError> {
+    let yesterday = UtcDay(day.0.saturating_sub(1));
+    let mut statement = connection.prepare_cached(
+        "SELECT uuid, day, watts, micros FROM idle_power JOIN card ON card.id = idle_power.card
+         WHERE day BETWEEN ?1 - 6 AND ?1",
+    )?;
+    let mut rows = statement.query([yesterday.0])?;
+    let mut cards: BTreeMap<GpuUuid, Vec<FloorRow>> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let uuid: String = row.get(0)?;
+        let uuid = uuid.parse().map_err(|_| ReadError::Value("card"))?;
+        cards.entry(uuid).or_default().push(FloorRow {
+            day: UtcDay(row.get(1)?),
+            watts: row.get::<_, i64>(2)?.unsigned_abs(),
+            micros: Micros(row.get::<_, i64>(3)?.unsigned_abs()),
+        });
+    }
+    let floor = |(uuid, rows)| Some((uuid, IdleFloor::restore(rows).floor(yesterday)?));
+    Ok(cards.into_iter().filter_map(floor).collect())
+}
+
+/// What the spans of a quarter hour add to the floors to come.
+#[derive(Debug, Default)]
+pub(crate) struct Learned(HashMap<GpuUuid, IdleFloor>);
+
+impl Learned {
+    pub(crate) fn push(&mut self, span: &Span) {
+        self.0.entry(span.gpu.clone()).or_default().push(span);
+    }
+
+    pub(crate) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut insert = connection.prepare_cached(
+            "INSERT INTO idle_power (card, day, watts, micros)
+             VALUES ((SELECT id FROM card WHERE uuid = ?1), ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET micros = micros + excluded.micros",
+        )?;
+        for (uuid, floor) in &self.0 {
+            for row in floor.rows() {
+                let watts = i64::try_from(row.watts).unwrap_or(i64::MAX);
+                let micros = i64::try_from(row.micros.0).unwrap_or(i64::MAX);
+                insert.execute(params![uuid.as_str(), row.day.0, watts, micros])?;
+            }
+        }
+        Ok(())
+    }
+}

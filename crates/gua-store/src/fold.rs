@@ -1,0 +1,115 @@
+//! Stored ticks through the fold of gua-model: the same walk serves totals, sessions, reports and checks, so that they
+//! agree. The time of a tick is its key here, in whole microseconds.
+
+use std::collections::BTreeMap;
+
+use gua_model::{Floors, Span, Spans, Thresholds, Tick, UtcDay};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::error::ReadError;
+use crate::floors;
+use crate::ticks::{self, Ticks};
+
+/// One step of a walk.
+pub(crate) enum Step<'a> {
+    /// A tick, with the spans of the tick before it.
+    Tick {
+        tick: &'a Tick,
+        at: i64,
+        closed: &'a [Span],
+    },
+    /// There is no further tick; the spans of the last one.
+    End { closed: &'a [Span] },
+}
+
+/// What a walk came across.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Walked {
+    /// Ticks that cannot be read. They count as if they had not been taken.
+    pub(crate) damaged: u32,
+}
+
+/// Walks over all ticks of `[from, to)`, the one before and the one after it.
+pub(crate) fn walk(
+    connection: &Connection,
+    thresholds: Thresholds,
+    (from, to): (i64, i64),
+    mut each: impl FnMut(Step<'_>) -> Result<(), ReadError>,
+) -> Result<Walked, ReadError> {
+    let mut walked = Walked::default();
+    if from >= to {
+        return Ok(walked);
+    }
+    let start = tick_before(connection, from)?.unwrap_or(from);
+    let end = tick_from(connection, to)?;
+    let mut book = FloorBook::new(connection);
+    let mut spans = Spans::new(thresholds, Floors::new());
+    let mut statement = ticks::statement(connection)?;
+    let until = end.map_or(to, |end| end.saturating_add(1));
+    let mut stored = Ticks::new(connection, &mut statement, start, until)?;
+    while let Some((at, tick)) = stored.step()? {
+        let Ok(stored) = tick else {
+            walked.damaged += 1;
+            continue;
+        };
+        let mut tick = stored.tick;
+        tick.sample.at = crate::history::at(at)?;
+        let closed = spans.push(&tick);
+        each(Step::Tick {
+            tick: &tick,
+            at,
+            closed: &closed,
+        })?;
+        // The tick that was pushed is closed by the next one, with the floors of its own day.
+        spans.floors = book.floors(UtcDay::of(tick.sample.at))?;
+    }
+    if end.is_none() {
+        let closed = spans.finish(Timestamp::MAX);
+        each(Step::End { closed: &closed })?;
+    }
+    Ok(walked)
+}
+
+/// The key of the last tick before a moment.
+pub(crate) fn tick_before(connection: &Connection, at: i64) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT at FROM tick WHERE at < ?1 ORDER BY at DESC LIMIT 1")?
+        .query_row([at], |row| row.get(0))
+        .optional()
+}
+
+/// The key of the first tick from a moment on.
+pub(crate) fn tick_from(connection: &Connection, at: i64) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT at FROM tick WHERE at >= ?1 ORDER BY at LIMIT 1")?
+        .query_row([at], |row| row.get(0))
+        .optional()
+}
+
+/// The idle floors of each day, as the days before it told them: what is known later changes no earlier verdict.
+struct FloorBook<'a> {
+    connection: &'a Connection,
+    days: BTreeMap<UtcDay, Floors>,
+}
+
+impl<'a> FloorBook<'a> {
+    fn new(connection: &'a Connection) -> Self {
+        Self {
+            connection,
+            days: BTreeMap::new(),
+        }
+    }
+
+    fn floors(&mut self, day: UtcDay) -> Result<Floors, ReadError> {
+        if let Some(floors) = self.days.get(&day) {
+            return Ok(floors.clone());
+        }
+        let floors = floors::as_of(self.connection, day)?;
+        if self.days.len() > 10 {
+            self.days.clear();
+        }
+        self.days.insert(day, floors.clone());
+        Ok(floors)
+    }
+}

@@ -1,0 +1,153 @@
+//! `gua db forget USER`: erases a person. Their time stays, as that of somebody whom nobody can name.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use crate::error::WriteError;
+use crate::legacy;
+use crate::store::Store;
+
+/// What was erased.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The number and the name that stand in the person's place, for each uid that they had.
+    pub known_as: Vec<(u32, String)>,
+    pub processes: u64,
+    /// Process rows that were imported from old files.
+    pub old_rows: u64,
+}
+
+impl Forgotten {
+    /// Whether the history knew the person at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known_as.is_empty() && self.old_rows == 0
+    }
+}
+
+/// What stands where the name of a job, pod or container stood. It must stay a name: whether there was one decides
+/// whose the process is.
+const ERASED: &str = "forgotten";
+
+impl Store {
+    /// Erases the user of this name (or, where nobody has it, of this number) from every table and from the free room of
+    /// the file.
+    pub fn forget(&mut self, user: &str) -> Result<Forgotten, WriteError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut forgotten = Forgotten::default();
+        for (uid, persons) in persons(&transaction, user)? {
+            let (new_uid, name) = free_name(&transaction)?;
+            forgotten.processes += erase_processes(&transaction, &persons)?;
+            erase_person(&transaction, &persons, new_uid, &name)?;
+            transaction.execute(
+                "UPDATE total_owner SET uid = ?2 WHERE uid = ?1",
+                params![uid, new_uid],
+            )?;
+            forgotten.known_as.push((new_uid, name));
+        }
+        forgotten.old_rows =
+            legacy::forget(&transaction, user).map_err(|error| WriteError::Old(Box::new(error)))?;
+        transaction.commit()?;
+        self.start_chain_anew();
+        if !forgotten.known_as.is_empty() {
+            // Totals know numbers only: those of others with the same number must be told apart again, and what does
+            // not divide among owners goes by their number.
+            self.rebuild_totals()?;
+        }
+        self.vacuum()?;
+        Ok(forgotten)
+    }
+}
+
+/// The rows of a person, by uid: those of the name, and nameless ones of the same number.
+fn persons(connection: &Connection, user: &str) -> rusqlite::Result<BTreeMap<u32, Vec<i64>>> {
+    let find = |query: &str| -> rusqlite::Result<BTreeMap<u32, Vec<i64>>> {
+        let mut statement = connection.prepare(query)?;
+        let mut rows = statement.query([user])?;
+        let mut found: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            found.entry(row.get(0)?).or_default().push(row.get(1)?);
+        }
+        Ok(found)
+    };
+    let by_name = find(
+        "SELECT uid, id FROM person WHERE name = ?1
+         OR (name IS NULL AND uid IN (SELECT uid FROM person WHERE name = ?1)) ORDER BY id",
+    )?;
+    if !by_name.is_empty() || user.parse::<u32>().is_err() {
+        return Ok(by_name);
+    }
+    find("SELECT uid, id FROM person WHERE uid = CAST(?1 AS INTEGER) ORDER BY id")
+}
+
+/// A number at the far end of what a kernel gives to users, and a name that counts.
+fn free_name(connection: &Connection) -> rusqlite::Result<(u32, String)> {
+    let mut taken =
+        connection.prepare_cached("SELECT 1 FROM person WHERE uid = ?1 OR name = ?2")?;
+    let mut number = 1u32;
+    loop {
+        let (uid, name) = (u32::MAX - 1 - number, format!("forgotten-{number}"));
+        if !taken.exists(params![uid, name])? {
+            return Ok((uid, name));
+        }
+        number += 1;
+    }
+}
+
+fn erase_processes(connection: &Connection, persons: &[i64]) -> rusqlite::Result<u64> {
+    let mut erased = 0;
+    for person in persons {
+        // A session carries the names of its process, whatever user that had then.
+        connection
+            .prepare_cached(
+                "UPDATE session SET comm = NULL, comm_missing = 3, container = iif(container IS NULL, NULL, ?2),
+                 pod = iif(pod IS NULL, NULL, ?2), job = iif(job IS NULL, NULL, ?2)
+                 WHERE ?1 IN (owner, job_user) OR EXISTS (SELECT 1 FROM process WHERE process.start = session.start
+                 AND process.pid = session.pid AND process.boot = session.boot
+                 AND ?1 IN (process.login, process.own, process.job_user))",
+            )?
+            .execute(params![person, ERASED])?;
+        erased += connection
+            .prepare_cached(
+                "UPDATE process SET comm = NULL, comm_missing = 3, container = iif(container IS NULL, NULL, ?2),
+                 pod = iif(pod IS NULL, NULL, ?2), job = iif(job IS NULL, NULL, ?2) WHERE ?1 IN (login, own, job_user)",
+            )?
+            .execute(params![person, ERASED])?;
+    }
+    Ok(erased as u64)
+}
+
+/// Makes one nameless person of all rows of one uid.
+fn erase_person(
+    connection: &Connection,
+    persons: &[i64],
+    uid: u32,
+    name: &str,
+) -> rusqlite::Result<()> {
+    let Some((kept, others)) = persons.split_first() else {
+        return Ok(());
+    };
+    for other in others {
+        for (table, column) in [
+            ("process", "login"),
+            ("process", "own"),
+            ("process", "job_user"),
+            ("session", "owner"),
+            ("session", "job_user"),
+        ] {
+            connection.execute(
+                &format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1"),
+                params![other, kept],
+            )?;
+        }
+        connection.execute("DELETE FROM person WHERE id = ?1", [other])?;
+    }
+    connection.execute(
+        "UPDATE person SET uid = ?2, name = ?3 WHERE id = ?1",
+        params![kept, uid, name],
+    )?;
+    Ok(())
+}

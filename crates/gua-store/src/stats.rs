@@ -1,0 +1,94 @@
+//! `gua db stats`: what takes how much room, and how fast it grows.
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use crate::error::ReadError;
+use crate::history::{History, time};
+
+/// The size of a history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stats {
+    /// The file and its journal.
+    pub file_bytes: u64,
+    pub journal_bytes: u64,
+    /// Room in the file that is free to be used again.
+    pub free_bytes: u64,
+    /// Tables with their indexes, the largest first.
+    pub tables: Vec<TableSize>,
+    pub ticks: u64,
+    pub cards: u64,
+    pub first_tick: Option<Timestamp>,
+    pub last_tick: Option<Timestamp>,
+    /// Days from the first tick to the last.
+    pub days: f64,
+    /// `None` before the first hour is full.
+    pub bytes_per_card_day: Option<f64>,
+    pub bytes_per_day: Option<f64>,
+}
+
+/// The room of one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSize {
+    pub name: String,
+    pub bytes: u64,
+    pub rows: u64,
+}
+
+impl History {
+    pub fn stats(&self) -> Result<Stats, ReadError> {
+        let size = |suffix: &str| {
+            let path = crate::beside(self.path(), suffix);
+            std::fs::metadata(path).map_or(0, |facts| facts.len())
+        };
+        self.read(|connection| {
+            let count =
+                |query: &str| connection.query_row(query, [], |row| row.get::<_, Option<i64>>(0));
+            let number = |query: &str| count(query).map(|found| found.unwrap_or(0).unsigned_abs());
+            let tables = tables(connection)?;
+            let first = count("SELECT min(at) FROM tick")?;
+            let last = count("SELECT max(at) FROM tick")?;
+            let micros = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
+            let cards = number("SELECT count(*) FROM card")?;
+            let used: u64 = tables.iter().map(|table| table.bytes).sum();
+            #[expect(clippy::cast_precision_loss, reason = "sizes and times to look at")]
+            let (days, used, per_cards) =
+                (micros as f64 / 86_400e6, used as f64, cards.max(1) as f64);
+            let enough = days > 1.0 / 24.0;
+            Ok(Stats {
+                file_bytes: size(""),
+                journal_bytes: size("-wal"),
+                free_bytes: number("PRAGMA freelist_count")? * number("PRAGMA page_size")?,
+                tables,
+                ticks: number("SELECT count(*) FROM tick")?,
+                cards,
+                first_tick: time(first)?,
+                last_tick: time(last)?,
+                days,
+                bytes_per_card_day: enough.then_some(used / days / per_cards),
+                bytes_per_day: enough.then_some(used / days),
+            })
+        })
+    }
+}
+
+fn tables(connection: &Connection) -> rusqlite::Result<Vec<TableSize>> {
+    let mut statement = connection.prepare(
+        "SELECT tbl_name, sum(pgsize) FROM dbstat('main', 1) JOIN sqlite_schema USING (name)
+         GROUP BY tbl_name ORDER BY 2 DESC, 1",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut tables = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        // The name comes from the schema, and is quoted all the same.
+        let query = format!("SELECT count(*) FROM \"{}\"", name.replace('"', "\"\""));
+        let count: i64 = connection.query_row(&query, [], |row| row.get(0))?;
+        tables.push(TableSize {
+            name,
+            bytes: row.get::<_, i64>(1)?.unsigned_abs(),
+            rows: count.unsigned_abs(),
+        });
+    }
+    Ok(tables)
+}

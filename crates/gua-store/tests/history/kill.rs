@@ -1,0 +1,60 @@
+//! The writer dies at any moment, 200 times, and nothing that it had stored is lost.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::synthetic::Dice;
+use crate::{Place, example, read_all};
+
+const KILLS: u32 = 200;
+
+#[test]
+fn two_hundred_kills_lose_no_stored_tick() {
+    let place = Place::new();
+    let writer = example("write_ticks");
+    let mut dice = Dice(3);
+    let mut stored: Vec<i64> = Vec::new();
+    for _ in 0..KILLS {
+        let mut child = Command::new(&writer)
+            .arg(place.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = child.stdout.take().unwrap();
+        let lines = std::thread::spawn(move || {
+            let lines = BufReader::new(out).lines().map_while(Result::ok);
+            lines.collect::<Vec<_>>()
+        });
+        // The moment is what is tested: while it opens, writes, closes a quarter, or waits.
+        std::thread::sleep(Duration::from_micros(dice.roll(130_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let lines = lines.join().unwrap();
+        // A line that was cut off was not said.
+        stored.extend(
+            lines
+                .iter()
+                .filter(|line| line.len() == 16)
+                .map(|line| line.parse::<i64>().unwrap()),
+        );
+    }
+    assert!(
+        stored.len() > 200,
+        "only {} ticks were written",
+        stored.len()
+    );
+    let history = place.history();
+    let found: Vec<i64> = read_all(&history)
+        .iter()
+        .map(|tick| tick.sample.at.as_microsecond())
+        .collect();
+    for at in &stored {
+        assert!(found.binary_search(at).is_ok(), "{at} is lost");
+    }
+    let report = history.check(|_| {}).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert!(report.quarters_compared > 3, "{report:?}");
+    // And the next writer goes on.
+    place.store();
+}

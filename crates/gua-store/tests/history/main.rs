@@ -1,0 +1,123 @@
+//! A history file through its life: written, read, killed, filled, damaged, erased from.
+#![cfg(test)]
+
+mod clock;
+mod damage;
+mod kill;
+mod place;
+mod room;
+mod synthetic;
+mod totals;
+mod upkeep;
+mod writing;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use gua_model::{Period, Tick};
+use gua_store::{History, NewRun, OpenMode, ReadError, RunId, Store, WriterOptions};
+use jiff::Timestamp;
+use synthetic::Host;
+
+/// A temporary directory with a history in it.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("gua.db")
+    }
+
+    fn store(&self) -> Store {
+        open(&self.path(), &WriterOptions::default())
+    }
+
+    fn history(&self) -> History {
+        History::open(&self.path()).unwrap()
+    }
+}
+
+fn open(path: &Path, options: &WriterOptions) -> Store {
+    Store::open(path, OpenMode::CreateOrAppend, options).unwrap()
+}
+
+fn begin(store: &mut Store, host: &Host) -> RunId {
+    store
+        .begin_run(&NewRun {
+            started: host.now(),
+            interval: Duration::from_secs(30),
+            host: "node1".to_owned(),
+            version: "0.1.0".to_owned(),
+            boot: None,
+        })
+        .unwrap()
+}
+
+/// Records so many ticks of a host, with upkeep as a collector does it, and returns them.
+fn record(store: &mut Store, run: RunId, host: &mut Host, count: usize) -> Vec<Tick> {
+    let mut ticks = Vec::new();
+    for _ in 0..count {
+        let tick = host.tick();
+        store.record(run, &tick).unwrap();
+        store.maintain(tick.sample.at).unwrap();
+        ticks.push(tick);
+    }
+    while store.maintain(host.now()).unwrap().more {}
+    ticks
+}
+
+fn read(history: &History, window: Period) -> Vec<Result<Tick, ReadError>> {
+    let mut ticks = Vec::new();
+    let each = |stored: Result<gua_store::StoredTick, ReadError>| {
+        ticks.push(stored.map(|stored| stored.tick));
+        Ok::<(), ReadError>(())
+    };
+    history.ticks(window, each).unwrap();
+    ticks
+}
+
+fn all() -> Period {
+    Period::new(Timestamp::MIN, Timestamp::MAX)
+}
+
+fn read_all(history: &History) -> Vec<Tick> {
+    let ticks = read(history, all());
+    ticks.into_iter().map(Result::unwrap).collect()
+}
+
+/// Whether the tests may do what only root can; says so where they may not.
+fn is_root(what: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("NOT TESTED (needs root): {what}");
+    }
+    root
+}
+
+/// A program of `examples/`. Cargo builds them with all tests, and not with one of them alone.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).unwrap();
+    let mut build = Command::new(env!("CARGO"));
+    build.args([
+        "build",
+        "--quiet",
+        "--package",
+        "gua-store",
+        "--example",
+        name,
+    ]);
+    if profile.ends_with("release") {
+        build.arg("--release");
+    }
+    assert!(build.status().unwrap().success());
+    profile.join("examples").join(name)
+}

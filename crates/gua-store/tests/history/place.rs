@@ -1,0 +1,147 @@
+//! Where a history lies and who may read it: read-only directories, files of others, copies.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use gua_store::{History, OpenError, OpenMode, Store, WriterOptions};
+
+use crate::synthetic::Host;
+use crate::{Place, begin, example, is_root, read_all, record};
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named() {
+    let place = Place::new();
+    let path = place.directory.path().join("no/such/gua.db");
+    let error = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap_err();
+    assert!(matches!(error, OpenError::Directory { .. }), "{error:?}");
+    assert!(error.to_string().contains("no/such"), "{error}");
+}
+
+#[test]
+fn a_file_is_made_with_the_rights_that_were_asked_for() {
+    let place = Place::new();
+    let options = WriterOptions {
+        file_mode: Some(0o640),
+        ..WriterOptions::default()
+    };
+    let mut store = crate::open(&place.path(), &options);
+    let host = Host::small();
+    begin(&mut store, &host);
+    for (name, mode) in [
+        ("gua.db", 0o640),
+        ("gua.db-wal", 0o640),
+        ("gua.db-lock", 0o600),
+    ] {
+        let facts = std::fs::metadata(place.directory.path().join(name)).unwrap();
+        assert_eq!(facts.permissions().mode() & 0o777, mode, "{name}");
+    }
+}
+
+/// What another user finds: run by `examples/read_ticks`, as root can become anybody.
+#[test]
+fn another_user_reads_a_history_with_and_without_a_writer() {
+    if !is_root("reading a history of another user") {
+        return;
+    }
+    let place = Place::new();
+    set_mode(place.directory.path(), 0o755);
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 50);
+    assert_eq!(count_as_nobody(&place.path()), Ok(50));
+    record(&mut store, run, &mut host, 5);
+    assert_eq!(count_as_nobody(&place.path()), Ok(55));
+    store.close().unwrap();
+    assert_eq!(count_as_nobody(&place.path()), Ok(55));
+    // The reader left nothing that would keep the next writer out.
+    let mut store = place.store();
+    record(&mut store, run, &mut host, 1);
+    drop(store);
+    set_mode(&place.path(), 0o600);
+    let refused = count_as_nobody(&place.path()).unwrap_err();
+    assert!(refused.contains("cannot read"), "{refused}");
+}
+
+#[test]
+fn a_killed_writers_file_is_read_by_another_user() {
+    if !is_root("reading what a killed writer of another user left") {
+        return;
+    }
+    let place = Place::new();
+    set_mode(place.directory.path(), 0o755);
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 50);
+    // What a kill leaves: the file with its journal, and nobody who holds it.
+    let left = place.directory.path().join("left");
+    std::fs::create_dir(&left).unwrap();
+    for name in ["gua.db", "gua.db-wal", "gua.db-shm"] {
+        std::fs::copy(place.directory.path().join(name), left.join(name)).unwrap();
+    }
+    assert_eq!(count_as_nobody(&left.join("gua.db")), Ok(50));
+    // Without the shared memory, and no way to make it, the journal cannot be read: that is said.
+    std::fs::remove_file(left.join("gua.db-shm")).unwrap();
+    let refused = count_as_nobody(&left.join("gua.db")).unwrap_err();
+    assert!(refused.contains("not yet merged"), "{refused}");
+}
+
+#[test]
+fn a_copy_in_a_read_only_directory_is_read() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    let written = record(&mut store, run, &mut host, 50);
+    store.close().unwrap();
+    let copy = place.directory.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(place.path(), copy.join("gua.db")).unwrap();
+    set_mode(&copy.join("gua.db"), 0o444);
+    set_mode(&copy, 0o555);
+    let found = read_all(&History::open(&copy.join("gua.db")).unwrap());
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(count_as_nobody_in(&copy), Ok(50));
+    } else {
+        let path = copy.join("new.db");
+        let error = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap_err();
+        assert!(matches!(error, OpenError::Directory { .. }), "{error:?}");
+    }
+    set_mode(&copy, 0o755);
+    assert_eq!(found, written);
+}
+
+fn count_as_nobody_in(directory: &Path) -> Result<u64, String> {
+    let above = directory.parent().unwrap();
+    set_mode(above, 0o755);
+    count_as_nobody(&directory.join("gua.db"))
+}
+
+/// How many ticks the user nobody finds, or what they are told.
+fn count_as_nobody(path: &Path) -> Result<u64, String> {
+    use std::os::unix::process::CommandExt as _;
+    let built = example("read_ticks");
+    // Where the program was built, others may not look.
+    let copy = tempfile::tempdir().unwrap();
+    set_mode(copy.path(), 0o755);
+    let program = copy.path().join("read_ticks");
+    std::fs::copy(&built, &program).unwrap();
+    let out = Command::new(&program)
+        .arg(path)
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if out.status.success() {
+        Ok(text(&out.stdout).parse().unwrap())
+    } else {
+        Err(text(&out.stderr))
+    }
+}

@@ -1,0 +1,111 @@
+//! A disk that is full: the tick is lost and said to be, the store lives on, and writes again when there is room.
+
+use std::process::Command;
+
+use gua_model::{GapReason, Outage};
+use gua_store::{OpenMode, Store, WriteError, WriterOptions};
+use jiff::Timestamp;
+
+use crate::synthetic::Host;
+use crate::{Place, begin, is_root, open, read_all, record};
+
+#[test]
+fn a_file_that_may_not_grow_refuses_ticks_and_stays_whole() {
+    let place = Place::new();
+    let options = WriterOptions {
+        most_pages: Some(120),
+        ..WriterOptions::default()
+    };
+    let mut store = open(&place.path(), &options);
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    let mut written = Vec::new();
+    let mut lost = Vec::new();
+    while lost.len() < 10 {
+        let tick = host.tick();
+        match store.record(run, &tick) {
+            Ok(()) => written.push(tick),
+            Err(WriteError::DiskFull(_)) => lost.push(tick),
+            Err(other) => panic!("{other:?}"),
+        }
+        // What cannot be stored now is due later.
+        let _ = store.maintain(host.now());
+    }
+    assert_eq!(read_all(&place.history()), written);
+    drop(store);
+
+    let mut store = place.store();
+    let run = begin(&mut store, &host);
+    let whole = |at: Timestamp| Timestamp::from_microsecond(at.as_microsecond()).unwrap();
+    let outage = Outage {
+        from: whole(lost[0].sample.at),
+        to: whole(host.now()),
+        reason: GapReason::DiskFull,
+        detail: "the disk is full".to_owned(),
+        ticks_lost: 10,
+    };
+    store.record_outage(&outage).unwrap();
+    written.extend(record(&mut store, run, &mut host, 40));
+    let history = place.history();
+    assert_eq!(read_all(&history), written);
+    assert_eq!(history.outages(crate::all()).unwrap(), [outage]);
+    assert!(history.check(|_| {}).unwrap().is_clean());
+}
+
+#[test]
+fn a_real_full_disk_is_survived_by_the_same_store() {
+    if !is_root("a disk that is full, as a small tmpfs") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=2m", "gua-test"])
+        .arg(directory.path())
+        .status();
+    if !mount.is_ok_and(|status| status.success()) {
+        eprintln!("NOT TESTED (no mounts here): a disk that is full");
+        return;
+    }
+    let result = std::panic::catch_unwind(|| fill_and_recover(directory.path()));
+    let unmounted = Command::new("umount").arg(directory.path()).status();
+    assert!(unmounted.unwrap().success());
+    result.unwrap();
+}
+
+fn fill_and_recover(directory: &std::path::Path) {
+    let path = directory.join("gua.db");
+    let ballast = directory.join("ballast");
+    let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    let mut written = record(&mut store, run, &mut host, 50);
+    // Fill what is left.
+    let mut block = vec![0u8; 1 << 20];
+    while !block.is_empty() {
+        use std::io::Write as _;
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&ballast)
+            .unwrap();
+        if file.write_all(&block).is_err() {
+            block.truncate(block.len() / 2);
+        }
+    }
+    let mut lost = 0;
+    for _ in 0..200 {
+        let tick = host.tick();
+        match store.record(run, &tick) {
+            Ok(()) => written.push(tick),
+            Err(WriteError::DiskFull(_) | WriteError::Disk(_)) => lost += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+        let _ = store.maintain(host.now());
+    }
+    assert!(lost > 0, "the disk never filled up");
+    std::fs::remove_file(&ballast).unwrap();
+    written.extend(record(&mut store, run, &mut host, 40));
+    let history = gua_store::History::open(&path).unwrap();
+    assert_eq!(read_all(&history), written);
+    assert!(history.check(|_| {}).unwrap().is_clean());
+}

@@ -1,0 +1,118 @@
+//! Totals plus edges say what the ticks say, for any window.
+
+use gua_model::{Period, Sessions, Spans, Thresholds, Tick, Totals};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::synthetic::{Dice, Host};
+use crate::{Place, all, begin, read_all, record};
+
+/// The totals of a window straight from the ticks.
+fn fold(ticks: &[Tick], window: Period) -> Totals {
+    let mut spans = Spans::new(Thresholds::default(), gua_model::Floors::new());
+    let mut totals = Totals::default();
+    for tick in ticks {
+        for span in spans.push(&in_micros(tick)) {
+            totals.add_within(&span, window);
+        }
+    }
+    for span in spans.finish(Timestamp::MAX) {
+        totals.add_within(&span, window);
+    }
+    totals
+}
+
+fn in_micros(tick: &Tick) -> Tick {
+    let mut tick = tick.clone();
+    tick.sample.at = Timestamp::from_microsecond(tick.sample.at.as_microsecond()).unwrap();
+    tick
+}
+
+#[test]
+fn any_window_is_its_quarters_and_its_edges() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    let mut written = record(&mut store, run, &mut host, 300);
+    host.pass(std::time::Duration::from_secs(5000));
+    written.extend(record(&mut store, run, &mut host, 300));
+    let history = place.history();
+    let mut dice = Dice(7);
+    let first = written[0].sample.at.as_second();
+    for _ in 0..40 {
+        let from = first - 2000 + i64::try_from(dice.roll(25_000)).unwrap();
+        let length = i64::try_from(dice.roll(10_000)).unwrap();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let window = Period::new(at(from), at(from + length));
+        let found = history.totals(window).unwrap();
+        assert_eq!(found.window, window);
+        assert_eq!(found.totals, fold(&written, window), "{window:?}");
+    }
+    assert!(history.check(|_| {}).unwrap().quarters_compared > 15);
+}
+
+#[test]
+fn other_thresholds_read_the_ticks() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 200);
+    let history = place.history();
+    let rule = history.thresholds().unwrap();
+    assert_eq!(rule, Thresholds::default());
+    let same = history.totals_by(rule, all()).unwrap();
+    assert_eq!(same, history.totals(all()).unwrap());
+    let other = Thresholds {
+        held_mb: 50_000,
+        ..rule
+    };
+    assert_ne!(history.totals_by(other, all()).unwrap(), same);
+}
+
+#[test]
+fn sessions_are_the_same_stored_or_folded() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    let written = record(&mut store, run, &mut host, 1500);
+    let mut spans = Spans::new(Thresholds::default(), gua_model::Floors::new());
+    let mut fold = Sessions::new(Thresholds::default(), []);
+    let mut expected = Vec::new();
+    for tick in written.iter().map(in_micros) {
+        let closed = spans.push(&tick);
+        expected.extend(fold.push(&tick, &closed));
+    }
+    fold.account(&spans.finish(Timestamp::MAX));
+    expected.extend(fold.open().cloned());
+    expected.sort_by(|one, other| (one.from, &one.key).cmp(&(other.from, &other.key)));
+    assert!(expected.len() > 5, "{}", expected.len());
+    let history = place.history();
+    assert_eq!(history.sessions(all()).unwrap(), expected);
+    let late = Period::new(
+        host.now() - SignedDuration::from_secs(600),
+        host.now() + SignedDuration::from_secs(600),
+    );
+    let touching: Vec<_> = expected
+        .iter()
+        .filter(|session| session.to >= late.from())
+        .cloned()
+        .collect();
+    assert_eq!(history.sessions(late).unwrap(), touching);
+}
+
+#[test]
+fn totals_can_be_built_again() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 500);
+    let before = place.history().totals(all()).unwrap();
+    let sessions = place.history().sessions(all()).unwrap();
+    store.rebuild_totals().unwrap();
+    assert_eq!(place.history().totals(all()).unwrap(), before);
+    assert_eq!(place.history().sessions(all()).unwrap(), sessions);
+    assert_eq!(read_all(&place.history()).len(), 500);
+}

@@ -1,0 +1,147 @@
+//! Retention, size, backup, and erasing a person.
+
+use std::time::Duration;
+
+use gua_model::{Period, Thresholds};
+use gua_store::{BackupError, History, ReadError, WriterOptions};
+use jiff::SignedDuration;
+
+use crate::synthetic::Host;
+use crate::{Place, all, begin, open, read_all, record};
+
+#[test]
+fn retention_takes_ticks_and_leaves_totals_and_sessions() {
+    let keeping = Place::new();
+    let mut store = keeping.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 600);
+
+    let place = Place::new();
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(3600)),
+        ..WriterOptions::default()
+    };
+    let mut store = open(&place.path(), &options);
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 600);
+
+    let (short, long) = (place.history(), keeping.history());
+    let kept = short.info().unwrap().ticks;
+    assert!((120..160).contains(&kept), "{kept}");
+    assert_eq!(
+        short.totals(all()).unwrap().totals,
+        long.totals(all()).unwrap().totals
+    );
+    assert_eq!(
+        short.sessions(all()).unwrap(),
+        long.sessions(all()).unwrap()
+    );
+    assert!(short.check(|_| {}).unwrap().is_clean());
+
+    // An edge where the ticks are gone moves to its quarter hour, and other thresholds are refused.
+    let first = long.info().unwrap().first_tick.unwrap();
+    let window = Period::new(first + SignedDuration::from_secs(1), host.now());
+    let snapped = short.totals(window).unwrap().window;
+    assert!(snapped.from() < window.from());
+    assert_eq!(snapped.from().as_second() % 900, 0);
+    let other = Thresholds {
+        held_mb: 5,
+        ..Thresholds::default()
+    };
+    let refused = short.totals_by(other, window);
+    assert!(
+        matches!(refused, Err(ReadError::RawGone { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_backup_is_a_history_that_can_be_read_alone() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    let written = record(&mut store, run, &mut host, 100);
+    let target = place.directory.path().join("copy.db");
+    let mut steps = Vec::new();
+    let history = place.history();
+    history
+        .backup(&target, |done, all| steps.push((done, all)))
+        .unwrap();
+    let (done, all) = steps[steps.len() - 1];
+    assert_eq!(done, all);
+    let again = history.backup(&target, |_, _| {});
+    assert!(matches!(again, Err(BackupError::Exists { .. })));
+    record(&mut store, run, &mut host, 1);
+    assert_eq!(read_all(&History::open(&target).unwrap()), written);
+    assert_eq!(read_all(&history).len(), 101);
+}
+
+#[test]
+fn stats_say_what_takes_room() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 400);
+    let stats = place.history().stats().unwrap();
+    let ticks = stats.tables.iter().find(|table| table.name == "tick");
+    assert_eq!(ticks.unwrap().rows, 400);
+    assert_eq!((stats.ticks, stats.cards), (400, 2));
+    assert!(stats.bytes_per_card_day.unwrap() > 1000.0);
+}
+
+#[test]
+fn a_forgotten_person_leaves_no_byte_and_no_hour_behind() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 600);
+    let before = place.history().totals(all()).unwrap().totals;
+    let sessions = place.history().sessions(all()).unwrap();
+    let victim = sessions[0].owner.as_ref().unwrap().user.clone();
+    let name = victim.name.clone().unwrap();
+    assert!(occurs(&place, &name));
+
+    let forgotten = store.forget(&name).unwrap();
+    assert_eq!(forgotten.known_as.len(), 1);
+    assert!(forgotten.processes > 0);
+    assert!(!occurs(&place, &name));
+    let (anonymous, _) = forgotten.known_as[0];
+    let history = place.history();
+    let after = history.totals(all()).unwrap().totals;
+    for ((_, _, one), (_, _, other)) in before.iter().zip(after.iter()) {
+        let hers = one.owners.get(&Some(victim.uid));
+        let now = other.owners.get(&Some(gua_model::Uid(anonymous)));
+        // Microseconds that do not divide go by the number of the owner, so only what is held stays to the last.
+        assert_eq!(hers.map(|sums| sums.held), now.map(|sums| sums.held));
+        assert_eq!(one.card, other.card);
+        assert_eq!(one.states, other.states);
+    }
+    assert!(history.check(|_| {}).unwrap().is_clean());
+    let remembers = |session: &gua_model::Session| {
+        session
+            .owner
+            .as_ref()
+            .is_some_and(|owner| owner.user == victim)
+    };
+    assert!(!history.sessions(all()).unwrap().iter().any(remembers));
+
+    // The collector goes on, and a second call finds nobody.
+    record(&mut store, run, &mut host, 3);
+    assert_eq!(read_all(&history).len(), 603);
+    assert!(store.forget("nobody-at-all").unwrap().is_empty());
+}
+
+/// Whether a text stands anywhere in the file or its journal.
+fn occurs(place: &Place, text: &str) -> bool {
+    ["gua.db", "gua.db-wal", "gua.db-shm"].iter().any(|name| {
+        let bytes = std::fs::read(place.directory.path().join(name)).unwrap_or_default();
+        bytes
+            .windows(text.len())
+            .any(|window| window == text.as_bytes())
+    })
+}
