@@ -59,8 +59,14 @@ fn next_start(local: &Zoned, zone: &TimeZone, unit: CalendarUnit) -> Option<Time
         CalendarUnit::Day => local.date().tomorrow().ok()?,
         CalendarUnit::Month => local.date().last_of_month().tomorrow().ok()?,
     };
-    let start = date.to_zoned(zone.clone()).ok()?;
-    Some(start.timestamp())
+    let midnight = zone.to_ambiguous_zoned(date.at(0, 0, 0, 0));
+    let first = midnight.clone().compatible().ok()?.timestamp();
+    if first > local.timestamp() {
+        return Some(first);
+    }
+    // The clock went back over midnight, and the old day goes on until midnight comes again.
+    let again = midnight.later().ok()?.timestamp();
+    (again > local.timestamp()).then_some(again)
 }
 
 /// The next full hour of the wall clock. A clock change begins another hour, too: zones have been set by half hours.
@@ -152,6 +158,33 @@ mod tests {
         );
     }
 
+    /// Clocks changed at one minute past midnight.
+    const NEWFOUNDLAND: &str = "NST3:30NDT,M3.2.0/0:01,M11.1.0/0:01";
+
+    #[test]
+    fn a_clock_change_within_an_hour_begins_another() {
+        let zone = TimeZone::posix(NEWFOUNDLAND).unwrap();
+        let window = window("2026-11-01T02:00:00Z", "2026-11-01T04:00:00Z");
+        let found: Vec<(i8, i8, u64)> = slots(window, &zone, CalendarUnit::Hour)
+            .map(|slot| {
+                let minutes = slot.period.micros().0 / 60_000_000;
+                (slot.label.day(), slot.label.hour(), minutes)
+            })
+            .collect();
+        // The first minute of the new day, and then 59 minutes of the old one again.
+        assert_eq!(found, [(31, 23, 30), (1, 0, 1), (31, 23, 59), (1, 0, 30)]);
+    }
+
+    #[test]
+    fn a_day_that_goes_on_after_the_clock_went_back_over_midnight_ends_with_the_second_one() {
+        let zone = TimeZone::posix(NEWFOUNDLAND).unwrap();
+        let window = window("2026-11-01T03:00:00Z", "2026-11-01T04:30:00Z");
+        let days: Vec<(i8, u64)> = slots(window, &zone, CalendarUnit::Day)
+            .map(|slot| (slot.label.day(), slot.period.micros().0 / 60_000_000))
+            .collect();
+        assert_eq!(days, [(31, 30), (1, 60)]);
+    }
+
     #[test]
     fn months_begin_at_local_midnight() {
         check(
@@ -178,12 +211,13 @@ mod tests {
     }
 
     fn any_zone() -> impl Strategy<Value = TimeZone> {
-        // Berlin, Lord Howe (half an hour of summer time), Nepal, New York.
+        // Berlin, Lord Howe (half an hour of summer time), Nepal, New York, Newfoundland as it was until 2011.
         prop::sample::select(vec![
             "CET-1CEST,M3.5.0,M10.5.0/3",
             "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0",
             "<+0545>-5:45",
             "EST5EDT,M3.2.0,M11.1.0",
+            NEWFOUNDLAND,
         ])
         .prop_map(|text| TimeZone::posix(text).unwrap())
     }
