@@ -15,7 +15,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
         &["doctor", "daemon", "start", "status", "stop", "service"],
     ),
     ("Report", &["export", "import"]),
-    ("Keep", &["config", "completions", "version", "help"]),
+    ("Keep", &["db", "config", "completions", "version", "help"]),
 ];
 
 #[derive(Debug, Parser)]
@@ -73,6 +73,22 @@ pub enum Command {
     Export(ExportArgs),
 
     Import(ImportArgs),
+
+    /// Look after the history file.
+    #[command(
+        subcommand_required = true,
+        arg_required_else_help = true,
+        disable_help_subcommand = true,
+        after_help = "Examples:\n  \
+                      gua db check                    is the file whole, do its totals agree with its ticks\n  \
+                      gua db stats                    what takes how much room\n  \
+                      gua db backup copy.db           a copy, also while a collector writes\n  \
+                      gua db forget ada               erase a person"
+    )]
+    Db {
+        #[command(subcommand)]
+        command: DbCommand,
+    },
 
     /// Show, check and explain the configuration.
     #[command(
@@ -350,6 +366,89 @@ pub enum ExportFormat {
 }
 
 #[derive(Debug, Subcommand)]
+pub enum DbCommand {
+    /// Read everything and compare the totals with the ticks; exit 1 if anything is wrong.
+    #[command(after_help = "Examples:\n  gua db check\n  gua db check --format json")]
+    Check {
+        #[command(flatten)]
+        file: DbArgs,
+        /// How to print what was found.
+        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        format: TableFormat,
+    },
+
+    /// Print what takes how much room, and how fast it grows.
+    #[command(after_help = "Examples:\n  gua db stats\n  gua db stats --format csv")]
+    Stats {
+        #[command(flatten)]
+        file: DbArgs,
+        /// How to print it.
+        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        format: TableFormat,
+    },
+
+    /// Write the file anew without its free room. No collector may be writing.
+    #[command(after_help = "Example:\n  gua db vacuum")]
+    Vacuum {
+        #[command(flatten)]
+        file: DbArgs,
+    },
+
+    /// Copy the history, also while a collector writes to it.
+    #[command(after_help = "Example:\n  gua db backup /backup/gua.db")]
+    Backup {
+        #[command(flatten)]
+        file: DbArgs,
+        /// The copy; it must not exist.
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: PathBuf,
+    },
+
+    /// Erase a person: their time stays, as that of somebody whom nobody can name.
+    #[command(after_help = "No collector may be writing. Old files that were imported are not changed by this.\n\n\
+                            Examples:\n  gua db forget ada\n  gua db forget 1007 --yes")]
+    Forget {
+        #[command(flatten)]
+        file: DbArgs,
+        /// The user's name, or number where there is no name.
+        #[arg(value_name = "USER")]
+        user: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Which history a command is about.
+#[derive(Debug, Args)]
+pub struct DbArgs {
+    /// The history file [default: ~/.gua/gua.db].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+}
+
+impl DbCommand {
+    fn db(&self) -> &Option<PathBuf> {
+        match self {
+            DbCommand::Check { file, .. }
+            | DbCommand::Stats { file, .. }
+            | DbCommand::Vacuum { file }
+            | DbCommand::Backup { file, .. }
+            | DbCommand::Forget { file, .. } => &file.db,
+        }
+    }
+}
+
+/// How a table is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    #[default]
+    Text,
+    Json,
+    Csv,
+}
+
+#[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the settings that count now, each with its source.
     #[command(after_help = "The output is itself a valid configuration file.\n\n\
@@ -416,6 +515,7 @@ impl Command {
             Command::Doctor(args) => db(&args.db).into_iter().collect(),
             Command::Export(args) => db(&args.db).into_iter().collect(),
             Command::Import(args) => db(&args.db).into_iter().collect(),
+            Command::Db { command } => db(command.db()).into_iter().collect(),
             Command::Daemon(DaemonArgs { collect, files, .. })
             | Command::Start(StartArgs { collect, files }) => {
                 [collect.settings(), files.settings()].concat()
@@ -445,6 +545,13 @@ impl Command {
             Command::Service { .. } => "gua service",
             Command::Export(_) => "gua export",
             Command::Import(_) => "gua import",
+            Command::Db { command } => match command {
+                DbCommand::Check { .. } => "gua db check",
+                DbCommand::Stats { .. } => "gua db stats",
+                DbCommand::Vacuum { .. } => "gua db vacuum",
+                DbCommand::Backup { .. } => "gua db backup",
+                DbCommand::Forget { .. } => "gua db forget",
+            },
             Command::Completions(_) => "gua completions",
             Command::Version => "gua version",
             Command::Help(_) => "gua help",

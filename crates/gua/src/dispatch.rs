@@ -13,7 +13,7 @@ use crate::cli::{Cli, Command, ConfigCommand, DaemonArgs, StartArgs};
 use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
-use crate::{daemon, doctor, export, import, manual, output, service};
+use crate::{daemon, db, doctor, export, import, manual, output, service};
 
 /// The number that `gua version` prints.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -82,6 +82,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Stop(_) => return daemon::stop::run(&load(&command.settings())?),
         Command::Export(args) => return export::run(args, &load(&command.settings())?),
         Command::Import(args) => return import::run(args, &load(&command.settings())?),
+        Command::Db { command: what } => return db::run(what, &load(&command.settings())?),
     }
     Ok(ExitCode::SUCCESS)
 }

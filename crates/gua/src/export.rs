@@ -9,6 +9,7 @@ use gua_store::legacy::LegacyError;
 use crate::cli::{ExportArgs, ExportFormat};
 use crate::config::Loaded;
 use crate::failure::Failure;
+use crate::import::runs;
 use crate::output;
 use crate::progress::Bar;
 
@@ -49,10 +50,10 @@ pub fn run(args: &ExportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         ));
     }
     output::data(&format!(
-        "exported {} card rows, {} process rows and {} runs from {} to {}\n",
+        "exported {} card rows, {} process rows and {} from {} to {}\n",
         exported.card_rows,
         exported.process_rows,
-        exported.runs,
+        runs(exported.runs),
         db.display(),
         args.output.display()
     ))?;

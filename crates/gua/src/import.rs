@@ -42,12 +42,14 @@ pub fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     bar.clear();
     let imported = imported.map_err(explained)?;
     store.close().context("cannot close the history")?;
-    output::data(&format!(
-        "{} from {} into {}\n",
-        sentence(&imported),
-        args.path.display(),
-        db.display()
-    ))?;
+    let (path, db) = (args.path.display(), db.display());
+    output::data(&match is_new(&imported) {
+        true => format!("{} from {path} into {db}\n", sentence(&imported)),
+        false => {
+            let rows = imported.card_rows + imported.process_rows;
+            format!("nothing new in {path}: its {rows} rows are in {db} already\n")
+        }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -86,24 +88,30 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
+fn is_new(imported: &Imported) -> bool {
+    imported.new_card_rows + imported.new_process_rows + imported.new_runs > 0
+}
+
 fn sentence(imported: &Imported) -> String {
     let all = imported.card_rows + imported.process_rows;
     let new = imported.new_card_rows + imported.new_process_rows;
-    if new == 0 && imported.new_runs == 0 {
-        return format!("nothing new: all {all} rows were here already,");
-    }
-    let runs = match imported.new_runs {
-        1 => "1 run".to_owned(),
-        runs => format!("{runs} runs"),
-    };
     let known = match all - new {
         0 => String::new(),
         known => format!(" ({known} rows were here already)"),
     };
     format!(
-        "imported {} card rows, {} process rows and {runs}{known}",
-        imported.new_card_rows, imported.new_process_rows
+        "imported {} card rows, {} process rows and {}{known}",
+        imported.new_card_rows,
+        imported.new_process_rows,
+        runs(imported.new_runs)
     )
+}
+
+pub(crate) fn runs(number: u64) -> String {
+    match number {
+        1 => "1 run".to_owned(),
+        runs => format!("{runs} runs"),
+    }
 }
 
 /// A writer at work is told apart from everything else that keeps a history from being opened.

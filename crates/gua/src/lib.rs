@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod config;
 pub mod daemon;
+pub mod db;
 pub mod dispatch;
 pub mod doctor;
 pub mod duration;

@@ -33,15 +33,28 @@ impl Bar {
 
     pub(crate) fn show(&mut self, progress: Progress) {
         let now = clock::monotonic();
-        let soon = self
-            .drawn
-            .is_some_and(|drawn| now.saturating_sub(drawn) < PAUSE);
-        if !self.shown || soon {
+        if !self.is_due(now) {
             return;
         }
         self.drawn = Some(now);
         let text = line(self.what, progress, now.saturating_sub(self.began));
         output::talk(&format!("\r\x1b[K{text}"));
+    }
+
+    /// The same for work of which only the share that is done is known, from 0 to 1.
+    pub(crate) fn share(&mut self, share: f64) {
+        let now = clock::monotonic();
+        if self.is_due(now) {
+            self.drawn = Some(now);
+            output::talk(&format!("\r\x1b[K{}: {:.0} %", self.what, share * 100.0));
+        }
+    }
+
+    fn is_due(&self, now: Duration) -> bool {
+        let soon = self
+            .drawn
+            .is_some_and(|drawn| now.saturating_sub(drawn) < PAUSE);
+        self.shown && !soon
     }
 
     /// Takes the line away, so that what follows stands alone.

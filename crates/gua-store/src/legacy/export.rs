@@ -13,7 +13,7 @@ use rusqlite::{Connection, Transaction};
 use super::error::LegacyError;
 use super::import::{DEVICE, HOST, OnProgress, Progress, RUN, Small, load_texts};
 use super::keep::{OldSource, sources};
-use super::rows::{CardRow, OldRow, ProcessRow, TextId, Texts};
+use super::rows::{COMPUTE, CardRow, OldRow, ProcessRow, TextId, Texts};
 use super::scan::{Blocks, Order, Stored, stored_statement};
 use crate::beside;
 use crate::history::History;
@@ -445,8 +445,7 @@ impl Written for ProcessRow {
             text(texts, self.loginuid_user),
             text(texts, self.owner_user),
         );
-        // Files from before 1.4 know compute processes alone; the old tool fills the column so when it migrates them.
-        let kind = text(texts, self.process_type).unwrap_or("compute");
+        let kind = text(texts, self.process_type).unwrap_or(COMPUTE);
         let name = text(texts, self.process_name);
         let cells = (
             number,

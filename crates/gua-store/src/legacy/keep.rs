@@ -10,7 +10,7 @@ use super::error::LegacyError;
 use super::fold::fold_stored;
 use super::import::{Imported, OnProgress, import, load_texts};
 use super::open::OldFile;
-use super::rows::{OldRow as _, ProcessRow, counted};
+use super::rows::{OldRow as _, ProcessRow, TextId, counted};
 use crate::history::History;
 use crate::store::Store;
 
@@ -88,32 +88,71 @@ pub(crate) fn sources(history: &Connection) -> Result<Vec<OldSource>, LegacyErro
     read().map_err(LegacyError::Write)
 }
 
-/// Erases a person from imported rows: their process rows stay, as those of nobody known. The source then counts as
-/// erased, so that a later import does not bring the name back. Returns how many rows named them.
+/// Erases a person from imported rows: their rows stay, as those of one whom nobody can name, without the names of their
+/// programs. The sources then count as erased, so that a later import does not bring the name back. Returns how many
+/// rows named them.
 pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, LegacyError> {
     let texts = load_texts(change)?;
     let Some(name) = texts.find(user) else {
         return Ok(0);
     };
     let mut erased = 0;
+    for source in sources(change)? {
+        let (rows, changed) = without_programs(change, source.id, name)?;
+        erased += rows;
+        let mut update = change
+            .prepare_cached("UPDATE old_process_block SET cells = ?4 WHERE source = ?1 AND at_us = ?2 AND first_row = ?3")
+            .map_err(LegacyError::Write)?;
+        for (at_us, first_row, cells) in changed {
+            update
+                .execute((source.id, at_us, first_row, cells))
+                .map_err(LegacyError::Write)?;
+        }
+        if rows > 0 {
+            // Where the file lay often has its owner's name in it.
+            change
+                .execute(
+                    "UPDATE old_source SET erased = 1, path = 'forgotten' WHERE id = ?1",
+                    [source.id],
+                )
+                .map_err(LegacyError::Write)?;
+        }
+    }
+    if erased > 0 {
+        // A program that was called like the person is called otherwise from now on too.
+        change
+            .execute(
+                "UPDATE old_text SET text = 'forgotten-old-' || id WHERE id = ?1",
+                [name.0],
+            )
+            .map_err(LegacyError::Write)?;
+    }
+    Ok(erased)
+}
+
+/// A block with other cells: its time, its first row and what it holds now.
+type Changed = (i64, i64, Vec<u8>);
+
+/// How many rows of a source are a person's, and the blocks in which their programs had names.
+fn without_programs(
+    change: &Transaction<'_>,
+    source: i64,
+    name: TextId,
+) -> Result<(u64, Vec<Changed>), LegacyError> {
     let mut blocks = change
-        .prepare("SELECT source, at_us, first_row, rows, cells FROM old_process_block")
+        .prepare_cached(
+            "SELECT at_us, first_row, rows, cells FROM old_process_block WHERE source = ?1",
+        )
         .map_err(LegacyError::Write)?;
-    let mut update = change
-        .prepare("UPDATE old_process_block SET cells = ?4 WHERE source = ?1 AND at_us = ?2 AND first_row = ?3")
-        .map_err(LegacyError::Write)?;
-    let mut mark = change
-        .prepare("UPDATE old_source SET erased = 1 WHERE id = ?1")
-        .map_err(LegacyError::Write)?;
-    let mut touched = Vec::new();
-    let mut rows = blocks.query([]).map_err(LegacyError::Write)?;
+    let mut rows = blocks.query([source]).map_err(LegacyError::Write)?;
+    let (mut theirs, mut changed) = (0, Vec::new());
     while let Some(row) = rows.next().map_err(LegacyError::Write)? {
-        let get = || -> Result<(i64, i64, i64, u32), rusqlite::Error> {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        let get = || -> Result<(i64, i64, u32), rusqlite::Error> {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         };
-        let (source, at_us, first_row, count) = get().map_err(LegacyError::Write)?;
+        let (at_us, first_row, count) = get().map_err(LegacyError::Write)?;
         let cells = row
-            .get_ref(4)
+            .get_ref(3)
             .ok()
             .and_then(|cells| cells.as_blob().ok())
             .unwrap_or_default();
@@ -122,36 +161,18 @@ pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, Legacy
             row: first_row,
         };
         let mut unpacked = unpack::<ProcessRow>(cells, count as usize).ok_or(damaged)?;
-        let named =
-            |row: &ProcessRow| row.loginuid_user == Some(name) || row.owner_user == Some(name);
-        let of_them = unpacked.iter().filter(|row| named(row)).count() as u64;
-        if of_them == 0 {
-            continue;
-        }
-        erased += of_them;
-        let mut packed = Vec::with_capacity(cells.len());
+        let (mut named, mut packed) = (0, Vec::with_capacity(cells.len()));
         for row in &mut unpacked {
-            row.loginuid_user = row.loginuid_user.filter(|user| *user != name);
-            row.owner_user = row.owner_user.filter(|user| *user != name);
+            if row.loginuid_user == Some(name) || row.owner_user == Some(name) {
+                row.process_name = None;
+                named += 1;
+            }
             row.encode(&mut packed);
         }
-        touched.push((source, at_us, first_row, packed));
+        theirs += named;
+        if packed != cells {
+            changed.push((at_us, first_row, packed));
+        }
     }
-    drop(rows);
-    for (source, at_us, first_row, packed) in touched {
-        update
-            .execute((source, at_us, first_row, packed))
-            .map_err(LegacyError::Write)?;
-        mark.execute([source]).map_err(LegacyError::Write)?;
-    }
-    // The name itself goes too; a program that was called like the person loses it as well.
-    if erased > 0 {
-        change
-            .execute(
-                "UPDATE old_text SET text = 'erased ' || id WHERE id = ?1",
-                [name.0],
-            )
-            .map_err(LegacyError::Write)?;
-    }
-    Ok(erased)
+    Ok((theirs, changed))
 }

@@ -63,7 +63,8 @@ pub(crate) struct ProcessRow {
     pub(crate) owner_user: Option<TextId>,
     pub(crate) gpu_index: Option<i64>,
     pub(crate) process_name: Option<TextId>,
-    /// `None` in files from before 1.4, which knew compute processes only.
+    /// `None` for compute processes: files from before 1.4 know no others and have no such column, and a later release
+    /// fills it so when it migrates them. The rows are the same.
     pub(crate) process_type: Option<TextId>,
 }
 
@@ -237,6 +238,9 @@ impl OldRow for CardRow {
     }
 }
 
+/// What a process is unless its row says otherwise.
+pub(crate) const COMPUTE: &str = "compute";
+
 impl OldRow for ProcessRow {
     const TABLE: &'static str = "proc_sample";
     const BLOCKS: &'static str = "old_process_block";
@@ -263,7 +267,10 @@ impl OldRow for ProcessRow {
             owner_user: cells.optional_text()?,
             gpu_index: cells.optional_number()?,
             process_name: cells.optional_text()?,
-            process_type: cells.optional_text()?,
+            process_type: {
+                let word = cells.optional_text()?;
+                word.filter(|word| cells.texts.get(*word) != Some(COMPUTE))
+            },
         })
     }
 

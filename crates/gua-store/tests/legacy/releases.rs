@@ -1,6 +1,8 @@
 //! Files that the real releases wrote.
 
-use crate::rows::{always, classes, import, names, totals_imported, totals_in_place};
+use crate::rows::{
+    always, assert_same_rows, classes, export, import, names, totals_imported, totals_in_place,
+};
 use crate::tools::{RELEASES, demo};
 
 #[test]
@@ -97,4 +99,30 @@ fn importing_again_adds_only_what_is_new() {
             "{version}"
         );
     }
+}
+
+#[test]
+fn a_file_that_newer_releases_migrated_and_went_on_with_is_still_the_same_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, ours) = (
+        directory.path().join("old.db"),
+        directory.path().join("ours.db"),
+    );
+    demo("1.0.2", &old, 4);
+    import(&old, &ours).unwrap();
+    for (version, rows) in [("1.0.3", 18), ("1.1.0", 24), ("1.8.0", 30), ("1.0.2", 36)] {
+        demo(version, &old, 2);
+        let grown = import(&old, &ours).unwrap();
+        assert_eq!(
+            (grown.card_rows, grown.new_card_rows),
+            (rows, 6),
+            "{version}"
+        );
+        assert_eq!(
+            totals_imported(&ours, always()),
+            totals_in_place(&old, always()),
+            "{version}"
+        );
+    }
+    assert_same_rows(&old, &export(&ours, "exported.db"));
 }

@@ -1,6 +1,7 @@
 //! The real binary, run as people and scripts run it.
 
 mod config;
+mod history;
 mod install;
 mod manual;
 mod names;

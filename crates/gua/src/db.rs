@@ -1,0 +1,291 @@
+//! `gua db`: looks after the history file.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use gua_store::legacy::Progress;
+use gua_store::{
+    BackupError, CheckReport, History, OpenError, OpenMode, Stats, Store, WriterOptions,
+};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use crate::cli::{DbCommand, TableFormat};
+use crate::config::Loaded;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::progress::Bar;
+
+/// Runs one of the commands on the history of the settings.
+pub fn run(command: &DbCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let db = loaded.settings.history.db.value.as_path();
+    match command {
+        DbCommand::Check { format, .. } => return check(db, *format),
+        DbCommand::Stats { format, .. } => {
+            let stats = read(db)?.stats()?;
+            output::data(&described(&stats, *format))?;
+        }
+        DbCommand::Vacuum { .. } => {
+            let before = size(db);
+            let mut store = write(db)?;
+            store.vacuum()?;
+            store.close()?;
+            output::data(&format!(
+                "{}: {before} bytes before, {} now\n",
+                db.display(),
+                size(db)
+            ))?;
+        }
+        DbCommand::Backup { output, .. } => backup(db, output)?,
+        DbCommand::Forget { user, yes, .. } => return forget(db, user, *yes),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(db: &Path) -> anyhow::Result<History> {
+    History::open(db).map_err(explained)
+}
+
+fn write(db: &Path) -> anyhow::Result<Store> {
+    Store::open(db, OpenMode::Append, &WriterOptions::default()).map_err(explained)
+}
+
+fn explained(error: OpenError) -> anyhow::Error {
+    let (exit, hint) = match &error {
+        OpenError::Missing { .. } => (Exit::Usage, "`gua daemon` makes one; --db names another"),
+        OpenError::Busy { .. } => (
+            Exit::Failed,
+            "stop the collector first, with `gua stop` or `systemctl stop gua`",
+        ),
+        _ => return error.into(),
+    };
+    Failure {
+        exit,
+        message: error.to_string(),
+        hint: Some(hint.to_owned()),
+    }
+    .into()
+}
+
+fn size(db: &Path) -> u64 {
+    std::fs::metadata(db).map_or(0, |facts| facts.len())
+}
+
+/// Exit 1 where anything is wrong.
+fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
+    let history = read(db)?;
+    let mut bar = Bar::new("checking");
+    let report = history.check(|share| bar.share(share));
+    bar.clear();
+    let report = report?;
+    let findings = findings(&report);
+    let text = match format {
+        TableFormat::Text if findings.is_empty() => format!(
+            "{}: all is well ({} ticks read, totals of {} quarter hours compared)\n",
+            db.display(),
+            report.ticks_read,
+            report.quarters_compared
+        ),
+        TableFormat::Text => findings
+            .iter()
+            .map(|(_, what)| format!("{what}\n"))
+            .collect(),
+        TableFormat::Json => pretty(&json!({
+            "schema": "gua.db-check.v1",
+            "db": db.display().to_string(),
+            "clean": report.is_clean(),
+            "ticks_read": report.ticks_read,
+            "quarters_compared": report.quarters_compared,
+            "findings": findings.iter().map(|(kind, what)| json!({"kind": kind, "what": what})).collect::<Vec<_>>(),
+        })),
+        TableFormat::Csv => {
+            let rows = findings
+                .iter()
+                .map(|(kind, what)| format!("{kind},{}\n", cell(what)));
+            std::iter::once("kind,what\n".to_owned())
+                .chain(rows)
+                .collect()
+        }
+    };
+    output::data(&text)?;
+    Ok(match report.is_clean() {
+        true => ExitCode::SUCCESS,
+        false => Exit::Failed.into(),
+    })
+}
+
+/// What a check found, by kind.
+fn findings(report: &CheckReport) -> Vec<(&'static str, String)> {
+    let file = report.file.iter().map(|what| ("file", what.clone()));
+    let dangling = report
+        .dangling
+        .iter()
+        .map(|what| ("reference", what.clone()));
+    let ticks = report
+        .ticks_damaged
+        .iter()
+        .map(|(at, damage)| ("tick", format!("the tick at {at} cannot be read: {damage}")));
+    let quarters = report.quarters_wrong.iter().map(|quarter| {
+        let from = quarter.period().from();
+        (
+            "totals",
+            format!("the totals of the quarter hour from {from} are not those of its ticks"),
+        )
+    });
+    file.chain(dangling).chain(ticks).chain(quarters).collect()
+}
+
+fn described(stats: &Stats, format: TableFormat) -> String {
+    match format {
+        TableFormat::Text => text(stats),
+        TableFormat::Json => pretty(&json!({
+            "schema": "gua.db-stats.v1",
+            "file_bytes": stats.file_bytes,
+            "journal_bytes": stats.journal_bytes,
+            "free_bytes": stats.free_bytes,
+            "ticks": stats.ticks,
+            "cards": stats.cards,
+            "first_tick": stats.first_tick,
+            "last_tick": stats.last_tick,
+            "bytes_per_day": stats.bytes_per_day,
+            "bytes_per_card_day": stats.bytes_per_card_day,
+            "tables": stats.tables.iter().map(|table| {
+                json!({"name": table.name, "bytes": table.bytes, "rows": table.rows})
+            }).collect::<Vec<_>>(),
+        })),
+        TableFormat::Csv => {
+            let rows = stats
+                .tables
+                .iter()
+                .map(|table| format!("{},{},{}\n", cell(&table.name), table.bytes, table.rows));
+            std::iter::once("table,bytes,rows\n".to_owned())
+                .chain(rows)
+                .collect()
+        }
+    }
+}
+
+fn text(stats: &Stats) -> String {
+    let shown = |at: Option<Timestamp>| {
+        at.map_or_else(
+            || "none yet".to_owned(),
+            |at| {
+                at.to_zoned(TimeZone::system())
+                    .strftime("%Y-%m-%d %H:%M:%S %Z")
+                    .to_string()
+            },
+        )
+    };
+    let growth = stats.bytes_per_day.map_or_else(String::new, |bytes| {
+        format!("growth: {bytes:.0} bytes a day\n")
+    });
+    let tables = stats.tables.iter().map(|table| {
+        format!(
+            "  {:<20} {:>12} {:>12}\n",
+            table.name, table.bytes, table.rows
+        )
+    });
+    format!(
+        "file: {} bytes, {} of them free; journal: {} bytes\nticks: {}, of {} cards, from {} to {}\n{growth}  {:<20} {:>12} {:>12}\n{}",
+        stats.file_bytes,
+        stats.free_bytes,
+        stats.journal_bytes,
+        stats.ticks,
+        stats.cards,
+        shown(stats.first_tick),
+        shown(stats.last_tick),
+        "table",
+        "bytes",
+        "rows",
+        tables.collect::<String>()
+    )
+}
+
+fn backup(db: &Path, target: &Path) -> anyhow::Result<()> {
+    let history = read(db)?;
+    let mut bar = Bar::new("copying");
+    let copied = history.backup(target, |done, all| {
+        bar.show(Progress {
+            rows_done: done.into(),
+            rows_total: all.into(),
+        });
+    });
+    bar.clear();
+    match copied {
+        Err(error @ BackupError::Exists { .. }) => {
+            let hint = "choose another name, or remove the file";
+            Err(Failure::usage(error.to_string()).hint(hint).into())
+        }
+        Err(error) => Err(error.into()),
+        Ok(()) => output::data(&format!("{}: {} bytes\n", target.display(), size(target))),
+    }
+}
+
+/// Erases a person, after a question on a terminal or with `--yes`.
+fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
+    let mut store = write(db)?;
+    if !yes
+        && !confirmed(&format!(
+            "Erase {user:?} from {} for good? [y/N] ",
+            db.display()
+        ))?
+    {
+        output::talk("nothing was erased\n");
+        return Ok(Exit::Failed.into());
+    }
+    let forgotten = store.forget(user)?;
+    store.close()?;
+    if forgotten.is_empty() {
+        let message = format!("nobody in `{}` is called {user:?}", db.display());
+        return Err(Failure {
+            exit: Exit::Failed,
+            message,
+            hint: None,
+        }
+        .into());
+    }
+    let names = forgotten
+        .known_as
+        .iter()
+        .map(|(_, name)| name.as_str())
+        .collect::<Vec<_>>();
+    let known_as = match names.as_slice() {
+        [] => String::new(),
+        names => format!("; their time is now that of {}", names.join(", ")),
+    };
+    output::data(&format!(
+        "erased from {} processes and {} imported rows{known_as}\n",
+        forgotten.processes, forgotten.old_rows
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn confirmed(question: &str) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        let hint = "what is erased cannot be brought back; `gua db backup` makes a copy";
+        return Err(Failure::usage("give --yes where nobody can be asked")
+            .hint(hint)
+            .into());
+    }
+    output::talk(question);
+    let mut answer = String::new();
+    std::io::stdin()
+        .read_line(&mut answer)
+        .context("cannot read the answer")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// A cell of CSV: quoted where it must be.
+fn cell(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}

@@ -1,0 +1,162 @@
+//! `gua import`, `gua export` and `gua db` on files that real releases of gpu-usage-audit wrote.
+
+use std::path::{Path, PathBuf};
+
+use crate::program::Program;
+
+const RELEASES: [&str; 4] = ["1.0.2", "1.0.3", "1.1.0", "1.8.0"];
+
+/// A home with an old file in it.
+fn home_with(version: &str) -> (Program, PathBuf) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gua-store/tests/golden");
+    let bytes = std::fs::read(golden.join(format!("gpu-usage-audit-{version}.db"))).unwrap();
+    let program = Program::new();
+    let path = program.write("old.db", bytes);
+    (program, path)
+}
+
+/// Runs a line in the home and holds its code and what its output says.
+fn check(program: &Program, line: &str, code: i32, says: &str) {
+    let ended = program.gua(line.split_whitespace());
+    let text = format!("{}{}", ended.stdout, ended.stderr);
+    assert_eq!(ended.code, code, "{line}: {text}");
+    assert!(text.contains(says), "{line}: {text}");
+    let on_stdout = code == 0;
+    assert_eq!(ended.stdout.is_empty(), !on_stdout, "{line}: {text}");
+}
+
+#[test]
+fn every_release_is_imported_once_and_exported_again() {
+    for version in RELEASES {
+        let (program, old) = home_with(version);
+        let before = std::fs::read(&old).unwrap();
+        check(&program, "import old.db", 0, "imported 21 card rows, 2");
+        check(&program, "import old.db", 0, "nothing new in old.db");
+        check(
+            &program,
+            "export --format gpu-usage-audit --output new.db",
+            0,
+            "exported 21 card rows",
+        );
+        check(&program, "import new.db", 0, "nothing new in new.db");
+        check(&program, "db check", 0, "all is well");
+        assert_eq!(std::fs::read(&old).unwrap(), before, "{version}");
+    }
+}
+
+#[test]
+fn an_old_file_at_the_history_itself_becomes_ours_and_is_set_aside() {
+    let (program, old) = home_with("1.1.0");
+    let before = std::fs::read(&old).unwrap();
+    std::fs::create_dir(program.home().join(".gua")).unwrap();
+    std::fs::rename(old, program.home().join(".gua/gua.db")).unwrap();
+    check(&program, "import .gua/gua.db", 0, "the old file is now");
+    let aside = program.home().join(".gua/gua.db.gpu-usage-audit-1");
+    assert_eq!(std::fs::read(aside).unwrap(), before);
+    check(&program, "db stats", 0, "old_card_block");
+    check(
+        &program,
+        "import .gua/gua.db",
+        2,
+        "already a history of gua",
+    );
+}
+
+#[test]
+fn what_cannot_be_imported_is_said_in_one_line_and_makes_no_history() {
+    let (program, _) = home_with("1.8.0");
+    program.write(
+        "notes.txt",
+        "not a database at all, and longer than a header would be".repeat(4),
+    );
+    program.write("empty.db", "");
+    check(
+        &program,
+        "import missing.db",
+        2,
+        "there is no file at `missing.db`",
+    );
+    check(
+        &program,
+        "import notes.txt",
+        1,
+        "not a history of gpu-usage-audit",
+    );
+    check(&program, "import empty.db", 1, "it is empty");
+    check(&program, "import .", 1, "a directory");
+    check(&program, "import", 2, "Usage");
+    assert!(!program.home().join(".gua").exists());
+}
+
+#[test]
+fn nothing_is_written_over() {
+    let (program, _) = home_with("1.8.0");
+    check(&program, "import old.db --db ours.db", 0, "imported");
+    check(
+        &program,
+        "export --db ours.db --format gpu-usage-audit --output old.db",
+        2,
+        "exists already",
+    );
+    check(
+        &program,
+        "db backup --db ours.db old.db",
+        2,
+        "already there",
+    );
+    check(&program, "db backup --db ours.db copy.db", 0, "copy.db");
+    check(&program, "db check --db copy.db", 0, "all is well");
+    check(&program, "import old.db --db notes/ours.db", 1, "notes");
+    check(
+        &program,
+        "export --db old.db --format gpu-usage-audit --output x.db",
+        1,
+        "a history of gpu-usage-audit",
+    );
+    check(
+        &program,
+        "export --format gpu-usage-audit --output x.db",
+        2,
+        "no history",
+    );
+}
+
+#[test]
+fn a_person_is_erased_and_does_not_come_back_with_the_next_import() {
+    let (program, _) = home_with("1.8.0");
+    check(&program, "import old.db", 0, "imported");
+    check(&program, "db forget alice", 2, "--yes");
+    check(&program, "db forget nobody --yes", 1, "nobody in");
+    check(&program, "db forget alice --yes", 0, "6 imported rows");
+    let bytes = std::fs::read(program.home().join(".gua/gua.db")).unwrap();
+    assert!(!bytes.windows(5).any(|window| window == b"alice"));
+    check(&program, "import old.db", 1, "a person was erased");
+    check(&program, "db vacuum", 0, "bytes before");
+    check(&program, "db check", 0, "all is well");
+}
+
+#[test]
+fn stats_have_the_same_numbers_in_every_form() {
+    let (program, _) = home_with("1.8.0");
+    check(&program, "import old.db", 0, "imported");
+    let json = program.gua(["db", "stats", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let csv = program.gua(["db", "stats", "--format", "csv"]).stdout;
+    let text = program.gua(["db", "stats"]).stdout;
+    for table in json["tables"].as_array().unwrap() {
+        let (name, bytes, rows) = (
+            table["name"].as_str().unwrap(),
+            &table["bytes"],
+            &table["rows"],
+        );
+        assert!(
+            csv.contains(&format!("{name},{bytes},{rows}\n")),
+            "{name}: {csv}"
+        );
+        let words = format!("{name} {bytes} {rows}");
+        let found = text
+            .lines()
+            .any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") == words);
+        assert!(found, "{words}: {text}");
+    }
+}
