@@ -7,16 +7,16 @@ use rusqlite::Connection;
 
 /// How large the history is.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    pub cards: u64,
-    pub ticks: u64,
-    pub interval_seconds: i64,
+pub(crate) struct Shape {
+    pub(crate) cards: u64,
+    pub(crate) ticks: u64,
+    pub(crate) interval_seconds: i64,
     /// Spread evenly over all card rows.
-    pub process_rows: u64,
+    pub(crate) process_rows: u64,
 }
 
 /// Twelve cards for thirty days at thirty seconds, with 1.44 process rows a card row.
-pub const MONTH: Shape = Shape {
+pub(crate) const MONTH: Shape = Shape {
     cards: 12,
     ticks: 86_400,
     interval_seconds: 30,
@@ -25,7 +25,7 @@ pub const MONTH: Shape = Shape {
 
 impl Shape {
     #[must_use]
-    pub fn card_rows(&self) -> u64 {
+    pub(crate) fn card_rows(&self) -> u64 {
         self.cards * self.ticks
     }
 }
@@ -49,7 +49,7 @@ CREATE UNIQUE INDEX idx_gpu_device_uuid ON gpu_device(gpu_uuid);
 ";
 
 /// Writes the history. Its last tick is the one before `end`.
-pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite::Error> {
+pub(crate) fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite::Error> {
     let mut connection = Connection::open(path)?;
     connection.execute_batch(TABLES)?;
     let text = |tick: u64| {
@@ -98,8 +98,8 @@ pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite:
                 let cell = Cell::new(shape, card, tick);
                 for slot in 0..cell.processes {
                     let pid = 100_000 + card * 1_000 + cell.episode % 1_000 + slot * 100_000;
-                    let user = (cell.noise % 7 + slot > 1)
-                        .then(|| USERS[(cell.episode + slot) as usize % USERS.len()]);
+                    let user =
+                        (cell.noise % 7 + slot > 1).then(|| pick(&USERS, cell.episode + slot));
                     process_row.execute((
                         &at,
                         uuid,
@@ -107,7 +107,7 @@ pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite:
                         cell.memory,
                         user,
                         card.cast_signed(),
-                        NAMES[slot as usize % NAMES.len()],
+                        pick(&NAMES, slot),
                     ))?;
                 }
             }
@@ -118,6 +118,12 @@ pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite:
 
 const USERS: [&str; 6] = ["ada", "grace", "edsger", "barbara", "donald", "leslie"];
 const NAMES: [&str; 3] = ["python", "jupyter", "train.bin"];
+
+fn pick(words: &[&'static str], number: u64) -> &'static str {
+    let words = words.iter().cycle();
+    let at = usize::try_from(number % 60).expect("it is less than sixty");
+    words.copied().nth(at).unwrap_or_default()
+}
 
 /// What one card does at one tick.
 struct Cell {

@@ -48,7 +48,7 @@ impl OldFile {
             let processes = Scan::<ProcessRow>::new(self, &mut processes, &choice)?;
             let mut texts = Texts::default();
             match merge(cards, processes, &mut texts, &intervals, &mut |tick| {
-                step(&mut sum, tick)
+                step(&mut sum, tick);
             })? {
                 Merged::Whole => {
                     self.confirm()?;
