@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gua_model::period::Quarter;
 use gua_model::{GapReason, Outage, Tick};
 use gua_store::{NewRun, RunId, Store, WriteError};
 use jiff::Timestamp;
@@ -19,6 +20,8 @@ pub struct HistorySink {
     next: NewRun,
     /// Set when the interval was changed: ticks then belong to a run of their own.
     is_changed: bool,
+    /// The quarter hour of the last tick, when nothing was left to do for it.
+    kept_up: Option<Quarter>,
 }
 
 impl HistorySink {
@@ -30,6 +33,7 @@ impl HistorySink {
             run: id,
             next: run,
             is_changed: false,
+            kept_up: None,
         })
     }
 
@@ -69,10 +73,17 @@ impl Sink for HistorySink {
     }
 
     fn upkeep(&mut self, at: Timestamp) -> Result<(), SinkError> {
+        let quarter = Quarter::of(at);
         let Some(store) = &mut self.store else {
             return Ok(());
         };
-        store.maintain(at).map(drop).map_err(|error| lost(&error))
+        // Totals and retention go by quarter hours, so within one there is nothing to look for.
+        if self.kept_up == Some(quarter) {
+            return Ok(());
+        }
+        let upkeep = store.maintain(at).map_err(|error| lost(&error))?;
+        self.kept_up = (!upkeep.more).then_some(quarter);
+        Ok(())
     }
 
     fn configure(&mut self, options: &Options) {

@@ -1,12 +1,8 @@
-//! The real world of the loop: the reader on a thread of its own, the signals of this process, the clocks.
-//!
-//! The reader waits for the driver up to its deadline. It does so on its thread, so that a signal ends the loop at once
-//! and systemd hears that it is alive, whatever the driver does.
+//! The real world of the loop: the reader child, the signals of this process, the clocks. One thread waits for all of
+//! them, so a signal ends the loop at once and systemd hears that it is alive, whatever the driver does.
 
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gua_model::Sample;
@@ -25,46 +21,32 @@ type Answer = Result<Sample, DriverFault>;
 /// The host that the loop runs on.
 #[derive(Debug)]
 pub struct Machine {
+    reader: Reader,
+    /// Why the last question could not even be asked.
+    refusal: Option<DriverFault>,
     stop: UnixStream,
     reload: UnixStream,
-    questions: Option<Sender<()>>,
-    answers: Receiver<Answer>,
-    /// A byte for each answer, so that it can be waited for together with the signals.
-    answered: UnixStream,
-    reader: Option<JoinHandle<()>>,
-    is_reading: bool,
     /// Whether it was started at a terminal. Once that is hung up, nobody wants it any more.
     has_terminal: bool,
 }
 
+/// What a sleep was ended by.
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    answer: bool,
+    words: bool,
+    stop: bool,
+    reload: bool,
+}
+
 impl Machine {
-    /// Takes over SIGINT, SIGTERM and SIGHUP, and gives the reader a thread.
-    pub fn new(mut reader: Reader) -> io::Result<Self> {
-        let stop = signalled(&[SIGINT, SIGTERM])?;
-        let reload = signalled(&[SIGHUP])?;
-        let (questions, asked) = channel::<()>();
-        let (answer, answers) = channel();
-        let (mut bell, answered) = UnixStream::pair()?;
-        answered.set_nonblocking(true)?;
-        let thread = std::thread::Builder::new()
-            .name("gua-asking".to_owned())
-            .stack_size(256 * 1024)
-            .spawn(move || {
-                while asked.recv().is_ok() {
-                    let is_heard = answer.send(reader.sample()).is_ok();
-                    if !is_heard || bell.write_all(&[1]).is_err() {
-                        return;
-                    }
-                }
-            })?;
+    /// Takes over SIGINT, SIGTERM and SIGHUP.
+    pub fn new(reader: Reader) -> io::Result<Self> {
         Ok(Self {
-            stop,
-            reload,
-            questions: Some(questions),
-            answers,
-            answered,
-            reader: Some(thread),
-            is_reading: false,
+            reader,
+            refusal: None,
+            stop: signalled(&[SIGINT, SIGTERM])?,
+            reload: signalled(&[SIGHUP])?,
             has_terminal: io::stderr().is_terminal(),
         })
     }
@@ -88,13 +70,37 @@ impl Machine {
         matches!(poll(&mut input, Some(&Timespec::default())), Ok(1))
     }
 
-    fn answer(&mut self) -> Answer {
-        self.is_reading = false;
-        self.answers.recv().unwrap_or_else(|_| {
-            Err(DriverFault::ReaderDied {
-                how: "its thread ended".to_owned(),
-            })
+    /// Sleeps until something can be heard. Nothing at all is heard when the time has come.
+    fn hear(&self, until: Duration) -> rustix::io::Result<Heard> {
+        let waiting = self.reader.waiting();
+        let until = waiting
+            .as_ref()
+            .map_or(until, |asked| asked.until.min(until));
+        let left = until.saturating_sub(clock::monotonic());
+        let mut inputs = vec![
+            PollFd::new(&self.stop, PollFlags::IN),
+            PollFd::new(&self.reload, PollFlags::IN),
+        ];
+        if let Some(asked) = &waiting {
+            inputs.push(PollFd::new(&asked.answers, PollFlags::IN));
+            if let Some(errors) = &asked.errors {
+                inputs.push(PollFd::new(errors, PollFlags::IN));
+            }
+        }
+        poll(&mut inputs, Timespec::try_from(left).ok().as_ref())?;
+        let mut heard = inputs.iter().map(|input| !input.revents().is_empty());
+        let mut next = || heard.next().unwrap_or(false);
+        Ok(Heard {
+            stop: next(),
+            reload: next(),
+            answer: next(),
+            words: next(),
         })
+    }
+
+    fn is_reading_too_long(&self) -> bool {
+        let asked = self.reader.waiting();
+        asked.is_some_and(|asked| asked.until <= clock::monotonic())
     }
 }
 
@@ -104,54 +110,39 @@ impl World for Machine {
     }
 
     fn ask(&mut self) {
-        self.is_reading = true;
-        if let Some(questions) = &self.questions {
-            // A thread that has ended is noticed when its answer is waited for.
-            let _ = questions.send(());
-        }
+        self.refusal = self.reader.begin().err();
     }
 
     fn wait(&mut self, until: Duration) -> Wake {
+        if let Some(fault) = self.refusal.take() {
+            return Wake::Answer(Err(fault));
+        }
         loop {
-            let left = until.saturating_sub(clock::monotonic());
-            let limit = Timespec::try_from(left).ok();
-            let mut inputs = [
-                PollFd::new(&self.answered, PollFlags::IN),
-                PollFd::new(&self.stop, PollFlags::IN),
-                PollFd::new(&self.reload, PollFlags::IN),
-            ];
-            match poll(&mut inputs, limit.as_ref()) {
-                Ok(0) => return Wake::Due,
-                Ok(_) => {}
+            let heard = match self.hear(until) {
+                Ok(heard) => heard,
                 // An interrupted sleep is begun again; a failing one must not become a busy loop.
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => return Wake::Stop,
+            };
+            if heard.words {
+                self.reader.hear();
             }
-            let [answered, stop, reload] = inputs.map(|input| !input.revents().is_empty());
             // The tick that was read is not thrown away for a signal of the same moment.
-            if answered && self.is_reading {
-                drain(&mut self.answered);
-                return Wake::Answer(self.answer());
+            if heard.answer || self.is_reading_too_long() {
+                return Wake::Answer(self.reader.finish());
             }
-            if stop {
+            if heard.stop {
                 drain(&mut self.stop);
                 return Wake::Stop;
             }
-            if reload {
+            if heard.reload {
                 drain(&mut self.reload);
                 let is_hung_up = self.has_terminal && !io::stderr().is_terminal();
                 return if is_hung_up { Wake::Stop } else { Wake::Reload };
             }
-        }
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        drop(self.questions.take());
-        // A thread that waits for a hung driver is left behind; the kernel ends its child with this process.
-        if let Some(thread) = self.reader.take().filter(|_| !self.is_reading) {
-            let _ = thread.join();
+            if until <= clock::monotonic() {
+                return Wake::Due;
+            }
         }
     }
 }

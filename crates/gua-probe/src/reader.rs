@@ -8,6 +8,7 @@ mod frame;
 mod serve;
 
 use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,6 +66,25 @@ pub struct Reader {
     stuck: Vec<Stuck>,
     pause: Backoff,
     last_fault: Option<DriverFault>,
+    asked: Option<Asked>,
+}
+
+/// A question that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    until: Duration,
+    deadline: Duration,
+}
+
+/// What a question waits for.
+#[derive(Debug)]
+pub struct Waiting<'a> {
+    /// Readable when the answer comes, or when the child has died.
+    pub answers: BorrowedFd<'a>,
+    /// Readable when the child says something: then [`Reader::hear`] is to be called.
+    pub errors: Option<BorrowedFd<'a>>,
+    /// When the driver counts as hung, on the monotonic clock.
+    pub until: Duration,
 }
 
 /// With this many children caught in the driver, a further one would only be caught too.
@@ -81,11 +101,18 @@ impl Reader {
             stuck: Vec::new(),
             pause,
             last_fault: None,
+            asked: None,
         }
     }
 
     /// Reads everything once. It returns at the latest when the deadline has passed, whatever the driver does.
     pub fn sample(&mut self) -> Result<Sample, DriverFault> {
+        self.begin()?;
+        self.finish()
+    }
+
+    /// Asks for a sample and does not wait: [`Reader::waiting`] says for what to wait, [`Reader::finish`] gives the answer.
+    pub fn begin(&mut self) -> Result<(), DriverFault> {
         self.stuck.retain_mut(|child| !child.has_ended());
         let mut child = match self.child.take() {
             Some(child) => child,
@@ -96,7 +123,47 @@ impl Reader {
         } else {
             self.options.deadline * 3
         };
-        match child.ask(&Request::Sample, deadline) {
+        match child.ask(&Request::Sample) {
+            Ok(()) => {
+                self.child = Some(child);
+                let until = clock::monotonic().saturating_add(deadline);
+                self.asked = Some(Asked { until, deadline });
+                Ok(())
+            }
+            Err(fault) => {
+                self.stuck.extend(child.kill());
+                Err(self.failed(fault))
+            }
+        }
+    }
+
+    /// What a caller that has more to wait for can poll; `None` while nothing was asked.
+    #[must_use]
+    pub fn waiting(&self) -> Option<Waiting<'_>> {
+        let child = self.child.as_ref()?;
+        let asked = self.asked.as_ref()?;
+        Some(Waiting {
+            answers: child.answers(),
+            errors: child.errors(),
+            until: asked.until,
+        })
+    }
+
+    /// Takes what the child says on standard error, so that a full pipe does not stop it.
+    pub fn hear(&mut self) {
+        if let Some(child) = &mut self.child {
+            child.hear_errors();
+        }
+    }
+
+    /// The answer to [`Reader::begin`]. It waits for it, until the deadline has passed.
+    pub fn finish(&mut self) -> Result<Sample, DriverFault> {
+        let (Some(mut child), Some(asked)) = (self.child.take(), self.asked.take()) else {
+            return Err(DriverFault::NoReader {
+                detail: "nothing was asked".to_owned(),
+            });
+        };
+        match child.take(asked.until, asked.deadline) {
             Ok(answer) => {
                 self.child = Some(child);
                 self.pause.succeeded();

@@ -1,7 +1,7 @@
 //! One child process: starting it, asking it with a deadline, ending it without ever waiting for it.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(super) struct ChildReader {
     errors: ChildStderr,
     /// The end of what it said on standard error, for when it dies.
     last_words: Vec<u8>,
+    /// Whether its standard error is still open.
+    is_talking: bool,
     answered: bool,
 }
 
@@ -66,6 +68,7 @@ impl ChildReader {
             answers,
             errors,
             last_words: Vec::new(),
+            is_talking: true,
             answered: false,
         };
         let prepared = child.prepare(options);
@@ -95,17 +98,18 @@ impl ChildReader {
         self.answered
     }
 
-    /// Asks, and waits for the answer until the deadline. An error means that the child is of no further use.
-    pub(super) fn ask(
+    /// Asks. An error means that the child is of no further use.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<(), DriverFault> {
+        // A question is a few bytes and the pipe is empty, so this does not block.
+        frame::write(&mut self.questions, request).map_err(|error| self.death(&error))
+    }
+
+    /// Waits for the answer until that time. An error means that the child is of no further use.
+    pub(super) fn take(
         &mut self,
-        request: &Request,
+        until: Duration,
         deadline: Duration,
     ) -> Result<Answer, DriverFault> {
-        let until = clock::monotonic().saturating_add(deadline);
-        // A question is a few bytes and the pipe is empty, so this does not block.
-        if let Err(error) = frame::write(&mut self.questions, request) {
-            return Err(self.death(&error));
-        }
         match self.answer(until) {
             Ok(Some(answer)) => {
                 self.answered = true;
@@ -114,6 +118,16 @@ impl ChildReader {
             Ok(None) => Err(DriverFault::Hung { deadline }),
             Err(error) => Err(self.death(&error)),
         }
+    }
+
+    /// Where the answer comes from.
+    pub(super) fn answers(&self) -> BorrowedFd<'_> {
+        self.answers.as_fd()
+    }
+
+    /// Where its words come from, as long as it has any.
+    pub(super) fn errors(&self) -> Option<BorrowedFd<'_>> {
+        self.is_talking.then(|| self.errors.as_fd())
     }
 
     fn answer(&mut self, until: Duration) -> io::Result<Option<Answer>> {
@@ -150,27 +164,40 @@ impl ChildReader {
 
     /// Sleeps until there is something to read. Standard error is read too: a full pipe would stop the child.
     fn wait(&mut self, left: Duration) -> io::Result<()> {
-        let mut outputs = [
-            PollFd::new(&self.answers, PollFlags::IN),
-            PollFd::new(&self.errors, PollFlags::IN),
-        ];
+        let mut outputs = vec![PollFd::new(&self.answers, PollFlags::IN)];
+        if self.is_talking {
+            outputs.push(PollFd::new(&self.errors, PollFlags::IN));
+        }
         let left = Timespec::try_from(left).ok();
         match poll(&mut outputs, left.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        if outputs[1].revents().contains(PollFlags::IN) {
+        if outputs
+            .get(1)
+            .is_some_and(|errors| !errors.revents().is_empty())
+        {
             self.hear_errors();
         }
         Ok(())
     }
 
-    fn hear_errors(&mut self) {
+    pub(super) fn hear_errors(&mut self) {
         let mut buffer = [0; 1024];
-        while let Ok(length @ 1..) = self.errors.read(&mut buffer) {
-            self.last_words.extend_from_slice(&buffer[..length]);
-            let surplus = self.last_words.len().saturating_sub(MOST_LAST_WORDS);
-            self.last_words.drain(..surplus);
+        loop {
+            match self.errors.read(&mut buffer) {
+                // Closed for good: to wait for more would be to wake at once.
+                Ok(0) => {
+                    self.is_talking = false;
+                    return;
+                }
+                Ok(length) => {
+                    self.last_words.extend_from_slice(&buffer[..length]);
+                    let surplus = self.last_words.len().saturating_sub(MOST_LAST_WORDS);
+                    self.last_words.drain(..surplus);
+                }
+                Err(_) => return,
+            }
         }
     }
 

@@ -49,7 +49,7 @@ impl Attendant for Voice {
     fn ticked(&mut self, number: u64, tick: &Tick) {
         let line = tick_line(number, tick, &self.thresholds);
         // A reader that went away, or a full disk, is no reason to stop collecting.
-        let _ = output::data(&line);
+        let _ = output::raw(line.as_bytes());
         self.settle_log();
     }
 
