@@ -25,7 +25,7 @@ fn card(text: &str) -> (Gpu, Option<Milliwatts>) {
         let words: Vec<&str> = part.split(' ').collect();
         match words.as_slice() {
             ["util", word] => {
-                gpu.util = missing(word).map_or_else(|| Ok(percent(word.parse().unwrap())), Err)
+                gpu.util = missing(word).map_or_else(|| Ok(percent(word.parse().unwrap())), Err);
             }
             ["power", watts] => gpu.power = Ok(Milliwatts(watts.parse::<u64>().unwrap() * 1000)),
             ["floor", watts] => floor = Some(Milliwatts(watts.parse::<u64>().unwrap() * 1000)),
@@ -264,7 +264,7 @@ fn a_mig_parent_is_never_counted_beside_its_instances() {
     );
     let (mut instance, _) = card("util unsupported | compute 4000");
     instance.place = Place::Instance {
-        parent: parent.uuid.clone(),
+        parent: parent.uuid,
         gpu_instance: Ok(1),
         compute_instance: Ok(0),
         slice: Err(Missing::Failed),

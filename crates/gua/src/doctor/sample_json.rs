@@ -2,9 +2,10 @@
 //! beside it under `missing`. No command line is in it, because none is in a sample.
 
 use gua_model::sample::{ComputeMode, Ecc, Switch};
+use gua_model::window::EDGES;
 use gua_model::{
-    CountGraphics, Evidence, Gpu, GpuUuid, Identity, Missing, Place, Problem, Process, ProcessKind,
-    Reading, Sample, Thresholds, User, UtilWindow, classify,
+    CountGraphics, Evidence, Gpu, GpuUuid, Histogram, Identity, Missing, Place, Problem, Process,
+    ProcessKind, Reading, Sample, Thresholds, User, UtilWindow, classify,
 };
 use serde_json::{Map, Value, json};
 
@@ -175,7 +176,17 @@ fn window(window: &UtilWindow) -> Value {
         "mean_percent": window.mean(),
         "max_percent": window.max.map(gua_model::Percent::get),
         "covered_seconds": window.covered.as_secs_f64(),
+        "histogram": histogram(&window.histogram),
     })
+}
+
+/// How many samples fell into each range, by the range's lower end; empty ranges are left out.
+fn histogram(histogram: &Histogram) -> Value {
+    let bins = EDGES.iter().zip(histogram.bins);
+    let filled = bins.filter(|(_, samples)| *samples > 0);
+    filled
+        .map(|(edge, samples)| json!({ "from_percent": edge, "samples": samples }))
+        .collect()
 }
 
 fn ecc(record: &mut Record, ecc: &Reading<Ecc>) {
