@@ -109,7 +109,7 @@ impl ChildReader {
         match self.answer(until) {
             Ok(Some(answer)) => {
                 self.answered = true;
-                Ok(answer)
+                Ok(answer.map_err(|fault| self.with_last_words(fault)))
             }
             Ok(None) => Err(DriverFault::Hung { deadline }),
             Err(error) => Err(self.death(&error)),
@@ -185,17 +185,27 @@ impl ChildReader {
             }
             Ok(None) | Err(_) => error.to_string(),
         };
-        let words = String::from_utf8_lossy(&self.last_words);
-        if let Some(line) = words.lines().rev().find(|line| !line.trim().is_empty()) {
-            let line: String = line
-                .trim()
-                .chars()
-                .filter(|letter| !letter.is_control())
-                .take(300)
-                .collect();
+        if let Some(line) = self.last_line() {
             how = format!("{how}, saying: {line}");
         }
         DriverFault::ReaderDied { how }
+    }
+
+    /// A library that refuses to start may have said more on standard error than its code does.
+    fn with_last_words(&mut self, mut fault: DriverFault) -> DriverFault {
+        self.hear_errors();
+        if let (DriverFault::Init { text, .. }, Some(line)) = (&mut fault, self.last_line()) {
+            text.push_str(&format!(", saying: {line}"));
+        }
+        fault
+    }
+
+    /// The last line that it said on standard error, fit for a terminal.
+    fn last_line(&self) -> Option<String> {
+        let words = String::from_utf8_lossy(&self.last_words);
+        let line = words.lines().rev().find(|line| !line.trim().is_empty())?;
+        let plain = line.trim().chars().filter(|letter| !letter.is_control());
+        Some(plain.take(300).collect())
     }
 
     /// Ends the child; returns it where it cannot be ended now.
