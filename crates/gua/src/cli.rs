@@ -22,7 +22,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
-    max_term_width = 100,
+    max_term_width = crate::manual::WIDEST,
     disable_help_subcommand = true,
     after_help = "Begin with `gua doctor`: it looks at this machine and changes nothing.\n\
                   `gua help COMMAND` explains a command and shows examples."
@@ -48,9 +48,10 @@ pub enum Command {
         after_help = "Flags win over the environment (GUA_*), that over ~/.gua/config.toml, that over\n\
                       /etc/gua/config.toml. GUA_CONFIG names another file instead of ~/.gua/config.toml.\n\n\
                       Examples:\n  \
-                      gua config default > ~/.gua/config.toml   start from the commented defaults\n  \
-                      gua config check                          find every mistake, with its line\n  \
-                      gua config show                           what counts now, and where it came from"
+                      gua config check  find every mistake, with its line\n  \
+                      gua config show   what counts now, and where it came from\n  \
+                      mkdir -p ~/.gua && gua config default > ~/.gua/config.toml\n                    \
+                      start from the commented defaults"
     )]
     Config {
         #[command(subcommand)]
@@ -79,10 +80,10 @@ pub enum Command {
 #[command(
     after_help = "The output names local paths and GPU UUIDs: look at it before you share it.\n\n\
                         Examples:\n  \
-                        gua doctor                       look at this machine\n  \
-                        gua doctor --json                the same for a program\n  \
-                        gua doctor --sample > cards.json one sample of every card, for a bug report\n  \
-                        gua doctor --strict || exit 1    stop a script when a check fails"
+                        gua doctor                        look at this machine\n  \
+                        gua doctor --json                 the same for a program\n  \
+                        gua doctor --sample > cards.json  one sample of every card, for a bug report\n  \
+                        gua doctor --strict || exit 1     stop a script when a check fails"
 )]
 pub struct DoctorArgs {
     /// Print the findings as JSON.
@@ -122,7 +123,9 @@ pub enum ConfigCommand {
     },
 
     /// Print a configuration file with every setting, its default and its meaning.
-    #[command(after_help = "Example:\n  gua config default > ~/.gua/config.toml")]
+    #[command(
+        after_help = "Example:\n  mkdir -p ~/.gua && gua config default > ~/.gua/config.toml"
+    )]
     Default,
 
     /// Print the files that are looked at, in order, and whether they exist.
