@@ -9,6 +9,7 @@ pub mod owner;
 pub mod reading;
 pub mod sample;
 pub mod state;
+pub mod text;
 pub mod unit;
 pub mod window;
 
@@ -20,5 +21,5 @@ pub use owner::{Identity, Owner, OwnerSource, User, Workload};
 pub use reading::{Missing, Reading};
 pub use sample::{Driver, Gpu, Place, Problem, Process, ProcessKind, Sample};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
-pub use unit::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Percent};
+pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts, Percent};
 pub use window::{Histogram, UtilWindow};

@@ -29,6 +29,8 @@ unit!(/// Energy, as the driver's counter reports it.
     Millijoules(u64), "mJ");
 unit!(/// A clock rate.
     Megahertz(u32), "MHz");
+unit!(/// A fan's speed in percent of what its maker calls the maximum. It may exceed a hundred (`nvml.h`).
+    FanSpeed(u16), "%");
 unit!(/// A temperature.
     Celsius(i32), "°C");
 

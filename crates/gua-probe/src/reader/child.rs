@@ -6,9 +6,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use gua_model::text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::ReaderOptions;
 use super::frame::{self, Answer, Request};
@@ -21,7 +22,10 @@ pub(super) struct ChildReader {
     process: Child,
     questions: ChildStdin,
     answers: ChildStdout,
-    errors: ChildStderr,
+    /// `None` once it has closed it.
+    errors: Option<ChildStderr>,
+    /// What it is told before the first question.
+    opening: Option<Request>,
     /// The end of what it said on standard error, for when it dies.
     last_words: Vec<u8>,
     answered: bool,
@@ -60,31 +64,15 @@ impl ChildReader {
         let questions = process.stdin.take().expect("standard input was piped");
         let answers = process.stdout.take().expect("standard output was piped");
         let errors = process.stderr.take().expect("standard error was piped");
-        let mut child = Self {
+        Ok(Self {
             process,
             questions,
             answers,
-            errors,
+            errors: Some(errors),
+            opening: Some(Request::Open(options.probe.clone())),
             last_words: Vec::new(),
             answered: false,
-        };
-        let prepared = child.prepare(options);
-        match prepared {
-            Ok(()) => Ok(child),
-            Err(error) => {
-                let fault = child.death(&error);
-                // It has ended or is about to; there is nothing to keep of it.
-                let _ = child.kill();
-                Err(fault)
-            }
-        }
-    }
-
-    fn prepare(&mut self, options: &ReaderOptions) -> io::Result<()> {
-        for output in [self.answers.as_fd(), self.errors.as_fd()] {
-            fcntl_setfl(output, fcntl_getfl(output)? | OFlags::NONBLOCK)?;
-        }
-        frame::write(&mut self.questions, &Request::Open(options.probe.clone()))
+        })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -102,8 +90,8 @@ impl ChildReader {
         deadline: Duration,
     ) -> Result<Answer, DriverFault> {
         let until = clock::monotonic().saturating_add(deadline);
-        // A question is a few bytes and the pipe is empty, so this does not block.
-        if let Err(error) = frame::write(&mut self.questions, request) {
+        self.last_words.clear();
+        if let Err(error) = self.send(request) {
             return Err(self.death(&error));
         }
         match self.answer(until) {
@@ -114,6 +102,21 @@ impl ChildReader {
             Ok(None) => Err(DriverFault::Hung { deadline }),
             Err(error) => Err(self.death(&error)),
         }
+    }
+
+    /// Questions are a few bytes and the pipe is empty, so this does not block.
+    fn send(&mut self, request: &Request) -> io::Result<()> {
+        if let Some(opening) = self.opening.take() {
+            let outputs = [
+                Some(self.answers.as_fd()),
+                self.errors.as_ref().map(AsFd::as_fd),
+            ];
+            for output in outputs.into_iter().flatten() {
+                fcntl_setfl(output, fcntl_getfl(output)? | OFlags::NONBLOCK)?;
+            }
+            frame::write(&mut self.questions, &opening)?;
+        }
+        frame::write(&mut self.questions, request)
     }
 
     fn answer(&mut self, until: Duration) -> io::Result<Option<Answer>> {
@@ -150,28 +153,44 @@ impl ChildReader {
 
     /// Sleeps until there is something to read. Standard error is read too: a full pipe would stop the child.
     fn wait(&mut self, left: Duration) -> io::Result<()> {
-        let mut outputs = [
-            PollFd::new(&self.answers, PollFlags::IN),
-            PollFd::new(&self.errors, PollFlags::IN),
-        ];
         let left = Timespec::try_from(left).ok();
-        match poll(&mut outputs, left.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        if outputs[1].revents().contains(PollFlags::IN) {
+        let answers = PollFd::new(&self.answers, PollFlags::IN);
+        let spoke = match &self.errors {
+            Some(errors) => {
+                let mut outputs = [answers, PollFd::new(errors, PollFlags::IN)];
+                interruptible(poll(&mut outputs, left.as_ref()))?;
+                !outputs[1].revents().is_empty()
+            }
+            None => {
+                interruptible(poll(&mut [answers], left.as_ref()))?;
+                false
+            }
+        };
+        if spoke {
             self.hear_errors();
         }
         Ok(())
     }
 
+    /// Reads what there is on standard error, and lets go of it at its end: a closed pipe would wake us for ever.
     fn hear_errors(&mut self) {
+        let Some(errors) = &mut self.errors else {
+            return;
+        };
         let mut buffer = [0; 1024];
-        while let Ok(length @ 1..) = self.errors.read(&mut buffer) {
-            self.last_words.extend_from_slice(&buffer[..length]);
-            let surplus = self.last_words.len().saturating_sub(MOST_LAST_WORDS);
-            self.last_words.drain(..surplus);
+        loop {
+            match errors.read(&mut buffer) {
+                Ok(length @ 1..) => {
+                    self.last_words.extend_from_slice(&buffer[..length]);
+                    let surplus = self.last_words.len().saturating_sub(MOST_LAST_WORDS);
+                    self.last_words.drain(..surplus);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+            }
         }
+        self.errors = None;
     }
 
     /// Why the conversation ended, in the child's last words where it had any.
@@ -204,14 +223,14 @@ impl ChildReader {
     fn last_line(&self) -> Option<String> {
         let words = String::from_utf8_lossy(&self.last_words);
         let line = words.lines().rev().find(|line| !line.trim().is_empty())?;
-        let plain = line.trim().chars().filter(|letter| !letter.is_control());
-        Some(plain.take(300).collect())
+        Some(harmless(line.trim()).chars().take(300).collect())
     }
 
     /// Ends the child; returns it where it cannot be ended now.
     pub(super) fn kill(mut self) -> Option<Stuck> {
-        // An error means that it has ended already.
-        let _ = self.process.kill();
+        // It leads a group of its own, with whatever the driver library may have started. An error means that all of
+        // them have ended already.
+        let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         self.wait_for_end();
         match self.process.try_wait() {
             Ok(None) => Some(Stuck(self.process)),
@@ -228,6 +247,13 @@ impl ChildReader {
             // An error or the limit: either way it is asked next whether it has ended.
             let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], limit.as_ref());
         }
+    }
+}
+
+fn interruptible(polled: rustix::io::Result<usize>) -> io::Result<()> {
+    match polled {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
