@@ -55,7 +55,7 @@ impl Host {
     }
 }
 
-/// Asks again until it answers as wished. Each question waits for the driver, so this does not spin.
+/// Asks again until it answers as wished.
 #[track_caller]
 fn until(
     reader: &mut Reader,
@@ -302,6 +302,23 @@ fn a_refusing_driver_is_reported_and_the_child_lives_on() {
     host.play("[[card]]\n");
     until(&mut reader, Result::is_ok).unwrap();
     assert_eq!(reader.child_pid(), Some(child));
+}
+
+#[test]
+fn a_child_that_closes_its_standard_error_is_waited_for_asleep() {
+    let host = Host::new("[[card]]\n");
+    let arguments = ["-c", "exec 2>&-; exec sleep 60"].map(Into::into).to_vec();
+    let options = ReaderOptions {
+        arguments,
+        deadline: Duration::from_millis(500),
+        ..host.options("/bin/sh")
+    };
+    let before = clock::processor_time();
+    let fault = Reader::new(options).sample().unwrap_err();
+    assert!(matches!(fault, DriverFault::Hung { .. }), "{fault}");
+    // Other tests may run in this process, but none takes half a second of processor time a second and a half.
+    let used = clock::processor_time() - before;
+    assert!(used < Duration::from_millis(750), "{used:?}");
 }
 
 #[test]
