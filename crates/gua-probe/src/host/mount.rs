@@ -279,6 +279,19 @@ no mount at all
     }
 
     #[test]
+    fn file_systems_that_the_kernel_makes_up_are_told_from_disks() {
+        let check = |kind: &str, expected| {
+            let line = format!("22 1 0:21 / /x rw - {kind} none rw\n");
+            let mounts = parse_mounts(line.as_bytes());
+            assert_eq!(mounts[0].is_made_up(), expected, "{kind}");
+        };
+        check("sysfs", true);
+        check("proc", true);
+        check("ext4", false);
+        check("tmpfs", false);
+    }
+
+    #[test]
     fn a_path_may_hold_escaped_blanks_and_lone_backslashes() {
         assert_eq!(unescape(b"a\\040b\\134c\\"), b"a b\\c\\");
         assert_eq!(unescape(b"\\777\\08x"), b"\\777\\08x");
