@@ -5,7 +5,7 @@ use gua_model::sample::{ComputeMode, Ecc, Switch};
 use gua_model::window::EDGES;
 use gua_model::{
     CountGraphics, Evidence, Gpu, GpuUuid, Histogram, Identity, Missing, Place, Problem, Process,
-    ProcessKind, Reading, Sample, Thresholds, User, UtilWindow, classify,
+    ProcessKind, Reading, Sample, State, Thresholds, User, UtilWindow, classify,
 };
 use serde_json::{Map, Value, json};
 
@@ -105,7 +105,7 @@ fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
     record.reading("memory_clock_megahertz", &gpu.memory_clock, |clock| {
         clock.0.into()
     });
-    record.reading("fan_percent", &gpu.fan, |fan| fan.get().into());
+    record.reading("fan_percent", &gpu.fan, |fan| fan.0.into());
     record.reading("performance_state", &gpu.performance_state, |state| {
         state.0.into()
     });
@@ -132,10 +132,12 @@ fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
     );
     // A single look knows no idle floor yet, so `stalled` is never judged here.
     let verdict = classify(gpu, thresholds, None);
-    record.put("state", verdict.state.word());
+    // A card whose instances stand for it has no state of its own.
+    let state = gpu.place.counts().then_some(verdict.state);
+    record.put("state", state.map(State::word));
     record.put(
         "roll_up",
-        verdict.state.roll_up().map(gua_model::RollUp::word),
+        state.and_then(State::roll_up).map(gua_model::RollUp::word),
     );
     record.put("evidence", evidence(&verdict.evidence));
     record.finish()
