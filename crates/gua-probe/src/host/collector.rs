@@ -91,14 +91,16 @@ fn is_told_by_arguments(comm: &[u8]) -> bool {
 pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
     let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
     let says = |word: &[u8]| words.contains(&word);
-    if says(b"daemon") && is_python_tool(&words) {
-        return Some(Collector::GpuUsageAudit);
-    }
     let comm = comm.trim_ascii();
     // A script's short name is the script's own, and its interpreter stands first among its words.
     let is_script = words
         .first()
         .is_some_and(|word| file_name(word).starts_with(b"python"));
+    // Our own collector bears the same words, so that the Python tool knows it by them.
+    let is_python = is_script || comm.starts_with(b"python");
+    if is_python && says(b"daemon") && is_python_tool(&words) {
+        return Some(Collector::GpuUsageAudit);
+    }
     let named = |name: &str| comm == &name.as_bytes()[..name.len().min(COMM)];
     match () {
         () if named("gua") && is_script && (says(b"daemon") || says(b"start")) => {
@@ -175,6 +177,11 @@ mod tests {
             Some(Collector::Gua),
         );
         check("gua", "gua start", Some(Collector::Gua));
+        check(
+            "gua",
+            "gua __collect -m gpu_usage_audit daemon --foreground",
+            Some(Collector::Gua),
+        );
     }
 
     #[test]
