@@ -98,7 +98,7 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub sample: bool,
 
-    /// Exit 1 when a check fails.
+    /// Exit 1 when a check has status error or the host is unsupported; warnings do not count.
     #[arg(long)]
     pub strict: bool,
 }

@@ -1,3 +1,5 @@
+//! Settings from every layer, and every mistake in them.
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;

@@ -8,7 +8,9 @@ use gua_model::{
 };
 use serde_json::{Value, json};
 
-use super::check::{count, gigabytes, harmless, size};
+use gua_model::text::harmless;
+
+use super::check::{count, gigabytes, size};
 
 /// Holders beyond this are counted and not named.
 const NAMED: usize = 8;

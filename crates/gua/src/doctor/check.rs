@@ -142,20 +142,6 @@ pub fn gigabytes(bytes: Bytes) -> String {
     format!("{}.{}", mb / 1024, mb % 1024 * 10 / 1024)
 }
 
-/// Makes text from a driver or a program harmless on a terminal: control characters are spelled out.
-#[must_use]
-pub fn harmless(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() {
-            plain.extend(letter.escape_default());
-        } else {
-            plain.push(letter);
-        }
-    }
-    plain
-}
-
 /// At most `limit` characters on one line, with an ellipsis where something was cut.
 #[must_use]
 pub fn shorten(text: &str, limit: usize) -> String {
@@ -177,10 +163,5 @@ mod tests {
         let cut = shorten(&"ü".repeat(200), 160);
         assert_eq!(cut.chars().count(), 160);
         assert!(cut.ends_with("..."));
-    }
-
-    #[test]
-    fn control_characters_are_spelled_out() {
-        assert_eq!(harmless("a\u{1b}[31mü\n"), "a\\u{1b}[31mü\\n");
     }
 }

@@ -6,7 +6,9 @@ use gua_model::sample::Switch;
 use gua_model::{Gpu, Missing, Pid, Place, Problem, Process, Sample};
 use serde_json::{Value, json};
 
-use super::check::{Check, Group, Kind, Status, count, harmless};
+use gua_model::text::harmless;
+
+use super::check::{Check, Group, Kind, Status, count};
 use super::checks_driver::cards;
 
 const UNREADABLE: Kind = Kind::new(Group::Gpu, "unreadable_cards", "card readings");

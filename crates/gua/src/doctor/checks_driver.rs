@@ -6,7 +6,9 @@ use gua_model::{Place, Sample};
 use gua_probe::fault::DriverFault;
 use serde_json::json;
 
-use super::check::{Check, Group, Kind, Status, count, harmless, shorten};
+use gua_model::text::harmless;
+
+use super::check::{Check, Group, Kind, Status, count, shorten};
 use super::facts::{Facts, NamedLibrary, Presence};
 use super::smi::{Output, Smi};
 

@@ -7,7 +7,9 @@ use gua_probe::host::privilege::Sees;
 use gua_probe::host::time::Synchronised;
 use serde_json::json;
 
-use super::check::{Check, Group, Kind, Status, harmless};
+use gua_model::text::harmless;
+
+use super::check::{Check, Group, Kind, Status};
 use super::facts::Facts;
 
 const OS: Kind = Kind::new(Group::Host, "os", "OS/kernel");

@@ -6,7 +6,9 @@ use gua_model::Bytes;
 use gua_probe::host::disk::{Entry, Mounted, Parent, Room};
 use serde_json::json;
 
-use super::check::{Check, Group, Kind, Status, harmless, size};
+use gua_model::text::harmless;
+
+use super::check::{Check, Group, Kind, Status, size};
 use super::facts::{Choice, Facts, Reach};
 
 const DEFAULT_DB: Kind = Kind::new(Group::Database, "default_db", "default DB path");

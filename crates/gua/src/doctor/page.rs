@@ -3,7 +3,9 @@
 use anstyle::{AnsiColor, Style};
 
 use super::cards::{Card, Rank};
-use super::check::{Status, harmless};
+use gua_model::text::harmless;
+
+use super::check::Status;
 
 /// Longer lines are hard to read, however wide the terminal is.
 const WIDEST: usize = 100;

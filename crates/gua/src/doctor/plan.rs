@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use gua_probe::host::disk::Entry;
 
-use super::check::{Check, Status, Weight, count, harmless};
+use gua_model::text::harmless;
+
+use super::check::{Check, Status, Weight, count};
 use super::checks_driver::cards;
 use super::facts::{Choice, Facts, History};
 

@@ -1,3 +1,5 @@
+//! The list of cards as people read it.
+
 use gua_model::sample::Switch;
 use gua_model::{Percent, Pid, ProcessKind, Reading};
 

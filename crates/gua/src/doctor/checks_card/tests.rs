@@ -1,3 +1,5 @@
+//! Each verdict on cards and their holders.
+
 use gua_model::sample::Ecc;
 
 use super::*;
@@ -79,7 +81,7 @@ fn a_lost_card_without_a_name_is_called_by_its_number() {
 
 #[test]
 fn a_failed_reading_is_a_warning_with_the_drivers_words_made_harmless() {
-    let summary = "card 0 (NVIDIA A100-SXM4-80GB): nvmlDeviceGetName: oh\\u{1b} (15)";
+    let summary = "card 0 (NVIDIA A100-SXM4-80GB): nvmlDeviceGetName: oh\u{fffd} (15)";
     check_problems(
         vec![problem(0, Missing::Failed, "nvmlDeviceGetName")],
         (Status::Warning, summary),
@@ -97,7 +99,7 @@ fn many_problems_are_counted_and_need_one_deed() {
     let many = (0..20)
         .map(|index| problem(index, Missing::Failed, "nvmlDeviceGetName"))
         .collect();
-    let summary = "card 0 (NVIDIA A100-SXM4-80GB): nvmlDeviceGetName: oh\\u{1b} (15), and 19 more";
+    let summary = "card 0 (NVIDIA A100-SXM4-80GB): nvmlDeviceGetName: oh\u{fffd} (15), and 19 more";
     check_problems(
         many,
         (Status::Warning, summary),

@@ -1,3 +1,5 @@
+//! Each verdict on the driver.
+
 use std::time::Duration;
 
 use gua_model::{Missing, Problem};
@@ -134,7 +136,7 @@ fn a_failing_nvidia_smi_is_a_warning_and_no_blocker() {
         &["advice: Check the cards"],
     );
     let failed = listing(9, "ignored", "NVIDIA-SMI has failed\nbecause\u{7}");
-    let summary = "failed: NVIDIA-SMI has failed because\\u{7}";
+    let summary = "failed: NVIDIA-SMI has failed because\u{fffd}";
     check(
         nvidia_smi,
         smi(failed),
@@ -464,7 +466,7 @@ fn a_library_that_a_setting_names_wrongly_is_to_be_corrected() {
         library: Some(library(Presence::Absent)),
         ..healthy()
     };
-    let summary = "not loadable: `/nope/lib\\u{1b}.so` (from GUA_NVML_LIBRARY) does not exist";
+    let summary = "not loadable: `/nope/lib\u{fffd}.so` (from GUA_NVML_LIBRARY) does not exist";
     assert_eq!(nvml(&facts).summary, summary);
 }
 

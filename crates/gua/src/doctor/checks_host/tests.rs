@@ -1,3 +1,5 @@
+//! Each verdict on the host.
+
 use gua_model::Pid;
 use gua_probe::host::mount::Hiding;
 
@@ -248,7 +250,7 @@ fn problems_of_the_configuration_are_spelled_out() {
     check(
         config,
         one,
-        (Status::Error, "GUA_DB: empty\\u{1b}"),
+        (Status::Error, "GUA_DB: empty\u{fffd}"),
         &["advice: Correct the configuration"],
     );
     let many = |facts: &mut Facts| {

@@ -1,3 +1,5 @@
+//! Each verdict on the history path.
+
 use gua_probe::host::disk::Spot;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What stands in the way, what to do, and in which order.
+
 use gua_model::Bytes;
 use gua_probe::fault::DriverFault;
 use gua_probe::host::disk::{Parent, Spot};

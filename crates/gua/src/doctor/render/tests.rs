@@ -1,3 +1,5 @@
+//! The page, in a pipe and on a terminal, and the JSON.
+
 use gua_probe::fault::DriverFault;
 use gua_probe::host::device::Devices;
 use gua_probe::host::disk::Entry;

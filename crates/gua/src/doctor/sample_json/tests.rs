@@ -1,3 +1,5 @@
+//! The sample as it is documented.
+
 use std::time::Duration;
 
 use gua_model::sample::Slice;
