@@ -19,7 +19,7 @@ pub fn classify(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatt
     let decision = match gpu.util {
         Ok(util) if util >= thresholds.active_util => Ok(while_busy(gpu, &evidence)),
         Ok(_) => while_low(holding),
-        Err(why) => without_util(holding, why),
+        Err(why) => without_util(holding, why, evidence.holders),
     };
     verdict(decision, &mut evidence)
 }
@@ -199,12 +199,14 @@ fn while_low(holding: Holding) -> Result<State, Missing> {
     }
 }
 
-/// Nothing holds a card without utilisation: it is free, if it has none by nature (MIG, vGPU). Where the reading was
-/// lost on the way, somebody without memory may be computing, and nobody looked.
-fn without_util(holding: Holding, why: Missing) -> Result<State, Missing> {
+/// Without utilisation the size of a holder says nothing about use: whoever is there holds the card. A card that has no
+/// utilisation by nature (MIG, vGPU) is free when nobody is there; where the reading was lost on the way, somebody without
+/// memory may be computing, and nobody looked.
+fn without_util(holding: Holding, why: Missing, holders: u32) -> Result<State, Missing> {
     match (holding, why) {
         (_, Missing::Gone) => Err(Missing::Gone),
         (Holding::Live | Holding::Orphaned, _) => Ok(State::HeldUnknown),
+        (Holding::Nobody | Holding::NotSeen(_), _) if holders > 0 => Ok(State::HeldUnknown),
         (Holding::Nobody, Missing::Unsupported) => Ok(State::TrulyIdle),
         (Holding::Nobody, _) => Err(why),
         (Holding::NotSeen(lists), _) => Err(lists),

@@ -21,6 +21,7 @@ pub mod span;
 pub mod spans;
 pub mod state;
 mod stretches;
+pub mod text;
 pub mod tick;
 pub mod total;
 pub mod unit;
@@ -46,5 +47,7 @@ pub use spans::{Floors, Spans};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
 pub use tick::Tick;
 pub use total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal, Totals};
-pub use unit::{Bytes, Celsius, Centipercent, Megahertz, Micros, Millijoules, Milliwatts, Percent};
+pub use unit::{
+    Bytes, Celsius, Centipercent, FanSpeed, Megahertz, Micros, Millijoules, Milliwatts, Percent,
+};
 pub use window::{Histogram, UtilWindow};

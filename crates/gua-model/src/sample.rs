@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{BootId, GpuUuid, PciId, Pid};
 use crate::owner::Identity;
 use crate::reading::{Missing, Reading};
-use crate::unit::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Percent};
+use crate::unit::{Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts, Percent};
 use crate::window::UtilWindow;
 
 /// All readings of one tick.
@@ -90,7 +90,7 @@ pub struct Gpu {
     pub energy: Reading<Millijoules>,
     pub sm_clock: Reading<Megahertz>,
     pub memory_clock: Reading<Megahertz>,
-    pub fan: Reading<Percent>,
+    pub fan: Reading<FanSpeed>,
     pub performance_state: Reading<PerformanceState>,
     pub throttle: Reading<ThrottleReasons>,
     pub ecc: Reading<Ecc>,

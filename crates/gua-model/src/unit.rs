@@ -33,6 +33,8 @@ unit!(/// A mean utilisation, in hundredths of a percent.
     Centipercent(u32), "c%");
 unit!(/// A clock rate.
     Megahertz(u32), "MHz");
+unit!(/// A fan's speed in percent of what its maker calls the maximum. It may exceed a hundred (`nvml.h`).
+    FanSpeed(u16), "%");
 unit!(/// A temperature.
     Celsius(i32), "°C");
 

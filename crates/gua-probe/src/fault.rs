@@ -26,7 +26,8 @@ pub enum DriverFault {
     },
     #[error("the driver did not answer within {} s", deadline.as_secs_f64())]
     Hung { deadline: Duration },
-    #[error("the reader of the driver ended unexpectedly: {how}")]
+    /// `how` is `killed by signal N`, perhaps with the child's last words after a comma, or any other sentence.
+    #[error("{}", death(how))]
     ReaderDied { how: String },
     #[error("the reader of the driver could not be started: {detail}")]
     NoReader { detail: String },
@@ -56,6 +57,26 @@ fn init_reason(code: u32) -> &'static str {
         }
         code::UNKNOWN => "the NVIDIA driver reports an unknown error",
         _ => "the NVIDIA driver refused",
+    }
+}
+
+/// Signals by which the kernel and the C library end a program for its own mistake (signal(7)): illegal instruction,
+/// trap, abort, bus error, floating point, segmentation fault, forbidden system call. Nothing of ours runs in the reader
+/// while a driver call does, so the mistake is the library's.
+const CRASHES: [&str; 7] = ["4", "5", "6", "7", "8", "11", "31"];
+
+fn death(how: &str) -> String {
+    let (signal, words) = match how.strip_prefix("killed by signal ") {
+        Some(rest) => rest.split_once(',').unwrap_or((rest, "")),
+        None => return format!("the reader of the driver ended unexpectedly: {how}"),
+    };
+    let what = match CRASHES.contains(&signal) {
+        true => "the driver library crashed",
+        false => "the reader of the driver was killed",
+    };
+    match words {
+        "" => format!("{what} (signal {signal})"),
+        words => format!("{what} (signal {signal}),{words}"),
     }
 }
 
@@ -126,5 +147,31 @@ mod tests {
             assert!(seen.insert(init_reason(code)), "{code} shares its sentence");
             assert!(fault.hint().is_some());
         }
+    }
+
+    #[test]
+    fn a_crash_of_the_library_is_told_from_other_ends_of_the_reader() {
+        let check = |how: &str, expected: &str| {
+            let fault = DriverFault::ReaderDied {
+                how: how.to_owned(),
+            };
+            assert_eq!(fault.to_string(), expected);
+        };
+        check(
+            "killed by signal 6, saying: oh, no",
+            "the driver library crashed (signal 6), saying: oh, no",
+        );
+        check(
+            "killed by signal 11",
+            "the driver library crashed (signal 11)",
+        );
+        check(
+            "killed by signal 9",
+            "the reader of the driver was killed (signal 9)",
+        );
+        check(
+            "exit code 3",
+            "the reader of the driver ended unexpectedly: exit code 3",
+        );
     }
 }

@@ -56,22 +56,19 @@ impl std::fmt::Debug for Probe {
     }
 }
 
+/// A driver that names a new card at every tick would fill our memory.
+const MOST_CARDS: usize = 1024;
+
 /// What one pass over the cards brought.
-#[derive(Default)]
 struct Sweep {
+    driver: Driver,
     gpus: Vec<Gpu>,
     problems: Vec<Problem>,
-    /// Cards that told at least their name.
-    answered: u32,
-    asked: u32,
+    /// A card that was here before is gone, or answers to nothing: perhaps it is the library that has grown stale.
+    lost_a_card: bool,
 }
 
 impl Sweep {
-    /// Not one card answered: that is the driver, and not a card.
-    fn lost_the_driver(&self) -> bool {
-        self.asked > 0 && self.answered == 0
-    }
-
     fn note(
         &mut self,
         library: &Library,
@@ -114,18 +111,13 @@ impl Probe {
     pub fn sample(&mut self) -> Result<Sample, DriverFault> {
         let at = clock::now();
         let since_boot = clock::since_boot();
-        let (library, sweep) = self.read()?;
-        let driver = Driver {
-            version: library.driver_version().map_err(Code::missing),
-            cuda: library.cuda_version().map_err(Code::missing),
-        };
-        self.library = Some(library);
+        let sweep = self.read()?;
         self.processes.end_tick();
         Ok(Sample {
             at,
             since_boot,
             boot: self.processes.boot(),
-            driver,
+            driver: sweep.driver,
             gpus: sweep.gpus,
             problems: sweep.problems,
         })
@@ -149,37 +141,33 @@ impl Probe {
         self.known.iter().filter_map(Followed::drain_due).min()
     }
 
-    /// A pass over the cards; when the driver has gone away underneath, one more after opening it again.
-    fn read(&mut self) -> Result<(Library, Sweep), DriverFault> {
+    /// A pass over the cards; one more with the library opened anew when a card is lost or the driver does not answer.
+    /// That is tried seldom while it does not help: `nvmlInit_v2` succeeds whatever state a single card is in.
+    fn read(&mut self) -> Result<Sweep, DriverFault> {
         let library = match self.library.take() {
             Some(library) => library,
             None => self.open()?,
         };
         let first = self.sweep(&library);
-        let now = clock::monotonic();
-        let lost = match &first {
-            Ok(sweep) => sweep.lost_the_driver(),
-            Err(_) => true,
-        };
-        if !lost {
+        if first.as_ref().is_ok_and(|sweep| !sweep.lost_a_card) {
             self.reopening.succeeded();
-            return first.map(|sweep| (library, sweep));
+            self.library = Some(library);
+            return first;
         }
+        let now = clock::monotonic();
         if self.reopening.remaining(now).is_some() {
-            return match first {
-                // The driver still counts its cards: they are lost, one by one.
-                Ok(sweep) => Ok((library, sweep)),
-                Err(fault) => {
-                    self.library = Some(library);
-                    Err(fault)
-                }
-            };
+            self.library = Some(library);
+            return first;
         }
         self.reopening.failed(now);
         self.close(library);
-        let library = self.open()?;
-        let sweep = self.sweep(&library)?;
-        Ok((library, sweep))
+        let second = self.open().and_then(|library| {
+            let sweep = self.sweep(&library);
+            self.library = Some(library);
+            sweep
+        });
+        // What the first pass read was true when it was read.
+        second.or(first)
     }
 
     fn open(&mut self) -> Result<Library, DriverFault> {
@@ -218,12 +206,19 @@ impl Probe {
             code: code.0,
             text: library.text(code),
         })?;
-        let mut sweep = Sweep::default();
+        let driver = Driver {
+            version: library.driver_version().map_err(Code::missing),
+            cuda: library.cuda_version().map_err(Code::missing),
+        };
+        let mut sweep = Sweep {
+            driver,
+            gpus: Vec::new(),
+            problems: Vec::new(),
+            lost_a_card: false,
+        };
         let mut seen = vec![false; self.known.len()];
         for index in 0..count {
-            sweep.asked += 1;
             if let Some((place, device)) = self.meet(library, index, &mut seen, &mut sweep) {
-                sweep.answered += 1;
                 self.read_card(library, place, device, &mut sweep);
             }
         }
@@ -257,15 +252,16 @@ impl Probe {
         let uuid = uuid
             .map_err(|code| failed("nvmlDeviceGetUUID", code))
             .ok()?;
-        let place = self
-            .known
-            .iter()
-            .position(|card| card.uuid == uuid)
-            .unwrap_or_else(|| {
-                self.known.push(Followed::new(uuid));
-                seen.push(false);
-                self.known.len() - 1
-            });
+        let known = self.known.iter().position(|card| card.uuid == uuid);
+        if known.is_none() && self.known.len() >= MOST_CARDS {
+            failed("nvmlDeviceGetUUID", Code::GARBAGE);
+            return None;
+        }
+        let place = known.unwrap_or_else(|| {
+            self.known.push(Followed::new(uuid));
+            seen.push(false);
+            self.known.len() - 1
+        });
         if seen[place] {
             failed("nvmlDeviceGetUUID", Code::GARBAGE);
             return None;
@@ -280,10 +276,8 @@ impl Probe {
     fn add_lost(&mut self, seen: &[bool], sweep: &mut Sweep) {
         for (card, _) in self.known.iter_mut().zip(seen).filter(|(_, seen)| !**seen) {
             card.device = None;
-            let mut gpu = Gpu::without_readings(card.uuid.clone(), card.index, Missing::Gone);
-            gpu.name = card.name.clone().ok_or(Missing::Gone);
-            gpu.pci = card.pci.ok_or(Missing::Gone);
-            sweep.gpus.push(gpu);
+            sweep.lost_a_card = true;
+            sweep.gpus.extend(card.without_readings(Missing::Gone));
         }
         sweep.gpus.sort_by_key(|gpu| gpu.index);
     }

@@ -105,7 +105,8 @@ impl Reader {
         }
     }
 
-    /// Reads everything once. It returns at the latest when the deadline has passed, whatever the driver does.
+    /// Reads everything once. Whatever the driver does, it returns within the deadline, or three times that while the
+    /// child has not answered yet, and a moment for ending a child that is of no further use.
     pub fn sample(&mut self) -> Result<Sample, DriverFault> {
         self.begin()?;
         self.finish()

@@ -27,7 +27,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
-    max_term_width = 100,
+    max_term_width = crate::manual::WIDEST,
     disable_help_subcommand = true,
     after_help = "Begin with `gua doctor`: it looks at this machine and changes nothing.\n\
                   `gua help COMMAND` explains a command and shows examples."
@@ -98,9 +98,10 @@ pub enum Command {
         after_help = "Flags win over the environment (GUA_*), that over ~/.gua/config.toml, that over\n\
                       /etc/gua/config.toml. GUA_CONFIG names another file instead of ~/.gua/config.toml.\n\n\
                       Examples:\n  \
-                      gua config default > ~/.gua/config.toml   start from the commented defaults\n  \
-                      gua config check                          find every mistake, with its line\n  \
-                      gua config show                           what counts now, and where it came from"
+                      gua config check  find every mistake, with its line\n  \
+                      gua config show   what counts now, and where it came from\n  \
+                      mkdir -p ~/.gua && gua config default > ~/.gua/config.toml\n                    \
+                      start from the commented defaults"
     )]
     Config {
         #[command(subcommand)]
@@ -129,10 +130,10 @@ pub enum Command {
 #[command(
     after_help = "The output names local paths and GPU UUIDs: look at it before you share it.\n\n\
                         Examples:\n  \
-                        gua doctor                       look at this machine\n  \
-                        gua doctor --json                the same for a program\n  \
-                        gua doctor --sample > cards.json one sample of every card, for a bug report\n  \
-                        gua doctor --strict || exit 1    stop a script when a check fails"
+                        gua doctor                        look at this machine\n  \
+                        gua doctor --json                 the same for a program\n  \
+                        gua doctor --sample > cards.json  one sample of every card, for a bug report\n  \
+                        gua doctor --strict || exit 1     stop a script when a check fails"
 )]
 pub struct DoctorArgs {
     /// Print the findings as JSON.
@@ -147,7 +148,7 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub sample: bool,
 
-    /// Exit 1 when a check fails.
+    /// Exit 1 when a check has status error or the host is unsupported; warnings do not count.
     #[arg(long)]
     pub strict: bool,
 }
@@ -405,8 +406,10 @@ pub enum DbCommand {
     },
 
     /// Erase a person: their time stays, as that of somebody whom nobody can name.
-    #[command(after_help = "No collector may be writing. Old files that were imported are not changed by this.\n\n\
-                            Examples:\n  gua db forget ada\n  gua db forget 1007 --yes")]
+    #[command(
+        after_help = "No collector may be writing. Old files that were imported are not changed by this.\n\n\
+                            Examples:\n  gua db forget ada\n  gua db forget 1007 --yes"
+    )]
     Forget {
         #[command(flatten)]
         file: DbArgs,
@@ -468,7 +471,9 @@ pub enum ConfigCommand {
     },
 
     /// Print a configuration file with every setting, its default and its meaning.
-    #[command(after_help = "Example:\n  gua config default > ~/.gua/config.toml")]
+    #[command(
+        after_help = "Example:\n  mkdir -p ~/.gua && gua config default > ~/.gua/config.toml"
+    )]
     Default,
 
     /// Print the files that are looked at, in order, and whether they exist.

@@ -61,7 +61,10 @@ fn gua(arguments: &[OsString]) -> ExitCode {
 fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Version => output::data(&format!("{VERSION}\n"))?,
-        Command::Help(args) => output::data(&manual::help(&args.command)?)?,
+        Command::Help(args) => match manual::help(&args.command) {
+            Ok(text) => output::data(&text)?,
+            Err(error) => return Ok(answer(&error, &[])),
+        },
         Command::Completions(args) => output::raw(&manual::completions(args.shell))?,
         Command::Man(args) => manual::page::run(args)?,
         Command::Service { command } => return service::run(command),
@@ -132,7 +135,8 @@ fn answer(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         _ => {
             // clap leaves the usage out where a value is wrong.
             if !text.contains("Usage:") {
-                text.push_str(&format!("\n{}\n", manual::usage(arguments)));
+                let more = text.find("For more information").unwrap_or(text.len());
+                text.insert_str(more, &format!("{}\n\n", manual::usage(arguments)));
             }
             output::talk(&text);
             return Exit::Usage.into();

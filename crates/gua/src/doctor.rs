@@ -3,6 +3,7 @@
 //! Read-only: nothing is created, changed or contacted. Every step has a time limit, so a sick driver or a dead file
 //! server costs its own verdict and not the others'.
 
+pub mod cards;
 pub mod check;
 pub mod checks;
 mod checks_card;
@@ -12,6 +13,7 @@ mod checks_store;
 pub mod facts;
 #[cfg(test)]
 mod fixture;
+mod page;
 pub mod plan;
 pub mod render;
 pub mod sample_json;
@@ -21,7 +23,7 @@ use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -36,41 +38,52 @@ use gua_probe::reader::{Reader, ReaderOptions};
 use jiff::tz::TimeZone;
 
 use crate::cli::DoctorArgs;
-use crate::config::{self, Loaded, Settings, Source};
-use crate::failure::Exit;
-use crate::output;
-use facts::{Choice, Facts, FileSystem, History, Reach};
+use crate::config::kind::Home;
+use crate::config::{self, FileState, Loaded, Settings, Source};
+use crate::failure::{Exit, Failure};
+use crate::{manual, output};
+use cards::Terms;
+use facts::{Choice, Facts, FileSystem, History, NamedLibrary, Presence, Reach};
 use render::{Findings, Layout};
 
 /// How long `nvidia-smi`, and a file system, may take.
 const LIMIT: Duration = Duration::from_secs(3);
 
+/// How long the driver may take before a waiting person is told.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A terminal that does not say how wide it is.
+const USUAL_WIDTH: usize = 80;
+
 /// Looks, judges and prints. Findings are no failure, except for a strict caller.
 pub fn run(args: &DoctorArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     if args.sample {
-        let sample = read_driver(&loaded.settings)?;
-        let shown = sample_json::sample(&sample, &loaded.settings.thresholds());
+        let shown = sample(loaded)?;
         output::raw(render::pretty(&shown).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let facts = gather(&HostRoot::real(), loaded);
     let checks = checks::all(&facts);
     let plan = plan::plan(&facts, &checks);
+    let terms = Terms {
+        thresholds: facts.thresholds,
+        ticks_per_second: facts.ticks_per_second,
+    };
+    let cards = facts
+        .driver
+        .as_ref()
+        .ok()
+        .map(|sample| cards::cards(sample, &terms));
     let findings = Findings {
         at: &facts.now,
         checks: &checks,
+        cards: cards.as_deref(),
         plan: &plan,
         history: &facts.history,
     };
     if args.json {
         output::raw(render::json(&findings).as_bytes())?;
     } else {
-        let layout = if std::io::stdout().is_terminal() {
-            Layout::Columns
-        } else {
-            Layout::Lines
-        };
-        output::data(&render::text(&findings, layout))?;
+        output::data(&render::text(&findings, layout()))?;
     }
     let is_content = !args.strict || plan::is_sound(&plan, &checks);
     Ok(if is_content {
@@ -78,6 +91,39 @@ pub fn run(args: &DoctorArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     } else {
         Exit::Failed.into()
     })
+}
+
+/// One sample for a program or a bug report, which must not be judged by other settings than the ones that were meant.
+fn sample(loaded: &Loaded) -> anyhow::Result<serde_json::Value> {
+    if let Some(first) = loaded.problems.first() {
+        return Err(
+            Failure::usage(format!("the configuration has mistakes: {first}"))
+                .hint("`gua config check` lists every mistake")
+                .into(),
+        );
+    }
+    let library = named_library(&loaded.settings);
+    let sample = read_driver(&loaded.settings).map_err(|fault| {
+        match checks_driver::absent(&fault, library.as_ref()) {
+            Some(library) => Failure {
+                exit: Exit::Failed,
+                message: library.fate(),
+                hint: Some(format!("correct {} or unset it", library.source)),
+            }
+            .into(),
+            None => anyhow::Error::from(fault),
+        }
+    })?;
+    Ok(sample_json::sample(&sample, &loaded.settings.thresholds()))
+}
+
+fn layout() -> Layout {
+    let out = std::io::stdout();
+    if !out.is_terminal() {
+        return Layout::Lines;
+    }
+    let width = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
+    Layout::Columns(if width == 0 { USUAL_WIDTH } else { width })
 }
 
 fn gather(root: &HostRoot, loaded: &Loaded) -> Facts {
@@ -94,7 +140,15 @@ fn gather(root: &HostRoot, loaded: &Loaded) -> Facts {
         module: host::driver::kernel_module(root),
         collectors: collectors(root),
         configuration: loaded.problems.iter().map(ToString::to_string).collect(),
+        unreadable_files: unreadable_files(loaded),
         history: history(loaded, &mounts),
+        commands: manual::tree()
+            .get_subcommands()
+            .map(|command| command.get_name().to_owned())
+            .collect(),
+        thresholds: loaded.settings.thresholds(),
+        ticks_per_second: host::time::ticks_per_second(),
+        library: named_library(&loaded.settings),
         // One after the other: some drivers have been brought down by two programs asking at once.
         smi: smi::ask(find_smi(search_path), LIMIT),
         driver: read_driver(&loaded.settings),
@@ -120,7 +174,67 @@ fn read_driver(settings: &Settings) -> Result<Sample, DriverFault> {
         ..ProbeOptions::default()
     };
     let options = ReaderOptions::this_program(probe, driver.deadline.value);
-    Reader::new(options).sample()
+    // The first answer may take three times the deadline, because it opens the driver.
+    let longest = driver.deadline.value * 3;
+    telling_who_waits(longest, || Reader::new(options).sample())
+}
+
+/// Does something slow, and says so to a person at the terminal when it takes its time.
+fn telling_who_waits<T>(longest: Duration, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    let (done, wait) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        if wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            output::talk(&format!(
+                "waiting for the NVIDIA driver (up to {} s; Ctrl-C stops)\n",
+                longest.as_secs().max(1)
+            ));
+        }
+    });
+    let result = work();
+    drop(done);
+    result
+}
+
+/// The library that a setting names, other than the usual one. A bare name is looked up by the loader, so its absence cannot be told.
+fn named_library(settings: &Settings) -> Option<NamedLibrary> {
+    let setting = &settings.driver.library;
+    let source = match &setting.source {
+        Source::Default => return None,
+        Source::Environment(name) => (*name).to_owned(),
+        other => other.to_string(),
+    };
+    let path = setting.value.clone();
+    if path == Settings::defaults(&Home(None)).driver.library.value {
+        return None;
+    }
+    let has_directory = path.as_os_str().as_encoded_bytes().contains(&b'/');
+    let asked = path.clone();
+    let presence = match within(LIMIT, move || asked.exists()) {
+        Some(true) => Presence::Present,
+        Some(false) if has_directory => Presence::Absent,
+        Some(false) | None => Presence::Unknown,
+    };
+    Some(NamedLibrary {
+        path: path.to_string_lossy().into_owned(),
+        source,
+        presence,
+    })
+}
+
+/// Configuration files that are there, and not for us.
+fn unreadable_files(loaded: &Loaded) -> Vec<PathBuf> {
+    use rustix::fs::{Access, access};
+    let faulty = loaded
+        .files
+        .iter()
+        .filter(|file| file.state == FileState::Faulty);
+    faulty
+        .filter(|file| access(&file.path, Access::READ_OK) == Err(rustix::io::Errno::ACCESS))
+        .map(|file| file.path.clone())
+        .collect()
 }
 
 fn history(loaded: &Loaded, mounts: &[Mount]) -> History {
@@ -132,6 +246,8 @@ fn history(loaded: &Loaded, mounts: &[Mount]) -> History {
         name: mount.kind.clone(),
         reach: if mount.is_network() {
             Reach::Network
+        } else if mount.is_made_up() {
+            Reach::Kernel
         } else {
             Reach::Local
         },

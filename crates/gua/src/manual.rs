@@ -5,65 +5,76 @@ pub mod page;
 use std::ffi::OsString;
 
 use clap::CommandFactory as _;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::error::ErrorKind;
 
 use crate::cli::{Cli, GROUPS};
 use crate::failure::Failure;
+
+/// As wide as help gets, whatever the terminal.
+pub const WIDEST: usize = 100;
 
 /// The whole command tree, with the commands listed in their groups.
 #[must_use]
 pub fn tree() -> clap::Command {
     let tree = Cli::command();
-    let styles = tree.get_styles().clone();
-    let (header, literal) = (styles.get_header(), styles.get_literal());
-    let mut listing = String::new();
-    for (group, names) in GROUPS {
-        listing.push_str(&format!("{header}{group}:{header:#}\n"));
-        for name in *names {
+    let header = tree.get_styles().get_header();
+    let listing = listing(&tree);
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listing}\
+         {header}Options:{header:#}\n{{options}}{{after-help}}"
+    );
+    tree.help_template(template)
+}
+
+/// The commands in their groups. clap lays the lines out, by its own rules for the terminal's width.
+fn listing(tree: &clap::Command) -> String {
+    let names = || GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
+    let mut plain = clap::Command::new("gua")
+        .help_template("{subcommands}")
+        .styles(tree.get_styles().clone())
+        .max_term_width(WIDEST)
+        .disable_help_subcommand(true)
+        .subcommands(names().enumerate().map(|(place, name)| {
             let about = tree
                 .find_subcommand(name)
                 .and_then(clap::Command::get_about);
-            let about = about.map(ToString::to_string).unwrap_or_default();
-            listing.push_str(&format!("  {literal}{name:<12}{literal:#} {about}\n"));
+            clap::Command::new(name)
+                .about(about.cloned().unwrap_or_default())
+                .display_order(place)
+        }));
+    let laid_out = plain.render_help().ansi().to_string();
+    let mut lines = laid_out
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .peekable();
+
+    let header = tree.get_styles().get_header();
+    let mut listing = String::new();
+    for (group, names) in GROUPS {
+        listing.push_str(&format!("{header}{group}:{header:#}\n"));
+        for _ in *names {
+            // A command's first line is indented by two, the lines that go on by more.
+            let mut first = true;
+            while let Some(line) = lines.next_if(|line| first || line.starts_with("   ")) {
+                listing.push_str(&format!("{line}\n"));
+                first = false;
+            }
         }
         listing.push('\n');
     }
-    let names = PossibleValuesParser::new(command_names(&tree));
-    tree.mut_subcommand("help", |help| {
-        help.mut_arg("command", |command| {
-            command.value_parser(names).hide_possible_values(true)
-        })
-    })
-    .help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listing}\
-         {header}Options:{header:#}\n{{options}}{{after-help}}"
-    ))
-}
-
-/// What `gua help` accepts: the commands, and (not offered by completion) the commands below them.
-fn command_names(tree: &clap::Command) -> Vec<PossibleValue> {
-    let mut names: Vec<PossibleValue> = Vec::new();
-    let mut add = |name: &str, hidden: bool| {
-        if !names.iter().any(|known| known.get_name() == name) {
-            names.push(PossibleValue::new(name.to_owned()).hide(hidden));
-        }
-    };
-    for command in tree.get_subcommands() {
-        add(command.get_name(), command.is_hide_set());
-    }
-    for below in tree
-        .get_subcommands()
-        .flat_map(clap::Command::get_subcommands)
-    {
-        add(below.get_name(), true);
-    }
-    names
+    listing
 }
 
 /// The long help of a command, or of the whole program for an empty path.
-pub fn help(path: &[String]) -> Result<String, Failure> {
-    let mut command = find(path)?;
-    Ok(command.render_long_help().ansi().to_string())
+pub fn help(path: &[String]) -> Result<String, clap::Error> {
+    match find(path) {
+        Ok(mut command) => Ok(command.render_long_help().ansi().to_string()),
+        Err(failure) => {
+            let tree = built();
+            let mut asked = tree.find_subcommand("help").unwrap_or(&tree).clone();
+            Err(asked.error(ErrorKind::InvalidSubcommand, failure))
+        }
+    }
 }
 
 /// The usage line of the command that `arguments` were meant for.
@@ -85,24 +96,38 @@ pub fn usage(arguments: &[OsString]) -> String {
 /// The completion script of one shell.
 #[must_use]
 pub fn completions(shell: clap_complete::Shell) -> Vec<u8> {
+    // The generators offer hidden commands too, so they get a tree without them. In it `help` has the commands below
+    // itself, so that they are completed on every level; but not `help`, by which fish takes it for already typed.
     let tree = tree();
-    // The generators offer hidden commands too, so they get a tree without them.
-    let offered = command_names(&tree)
-        .into_iter()
-        .filter(|name| !name.is_hide_set());
-    let offered = PossibleValuesParser::new(offered);
+    let commands = visible_commands(&tree).map(|command| match command.get_name() {
+        "help" => explained(&tree, command),
+        _ => command.clone(),
+    });
     let mut visible = clap::Command::new("gua")
         .version(env!("CARGO_PKG_VERSION"))
         .propagate_version(true)
         .disable_help_subcommand(true)
         .args(tree.get_arguments().cloned())
-        .subcommands(visible_commands(&tree).cloned())
-        .mut_subcommand("help", |help| {
-            help.mut_arg("command", |command| command.value_parser(offered))
-        });
+        .subcommands(commands);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut visible, "gua", &mut script);
     script
+}
+
+/// `help`, with everything that it explains below it.
+fn explained(tree: &clap::Command, help: &clap::Command) -> clap::Command {
+    let others = visible_commands(tree).filter(|command| command.get_name() != help.get_name());
+    names_alone(help).subcommands(others.map(names_alone))
+}
+
+/// A command and those below it, without their arguments.
+fn names_alone(command: &clap::Command) -> clap::Command {
+    clap::Command::new(command.get_name().to_owned())
+        .about(command.get_about().cloned().unwrap_or_default())
+        .disable_help_subcommand(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .subcommands(visible_commands(command).map(names_alone))
 }
 
 fn visible_commands(tree: &clap::Command) -> impl Iterator<Item = &clap::Command> {
@@ -115,13 +140,27 @@ fn find(path: &[String]) -> Result<clap::Command, Failure> {
     for name in path {
         command = match command.find_subcommand(name) {
             Some(found) => found.clone(),
-            None => {
-                let message = format!("there is no command `{}`", path.join(" ").escape_debug());
-                return Err(Failure::usage(message).hint("`gua help` lists the commands"));
-            }
+            None => return Err(no_such_command(&command, path)),
         };
     }
     Ok(command)
+}
+
+/// `above` is the last command of `path` that there is.
+fn no_such_command(above: &clap::Command, path: &[String]) -> Failure {
+    let wanted = path.join(" ");
+    let names: Vec<&str> = visible_commands(above)
+        .map(clap::Command::get_name)
+        .collect();
+    let above = above.get_bin_name().unwrap_or("gua");
+    let there_are = match names.as_slice() {
+        [] => format!("`{above}` has no commands"),
+        names => format!("the commands of `{above}` are {}", names.join(", ")),
+    };
+    Failure::usage(format!(
+        "there is no command `{}`; {there_are}",
+        wanted.escape_debug()
+    ))
 }
 
 /// The tree with every derived name filled in.

@@ -223,7 +223,11 @@ impl Systemctl<'_> {
         let mut arguments = Vec::new();
         if self.place.scope == Scope::User {
             // In an image there is no one user: it is enabled for all of them.
-            let scope = if self.place.is_image() { "--global" } else { "--user" };
+            let scope = if self.place.is_image() {
+                "--global"
+            } else {
+                "--user"
+            };
             arguments.push(scope.to_owned());
         }
         if let Some(root) = &self.place.root {

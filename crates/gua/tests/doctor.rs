@@ -149,6 +149,37 @@ fn assert_check(report: &Value, id: &str, expected: &str) {
     assert_eq!(found, expected, "{id}");
 }
 
+fn commands(report: &Value) -> Vec<String> {
+    let commands = report["recommended_commands"].as_object().unwrap();
+    commands
+        .values()
+        .map(|command| command.as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Those of the two that the program knows, or else the one that it always knows.
+fn expected_commands(collect: &str, report: &str) -> Vec<String> {
+    let help = Command::new(env!("CARGO_BIN_EXE_gua"))
+        .arg("help")
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let knows = |command: &str| {
+        let name = command.split(' ').nth(1).unwrap();
+        help.lines()
+            .any(|line| line.split_whitespace().next() == Some(name))
+    };
+    let mut known: Vec<String> = [collect, report]
+        .into_iter()
+        .filter(|command| knows(command))
+        .map(str::to_owned)
+        .collect();
+    if known.is_empty() {
+        known.push("gua doctor --sample".to_owned());
+    }
+    known
+}
+
 #[test]
 fn a_healthy_host_is_ready_to_collect() {
     let host = Host::new(TWO_CARDS).with_smi("echo 'GPU 0: A'; echo 'GPU 1: A'");
@@ -169,8 +200,8 @@ fn a_healthy_host_is_ready_to_collect() {
     );
     assert_eq!(report["plan"]["mode"], "host");
     assert_eq!(
-        report["recommended_commands"]["collect"],
-        "gua daemon --interval 30s"
+        commands(&report),
+        expected_commands("gua daemon --interval 30s", "gua report --since 1h")
     );
 
     let page = host.doctor(&[]);
@@ -218,17 +249,17 @@ fn assert_blocked(host: &Host, sentence: &str, deed: &str) {
 }
 
 #[test]
-fn a_host_without_a_driver_is_told_to_install_one() {
+fn a_library_that_is_not_where_it_is_said_to_be_is_told() {
     let host = Host::new("").with_library("/nonexistent/libnvidia-ml.so.1");
     assert_blocked(
         &host,
-        "was not found",
-        "Install the NVIDIA driver, or name its library",
+        "`/nonexistent/libnvidia-ml.so.1` (from GUA_NVML_LIBRARY) does not exist",
+        "Correct GUA_NVML_LIBRARY or unset it.",
     );
     assert!(
         host.doctor(&["--sample"])
             .stderr
-            .contains("\nhint: install the NVIDIA driver")
+            .contains("\nhint: correct GUA_NVML_LIBRARY or unset it\n")
     );
 }
 
@@ -240,7 +271,7 @@ fn a_library_that_is_no_driver_is_told_from_one() {
     assert_blocked(
         &host.with_library(text),
         "is no usable NVIDIA driver library",
-        "Name the real",
+        "Correct GUA_NVML_LIBRARY or unset it.",
     );
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let libc = maps
@@ -251,7 +282,7 @@ fn a_library_that_is_no_driver_is_told_from_one() {
     assert_blocked(
         &Host::new("").with_library(libc),
         "is no usable NVIDIA driver library",
-        "Name the real",
+        "Correct GUA_NVML_LIBRARY or unset it.",
     );
 }
 
@@ -271,7 +302,7 @@ fn every_way_in_which_the_driver_refuses_has_its_own_sentence() {
         (
             18,
             "are of different versions",
-            "Reboot, or reload the NVIDIA kernel module",
+            "Reboot, or reload the NVIDIA kernel module.",
         ),
         (999, "reports an unknown error", "See `dmesg"),
         (777, "(NVML code 777)", "See `dmesg"),
@@ -289,6 +320,7 @@ fn a_driver_without_a_card_is_told() {
     let host = Host::new("[clock]\nat = 1\n");
     let report = host.json();
     assert_check(&report, "nvml", "error: initialized, GPU count=0");
+    assert_check(&report, "persistence", "skipped: no card");
     assert_eq!(report["plan"]["mode"], "unsupported");
     assert_eq!(host.doctor(&["--strict"]).code, 1);
     assert_eq!(host.doctor(&["--sample"]).code, 0);
@@ -310,7 +342,7 @@ fn a_driver_that_crashes_takes_only_the_reader_with_it() {
     );
     assert_blocked(
         &Host::new(&crash),
-        "the reader of the driver ended unexpectedly",
+        "the driver library crashed (signal ",
         "Run `gua doctor` again",
     );
 }
@@ -330,13 +362,65 @@ fn a_lost_card_is_an_error_and_the_other_is_still_read() {
     assert_eq!(report["plan"]["mode"], "host");
     let notes = report["plan"]["warnings"].to_string();
     assert!(
-        notes.contains("See `dmesg | grep -i xid`, then reset the card or reboot"),
+        notes.contains("See `dmesg | grep -i xid`, then reset card 1 or reboot."),
         "{notes}"
     );
+    assert_eq!(report["cards"][1]["state"], "unobserved");
+    let page = host.doctor(&[]).stdout;
+    assert!(
+        page.contains("\n  1: ?, unobserved (card lost), -\n"),
+        "{page}"
+    );
+    assert!(page.contains("\nFix:\n  - See `dmesg"), "{page}");
+    assert!(!page.contains("Recommended commands"), "{page}");
     assert_eq!(
         (host.doctor(&[]).code, host.doctor(&["--strict"]).code),
         (0, 1)
     );
+}
+
+#[test]
+fn the_page_says_who_holds_which_card() {
+    let pid = std::process::id();
+    let scenario = format!(
+        "[clock]\nat = 100\n[[card]]\nname = \"NVIDIA A100\"\nmemory_total_mib = 81920\n\
+         [[card.process]]\npid = {pid}\nmemory_mib = 11264\n[[card]]\n"
+    );
+    let host = Host::new(&scenario);
+    let page = host.doctor(&[]).stdout;
+    let mut lines = page.lines().skip_while(|line| *line != "Cards:").skip(1);
+    let (held, free) = (lines.next().unwrap(), lines.next().unwrap());
+    assert!(
+        held.starts_with("  0: NVIDIA A100, idle-held, 11.0 / 80.0 GB, "),
+        "{held}"
+    );
+    assert!(free.ends_with(", nobody"), "{free}");
+    let holder = &host.json()["cards"][0]["holders"][0];
+    assert_eq!(
+        (&holder["pid"], &holder["gone"]),
+        (&pid.into(), &false.into())
+    );
+    if sees_the_hosts_processes() {
+        assert!(held.contains(", 11.0 GB, since "), "{held}");
+        // This test has not been running for an hour.
+        assert!(holder["age_seconds"].as_u64() < Some(3_600), "{holder:#}");
+    }
+}
+
+#[test]
+fn the_sick_scenario_is_sick_whenever_it_is_played() {
+    let scenario = include_str!("../../nvml-sim/scenarios/sick.toml");
+    for at in [0, 45, 1_000_000] {
+        let host = Host::new(&format!("{scenario}\n[clock]\nat = {at}\n"));
+        let report = host.json();
+        assert_eq!(check_of(&report, "unreadable_cards")["status"], "error");
+        assert_check(
+            &report,
+            "memory_errors",
+            "warning: card 3 (Tesla V100-SXM2-32GB): 2 uncorrected",
+        );
+        assert_eq!(check_of(&report, "utilisation")["status"], "warning");
+    }
 }
 
 #[test]
@@ -430,6 +514,17 @@ fn a_broken_configuration_is_a_finding() {
             .starts_with("GUA_ACTIVE_UTIL: "),
         "{config:#}"
     );
+    // A sample for a program must not rest on settings that nobody chose.
+    let sample = host.doctor(&["--sample"]);
+    assert_eq!((sample.code, sample.stdout.as_str()), (2, ""));
+    assert!(
+        sample
+            .stderr
+            .starts_with("gua doctor: the configuration has mistakes: GUA_ACTIVE_UTIL: ")
+            && sample.stderr.contains("\nhint: `gua config check`"),
+        "{}",
+        sample.stderr
+    );
     assert_eq!(
         (host.doctor(&[]).code, host.doctor(&["--strict"]).code),
         (0, 1)
@@ -446,11 +541,14 @@ fn the_history_path_is_judged_and_never_touched() {
     };
     let report = with_db(&host.at("a b.db"));
     assert_check(&report, "default_db", "ok: absent and ready to be created");
-    let collect = format!(
-        "gua daemon --db '{}' --interval 30s",
-        host.at("a b.db").display()
+    let path = host.at("a b.db").display().to_string();
+    assert_eq!(
+        commands(&report),
+        expected_commands(
+            &format!("gua daemon --db '{path}' --interval 30s"),
+            &format!("gua report --db '{path}' --since 1h")
+        )
     );
-    assert_eq!(report["recommended_commands"]["collect"], collect.as_str());
     assert_check(
         &with_db(&host.at("no/gua.db")),
         "default_db",
@@ -466,7 +564,7 @@ fn the_history_path_is_judged_and_never_touched() {
     assert_check(
         &report,
         "default_db",
-        "warning: exists, gua daemon will refuse it",
+        "warning: exists, a new history would be refused here",
     );
     assert_eq!(report["recommended_commands"].as_object().unwrap().len(), 1);
     let home = host.at("home").join(".gua");
@@ -475,16 +573,42 @@ fn the_history_path_is_judged_and_never_touched() {
     assert_check(
         &host.json(),
         "default_db",
-        "ok: exists, gua daemon will append to it",
+        "ok: exists and will be appended to",
     );
     assert_check(
         &with_db(&home.join("./gua.db")),
         "default_db",
-        "ok: exists, gua daemon will append to it",
+        "ok: exists and will be appended to",
     );
     assert_check(
         &with_db(Path::new("~/.gua/gua.db")),
         "default_db",
-        "ok: exists, gua daemon will append to it",
+        "ok: exists and will be appended to",
+    );
+}
+
+#[test]
+fn a_history_that_cannot_be_written_is_one_error_at_its_path() {
+    let host = Host::new(TWO_CARDS);
+    let nowhere = host.at("no/home").display().to_string();
+    let host = host.with("HOME", &nowhere);
+    let report = host.json();
+    assert_check(
+        &report,
+        "default_db",
+        &format!("error: the home directory {nowhere} does not exist"),
+    );
+    assert_eq!(check_of(&report, "disk_space")["status"], "ok");
+    assert_eq!(report["plan"]["mode"], "host");
+    let page = host.doctor(&["--db", "/sys/gua.db"]).stdout;
+    assert!(
+        page.contains(
+            "\n  target: /sys/gua.db\n  status: error, on sysfs, where no file can be created\n"
+        ),
+        "{page}"
+    );
+    assert!(
+        page.contains("\nFix:\n  - Give another path with `--db PATH`.\n"),
+        "{page}"
     );
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use gua_model::{Percent, Sample};
@@ -54,7 +55,7 @@ impl Host {
     }
 }
 
-/// Asks again until it answers as wished. Each question waits for the driver, so this does not spin.
+/// Asks again until it answers as wished.
 #[track_caller]
 fn until(
     reader: &mut Reader,
@@ -124,8 +125,8 @@ fn one_child_with_one_thread_on_the_driver_answers_all_questions_and_sleeps_in_b
             .count(),
         1
     );
-    // The second thread looks up names.
-    assert!(status_number(child, "Threads:") <= 2);
+    // One more waits for the end of the parent, and one looks up names.
+    assert!(status_number(child, "Threads:") <= 3);
 
     let wakes = status_number(child, "voluntary_ctxt_switches:");
     wait(Duration::from_millis(500));
@@ -224,6 +225,55 @@ fn the_child_ends_with_its_reader() {
 }
 
 #[test]
+fn a_child_in_a_hung_driver_ends_when_its_parent_is_killed() {
+    let host = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let home = tempfile::tempdir().unwrap();
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_gua"))
+        .args(["doctor", "--sample"])
+        .env("HOME", home.path())
+        .env("GUA_NVML_LIBRARY", &host.library)
+        .env("GUA_DRIVER_DEADLINE", "1h")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = wait_for(|| reader_below(doctor.id()));
+    doctor.kill().unwrap();
+    doctor.wait().unwrap();
+    wait_for(|| has_ended(child).then_some(()));
+}
+
+fn reader_below(parent: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    let child = children.split_whitespace().next()?.parse().ok()?;
+    let name = fs::read_to_string(format!("/proc/{child}/comm")).ok()?;
+    (name.trim() == "gua-reader").then_some(child)
+}
+
+/// Nobody may collect an orphan here, so one that has ended may still be listed.
+fn has_ended(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat
+            .rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('Z')),
+        Err(_) => true,
+    }
+}
+
+#[track_caller]
+fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let limit = clock::monotonic() + Duration::from_secs(10);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(clock::monotonic() < limit, "not within ten seconds");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_child_that_is_no_reader_is_said_to_be_none() {
     let host = Host::new("[[card]]\n");
     for (program, expected) in [
@@ -252,6 +302,38 @@ fn a_refusing_driver_is_reported_and_the_child_lives_on() {
     host.play("[[card]]\n");
     until(&mut reader, Result::is_ok).unwrap();
     assert_eq!(reader.child_pid(), Some(child));
+}
+
+#[test]
+fn a_child_that_closes_its_standard_error_is_waited_for_asleep() {
+    let host = Host::new("[[card]]\n");
+    let arguments = ["-c", "exec 2>&-; exec sleep 60"].map(Into::into).to_vec();
+    let options = ReaderOptions {
+        arguments,
+        deadline: Duration::from_millis(500),
+        ..host.options("/bin/sh")
+    };
+    let before = clock::processor_time();
+    let fault = Reader::new(options).sample().unwrap_err();
+    assert!(matches!(fault, DriverFault::Hung { .. }), "{fault}");
+    // Other tests may run in this process, but none takes half a second of processor time a second and a half.
+    let used = clock::processor_time() - before;
+    assert!(used < Duration::from_millis(750), "{used:?}");
+}
+
+#[test]
+fn what_a_library_says_while_it_refuses_is_passed_on() {
+    let host = Host::new("[[card]\n");
+    let fault = host.reader().sample().unwrap_err();
+    assert!(
+        matches!(fault, DriverFault::Init { code: 999, .. }),
+        "{fault}"
+    );
+    let sentence = fault.to_string();
+    assert!(
+        sentence.contains("saying: ") && sentence.contains("nvml-sim.toml"),
+        "{sentence}"
+    );
 }
 
 #[test]

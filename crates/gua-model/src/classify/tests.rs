@@ -169,8 +169,10 @@ fn without_utilisation_a_held_card_is_its_own_share_and_a_free_one_is_free() {
     check("util unsupported | compute 8000", State::HeldUnknown);
     check("util failed | compute hidden", State::HeldUnknown);
     check("util unsupported | compute 8000 gone", State::HeldUnknown);
+    check("util unsupported | compute 5", State::HeldUnknown);
+    check("util failed | compute 5", State::HeldUnknown);
     check("util unsupported", State::TrulyIdle);
-    check("util unsupported | compute 5", State::TrulyIdle);
+    check("util unsupported | graphics 500", State::TrulyIdle);
 }
 
 #[test]

@@ -96,8 +96,9 @@ pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
     let is_script = words
         .first()
         .is_some_and(|word| file_name(word).starts_with(b"python"));
-    // Our own daemon carries the words of the Python tool too, so that this one can stop it.
-    if says(b"daemon") && is_python_tool(&words) && (is_script || comm != b"gua") {
+    // Our own collector bears the same words, so that the Python tool knows it by them.
+    let is_python = is_script || comm.starts_with(b"python");
+    if is_python && says(b"daemon") && is_python_tool(&words) {
         return Some(Collector::GpuUsageAudit);
     }
     let named = |name: &str| comm == &name.as_bytes()[..name.len().min(COMM)];
@@ -181,6 +182,11 @@ mod tests {
             Some(Collector::Gua),
         );
         check("gua", "gua start", Some(Collector::Gua));
+        check(
+            "gua",
+            "gua __collect -m gpu_usage_audit daemon --foreground",
+            Some(Collector::Gua),
+        );
     }
 
     #[test]

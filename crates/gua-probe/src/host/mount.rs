@@ -37,6 +37,28 @@ const NETWORK: [&str; 22] = [
     "wekafs",
 ];
 
+/// File systems that the kernel makes up: they show its state, and take no files of ours.
+const MADE_UP: [&str; 18] = [
+    "autofs",
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "efivarfs",
+    "fusectl",
+    "mqueue",
+    "nsfs",
+    "proc",
+    "pstore",
+    "rpc_pipefs",
+    "securityfs",
+    "sysfs",
+    "tracefs",
+];
+
 /// One line of the mount table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
@@ -51,6 +73,12 @@ impl Mount {
     #[must_use]
     pub fn is_network(&self) -> bool {
         NETWORK.contains(&self.kind.as_str())
+    }
+
+    /// Whether no file can be created there, whatever the permissions say.
+    #[must_use]
+    pub fn is_made_up(&self) -> bool {
+        MADE_UP.contains(&self.kind.as_str())
     }
 }
 
@@ -248,6 +276,19 @@ no mount at all
         check_holding("/home/bob/.gua/gua.db", "nfs4", true);
         check_holding("/home/ada l/.gua/gua.db", "tmpfs", false);
         check_holding("/homes/bob", "ext4", false);
+    }
+
+    #[test]
+    fn file_systems_that_the_kernel_makes_up_are_told_from_disks() {
+        let check = |kind: &str, expected| {
+            let line = format!("22 1 0:21 / /x rw - {kind} none rw\n");
+            let mounts = parse_mounts(line.as_bytes());
+            assert_eq!(mounts[0].is_made_up(), expected, "{kind}");
+        };
+        check("sysfs", true);
+        check("proc", true);
+        check("ext4", false);
+        check("tmpfs", false);
     }
 
     #[test]

@@ -57,6 +57,12 @@ pub fn time_keeping(root: &HostRoot) -> TimeKeeping {
     }
 }
 
+/// How many of the ticks that `/proc/PID/stat` counts in make a second; a hundred on every kernel of today.
+#[must_use]
+pub fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second()
+}
+
 /// Reads the `btime` line of `/proc/stat`: seconds since 1970.
 #[must_use]
 pub fn parse_boot_time(text: &[u8]) -> Option<Timestamp> {

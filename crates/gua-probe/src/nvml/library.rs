@@ -10,6 +10,7 @@ use std::path::Path;
 use std::{mem, ptr};
 
 use gua_model::sample::{ComputeMode, Switch};
+use gua_model::text::harmless;
 use gua_model::{Bytes, PciId};
 use nvml_wrapper_sys::bindings as sys;
 
@@ -147,7 +148,7 @@ impl Library {
         }
         // SAFETY: not NULL, and the driver promises a terminated static text.
         let text = unsafe { CStr::from_ptr(text) };
-        printable(&text.to_string_lossy())
+        harmless(&text.to_string_lossy())
     }
 
     pub(crate) fn driver_version(&self) -> Result<String, Code> {
@@ -418,7 +419,7 @@ impl Library {
         )?;
         let text = CStr::from_bytes_until_nul(&buffer).map_err(|_| Code::GARBAGE)?;
         let text = text.to_str().map_err(|_| Code::GARBAGE)?;
-        Ok(printable(text))
+        Ok(harmless(text))
     }
 }
 
@@ -444,13 +445,8 @@ fn switch(value: u32) -> Result<Switch, Code> {
     }
 }
 
-/// The driver's text without anything that could steer a terminal.
-fn printable(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).collect()
-}
-
 /// The loader's own sentence, without libloading's frame around it.
 fn detail_of(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
-    printable(text.trim_start_matches("dlopen failed: "))
+    harmless(text.trim_start_matches("dlopen failed: "))
 }

@@ -227,14 +227,20 @@ enum Version {
     V3,
 }
 
-/// Reads `count` records. For the third version the stride is 32 bytes where the driver wrote that far.
+/// Reads `count` records. For the third version the stride is 32 bytes where the driver wrote that far and wrote pids
+/// there; a library that only clears the rest of the buffer has written no records in it.
 fn decode(words: &[u64], count: usize, version: Version) -> (Vec<Listed>, usize) {
     let stride = match version {
         Version::V1 => 2,
         Version::V2 => 3,
         Version::V3 => {
             let beyond = words.get(count * 3..count * 4).unwrap_or_default();
-            if beyond.iter().any(|word| *word != POISON) {
+            let written = beyond.iter().any(|word| *word != POISON);
+            let mut pids = words
+                .chunks_exact(4)
+                .take(count)
+                .map(|record| low(record[0]));
+            if written && pids.all(is_possible) {
                 4
             } else {
                 3
@@ -244,7 +250,7 @@ fn decode(words: &[u64], count: usize, version: Version) -> (Vec<Listed>, usize)
     let mut listed = Vec::with_capacity(count);
     for record in words.chunks_exact(stride).take(count) {
         let pid = low(record[0]);
-        if pid == 0 || pid > HIGHEST_PID {
+        if !is_possible(pid) {
             continue;
         }
         // All ones is the driver's word for "not available".
@@ -263,6 +269,10 @@ fn decode(words: &[u64], count: usize, version: Version) -> (Vec<Listed>, usize)
     }
     let dropped = count - listed.len();
     (listed, dropped)
+}
+
+fn is_possible(pid: u32) -> bool {
+    (1..=HIGHEST_PID).contains(&pid)
 }
 
 /// The half of a word that lies first in memory, where C put a 32-bit field.
@@ -349,6 +359,18 @@ mod tests {
                 );
                 assert!(listed.iter().all(|listed| listed.instance.is_none()));
             }
+        }
+    }
+
+    #[test]
+    fn a_library_that_clears_the_rest_of_the_buffer_is_still_read_right() {
+        for count in 1..20u32 {
+            let pids: Vec<u32> = (100..100 + count).collect();
+            let mut words = written(3, &pids);
+            words[pids.len() * 3..].fill(0);
+            let (listed, dropped) = decode(&words, pids.len(), Version::V3);
+            let found: Vec<u32> = listed.iter().map(|listed| listed.pid.0).collect();
+            assert_eq!((found, dropped), (pids, 0));
         }
     }
 

@@ -2,8 +2,8 @@
 
 use gua_model::sample::{Ecc, PerformanceState, Slice, Switch, ThrottleReasons};
 use gua_model::{
-    Bytes, Celsius, Gpu, GpuUuid, Megahertz, Millijoules, Milliwatts, Missing, Percent, Place,
-    Reading, UtilWindow,
+    Bytes, Celsius, FanSpeed, Gpu, GpuUuid, Megahertz, Millijoules, Milliwatts, Missing, Percent,
+    Place, Reading, UtilWindow,
 };
 
 use super::holders::{Found, Instance};
@@ -70,6 +70,8 @@ impl<'a> Asker<'a> {
 /// Ten kilowatts: eight times what the largest module draws.
 const MOST_MILLIWATTS: u32 = 10_000_000;
 const MOST_MEGAHERTZ: u32 = 10_000;
+/// In percent of a maximum that may be exceeded.
+const MOST_FAN_SPEED: u16 = 1000;
 const MOST_MEMORY: u64 = 1 << 50;
 /// A counter beyond this would have taken centuries.
 const MOST_COUNT: u64 = 1 << 56;
@@ -94,39 +96,53 @@ impl Probe {
         let (uuid, index) = (card.uuid.clone(), card.index);
         let mut asker = Asker::new(library, sweep, &uuid, index);
 
-        if card.name.is_none() {
-            card.name = asker
-                .ask("nvmlDeviceGetName", |library| library.name(device))
-                .ok();
+        if card.name.is_err() {
+            card.name = asker.ask("nvmlDeviceGetName", |library| library.name(device));
         }
-        if card.pci.is_none() {
-            card.pci = asker
-                .ask("nvmlDeviceGetPciInfo_v3", |library| library.pci(device))
-                .ok();
+        if card.pci.is_err() {
+            card.pci = asker.ask("nvmlDeviceGetPciInfo_v3", |library| library.pci(device));
         }
         let mut gpu = Gpu::without_readings(uuid.clone(), index, Missing::Unsupported);
-        gpu.name = card.name.clone().ok_or(Missing::Failed);
-        gpu.pci = card.pci.ok_or(Missing::Failed);
+        gpu.name = card.name.clone();
+        gpu.pci = card.pci;
         read_memory(&mut gpu, &mut asker, device);
         read_utilisation(&mut gpu, &mut asker, device, since.window());
         read_sensors(&mut gpu, &mut asker, device);
         read_modes(&mut gpu, &mut asker, device);
 
         let mut found = Found::read(&mut asker, lists, device);
-        let mut instances = Vec::new();
-        if gpu.mig == Ok(Switch::On) {
-            for instance in Instance::all(&mut asker, device) {
-                instances.push(instance.read(&mut asker, lists, &mut found, index));
+        let (mut instances, mut unread) = (Vec::new(), Vec::new());
+        match gpu.mig {
+            Ok(Switch::On) => {
+                let (listed, complete) = Instance::all(&mut asker, device);
+                for instance in listed {
+                    instances.push(instance.read(&mut asker, lists, &mut found, index));
+                }
+                let is_listed =
+                    |uuid: &GpuUuid| instances.iter().any(|(gpu, ..)| gpu.uuid == *uuid);
+                if let Err(why) = complete {
+                    unread.extend(card.instances_without_readings(why, |uuid| !is_listed(uuid)));
+                }
+                let all = instances.iter().map(|(gpu, ..)| gpu).chain(&unread);
+                card.instances = all
+                    .map(|gpu| (gpu.uuid.clone(), gpu.place.clone()))
+                    .collect();
             }
-            // An older driver lists them on the parent too, without saying whose they are.
+            Ok(Switch::Off) | Err(Missing::Unsupported) => card.instances.clear(),
+            // Nobody can say now how the card is divided; it is as it was.
+            Err(why) => unread.extend(card.instances_without_readings(why, |_| true)),
+        }
+        if gpu.mig == Ok(Switch::On) || !card.instances.is_empty() {
+            // An older driver lists their processes on the parent too, without saying whose they are.
             found.forget(|pid| instances.iter().any(|(_, _, found)| found.lists_pid(pid)));
-            let count = u32::try_from(instances.len()).unwrap_or(u32::MAX);
-            gpu.place = Place::Parent { instances: count };
+            let instances = u32::try_from(card.instances.len()).unwrap_or(u32::MAX);
+            gpu.place = Place::Parent { instances };
         }
         if let Some(code) = since.processes.1 {
             asker.note("nvmlDeviceGetProcessUtilization", code);
         }
         found.into_gpu(&mut gpu, &mut asker, lists, processes, &since, device);
+        sweep.lost_a_card |= !answers(&gpu);
         sweep.gpus.push(gpu);
         for (mut instance, device, found) in instances {
             let uuid = instance.uuid.clone();
@@ -134,7 +150,17 @@ impl Probe {
             found.into_gpu(&mut instance, &mut asker, lists, processes, &since, device);
             sweep.gpus.push(instance);
         }
+        sweep.gpus.append(&mut unread);
     }
+}
+
+/// Whether the card said anything about now. One that only repeats its name may be read through a library that has grown
+/// stale: names are remembered there.
+fn answers(gpu: &Gpu) -> bool {
+    fn said<T>(reading: &Reading<T>) -> bool {
+        matches!(reading, Ok(_) | Err(Missing::Unsupported | Missing::Denied))
+    }
+    said(&gpu.memory_used) || said(&gpu.util) || said(&gpu.power) || said(&gpu.compute_list)
 }
 
 pub(super) fn read_memory(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device) {
@@ -154,11 +180,10 @@ fn read_utilisation(
     device: Device,
     window: Result<UtilWindow, Code>,
 ) {
-    let rates = asker.ask("nvmlDeviceGetUtilizationRates", |library| {
-        library.utilisation(device)
-    });
+    let call = "nvmlDeviceGetUtilizationRates";
+    let rates = asker.ask(call, |library| library.utilisation(device));
     // More than a hundred is junk: no reading, and certainly not a hundred.
-    let percent = |value| Percent::new(value).ok_or(Missing::Failed);
+    let mut percent = |value| Percent::new(value).ok_or_else(|| asker.note(call, Code::GARBAGE));
     gpu.util = rates.and_then(|(card, _)| percent(card));
     gpu.memory_util = rates.and_then(|(_, memory)| percent(memory));
     gpu.window = asker.ask("nvmlDeviceGetSamples", |_| window);
@@ -208,11 +233,15 @@ fn read_sensors(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device) {
         clock,
     );
     gpu.memory_clock = memory_clock.map(Megahertz);
-    gpu.fan = asker.ask("nvmlDeviceGetFanSpeed", |library| {
-        library
-            .fan(device)
-            .and_then(|value| Percent::new(value).ok_or(Code::GARBAGE))
+    let fan = asker.ask("nvmlDeviceGetFanSpeed", |library| {
+        let speed = u16::try_from(library.fan(device)?).map_err(|_| Code::GARBAGE)?;
+        if speed <= MOST_FAN_SPEED {
+            Ok(speed)
+        } else {
+            Err(Code::GARBAGE)
+        }
     });
+    gpu.fan = fan.map(FanSpeed);
     let state = asker.ask("nvmlDeviceGetPerformanceState", |library| {
         library.performance_state(device)
     });

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use gua_model::{GpuUuid, PciId, Percent, Pid, Reading, UtilWindow};
+use gua_model::{Gpu, GpuUuid, Missing, PciId, Percent, Pid, Place, Reading, UtilWindow};
 
 use crate::nvml::{Code, Device, Library, Lists};
 
@@ -16,8 +16,11 @@ pub(super) struct Followed {
     pub(super) index: u32,
     /// Valid while the library is open; `None` while the card does not answer.
     pub(super) device: Option<Device>,
-    pub(super) name: Option<String>,
-    pub(super) pci: Option<PciId>,
+    /// Asked until it is known.
+    pub(super) name: Reading<String>,
+    pub(super) pci: Reading<PciId>,
+    /// The MIG instances that it had when they could last be listed: uuid and place.
+    pub(super) instances: Vec<(GpuUuid, Place)>,
     cards: Stream<UtilWindow>,
     processes: Stream<Shares>,
     /// How far back the driver's buffer reaches, and when it was last read.
@@ -116,8 +119,9 @@ impl Followed {
             uuid,
             index: 0,
             device: None,
-            name: None,
-            pci: None,
+            name: Err(Missing::Failed),
+            pci: Err(Missing::Failed),
+            instances: Vec::new(),
             cards: Stream::default(),
             processes: Stream::default(),
             reach: None,
@@ -151,18 +155,36 @@ impl Followed {
                 None
             }
         };
-        match lists.process_utilisation(library, device, self.processes.since.unwrap_or(0)) {
-            Ok(samples) => {
-                let newest = samples.iter().map(|(_, at, _)| *at).max();
-                self.processes.since = self.processes.since.max(newest).max(self.cards.since);
-                let weight = covered.unwrap_or(elapsed).as_micros();
-                self.processes.pending.add_look(
-                    &samples,
-                    u64::try_from(weight).unwrap_or(u64::MAX).clamp(1, DAY),
-                );
-            }
+        let weight = u64::try_from(covered.unwrap_or(elapsed).as_micros()).unwrap_or(u64::MAX);
+        match self.process_records(library, lists, device) {
+            Ok(records) => self
+                .processes
+                .pending
+                .add_look(&records, weight.clamp(1, DAY)),
             Err(code) => self.processes.problem = Some(code),
         }
+    }
+
+    /// The records since the last look. Where there are none, either nobody did anything or the clock by which the
+    /// driver stamps went back; the whole buffer tells which.
+    fn process_records(
+        &mut self,
+        library: &Library,
+        lists: &mut Lists,
+        device: Device,
+    ) -> Result<Vec<(Pid, u64, u32)>, Code> {
+        let newest = |records: &[(Pid, u64, u32)]| records.iter().map(|(_, at, _)| *at).max();
+        let since = self.processes.since;
+        let records = lists.process_utilisation(library, device, since.unwrap_or(0))?;
+        if records.is_empty() && since.is_some() {
+            let all = newest(&lists.process_utilisation(library, device, 0)?);
+            if all.is_some_and(|newest| Some(newest) < since) {
+                self.processes.since = all;
+            }
+        } else {
+            self.processes.since = since.max(newest(&records)).max(self.cards.since);
+        }
+        Ok(records)
     }
 
     /// Returns the time that the new samples stand for, where there are any.
@@ -180,6 +202,37 @@ impl Followed {
         self.cards.pending = self.cards.pending.followed_by(&window);
         self.cards.since = Some(*newest);
         Some(window.covered)
+    }
+
+    /// The card and its instances, of which nothing can be read now. They keep their places: capacity does not shrink
+    /// because nobody can look.
+    pub(super) fn without_readings(&self, why: Missing) -> Vec<Gpu> {
+        let mut card = Gpu::without_readings(self.uuid.clone(), self.index, why);
+        card.name = self.name.clone().map_err(|_| why);
+        card.pci = self.pci.map_err(|_| why);
+        if !self.instances.is_empty() {
+            let instances = u32::try_from(self.instances.len()).unwrap_or(u32::MAX);
+            card.place = Place::Parent { instances };
+        }
+        let mut gpus = vec![card];
+        gpus.extend(self.instances_without_readings(why, |_| true));
+        gpus
+    }
+
+    /// Of the instances that are remembered, those that `wanted` picks.
+    pub(super) fn instances_without_readings(
+        &self,
+        why: Missing,
+        wanted: impl Fn(&GpuUuid) -> bool,
+    ) -> impl Iterator<Item = Gpu> {
+        self.instances
+            .iter()
+            .filter(move |(uuid, _)| wanted(uuid))
+            .map(move |(uuid, place)| {
+                let mut gpu = Gpu::without_readings(uuid.clone(), self.index, why);
+                gpu.place = place.clone();
+                gpu
+            })
     }
 
     /// What came since the last tick; begins the next.

@@ -148,38 +148,51 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Instances stand at any of the places, with holes between them.
-    pub(super) fn all(asker: &mut Asker<'_>, parent: Device) -> Vec<Self> {
+    /// Instances stand at any of the places, with holes between them. Says too whether every place could be looked at.
+    pub(super) fn all(asker: &mut Asker<'_>, parent: Device) -> (Vec<Self>, Reading<()>) {
         /// Today's largest card has seven.
         const MOST: u32 = 64;
         let most = asker.ask("nvmlDeviceGetMaxMigDeviceCount", |library| {
-            library.max_mig_devices(parent)
-        });
-        let Ok(most) = most else { return Vec::new() };
-        let mut instances = Vec::new();
-        for place in 0..most.min(MOST) {
-            let device = match asker.library.mig_device(parent, place) {
-                Ok(device) => device,
-                Err(Code::NOT_FOUND | Code::INVALID_ARGUMENT) => continue,
-                Err(code) => {
-                    asker.note("nvmlDeviceGetMigDeviceHandleByIndex", code);
-                    continue;
+            library.max_mig_devices(parent).and_then(|most| {
+                if most <= MOST {
+                    Ok(most)
+                } else {
+                    Err(Code::GARBAGE)
                 }
-            };
-            let uuid = asker.ask("nvmlDeviceGetUUID", |library| {
-                library
-                    .uuid(device)
-                    .and_then(|text| text.parse::<GpuUuid>().map_err(|_| Code::GARBAGE))
-            });
-            if let Ok(uuid) = uuid {
-                instances.push(Self {
-                    device,
-                    uuid,
-                    of: most,
-                });
+            })
+        });
+        let most = match most {
+            Ok(most) => most,
+            Err(why) => return (Vec::new(), Err(why)),
+        };
+        let (mut instances, mut complete) = (Vec::new(), Ok(()));
+        for place in 0..most {
+            match Self::at(asker, parent, place, most) {
+                Ok(instance) => instances.extend(instance),
+                Err(why) => complete = Err(why),
             }
         }
-        instances
+        (instances, complete)
+    }
+
+    fn at(asker: &mut Asker<'_>, parent: Device, place: u32, of: u32) -> Reading<Option<Self>> {
+        let device = asker.ask(
+            "nvmlDeviceGetMigDeviceHandleByIndex",
+            |library| match library.mig_device(parent, place) {
+                Ok(device) => Ok(Some(device)),
+                Err(Code::NOT_FOUND | Code::INVALID_ARGUMENT) => Ok(None),
+                Err(code) => Err(code),
+            },
+        )?;
+        let Some(device) = device else {
+            return Ok(None);
+        };
+        let uuid = asker.ask("nvmlDeviceGetUUID", |library| {
+            library
+                .uuid(device)
+                .and_then(|text| text.parse::<GpuUuid>().map_err(|_| Code::GARBAGE))
+        })?;
+        Ok(Some(Self { device, uuid, of }))
     }
 
     /// An instance has its own memory and processes; its sensors are the parent's, and utilisation is nobody's.

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use gua_model::text::harmless;
+
 use super::cgroup;
 pub use super::cgroup::CgroupFacts;
 
@@ -101,21 +103,8 @@ pub fn user_name(raw: &str) -> Option<String> {
 /// Strangers choose these texts, and terminals show them: what would move the cursor, turn the writing direction or
 /// show as nothing becomes the replacement character, one for one.
 fn shown(raw: &str, longest: usize) -> Option<String> {
-    let safe = |letter: char| {
-        if is_harmful(letter) {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            letter
-        }
-    };
-    let text: String = raw.trim().chars().take(longest).map(safe).collect();
+    let text = harmless(&raw.trim().chars().take(longest).collect::<String>());
     (!text.is_empty()).then_some(text)
-}
-
-fn is_harmful(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
-            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 fn uid(digits: &[u8]) -> Option<u32> {
@@ -244,7 +233,7 @@ mod tests {
             let _ = (stat(&bytes), status_uid(&bytes), loginuid(&bytes), cgroup(&bytes), passwd_file(&bytes));
             let name = comm(&bytes).unwrap_or_default();
             prop_assert!(name.chars().count() <= LONGEST_COMM);
-            prop_assert!(!name.chars().any(is_harmful));
+            prop_assert!(!name.chars().any(gua_model::text::is_harmful));
         }
 
         #[test]

@@ -6,9 +6,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use gua_model::text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::ReaderOptions;
 use super::frame::{self, Answer, Request};
@@ -21,11 +22,12 @@ pub(super) struct ChildReader {
     process: Child,
     questions: ChildStdin,
     answers: ChildStdout,
-    errors: ChildStderr,
+    /// `None` once it has closed it.
+    errors: Option<ChildStderr>,
+    /// What it is told before the first question.
+    opening: Option<Request>,
     /// The end of what it said on standard error, for when it dies.
     last_words: Vec<u8>,
-    /// Whether its standard error is still open.
-    is_talking: bool,
     answered: bool,
 }
 
@@ -62,32 +64,15 @@ impl ChildReader {
         let questions = process.stdin.take().expect("standard input was piped");
         let answers = process.stdout.take().expect("standard output was piped");
         let errors = process.stderr.take().expect("standard error was piped");
-        let mut child = Self {
+        Ok(Self {
             process,
             questions,
             answers,
-            errors,
+            errors: Some(errors),
+            opening: Some(Request::Open(options.probe.clone())),
             last_words: Vec::new(),
-            is_talking: true,
             answered: false,
-        };
-        let prepared = child.prepare(options);
-        match prepared {
-            Ok(()) => Ok(child),
-            Err(error) => {
-                let fault = child.death(&error);
-                // It has ended or is about to; there is nothing to keep of it.
-                let _ = child.kill();
-                Err(fault)
-            }
-        }
-    }
-
-    fn prepare(&mut self, options: &ReaderOptions) -> io::Result<()> {
-        for output in [self.answers.as_fd(), self.errors.as_fd()] {
-            fcntl_setfl(output, fcntl_getfl(output)? | OFlags::NONBLOCK)?;
-        }
-        frame::write(&mut self.questions, &Request::Open(options.probe.clone()))
+        })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -100,8 +85,8 @@ impl ChildReader {
 
     /// Asks. An error means that the child is of no further use.
     pub(super) fn ask(&mut self, request: &Request) -> Result<(), DriverFault> {
-        // A question is a few bytes and the pipe is empty, so this does not block.
-        frame::write(&mut self.questions, request).map_err(|error| self.death(&error))
+        self.last_words.clear();
+        self.send(request).map_err(|error| self.death(&error))
     }
 
     /// Waits for the answer until that time. An error means that the child is of no further use.
@@ -113,7 +98,7 @@ impl ChildReader {
         match self.answer(until) {
             Ok(Some(answer)) => {
                 self.answered = true;
-                Ok(answer)
+                Ok(answer.map_err(|fault| self.with_last_words(fault)))
             }
             Ok(None) => Err(DriverFault::Hung { deadline }),
             Err(error) => Err(self.death(&error)),
@@ -127,7 +112,22 @@ impl ChildReader {
 
     /// Where its words come from, as long as it has any.
     pub(super) fn errors(&self) -> Option<BorrowedFd<'_>> {
-        self.is_talking.then(|| self.errors.as_fd())
+        self.errors.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Questions are a few bytes and the pipe is empty, so this does not block.
+    fn send(&mut self, request: &Request) -> io::Result<()> {
+        if let Some(opening) = self.opening.take() {
+            let outputs = [
+                Some(self.answers.as_fd()),
+                self.errors.as_ref().map(AsFd::as_fd),
+            ];
+            for output in outputs.into_iter().flatten() {
+                fcntl_setfl(output, fcntl_getfl(output)? | OFlags::NONBLOCK)?;
+            }
+            frame::write(&mut self.questions, &opening)?;
+        }
+        frame::write(&mut self.questions, request)
     }
 
     fn answer(&mut self, until: Duration) -> io::Result<Option<Answer>> {
@@ -164,41 +164,44 @@ impl ChildReader {
 
     /// Sleeps until there is something to read. Standard error is read too: a full pipe would stop the child.
     fn wait(&mut self, left: Duration) -> io::Result<()> {
-        let mut outputs = vec![PollFd::new(&self.answers, PollFlags::IN)];
-        if self.is_talking {
-            outputs.push(PollFd::new(&self.errors, PollFlags::IN));
-        }
         let left = Timespec::try_from(left).ok();
-        match poll(&mut outputs, left.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        if outputs
-            .get(1)
-            .is_some_and(|errors| !errors.revents().is_empty())
-        {
+        let answers = PollFd::new(&self.answers, PollFlags::IN);
+        let spoke = match &self.errors {
+            Some(errors) => {
+                let mut outputs = [answers, PollFd::new(errors, PollFlags::IN)];
+                interruptible(poll(&mut outputs, left.as_ref()))?;
+                !outputs[1].revents().is_empty()
+            }
+            None => {
+                interruptible(poll(&mut [answers], left.as_ref()))?;
+                false
+            }
+        };
+        if spoke {
             self.hear_errors();
         }
         Ok(())
     }
 
+    /// Reads what there is on standard error, and lets go of it at its end: a closed pipe would wake us for ever.
     pub(super) fn hear_errors(&mut self) {
+        let Some(errors) = &mut self.errors else {
+            return;
+        };
         let mut buffer = [0; 1024];
         loop {
-            match self.errors.read(&mut buffer) {
-                // Closed for good: to wait for more would be to wake at once.
-                Ok(0) => {
-                    self.is_talking = false;
-                    return;
-                }
-                Ok(length) => {
+            match errors.read(&mut buffer) {
+                Ok(length @ 1..) => {
                     self.last_words.extend_from_slice(&buffer[..length]);
                     let surplus = self.last_words.len().saturating_sub(MOST_LAST_WORDS);
                     self.last_words.drain(..surplus);
                 }
-                Err(_) => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
             }
         }
+        self.errors = None;
     }
 
     /// Why the conversation ended, in the child's last words where it had any.
@@ -212,23 +215,33 @@ impl ChildReader {
             }
             Ok(None) | Err(_) => error.to_string(),
         };
-        let words = String::from_utf8_lossy(&self.last_words);
-        if let Some(line) = words.lines().rev().find(|line| !line.trim().is_empty()) {
-            let line: String = line
-                .trim()
-                .chars()
-                .filter(|letter| !letter.is_control())
-                .take(300)
-                .collect();
+        if let Some(line) = self.last_line() {
             how = format!("{how}, saying: {line}");
         }
         DriverFault::ReaderDied { how }
     }
 
+    /// A library that refuses to start may have said more on standard error than its code does.
+    fn with_last_words(&mut self, mut fault: DriverFault) -> DriverFault {
+        self.hear_errors();
+        if let (DriverFault::Init { text, .. }, Some(line)) = (&mut fault, self.last_line()) {
+            text.push_str(&format!(", saying: {line}"));
+        }
+        fault
+    }
+
+    /// The last line that it said on standard error, fit for a terminal.
+    fn last_line(&self) -> Option<String> {
+        let words = String::from_utf8_lossy(&self.last_words);
+        let line = words.lines().rev().find(|line| !line.trim().is_empty())?;
+        Some(harmless(line.trim()).chars().take(300).collect())
+    }
+
     /// Ends the child; returns it where it cannot be ended now.
     pub(super) fn kill(mut self) -> Option<Stuck> {
-        // An error means that it has ended already.
-        let _ = self.process.kill();
+        // It leads a group of its own, with whatever the driver library may have started. An error means that all of
+        // them have ended already.
+        let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         self.wait_for_end();
         match self.process.try_wait() {
             Ok(None) => Some(Stuck(self.process)),
@@ -245,6 +258,13 @@ impl ChildReader {
             // An error or the limit: either way it is asked next whether it has ended.
             let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], limit.as_ref());
         }
+    }
+}
+
+fn interruptible(polled: rustix::io::Result<usize>) -> io::Result<()> {
+    match polled {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::frame::{self, Request};
 use crate::clock;
@@ -17,15 +17,36 @@ use crate::probe::Probe;
 /// Serves the parent at the other end of standard input and output; returns when the parent is gone.
 #[must_use]
 pub fn serve_stdio() -> ExitCode {
+    end_with_the_parent();
     // Only for people who look at the process list; the program does not depend on it.
     let _ = rustix::thread::set_name(c"gua-reader");
-    // A child that hangs in the driver does not notice that its input has ended, so the kernel ends it with its parent:
-    // with the thread that started it, to be exact (PR_SET_PDEATHSIG(2const)).
-    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     match private_input().and_then(|questions| serve(questions, private_output()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Ends this process when the parent is gone, also while a driver call does not return: a thread waits for the other end
+/// of standard input to be closed. Without it, a Ctrl-C in front of a hung driver would leave us behind.
+fn end_with_the_parent() {
+    let watch = || {
+        let input = io::stdin();
+        loop {
+            // No event is asked for, so only the end of the parent wakes it.
+            match poll(&mut [PollFd::new(&input, PollFlags::empty())], None) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => break,
+                Err(_) => return,
+            }
+        }
+        // Not an exit: that would run the driver library's own end, which may wait for the call that hangs.
+        let _ = kill_process(getpid(), Signal::KILL);
+    };
+    // Without the thread the reader still ends when the driver answers; it is not worth failing for.
+    let _ = std::thread::Builder::new()
+        .name("parent".to_owned())
+        .stack_size(64 * 1024)
+        .spawn(watch);
 }
 
 /// Standard input without a buffer: what is buffered could not be waited for.

@@ -2,7 +2,7 @@
 
 use gua_model::sample::{ComputeMode, Ecc, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
-    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Missing, OwnerSource, Percent,
+    Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts, Missing, OwnerSource, Percent,
 };
 
 use super::host::{Host, only, pids, process_of};
@@ -28,7 +28,7 @@ const EVERYTHING: &str = r#"
     energy_mj = 123456789
     clock_sm_mhz = 1980
     clock_memory_mhz = 2619
-    fan_percent = 33
+    fan_percent = 104
     performance_state = 2
     throttle_reasons = 4
     ecc = true
@@ -67,7 +67,8 @@ fn every_reading_of_a_card_is_the_scripted_one() {
     assert_eq!(gpu.energy, Ok(Millijoules(123_456_789)));
     assert_eq!(gpu.sm_clock, Ok(Megahertz(1980)));
     assert_eq!(gpu.memory_clock, Ok(Megahertz(2619)));
-    assert_eq!(gpu.fan.map(Percent::get), Ok(33));
+    assert_eq!(gpu.fan, Ok(FanSpeed(104)), "it may exceed a hundred");
+    assert_eq!(gpu.index, 0);
     assert_eq!(gpu.performance_state, Ok(PerformanceState(2)));
     assert_eq!(gpu.throttle, Ok(ThrottleReasons(4)));
     assert_eq!(
@@ -207,4 +208,34 @@ fn mkfifo(path: &std::path::Path) {
         .status()
         .unwrap();
     assert!(made.success());
+}
+
+#[test]
+fn the_histogram_says_how_long_a_card_was_how_busy() {
+    // Two seconds of ten at 30 %, the rest at 7 %, in samples of one second.
+    let sample = Host::new(
+        "[clock]\nat = 1000.0\n[buffers]\nsamples = 10\nperiod_ms = 1000\n[[card]]\nutil = { square = { low = 7, high = 30, period = 10, duty = 0.2, phase = 0 } }\n",
+    )
+    .sample();
+    let histogram = only(&sample).window.unwrap().histogram;
+    let over = |percent| histogram.at_or_over(Percent::new(percent).unwrap());
+    assert_eq!(
+        (over(0), over(5), over(10), over(30), over(40)),
+        (Some(10), Some(10), Some(2), Some(2), Some(0))
+    );
+}
+
+#[test]
+fn a_name_that_cannot_be_read_keeps_its_reason() {
+    for (code, why) in [
+        (3, Missing::Unsupported),
+        (4, Missing::Denied),
+        (999, Missing::Failed),
+    ] {
+        let faults = ["nvmlDeviceGetName", "nvmlDeviceGetPciInfo*"]
+            .map(|function| format!("[[fault]]\nfunction = \"{function}\"\ncode = {code}\n"));
+        let sample = Host::new(&format!("[[card]]\n{}", faults.concat())).sample();
+        let gpu = only(&sample);
+        assert_eq!((gpu.name.clone(), gpu.pci), (Err(why), Err(why)), "{code}");
+    }
 }

@@ -1,8 +1,10 @@
 //! One test, or a few, for each entry of the list of driver traps in docs/traps.md, in its order. Each fails without
 //! the handling that it names.
 
-use gua_model::sample::Slice;
-use gua_model::{Bytes, Missing, Percent, Place, ProcessKind, State, Thresholds, classify};
+use gua_model::sample::{Slice, ThrottleReasons};
+use gua_model::{
+    Bytes, Milliwatts, Missing, Percent, Place, ProcessKind, State, Thresholds, classify,
+};
 use gua_probe::fault::DriverFault;
 use nvml_sim::driver::Generation;
 
@@ -68,6 +70,34 @@ fn trap_1_a_symbol_that_answers_not_found_or_not_supported_falls_back_too() {
     }
 }
 
+#[test]
+fn trap_1_every_other_reading_falls_back_too() {
+    let card = "[driver]\ncuda_version = 11040\n[[card]]\npci = \"00000000:3B:00.0\"\npower_limit_w = 250\nthrottle_reasons = 4\n";
+    let answers = |host: &Host, what: &str| {
+        let sample = host.sample();
+        let gpu = only(&sample);
+        assert_eq!(sample.driver.cuda, Ok((11, 4)), "{what}");
+        assert_eq!(gpu.pci.map(|pci| pci.bus), Ok(0x3b), "{what}");
+        assert_eq!(gpu.power_limit, Ok(Milliwatts(250_000)), "{what}");
+        assert_eq!(gpu.throttle, Ok(ThrottleReasons(4)), "{what}");
+    };
+    for generation in Generation::ALL {
+        answers(
+            &Host::with_driver(generation, card),
+            &format!("{generation:?}"),
+        );
+    }
+    for newest in [
+        "nvmlSystemGetCudaDriverVersion_v2",
+        "nvmlDeviceGetPciInfo_v3",
+        "nvmlDeviceGetEnforcedPowerLimit",
+        "nvmlDeviceGetCurrentClocksEventReasons",
+    ] {
+        let fault = format!("[[fault]]\nfunction = \"{newest}\"\ncode = \"NOT_SUPPORTED\"\n");
+        answers(&Host::new(&format!("{card}{fault}")), newest);
+    }
+}
+
 fn many_processes(count: u32) -> String {
     let process = |pid| format!("[[card.process]]\npid = {pid}\nmemory_mib = {pid}\n");
     format!(
@@ -98,6 +128,17 @@ fn trap_3_the_record_size_is_found_on_drivers_that_changed_it_under_the_same_nam
                 .all(|process| process.memory == Ok(Bytes::from_mb(process.pid.0.into())))
         );
     }
+}
+
+#[test]
+fn trap_3_a_pid_that_linux_cannot_have_is_not_reported() {
+    let process = |pid: u32| format!("[[card.process]]\npid = {pid}\nmemory_mib = 9\n");
+    let processes: String = [0, 7, 5_000_000].map(process).concat();
+    let host = Host::new(&format!("[[card]]\n{processes}"));
+    host.start_process(7, 1000, 50, "python");
+    let sample = host.sample();
+    assert_eq!(pids(only(&sample)), [7]);
+    assert_eq!(sample.problems.len(), 1, "{:?}", sample.problems);
 }
 
 #[test]
@@ -254,20 +295,94 @@ fn trap_7_values_above_a_hundred_are_dropped_and_not_clamped() {
 
     let junk_now = Host::new("[[card]]\nutil = 101\n").sample();
     assert_eq!(only(&junk_now).util, Err(Missing::Failed));
+    assert_eq!(junk_now.problems.len(), 1);
+
+    let process = "[clock]\nat = 1000.0\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = 250\n";
+    let junk_process = Host::new(process).sample();
+    assert_eq!(process_of(only(&junk_process), 7).sm_util, Ok(None));
 }
 
 #[test]
-fn trap_7_a_clock_that_went_back_does_not_silence_the_buffer() {
-    let host = Host::new(&square_wave(5000.0));
+fn trap_7_a_clock_that_went_back_does_not_silence_the_buffers() {
+    for without_card_buffer in [false, true] {
+        let fault = "[[fault]]\nfunction = \"nvmlDeviceGetSamples\"\ncode = \"NOT_SUPPORTED\"\n";
+        let scenario = |at| {
+            let wave = square_wave(at);
+            if without_card_buffer {
+                format!("{wave}{fault}")
+            } else {
+                wave
+            }
+        };
+        let host = Host::new(&scenario(5000.0));
+        let mut probe = host.probe();
+        probe.sample().unwrap();
+        host.play(&scenario(1000.0));
+        // One tick to notice, with nothing to show for it.
+        let noticed = probe.sample().unwrap();
+        if !without_card_buffer {
+            assert_eq!(only(&noticed).window.unwrap().samples(), 0);
+        }
+        host.play(&scenario(1010.0));
+        let sample = probe.sample().unwrap();
+        let gpu = only(&sample);
+        if !without_card_buffer {
+            assert!((9.7..10.3).contains(&gpu.window.unwrap().covered.as_secs_f64()));
+        }
+        // Without the card's buffer the newest time known is when the process last worked, five seconds earlier.
+        let expected = if without_card_buffer {
+            18..=22
+        } else {
+            27..=33
+        };
+        let sm_util = process_of(gpu, 7).sm_util.unwrap().map(Percent::get);
+        assert!(
+            sm_util.is_some_and(|util| expected.contains(&util)),
+            "{sm_util:?}"
+        );
+    }
+}
+
+#[test]
+fn trap_7_a_processs_share_is_that_since_the_last_tick() {
+    let scenario = |at| {
+        format!(
+            "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 90], [1010, 20]] }}\n"
+        )
+    };
+    let host = Host::new(&scenario(1010.0));
     let mut probe = host.probe();
     probe.sample().unwrap();
-    host.play(&square_wave(1000.0));
-    // One tick to notice, with nothing to show for it.
-    let noticed = probe.sample().unwrap();
-    assert_eq!(only(&noticed).window.unwrap().samples(), 0);
-    host.play(&square_wave(1010.0));
+    host.play(&scenario(1020.0));
     let sample = probe.sample().unwrap();
-    assert!((9.7..10.3).contains(&only(&sample).window.unwrap().covered.as_secs_f64()));
+    let share = process_of(only(&sample), 7)
+        .sm_util
+        .unwrap()
+        .map(Percent::get);
+    // One sample lies half before and half after.
+    assert!(
+        share.is_some_and(|share| (20..=22).contains(&share)),
+        "{share:?}"
+    );
+}
+
+#[test]
+fn trap_7_looks_of_different_length_weigh_by_their_time() {
+    let scenario = |at| {
+        format!(
+            "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 0], [1000, 80], [1009, 20]] }}\n"
+        )
+    };
+    let host = Host::new(&scenario(1000.0));
+    let mut probe = host.probe();
+    probe.sample().unwrap();
+    // Nine seconds at 80, then one at 20.
+    host.play(&scenario(1009.0));
+    probe.drain();
+    host.play(&scenario(1010.0));
+    let sample = probe.sample().unwrap();
+    let share = process_of(only(&sample), 7).sm_util.unwrap().unwrap().get();
+    assert!((72..=76).contains(&share), "{share}");
 }
 
 #[test]
@@ -370,6 +485,96 @@ fn trap_9_the_library_is_opened_again_after_a_driver_reload() {
         assert_eq!(sample.problems, [], "{stale}");
         assert_eq!(host.calls("nvmlInit_v2"), 2, "{stale}");
     }
+}
+
+#[test]
+fn trap_9_a_library_that_only_remembers_names_is_opened_again() {
+    let stale = [
+        "nvmlDeviceGetMemoryInfo*",
+        "nvmlDeviceGetUtil*",
+        "nvmlDeviceGetPower*",
+        "nvmlDeviceGet*Processes*",
+    ];
+    for code in [1, 15, 999] {
+        let faults = stale
+            .map(|function| format!("[[fault]]\nfunction = \"{function}\"\ncode = {code}\n"))
+            .concat();
+        let host = Host::new("[[card]]\n");
+        let mut probe = host.probe();
+        probe.sample().unwrap();
+        host.play_with_journal(&format!("[[card]]\n{faults}"));
+        for _ in 0..5 {
+            probe.sample().unwrap();
+        }
+        assert_eq!(
+            host.calls("nvmlInit_v2"),
+            1,
+            "once, and then it is left alone for a while ({code})"
+        );
+    }
+}
+
+#[test]
+fn trap_9_the_library_is_opened_again_for_a_card_that_is_lost_or_no_longer_counted() {
+    let cards =
+        |second: &str| format!("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n{second}");
+    let losses = [
+        cards("lost = [[0, 1e9]]\n"),
+        "[[card]]\nuuid = \"GPU-a\"\n".to_owned(),
+        String::new(),
+    ];
+    for loss in losses {
+        let host = Host::new(&cards(""));
+        let mut probe = host.probe();
+        probe.sample().unwrap();
+        host.play_with_journal(&loss);
+        for _ in 0..5 {
+            assert_eq!(probe.sample().unwrap().gpus.len(), 2, "{loss}");
+        }
+        assert_eq!(host.calls("nvmlInit_v2"), 1, "{loss}");
+    }
+}
+
+#[test]
+fn trap_9_a_lost_card_is_not_asked_any_further() {
+    let host = Host::new("");
+    host.play_with_journal(
+        "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetMemoryInfo*\"\ncode = \"GPU_IS_LOST\"\n",
+    );
+    let sample = host.sample();
+    assert_eq!(only(&sample).temperature, Err(Missing::Gone));
+    assert_eq!(host.calls("nvmlDeviceGetTemperature"), 0);
+    assert!(
+        host.calls("nvmlDeviceGetMemoryInfo_v2") > 0,
+        "the journal is kept"
+    );
+}
+
+#[test]
+fn trap_9_no_handle_outlives_the_library_that_gave_it() {
+    let host = Host::new("[clock]\nat = 1000.0\n[[card]]\n");
+    let mut probe = host.probe();
+    probe.sample().unwrap();
+    assert!(probe.drain_due().is_some());
+    host.play("[driver]\nepoch = 2\ninit_code = 9\n[[card]]\n");
+    assert!(probe.sample().is_err());
+    assert_eq!(
+        probe.drain_due(),
+        None,
+        "there is nothing to drain, and nobody may wait for it"
+    );
+    probe.drain();
+}
+
+#[test]
+fn trap_9_two_cards_of_one_name_are_one_card_and_a_problem() {
+    // The simulator refuses such a scenario, so the second card's answer is garbage that repeats the first one's name.
+    let host = Host::new(
+        "[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetUUID\"\ncard = 1\ngarbage = true\n",
+    );
+    let sample = host.sample();
+    assert_eq!(sample.gpus.len(), 1);
+    assert_eq!(sample.problems.len(), 1, "{:?}", sample.problems);
 }
 
 #[test]
@@ -482,6 +687,67 @@ fn trap_12_early_drivers_that_list_an_instances_processes_on_the_parent_alone() 
 }
 
 #[test]
+fn trap_12_drivers_that_list_an_instances_processes_on_the_parent_too_and_say_no_ids() {
+    let newer = [
+        "nvmlDeviceGet*RunningProcesses_v3",
+        "nvmlDeviceGet*RunningProcesses_v2",
+    ];
+    let sample = Host::new(&format!("symbol_answers_not_found = {newer:?}\n{MIG}")).sample();
+    assert_eq!(pids(&sample.gpus[0]), [] as [u32; 0]);
+    assert_eq!(pids(&sample.gpus[1]), [7]);
+}
+
+#[test]
+fn trap_12_two_compute_instances_in_one_gpu_instance_are_not_weighed_twice() {
+    let sample = Host::new("[[card]]\n[[card.mig]]\nslices = 3\ncompute_slices = 1\n").sample();
+    let Place::Instance { slice, .. } = &sample.gpus[1].place else {
+        panic!("{sample:#?}")
+    };
+    assert_eq!(*slice, Ok(Slice { slices: 1, of: 7 }));
+}
+
+#[test]
+fn trap_12_instances_keep_their_places_while_nobody_can_list_them() {
+    let fault = |function| format!("{MIG}[[fault]]\nfunction = \"{function}\"\ncode = 999\n");
+    let lost = MIG.replacen("memory_total_mib = 80000", "lost = [[0, 1e9]]", 1);
+    let hiccups = [
+        fault("nvmlDeviceGetMigMode"),
+        fault("nvmlDeviceGetMaxMigDeviceCount"),
+        fault("nvmlDeviceGetMigDeviceHandleByIndex"),
+        lost,
+    ];
+    for hiccup in hiccups {
+        let host = Host::new(MIG);
+        let mut probe = host.probe();
+        let before = probe.sample().unwrap();
+        host.play(&hiccup);
+        let during = probe.sample().unwrap();
+        let places = |sample: &gua_model::Sample| {
+            sample
+                .gpus
+                .iter()
+                .map(|gpu| (gpu.uuid.clone(), gpu.place.clone()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(places(&during), places(&before), "{hiccup}");
+        let state = classify(&during.gpus[1], &Thresholds::default(), None).state;
+        assert_eq!(state, State::Unobserved, "{hiccup}");
+        host.play(MIG);
+        let after = probe.sample().unwrap();
+        assert_eq!(
+            (places(&after), pids(&after.gpus[1])),
+            (places(&before), vec![7])
+        );
+    }
+    // A card that is taken out of MIG mode is one card again.
+    let host = Host::new(MIG);
+    let mut probe = host.probe();
+    probe.sample().unwrap();
+    host.play("[[card]]\nuuid = \"GPU-parent\"\nmig_mode = false\n");
+    assert_eq!(only(&probe.sample().unwrap()).place, Place::Whole);
+}
+
+#[test]
 fn trap_13_what_is_remembered_of_a_card_follows_its_uuid_and_not_its_number() {
     let card = |name: &str, util| {
         format!("[[card]]\nuuid = \"GPU-{name}\"\nname = \"{name}\"\nutil = {util}\n")
@@ -562,4 +828,10 @@ fn trap_14_a_pid_that_cannot_be_seen_from_another_namespace_is_not_called_gone()
     std::fs::remove_file(host.path("proc/self/ns/pid")).unwrap();
     std::os::unix::fs::symlink("pid:[4026532999]", host.path("proc/self/ns/pid")).unwrap();
     assert_eq!(identity(host.sample()), Err(Missing::Denied));
+    host.start_process(1, 1000, 50, "stranger");
+    assert_eq!(
+        identity(host.sample()),
+        Err(Missing::Denied),
+        "that pid names somebody else here"
+    );
 }

@@ -169,7 +169,8 @@ fn gpu() -> impl Strategy<Value = Gpu> {
         reading(pci),
     );
     let numbers = vec(reading(amount()), 8);
-    let percents = (reading(percent()), reading(percent()), reading(percent()));
+    let fan = reading(any::<u16>().prop_map(FanSpeed));
+    let percents = (reading(percent()), reading(percent()), fan);
     let rest = (
         reading(window()),
         reading(any::<i32>()),

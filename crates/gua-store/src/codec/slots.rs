@@ -3,8 +3,8 @@
 
 use gua_model::sample::{ComputeMode, Ecc, PerformanceState, Slice, Switch, ThrottleReasons};
 use gua_model::{
-    Bytes, Celsius, Gpu, GpuUuid, Megahertz, Millijoules, Milliwatts, Missing, PciId, Percent,
-    Place, Reading,
+    Bytes, Celsius, FanSpeed, Gpu, GpuUuid, Megahertz, Millijoules, Milliwatts, Missing, PciId,
+    Percent, Place, Reading,
 };
 
 use super::Damage;
@@ -41,7 +41,7 @@ pub(crate) fn from_gpu(gpu: &Gpu, names: &CardNames<u64, u64>) -> Slots {
         gpu.temperature.map(celsius),
         gpu.sm_clock.map(|value| value.0.into()),
         gpu.memory_used.map(|value| value.0),
-        gpu.fan.map(percent),
+        gpu.fan.map(|fan| fan.0.into()),
         gpu.throttle.map(|value| value.0),
         gpu.memory_clock.map(|value| value.0.into()),
         gpu.performance_state.map(|value| value.0.into()),
@@ -93,7 +93,8 @@ pub(crate) fn to_gpu(
     gpu.temperature = to_celsius(slots[4])?;
     gpu.sm_clock = small(slots[5], "clock")?.map(Megahertz);
     gpu.memory_used = slots[6].map(Bytes);
-    gpu.fan = to_percent(slots[7])?;
+    gpu.fan = checked(slots[7], |value| u16::try_from(value).ok().map(FanSpeed))
+        .ok_or(Damage::Value("fan speed"))?;
     gpu.throttle = slots[8].map(ThrottleReasons);
     gpu.memory_clock = small(slots[9], "clock")?.map(Megahertz);
     gpu.performance_state = checked(slots[10], |value| {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::inputs::Role;
+use super::inputs::{self, Role};
 use super::kind::Home;
 use super::{Candidate, FileSeen, FileState, Inputs, Loaded, Problem, Settings, file};
 use crate::failure::Exit;
@@ -12,16 +12,23 @@ use crate::output;
 /// Checks one file, or all that is in use, and says so.
 pub fn run(path: Option<&Path>) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::of_this_process();
-    let (problems, files) = match path {
-        Some(path) => one(path, &inputs),
+    let (problems, files, unknown) = match path {
+        Some(path) => {
+            let (problems, files) = one(path, &inputs);
+            (problems, files, Vec::new())
+        }
         None => {
             let Loaded {
                 problems, files, ..
             } = Loaded::from(&inputs, &[]);
-            (problems, files)
+            (problems, files, inputs::unknown_variables())
         }
     };
-    output::data(&verdict(&problems, &files))?;
+    let warnings: String = unknown
+        .iter()
+        .map(|told| format!("warning: {told}\n"))
+        .collect();
+    output::data(&(warnings + &verdict(&problems, &files)))?;
     Ok(if problems.is_empty() {
         ExitCode::SUCCESS
     } else {

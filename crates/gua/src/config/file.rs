@@ -27,7 +27,8 @@ pub fn apply(settings: &mut Settings, bytes: &[u8], path: &Path, home: &Home) ->
         .iter()
         .map(|error| {
             let offset = error.span().map_or(0, |span| span.start);
-            (Position::of(text, offset), one_line(error.message()))
+            bare_word(text, offset)
+                .unwrap_or_else(|| (Position::of(text, offset), one_line(error.message())))
         })
         .collect();
     let broken: Vec<usize> = found.iter().map(|(position, _)| position.line).collect();
@@ -67,6 +68,44 @@ fn at(path: &Path, position: Position, message: impl Into<String>) -> Problem {
 
 fn one_line(message: &str) -> String {
     message.lines().collect::<Vec<_>>().join("; ")
+}
+
+/// What a syntax error at `offset` comes to where its line gives a known key a word that is no TOML: `count_graphics = yes`.
+fn bare_word(text: &str, offset: usize) -> Option<(Position, String)> {
+    let offset = text.floor_char_boundary(offset);
+    let line_start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[line_start..].lines().next()?;
+    let (key, value) = line.split_once('=')?;
+    let word = value.split('#').next().unwrap_or_default().trim();
+    let is_bare = !word.is_empty() && !word.contains(['"', '\'', '[', ']', '{', '}', '=']);
+    let key = key.trim();
+    let (section, key) = key.split_once('.').map_or_else(
+        || Some((section_at(&text[..line_start])?, key)),
+        |(section, key)| Some((section.trim(), key.trim())),
+    )?;
+    let entry = ENTRIES
+        .iter()
+        .find(|entry| is_bare && entry.section == section && entry.key == key)?;
+    let quotes = if (entry.default_toml)().starts_with('"') {
+        " without quotes"
+    } else {
+        ""
+    };
+    let message = format!(
+        "{section}.{key}: expected {}, found `{}`{quotes}",
+        entry.what,
+        shown(word)
+    );
+    let value_start = line.len() - value.trim_start().len();
+    Some((Position::of(text, line_start + value_start), message))
+}
+
+/// The section that stands open at the end of `text`.
+fn section_at(text: &str) -> Option<&str> {
+    text.lines().rev().find_map(|line| {
+        let (name, _) = line.trim().strip_prefix('[')?.split_once(']')?;
+        Some(name.trim())
+    })
 }
 
 struct Walk<'a> {
@@ -175,7 +214,7 @@ fn stray_key(key: &str) -> String {
     }
 }
 
-fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     // The distance is quadratic in length, and nobody mistypes a name that long.
     if name.len() > 100 {
         return None;
@@ -194,7 +233,7 @@ fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
 }
 
 /// A stranger's name, safe for a terminal and never a screenful.
-fn shown(name: &str) -> String {
+pub(super) fn shown(name: &str) -> String {
     const SHOWN: usize = 40;
     let shown: String = name
         .chars()

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+
 use super::kind::{self, Home};
-use super::{ENTRIES, Problem};
+use super::{ENTRIES, Problem, file};
 
 /// Names another file instead of the user's.
 pub const CONFIG_VARIABLE: &str = "GUA_CONFIG";
@@ -17,7 +20,7 @@ const SYSTEMD_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDO
 
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
-/// A configuration is small; more than this is a mistake, or a device that never ends.
+/// A configuration is small; more than this is a mistake.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Everything that decides the settings, besides the flags. Tests build their own.
@@ -84,6 +87,43 @@ impl Inputs {
     }
 }
 
+/// Names of variables that are set and look like ours but are not, each with what may have been meant.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reads the environment"
+)]
+pub fn unknown_variables() -> Vec<String> {
+    let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    unknown(set.map(|(name, _)| name))
+}
+
+pub(super) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    const PREFIX: &str = "GUA_";
+    let known = || {
+        let settings = ENTRIES.iter().map(|entry| entry.env);
+        // Without what all have in common, which would make all of them alike.
+        let all = settings.chain([CONFIG_VARIABLE]);
+        all.filter_map(|name| name.strip_prefix(PREFIX))
+    };
+    let mut told: Vec<String> = names
+        .filter_map(|name| {
+            let name = name.to_string_lossy();
+            let rest = name.strip_prefix(PREFIX)?;
+            if known().any(|known| known == rest) {
+                return None;
+            }
+            let shown = file::shown(&name);
+            Some(match file::nearest(rest, known()) {
+                Some(near) => format!("{shown}: unknown variable; did you mean {PREFIX}{near}?"),
+                None => format!("{shown}: unknown variable"),
+            })
+        })
+        .collect();
+    told.sort();
+    told
+}
+
 /// A file that may hold settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -120,11 +160,27 @@ impl Candidate {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // Without NONBLOCK, opening a pipe waits for somebody who writes into it.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() {
+        let message = format!("it is {}, not a file", named(kind));
+        return Err(io::Error::other(message));
+    }
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+fn named(kind: FileType) -> &'static str {
+    if kind.is_dir() {
+        "a directory"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else {
+        "a device"
+    }
 }
 
 fn is_absent(error: &io::Error) -> bool {

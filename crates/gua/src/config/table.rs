@@ -132,7 +132,7 @@ settings! {
     driver: DriverSettings {
         /// The driver's library: a file, or a name that the system's loader finds.
         library: LibraryName = "libnvidia-ml.so.1", "GUA_NVML_LIBRARY";
-        /// How long the driver may take for one answer before it counts as hung.
+        /// How long the driver may take for one answer before it counts as hung; for the first, which opens it, three times as long.
         deadline: ReadDeadline = "10s", "GUA_DRIVER_DEADLINE";
     }
     /// When a card counts as active, and when as held.

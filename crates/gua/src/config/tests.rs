@@ -1,3 +1,5 @@
+//! Settings from every layer, and every mistake in them.
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -208,18 +210,78 @@ fn a_file_that_cannot_be_read_is_a_problem_and_not_a_default() {
     assert!(
         problems[0]
             .to_string()
-            .contains("system.toml: cannot be read"),
+            .contains("system.toml: cannot be read: it is a directory, not a file"),
         "{}",
         problems[0]
     );
 }
 
 #[test]
-fn a_file_without_end_is_refused() {
-    let layers = Layers::new(None, None, &[("GUA_CONFIG", "/dev/zero")]);
-    assert_eq!(
-        layers.load().problems[0].to_string(),
-        "/dev/zero: is larger than 1 MiB, which no configuration is"
+fn what_is_no_file_is_refused_at_once() {
+    let pipe = tempfile::tempdir().unwrap();
+    let pipe = pipe.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    for (path, kind) in [
+        (Path::new("/dev/zero"), "a device"),
+        (&pipe, "a pipe"),
+        (Path::new("/"), "a directory"),
+    ] {
+        let path = path.to_str().unwrap();
+        let layers = Layers::new(None, None, &[("GUA_CONFIG", path)]);
+        assert_eq!(
+            layers.load().problems[0].to_string(),
+            format!("{path}: cannot be read: it is {kind}, not a file")
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused() {
+    let layers = Layers::new(Some(&"#".repeat((1 << 20) + 1)), None, &[]);
+    assert!(
+        layers.load().problems[0]
+            .to_string()
+            .ends_with("config.toml: is larger than 1 MiB, which no configuration is")
+    );
+}
+
+#[test]
+fn a_mistyped_variable_is_told_with_the_nearest_name() {
+    let told = |name: &str| super::inputs::unknown([OsString::from(name)].into_iter());
+    for fine in ["GUA_HELD_MB", "GUA_CONFIG", "HELD_MB", "GUAC_X", "gua_db"] {
+        assert!(told(fine).is_empty(), "{fine}");
+    }
+    for (name, expected) in [
+        (
+            "GUA_HELDMB",
+            "GUA_HELDMB: unknown variable; did you mean GUA_HELD_MB?",
+        ),
+        (
+            "GUA_CONFG",
+            "GUA_CONFG: unknown variable; did you mean GUA_CONFIG?",
+        ),
+        ("GUA_Q\u{1b}", "GUA_Q\\u{1b}: unknown variable"),
+    ] {
+        assert_eq!(told(name), [expected]);
+    }
+}
+
+#[test]
+fn a_word_that_is_no_toml_is_told_with_its_key_and_what_was_expected() {
+    check(
+        "[states]\ncount_graphics = yes # really\n",
+        &["f:2:18: states.count_graphics: expected true or false, found `yes`"],
+    );
+    check(
+        "states.active_util = ten\n",
+        &["f:1:22: states.active_util: expected a whole number from 1 to 100, found `ten`"],
+    );
+    check(
+        "[driver]\ndeadline = 10s\n[history]\ndb=/x/y\n",
+        &[
+            "f:2:12: driver.deadline: expected a duration from 100ms to 1h, such as 10s, found `10s` without quotes",
+            "f:4:4: history.db: expected a path, found `/x/y` without quotes",
+        ],
     );
 }
 

@@ -1,5 +1,6 @@
 //! What a check is: a stable id, a verdict, a sentence, and what to do about it.
 
+use gua_model::Bytes;
 use serde_json::Value;
 
 /// A verdict, in the words that scripts compare.
@@ -71,13 +72,19 @@ pub struct Check {
     pub advice: Vec<Advice>,
 }
 
-/// What to do. A sentence begins with the deed and goes on with the reason.
+/// What to do: the deed and nothing else, since the reason stands in the summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Advice {
+pub struct Advice {
+    pub deed: String,
+    pub weight: Weight,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
     /// Nothing can be collected before this is done.
-    Fix(String),
-    /// Collecting works, and would work better.
-    Note(String),
+    Blocker,
+    /// Collecting works, if not as well as it could.
+    Other,
 }
 
 impl Check {
@@ -92,15 +99,20 @@ impl Check {
         }
     }
 
+    /// Says what must be done before anything can be collected.
     #[must_use]
-    pub fn fix(mut self, sentence: impl Into<String>) -> Self {
-        self.advice.push(Advice::Fix(sentence.into()));
-        self
+    pub fn blocked_until(self, deed: impl Into<String>) -> Self {
+        self.with(deed.into(), Weight::Blocker)
     }
 
+    /// Says what should be done.
     #[must_use]
-    pub fn note(mut self, sentence: impl Into<String>) -> Self {
-        self.advice.push(Advice::Note(sentence.into()));
+    pub fn advise(self, deed: impl Into<String>) -> Self {
+        self.with(deed.into(), Weight::Other)
+    }
+
+    fn with(mut self, deed: String, weight: Weight) -> Self {
+        self.advice.push(Advice { deed, weight });
         self
     }
 }
@@ -114,18 +126,20 @@ pub fn count(number: usize, one: &str, many: &str) -> String {
     }
 }
 
-/// Makes text from a driver or a program harmless on a terminal: control characters are spelled out.
+/// In the unit that reads best, with one decimal from a gigabyte on.
 #[must_use]
-pub fn harmless(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() {
-            plain.extend(letter.escape_default());
-        } else {
-            plain.push(letter);
-        }
+pub fn size(bytes: Bytes) -> String {
+    match bytes.whole_mb() {
+        mb @ 0..1024 => format!("{mb} MB"),
+        _ => format!("{} GB", gigabytes(bytes)),
     }
-    plain
+}
+
+/// With one decimal, rounded down.
+#[must_use]
+pub fn gigabytes(bytes: Bytes) -> String {
+    let mb = bytes.whole_mb();
+    format!("{}.{}", mb / 1024, mb % 1024 * 10 / 1024)
 }
 
 /// At most `limit` characters on one line, with an ellipsis where something was cut.
@@ -149,10 +163,5 @@ mod tests {
         let cut = shorten(&"ü".repeat(200), 160);
         assert_eq!(cut.chars().count(), 160);
         assert!(cut.ends_with("..."));
-    }
-
-    #[test]
-    fn control_characters_are_spelled_out() {
-        assert_eq!(harmless("a\u{1b}[31mü\n"), "a\\u{1b}[31mü\\n");
     }
 }

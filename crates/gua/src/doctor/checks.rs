@@ -18,6 +18,8 @@ pub fn all(facts: &Facts) -> Vec<Check> {
         checks_driver::nvml(facts),
         checks_driver::driver_match(facts),
         checks_card::unreadable_cards(sample),
+        checks_card::utilisation(sample),
+        checks_card::memory_errors(sample),
         checks_card::persistence(sample),
         checks_card::mig(sample),
         checks_card::unified_memory(sample),

@@ -1,25 +1,35 @@
 //! The cards, as one sample shows them. Without a sample none of this can be judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::sample::Switch;
 use gua_model::{Gpu, Missing, Pid, Place, Problem, Process, Sample};
 use serde_json::{Value, json};
 
-use super::check::{Check, Group, Kind, Status, count, harmless};
+use gua_model::text::harmless;
+
+use super::check::{Check, Group, Kind, Status, count};
 use super::checks_driver::cards;
 
 const UNREADABLE: Kind = Kind::new(Group::Gpu, "unreadable_cards", "card readings");
+const UTILISATION: Kind = Kind::new(Group::Gpu, "utilisation", "utilisation");
+const ERRORS: Kind = Kind::new(Group::Gpu, "memory_errors", "memory errors");
 const PERSISTENCE: Kind = Kind::new(Group::Gpu, "persistence", "persistence mode");
 const MIG: Kind = Kind::new(Group::Gpu, "mig", "MIG");
 const UNIFIED: Kind = Kind::new(Group::Gpu, "unified_memory", "card memory");
 const PROCESSES: Kind = Kind::new(Group::Gpu, "processes_visible", "process owners");
 
-/// Problems beyond this are counted and not spelled out.
-const SPELLED_OUT: usize = 4;
+/// The sample, if it has a card; else why nothing can be judged.
+fn with_cards(sample: Option<&Sample>) -> Result<&Sample, &'static str> {
+    match sample {
+        None => Err("NVML gave no sample"),
+        Some(sample) if cards(sample) == 0 => Err("no card"),
+        Some(sample) => Ok(sample),
+    }
+}
 
-fn skipped(kind: Kind) -> Check {
-    Check::new(kind, Status::Skipped, "NVML gave no sample", json!({}))
+fn skipped(kind: Kind, why: &str) -> Check {
+    Check::new(kind, Status::Skipped, why, json!({}))
 }
 
 /// Cards and MIG parents, without the instances.
@@ -37,43 +47,72 @@ fn indexes(gpus: &[&Gpu]) -> String {
         .join(", ")
 }
 
+/// A card as people know it: by its number and its name.
+fn called(sample: &Sample, index: u32) -> String {
+    let name = whole_cards(sample)
+        .find(|gpu| gpu.index == index)
+        .and_then(|gpu| gpu.name.as_ref().ok());
+    match name {
+        Some(name) => format!("card {index} ({})", harmless(name)),
+        None => format!("card {index}"),
+    }
+}
+
 pub(super) fn unreadable_cards(sample: Option<&Sample>) -> Check {
-    let Some(sample) = sample else {
-        return skipped(UNREADABLE);
+    let sample = match with_cards(sample) {
+        Ok(sample) => sample,
+        Err(why) => return skipped(UNREADABLE, why),
     };
     let rows: Vec<Value> = sample.problems.iter().map(row).collect();
     let details = json!({ "cards": cards(sample), "problems": rows });
-    let Some(first) = sample.problems.first() else {
+    // A lost card fails at every call: one problem for a card and a reason is enough. Lost cards come first.
+    let mut told: Vec<&Problem> = Vec::new();
+    for problem in &sample.problems {
+        let is_new = told
+            .iter()
+            .all(|known| (known.index, known.why) != (problem.index, problem.why));
+        if is_new {
+            told.push(problem);
+        }
+    }
+    told.sort_by_key(|problem| (problem.why != Missing::Gone, problem.why));
+    let Some(first) = told.first() else {
         let summary = format!("{} without trouble", count(cards(sample), "card", "cards"));
         return Check::new(UNREADABLE, Status::Ok, summary, details);
     };
-    let is_lost = sample
-        .problems
-        .iter()
-        .any(|problem| problem.why == Missing::Gone);
-    let more = sample.problems.len() - 1;
-    let mut summary = harmless(&first.to_string());
-    if more > 0 {
-        summary.push_str(&format!(", and {more} more"));
+    let mut summary = said(sample, first);
+    if told.len() > 1 {
+        summary.push_str(&format!(", and {} more", told.len() - 1));
     }
-    let status = if is_lost {
+    let status = if first.why == Missing::Gone {
         Status::Error
     } else {
         Status::Warning
     };
     let check = Check::new(UNREADABLE, status, summary, details);
-    // A lost card fails at every call: one sentence for a card and a reason is enough.
-    let mut by_card: BTreeMap<(Option<&str>, Option<u32>, Missing), &Problem> = BTreeMap::new();
-    for problem in &sample.problems {
-        let uuid = problem.gpu.as_ref().map(gua_model::GpuUuid::as_str);
-        by_card
-            .entry((uuid, problem.index, problem.why))
-            .or_insert(problem);
+    let deeds = told.iter().filter_map(|problem| {
+        let same = told.iter().filter(|other| other.why == problem.why);
+        let which: BTreeSet<u32> = same.filter_map(|other| other.index).collect();
+        deed(problem.why, status, &listed(which))
+    });
+    let mut deeds: Vec<String> = deeds.collect();
+    // Those of the same reason say the same and stand beside each other.
+    deeds.dedup();
+    deeds.into_iter().fold(check, Check::advise)
+}
+
+/// The problem in a sentence, by the card's number and name instead of its UUID.
+fn said(sample: &Sample, problem: &Problem) -> String {
+    let nameless = Problem {
+        gpu: None,
+        index: None,
+        ..problem.clone()
+    };
+    let what = harmless(&nameless.to_string());
+    match problem.index {
+        Some(index) => format!("{}: {what}", called(sample, index)),
+        None => what,
     }
-    by_card
-        .into_values()
-        .take(SPELLED_OUT)
-        .fold(check, |check, problem| check.note(advice(problem)))
 }
 
 fn row(problem: &Problem) -> Value {
@@ -87,28 +126,106 @@ fn row(problem: &Problem) -> Value {
     })
 }
 
-fn advice(problem: &Problem) -> String {
-    let said = harmless(&problem.to_string());
-    match problem.why {
-        Missing::Gone => {
-            format!(
-                "See `dmesg | grep -i xid`, then reset the card or reboot: a card no longer answers ({said})."
-            )
-        }
-        Missing::Denied => format!(
-            "Ask for access to the card's file in /dev: the driver refused a reading ({said})."
+/// A single reading that failed is not worth a deed beside a lost card.
+fn deed(why: Missing, status: Status, which: &str) -> Option<String> {
+    match why {
+        Missing::Gone => Some(format!(
+            "See `dmesg | grep -i xid`, then reset {which} or reboot."
+        )),
+        Missing::Denied => Some(format!("Ask for access to the device file of {which}.")),
+        Missing::Failed | Missing::Unsupported if status == Status::Error => None,
+        Missing::Failed | Missing::Unsupported => Some(
+            "Report the output of `gua doctor --sample`, if the reading keeps failing.".to_owned(),
         ),
-        Missing::Failed | Missing::Unsupported => {
-            format!(
-                "Report this with the output of `gua doctor --sample`, if it stays: a reading failed ({said})."
-            )
-        }
     }
 }
 
+/// `card 1`, `cards 1, 2`; the summary has the names.
+fn listed(indexes: impl IntoIterator<Item = u32>) -> String {
+    let numbers: Vec<String> = indexes.into_iter().map(|index| index.to_string()).collect();
+    match numbers.as_slice() {
+        [] => "the cards".to_owned(),
+        [one] => format!("card {one}"),
+        many => format!("cards {}", many.join(", ")),
+    }
+}
+
+/// A share that cannot be one is left out; nobody can tell then whether the card is used.
+pub(super) fn utilisation(sample: Option<&Sample>) -> Check {
+    let sample = match with_cards(sample) {
+        Ok(sample) => sample,
+        Err(why) => return skipped(UTILISATION, why),
+    };
+    let of = |why: Missing| -> Vec<&Gpu> {
+        let counted = sample.gpus.iter().filter(|gpu| gpu.place.counts());
+        counted.filter(|gpu| gpu.util == Err(why)).collect()
+    };
+    let (junk, without) = (of(Missing::Failed), of(Missing::Unsupported));
+    let uuids = |gpus: &[&Gpu]| -> Vec<String> {
+        gpus.iter()
+            .map(|gpu| gpu.uuid.as_str().to_owned())
+            .collect()
+    };
+    let details = json!({ "junk": uuids(&junk), "unsupported": uuids(&without) });
+    if !junk.is_empty() {
+        let indexes: BTreeSet<u32> = junk.iter().map(|gpu| gpu.index).collect();
+        let names = indexes.iter().map(|index| called(sample, *index));
+        let summary = format!(
+            "{}: the driver's answer is junk, so nobody knows its use",
+            names.collect::<Vec<_>>().join(", ")
+        );
+        return Check::new(UTILISATION, Status::Warning, summary, details)
+            .advise(format!("Update the driver, or reset {}.", listed(indexes)));
+    }
+    let summary = match without.len() {
+        0 => "read on every card".to_owned(),
+        some => format!(
+            "read, but {} none (MIG instances, virtual cards)",
+            count(some, "has", "have")
+        ),
+    };
+    Check::new(UTILISATION, Status::Ok, summary, details)
+}
+
+pub(super) fn memory_errors(sample: Option<&Sample>) -> Check {
+    let sample = match with_cards(sample) {
+        Ok(sample) => sample,
+        Err(why) => return skipped(ERRORS, why),
+    };
+    let counts: Vec<(u32, u64)> = whole_cards(sample)
+        .filter_map(|gpu| Some((gpu.index, gpu.ecc.ok()?.uncorrected.ok()?)))
+        .collect();
+    let bad: Vec<(u32, u64)> = counts
+        .iter()
+        .copied()
+        .filter(|(_, errors)| *errors > 0)
+        .collect();
+    let rows: Vec<Value> = bad
+        .iter()
+        .map(|(index, errors)| json!({ "index": index, "uncorrected": errors }))
+        .collect();
+    let details = json!({ "cards_with_ecc": counts.len(), "cards_with_errors": rows });
+    if counts.is_empty() {
+        return Check::new(ERRORS, Status::Skipped, "no card counts them", details);
+    }
+    if bad.is_empty() {
+        return Check::new(ERRORS, Status::Ok, "no uncorrected ones", details);
+    }
+    let each: Vec<String> = bad
+        .iter()
+        .map(|(index, errors)| format!("{}: {errors} uncorrected", called(sample, *index)))
+        .collect();
+    let numbers: Vec<String> = bad.iter().map(|(index, _)| index.to_string()).collect();
+    let numbers = numbers.join(",");
+    Check::new(ERRORS, Status::Warning, each.join(", "), details).advise(format!(
+        "Reset with `nvidia-smi --gpu-reset -i {numbers}`, and have it replaced if the errors come back."
+    ))
+}
+
 pub(super) fn persistence(sample: Option<&Sample>) -> Check {
-    let Some(sample) = sample else {
-        return skipped(PERSISTENCE);
+    let sample = match with_cards(sample) {
+        Ok(sample) => sample,
+        Err(why) => return skipped(PERSISTENCE, why),
     };
     let of = |wanted| -> Vec<&Gpu> {
         whole_cards(sample)
@@ -125,20 +242,18 @@ pub(super) fn persistence(sample: Option<&Sample>) -> Check {
         };
     }
     let summary = format!(
-        "off on {} ({})",
+        "off on {} ({}), slow to open when unused",
         count(off.len(), "card", "cards"),
         indexes(&off)
     );
-    Check::new(PERSISTENCE, Status::Warning, summary, details).note(format!(
-        "Turn persistence mode on (`nvidia-smi -pm 1`, or enable the service nvidia-persistenced): it is off on {}. \
-         Without it an unused card powers down, and each program that opens it then waits, often for more than a second.",
-        count(off.len(), "card", "cards")
-    ))
+    Check::new(PERSISTENCE, Status::Warning, summary, details)
+        .advise("Turn persistence mode on: `nvidia-smi -pm 1`, or the service nvidia-persistenced.")
 }
 
 pub(super) fn mig(sample: Option<&Sample>) -> Check {
-    let Some(sample) = sample else {
-        return skipped(MIG);
+    let sample = match with_cards(sample) {
+        Ok(sample) => sample,
+        Err(why) => return skipped(MIG, why),
     };
     let divided: Vec<&Gpu> = whole_cards(sample)
         .filter(|gpu| gpu.mig == Ok(Switch::On) || matches!(gpu.place, Place::Parent { .. }))
@@ -172,15 +287,16 @@ pub(super) fn mig(sample: Option<&Sample>) -> Check {
         return Check::new(MIG, Status::Ok, summary, details);
     }
     let which = indexes(&empty);
-    Check::new(MIG, Status::Warning, format!("{summary}, none on card {which}"), details).note(format!(
-        "Create MIG instances on card {which} (`nvidia-smi mig -cgi PROFILE -C`), or turn MIG off there \
-         (`nvidia-smi -mig 0`): a card in MIG mode without instances can run nothing.",
+    let summary = format!("{summary}, none on card {which}, where nothing can run");
+    Check::new(MIG, Status::Warning, summary, details).advise(format!(
+        "Create instances on card {which} (`nvidia-smi mig -cgi PROFILE -C`), or turn MIG off (`nvidia-smi -mig 0`)."
     ))
 }
 
 pub(super) fn unified_memory(sample: Option<&Sample>) -> Check {
-    let Some(sample) = sample else {
-        return skipped(UNIFIED);
+    let sample = match with_cards(sample) {
+        Ok(sample) => sample,
+        Err(why) => return skipped(UNIFIED, why),
     };
     let is_readable = |gpu: &&Gpu| gpu.name.is_ok() || gpu.util.is_ok() || gpu.compute_list.is_ok();
     let unified: Vec<&Gpu> = whole_cards(sample)
@@ -201,8 +317,9 @@ pub(super) fn unified_memory(sample: Option<&Sample>) -> Check {
 }
 
 pub(super) fn processes_visible(sample: Option<&Sample>) -> Check {
-    let Some(sample) = sample else {
-        return skipped(PROCESSES);
+    let sample = match with_cards(sample) {
+        Ok(sample) => sample,
+        Err(why) => return skipped(PROCESSES, why),
     };
     let mut processes: BTreeMap<Pid, &Process> = BTreeMap::new();
     for process in sample.gpus.iter().flat_map(|gpu| &gpu.processes) {
@@ -231,48 +348,50 @@ pub(super) fn processes_visible(sample: Option<&Sample>) -> Check {
         "gone": gone,
         "cards_without_process_list": unlisted.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>(),
     });
-    let mut summary = match (total - gone, unknown) {
-        (0, _) => "no process on any card".to_owned(),
-        (_, 0) => format!(
+    let mut found = Vec::new();
+    match (total - gone, unknown) {
+        (0, _) if gone > 0 => {}
+        (0, _) => found.push("no process on any card".to_owned()),
+        (live, 0) => found.push(format!(
             "known for all of {}",
-            count(total - gone, "process", "processes")
-        ),
-        _ => format!(
+            count(live, "process", "processes")
+        )),
+        (live, _) => found.push(format!(
             "unknown for {unknown} of {}",
-            count(total - gone, "process", "processes")
-        ),
-    };
+            count(live, "process", "processes")
+        )),
+    }
     if gone > 0 {
-        summary.push_str(&format!(
-            ", {} gone",
-            count(gone, "holder is", "holders are")
+        found.push(count(
+            gone,
+            "process holds memory and no longer exists",
+            "processes hold memory and no longer exist",
         ));
     }
     if !unlisted.is_empty() {
-        summary.push_str(&format!(
-            ", {} without a process list",
+        found.push(format!(
+            "{} without a process list",
             count(unlisted.len(), "card", "cards")
         ));
     }
-    let status = if unknown > 0 || !unlisted.is_empty() {
+    let status = if unknown > 0 || gone > 0 || !unlisted.is_empty() {
         Status::Warning
     } else {
         Status::Ok
     };
-    let mut check = Check::new(PROCESSES, status, summary, details);
+    let mut check = Check::new(PROCESSES, status, found.join(", "), details);
     if unknown > 0 {
-        check = check.note(format!(
-            "Run gua on the host, as root or with CAP_SYS_PTRACE: the owners of {unknown} of {} cannot be seen, and \
-             their hours would count as unknown.",
-            count(total - gone, "GPU process", "GPU processes")
-        ));
+        check =
+            check.advise("Run gua on the host, as root or with CAP_SYS_PTRACE, to see the owners.");
+    }
+    if gone > 0 {
+        check = check.advise(
+            "Look for a crashed job or a hidden container with `fuser -v /dev/nvidia*`; reset the card if nobody has it.",
+        );
     }
     if !unlisted.is_empty() {
-        check = check.note(format!(
-            "Update the driver, or ask for access to it: the process list of {} cannot be read, so nobody knows who \
-             holds them.",
-            count(unlisted.len(), "card", "cards")
-        ));
+        check =
+            check.advise("Update the driver, or ask for access to it, to see who holds the cards.");
     }
     check
 }

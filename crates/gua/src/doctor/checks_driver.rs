@@ -6,8 +6,10 @@ use gua_model::{Place, Sample};
 use gua_probe::fault::DriverFault;
 use serde_json::json;
 
-use super::check::{Check, Group, Kind, Status, count, harmless, shorten};
-use super::facts::Facts;
+use gua_model::text::harmless;
+
+use super::check::{Check, Group, Kind, Status, count, shorten};
+use super::facts::{Facts, NamedLibrary, Presence};
 use super::smi::{Output, Smi};
 
 const DEVICES: Kind = Kind::new(Group::Gpu, "nvidia_devices", "/dev/nvidia*");
@@ -15,11 +17,15 @@ const SMI: Kind = Kind::new(Group::Gpu, "nvidia_smi", "nvidia-smi");
 const NVML: Kind = Kind::new(Group::Gpu, "nvml", "NVML");
 const MATCH: Kind = Kind::new(Group::Gpu, "driver_match", "driver versions");
 
-/// Two of NVML's errors (`nvmlReturn_t` in `nvml.h`).
+/// Some of NVML's errors (`nvmlReturn_t` in `nvml.h`).
 const DRIVER_NOT_LOADED: u32 = 9;
+const LIBRARY_NOT_FOUND: u32 = 12;
 const VERSION_MISMATCH: u32 = 18;
 /// How much of a foreign error text stands in a summary.
 const SHORT: usize = 160;
+
+const REBOOT: &str = "Reboot, or reload the NVIDIA kernel module.";
+const NO_CARDS: &str = "Check the cards: `lspci | grep -i nvidia`, `dmesg | grep -i nvrm`.";
 
 pub(super) fn nvidia_devices(facts: &Facts) -> Check {
     let devices = &facts.devices;
@@ -43,24 +49,39 @@ pub(super) fn nvidia_devices(facts: &Facts) -> Check {
     let seen = facts.driver.as_ref().map_or(0, cards);
     if seen > 0 {
         let summary = format!("{what}, yet NVML sees {}", count(seen, "GPU", "GPUs"));
-        return Check::new(DEVICES, Status::Warning, summary, details).note(
-            "Do nothing under WSL, which has no such files; in a container, pass the host's /dev/nvidia* in: NVML works, \
-             and /dev has no file for a card.",
-        );
+        return Check::new(DEVICES, Status::Warning, summary, details)
+            .advise("Nothing to do under WSL; in a container, pass the host's /dev/nvidia* in.");
     }
     let status = if devices.controls.is_empty() {
         Status::Error
     } else {
         Status::Warning
     };
-    let fix = if facts.module.is_some() {
-        "Create the device files (`nvidia-modprobe -c 0 -u`, or run `nvidia-smi` once as root): the kernel module is \
-         loaded, and /dev has no file for a card."
-    } else {
-        "Install the NVIDIA driver and load it (`modprobe nvidia`): /dev has no file for a card. In a container, start \
-         it with access to the GPUs."
-    };
-    Check::new(DEVICES, status, what, details).fix(fix)
+    Check::new(DEVICES, status, what, details).blocked_until(device_deed(facts))
+}
+
+/// What to do about missing device files. Where they are missing for the reason for which NVML gives no card, it is what
+/// NVML's check says, and so stands on the page once.
+fn device_deed(facts: &Facts) -> String {
+    if facts.module.is_some() {
+        return "Create the device files: `nvidia-modprobe -c 0 -u`, or `nvidia-smi` once as root."
+            .to_owned();
+    }
+    match &facts.driver {
+        Ok(_) => NO_CARDS.to_owned(),
+        Err(
+            fault @ (DriverFault::LibraryNotFound { .. }
+            | DriverFault::NotADriver { .. }
+            | DriverFault::Init {
+                code: DRIVER_NOT_LOADED | LIBRARY_NOT_FOUND,
+                ..
+            }),
+        ) => deed(fault, facts),
+        Err(_) => {
+            "Load the NVIDIA kernel driver (`modprobe nvidia`); in a container, start it with access to the GPUs."
+                .to_owned()
+        }
+    }
 }
 
 pub(super) fn nvidia_smi(facts: &Facts) -> Check {
@@ -84,7 +105,7 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Check {
             "not found on PATH",
             json!({ "found": false }),
         )
-        .note("Put nvidia-smi on PATH for a second opinion: gua does without it."),
+        .advise("Put nvidia-smi on PATH for a second opinion; gua does without it."),
         Smi::NotStarted { path, error } => {
             let summary = format!("cannot be started: {}", shorten(&harmless(error), SHORT));
             Check::new(
@@ -93,9 +114,9 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Check {
                 summary,
                 details(path, None, &nothing, false),
             )
-            .note(format!(
-                "Check {}: it cannot be started. gua does without it.",
-                path.display()
+            .advise(format!(
+                "Check {}; gua does without it.",
+                harmless(&path.to_string_lossy())
             ))
         }
         Smi::TimedOut {
@@ -104,9 +125,13 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Check {
             output,
         } => {
             let summary = format!("timed out after {} s", limit.as_secs_f64());
-            Check::new(SMI, Status::Warning, summary, details(path, None, output, true)).note(
-                "See `dmesg | grep -i xid`: nvidia-smi did not answer, which often means a card or driver in trouble.",
+            Check::new(
+                SMI,
+                Status::Warning,
+                summary,
+                details(path, None, output, true),
             )
+            .advise("See `dmesg | grep -i xid` for a card or driver in trouble.")
         }
         Smi::Ended { path, code, output } => {
             let details = details(path, Some(*code), output, false);
@@ -126,13 +151,11 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Check {
                     true => format!("failed with exit code {code}"),
                     false => format!("failed: {said}"),
                 };
-                return Check::new(SMI, Status::Warning, summary, details).note(format!(
-                    "Run `nvidia-smi -L` to see its full message: it ended with {code}."
-                ));
+                return Check::new(SMI, Status::Warning, summary, details)
+                    .advise("Run `nvidia-smi -L` to see its full message.");
             }
             if gpus == 0 {
-                return Check::new(SMI, Status::Warning, "no GPUs", details)
-                    .note("Check the cards (`lspci | grep -i nvidia`): nvidia-smi lists none.");
+                return Check::new(SMI, Status::Warning, "no GPUs", details).advise(NO_CARDS);
             }
             let mut summary = count(gpus, "GPU", "GPUs");
             if instances > 0 {
@@ -160,7 +183,7 @@ fn starting_with(output: &Output, word: &str) -> Vec<String> {
 pub(super) fn nvml(facts: &Facts) -> Check {
     let sample = match &facts.driver {
         Ok(sample) => sample,
-        Err(fault) => return without_sample(fault),
+        Err(fault) => return without_sample(fault, facts),
     };
     let cards = cards(sample);
     let details = json!({
@@ -172,7 +195,7 @@ pub(super) fn nvml(facts: &Facts) -> Check {
     });
     if cards == 0 {
         return Check::new(NVML, Status::Error, "initialized, GPU count=0", details)
-            .fix("Check the cards (`lspci | grep -i nvidia`, `dmesg | grep -i nvrm`): the driver works and finds none.");
+            .blocked_until(NO_CARDS);
     }
     let version = sample
         .driver
@@ -187,7 +210,7 @@ pub(super) fn nvml(facts: &Facts) -> Check {
     )
 }
 
-fn without_sample(fault: &DriverFault) -> Check {
+fn without_sample(fault: &DriverFault, facts: &Facts) -> Check {
     let (loadable, initialized) = reached(fault);
     let error = harmless(&fault.to_string());
     let details = json!({
@@ -201,32 +224,66 @@ fn without_sample(fault: &DriverFault) -> Check {
         .strip_prefix("NVML initialization failed: ")
         .unwrap_or(&error);
     let summary = match (loadable, initialized) {
-        (Some(false), _) => format!("not loadable: {short}"),
+        (Some(false), _) => match absent(fault, facts.library.as_ref()) {
+            Some(library) => format!("not loadable: {}", harmless(&library.fate())),
+            None => format!("not loadable: {short}"),
+        },
         (Some(true), Some(false)) => format!("loadable but init failed: {short}"),
         _ => short.to_owned(),
     };
-    let fix = ended(format!("{}: {short}", deed(fault)));
-    Check::new(NVML, Status::Error, summary, details).fix(fix)
+    Check::new(NVML, Status::Error, summary, details).blocked_until(deed(fault, facts))
 }
 
-/// What to do about it, to begin a sentence with.
-fn deed(fault: &DriverFault) -> String {
+/// The library that a setting names, where it is not there and that is the whole trouble.
+pub(super) fn absent<'a>(
+    fault: &DriverFault,
+    library: Option<&'a NamedLibrary>,
+) -> Option<&'a NamedLibrary> {
     match fault {
+        DriverFault::LibraryNotFound { .. } => {
+            library.filter(|library| library.presence == Presence::Absent)
+        }
+        DriverFault::BackingOff { last, .. } => absent(last, library),
+        _ => None,
+    }
+}
+
+fn deed(fault: &DriverFault, facts: &Facts) -> String {
+    if let (DriverFault::LibraryNotFound { .. } | DriverFault::NotADriver { .. }, Some(library)) =
+        (fault, &facts.library)
+    {
+        return ended(library.correction());
+    }
+    let has_kernel_side = facts.module.is_some() || !facts.devices.gpus.is_empty();
+    match fault {
+        DriverFault::LibraryNotFound { .. }
+        | DriverFault::Init {
+            code: LIBRARY_NOT_FOUND,
+            ..
+        } => match has_kernel_side {
+            true => {
+                "Install the library of the loaded NVIDIA driver, or name it with GUA_NVML_LIBRARY."
+            }
+            false => "Install the NVIDIA driver; in a container, start it with access to the GPUs.",
+        }
+        .to_owned(),
+        DriverFault::NotADriver { .. } => {
+            "Reinstall the NVIDIA driver, or name its library with GUA_NVML_LIBRARY.".to_owned()
+        }
         DriverFault::Init {
             code: DRIVER_NOT_LOADED,
             ..
-        } => "Load the NVIDIA kernel driver (`modprobe nvidia`), and see `dmesg` if that fails"
+        } => "Load the NVIDIA kernel driver (`modprobe nvidia`), and see `dmesg` if that fails."
             .to_owned(),
         DriverFault::Init {
             code: VERSION_MISMATCH,
             ..
-        } => "Reboot, or reload the NVIDIA kernel module (it was updated while it was loaded)"
-            .to_owned(),
-        DriverFault::BackingOff { last, .. } => deed(last),
-        other => other.hint().map_or_else(
+        } => REBOOT.to_owned(),
+        DriverFault::BackingOff { last, .. } => deed(last, facts),
+        other => ended(other.hint().map_or_else(
             || "Run `gua doctor` again, and report this if it stays".to_owned(),
             capitalised,
-        ),
+        )),
     }
 }
 
@@ -276,8 +333,7 @@ pub(super) fn driver_match(facts: &Facts) -> Check {
                 .unwrap_or_default();
             let summary =
                 format!("the library is not of the version of the loaded kernel module{loaded}");
-            // What to do about it stands with the library, which refused for this reason.
-            Check::new(MATCH, Status::Error, summary, details)
+            Check::new(MATCH, Status::Error, summary, details).advise(REBOOT)
         }
         (Some(module), Some(library)) if module.version == *library => Check::new(
             MATCH,
@@ -291,10 +347,7 @@ pub(super) fn driver_match(facts: &Facts) -> Check {
                 module.version,
                 harmless(library)
             );
-            Check::new(MATCH, Status::Warning, summary, details).note(
-                "Reboot, or reload the NVIDIA kernel module: it is not of the library's version, and the driver may \
-                 refuse to work at any time.",
-            )
+            Check::new(MATCH, Status::Warning, summary, details).advise(REBOOT)
         }
         (None, Some(library)) => {
             let summary = format!(

@@ -7,7 +7,9 @@ use gua_probe::host::privilege::Sees;
 use gua_probe::host::time::Synchronised;
 use serde_json::json;
 
-use super::check::{Check, Group, Kind, Status, count, harmless};
+use gua_model::text::harmless;
+
+use super::check::{Check, Group, Kind, Status};
 use super::facts::Facts;
 
 const OS: Kind = Kind::new(Group::Host, "os", "OS/kernel");
@@ -20,8 +22,6 @@ const CONFIG: Kind = Kind::new(Group::Setup, "config", "configuration");
 /// 2026-01-01 and 2100-01-01 UTC. No clock that was ever set shows less, and none of ours shows more.
 const EARLIEST: i64 = 1_767_225_600;
 const LATEST: i64 = 4_102_444_800;
-/// Problems beyond this are counted and not spelled out.
-const SPELLED_OUT: usize = 5;
 
 pub(super) fn os(facts: &Facts) -> Check {
     let kernel = &facts.kernel;
@@ -34,8 +34,7 @@ pub(super) fn os(facts: &Facts) -> Check {
     if kernel.system == "Linux" {
         return Check::new(OS, Status::Ok, summary, details);
     }
-    Check::new(OS, Status::Error, summary, details)
-        .fix("Run gua on Linux: it reads processes from Linux's /proc.")
+    Check::new(OS, Status::Error, summary, details).blocked_until("Run gua on Linux.")
 }
 
 pub(super) fn clock(facts: &Facts) -> Check {
@@ -58,27 +57,33 @@ pub(super) fn clock(facts: &Facts) -> Check {
         },
     });
     let shown = facts.now.strftime("%Y-%m-%d %H:%M:%S %:z");
-    let set_it = "Set the clock (`timedatectl set-ntp true`)";
+    let set_it = "Set the clock (`timedatectl set-ntp true`).";
     if !(EARLIEST..LATEST).contains(&now.as_second()) {
         let summary = format!("it says {shown}, which cannot be");
-        return Check::new(CLOCK, Status::Error, summary, details).note(format!(
-            "{set_it}: it says {shown}, and every hour in a report hangs on it."
-        ));
+        return Check::new(CLOCK, Status::Error, summary, details).advise(set_it);
     }
     if booted.is_some_and(|booted| now < booted) {
         let summary = format!("it says {shown}, which is before this machine was started");
-        return Check::new(CLOCK, Status::Error, summary, details).note(format!(
-            "{set_it}: it stands before the start of this machine."
-        ));
+        return Check::new(CLOCK, Status::Error, summary, details).advise(set_it);
     }
     let place = format!("{shown} ({zone})");
     match synchronised {
-        Synchronised::Yes => Check::new(CLOCK, Status::Ok, format!("{place}, synchronised"), details),
-        Synchronised::Unknown => {
-            Check::new(CLOCK, Status::Ok, format!("{place}, synchronisation unknown"), details)
+        Synchronised::Yes => {
+            Check::new(CLOCK, Status::Ok, format!("{place}, synchronised"), details)
         }
-        Synchronised::NotYet => Check::new(CLOCK, Status::Warning, format!("{place}, not synchronised yet"), details)
-            .note("Check the time servers (`timedatectl timesync-status`): the clock has not been set since boot."),
+        Synchronised::Unknown => Check::new(
+            CLOCK,
+            Status::Ok,
+            format!("{place}, synchronisation unknown"),
+            details,
+        ),
+        Synchronised::NotYet => Check::new(
+            CLOCK,
+            Status::Warning,
+            format!("{place}, not synchronised yet"),
+            details,
+        )
+        .advise("Check the time servers (`timedatectl timesync-status`)."),
     }
 }
 
@@ -98,9 +103,8 @@ pub(super) fn container(facts: &Facts) -> Check {
             false => &format!("in {engines}"),
         };
         let summary = format!("{place}: the host's processes cannot be seen");
-        return Check::new(CONTAINER, Status::Warning, summary, details).note(
-            "Run gua on the host, or in a container started with `--pid=host`: the driver names processes by the \
-             host's numbers, so in here no owner can be found.",
+        return Check::new(CONTAINER, Status::Warning, summary, details).advise(
+            "Run gua on the host, or in a container started with `--pid=host`, to see the owners.",
         );
     }
     let summary = match around.engines.is_empty() {
@@ -150,10 +154,8 @@ pub(super) fn hidepid(facts: &Facts) -> Check {
                 .map(|gid| format!(", or as a member of group {gid}"))
                 .unwrap_or_default();
             let summary = format!("{word}, so other users' processes are hidden");
-            Check::new(HIDEPID, Status::Warning, summary, details).note(format!(
-                "Run gua as root or with CAP_SYS_PTRACE{group}: /proc hides other users' processes, and what they hold \
-                 would have no owner.",
-            ))
+            Check::new(HIDEPID, Status::Warning, summary, details)
+                .advise(format!("Run gua as root or with CAP_SYS_PTRACE{group}."))
         }
     }
 }
@@ -189,14 +191,13 @@ pub(super) fn collectors(facts: &Facts) -> Check {
     };
     let mut check = Check::new(COLLECTORS, status, summary, details);
     if !python.is_empty() {
-        check = check.note(format!(
-            "Stop the Python collector before `gua daemon` (pid {}): both would write at the same place, and its \
-             history is taken over only when it stands still.",
+        check = check.advise(format!(
+            "Stop the Python collector (pid {}) before gua collects, so that its history can be taken over.",
             python.join(", ")
         ));
     }
     if several {
-        check = check.note("Keep one gua daemon per host, unless users collect for themselves: several are running.");
+        check = check.advise("Keep one gua collector, unless users collect for themselves.");
     }
     check
 }
@@ -215,19 +216,25 @@ pub(super) fn config(facts: &Facts) -> Check {
     let Some(first) = problems.first() else {
         return Check::new(CONFIG, Status::Ok, "no problems", details);
     };
-    let summary = match problems.len() {
-        1 => first.clone(),
-        many => format!("{}, first: {first}", count(many, "problem", "problems")),
+    let summary = match problems.len() - 1 {
+        0 => first.clone(),
+        more => format!("{first}, and {more} more: gua config check"),
     };
-    let check = Check::new(CONFIG, Status::Error, summary, details);
-    problems
+    let unreadable: Vec<String> = facts
+        .unreadable_files
         .iter()
-        .take(SPELLED_OUT)
-        .fold(check, |check, problem| {
-            check.note(format!(
-                "Correct the configuration (`gua config check` shows all): {problem}"
-            ))
-        })
+        .map(|path| harmless(&path.to_string_lossy()))
+        .collect();
+    let deed = match (unreadable.join(" and "), problems.len() > unreadable.len()) {
+        (files, false) => format!("Make {files} readable."),
+        (files, true) if files.is_empty() => {
+            "Correct the configuration; `gua config check` lists every mistake.".to_owned()
+        }
+        (files, true) => {
+            format!("Make {files} readable, and correct what `gua config check` lists.")
+        }
+    };
+    Check::new(CONFIG, Status::Error, summary, details).advise(deed)
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
 //! Where the history would be written: what stands there, and how much room there is.
 
+use std::path::Path;
+
 use gua_model::Bytes;
 use gua_probe::host::disk::{Entry, Mounted, Parent, Room};
 use serde_json::json;
 
-use super::check::{Check, Group, Kind, Status, harmless};
+use gua_model::text::harmless;
+
+use super::check::{Check, Group, Kind, Status, size};
 use super::facts::{Choice, Facts, Reach};
 
 const DEFAULT_DB: Kind = Kind::new(Group::Database, "default_db", "default DB path");
@@ -18,7 +22,6 @@ const FEW_INODES: u64 = 100;
 pub(super) fn default_db(facts: &Facts) -> Check {
     let history = &facts.history;
     let path = history.path.to_string_lossy();
-    let shown = harmless(&path);
     let is_default = history.choice == Choice::Default;
     let Some(spot) = &history.spot else {
         let details = json!({
@@ -31,9 +34,7 @@ pub(super) fn default_db(facts: &Facts) -> Check {
             "the file system did not answer in time",
             details,
         )
-        .note(format!(
-            "Use a local disk with `--db PATH`: the file system of {shown} does not answer."
-        ));
+        .advise("Give a path on a local disk with `--db PATH`.");
     };
     let details = json!({
         "path": path,
@@ -46,24 +47,61 @@ pub(super) fn default_db(facts: &Facts) -> Check {
         "error": match &spot.entry { Entry::Unreadable(error) => Some(error), _ => None },
     });
     let check = |status, summary: &str| Check::new(DEFAULT_DB, status, summary, details.clone());
-    match (&spot.entry, history.choice, spot.parent) {
-        (Entry::Unreadable(error), ..) => check(Status::Error, &format!("cannot be looked at: {}", harmless(error)))
-            .note(format!("Ask for access to {shown}, or choose another path with `--db PATH`: {}.", harmless(error))),
-        (Entry::NoFile, ..) => check(Status::Error, "exists and is not a regular file")
-            .fix(format!("Choose another path with `--db PATH`: {shown} exists and is not a regular file.")),
-        (Entry::File { .. }, Choice::Default, _) => check(Status::Ok, "exists, gua daemon will append to it"),
-        (Entry::File { .. }, Choice::Custom, _) => check(Status::Warning, "exists, gua daemon will refuse it").note(
-            format!("Choose a path that does not exist yet to collect into: {shown} exists, and gua daemon refuses it."),
-        ),
-        (Entry::Absent, Choice::Default, Parent::Missing) => {
-            check(Status::Ok, "absent, its directory will be created")
+    let elsewhere = match history.choice {
+        Choice::Default => "Give another path with `--db PATH`, or set HOME.",
+        Choice::Custom => "Give another path with `--db PATH`.",
+    };
+    let unusable = |summary: &str| check(Status::Error, summary).advise(elsewhere);
+    let is_absent = spot.entry == Entry::Absent;
+    match &history.file_system {
+        Some(found) if is_absent && found.reach == Reach::Kernel => {
+            return unusable(&format!("on {}, where no file can be created", found.name));
         }
-        (Entry::Absent, Choice::Custom, Parent::Missing) => check(Status::Error, "its directory does not exist")
-            .fix(format!("Create the directory of {shown}, or choose another path: it does not exist.")),
-        (Entry::Absent, _, Parent::ReadOnly) => check(Status::Warning, "absent, and its directory is not writable")
-            .note(format!("Ask for write access to the directory of {shown}, or choose another path with `--db PATH`.")),
+        _ => {}
+    }
+    let room = spot.room.as_ref();
+    let is_read_only = room.is_some_and(|room| room.mounted == Mounted::ReadOnly);
+    match (&spot.entry, history.choice, spot.parent) {
+        (Entry::Unreadable(error), ..) => {
+            unusable(&format!("cannot be looked at: {}", harmless(error)))
+        }
+        (Entry::NoFile, ..) => check(Status::Error, "exists and is not a regular file")
+            .blocked_until("Give another path with `--db PATH`."),
+        (Entry::File { .. }, Choice::Custom, _) => check(
+            Status::Warning,
+            "exists, a new history would be refused here",
+        )
+        .advise("Give a path that does not exist yet to begin a new history."),
+        _ if is_read_only => unusable("on a file system that is mounted read-only"),
+        (Entry::File { .. }, Choice::Default, _) => {
+            check(Status::Ok, "exists and will be appended to")
+        }
+        (Entry::Absent, Choice::Default, Parent::Missing) => {
+            match room.and_then(|room| in_the_way(&history.path, room)) {
+                Some(summary) => unusable(&summary),
+                None => check(Status::Ok, "absent, its directory will be created"),
+            }
+        }
+        (Entry::Absent, Choice::Custom, Parent::Missing) => {
+            check(Status::Error, "its directory does not exist")
+                .blocked_until("Create its directory, or give another path with `--db PATH`.")
+        }
+        (Entry::Absent, _, Parent::ReadOnly) => {
+            unusable("absent, and its directory is not writable")
+        }
         (Entry::Absent, _, Parent::Writable) => check(Status::Ok, "absent and ready to be created"),
     }
+}
+
+/// Why the directory of the default path cannot be created below the nearest one that exists.
+fn in_the_way(path: &Path, room: &Room) -> Option<String> {
+    let home = path.parent().and_then(Path::parent)?;
+    let shown = |path: &Path| harmless(&path.to_string_lossy());
+    if home != room.directory && room.directory != Path::new(".") {
+        return Some(format!("the home directory {} does not exist", shown(home)));
+    }
+    (room.directory_access != Parent::Writable)
+        .then(|| format!("the home directory {} is not writable", shown(home)))
 }
 
 pub(super) fn disk_space(facts: &Facts) -> Check {
@@ -80,13 +118,16 @@ pub(super) fn disk_space(facts: &Facts) -> Check {
         "is_network": file_system.map(|found| found.reach == Reach::Network),
         "is_read_only": room.map(|room| room.mounted == Mounted::ReadOnly),
     });
+    let is_made_up = file_system.is_some_and(|found| found.reach == Reach::Kernel);
     let (status, mut summary, advice) = match room {
-        None => (Status::Skipped, "not known".to_owned(), None),
-        Some(room) => judge(room, history.spot.as_ref().map(|spot| spot.parent)),
+        Some(room) if !is_made_up => judge(room),
+        _ => (Status::Skipped, "not known".to_owned(), None),
     };
     let name = file_system.map_or("a network file system", |found| found.name.as_str());
     if is_network {
-        summary.push_str(&format!(", on a network ({name})"));
+        summary.push_str(&format!(
+            ", on a network ({name}), where SQLite's write-ahead log does not work"
+        ));
     }
     let status = match status {
         Status::Ok | Status::Skipped if is_network => Status::Warning,
@@ -94,70 +135,38 @@ pub(super) fn disk_space(facts: &Facts) -> Check {
     };
     let mut check = Check::new(DISK_SPACE, status, summary, details);
     if let Some(advice) = advice {
-        check = check.note(advice);
+        check = check.advise(advice);
     }
     if is_network {
-        check = check.note(format!(
-            "Keep the history on a local disk (`--db PATH`): it would be on {name}, and SQLite's write-ahead log does \
-             not work over a network.",
-        ));
+        check = check.advise("Keep the history on a local disk (`--db PATH`).");
     }
     check
 }
 
-fn judge(room: &Room, parent: Option<Parent>) -> (Status, String, Option<String>) {
+fn judge(room: &Room) -> (Status, String, Option<String>) {
     let place = harmless(&room.directory.to_string_lossy());
     let free = format!("{} free", size(room.free));
-    if room.mounted == Mounted::ReadOnly {
-        let advice = format!(
-            "Choose a path with `--db PATH` that can be written: {place} is mounted read-only."
-        );
-        return (Status::Error, "mounted read-only".to_owned(), Some(advice));
+    let make_room = || format!("Make room at {place}.");
+    let or_elsewhere = || format!("Make room at {place}, or choose another disk (`--db PATH`).");
+    if room.free < TOO_LITTLE {
+        return (Status::Error, free, Some(or_elsewhere()));
     }
-    if room.free < TOO_LITTLE || room.free_inodes == Some(0) {
-        let what = if room.free < TOO_LITTLE {
-            free
-        } else {
-            "no inodes left".to_owned()
-        };
-        let advice =
-            format!("Make room at {place}, or choose another disk with `--db PATH`: {what}.");
-        return (Status::Error, what, Some(advice));
+    if room.free_inodes == Some(0) {
+        return (
+            Status::Error,
+            "no inodes left".to_owned(),
+            Some(or_elsewhere()),
+        );
     }
     if room.free < LITTLE {
-        let advice =
-            format!("Make room at {place}: {free}, and a history grows with its cards and years.");
-        return (Status::Warning, free, Some(advice));
+        let summary = format!("{free}, and a history grows with its cards and years");
+        return (Status::Warning, summary, Some(make_room()));
     }
     if let Some(inodes @ ..FEW_INODES) = room.free_inodes {
-        let advice =
-            format!("Make room at {place}: only {inodes} more files can be created there.");
-        return (
-            Status::Warning,
-            format!("{free}, only {inodes} inodes left"),
-            Some(advice),
-        );
-    }
-    // Where the directory itself exists, the path's own check says so.
-    if parent == Some(Parent::Missing) && room.directory_access != Parent::Writable {
-        let advice =
-            format!("Ask for write access to {place}, or choose another path with `--db PATH`.");
-        return (
-            Status::Warning,
-            format!("{free}, and {place} is not writable"),
-            Some(advice),
-        );
+        let summary = format!("{free}, only {inodes} inodes left");
+        return (Status::Warning, summary, Some(make_room()));
     }
     (Status::Ok, free, None)
-}
-
-/// In the unit that reads best, with one decimal from a gigabyte on.
-fn size(bytes: Bytes) -> String {
-    let mb = bytes.whole_mb();
-    match mb {
-        0..1024 => format!("{mb} MB"),
-        _ => format!("{}.{} GB", mb / 1024, mb % 1024 * 10 / 1024),
-    }
 }
 
 #[cfg(test)]

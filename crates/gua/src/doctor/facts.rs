@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gua_model::Sample;
+use gua_model::{Sample, Thresholds};
 use gua_probe::fault::DriverFault;
 use gua_probe::host::Kernel;
 use gua_probe::host::collector::Running;
@@ -30,12 +30,53 @@ pub struct Facts {
     pub devices: Devices,
     pub smi: Smi,
     pub module: Option<KernelModule>,
+    /// The driver's library, where a setting names one.
+    pub library: Option<NamedLibrary>,
     pub driver: Result<Sample, DriverFault>,
+    /// What decides a card's state.
+    pub thresholds: Thresholds,
+    /// The kernel's ticks, in which it counts the start of a process.
+    pub ticks_per_second: u64,
     /// `None` where looking through the processes took too long.
     pub collectors: Option<Vec<Running>>,
     /// The problems of the configuration, a sentence each.
     pub configuration: Vec<String>,
+    /// Configuration files that this user may not read.
+    pub unreadable_files: Vec<PathBuf>,
     pub history: History,
+    /// The commands that this version of gua has.
+    pub commands: Vec<String>,
+}
+
+/// A library that the configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedLibrary {
+    pub path: String,
+    /// The variable or the place in a file that names it.
+    pub source: String,
+    pub presence: Presence,
+}
+
+impl NamedLibrary {
+    /// What is wrong where it is not there.
+    #[must_use]
+    pub fn fate(&self) -> String {
+        format!("`{}` (from {}) does not exist", self.path, self.source)
+    }
+
+    /// What to do where it is the wrong one.
+    #[must_use]
+    pub fn correction(&self) -> String {
+        format!("Correct {} or unset it", self.source)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    Present,
+    Absent,
+    /// It is a name that the loader looks up, or its file system did not answer.
+    Unknown,
 }
 
 /// The history file that a collector would write.
@@ -59,6 +100,8 @@ pub struct FileSystem {
 pub enum Reach {
     Local,
     Network,
+    /// It is made up by the kernel, and no file can be created there.
+    Kernel,
 }
 
 /// Whether the path is the one that gua takes without being told.

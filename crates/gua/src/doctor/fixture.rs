@@ -7,7 +7,7 @@ use gua_model::sample::{ComputeMode, Ecc, PerformanceState, Switch, ThrottleReas
 use gua_model::{
     BootId, Bytes, Celsius, Driver, Gpu, GpuUuid, Identity, Megahertz, Millijoules, Milliwatts,
     Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading, Sample, StartTicks,
-    Uid, User, Workload,
+    Thresholds, Uid, User, Workload,
 };
 use gua_probe::host::Kernel;
 use gua_probe::host::device::Devices;
@@ -19,7 +19,7 @@ use gua_probe::host::privilege::{Privilege, Sees};
 use gua_probe::host::time::{Synchronised, TimeKeeping};
 use jiff::tz::TimeZone;
 
-use super::check::{Advice, Check, Status};
+use super::check::{Check, Status, Weight};
 use super::facts::{Choice, Facts, FileSystem, History, Reach};
 use super::smi::{Output, Smi};
 
@@ -67,9 +67,14 @@ pub(super) fn healthy() -> Facts {
             version: VERSION.into(),
             flavour: Flavour::Proprietary,
         }),
+        library: None,
         driver: Ok(sample(vec![gpu(0), gpu(1)])),
+        thresholds: Thresholds::default(),
+        ticks_per_second: 100,
         collectors: Some(Vec::new()),
         configuration: Vec::new(),
+        unreadable_files: Vec::new(),
+        commands: vec!["daemon".into(), "doctor".into(), "report".into()],
         history: History {
             path: "/home/ada/.gua/gua.db".into(),
             choice: Choice::Default,
@@ -206,16 +211,16 @@ pub(super) fn identity(pid: u32) -> Identity {
     }
 }
 
-/// Holds a check against a verdict, its summary, and the beginning of its advice: `fix: ...` or `note: ...`.
+/// Holds a check against a verdict, its summary, and the beginning of its advice: `blocker: ...` or `advice: ...`.
 #[track_caller]
 pub(super) fn assert_check(check: &Check, status: Status, summary: &str, advice: &[&str]) {
     assert_eq!((check.status, check.summary.as_str()), (status, summary));
     let said: Vec<String> = check
         .advice
         .iter()
-        .map(|advice| match advice {
-            Advice::Fix(sentence) => format!("fix: {sentence}"),
-            Advice::Note(sentence) => format!("note: {sentence}"),
+        .map(|advice| match advice.weight {
+            Weight::Blocker => format!("blocker: {}", advice.deed),
+            Weight::Other => format!("advice: {}", advice.deed),
         })
         .collect();
     assert_eq!(said.len(), advice.len(), "{said:#?}");

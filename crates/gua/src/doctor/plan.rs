@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use gua_probe::host::disk::Entry;
 
-use super::check::{Advice, Check, Status, count, harmless};
+use gua_model::text::harmless;
+
+use super::check::{Check, Status, Weight, count};
 use super::checks_driver::cards;
 use super::facts::{Choice, Facts, History};
 
@@ -30,43 +32,73 @@ impl Mode {
 pub struct Plan {
     pub mode: Mode,
     pub reasons: Vec<String>,
+    /// What stands in the way of collecting.
     pub blockers: Vec<String>,
+    /// All other advice.
     pub warnings: Vec<String>,
+    /// The same advice by how bad things are: the blockers, and what to do about every other error.
+    pub fixes: Vec<String>,
+    /// What is left of it.
+    pub notes: Vec<String>,
     pub commands: Commands,
 }
 
-/// What to type next; both are `None` where nothing can be collected.
+/// The checks whose advice comes first, the most serious first: without a driver nothing else matters.
+const MOST_SERIOUS: [&str; 12] = [
+    "os",
+    "nvml",
+    "driver_match",
+    "nvidia_devices",
+    "nvidia_smi",
+    "unreadable_cards",
+    "utilisation",
+    "memory_errors",
+    "processes_visible",
+    "default_db",
+    "config",
+    "disk_space",
+];
+
+/// What to type next; all are `None` where nothing can be collected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
     pub collect: Option<String>,
     pub report: Option<String>,
+    /// As long as neither of the others exists.
+    pub look: Option<String>,
 }
 
 impl Commands {
     /// By the keys of the JSON.
     #[must_use]
     pub fn by_key(&self) -> BTreeMap<&'static str, &str> {
-        [("collect", &self.collect), ("report", &self.report)]
-            .into_iter()
-            .filter_map(|(key, command)| Some((key, command.as_deref()?)))
-            .collect()
+        [
+            ("collect", &self.collect),
+            ("report", &self.report),
+            ("look", &self.look),
+        ]
+        .into_iter()
+        .filter_map(|(key, command)| Some((key, command.as_deref()?)))
+        .collect()
     }
 }
 
 /// Draws the findings together.
 #[must_use]
 pub fn plan(facts: &Facts, checks: &[Check]) -> Plan {
-    let mut blockers = Vec::new();
-    let mut warnings = Vec::new();
-    for advice in checks.iter().flat_map(|check| &check.advice) {
-        let (list, sentence) = match advice {
-            Advice::Fix(sentence) => (&mut blockers, sentence),
-            Advice::Note(sentence) => (&mut warnings, sentence),
-        };
-        if !list.contains(sentence) {
-            list.push(sentence.clone());
-        }
-    }
+    let mut ordered: Vec<&Check> = checks.iter().collect();
+    ordered.sort_by_key(|check| {
+        MOST_SERIOUS
+            .iter()
+            .position(|id| *id == check.kind.id)
+            .unwrap_or(MOST_SERIOUS.len())
+    });
+    let blockers = deeds(&ordered, &[], |_, weight| weight == Weight::Blocker);
+    let warnings = deeds(&ordered, &blockers, |_, _| true);
+    let fixes = deeds(&ordered, &[], |status, weight| {
+        status == Status::Error || weight == Weight::Blocker
+    });
+    let notes = deeds(&ordered, &fixes, |_, _| true);
     let mode = if blockers.is_empty() {
         Mode::Host
     } else {
@@ -80,13 +112,13 @@ pub fn plan(facts: &Facts, checks: &[Check]) -> Plan {
                 check
                     .advice
                     .iter()
-                    .any(|advice| matches!(advice, Advice::Fix(_)))
+                    .any(|advice| advice.weight == Weight::Blocker)
             })
             .map(|check| format!("{}: {}", check.kind.name, check.summary))
             .collect(),
     };
     let commands = match mode {
-        Mode::Host => commands(&facts.history),
+        Mode::Host => commands(&facts.history, &facts.commands),
         Mode::Unsupported => Commands::default(),
     };
     Plan {
@@ -94,8 +126,31 @@ pub fn plan(facts: &Facts, checks: &[Check]) -> Plan {
         reasons,
         blockers,
         warnings,
+        fixes,
+        notes,
         commands,
     }
+}
+
+/// The wanted advice, each deed once, and none that was `said` already.
+fn deeds(
+    checks: &[&Check],
+    said: &[String],
+    is_wanted: impl Fn(Status, Weight) -> bool,
+) -> Vec<String> {
+    let mut deeds: Vec<String> = Vec::new();
+    for check in checks {
+        let wanted = check
+            .advice
+            .iter()
+            .filter(|advice| is_wanted(check.status, advice.weight));
+        for deed in wanted.map(|advice| &advice.deed) {
+            if !said.contains(deed) && !deeds.contains(deed) {
+                deeds.push(deed.clone());
+            }
+        }
+    }
+    deeds
 }
 
 /// Whether a strict caller is content: collecting works, and no check failed.
@@ -117,7 +172,9 @@ fn ready(facts: &Facts) -> String {
     )
 }
 
-fn commands(history: &History) -> Commands {
+/// Only commands that this version has are recommended.
+fn commands(history: &History, known: &[String]) -> Commands {
+    let knows = |name: &str| known.iter().any(|command| command == name);
     let db = match history.choice {
         Choice::Default => String::new(),
         Choice::Custom => format!(" --db {}", quoted(&history.path.to_string_lossy())),
@@ -127,9 +184,14 @@ fn commands(history: &History) -> Commands {
         .as_ref()
         .is_some_and(|spot| spot.entry != Entry::Absent);
     let is_refused = exists && history.choice == Choice::Custom;
+    let collect =
+        (!is_refused && knows("daemon")).then(|| format!("gua daemon{db} --interval 30s"));
+    let report = knows("report").then(|| format!("gua report{db} --since 1h"));
+    let look = (!knows("daemon") && !knows("report")).then(|| "gua doctor --sample".to_owned());
     Commands {
-        collect: (!is_refused).then(|| format!("gua daemon{db} --interval 30s")),
-        report: Some(format!("gua report{db} --since 1h")),
+        collect,
+        report,
+        look,
     }
 }
 

@@ -2,37 +2,26 @@
 
 use std::fmt::Write as _;
 
-use anstyle::{AnsiColor, Style};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-use super::check::{Check, Group, Status, harmless};
+use super::cards::Card;
+use super::check::{Check, Group, Status};
 use super::facts::{Choice, History};
+pub use super::page::Layout;
+use super::page::{COMMAND_NAMES, Page};
 use super::plan::Plan;
 
 /// The version of the JSON. Keys are added under the same number; none changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
-/// Where lines are broken on a terminal.
-const WIDTH: usize = 100;
-/// The width of the longest verdict.
-const VERDICT: usize = 7;
-
-const HEADING: Style = Style::new().bold();
-
-/// How the page is laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// `  NAME: STATUS, SUMMARY`, a line each: the form that scripts and habits know.
-    Lines,
-    /// Columns and broken lines, for eyes.
-    Columns,
-}
 
 /// Everything that is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Findings<'a> {
     pub at: &'a Zoned,
     pub checks: &'a [Check],
+    /// `None` where there is no sample.
+    pub cards: Option<&'a [Card]>,
     pub plan: &'a Plan,
     pub history: &'a History,
 }
@@ -40,44 +29,88 @@ pub struct Findings<'a> {
 /// The page, with colours in it; whoever prints it drops them where they are not wanted.
 #[must_use]
 pub fn text(findings: &Findings<'_>, layout: Layout) -> String {
-    let mut page = Page {
-        text: String::new(),
-        layout,
-        names: NAMES,
-    };
+    let mut page = Page::new(layout);
     page.line("gua doctor");
     page.heading("Scope");
     page.row("machine", None, "local");
     for group in [Group::Host, Group::Gpu, Group::Setup, Group::Database] {
         page.heading(group.title());
         if group == Group::Database {
-            page.history(findings);
+            history(&mut page, findings);
         }
-        page.checks(
-            findings
-                .checks
-                .iter()
-                .filter(|check| check.kind.group == group),
-        );
+        let of_group = |check: &&Check| check.kind.group == group;
+        checks(&mut page, findings.checks.iter().filter(of_group));
+        if let (Group::Gpu, Some(cards @ [_, ..])) = (group, findings.cards) {
+            page.cards(cards);
+        }
     }
-    let commands = &findings.plan.commands;
-    if commands.collect.is_some() || commands.report.is_some() {
-        page.heading("Recommended commands");
-        page.names = COMMAND_NAMES;
+    if findings.plan.fixes.is_empty() {
+        commands(&mut page, findings.plan);
     }
-    if let Some(collect) = &commands.collect {
-        page.row("collect", None, collect);
-    }
-    if let Some(report) = &commands.report {
-        let label = match commands.collect {
-            Some(_) => "report after collecting",
-            None => "report existing data",
-        };
-        page.row(label, None, report);
-    }
-    page.list("Fix", &findings.plan.blockers);
-    page.list("Notes", &findings.plan.warnings);
+    page.list("Fix", &findings.plan.fixes);
+    page.list("Notes", &findings.plan.notes);
     page.text
+}
+
+fn checks<'a>(page: &mut Page, checks: impl Iterator<Item = &'a Check>) {
+    let mut skipped = Vec::new();
+    for check in checks.filter(|check| check.kind.id != "default_db") {
+        match check.status {
+            Status::Skipped => skipped.push(check),
+            status => page.row(check.kind.name, Some(status), &check.summary),
+        }
+    }
+    if let Some(first) = skipped.first() {
+        let names: Vec<&str> = skipped.iter().map(|check| check.kind.name).collect();
+        let mut text = names.join(", ");
+        if skipped.len() > 1 && skipped.iter().all(|check| check.summary == first.summary) {
+            text.push_str(&format!(" ({})", first.summary));
+        }
+        page.row("not checked", Some(Status::Skipped), &text);
+    }
+}
+
+/// The path has lines of its own instead of a check's line.
+fn history(page: &mut Page, findings: &Findings<'_>) {
+    let label = match (page.layout, findings.history.choice) {
+        (Layout::Columns(_), _) => "path",
+        (Layout::Lines, Choice::Default) => "default",
+        (Layout::Lines, Choice::Custom) => "target",
+    };
+    page.whole(label, &findings.history.path.to_string_lossy());
+    let path = findings
+        .checks
+        .iter()
+        .find(|check| check.kind.id == "default_db");
+    if let Some(check) = path {
+        let status = Some(check.status).filter(|status| *status != Status::Ok);
+        page.row("status", status, &check.summary);
+    }
+}
+
+fn commands(page: &mut Page, plan: &Plan) {
+    let commands = &plan.commands;
+    let report = match commands.collect {
+        Some(_) => "report after collecting",
+        None => "report existing data",
+    };
+    let rows = [
+        ("collect", &commands.collect),
+        (report, &commands.report),
+        ("look", &commands.look),
+    ];
+    let rows: Vec<(&str, &String)> = rows
+        .into_iter()
+        .filter_map(|(name, command)| Some((name, command.as_ref()?)))
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.heading("Recommended commands");
+    page.names = COMMAND_NAMES;
+    for (name, command) in rows {
+        page.whole(name, command);
+    }
 }
 
 /// The same for programs: keys sorted, two blanks of indentation.
@@ -92,6 +125,7 @@ pub fn json(findings: &Findings<'_>) -> String {
         "read_only": true,
         "no_system_changes": true,
         "checks": checks,
+        "cards": findings.cards.map(|cards| cards.iter().map(Card::json).collect::<Vec<_>>()),
         "plan": {
             "mode": plan.mode.word(),
             "reasons": plan.reasons,
@@ -126,126 +160,6 @@ pub(super) fn pretty(value: &Value) -> String {
         }
     }
     text
-}
-
-struct Page {
-    text: String,
-    layout: Layout,
-    /// The widest name in this section and its distance to the next column.
-    names: usize,
-}
-
-/// Room for the longest name of a check, and for the longest name of a command.
-const NAMES: usize = 18;
-const COMMAND_NAMES: usize = 25;
-
-impl Page {
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line.trim_end());
-        self.text.push('\n');
-    }
-
-    fn heading(&mut self, title: &str) {
-        self.line("");
-        self.line(&format!("{HEADING}{title}:{HEADING:#}"));
-    }
-
-    fn checks<'a>(&mut self, checks: impl Iterator<Item = &'a Check>) {
-        let mut skipped = Vec::new();
-        for check in checks.filter(|check| check.kind.id != "default_db") {
-            match check.status {
-                Status::Skipped => skipped.push(check.kind.name),
-                status => self.row(check.kind.name, Some(status), &check.summary),
-            }
-        }
-        if !skipped.is_empty() {
-            self.row("not checked", Some(Status::Skipped), &skipped.join(", "));
-        }
-    }
-
-    /// The path has lines of its own instead of a check's line.
-    fn history(&mut self, findings: &Findings<'_>) {
-        let label = match findings.history.choice {
-            Choice::Default => "default",
-            Choice::Custom => "target",
-        };
-        self.row(label, None, &findings.history.path.to_string_lossy());
-        let Some(check) = findings
-            .checks
-            .iter()
-            .find(|check| check.kind.id == "default_db")
-        else {
-            return;
-        };
-        let status = Some(check.status)
-            .filter(|status| self.layout == Layout::Columns || *status != Status::Ok);
-        self.row("status", status, &check.summary);
-    }
-
-    fn row(&mut self, name: &str, status: Option<Status>, summary: &str) {
-        let summary = harmless(summary);
-        let names = self.names;
-        match (self.layout, status) {
-            (Layout::Lines, None) => self.line(&format!("  {name}: {summary}")),
-            (Layout::Lines, Some(status)) => {
-                self.line(&format!("  {name}: {}, {summary}", verdict(status, 0)));
-            }
-            // A path or a command is taken up with the mouse: it is never broken.
-            (Layout::Columns, None) => self.line(&format!("  {name:<names$}{summary}")),
-            (Layout::Columns, Some(status)) => {
-                let beginning = format!("  {name:<names$}{}  ", verdict(status, VERDICT));
-                self.broken(&beginning, 2 + names + VERDICT + 2, &summary);
-            }
-        }
-    }
-
-    fn list(&mut self, title: &str, sentences: &[String]) {
-        if sentences.is_empty() {
-            return;
-        }
-        self.heading(title);
-        for sentence in sentences {
-            let sentence = harmless(sentence);
-            match self.layout {
-                Layout::Lines => self.line(&format!("  - {sentence}")),
-                Layout::Columns => self.broken("  - ", 4, &sentence),
-            }
-        }
-    }
-
-    /// Breaks `text` between words; further lines begin below the first one's text.
-    fn broken(&mut self, beginning: &str, indent: usize, text: &str) {
-        let mut line = beginning.to_owned();
-        let mut used = indent;
-        let mut is_first = true;
-        for word in text.split(' ') {
-            let length = word.chars().count();
-            if !is_first && used + 1 + length > WIDTH {
-                self.line(&line);
-                line = " ".repeat(indent);
-                used = indent;
-                is_first = true;
-            }
-            if !is_first {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-            used += length;
-            is_first = false;
-        }
-        self.line(&line);
-    }
-}
-
-fn verdict(status: Status, width: usize) -> String {
-    let style = match status {
-        Status::Ok => AnsiColor::Green.on_default(),
-        Status::Warning => AnsiColor::Yellow.on_default(),
-        Status::Error => AnsiColor::Red.on_default().bold(),
-        Status::Skipped => Style::new().dimmed(),
-    };
-    format!("{style}{:<width$}{style:#}", status.word())
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 //! beside it under `missing`. No command line is in it, because none is in a sample.
 
 use gua_model::sample::{ComputeMode, Ecc, Switch};
+use gua_model::window::EDGES;
 use gua_model::{
-    CountGraphics, Evidence, Gpu, GpuUuid, Identity, Missing, Place, Problem, Process, ProcessKind,
-    Reading, Sample, Thresholds, User, UtilWindow, classify,
+    CountGraphics, Evidence, Gpu, GpuUuid, Histogram, Identity, Missing, Place, Problem, Process,
+    ProcessKind, Reading, Sample, State, Thresholds, User, UtilWindow, classify,
 };
 use serde_json::{Map, Value, json};
 
@@ -104,7 +105,7 @@ fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
     record.reading("memory_clock_megahertz", &gpu.memory_clock, |clock| {
         clock.0.into()
     });
-    record.reading("fan_percent", &gpu.fan, |fan| fan.get().into());
+    record.reading("fan_percent", &gpu.fan, |fan| fan.0.into());
     record.reading("performance_state", &gpu.performance_state, |state| {
         state.0.into()
     });
@@ -131,10 +132,12 @@ fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
     );
     // A single look knows no idle floor yet, so `stalled` is never judged here.
     let verdict = classify(gpu, thresholds, None);
-    record.put("state", verdict.state.word());
+    // A card whose instances stand for it has no state of its own.
+    let state = gpu.place.counts().then_some(verdict.state);
+    record.put("state", state.map(State::word));
     record.put(
         "roll_up",
-        verdict.state.roll_up().map(gua_model::RollUp::word),
+        state.and_then(State::roll_up).map(gua_model::RollUp::word),
     );
     record.put("evidence", evidence(&verdict.evidence));
     record.finish()
@@ -175,7 +178,17 @@ fn window(window: &UtilWindow) -> Value {
         "mean_percent": window.mean(),
         "max_percent": window.max.map(gua_model::Percent::get),
         "covered_seconds": window.covered.as_secs_f64(),
+        "histogram": histogram(&window.histogram),
     })
+}
+
+/// How many samples fell into each range, by the range's lower end; empty ranges are left out.
+fn histogram(histogram: &Histogram) -> Value {
+    let bins = EDGES.iter().zip(histogram.bins);
+    let filled = bins.filter(|(_, samples)| *samples > 0);
+    filled
+        .map(|(edge, samples)| json!({ "from_percent": edge, "samples": samples }))
+        .collect()
 }
 
 fn ecc(record: &mut Record, ecc: &Reading<Ecc>) {

@@ -1,3 +1,5 @@
+//! What is a duration and what is none.
+
 use std::time::Duration;
 
 use proptest::prelude::*;

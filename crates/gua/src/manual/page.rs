@@ -36,63 +36,131 @@ const FILES: &[(&str, &str)] = &[
 
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "Done. A closed pipe is success too."),
-    ("1", "It could not be done, or a check found something."),
+    (
+        "1",
+        "It could not be done, or a check found something; `gua doctor` says so only with --strict.",
+    ),
     (
         "2",
         "Wrong use: unknown command or flag, bad value, broken configuration.",
     ),
-    ("3", "Nothing is available."),
+    (
+        "3",
+        "Nothing is available: for commands that look for a free card, which this version does not have yet.",
+    ),
 ];
+
+const OTHER_NAMES: &[(&str, &str)] = &[(
+    "gpu-usage-audit, nvgpu, nvl",
+    "Called by one of these names, it will do the work of that tool. This version only answers `help` and `version`.",
+)];
 
 /// Prints one page, or writes all of them.
 pub fn run(args: &ManArgs) -> anyhow::Result<()> {
     let Some(dir) = &args.dir else {
-        return output::raw(&page(super::find(&args.command)?)?);
+        return output::raw(&page(&super::find(&args.command)?)?);
     };
     fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
-    write_all(super::built(), dir)
+    write_all(&super::built(), dir)
 }
 
-fn write_all(command: clap::Command, dir: &Path) -> anyhow::Result<()> {
-    for below in super::visible_commands(&command) {
-        write_all(below.clone(), dir)?;
+fn write_all(command: &clap::Command, dir: &Path) -> anyhow::Result<()> {
+    for below in super::visible_commands(command) {
+        write_all(below, dir)?;
     }
-    let path = dir.join(format!("{}.1", page_name(&command)));
+    let path = dir.join(format!("{}.1", page_name(command)));
     fs::write(&path, page(command)?).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-fn page(command: clap::Command) -> anyhow::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    let title = page_name(&command);
+fn page(command: &clap::Command) -> anyhow::Result<Vec<u8>> {
+    let title = page_name(command);
     let is_whole_program = title == "gua";
     let has_subcommands = command.get_subcommands().any(|below| !below.is_hide_set());
-    let man = Man::new(command)
-        .title(title)
-        .source(concat!("gua ", env!("CARGO_PKG_VERSION")))
-        .manual("gua manual");
-    man.render_title(&mut page)?;
+    let after = command
+        .get_after_long_help()
+        .or_else(|| command.get_after_help());
+    let after = after.map(ToString::to_string).unwrap_or_default();
+    // clap_mangen lists positional arguments among the options, so each of the two sections hides the other.
+    let only = |keep: fn(&clap::Arg) -> bool| {
+        let hide = |argument: clap::Arg| match keep(&argument) {
+            true => argument,
+            false => argument.hide(true),
+        };
+        Man::new(command.clone().mut_args(hide))
+    };
+    let (arguments, options) = (
+        only(clap::Arg::is_positional),
+        only(|argument| !argument.is_positional()),
+    );
+    let man = Man::new(command.clone());
+
+    let mut page = Vec::new();
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
+    let mut positional = Vec::new();
+    arguments.render_options_section(&mut positional)?;
+    let positional = String::from_utf8(positional)?;
+    page.extend(
+        positional
+            .replacen(".SH OPTIONS", ".SH ARGUMENTS", 1)
+            .bytes(),
+    );
+    options.render_options_section(&mut page)?;
     if has_subcommands {
         man.render_subcommands_section(&mut page)?;
     }
-    let mut extra = Vec::new();
-    man.render_extra_section(&mut extra)?;
-    page.extend(
-        String::from_utf8(extra)?
-            .replacen(".SH EXTRA", ".SH NOTES", 1)
-            .bytes(),
-    );
     if is_whole_program {
         let variables = ENTRIES.iter().map(|entry| (entry.env, entry.doc.trim()));
         let variables = variables.chain(OTHER_VARIABLES.iter().copied());
         section("ENVIRONMENT", variables).to_writer(&mut page)?;
         section("FILES", FILES.iter().copied()).to_writer(&mut page)?;
         section("EXIT STATUS", EXIT_CODES.iter().copied()).to_writer(&mut page)?;
+        section("OTHER NAMES", OTHER_NAMES.iter().copied()).to_writer(&mut page)?;
     }
-    Ok(page)
+    closing(&after).to_writer(&mut page)?;
+    Ok(tidied(&title, &String::from_utf8(page)?).into_bytes())
+}
+
+/// The title, the preamble once instead of before every section, and no line break twice in a row.
+fn tidied(title: &str, sections: &str) -> String {
+    let preamble = Roff::new().render();
+    // Written out because Roff leaves an empty argument (the date) out, and the following ones move up.
+    let heading = format!(
+        ".TH \"{}\" \"1\" \"\" \"gua {}\" \"gua manual\"\n",
+        title.to_uppercase(),
+        env!("CARGO_PKG_VERSION")
+    );
+    let sections = sections
+        .replace(&preamble, "")
+        .replace("\n.br\n\n.br\n", "\n.br\n");
+    preamble + &heading + &sections
+}
+
+/// What `--help` ends with: notes, then examples, which keep their lines.
+fn closing(after: &str) -> Roff {
+    let mut roff = Roff::new();
+    let is_heading = |line: &&str| matches!(*line, "Example:" | "Examples:");
+    let notes: Vec<&str> = after.lines().take_while(|line| !is_heading(line)).collect();
+    if notes.iter().any(|line| !line.is_empty()) {
+        roff.control("SH", ["NOTES"]);
+        for line in notes {
+            match line {
+                "" => roff.control("PP", []),
+                line => roff.text([roman(line)]),
+            };
+        }
+    }
+    let mut examples = after.lines().skip_while(|line| !is_heading(line));
+    if examples.next().is_some() {
+        roff.control("SH", ["EXAMPLES"]);
+        roff.control("nf", []);
+        for line in examples {
+            roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
+        }
+        roff.control("fi", []);
+    }
+    roff
 }
 
 fn section<'a>(title: &str, items: impl Iterator<Item = (&'a str, &'a str)>) -> Roff {

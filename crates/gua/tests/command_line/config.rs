@@ -83,6 +83,28 @@ fn config_check_lists_all_problems_and_exits_1() {
 }
 
 #[test]
+fn config_check_warns_of_a_mistyped_variable_and_still_succeeds() {
+    let program = Program::new()
+        .variable("GUA_HELDMB", "5")
+        .variable("GUA_EMPTY", "");
+    let ended = program.gua(["config", "check"]);
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (
+            0,
+            "warning: GUA_HELDMB: unknown variable; did you mean GUA_HELD_MB?\n\
+             no configuration file: the defaults count\n"
+        )
+    );
+    program.write("alone.toml", "");
+    let alone = program.gua(["config", "check", "alone.toml"]);
+    assert_eq!(
+        (alone.code, alone.stdout.as_str()),
+        (0, "fine: alone.toml\n")
+    );
+}
+
+#[test]
 fn config_check_without_files_says_so() {
     let ended = gua("config check");
     assert_eq!(ended.code, 0);

@@ -97,6 +97,10 @@ fn installing_and_removing_leaves_everything_as_it_was() {
         "share/fish/vendor_completions.d/gua.fish",
         "share/man/man1/gua.1",
         "share/man/man1/gua-doctor.1",
+        "share/man/man1/nvgpu.1",
+        "share/bash-completion/completions/nvl",
+        "share/fish/vendor_completions.d/gpu-usage-audit.fish",
+        "share/zsh/site-functions/_gua_names",
     ] {
         assert!(
             prefix.path().join(file).metadata().unwrap().len() > 0,
@@ -125,12 +129,78 @@ fn installing_and_removing_leaves_everything_as_it_was() {
 
     let removed = prefix.uninstall();
     assert_eq!((removed.code, removed.stderr.as_str()), (0, ""));
-    assert!(removed.stdout.contains("~/.gua"), "{}", removed.stdout);
+    let data = prefix.program.home().join(".gua");
+    assert!(
+        removed
+            .stdout
+            .contains(&format!("history: {}", data.display())),
+        "{}",
+        removed.stdout
+    );
     assert_eq!(prefix.tree(), before);
     assert!(
         prefix.program.home().join(".gua/gua.db").exists(),
         "data stays"
     );
+}
+
+#[test]
+fn directories_that_were_made_for_it_go_with_it() {
+    let prefix = Prefix::new();
+    let made = prefix.path().join("opt/deep/gua");
+    let binary = env!("CARGO_BIN_EXE_gua");
+    for _ in ["new", "update"] {
+        let installed = prefix.script("install", &["--binary", binary, made.to_str().unwrap()]);
+        assert_eq!(installed.code, 0, "{}", installed.stderr);
+    }
+    let removed = prefix.script("uninstall", &[made.to_str().unwrap()]);
+    assert_eq!((removed.code, removed.stderr.as_str()), (0, ""));
+    assert!(prefix.tree().is_empty(), "{:?}", prefix.tree());
+    assert!(prefix.path().exists(), "it was there before");
+    assert!(
+        !removed.stdout.contains(".gua"),
+        "nothing was there to keep: {}",
+        removed.stdout
+    );
+}
+
+#[test]
+fn what_cannot_be_installed_is_refused_before_anything_is_written() {
+    let prefix = Prefix::new();
+    prefix.program.write("file", "");
+    let target = prefix.path();
+    let target = target.to_str().unwrap();
+    let cases: [(&[&str], &str); 5] = [
+        (
+            &["--binary", "/bin/true", target],
+            "/bin/true is not gua: `true version` does not print a version",
+        ),
+        (&["--binary", "/bin/echo", target], "/bin/echo is not gua"),
+        (
+            &["--binary", "/nowhere/gua", target],
+            "there is no program at /nowhere/gua",
+        ),
+        (&["file/below"], "/file; choose another PREFIX"),
+        // Left out below where the PATH of these tests has a cargo.
+        (
+            &[target],
+            "then `sudo scripts/install --binary target/release/gua`",
+        ),
+    ];
+    for (arguments, message) in cases {
+        if message.contains("sudo") && Path::new("/usr/bin/cargo").exists() {
+            continue;
+        }
+        let refused = prefix.script("install", arguments);
+        assert_eq!(
+            (refused.code, refused.stdout.as_str()),
+            (1, ""),
+            "{arguments:?}"
+        );
+        assert!(refused.stderr.contains(message), "{}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    }
+    assert!(prefix.tree().is_empty(), "{:?}", prefix.tree());
 }
 
 #[test]

@@ -46,6 +46,7 @@ fn bash_completes_commands_flags_and_values_but_nothing_hidden() {
         ("gua completions z", "zsh"),
         ("gua help conf", "config"),
         ("gua help sho", ""),
+        ("gua help config sho", "show"),
         ("gua ma", ""),
         ("gua __r", ""),
     ];
@@ -105,7 +106,29 @@ fn every_manual_page_renders_without_a_warning() {
             page.display()
         );
         assert!(!rendered.stdout.is_empty());
+        let source = std::fs::read_to_string(&page).unwrap();
+        for (flaw, what) in [
+            (".br\n\n.br", "a doubled line break"),
+            ("OPTIONS\n.TP\n[", "an argument among the options"),
+            ("Example", "examples outside their section"),
+        ] {
+            assert!(!source.contains(flaw), "{}: {what}", page.display());
+        }
     }
+    let rendered = Command::new("groff")
+        .args(["-man", "-Tascii", "-P-cbou"])
+        .arg(program.home().join("pages/man1/gua-config-check.1"))
+        .output()
+        .unwrap();
+    let rendered = String::from_utf8(rendered.stdout).unwrap();
+    assert!(
+        rendered.contains("ARGUMENTS\n       [PATH]")
+            && rendered.contains(
+                "EXAMPLES\n       gua config check\n       gua config check ./config.toml\n"
+            ),
+        "{rendered}"
+    );
+    assert!(rendered.contains("gua manual"), "{rendered}");
     assert!(gua("man doctor").stdout.contains("gua\\-doctor"));
     assert_eq!(gua("man frobnicate").code, 2);
 }

@@ -47,7 +47,7 @@ fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
             &["list"],
             2,
             "",
-            "nvgpu: this version of gua does not list cards yet",
+            "nvgpu: this version of gua does not list the cards and find a free one yet",
         ),
         ("nvgpu", &[], 2, "", "nvgpu: this version"),
         (
@@ -55,8 +55,15 @@ fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
             &[],
             2,
             "",
-            "nvl: this version of gua does not list cards yet",
+            "nvl: this version of gua does not list the cards yet",
         ),
+        ("nvgpu", &["version"], 0, VERSION, ""),
+        ("nvgpu", &["--version"], 0, VERSION, ""),
+        ("nvgpu", &["help"], 0, "usage: nvgpu", ""),
+        ("nvgpu", &["-h"], 0, "usage: nvgpu", ""),
+        ("nvgpu", &["--help"], 0, "usage: nvgpu", ""),
+        ("nvl", &["--version"], 0, VERSION, ""),
+        ("nvl", &["--help"], 0, "usage: nvl", ""),
         ("something-else", &["version"], 0, VERSION, ""),
     ];
     for (name, arguments, code, stdout, stderr) in cases {

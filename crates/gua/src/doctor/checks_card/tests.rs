@@ -1,3 +1,7 @@
+//! Each verdict on cards and their holders.
+
+use gua_model::sample::Ecc;
+
 use super::*;
 use crate::doctor::fixture::{assert_check, gpu, identity, instance, process, sample, uuid};
 
@@ -11,15 +15,18 @@ fn check(
 }
 
 #[test]
-fn without_a_sample_no_card_is_judged() {
+fn without_a_sample_or_a_card_nothing_is_judged() {
     for judge in [
         unreadable_cards,
+        utilisation,
+        memory_errors,
         persistence,
         mig,
         unified_memory,
         processes_visible,
     ] {
         assert_check(&judge(None), Status::Skipped, "NVML gave no sample", &[]);
+        check(judge, Vec::new(), (Status::Skipped, "no card"), &[]);
     }
 }
 
@@ -53,39 +60,99 @@ fn a_lost_card_is_an_error_that_is_told_once() {
         problem(1, Missing::Gone, "nvmlDeviceGetName"),
         problem(1, Missing::Gone, "nvmlDeviceGetPowerUsage"),
     ];
-    let summary = "GPU-1: nvmlDeviceGetName: GPU is lost (15), and 1 more";
-    check_problems(
-        lost,
-        (Status::Error, summary),
-        &["note: See `dmesg | grep -i xid`"],
-    );
+    let summary = "card 1 (NVIDIA A100-SXM4-80GB): nvmlDeviceGetName: GPU is lost (15)";
+    let advice = &["advice: See `dmesg | grep -i xid`, then reset card 1 or reboot."];
+    check_problems(lost.clone(), (Status::Error, summary), advice);
+    let other = problem(0, Missing::Failed, "nvmlDeviceGetPowerUsage");
+    let both = [vec![other], lost].concat();
+    let summary = format!("{summary}, and 1 more");
+    check_problems(both, (Status::Error, &summary), advice);
+}
+
+#[test]
+fn a_lost_card_without_a_name_is_called_by_its_number() {
+    let nameless = Problem {
+        gpu: None,
+        ..problem(7, Missing::Gone, "nvmlDeviceGetUUID")
+    };
+    let summary = "card 7: nvmlDeviceGetUUID: GPU is lost (15)";
+    check_problems(vec![nameless], (Status::Error, summary), &["advice: See"]);
 }
 
 #[test]
 fn a_failed_reading_is_a_warning_with_the_drivers_words_made_harmless() {
-    let summary = "GPU-0: nvmlDeviceGetName: oh\\u{1b} (15)";
+    let summary = "card 0 (NVIDIA A100-SXM4-80GB): nvmlDeviceGetName: oh\u{fffd} (15)";
     check_problems(
         vec![problem(0, Missing::Failed, "nvmlDeviceGetName")],
         (Status::Warning, summary),
-        &["note: Report this with the output of `gua doctor --sample`"],
+        &["advice: Report the output of `gua doctor --sample`"],
     );
     check_problems(
         vec![problem(0, Missing::Denied, "nvmlDeviceGetName")],
         (Status::Warning, summary),
-        &["note: Ask for access"],
+        &["advice: Ask for access to the device file of card 0."],
     );
 }
 
 #[test]
-fn many_problems_are_counted_and_not_all_spelled_out() {
+fn many_problems_are_counted_and_need_one_deed() {
     let many = (0..20)
         .map(|index| problem(index, Missing::Failed, "nvmlDeviceGetName"))
         .collect();
-    let summary = "GPU-0: nvmlDeviceGetName: oh\\u{1b} (15), and 19 more";
+    let summary = "card 0 (NVIDIA A100-SXM4-80GB): nvmlDeviceGetName: oh\u{fffd} (15), and 19 more";
     check_problems(
         many,
         (Status::Warning, summary),
-        &["note: Report this"; SPELLED_OUT],
+        &["advice: Report the output"],
+    );
+}
+
+#[test]
+fn a_utilisation_that_is_none_is_told() {
+    let with = |index, util| Gpu { util, ..gpu(index) };
+    let fine = vec![gpu(0), gpu(1)];
+    check(utilisation, fine, (Status::Ok, "read on every card"), &[]);
+    let junk = vec![gpu(0), with(1, Err(Missing::Failed))];
+    let summary =
+        "card 1 (NVIDIA A100-SXM4-80GB): the driver's answer is junk, so nobody knows its use";
+    check(
+        utilisation,
+        junk,
+        (Status::Warning, summary),
+        &["advice: Update the driver, or reset card 1."],
+    );
+    let without = vec![gpu(0), with(1, Err(Missing::Unsupported))];
+    let summary = "read, but 1 has none (MIG instances, virtual cards)";
+    check(utilisation, without, (Status::Ok, summary), &[]);
+}
+
+#[test]
+fn memory_errors_that_could_not_be_mended_are_told() {
+    let with = |index, uncorrected| {
+        let ecc = gpu(index).ecc.map(|ecc| Ecc { uncorrected, ..ecc });
+        Gpu { ecc, ..gpu(index) }
+    };
+    let fine = vec![with(0, Ok(0)), gpu(1)];
+    check(
+        memory_errors,
+        fine,
+        (Status::Ok, "no uncorrected ones"),
+        &[],
+    );
+    let silent = vec![gpu(0)];
+    check(
+        memory_errors,
+        silent,
+        (Status::Skipped, "no card counts them"),
+        &[],
+    );
+    let bad = vec![with(0, Ok(0)), with(1, Ok(2))];
+    let summary = "card 1 (NVIDIA A100-SXM4-80GB): 2 uncorrected";
+    check(
+        memory_errors,
+        bad,
+        (Status::Warning, summary),
+        &["advice: Reset with `nvidia-smi --gpu-reset -i 1`"],
     );
 }
 
@@ -97,20 +164,26 @@ fn persistence_mode_that_is_off_costs_time() {
     };
     check(persistence, vec![gpu(0), gpu(1)], (Status::Ok, "on"), &[]);
     let advice = &[
-        "note: Turn persistence mode on (`nvidia-smi -pm 1`, or enable the service nvidia-persistenced)",
+        "advice: Turn persistence mode on: `nvidia-smi -pm 1`, or the service nvidia-persistenced.",
     ];
     let one = vec![gpu(0), with(1, Ok(Switch::Off))];
     check(
         persistence,
         one,
-        (Status::Warning, "off on 1 card (1)"),
+        (
+            Status::Warning,
+            "off on 1 card (1), slow to open when unused",
+        ),
         advice,
     );
     let both = vec![with(0, Ok(Switch::Off)), with(1, Ok(Switch::Off))];
     check(
         persistence,
         both,
-        (Status::Warning, "off on 2 cards (0, 1)"),
+        (
+            Status::Warning,
+            "off on 2 cards (0, 1), slow to open when unused",
+        ),
         advice,
     );
     let silent = vec![with(0, Err(Missing::Unsupported))];
@@ -138,12 +211,12 @@ fn a_card_in_mig_mode_needs_instances() {
         &[],
     );
     let empty = vec![parent(0, 1), instance(0, 1), parent(1, 0)];
-    let summary = "2 cards in MIG mode, 1 instance, none on card 1";
+    let summary = "2 cards in MIG mode, 1 instance, none on card 1, where nothing can run";
     check(
         mig,
         empty,
         (Status::Warning, summary),
-        &["note: Create MIG instances on card 1"],
+        &["advice: Create instances on card 1"],
     );
 }
 
@@ -204,7 +277,7 @@ fn the_share_of_processes_without_an_owner_is_told() {
         processes_visible,
         mixed,
         (Status::Warning, "unknown for 2 of 3 processes"),
-        &["note: Run gua on the host"],
+        &["advice: Run gua on the host"],
     );
 }
 
@@ -224,20 +297,15 @@ fn a_process_on_two_cards_is_one_process() {
 }
 
 #[test]
-fn a_process_that_is_gone_is_not_hidden() {
-    let only = holding(vec![process(2, Err(Missing::Gone))]);
-    let summary = "no process on any card, 1 holder is gone";
-    check(processes_visible, only, (Status::Ok, summary), &[]);
-    let gone = holding(vec![
-        process(1, Ok(identity(1))),
-        process(2, Err(Missing::Gone)),
-    ]);
-    check(
-        processes_visible,
-        gone,
-        (Status::Ok, "known for all of 1 process, 1 holder is gone"),
-        &[],
-    );
+fn memory_that_is_held_by_nobody_is_told() {
+    let gone = |pid| process(pid, Err(Missing::Gone));
+    let advice = &["advice: Look for a crashed job or a hidden container"];
+    let summary = "3 processes hold memory and no longer exist";
+    let only = holding(vec![gone(2), gone(3), gone(4)]);
+    check(processes_visible, only, (Status::Warning, summary), advice);
+    let mixed = holding(vec![process(1, Ok(identity(1))), gone(2)]);
+    let summary = "known for all of 1 process, 1 process holds memory and no longer exists";
+    check(processes_visible, mixed, (Status::Warning, summary), advice);
 }
 
 #[test]
@@ -253,7 +321,7 @@ fn a_card_without_a_process_list_is_told() {
         processes_visible,
         unlisted(Missing::Denied),
         (Status::Warning, summary),
-        &["note: Update the driver"],
+        &["advice: Update the driver"],
     );
     check(
         processes_visible,

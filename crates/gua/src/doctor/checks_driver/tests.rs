@@ -1,3 +1,5 @@
+//! Each verdict on the driver.
+
 use std::time::Duration;
 
 use gua_model::{Missing, Problem};
@@ -47,7 +49,7 @@ fn without_a_device_file_nothing_works() {
         nvidia_devices,
         none,
         (Status::Error, "no device files"),
-        &["fix: Install the NVIDIA driver"],
+        &["blocker: Load the NVIDIA kernel driver"],
     );
     let controls = |facts: &mut Facts| {
         facts.devices.gpus.clear();
@@ -58,7 +60,7 @@ fn without_a_device_file_nothing_works() {
         nvidia_devices,
         controls,
         (Status::Warning, summary),
-        &["fix: Create the device files"],
+        &["blocker: Create the device files"],
     );
 }
 
@@ -69,7 +71,7 @@ fn where_nvml_sees_cards_device_files_are_not_needed() {
         nvidia_devices,
         wsl,
         (Status::Warning, "no device files, yet NVML sees 2 GPUs"),
-        &["note: Do nothing under WSL"],
+        &["advice: Nothing to do under WSL"],
     );
 }
 
@@ -102,7 +104,7 @@ fn a_failing_nvidia_smi_is_a_warning_and_no_blocker() {
         nvidia_smi,
         smi(Smi::NotFound),
         (Status::Warning, "not found on PATH"),
-        &["note: Put nvidia-smi on PATH"],
+        &["advice: Put nvidia-smi on PATH"],
     );
     let path = || "/usr/bin/nvidia-smi".into();
     let late = Smi::TimedOut {
@@ -114,7 +116,7 @@ fn a_failing_nvidia_smi_is_a_warning_and_no_blocker() {
         nvidia_smi,
         smi(late),
         (Status::Warning, "timed out after 3 s"),
-        &["note: See `dmesg"],
+        &["advice: See `dmesg"],
     );
     let broken = Smi::NotStarted {
         path: path(),
@@ -125,33 +127,33 @@ fn a_failing_nvidia_smi_is_a_warning_and_no_blocker() {
         nvidia_smi,
         smi(broken),
         (Status::Warning, summary),
-        &["note: Check /usr/bin/nvidia-smi"],
+        &["advice: Check /usr/bin/nvidia-smi"],
     );
     check(
         nvidia_smi,
         smi(listing(0, "", "")),
         (Status::Warning, "no GPUs"),
-        &["note: Check the cards"],
+        &["advice: Check the cards"],
     );
     let failed = listing(9, "ignored", "NVIDIA-SMI has failed\nbecause\u{7}");
-    let summary = "failed: NVIDIA-SMI has failed because\\u{7}";
+    let summary = "failed: NVIDIA-SMI has failed because\u{fffd}";
     check(
         nvidia_smi,
         smi(failed),
         (Status::Warning, summary),
-        &["note: Run `nvidia-smi -L`"],
+        &["advice: Run `nvidia-smi -L`"],
     );
     check(
         nvidia_smi,
         smi(listing(3, "said here", "")),
         (Status::Warning, "failed: said here"),
-        &["note: Run"],
+        &["advice: Run"],
     );
     check(
         nvidia_smi,
         smi(listing(3, "", "")),
         (Status::Warning, "failed with exit code 3"),
-        &["note: Run"],
+        &["advice: Run"],
     );
     let long = listing(1, "", &"x".repeat(1000));
     let summary = format!("failed: {}...", "x".repeat(157));
@@ -159,7 +161,7 @@ fn a_failing_nvidia_smi_is_a_warning_and_no_blocker() {
         nvidia_smi,
         smi(long),
         (Status::Warning, &summary),
-        &["note: Run"],
+        &["advice: Run"],
     );
 }
 
@@ -205,7 +207,7 @@ fn nvml_says_how_many_cards_and_which_driver() {
         nvml,
         none,
         (Status::Error, "initialized, GPU count=0"),
-        &["fix: Check the cards"],
+        &["blocker: Check the cards"],
     );
     let nameless = |facts: &mut Facts| {
         let mut sample = sample(vec![gpu(0)]);
@@ -261,7 +263,7 @@ fn check_fault(
     );
     assert!(check.summary.starts_with(summary), "{}", check.summary);
     let full = check.summary.clone();
-    assert_check(&check, Status::Error, &full, &[&format!("fix: {fix}")]);
+    assert_check(&check, Status::Error, &full, &[&format!("blocker: {fix}")]);
     assert!(check.details["error"].is_string());
 }
 
@@ -282,7 +284,7 @@ fn every_fault_of_the_driver_says_what_happened_and_what_to_do() {
         missing,
         no,
         "not loadable: the NVIDIA driver library",
-        "Install the NVIDIA driver",
+        "Install the library of the loaded NVIDIA driver",
     );
     let wrong = DriverFault::NotADriver {
         library: library(),
@@ -292,7 +294,7 @@ fn every_fault_of_the_driver_says_what_happened_and_what_to_do() {
         wrong,
         no,
         "not loadable: `libnvidia-ml.so.1` is no usable",
-        "Name the real libnvidia-ml.so.1",
+        "Reinstall the NVIDIA driver",
     );
     for (code, fix) in [
         (4, "Ask for"),
@@ -322,12 +324,12 @@ fn every_fault_of_the_driver_says_what_happened_and_what_to_do() {
     };
     check_fault(waiting, unknown, "the driver is left alone", "See `dmesg");
     let died = DriverFault::ReaderDied {
-        how: "signal 11".into(),
+        how: "exit code 3".into(),
     };
     check_fault(
         died,
         unknown,
-        "the reader of the driver ended unexpectedly: signal 11",
+        "the reader of the driver ended unexpectedly: exit code 3",
         "Run `gua doctor` again",
     );
     let unstarted = DriverFault::NoReader {
@@ -362,7 +364,7 @@ fn kernel_module_and_library_are_compared() {
         driver_match,
         older,
         (Status::Warning, summary),
-        &["note: Reboot, or reload"],
+        &["advice: Reboot, or reload"],
     );
     let silent = |facts: &mut Facts| facts.module = None;
     let summary = "library 550.54.14, the kernel module does not say its version";
@@ -383,9 +385,20 @@ fn a_mismatch_that_the_library_reports_is_an_error() {
         }
     };
     let summary = "the library is not of the version of the loaded kernel module (550.54.14)";
-    check(driver_match, mismatch(true), (Status::Error, summary), &[]);
+    let advice = &["advice: Reboot, or reload"];
+    check(
+        driver_match,
+        mismatch(true),
+        (Status::Error, summary),
+        advice,
+    );
     let summary = "the library is not of the version of the loaded kernel module";
-    check(driver_match, mismatch(false), (Status::Error, summary), &[]);
+    check(
+        driver_match,
+        mismatch(false),
+        (Status::Error, summary),
+        advice,
+    );
 }
 
 #[test]
@@ -403,4 +416,73 @@ fn without_the_librarys_version_nothing_is_compared() {
         (Status::Skipped, "no version is known"),
         &[],
     );
+}
+
+fn not_found() -> DriverFault {
+    DriverFault::LibraryNotFound {
+        library: "x".into(),
+        detail: "no such file".into(),
+    }
+}
+
+/// Without any part of a driver, what `driver` and `library` are; and the one deed of both checks.
+fn check_bare(driver: DriverFault, library: Option<NamedLibrary>, deed: &str) {
+    let facts = Facts {
+        devices: Devices::default(),
+        module: None,
+        driver: Err(driver),
+        library,
+        ..healthy()
+    };
+    for check in [nvml(&facts), nvidia_devices(&facts)] {
+        let summary = check.summary.clone();
+        let deed = format!("blocker: {deed}");
+        assert_check(&check, Status::Error, &summary, &[&deed]);
+    }
+}
+
+#[test]
+fn without_any_driver_both_checks_say_the_same_deed() {
+    check_bare(
+        not_found(),
+        None,
+        "Install the NVIDIA driver; in a container",
+    );
+    check_bare(fault(), None, "Load the NVIDIA kernel driver");
+}
+
+#[test]
+fn a_library_that_a_setting_names_wrongly_is_to_be_corrected() {
+    let library = |presence| NamedLibrary {
+        path: "/nope/lib\u{1b}.so".into(),
+        source: "GUA_NVML_LIBRARY".into(),
+        presence,
+    };
+    let deed = "Correct GUA_NVML_LIBRARY or unset it.";
+    check_bare(not_found(), Some(library(Presence::Absent)), deed);
+    check_bare(not_found(), Some(library(Presence::Unknown)), deed);
+    let facts = Facts {
+        driver: Err(not_found()),
+        library: Some(library(Presence::Absent)),
+        ..healthy()
+    };
+    let summary = "not loadable: `/nope/lib\u{fffd}.so` (from GUA_NVML_LIBRARY) does not exist";
+    assert_eq!(nvml(&facts).summary, summary);
+}
+
+#[test]
+fn where_nvml_loads_nobody_is_told_to_install_a_driver() {
+    for code in [4, 9, 18, 999] {
+        let facts = Facts {
+            devices: Devices::default(),
+            module: None,
+            driver: Err(DriverFault::Init {
+                code,
+                text: "oh".into(),
+            }),
+            ..healthy()
+        };
+        let deed = device_deed(&facts);
+        assert!(!deed.to_lowercase().contains("install"), "{deed}");
+    }
 }

@@ -1,3 +1,5 @@
+//! Each verdict on the host.
+
 use gua_model::Pid;
 use gua_probe::host::mount::Hiding;
 
@@ -29,7 +31,7 @@ fn only_linux_will_do() {
         os,
         other,
         (Status::Error, "FreeBSD 6.8.0-45-generic, x86_64"),
-        &["fix: Run gua on Linux"],
+        &["blocker: Run gua on Linux"],
     );
 }
 
@@ -60,7 +62,7 @@ fn a_clock_is_named_with_its_zone() {
         clock,
         unset,
         (Status::Warning, &summary),
-        &["note: Check the time servers"],
+        &["advice: Check the time servers"],
     );
 }
 
@@ -71,21 +73,21 @@ fn a_clock_that_cannot_be_right_is_an_error() {
         clock,
         at("1970-01-01T00:00:07Z"),
         (Status::Error, summary),
-        &["note: Set the clock"],
+        &["advice: Set the clock"],
     );
     let summary = "it says 2100-01-01 09:00:00 +09:00, which cannot be";
     check(
         clock,
         at("2100-01-01T00:00:00Z"),
         (Status::Error, summary),
-        &["note: Set the clock"],
+        &["advice: Set the clock"],
     );
     let summary = "it says 2026-10-31 09:00:00 +09:00, which is before this machine was started";
     check(
         clock,
         at("2026-10-31T00:00:00Z"),
         (Status::Error, summary),
-        &["note: Set the clock"],
+        &["advice: Set the clock"],
     );
 }
 
@@ -98,7 +100,7 @@ fn inside(namespace: PidNamespace, engines: &'static [&'static str]) -> impl FnO
 
 #[test]
 fn a_container_matters_where_it_hides_the_hosts_processes() {
-    let advice = &["note: Run gua on the host"];
+    let advice = &["advice: Run gua on the host"];
     check(container, |_| {}, (Status::Ok, "none"), &[]);
     check(
         container,
@@ -169,15 +171,14 @@ fn hidden_processes_matter_to_those_who_may_not_see_them() {
         (Status::Ok, summary),
         &[],
     );
-    let advice =
-        &["note: Run gua as root or with CAP_SYS_PTRACE, or as a member of group 50: /proc hides"];
+    let advice = &["advice: Run gua as root or with CAP_SYS_PTRACE, or as a member of group 50."];
     check(
         hidepid,
         hiding(NoAccess, Some(50), ordinary),
         (Status::Warning, &hidden("noaccess")),
         advice,
     );
-    let advice = &["note: Run gua as root or with CAP_SYS_PTRACE: /proc hides"];
+    let advice = &["advice: Run gua as root or with CAP_SYS_PTRACE."];
     check(
         hidepid,
         hiding(Ptraceable, Some(27), ordinary),
@@ -218,7 +219,7 @@ fn other_collectors_are_named_and_the_one_we_replace_is_to_be_stopped() {
         &[],
     );
     let python = running(&[(Collector::GpuUsageAudit, 12)]);
-    let advice = &["note: Stop the Python collector before `gua daemon` (pid 12)"];
+    let advice = &["advice: Stop the Python collector (pid 12)"];
     check(
         collectors,
         python,
@@ -238,7 +239,7 @@ fn other_collectors_are_named_and_the_one_we_replace_is_to_be_stopped() {
         collectors,
         several,
         (Status::Warning, summary),
-        &["note: Keep one gua daemon"],
+        &["advice: Keep one gua collector"],
     );
 }
 
@@ -249,17 +250,42 @@ fn problems_of_the_configuration_are_spelled_out() {
     check(
         config,
         one,
-        (Status::Error, "GUA_DB: empty\\u{1b}"),
-        &["note: Correct the configuration"],
+        (Status::Error, "GUA_DB: empty\u{fffd}"),
+        &["advice: Correct the configuration"],
     );
     let many = |facts: &mut Facts| {
         facts.configuration = (0..9).map(|number| format!("problem {number}")).collect();
     };
-    let advice = &["note: Correct the configuration"; SPELLED_OUT];
     check(
         config,
         many,
-        (Status::Error, "9 problems, first: problem 0"),
-        advice,
+        (Status::Error, "problem 0, and 8 more: gua config check"),
+        &["advice: Correct the configuration"],
+    );
+}
+
+#[test]
+fn a_configuration_that_may_not_be_read_is_to_be_made_readable() {
+    let problems = |number: usize| {
+        move |facts: &mut Facts| {
+            facts.configuration = vec!["/etc/gua/config.toml: cannot be read".into(); number];
+            facts.unreadable_files = vec!["/etc/gua/config.toml".into()];
+        }
+    };
+    let summary = "/etc/gua/config.toml: cannot be read";
+    check(
+        config,
+        problems(1),
+        (Status::Error, summary),
+        &["advice: Make /etc/gua/config.toml readable."],
+    );
+    check(
+        config,
+        problems(2),
+        (
+            Status::Error,
+            &format!("{summary}, and 1 more: gua config check"),
+        ),
+        &["advice: Make /etc/gua/config.toml readable, and correct what `gua config check` lists."],
     );
 }

@@ -1,3 +1,5 @@
+//! Each verdict on the history path.
+
 use gua_probe::host::disk::Spot;
 
 use super::*;
@@ -25,7 +27,7 @@ fn check_path(
 fn the_default_path_may_exist_and_its_directory_need_not() {
     let file = || Entry::File { size: Bytes(4096) };
     let default = Choice::Default;
-    let appends = "exists, gua daemon will append to it";
+    let appends = "exists and will be appended to";
     check_path(
         default,
         file(),
@@ -61,13 +63,13 @@ fn the_default_path_may_exist_and_its_directory_need_not() {
 fn a_custom_path_must_be_free_and_have_a_directory() {
     let custom = Choice::Custom;
     let file = Entry::File { size: Bytes(4096) };
-    let summary = "exists, gua daemon will refuse it";
+    let summary = "exists, a new history would be refused here";
     check_path(
         custom,
         file,
         Parent::Writable,
         (Status::Warning, summary),
-        &["note: Choose a path that does not exist"],
+        &["advice: Give a path that does not exist"],
     );
     let summary = "its directory does not exist";
     check_path(
@@ -75,7 +77,7 @@ fn a_custom_path_must_be_free_and_have_a_directory() {
         Entry::Absent,
         Parent::Missing,
         (Status::Error, summary),
-        &["fix: Create the directory"],
+        &["blocker: Create its directory"],
     );
     check_path(
         custom,
@@ -95,15 +97,15 @@ fn any_path_must_be_a_file_in_a_writable_directory() {
             Entry::NoFile,
             Parent::Writable,
             (Status::Error, summary),
-            &["fix: Choose another path"],
+            &["blocker: Give another path"],
         );
         let summary = "absent, and its directory is not writable";
         check_path(
             choice,
             Entry::Absent,
             Parent::ReadOnly,
-            (Status::Warning, summary),
-            &["note: Ask for write access"],
+            (Status::Error, summary),
+            &["advice: Give another path with `--db PATH`"],
         );
         let denied = Entry::Unreadable("Permission denied".into());
         let summary = "cannot be looked at: Permission denied";
@@ -112,7 +114,7 @@ fn any_path_must_be_a_file_in_a_writable_directory() {
             denied,
             Parent::Missing,
             (Status::Error, summary),
-            &["note: Ask for access"],
+            &["advice: Give another path with `--db PATH`"],
         );
     }
 }
@@ -126,7 +128,7 @@ fn a_file_system_that_does_not_answer_costs_a_warning() {
         &default_db(&facts),
         Status::Warning,
         summary,
-        &["note: Use a local disk"],
+        &["advice: Give a path on a local disk"],
     );
     assert_check(&disk_space(&facts), Status::Skipped, "not known", &[]);
 }
@@ -179,7 +181,7 @@ fn check_room(change: impl FnOnce(&mut Room), (status, summary): (Status, &str),
 
 #[test]
 fn a_full_disk_is_found_before_the_daemon_finds_it() {
-    let advice = &["note: Make room at /home/ada"];
+    let advice = &["advice: Make room at /home/ada"];
     check_room(|_| {}, (Status::Ok, "120.5 GB free"), &[]);
     check_room(
         |room| room.free = Bytes::from_mb(1024),
@@ -188,12 +190,18 @@ fn a_full_disk_is_found_before_the_daemon_finds_it() {
     );
     check_room(
         |room| room.free = Bytes::from_mb(1023),
-        (Status::Warning, "1023 MB free"),
+        (
+            Status::Warning,
+            "1023 MB free, and a history grows with its cards and years",
+        ),
         advice,
     );
     check_room(
         |room| room.free = Bytes::from_mb(50),
-        (Status::Warning, "50 MB free"),
+        (
+            Status::Warning,
+            "50 MB free, and a history grows with its cards and years",
+        ),
         advice,
     );
     check_room(
@@ -219,21 +227,70 @@ fn a_full_disk_is_found_before_the_daemon_finds_it() {
     );
 }
 
+/// The default path in a home that is as `change` makes it.
+fn check_home(
+    entry: Entry,
+    parent: Parent,
+    change: impl FnOnce(&mut Room),
+    (status, summary): (Status, &str),
+) {
+    let mut facts = healthy();
+    let mut room = room();
+    change(&mut room);
+    facts.history.spot = Some(Spot {
+        entry,
+        parent,
+        room: Some(room),
+    });
+    let advice: &[&str] = match status {
+        Status::Error => &["advice: Give another path with `--db PATH`, or set HOME."],
+        _ => &[],
+    };
+    assert_check(&default_db(&facts), status, summary, advice);
+    assert_check(&disk_space(&facts), Status::Ok, "120.5 GB free", &[]);
+}
+
 #[test]
-fn a_place_that_cannot_be_written_is_told() {
-    let summary = "mounted read-only";
-    check_room(
-        |room| room.mounted = Mounted::ReadOnly,
-        (Status::Error, summary),
-        &["note: Choose a path"],
+fn a_home_that_cannot_be_written_is_one_error_at_the_path() {
+    let fine = "absent, its directory will be created";
+    check_home(Entry::Absent, Parent::Missing, |_| {}, (Status::Ok, fine));
+    check_home(
+        Entry::Absent,
+        Parent::Missing,
+        |room| room.directory = "/".into(),
+        (Status::Error, "the home directory /home/ada does not exist"),
     );
-    let summary = "120.5 GB free, and /home/ada is not writable";
-    let locked = |room: &mut Room| room.directory_access = Parent::ReadOnly;
-    check_room(
-        locked,
-        (Status::Warning, summary),
-        &["note: Ask for write access to /home/ada"],
+    check_home(
+        Entry::Absent,
+        Parent::Missing,
+        |room| room.directory_access = Parent::ReadOnly,
+        (
+            Status::Error,
+            "the home directory /home/ada is not writable",
+        ),
     );
+    let read_only = (Status::Error, "on a file system that is mounted read-only");
+    let mounted = |room: &mut Room| room.mounted = Mounted::ReadOnly;
+    check_home(Entry::Absent, Parent::ReadOnly, mounted, read_only);
+    let file = Entry::File { size: Bytes(1) };
+    check_home(file, Parent::ReadOnly, mounted, read_only);
+}
+
+#[test]
+fn the_kernels_own_file_systems_take_no_history() {
+    let mut facts = healthy();
+    facts.history.choice = Choice::Custom;
+    facts.history.file_system = Some(FileSystem {
+        name: "sysfs".into(),
+        reach: Reach::Kernel,
+    });
+    assert_check(
+        &default_db(&facts),
+        Status::Error,
+        "on sysfs, where no file can be created",
+        &["advice: Give another path with `--db PATH`."],
+    );
+    assert_check(&disk_space(&facts), Status::Skipped, "not known", &[]);
 }
 
 #[test]
@@ -243,18 +300,18 @@ fn a_history_on_a_network_is_warned_of() {
         name: "nfs4".into(),
         reach: Reach::Network,
     });
-    let advice = &["note: Keep the history on a local disk"];
+    let advice = &["advice: Keep the history on a local disk"];
     assert_check(
         &disk_space(&facts),
         Status::Warning,
-        "120.5 GB free, on a network (nfs4)",
+        "120.5 GB free, on a network (nfs4), where SQLite's write-ahead log does not work",
         advice,
     );
     facts.history.spot = None;
     assert_check(
         &disk_space(&facts),
         Status::Warning,
-        "not known, on a network (nfs4)",
+        "not known, on a network (nfs4), where SQLite's write-ahead log does not work",
         advice,
     );
 }

@@ -1,3 +1,5 @@
+//! What stands in the way, what to do, and in which order.
+
 use gua_model::Bytes;
 use gua_probe::fault::DriverFault;
 use gua_probe::host::disk::{Parent, Spot};
@@ -91,6 +93,7 @@ fn check_commands(choice: Choice, path: &str, entry: Entry, collect: Option<&str
         (commands.collect.as_deref(), commands.report.as_deref()),
         (collect, Some(report))
     );
+    assert_eq!(commands.look, None);
 }
 
 #[test]
@@ -121,4 +124,73 @@ fn commands_name_a_custom_path_as_a_shell_needs_it() {
         report,
     );
     check_commands(Choice::Custom, "/tmp/a b.db", file(), None, report);
+}
+
+#[test]
+fn only_commands_that_exist_are_recommended() {
+    let with = |commands: &[&str]| {
+        let commands = commands.iter().map(|name| (*name).to_owned()).collect();
+        plan_of(&Facts {
+            commands,
+            ..healthy()
+        })
+        .commands
+    };
+    let look = Commands {
+        look: Some("gua doctor --sample".into()),
+        ..Commands::default()
+    };
+    assert_eq!(with(&["config", "doctor"]), look);
+    let collect = Commands {
+        collect: Some("gua daemon --interval 30s".into()),
+        ..Commands::default()
+    };
+    assert_eq!(with(&["daemon", "doctor"]), collect);
+}
+
+#[test]
+fn every_error_is_to_be_fixed_the_most_serious_first() {
+    let mut facts = healthy();
+    facts.configuration = vec!["wrong".into()];
+    facts.smi = Smi::NotFound;
+    let spot = facts.history.spot.as_mut().unwrap();
+    spot.parent = Parent::ReadOnly;
+    spot.room.as_mut().unwrap().free = Bytes(0);
+    facts.driver.as_mut().unwrap().problems = vec![gua_model::Problem {
+        gpu: None,
+        index: Some(2),
+        call: "nvmlDeviceGetUUID".into(),
+        code: Some(15),
+        why: gua_model::Missing::Gone,
+        text: "GPU is lost".into(),
+    }];
+    let plan = plan_of(&facts);
+    let begin = |sentences: &[String]| -> Vec<String> {
+        let words = |text: &String| text.split(' ').take(2).collect::<Vec<_>>().join(" ");
+        sentences.iter().map(words).collect()
+    };
+    assert_eq!(
+        begin(&plan.fixes),
+        ["See `dmesg", "Give another", "Correct the", "Make room"]
+    );
+    assert_eq!(begin(&plan.notes), ["Put nvidia-smi"]);
+    // None of these keeps gua from collecting.
+    assert_eq!((plan.mode, plan.blockers.len()), (Mode::Host, 0));
+    assert_eq!(plan.warnings.len(), 5);
+}
+
+#[test]
+fn what_two_checks_say_stands_once() {
+    let facts = Facts {
+        devices: gua_probe::host::device::Devices::default(),
+        module: None,
+        driver: Err(DriverFault::LibraryNotFound {
+            library: "libnvidia-ml.so.1".into(),
+            detail: "no such file".into(),
+        }),
+        ..healthy()
+    };
+    let plan = plan_of(&facts);
+    assert_eq!(plan.fixes.len(), 1, "{:?}", plan.fixes);
+    assert_eq!((&plan.blockers, plan.reasons.len()), (&plan.fixes, 2));
 }

@@ -1,20 +1,31 @@
+//! The page, in a pipe and on a terminal, and the JSON.
+
 use gua_probe::fault::DriverFault;
 use gua_probe::host::device::Devices;
 use gua_probe::host::disk::Entry;
 use serde_json::Value;
 
 use super::*;
+use crate::doctor::cards::Terms;
 use crate::doctor::facts::Facts;
 use crate::doctor::fixture::healthy;
+use crate::doctor::page::NAMES;
 use crate::doctor::smi::Smi;
-use crate::doctor::{checks, plan};
+use crate::doctor::{cards, checks, plan};
 
 fn with_findings<T>(facts: &Facts, show: impl FnOnce(&Findings<'_>) -> T) -> T {
     let checks = checks::all(facts);
     let plan = plan::plan(facts, &checks);
+    let terms = Terms {
+        thresholds: facts.thresholds,
+        ticks_per_second: facts.ticks_per_second,
+    };
+    let sample = facts.driver.as_ref().ok();
+    let cards = sample.map(|sample| cards::cards(sample, &terms));
     show(&Findings {
         at: &facts.now,
         checks: &checks,
+        cards: cards.as_deref(),
         plan: &plan,
         history: &facts.history,
     })
@@ -63,10 +74,16 @@ Host GPU:
   NVML: ok, initialized, GPU count=2, driver 550.54.14
   driver versions: ok, kernel module and library are both 550.54.14
   card readings: ok, 2 cards without trouble
+  utilisation: ok, read on every card
   persistence mode: ok, on
   MIG: ok, off
   card memory: ok, each card has its own
   process owners: ok, no process on any card
+  not checked: skipped, memory errors
+
+Cards:
+  0: NVIDIA A100-SXM4-80GB, truly-idle, 19.5 / 80.0 GB, nobody
+  1: NVIDIA A100-SXM4-80GB, truly-idle, 19.5 / 80.0 GB, nobody
 
 Setup:
   other collectors: ok, none
@@ -86,7 +103,10 @@ Recommended commands:
 
 #[test]
 fn a_sick_host_gets_columns_broken_lines_and_what_to_do() {
-    assert_eq!(page(&sick(), Layout::Columns), include_str!("sick.txt"));
+    assert_eq!(
+        page(&sick(), Layout::Columns(100)),
+        include_str!("sick.txt")
+    );
 }
 
 #[test]
@@ -94,7 +114,7 @@ fn on_a_terminal_commands_stand_in_columns_and_are_never_broken() {
     let mut facts = healthy();
     facts.history.path = format!("/data/{}.db", "a b ".repeat(40)).into();
     facts.history.choice = Choice::Custom;
-    let page = page(&facts, Layout::Columns);
+    let page = page(&facts, Layout::Columns(100));
     let command = |name: &str| {
         page.lines()
             .find_map(|line| line.strip_prefix(name))
@@ -102,7 +122,7 @@ fn on_a_terminal_commands_stand_in_columns_and_are_never_broken() {
     };
     assert!(command("  collect                  ").ends_with("--interval 30s"));
     assert!(command("  report after collecting  ").ends_with("--since 1h"));
-    assert!(command("  target            ").ends_with(".db"));
+    assert!(command("  path              ").ends_with(".db"));
 }
 
 #[test]
@@ -117,10 +137,10 @@ fn every_name_fits_its_column() {
 
 #[test]
 fn verdicts_are_coloured_and_lines_have_no_trailing_blanks() {
-    let coloured = with_findings(&sick(), |findings| text(findings, Layout::Columns));
+    let coloured = with_findings(&sick(), |findings| text(findings, Layout::Columns(100)));
     assert!(coloured.contains("\u{1b}[33mwarning\u{1b}[0m"));
     assert!(coloured.contains("\u{1b}[31merror"), "{coloured:?}");
-    for layout in [Layout::Lines, Layout::Columns] {
+    for layout in [Layout::Lines, Layout::Columns(100), Layout::Columns(30)] {
         assert!(
             page(&sick(), layout)
                 .lines()
@@ -140,7 +160,7 @@ fn an_existing_custom_history_can_only_be_reported() {
     let page = page(&facts, Layout::Lines);
     assert!(
         page.contains(
-            "\n  target: /data/x.db\n  status: warning, exists, gua daemon will refuse it\n"
+            "\n  target: /data/x.db\n  status: warning, exists, a new history would be refused here\n"
         ),
         "{page}"
     );
@@ -152,7 +172,7 @@ fn an_existing_custom_history_can_only_be_reported() {
 fn the_json_has_sorted_keys_and_the_promises_of_its_schema() {
     let text = with_findings(&healthy(), json);
     assert!(
-        text.starts_with("{\n  \"checks\": [\n    {\n      \"details\": {\n        \"platform\": "),
+        text.starts_with("{\n  \"cards\": [\n    {\n      \"holders\": []"),
         "{text}"
     );
     let value: Value = serde_json::from_str(&text).unwrap();
@@ -163,6 +183,7 @@ fn the_json_has_sorted_keys_and_the_promises_of_its_schema() {
         .map(String::as_str)
         .collect();
     let expected = [
+        "cards",
         "checks",
         "generated_at",
         "no_system_changes",
@@ -230,6 +251,8 @@ fn ids_stay_and_so_do_the_keys_of_their_details() {
         "nvml: device_count driver_version error initialized loadable",
         "driver_match: kernel_module kernel_module_flavour mismatch nvml_driver",
         "unreadable_cards: cards problems",
+        "utilisation: junk unsupported",
+        "memory_errors: cards_with_ecc cards_with_errors",
         "persistence: off on",
         "mig: cards_in_mig_mode cards_without_instances instances",
         "unified_memory: cards_without_memory",
@@ -247,7 +270,9 @@ fn an_unsupported_host_has_no_commands() {
     let value: Value = serde_json::from_str(&with_findings(&sick(), json)).unwrap();
     assert_eq!(value["plan"]["mode"], "unsupported");
     assert_eq!(value["recommended_commands"], serde_json::json!({}));
-    assert_eq!(value["plan"]["blockers"].as_array().unwrap().len(), 3);
+    assert_eq!(value["cards"], Value::Null);
+    // The driver is not loaded, for which reason it has no device files; and the path is no file.
+    assert_eq!(value["plan"]["blockers"].as_array().unwrap().len(), 2);
 }
 
 #[test]
@@ -261,4 +286,52 @@ fn control_characters_never_reach_the_terminal() {
     );
     let back: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(back["a"], hostile);
+}
+
+/// Two cards of which the first is lost; nothing is recommended on such a host.
+fn half_lost() -> Facts {
+    let mut facts = healthy();
+    facts.driver.as_mut().unwrap().problems = vec![gua_model::Problem {
+        gpu: None,
+        index: Some(2),
+        call: "nvmlDeviceGetUUID".into(),
+        code: Some(15),
+        why: gua_model::Missing::Gone,
+        text: "GPU is lost".into(),
+    }];
+    facts
+}
+
+#[test]
+fn while_something_is_to_be_fixed_the_page_recommends_no_command() {
+    let page = page(&half_lost(), Layout::Lines);
+    assert!(!page.contains("Recommended"), "{page}");
+    assert!(page.contains("\nFix:\n  - See `dmesg"), "{page}");
+    assert!(
+        page.contains("\n  2: ?, unobserved (card lost), -\n"),
+        "{page}"
+    );
+    let value: Value = serde_json::from_str(&with_findings(&half_lost(), json)).unwrap();
+    assert_eq!(value["plan"]["mode"], "host");
+    assert_eq!(value["cards"][2]["state"], "unobserved");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for width in [40, 59, 60, 80, 100, 200] {
+        for facts in [healthy(), sick(), half_lost()] {
+            let page = page(&facts, Layout::Columns(width));
+            let widest = page.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width.min(100)), "{width}\n{page}");
+        }
+    }
+}
+
+#[test]
+fn on_a_narrow_terminal_the_text_stands_below_its_name() {
+    let page = page(&healthy(), Layout::Columns(40));
+    let clock = "\n  clock  ok\n    2026-11-15 10:02:03 +09:00\n    (Asia/Seoul), synchronised\n";
+    assert!(page.contains(clock), "{page}");
+    assert!(page.contains("\n  path\n    /home/ada/.gua/gua.db\n  status\n    absent"));
+    assert!(page.contains("\n  0  A100-SXM4-80GB\n    19.5 / 80.0 GB, truly-idle\n    nobody\n"));
 }

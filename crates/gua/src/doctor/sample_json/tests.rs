@@ -1,3 +1,5 @@
+//! The sample as it is documented.
+
 use std::time::Duration;
 
 use gua_model::sample::Slice;
@@ -84,6 +86,11 @@ fn a_mig_instance_names_its_parent_and_its_share() {
     assert_eq!(
         (&gpus[0]["place"], &gpus[0]["instances"]),
         (&"parent".into(), &1.into())
+    );
+    assert_eq!(
+        (&gpus[0]["state"], &gpus[0]["roll_up"]),
+        (&Value::Null, &Value::Null),
+        "its instances stand for it"
     );
     assert_eq!(
         (&gpus[1]["place"], &gpus[1]["parent_uuid"]),

@@ -1,0 +1,307 @@
+//! Who holds which card: the sample in a few words a card. The sample itself has everything.
+
+use std::time::Duration;
+
+use gua_model::{
+    Bytes, CountGraphics, Gpu, Identity, Missing, Place, Process, Sample, State, Thresholds,
+    classify,
+};
+use serde_json::{Value, json};
+
+use gua_model::text::harmless;
+
+use super::check::{count, gigabytes, size};
+
+/// Holders beyond this are counted and not named.
+const NAMED: usize = 8;
+
+/// One card, or one MIG instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Card {
+    /// `None` for a card that does not even say that.
+    pub uuid: Option<String>,
+    pub index: u32,
+    pub rank: Rank,
+    pub name: Option<String>,
+    /// `None` where the card's instances stand for it.
+    pub state: Option<State>,
+    /// The state in words.
+    pub standing: String,
+    pub memory_used: Option<Bytes>,
+    pub memory_total: Option<Bytes>,
+    pub memory: MemoryOf,
+    /// `None` where they could not be listed.
+    pub holders: Option<Vec<Holder>>,
+    /// Processes that only draw, where these do not count as holders.
+    pub drawing: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    Whole,
+    Parent,
+    Instance,
+}
+
+/// Whose memory a card computes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryOf {
+    Card,
+    Host,
+}
+
+/// A process on a card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: u32,
+    pub owner: Option<String>,
+    pub comm: Option<String>,
+    pub memory: Option<Bytes>,
+    pub age: Option<Duration>,
+    /// The kernel says that there is no such process.
+    pub is_gone: bool,
+}
+
+/// What decides how a sample is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    pub thresholds: Thresholds,
+    pub ticks_per_second: u64,
+}
+
+/// All cards of a sample in its order, with the nameless ones in their places.
+#[must_use]
+pub fn cards(sample: &Sample, terms: &Terms) -> Vec<Card> {
+    let mut cards: Vec<Card> = sample
+        .gpus
+        .iter()
+        .map(|gpu| card(gpu, sample, terms))
+        .collect();
+    for problem in &sample.problems {
+        if let (None, Some(index)) = (&problem.gpu, problem.index)
+            && cards.iter().all(|card| card.index != index)
+        {
+            cards.push(nameless(index, problem.why));
+        }
+    }
+    cards.sort_by_key(|card| card.index);
+    cards
+}
+
+fn card(gpu: &Gpu, sample: &Sample, terms: &Terms) -> Card {
+    let verdict = classify(gpu, &terms.thresholds, None);
+    let state = gpu.place.counts().then_some(verdict.state);
+    let standing = match (&gpu.place, state) {
+        (Place::Parent { instances }, None) => {
+            let number = usize::try_from(*instances).unwrap_or(usize::MAX);
+            format!("MIG, {}", count(number, "instance", "instances"))
+        }
+        (_, _) => standing(verdict.state, verdict.evidence.unobserved),
+    };
+    let counts = |process: &&Process| {
+        terms.thresholds.count_graphics == CountGraphics::Yes || process.kind.computes()
+    };
+    let holders: Vec<Holder> = gpu
+        .processes
+        .iter()
+        .filter(counts)
+        .map(|process| holder(process, sample.since_boot, terms.ticks_per_second))
+        .collect();
+    let is_listed = gpu.compute_list.is_ok() || !holders.is_empty();
+    let shares = gpu.place == Place::Whole && gpu.memory_total == Err(Missing::Unsupported);
+    Card {
+        uuid: Some(gpu.uuid.as_str().to_owned()),
+        index: gpu.index,
+        rank: match gpu.place {
+            Place::Whole => Rank::Whole,
+            Place::Parent { .. } => Rank::Parent,
+            Place::Instance { .. } => Rank::Instance,
+        },
+        name: gpu
+            .name
+            .as_ref()
+            .ok()
+            .map(|name| name_of(gpu, name, sample)),
+        state,
+        standing,
+        memory_used: gpu.memory_used.ok(),
+        memory_total: gpu.memory_total.ok(),
+        memory: match shares {
+            true => MemoryOf::Host,
+            false => MemoryOf::Card,
+        },
+        drawing: gpu.processes.len() - holders.len(),
+        holders: is_listed.then_some(holders),
+    }
+}
+
+fn nameless(index: u32, why: Missing) -> Card {
+    Card {
+        uuid: None,
+        index,
+        rank: Rank::Whole,
+        name: None,
+        state: Some(State::Unobserved),
+        standing: standing(State::Unobserved, Some(why)),
+        memory_used: None,
+        memory_total: None,
+        memory: MemoryOf::Card,
+        holders: None,
+        drawing: 0,
+    }
+}
+
+/// An instance stands below its card, so the card's name is not said again.
+fn name_of(gpu: &Gpu, name: &str, sample: &Sample) -> String {
+    let Place::Instance { parent, .. } = &gpu.place else {
+        return harmless(name);
+    };
+    let parent = sample.gpus.iter().find(|card| card.uuid == *parent);
+    let prefix = parent.and_then(|card| card.name.as_ref().ok());
+    let short = prefix.and_then(|prefix| name.strip_prefix(prefix.as_str()));
+    harmless(short.map_or(name, str::trim_start))
+}
+
+/// The state's word, and what it means where that is not plain.
+fn standing(state: State, unobserved: Option<Missing>) -> String {
+    let meaning = match state {
+        State::Active | State::IdleHeld | State::TrulyIdle => return state.word().to_owned(),
+        State::Stalled => "busy at idle power",
+        State::Ghost => "busy without a process",
+        State::OrphanHeld => "its processes are gone",
+        State::HeldUnknown => "no utilisation to be had",
+        State::Unobserved => match unobserved {
+            Some(Missing::Gone) => "card lost",
+            Some(Missing::Denied) => "no access",
+            Some(Missing::Unsupported) => "it tells neither use nor processes",
+            Some(Missing::Failed) | None => "its readings failed",
+        },
+    };
+    format!("{} ({meaning})", state.word())
+}
+
+fn holder(process: &Process, since_boot: Duration, ticks_per_second: u64) -> Holder {
+    let identity = process.identity.as_ref().ok();
+    Holder {
+        pid: process.pid.0,
+        owner: identity.and_then(owner),
+        comm: identity
+            .and_then(|identity| identity.comm.as_ref().ok())
+            .map(|comm| harmless(comm)),
+        memory: process.memory.ok(),
+        age: identity.and_then(|identity| {
+            // The kernel counts a process's start from boot with suspend, as the sample counts (proc_pid_stat(5)).
+            let start = identity.key.start.0.checked_div(ticks_per_second)?;
+            since_boot.checked_sub(Duration::from_secs(start))
+        }),
+        is_gone: matches!(process.identity, Err(Missing::Gone)),
+    }
+}
+
+fn owner(identity: &Identity) -> Option<String> {
+    let user = identity.owner()?.user;
+    Some(match user.name {
+        Some(name) => harmless(&name),
+        None => format!("uid {}", user.uid),
+    })
+}
+
+impl Card {
+    /// `11.0 / 48.0 GB`.
+    #[must_use]
+    pub fn memory(&self) -> String {
+        match (self.memory_used, self.memory_total) {
+            (Some(used), Some(total)) => {
+                format!("{} / {} GB", gigabytes(used), gigabytes(total))
+            }
+            _ if self.memory == MemoryOf::Host => "host memory".to_owned(),
+            _ => "-".to_owned(),
+        }
+    }
+
+    /// The holders, a text each; nothing for a card whose instances have them, or of which nothing is known anyway.
+    #[must_use]
+    pub fn held_by(&self) -> Vec<String> {
+        let holders = match (&self.holders, self.state) {
+            (_, None) | (None, Some(State::Unobserved)) => return Vec::new(),
+            (None, Some(_)) => return vec!["holders not known".to_owned()],
+            (Some(holders), Some(_)) => holders,
+        };
+        if holders.is_empty() {
+            return vec![match self.drawing {
+                0 => "nobody".to_owned(),
+                some => format!(
+                    "nobody ({} only)",
+                    count(some, "graphics process", "graphics processes")
+                ),
+            }];
+        }
+        let more = holders.len().saturating_sub(NAMED);
+        let named = holders.iter().take(NAMED).map(Holder::text);
+        named
+            .chain((more > 0).then(|| format!("and {more} more")))
+            .collect()
+    }
+
+    /// The same for programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let holders = self.holders.as_ref();
+        json!({
+            "uuid": self.uuid,
+            "index": self.index,
+            "place": match self.rank {
+                Rank::Whole => "whole",
+                Rank::Parent => "parent",
+                Rank::Instance => "instance",
+            },
+            "name": self.name,
+            "state": self.state.map(State::word),
+            "memory_used_bytes": self.memory_used.map(|bytes| bytes.0),
+            "memory_total_bytes": self.memory_total.map(|bytes| bytes.0),
+            "holders": holders.map(|holders| holders.iter().map(Holder::json).collect::<Vec<_>>()),
+        })
+    }
+}
+
+impl Holder {
+    /// `ada (python3, 11.0 GB, since 2h)`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let memory = self.memory.map(size);
+        if self.is_gone {
+            let memory = memory.map_or_else(String::new, |memory| format!(" ({memory})"));
+            return format!("gone pid {}{memory}", self.pid);
+        }
+        let what = self.comm.clone().or(Some(format!("pid {}", self.pid)));
+        let age = self.age.map(|age| format!("since {}", rough(age)));
+        let known: Vec<String> = [what, memory, age].into_iter().flatten().collect();
+        let owner = self.owner.as_deref().unwrap_or("?");
+        format!("{owner} ({})", known.join(", "))
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "pid": self.pid,
+            "owner": self.owner,
+            "comm": self.comm,
+            "memory_used_bytes": self.memory.map(|bytes| bytes.0),
+            "age_seconds": self.age.map(|age| age.as_secs()),
+            "gone": self.is_gone,
+        })
+    }
+}
+
+/// In the largest unit of which there are two; a fraction more or less is not the question.
+fn rough(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests;
