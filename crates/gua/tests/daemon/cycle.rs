@@ -60,6 +60,13 @@ fn a_daemon_is_started_seen_and_stopped() {
     assert!(!pid_file.exists());
     assert_eq!(host.fine("status"), "gua daemon: not running\n");
 
+    let left: Vec<_> = std::fs::read_dir(host.path(".gua"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("wal") || name.contains("shm"))
+        .collect();
+    assert_eq!(left, [""; 0], "an orderly end leaves one file");
+
     let log = host.log();
     let rows = host.ticks(".gua/gua.db").len() * 2;
     assert!(log.contains(" daemon started (host="), "{log}");
