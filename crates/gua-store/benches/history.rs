@@ -16,7 +16,7 @@ mod synthetic;
 use std::io::Write as _;
 use std::time::Duration;
 
-use gua_model::Period;
+use gua_model::{Period, Thresholds};
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 use synthetic::Host;
@@ -139,6 +139,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             totals.totals.quarters.len()
         )?;
     }
+    let other = Thresholds {
+        held_mb: 1000,
+        ..history.thresholds()?
+    };
+    let month = Period::new(end - SignedDuration::from_hours(720), end);
+    let began = monotonic();
+    history.totals_by(other, month)?;
+    let took = micros(monotonic() - began) / 1e3;
+    writeln!(out, "30 d, other thresholds     {took:.0} ms")?;
     let began = monotonic();
     let report = history.check(|_| {})?;
     writeln!(
