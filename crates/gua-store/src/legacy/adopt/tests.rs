@@ -174,7 +174,7 @@ fn an_import_that_was_cut_off_begins_anew() {
 #[test]
 fn two_do_not_adopt_at_once() {
     let (_directory, path) = old_history();
-    let held = crate::lock::WriterLock::take(&path).unwrap();
+    let held = WriterLock::take(&path).unwrap();
     assert!(matches!(run(&path, None), Err(LegacyError::History(_))));
     drop(held);
     assert!(run(&path, None).unwrap().is_some());
