@@ -196,6 +196,8 @@ fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
     until("ticks as before", || {
         (host.ticks(".gua/gua.db").len() > before + 2).then_some(())
     });
+    let stopped = format!("gua daemon: stopped pid {pid}\n");
+    assert_eq!(host.fine("stop"), stopped, "also with a broken file");
 }
 
 #[test]
