@@ -112,3 +112,63 @@ fn lost(error: &WriteError) -> SinkError {
         message,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gua_model::{Driver, Gpu, Missing, Sample};
+    use gua_store::{History, OpenMode, WriterOptions};
+
+    use super::*;
+
+    fn tick(second: i64) -> Tick {
+        let gpu = |number: u32| {
+            let uuid = format!("GPU-{second}-{number}").parse().unwrap();
+            Gpu::without_readings(uuid, number, Missing::Failed)
+        };
+        Tick {
+            sample: Sample {
+                at: Timestamp::from_second(1_800_000_000 + second).unwrap(),
+                since_boot: Duration::from_secs(second.unsigned_abs()),
+                boot: Err(Missing::Unsupported),
+                driver: Driver {
+                    version: Err(Missing::Unsupported),
+                    cuda: Err(Missing::Unsupported),
+                },
+                gpus: (0..8).map(gpu).collect(),
+                problems: Vec::new(),
+            },
+            interval: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_a_lost_tick_with_its_reason_and_the_history_stays_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gua.db");
+        let options = WriterOptions {
+            most_pages: Some(64),
+            ..WriterOptions::default()
+        };
+        let store = Store::open(&path, OpenMode::Create, &options).unwrap();
+        let run = NewRun {
+            started: Timestamp::UNIX_EPOCH,
+            interval: Duration::from_secs(1),
+            host: "h".to_owned(),
+            version: "0".to_owned(),
+            boot: None,
+        };
+        let mut sink = HistorySink::begin(store, run).unwrap();
+        let (stored, error) = (0..)
+            .find_map(|second| Some((second, sink.deliver(&tick(second)).err()?)))
+            .unwrap();
+        assert_eq!(error.reason, GapReason::DiskFull);
+        assert!(error.message.starts_with("the disk is full"), "{error}");
+        assert!(
+            sink.deliver(&tick(stored + 1)).is_err(),
+            "and so is the next"
+        );
+        sink.finish(Timestamp::from_second(1_800_100_000).unwrap());
+        let history = History::open(&path).unwrap();
+        assert_eq!(history.info().unwrap().ticks, stored.unsigned_abs());
+    }
+}

@@ -7,13 +7,23 @@ mod synthetic;
 
 use std::io::Write as _;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use gua_model::BootId;
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use synthetic::Host;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    let Err(error) = write() else {
+        return ExitCode::SUCCESS;
+    };
+    // With nobody to listen, there is nothing more to say.
+    let _ = writeln!(std::io::stderr(), "{error}");
+    ExitCode::FAILURE
+}
+
+fn write() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("which history?")?;
     let path = Path::new(&path);
     let options = WriterOptions {

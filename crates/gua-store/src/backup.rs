@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use crate::error::WriteError;
+use crate::error::{ReadError, WriteError};
 use crate::history::History;
 use crate::store::Store;
 
@@ -22,6 +22,8 @@ pub enum BackupError {
     },
     #[error("cannot copy the history")]
     Sqlite(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Read(#[from] ReadError),
 }
 
 const PAGES_AT_ONCE: i32 = 1000;
@@ -41,7 +43,9 @@ impl History {
             });
         }
         let partial = crate::beside(target, ".partial");
-        let written = self.copy(&partial, &mut progress).and_then(|()| {
+        // One look at the file, so that ticks that come meanwhile do not begin the copy anew.
+        let copied = self.look(|connection| copy(connection, &partial, &mut progress));
+        let written = copied.and_then(|()| {
             std::fs::hard_link(&partial, target)
                 .or_else(|error| match error.kind() {
                     std::io::ErrorKind::AlreadyExists => Err(error),
@@ -59,29 +63,34 @@ impl History {
         }
         written
     }
+}
 
-    fn copy(&self, target: &Path, progress: &mut impl FnMut(u32, u32)) -> Result<(), BackupError> {
-        let _ = std::fs::remove_file(target);
-        let mut copy = Connection::open(target)?;
-        copy.pragma_update(None, "synchronous", "FULL")?;
-        {
-            let backup = Backup::new(&self.connection, &mut copy)?;
-            loop {
-                let step = backup.step(PAGES_AT_ONCE)?;
-                let state = backup.progress();
-                let all = state.pagecount.unsigned_abs();
-                progress(all - state.remaining.unsigned_abs().min(all), all);
-                match step {
-                    StepResult::Done => break,
-                    StepResult::More => {}
-                    _ => std::thread::sleep(PAUSE),
-                }
+fn copy(
+    source: &Connection,
+    target: &Path,
+    progress: &mut impl FnMut(u32, u32),
+) -> Result<(), BackupError> {
+    // What an earlier attempt left is not worth keeping.
+    let _ = std::fs::remove_file(target);
+    let mut copy = Connection::open(target)?;
+    copy.pragma_update(None, "synchronous", "FULL")?;
+    {
+        let backup = Backup::new(source, &mut copy)?;
+        loop {
+            let step = backup.step(PAGES_AT_ONCE)?;
+            let state = backup.progress();
+            let all = state.pagecount.unsigned_abs();
+            progress(all - state.remaining.unsigned_abs().min(all), all);
+            match step {
+                StepResult::Done => break,
+                StepResult::More => {}
+                _ => std::thread::sleep(PAUSE),
             }
         }
-        // One file that can be read from a read-only place, without companions.
-        copy.pragma_update(None, "journal_mode", "DELETE")?;
-        copy.close().map_err(|(_, error)| error.into())
     }
+    // One file that can be read from a read-only place, without companions.
+    copy.pragma_update(None, "journal_mode", "DELETE")?;
+    copy.close().map_err(|(_, error)| error.into())
 }
 
 impl Store {

@@ -1,8 +1,6 @@
 //! Stored ticks through the fold of gua-model: the same walk serves totals, sessions, reports and checks, so that they
 //! agree. The time of a tick is its key here, in whole microseconds.
 
-use std::collections::BTreeMap;
-
 use gua_model::{Floors, Span, Spans, Thresholds, Tick, UtcDay};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -43,7 +41,7 @@ pub(crate) fn walk(
     }
     let start = tick_before(connection, from)?.unwrap_or(from);
     let end = tick_from(connection, to)?;
-    let mut book = FloorBook::new(connection);
+    let mut day = None;
     let mut spans = Spans::new(thresholds, Floors::new());
     let mut statement = ticks::statement(connection)?;
     let until = end.map_or(to, |end| end.saturating_add(1));
@@ -61,8 +59,13 @@ pub(crate) fn walk(
             at,
             closed: &closed,
         })?;
-        // The tick that was pushed is closed by the next one, with the floors of its own day.
-        spans.floors = book.floors(UtcDay::of(tick.sample.at))?;
+        // The tick that was pushed is closed by the next one, with the floors of its own day: those that the days
+        // before it told, so that what is known later changes no earlier verdict.
+        let today = UtcDay::of(tick.sample.at);
+        if day != Some(today) {
+            spans.floors = floors::as_of(connection, today)?;
+            day = Some(today);
+        }
     }
     if end.is_none() {
         let closed = spans.finish(Timestamp::MAX);
@@ -85,31 +88,4 @@ pub(crate) fn tick_from(connection: &Connection, at: i64) -> rusqlite::Result<Op
         .prepare_cached("SELECT at FROM tick WHERE at >= ?1 ORDER BY at LIMIT 1")?
         .query_row([at], |row| row.get(0))
         .optional()
-}
-
-/// The idle floors of each day, as the days before it told them: what is known later changes no earlier verdict.
-struct FloorBook<'a> {
-    connection: &'a Connection,
-    days: BTreeMap<UtcDay, Floors>,
-}
-
-impl<'a> FloorBook<'a> {
-    fn new(connection: &'a Connection) -> Self {
-        Self {
-            connection,
-            days: BTreeMap::new(),
-        }
-    }
-
-    fn floors(&mut self, day: UtcDay) -> Result<Floors, ReadError> {
-        if let Some(floors) = self.days.get(&day) {
-            return Ok(floors.clone());
-        }
-        let floors = floors::as_of(self.connection, day)?;
-        if self.days.len() > 10 {
-            self.days.clear();
-        }
-        self.days.insert(day, floors.clone());
-        Ok(floors)
-    }
 }

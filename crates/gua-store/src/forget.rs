@@ -34,6 +34,8 @@ impl Store {
     /// Erases the user of this name (or, where nobody has it, of this number) from every table and from the free room of
     /// the file.
     pub fn forget(&mut self, user: &str) -> Result<Forgotten, WriteError> {
+        // What is overwritten is gone at once, also if the way to the end is cut off.
+        self.connection.pragma_update(None, "secure_delete", "ON")?;
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;

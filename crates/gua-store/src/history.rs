@@ -198,7 +198,7 @@ impl History {
         self.look(question)
     }
 
-    fn look<T, E: From<ReadError>>(
+    pub(crate) fn look<T, E: From<ReadError>>(
         &self,
         question: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, E> {

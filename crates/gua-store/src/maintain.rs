@@ -36,11 +36,23 @@ pub(crate) const RAW_FROM: &str = "raw_from";
 /// Up to where the idle floors have learned.
 const FLOORS_UNTIL: &str = "floors_until";
 
+/// A quarter takes a few milliseconds; after a clock that was set back there may be thousands.
+const QUARTERS_AT_ONCE: u32 = 8;
+
 impl Store {
     /// Does a small step of what is due at `now`, so that a tick is never late for it. Call it after every tick.
     pub fn maintain(&mut self, now: Timestamp) -> Result<Upkeep, WriteError> {
         let thresholds = self.thresholds()?;
-        let mut upkeep = self.close_quarter(thresholds, Some(now.as_microsecond()))?;
+        let mut upkeep = Upkeep::default();
+        for _ in 0..QUARTERS_AT_ONCE {
+            let step = self.close_quarter(thresholds, Some(now.as_microsecond()))?;
+            upkeep.closed_a_quarter |= step.closed_a_quarter;
+            upkeep.ticks_damaged += step.ticks_damaged;
+            upkeep.more = step.more;
+            if !step.more {
+                break;
+            }
+        }
         if !upkeep.more {
             upkeep.ticks_dropped = self.drop_old_ticks(now)?;
             upkeep.more = upkeep.ticks_dropped > 0;
@@ -93,7 +105,8 @@ impl Store {
         Ok(Upkeep {
             closed_a_quarter: true,
             ticks_damaged: damaged,
-            more: tick_from(&self.connection, to.saturating_add(MICROS_PER_QUARTER))?.is_some(),
+            more: tick_from(&self.connection, to.saturating_add(MICROS_PER_QUARTER))?.is_some()
+                && now.is_none_or(|now| now >= to.saturating_add(MICROS_PER_QUARTER)),
             ticks_dropped: 0,
         })
     }
@@ -182,6 +195,9 @@ pub(crate) fn note_tick(connection: &Connection, at: i64) -> rusqlite::Result<()
     let Some(first) = whole_from(connection)? else {
         return Ok(());
     };
+    if at < first && meta(connection, RAW_FROM)?.is_some() {
+        return Ok(());
+    }
     let again = quarter_start(before).max(first).min(until);
     set_meta(connection, TOTALS_UNTIL, again)?;
     set_meta(connection, sessions::STALE, 1)

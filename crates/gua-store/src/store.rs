@@ -292,7 +292,7 @@ fn resolved(path: &Path) -> Result<PathBuf, OpenError> {
 fn refuse_others(path: &Path, mode: OpenMode) -> Result<(), OpenError> {
     let path = path.to_owned();
     match (what_is_this(&path), mode) {
-        (FileKind::Missing, OpenMode::Append) => Err(OpenError::Missing { path }),
+        (FileKind::Missing | FileKind::Empty, OpenMode::Append) => Err(OpenError::Missing { path }),
         (FileKind::Missing, _) => Ok(()),
         (kind, OpenMode::Create) => Err(OpenError::Exists { path, kind }),
         (FileKind::Empty | FileKind::OurHistory { .. }, _) => Ok(()),

@@ -9,7 +9,8 @@ use gua_model::{
 use rusqlite::{Connection, params};
 
 use crate::error::ReadError;
-use crate::history::{at, gap_reason, time};
+use crate::history::{gap_reason, time};
+use crate::ticks::MICROS_PER_QUARTER;
 
 const UNKNOWN_OWNER: i64 = -1;
 
@@ -45,6 +46,7 @@ fn save_one(
     total: &QuarterTotal,
 ) -> rusqlite::Result<()> {
     let sums = &total.card;
+    let start = quarter.saturating_mul(MICROS_PER_QUARTER);
     connection
         .prepare_cached(
             "INSERT INTO total_card VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
@@ -53,8 +55,10 @@ fn save_one(
             quarter,
             card,
             number(sums.ticks),
-            sums.first.map(|at| at.as_microsecond()),
-            sums.last.map(|at| at.as_microsecond()),
+            sums.first
+                .map(|at| at.as_microsecond().saturating_sub(start)),
+            sums.last
+                .map(|at| at.as_microsecond().saturating_sub(start)),
             number(sums.present.0),
             number(sums.set_aside.0),
             number(sums.observed.0),
@@ -110,10 +114,15 @@ pub(crate) fn load(connection: &Connection, (from, to): (i64, i64)) -> Result<To
     while let Some(row) = rows.next()? {
         let total = entry(&mut totals, &cards, row.get(0)?, row.get(1)?)?;
         let sum = |column: usize| row.get::<_, i64>(column).map(i64::unsigned_abs);
+        let start = row.get::<_, i64>(0)?.saturating_mul(MICROS_PER_QUARTER);
+        let moment = |column: usize| {
+            let offset: Option<i64> = row.get(column)?;
+            time(offset.map(|offset| start.saturating_add(offset)))
+        };
         total.card = CardTotal {
             ticks: sum(2)?,
-            first: time(row.get(3)?)?,
-            last: row.get::<_, Option<i64>>(4)?.map(at).transpose()?,
+            first: moment(3)?,
+            last: moment(4)?,
             present: Micros(sum(5)?),
             set_aside: Micros(sum(6)?),
             observed: Micros(sum(7)?),

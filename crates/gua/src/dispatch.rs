@@ -81,8 +81,10 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         | Command::Start(StartArgs { collect, files }) => {
             return daemon::background::start(collect, files);
         }
-        Command::Status(_) => return daemon::status::run(&load(&command.settings())?),
-        Command::Stop(_) => return daemon::stop::run(&load(&command.settings())?),
+        Command::Status(_) => {
+            return daemon::status::run(&load_what_is_sound(&command.settings())?);
+        }
+        Command::Stop(_) => return daemon::stop::run(&load_what_is_sound(&command.settings())?),
         Command::Export(args) => return export::run(args, &load(&command.settings())?),
         Command::Import(args) => return import::run(args, &load(&command.settings())?),
         Command::Db { command: what } => return db::run(what, &load(&command.settings())?),
@@ -112,6 +114,16 @@ pub fn load(flags: &[FlagValue]) -> Result<Loaded, Failure> {
     let loaded = Loaded::from(&Inputs::of_this_process(), flags);
     settled(&loaded)?;
     Ok(loaded)
+}
+
+/// The same for commands that must work with a broken configuration too: only a wrong flag is refused.
+fn load_what_is_sound(flags: &[FlagValue]) -> Result<Loaded, Failure> {
+    let loaded = Loaded::from(&Inputs::of_this_process(), flags);
+    let is_flag = |problem: &&config::Problem| matches!(problem.place, config::Place::Flag(_));
+    match loaded.problems.iter().find(is_flag) {
+        Some(problem) => Err(Failure::usage(problem.to_string())),
+        None => Ok(loaded),
+    }
 }
 
 /// The settings, or the first problem with them as a wrong use.

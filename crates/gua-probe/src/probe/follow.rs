@@ -145,9 +145,7 @@ impl Followed {
     ) {
         let elapsed = now.saturating_sub(self.looked_at);
         self.looked_at = now;
-        // The whole buffer and not only what is newer: it tells how far the buffer reaches, and whether the clock by
-        // which the driver stamps went back.
-        let covered = match lists.utilisation(library, device, 0) {
+        let covered = match self.card_samples(library, lists, device) {
             Ok(samples) => self.take_over(&samples),
             Err(code) => {
                 self.cards.problem = Some(code);
@@ -165,6 +163,32 @@ impl Followed {
         }
     }
 
+    /// The card's samples since the last look. The whole buffer is asked for at first and when the last look is long ago:
+    /// that tells how far it reaches. Where there is nothing new it is asked for too: that tells whether the clock by
+    /// which the driver stamps went back.
+    fn card_samples(
+        &mut self,
+        library: &Library,
+        lists: &mut Lists,
+        device: Device,
+    ) -> Result<Vec<(u64, u32)>, Code> {
+        if let Some(since) = self.cards.since.filter(|_| self.reach.is_some()) {
+            let fresh = lists.utilisation(library, device, since)?;
+            let oldest = fresh.first().map(|(at, _)| *at);
+            let reached = self.reach.map_or(0, |reach| {
+                u64::try_from(reach.as_micros()).unwrap_or(u64::MAX)
+            });
+            // A first sample that is not the one after the last look: older ones were overwritten, or the reach is
+            // longer than was thought.
+            if oldest.is_some_and(|oldest| oldest.saturating_sub(since) < reached / 4) {
+                return Ok(fresh);
+            }
+        }
+        let all = lists.utilisation(library, device, 0)?;
+        self.reach = (all.len() > 1).then(|| UtilWindow::new(None, &all).covered);
+        Ok(all)
+    }
+
     /// The records since the last look. Where there are none, either nobody did anything or the clock by which the
     /// driver stamps went back; the whole buffer tells which.
     fn process_records(
@@ -176,7 +200,8 @@ impl Followed {
         let newest = |records: &[(Pid, u64, u32)]| records.iter().map(|(_, at, _)| *at).max();
         let since = self.processes.since;
         let records = lists.process_utilisation(library, device, since.unwrap_or(0))?;
-        if records.is_empty() && since.is_some() {
+        // Where the card has samples of its own, those tell about the clock.
+        if records.is_empty() && since.is_some() && self.cards.since.is_none() {
             let all = newest(&lists.process_utilisation(library, device, 0)?);
             if all.is_some_and(|newest| Some(newest) < since) {
                 self.processes.since = all;
@@ -189,7 +214,6 @@ impl Followed {
 
     /// Returns the time that the new samples stand for, where there are any.
     fn take_over(&mut self, samples: &[(u64, u32)]) -> Option<Duration> {
-        self.reach = (samples.len() > 1).then(|| UtilWindow::new(None, samples).covered);
         let (newest, _) = samples.last()?;
         if self.cards.since.is_some_and(|since| *newest < since) {
             self.cards.since = Some(*newest);

@@ -321,9 +321,13 @@ fn read<'a>(
             }
             buffer.resize(length * 2, 0);
         }
-        match rustix::io::read(&file, &mut buffer[length..])? {
-            0 => return Ok(&buffer[..length]),
-            more => length += more,
+        let room = buffer.len() - length;
+        let more = rustix::io::read(&file, &mut buffer[length..])?;
+        length += more;
+        // The kernel makes these files up when they are read, and fills the room as far as there is text: less than the
+        // room is the end, and asking once more would only cost time.
+        if more < room {
+            return Ok(&buffer[..length]);
         }
     }
 }

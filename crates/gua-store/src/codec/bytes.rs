@@ -8,7 +8,7 @@ use gua_model::{Missing, Reading};
 
 use super::Damage;
 use super::frame::{CardFrame, Frame, ProblemFrame, ProcessFrame};
-use super::slots::{SLOTS, Slot};
+use super::slots::{SLOTS, Slot, expected};
 use super::varint::{Input, fold, put};
 use super::window::WindowFrame;
 
@@ -49,11 +49,12 @@ pub(crate) fn encode(frame: Frame, before: Option<&Link>, chain: u32) -> (Vec<u8
         put(&mut out, frame.cards.len() as u128);
         for card in &frame.cards {
             put(&mut out, card.card.into());
-            put_card(card, &CardFrame::empty(card.card), &mut out);
+            put_card(card, &CardFrame::empty(card.card), 0, &mut out);
         }
     } else {
+        let elapsed = elapsed_ms(&frame, previous);
         for (card, before) in frame.cards.iter().zip(cards_before) {
-            put_card(card, before, &mut out);
+            put_card(card, before, elapsed, &mut out);
         }
     }
     if flags & PROBLEMS != 0 {
@@ -120,11 +121,12 @@ pub(crate) fn decode_unchecked(
             let card = input.number()?;
             frame
                 .cards
-                .push(get_card(&CardFrame::empty(card), &mut input)?);
+                .push(get_card(&CardFrame::empty(card), 0, &mut input)?);
         }
     } else {
+        let elapsed = elapsed_ms(&frame, before);
         for card in before.map_or(&[][..], |frame| &frame.cards) {
-            frame.cards.push(get_card(card, &mut input)?);
+            frame.cards.push(get_card(card, elapsed, &mut input)?);
         }
     }
     frame.problems = if flags & PROBLEMS != 0 {
@@ -226,7 +228,13 @@ fn get_head(before: Option<&Frame>, flags: u8, input: &mut Input<'_>) -> Result<
     })
 }
 
-fn put_card(card: &CardFrame, before: &CardFrame, out: &mut Vec<u8>) {
+/// The time between two ticks by the clock that never jumps.
+fn elapsed_ms(frame: &Frame, before: Option<&Frame>) -> u64 {
+    let passed = before.map_or(0, |before| frame.since_boot.wrapping_sub(before.since_boot));
+    u64::try_from(passed / 1_000_000).unwrap_or(0)
+}
+
+fn put_card(card: &CardFrame, before: &CardFrame, elapsed_ms: u64, out: &mut Vec<u8>) {
     let same_shape = card
         .processes
         .iter()
@@ -241,18 +249,15 @@ fn put_card(card: &CardFrame, before: &CardFrame, out: &mut Vec<u8>) {
         mark(now != then, FIRST_SLOT + slot);
     }
     put(out, mask.into());
-    for (now, then) in card.slots.iter().zip(&before.slots) {
+    for (slot, (now, then)) in card.slots.iter().zip(&before.slots).enumerate() {
         if now != then {
-            put_slot(*now, *then, out);
+            put_slot(*now, expected(slot, &card.slots, *then, elapsed_ms), out);
         }
     }
     if card.window != before.window {
         match &card.window {
-            Ok(window) => {
-                out.push(0);
-                window.put(&before.window.unwrap_or_default(), out);
-            }
-            Err(why) => out.push(1 + missing(*why)),
+            Ok(window) => window.put(&before.window.unwrap_or_default(), out),
+            Err(why) => out.push(missing(*why)),
         }
     }
     if !same_shape {
@@ -265,22 +270,27 @@ fn put_card(card: &CardFrame, before: &CardFrame, out: &mut Vec<u8>) {
     }
 }
 
-fn get_card(before: &CardFrame, input: &mut Input<'_>) -> Result<CardFrame, Damage> {
+fn get_card(
+    before: &CardFrame,
+    elapsed_ms: u64,
+    input: &mut Input<'_>,
+) -> Result<CardFrame, Damage> {
     let mask = input.number()?;
     let is_marked = |bit: usize| mask & (1 << bit) != 0;
     if mask >> (SHAPE_BIT + 1) != 0 || (is_marked(SHAPE_BIT) && is_marked(VALUES_BIT)) {
         return Err(Damage::Value("mask of readings"));
     }
     let mut card = before.clone();
-    for (slot, value) in card.slots.iter_mut().enumerate() {
+    for (slot, then) in before.slots.iter().enumerate() {
         if is_marked(FIRST_SLOT + slot) {
-            *value = get_slot(*value, input)?;
+            let expected = expected(slot, &card.slots, *then, elapsed_ms);
+            card.slots[slot] = get_slot(expected, input)?;
         }
     }
     if is_marked(WINDOW_BIT) {
-        card.window = match input.byte()? {
-            0 => Ok(WindowFrame::get(&before.window.unwrap_or_default(), input)?),
-            why => Err(to_missing(why - 1)?),
+        card.window = match WindowFrame::get(&before.window.unwrap_or_default(), input)? {
+            Ok(window) => Ok(window),
+            Err(why) => Err(to_missing(why)?),
         };
     }
     if is_marked(SHAPE_BIT) {

@@ -18,6 +18,20 @@ pub(crate) type Slots = [Slot; SLOTS];
 /// What a slot holds in which no card has said anything yet.
 pub(crate) const EMPTY: Slots = [Ok(0); SLOTS];
 
+const POWER: usize = 0;
+const ENERGY: usize = 1;
+
+/// What a slot is compared with: its value before; for the energy counter, what it should be by now at the power that
+/// was just read, which is slot 0 and known first.
+pub(crate) fn expected(slot: usize, now: &Slots, before: Slot, elapsed_ms: u64) -> Slot {
+    match (slot, now[POWER], before) {
+        (ENERGY, Ok(power), Ok(energy)) => {
+            Ok(energy.wrapping_add(power.wrapping_mul(elapsed_ms) / 1000))
+        }
+        _ => before,
+    }
+}
+
 const WHOLE: u64 = 0;
 const PARENT: u64 = 1;
 const INSTANCE: u64 = 2;

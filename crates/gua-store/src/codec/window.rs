@@ -1,4 +1,6 @@
-//! The driver's buffered samples of one card, sparse: only the bins that have any.
+//! The driver's buffered samples of one card: what changed in the window since the one before.
+
+use std::time::Duration;
 
 use gua_model::window::EDGES;
 use gua_model::{Histogram, UtilWindow};
@@ -8,9 +10,17 @@ use super::Damage;
 use super::varint::{Input, fold, put, unfold};
 
 const BINS: usize = EDGES.len();
-const JUNK: u32 = 1 << BINS;
-const COVERED: u32 = 1 << (BINS + 1);
-const MAX: u32 = 1 << (BINS + 2);
+/// The bits of the mask that says what changed. Idle cards change the first ones alone and busy ones the next.
+const COVERED: u32 = 1;
+const SUM: u32 = 1 << 1;
+const MAX: u32 = 1 << 2;
+const FIRST_BIN: usize = 3;
+const JUNK: u32 = 1 << (FIRST_BIN + BINS);
+const ALL: u32 = (JUNK << 1) - 1;
+/// Bins in the order of their bits.
+const ORDER: [usize; BINS] = [0, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1];
+/// Masks begin after the codes of the four reasons.
+const REASONS: u32 = 4;
 
 /// All numbers of a [`UtilWindow`], in its serialised order: the model keeps its sum to itself, and serde is the way
 /// that it offers to store it.
@@ -19,7 +29,7 @@ pub(crate) struct WindowFrame {
     bins: [u32; BINS],
     max: Option<u8>,
     junk: u32,
-    covered: std::time::Duration,
+    covered: Duration,
     sum: u64,
 }
 
@@ -53,65 +63,101 @@ impl WindowFrame {
         postcard::from_bytes(bytes).map_err(|_| Damage::Value("window"))
     }
 
+    /// Writes a mask of what changed, and the changes.
     pub(crate) fn put(&self, before: &Self, out: &mut Vec<u8>) {
-        let mut mask = 0u32;
-        for (bin, count) in self.bins.iter().enumerate() {
-            mask |= u32::from(*count != 0) << bin;
+        let sum_error = i128::from(self.sum) - expected_sum(&self.bins, before);
+        let bit = |changed: bool, flag: u32| if changed { flag } else { 0 };
+        let mut mask = bit(self.covered != before.covered, COVERED)
+            | bit(sum_error != 0, SUM)
+            | bit(self.max != before.max, MAX)
+            | bit(self.junk != before.junk, JUNK);
+        for (place, bin) in ORDER.into_iter().enumerate() {
+            mask |= bit(self.bins[bin] != before.bins[bin], 1 << (FIRST_BIN + place));
         }
-        mask |= if self.junk == 0 { 0 } else { JUNK };
-        mask |= if self.covered == before.covered {
-            0
-        } else {
-            COVERED
-        };
-        mask |= if self.max.is_none() { 0 } else { MAX };
-        put(out, mask.into());
-        for count in self.bins.iter().filter(|count| **count != 0) {
-            put(out, (*count).into());
+        put(out, (mask + REASONS).into());
+        if mask & COVERED != 0 {
+            put(out, covered_change(self.covered, before.covered));
         }
-        if self.junk != 0 {
+        for bin in ORDER {
+            if self.bins[bin] != before.bins[bin] {
+                put(
+                    out,
+                    fold(i128::from(self.bins[bin]) - i128::from(before.bins[bin])),
+                );
+            }
+        }
+        if mask & JUNK != 0 {
             put(out, self.junk.into());
         }
-        if self.covered != before.covered {
-            let change = self
-                .covered
-                .as_nanos()
-                .wrapping_sub(before.covered.as_nanos());
-            put(out, fold(change.cast_signed()));
+        if mask & MAX != 0 {
+            out.push(self.max.map_or(0, |max| max.saturating_add(1)));
         }
-        if let Some(max) = self.max {
-            out.push(max);
+        if mask & SUM != 0 {
+            put(out, fold(sum_error));
         }
-        put(out, fold(i128::from(self.sum) - guess(&self.bins)));
     }
 
-    pub(crate) fn get(before: &Self, input: &mut Input<'_>) -> Result<Self, Damage> {
-        let mask = input.small()?;
-        let mut frame = Self {
-            covered: before.covered,
-            ..Self::default()
-        };
-        for (bin, count) in frame.bins.iter_mut().enumerate() {
-            if mask & (1 << bin) != 0 {
-                *count = input.small()?;
+    /// The window, or the code of the reason why there is none.
+    pub(crate) fn get(before: &Self, input: &mut Input<'_>) -> Result<Result<Self, u8>, Damage> {
+        let code = input.small()?;
+        if let Ok(why @ 0..4) = u8::try_from(code) {
+            return Ok(Err(why));
+        }
+        let mask = code - REASONS;
+        if mask > ALL {
+            return Err(Damage::Value("window"));
+        }
+        let mut frame = *before;
+        if mask & COVERED != 0 {
+            frame.covered = covered(before.covered, input.wide()?)?;
+        }
+        for (place, bin) in ORDER.into_iter().enumerate() {
+            if mask & (1 << (FIRST_BIN + place)) != 0 {
+                let count = input.signed()?.checked_add(before.bins[bin].into());
+                frame.bins[bin] = count
+                    .and_then(|count| u32::try_from(count).ok())
+                    .ok_or(Damage::Value("window"))?;
             }
         }
         if mask & JUNK != 0 {
             frame.junk = input.small()?;
         }
-        if mask & COVERED != 0 {
-            let change = unfold(input.wide()?).cast_unsigned();
-            frame.covered = duration(before.covered.as_nanos().wrapping_add(change))?;
-        }
         if mask & MAX != 0 {
-            frame.max = Some(input.byte()?);
+            frame.max = input.byte()?.checked_sub(1);
         }
-        let sum = input.signed()?.checked_add(guess(&frame.bins));
-        frame.sum = sum
+        let error = if mask & SUM != 0 { input.signed()? } else { 0 };
+        frame.sum = error
+            .checked_add(expected_sum(&frame.bins, before))
             .and_then(|sum| u64::try_from(sum).ok())
             .ok_or(Damage::Value("window"))?;
-        Ok(frame)
+        Ok(Ok(frame))
     }
+}
+
+/// The sum before, changed by what the bins changed.
+fn expected_sum(bins: &[u32; BINS], before: &WindowFrame) -> i128 {
+    i128::from(before.sum) + guess(bins) - guess(&before.bins)
+}
+
+/// The difference in whole microseconds where it is one, which the lowest bit tells; else in nanoseconds.
+fn covered_change(now: Duration, before: Duration) -> u128 {
+    // Both are below 2^94, so nothing is lost at either end.
+    let change = now.as_nanos().cast_signed() - before.as_nanos().cast_signed();
+    if change % 1000 == 0 {
+        fold(change / 1000) << 1
+    } else {
+        (fold(change) << 1) | 1
+    }
+}
+
+fn covered(before: Duration, code: u128) -> Result<Duration, Damage> {
+    let unit = if code & 1 == 0 { 1000 } else { 1 };
+    unfold(code >> 1)
+        .checked_mul(unit)
+        .and_then(|change| change.checked_add(before.as_nanos().cast_signed()))
+        .and_then(|nanos| u128::try_from(nanos).ok())
+        .ok_or(Damage::Value("duration"))
+        .and_then(duration)
 }
 
 /// What the samples of the bins would add up to if each stood in the middle of its bin.
@@ -127,9 +173,9 @@ fn guess(bins: &[u32; BINS]) -> i128 {
         .sum()
 }
 
-pub(crate) fn duration(nanos: u128) -> Result<std::time::Duration, Damage> {
+pub(crate) fn duration(nanos: u128) -> Result<Duration, Damage> {
     const SECOND: u128 = 1_000_000_000;
     let seconds = u64::try_from(nanos / SECOND).map_err(|_| Damage::Value("duration"))?;
     let rest = u32::try_from(nanos % SECOND).map_err(|_| Damage::Value("duration"))?;
-    Ok(std::time::Duration::new(seconds, rest))
+    Ok(Duration::new(seconds, rest))
 }

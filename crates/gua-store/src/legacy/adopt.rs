@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use super::error::LegacyError;
 use super::import::{Imported, OnProgress};
 use crate::kind::{FileKind, what_is_this};
+use crate::lock::WriterLock;
 use crate::store::{OpenMode, Store, WriterOptions};
 use crate::{beside, directory};
 
@@ -64,12 +65,15 @@ pub(super) fn adopt_with(
     reached: &mut dyn FnMut(Point) -> Result<(), LegacyError>,
 ) -> Result<Option<Adopted>, LegacyError> {
     let staged = beside(path, STAGED);
-    match what_is_this(path) {
-        FileKind::GpuUsageAudit => {}
-        FileKind::Missing => {
-            let Some(aside) = read_note(&staged)? else {
-                return Ok(None);
-            };
+    let Some(_) = begun(path, &staged)? else {
+        return Ok(None);
+    };
+    // One at a time: another that starts now waits for nothing and is refused.
+    let _lock = WriterLock::take(path).map_err(|error| LegacyError::History(Box::new(error)))?;
+    match begun(path, &staged)? {
+        // Another has done it between the look and the lock.
+        None => return Ok(None),
+        Some(Begun::Imported { aside }) => {
             finish(path, &staged, &aside, reached)?;
             return Ok(Some(Adopted {
                 new_file: path.into(),
@@ -77,8 +81,7 @@ pub(super) fn adopt_with(
                 imported: None,
             }));
         }
-        // A newer file, a foreign one or damage is for whoever opens it to refuse.
-        _ => return Ok(None),
+        Some(Begun::Not) => {}
     }
     if collector == OldCollector::Running {
         return Err(LegacyError::CollectorRuns { path: path.into() });
@@ -99,6 +102,24 @@ pub(super) fn adopt_with(
         old_renamed_to: aside,
         imported: Some(imported),
     }))
+}
+
+/// How far an adoption is that has something to do.
+enum Begun {
+    Not,
+    /// The import is complete; what is left are renames.
+    Imported {
+        aside: PathBuf,
+    },
+}
+
+/// `None` where there is nothing to adopt. A newer file, a foreign one or damage is for whoever opens it to refuse.
+fn begun(path: &Path, staged: &Path) -> Result<Option<Begun>, LegacyError> {
+    match what_is_this(path) {
+        FileKind::GpuUsageAudit => Ok(Some(Begun::Not)),
+        FileKind::Missing => Ok(read_note(staged)?.map(|aside| Begun::Imported { aside })),
+        _ => Ok(None),
+    }
 }
 
 /// Beside the history, the new one in the making.

@@ -1,6 +1,7 @@
 //! The rows of the two large tables, the same in every release: columns that a file does not have are absent in them.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -12,8 +13,45 @@ pub(crate) struct TextId(pub(crate) u32);
 /// Every text seen so far, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
-    ids: HashMap<Box<str>, TextId>,
+    ids: HashMap<Box<str>, TextId, Quick>,
     all: Vec<Box<str>>,
+}
+
+/// Names are looked up millions of times, in files of the user's own: quick hashing goes before hashing that withstands
+/// an attacker.
+type Quick = BuildHasherDefault<QuickHasher>;
+
+#[derive(Debug, Default)]
+struct QuickHasher(u64);
+
+impl Hasher for QuickHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            let word = word
+                .first_chunk()
+                .map_or(0, |word| u64::from_le_bytes(*word));
+            self.mix(word);
+        }
+        let rest = words.remainder().iter();
+        self.mix(rest.fold(0, |word, byte| word << 8 | u64::from(*byte)));
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.mix(byte.into());
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl QuickHasher {
+    /// Multiplies by an odd number without a pattern and brings the well mixed upper half down.
+    fn mix(&mut self, word: u64) {
+        let product = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
 }
 
 impl Texts {
@@ -76,6 +114,8 @@ pub(crate) trait OldRow: Copy + PartialEq + std::fmt::Debug + Sized {
     const BLOCKS: &'static str;
     /// The columns in the order in which `read` takes them, after rowid, ts and run_id; those a release may lack last.
     const COLUMNS: &'static [&'static str];
+    /// Those of them that decide how a row counts.
+    const COUNTED: &'static [&'static str];
     /// The columns that every release has.
     const REQUIRED: &'static [&'static str];
 
@@ -202,6 +242,7 @@ impl OldRow for CardRow {
         "temperature_c",
         "power_w",
     ];
+    const COUNTED: &'static [&'static str] = &["gpu_uuid", "util_pct"];
     const REQUIRED: &'static [&'static str] = &["ts", "gpu_uuid", "util_pct"];
     const SUMS: [&'static str; SUMMED] = ["util_pct", "memory_used_mb", "power_w"];
 
@@ -252,6 +293,13 @@ impl OldRow for ProcessRow {
         "owner_user",
         "gpu_index",
         "process_name",
+        "process_type",
+    ];
+    const COUNTED: &'static [&'static str] = &[
+        "gpu_uuid",
+        "pid",
+        "mem_used_mb",
+        "loginuid_user",
         "process_type",
     ];
     const REQUIRED: &'static [&'static str] =

@@ -65,7 +65,7 @@ CREATE TABLE tick (
     body BLOB NOT NULL
 ) STRICT;
 
--- Sums by quarter hour (whole quarters since 1970), as gua-model folds them.
+-- Sums by quarter hour (whole quarters since 1970), as gua-model folds them. `first` and `last` count from its start.
 CREATE TABLE total_card (
     quarter      INTEGER NOT NULL,
     card         INTEGER NOT NULL REFERENCES card (id),

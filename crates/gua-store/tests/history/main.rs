@@ -4,6 +4,7 @@
 mod clock;
 mod damage;
 mod kill;
+mod migration;
 mod place;
 mod room;
 mod synthetic;

@@ -42,6 +42,19 @@ fn a_file_is_made_with_the_rights_that_were_asked_for() {
     }
 }
 
+#[test]
+fn a_directory_that_may_not_be_written_to_is_named() {
+    if !is_root("writing to a directory of another user") {
+        return;
+    }
+    let place = Place::new();
+    set_mode(place.directory.path(), 0o755);
+    let refused = run_as_nobody("write_ticks", &place.path()).unwrap_err();
+    let directory = place.directory.path().canonicalize().unwrap();
+    let expected = format!("cannot write to the directory `{}`", directory.display());
+    assert_eq!(refused, expected);
+}
+
 /// What another user finds: run by `examples/read_ticks`, as root can become anybody.
 #[test]
 fn another_user_reads_a_history_with_and_without_a_writer() {
@@ -125,12 +138,18 @@ fn count_as_nobody_in(directory: &Path) -> Result<u64, String> {
 
 /// How many ticks the user nobody finds, or what they are told.
 fn count_as_nobody(path: &Path) -> Result<u64, String> {
+    let out = run_as_nobody("read_ticks", path)?;
+    Ok(out.parse().unwrap())
+}
+
+/// Runs an example as the user nobody: what it prints, or what it complains of.
+fn run_as_nobody(name: &str, path: &Path) -> Result<String, String> {
     use std::os::unix::process::CommandExt as _;
-    let built = example("read_ticks");
+    let built = example(name);
     // Where the program was built, others may not look.
     let copy = tempfile::tempdir().unwrap();
     set_mode(copy.path(), 0o755);
-    let program = copy.path().join("read_ticks");
+    let program = copy.path().join(name);
     std::fs::copy(&built, &program).unwrap();
     let out = Command::new(&program)
         .arg(path)
@@ -140,7 +159,7 @@ fn count_as_nobody(path: &Path) -> Result<u64, String> {
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if out.status.success() {
-        Ok(text(&out.stdout).parse().unwrap())
+        Ok(text(&out.stdout))
     } else {
         Err(text(&out.stderr))
     }

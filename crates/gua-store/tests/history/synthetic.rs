@@ -178,14 +178,17 @@ impl Host {
                     0 => 0,
                     busy => (busy + dice.roll(21)).saturating_sub(10).min(100),
                 };
-                let at = card.seen + (number + 1) * 1_000_000 / SAMPLES_PER_SECOND;
+                // The driver's samples come a little late, each by another bit.
+                let at = card.seen + (number + 1) * 1_000_000 / SAMPLES_PER_SECOND + dice.roll(300);
                 (at, u32::try_from(value).unwrap())
             })
             .collect();
         let window = UtilWindow::new(Some(card.seen), &samples);
         card.seen = samples.last().map_or(card.seen, |(at, _)| *at);
         let power = 60_000 + util * 3_000 + dice.roll(1_000);
-        card.energy += power * self.interval.as_millis() as u64 / 1000;
+        // The counter sees all of the interval, the power reading its last moment.
+        let mean = power - 3_000 + dice.roll(6_000);
+        card.energy += mean * self.interval.as_secs();
         let mut used = 600;
         let mut processes = Vec::new();
         for job in &mut card.jobs {

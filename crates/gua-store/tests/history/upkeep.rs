@@ -58,6 +58,33 @@ fn retention_takes_ticks_and_leaves_totals_and_sessions() {
 }
 
 #[test]
+fn a_clock_set_back_to_where_ticks_are_gone_changes_no_total() {
+    let place = Place::new();
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(3600)),
+        ..WriterOptions::default()
+    };
+    let mut store = open(&place.path(), &options);
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 600);
+    let before = place.history().totals(all()).unwrap();
+    let end = host.now();
+    for seconds in [4 * 3600, 400 * 24 * 3600] {
+        host.set_clock(end - SignedDuration::from_secs(seconds));
+        record(&mut store, run, &mut host, 70);
+        assert_eq!(place.history().totals(all()).unwrap(), before);
+        assert!(place.history().check(|_| {}).unwrap().is_clean());
+    }
+    host.set_clock(end);
+    record(&mut store, run, &mut host, 300);
+    let history = place.history();
+    assert!(history.check(|_| {}).unwrap().is_clean());
+    let kept = history.info().unwrap().ticks;
+    assert!((120..160).contains(&kept), "{kept}");
+}
+
+#[test]
 fn a_backup_is_a_history_that_can_be_read_alone() {
     let place = Place::new();
     let mut store = place.store();

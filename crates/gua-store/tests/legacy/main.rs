@@ -3,6 +3,7 @@
 
 mod live;
 mod odd;
+mod own;
 mod places;
 mod releases;
 mod round_trip;

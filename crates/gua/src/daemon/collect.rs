@@ -20,7 +20,6 @@ use super::voice::{Voice, log_bytes, options};
 use super::{Append, history, make_directory_of};
 use crate::config::{FlagValue, Loaded, Settings, Source};
 use crate::duration::Clockwise;
-use crate::output;
 
 /// What is to be collected where.
 pub(super) struct Job {
@@ -71,6 +70,8 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         inputs: inputs.clone(),
         flags: job.flags,
         thresholds: options.thresholds,
+        history: place.clone(),
+        typed_db: job.typed_db.unwrap_or_else(|| place.path().to_owned()),
         log,
         starter,
     };
@@ -93,12 +94,6 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         .with_sink(Box::new(history))
         .with_heartbeat(beats)
         .run();
-    let typed = job.typed_db.as_deref().unwrap_or(place.path());
-    let rows = place.card_ticks()?;
-    output::data(&format!(
-        "\n{}: {rows} total gpu_sample rows\n",
-        typed.display()
-    ))?;
     // The pid file goes last: as long as it is there, something of us is.
     drop(held);
     Ok(ExitCode::SUCCESS)

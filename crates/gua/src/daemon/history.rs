@@ -26,7 +26,7 @@ use crate::duration;
 use crate::failure::Failure;
 
 /// The file that a collector is to write.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Place {
     path: PathBuf,
     choice: Choice,

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use gua_collector::systemd::Notifier;
 use gua_collector::{Attendant, Options};
@@ -10,6 +11,7 @@ use gua_probe::clock;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::history::Place;
 use super::log_file::LogFile;
 use crate::config::{FlagValue, Inputs, Loaded, Settings};
 use crate::dispatch::settled;
@@ -25,6 +27,9 @@ pub(super) struct Voice {
     pub(super) inputs: Inputs,
     pub(super) flags: Vec<FlagValue>,
     pub(super) thresholds: Thresholds,
+    pub(super) history: Place,
+    /// The history as it was typed, for the last line.
+    pub(super) typed_db: PathBuf,
     /// In the background only.
     pub(super) log: Option<LogFile>,
     /// The pipe to the command that started this daemon, until the first tick is stored.
@@ -93,6 +98,14 @@ impl Attendant for Voice {
         self.note(&format!(
             "shutdown signal received, stopping ({ticks} ticks)"
         ));
+        // Counted while the writer has the file open, which tidies up behind all readers when it closes it.
+        match self.history.card_ticks() {
+            Ok(rows) => {
+                let typed = self.typed_db.display();
+                let _ = output::data(&format!("\n{typed}: {rows} total gpu_sample rows\n"));
+            }
+            Err(error) => self.note(&format!("the rows could not be counted: {error:#}")),
+        }
     }
 }
 

@@ -60,6 +60,13 @@ fn a_daemon_is_started_seen_and_stopped() {
     assert!(!pid_file.exists());
     assert_eq!(host.fine("status"), "gua daemon: not running\n");
 
+    let left: Vec<_> = std::fs::read_dir(host.path(".gua"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("wal") || name.contains("shm"))
+        .collect();
+    assert_eq!(left, [""; 0], "an orderly end leaves one file");
+
     let log = host.log();
     let rows = host.ticks(".gua/gua.db").len() * 2;
     assert!(log.contains(" daemon started (host="), "{log}");
@@ -189,6 +196,8 @@ fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
     until("ticks as before", || {
         (host.ticks(".gua/gua.db").len() > before + 2).then_some(())
     });
+    let stopped = format!("gua daemon: stopped pid {pid}\n");
+    assert_eq!(host.fine("stop"), stopped, "also with a broken file");
 }
 
 #[test]

@@ -170,3 +170,12 @@ fn an_import_that_was_cut_off_begins_anew() {
     assert_eq!(what_is_this(&path), FileKind::GpuUsageAudit);
     assert!(run(&path, None).unwrap().unwrap().imported.is_some());
 }
+
+#[test]
+fn two_do_not_adopt_at_once() {
+    let (_directory, path) = old_history();
+    let held = WriterLock::take(&path).unwrap();
+    assert!(matches!(run(&path, None), Err(LegacyError::History(_))));
+    drop(held);
+    assert!(run(&path, None).unwrap().is_some());
+}

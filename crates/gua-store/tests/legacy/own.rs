@@ -1,0 +1,211 @@
+//! Our own ticks, exported for the old tool.
+
+use std::path::Path;
+use std::time::Duration;
+
+use gua_model::{
+    BootId, Bytes, Celsius, Driver, Gpu, Identity, Milliwatts, Missing, Percent, Pid, Process,
+    ProcessKey, ProcessKind, Sample, StartTicks, Tick, Uid, User, Workload,
+};
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::types::Value;
+
+use crate::rows::{dump, export};
+use crate::tools::{release, run};
+
+fn user(uid: u32, name: &str) -> User {
+    User {
+        uid: Uid(uid),
+        name: Some(name.to_owned()),
+    }
+}
+
+fn process(pid: u32, kind: ProcessKind, memory: Option<u64>) -> Process {
+    let key = ProcessKey {
+        boot: BootId(7),
+        pid: Pid(pid),
+        start: StartTicks(1),
+    };
+    Process {
+        pid: Pid(pid),
+        kind,
+        memory: memory.map(Bytes).ok_or(Missing::Unsupported),
+        sm_util: Err(Missing::Unsupported),
+        identity: Ok(Identity {
+            key,
+            login: Ok((pid == 7).then(|| user(1000, "ada"))),
+            own: Ok(user(33, "www-data")),
+            workload: Workload::default(),
+            comm: Ok("python".to_owned()),
+        }),
+    }
+}
+
+fn gpu(index: u32, util: Option<u32>, processes: Vec<Process>) -> Gpu {
+    let uuid = format!("GPU-{index}").parse().unwrap();
+    let mut gpu = Gpu::without_readings(uuid, index, Missing::Unsupported);
+    gpu.util = util.and_then(Percent::new).ok_or(Missing::Unsupported);
+    gpu.name = Ok("NVIDIA RTX A6000".to_owned());
+    gpu.memory_total = Ok(Bytes::from_mb(49_140));
+    gpu.memory_used = Ok(Bytes(3 * Bytes::PER_MB - 1));
+    gpu.temperature = Ok(Celsius(61));
+    gpu.power = Ok(Milliwatts(271_999));
+    gpu.compute_list = Ok(());
+    gpu.graphics_list = Ok(());
+    gpu.processes = processes;
+    gpu
+}
+
+/// Twelve ticks of three cards, of which the last has no utilisation.
+fn write(path: &Path, first: Timestamp) {
+    let mut store = Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
+    let run = NewRun {
+        started: first,
+        interval: Duration::from_millis(500),
+        host: "node07".to_owned(),
+        version: "0.1.0".to_owned(),
+        boot: Some(BootId(7)),
+    };
+    let run = store.begin_run(&run).unwrap();
+    for tick in 0..12 {
+        let at = first + SignedDuration::from_millis(500 * tick);
+        let util = if tick == 0 { 80 } else { 2 };
+        let held = process(7, ProcessKind::Both, Some(200 * Bytes::PER_MB + 5));
+        let desktop = process(8, ProcessKind::Graphics, None);
+        let sample = Sample {
+            at,
+            since_boot: Duration::from_secs(100)
+                + Duration::from_millis(500) * u32::try_from(tick).unwrap(),
+            boot: Ok(BootId(7)),
+            driver: Driver {
+                version: Ok("580.95.05".to_owned()),
+                cuda: Err(Missing::Unsupported),
+            },
+            gpus: vec![
+                gpu(0, Some(util), vec![held.clone(), desktop.clone()]),
+                gpu(1, Some(0), vec![desktop]),
+                gpu(2, None, vec![held]),
+            ],
+            problems: Vec::new(),
+        };
+        store
+            .record(
+                run,
+                &Tick {
+                    sample,
+                    interval: Duration::from_millis(500),
+                },
+            )
+            .unwrap();
+    }
+    store.close().unwrap();
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+#[test]
+fn our_ticks_become_rows_of_the_old_form_and_nothing_is_invented() {
+    let directory = tempfile::tempdir().unwrap();
+    let ours = directory.path().join("ours.db");
+    write(&ours, "2026-11-15T10:00:00Z".parse().unwrap());
+    let exported = export(&ours, "exported.db");
+    let number = Value::Integer;
+    let cards = dump(&exported, "gpu_sample");
+    assert_eq!(cards.len(), 24, "the card without utilisation is left out");
+    let first = vec![
+        number(1),
+        text("2026-11-15T10:00:00+00:00"),
+        text("GPU-0"),
+        number(80),
+        number(1),
+        text("active"),
+        number(0),
+        number(2),
+        number(61),
+        number(271),
+    ];
+    assert_eq!(cards[0], first);
+    assert_eq!(cards[2][1], text("2026-11-15T10:00:00.500000+00:00"));
+    let states = |gpu: &str| {
+        let rows = cards.iter().filter(|row| row[2] == text(gpu));
+        rows.map(|row| row[5].clone()).collect::<Vec<_>>()
+    };
+    // Active once, and quiet for eleven ticks since: idle-held from the tenth on.
+    assert_eq!(
+        states("GPU-0"),
+        [vec![text("active"); 10], vec![text("idle_held"); 2]].concat()
+    );
+    assert_eq!(states("GPU-1"), vec![text("idle"); 12]);
+    let processes = dump(&exported, "proc_sample");
+    assert_eq!(processes.len(), 36);
+    let held = vec![
+        number(1),
+        text("2026-11-15T10:00:00+00:00"),
+        text("GPU-0"),
+        number(7),
+        number(200),
+        text("ada"),
+        text("www-data"),
+        number(1),
+        number(0),
+        text("python"),
+        text("compute"),
+    ];
+    assert_eq!(processes[0], held);
+    assert_eq!(
+        (&processes[1][4], &processes[1][5], &processes[1][10]),
+        (&Value::Null, &Value::Null, &text("graphics"))
+    );
+    assert_eq!(
+        dump(&exported, "host"),
+        [[
+            number(1),
+            text("node07"),
+            text("bare"),
+            text("580.95.05"),
+            text("2026-11-15T10:00:00+00:00"),
+            text("2026-11-15T10:00:05.500000+00:00"),
+        ]]
+    );
+    let run = [
+        number(1),
+        number(1),
+        text("2026-11-15T10:00:00+00:00"),
+        Value::Real(0.5),
+    ];
+    assert_eq!(dump(&exported, "daemon_run"), [run]);
+    assert_eq!(dump(&exported, "gpu_device").len(), 2);
+}
+
+#[test]
+fn the_real_tool_reads_our_ticks() {
+    let directory = tempfile::tempdir().unwrap();
+    let ours = directory.path().join("ours.db");
+    // The report counts back from now, so the ticks must not be too old for its longest window.
+    write(&ours, "2026-11-15T10:00:00Z".parse().unwrap());
+    let exported = export(&ours, "exported.db");
+    let report = |version: &str| {
+        let output = run(release(version)
+            .args(["report", "--since", "36500d", "--db"])
+            .arg(&exported));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let sections = report("1.1.0");
+    for piece in [
+        "node07 (bare, driver 580.95.05)",
+        "(24 samples)",
+        "active       █    4.2%",
+        "idle-held    ▒   45.8%",
+        "ada ",
+    ] {
+        assert!(sections.contains(piece), "{piece}: {sections}");
+    }
+    let action = report("1.8.0");
+    assert!(
+        action.contains("node07 (bare, driver 580.95.05)") && action.contains("ada"),
+        "{action}"
+    );
+}
