@@ -368,6 +368,8 @@ fn refuse_content(path: &Path, connection: &Connection) -> Result<(), OpenError>
 
 fn prepare(connection: &mut Connection, options: &WriterOptions) -> rusqlite::Result<()> {
     let is_new = schema::version(connection)? == 0;
+    // A tick and a closed quarter hour together take some thirty statements.
+    connection.set_prepared_statement_cache_capacity(48);
     connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
