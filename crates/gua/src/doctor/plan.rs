@@ -187,7 +187,7 @@ fn commands(history: &History, known: &[String]) -> Commands {
     let collect =
         (!is_refused && knows("daemon")).then(|| format!("gua daemon{db} --interval 30s"));
     let report = knows("report").then(|| format!("gua report{db} --since 1h"));
-    let look = (!knows("daemon") && !knows("report")).then(|| "gua doctor --sample".to_owned());
+    let look = (collect.is_none() && report.is_none()).then(|| "gua doctor --sample".to_owned());
     Commands {
         collect,
         report,
