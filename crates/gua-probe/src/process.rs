@@ -30,6 +30,10 @@ use crate::clock;
 /// after this time.
 const READ_AGAIN: Duration = Duration::from_mins(10);
 
+/// When a process that lives on is looked at for another name or owner: an exec or a setuid shows within this time. At
+/// slower ticks than this it is every tick.
+const COMPARE_AGAIN: Duration = Duration::from_secs(5);
+
 /// Where the kernel's process files are. Production passes `/proc`, a test passes a temporary directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcRoot(pub PathBuf);
@@ -64,6 +68,8 @@ struct Known {
     /// The tick that asked last.
     tick: u64,
     read_at: Duration,
+    /// When its name and its owner were last compared with what was read.
+    compared_at: Duration,
     seen: Reading<Seen>,
 }
 
@@ -132,14 +138,23 @@ impl ProcessTable {
         if let Some(known) = self.processes.get_mut(&pid)
             && let Ok(seen) = &known.seen
             && now.saturating_sub(known.read_at) < READ_AGAIN
-            && self.tree.is_still(number, &seen.mark)
         {
-            known.tick = self.tick;
-            return;
+            let is_fresh = now.saturating_sub(known.compared_at) < COMPARE_AGAIN;
+            let is_the_same = if is_fresh && Tree::lives_on(seen) {
+                true
+            } else {
+                known.compared_at = now;
+                self.tree.is_still(number, seen)
+            };
+            if is_the_same {
+                known.tick = self.tick;
+                return;
+            }
         }
         let known = Known {
             tick: self.tick,
             read_at: now,
+            compared_at: now,
             seen: self.tree.see(number),
         };
         self.processes.insert(pid, known);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gua_model::period::Quarter;
 use gua_model::{BootId, Gpu, Outage, Place, Thresholds, Tick};
 use jiff::Timestamp;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use crate::codec::{self, Frame, Link};
 use crate::error::{OpenError, WriteError};
@@ -65,6 +65,8 @@ pub struct Store {
     pub(crate) options: WriterOptions,
     known: Known,
     chain: Option<Chain>,
+    /// The latest time that any tick has. One after it has a free key and changes nothing that was folded.
+    newest: Option<i64>,
     /// Last, so that the database is closed before the lock is free.
     _lock: WriterLock,
 }
@@ -98,6 +100,7 @@ impl Store {
             options: options.clone(),
             known: Known::default(),
             chain: None,
+            newest: None,
             _lock: lock,
         };
         store.verify_unless_clean()?;
@@ -155,12 +158,14 @@ impl Store {
 
     fn try_record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
         let wanted = tick.sample.at.as_microsecond();
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let at = free_key(&transaction, wanted)?.ok_or(WriteError::Time(tick.sample.at))?;
+        let transaction = Turn::begin(&self.connection)?;
+        let comes_last = self.newest.is_some_and(|newest| newest < wanted);
+        let at = match comes_last {
+            true => wanted,
+            false => free_key(&self.connection, wanted)?.ok_or(WriteError::Time(tick.sample.at))?,
+        };
         let mut interner = Interner {
-            connection: &transaction,
+            connection: &self.connection,
             known: &mut self.known,
             at,
         };
@@ -173,16 +178,23 @@ impl Store {
             .map(|chain| &chain.link);
         let is_key = before.is_none();
         let (body, link) = codec::encode(frame, before, jumps);
-        transaction
+        self.connection
             .prepare_cached("INSERT INTO tick (at, run, body) VALUES (?1, ?2, ?3)")?
             .execute(params![at, run.0, body])?;
         if is_key {
             for gpu in &tick.sample.gpus {
-                update_card(&transaction, gpu)?;
+                update_card(&self.connection, gpu)?;
             }
         }
-        crate::maintain::note_tick(&transaction, at)?;
+        if !comes_last {
+            crate::maintain::note_tick(&self.connection, at)?;
+        }
+        let newest = match comes_last {
+            true => Some(at),
+            false => latest(&self.connection)?,
+        };
         transaction.commit()?;
+        self.newest = newest;
         self.chain = Some(Chain {
             run,
             at,
@@ -237,6 +249,30 @@ impl Store {
             }
         }
         set_meta(&self.connection, CLEAN, 0).map_err(as_open_error)
+    }
+}
+
+/// A transaction of the kind that every tick has. Its words are prepared once, which a plain transaction does not do.
+struct Turn<'a>(&'a Connection);
+
+impl<'a> Turn<'a> {
+    fn begin(connection: &'a Connection) -> rusqlite::Result<Self> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Self(connection))
+    }
+
+    fn commit(self) -> rusqlite::Result<()> {
+        self.0.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            // Not committed: nothing of it stays. SQLite does the same by itself when the connection is closed.
+            let _ = self.0.execute_batch("ROLLBACK");
+        }
     }
 }
 
@@ -404,6 +440,12 @@ fn free_key(connection: &Connection, wanted: i64) -> rusqlite::Result<Option<i64
         at = next;
     }
     Ok(Some(at))
+}
+
+fn latest(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT max(at) FROM tick")?
+        .query_row([], |row| row.get(0))
 }
 
 /// Keeps what is known of a card for those who do not read ticks. Writes only what changed.

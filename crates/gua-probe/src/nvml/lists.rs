@@ -29,9 +29,63 @@ pub(crate) struct Listed {
 /// Room that is kept between calls, so that a tick in the steady state allocates nothing here.
 pub(crate) struct Lists {
     /// In units of the widest process record, so that no layout can overrun it.
-    records: Vec<[u64; 4]>,
-    samples: Vec<sys::nvmlSample_t>,
-    process_samples: Vec<sys::nvmlProcessUtilizationSample_t>,
+    records: Room<[u64; 4]>,
+    samples: Room<sys::nvmlSample_t>,
+    process_samples: Room<sys::nvmlProcessUtilizationSample_t>,
+}
+
+/// A buffer that is clean before each question.
+struct Room<Record> {
+    records: Vec<Record>,
+    empty: Record,
+    /// How many records from the start may not be clean.
+    used: usize,
+}
+
+impl<Record: Copy> Room<Record> {
+    fn new(empty: Record, length: usize) -> Self {
+        Self {
+            records: vec![empty; length],
+            empty,
+            used: 0,
+        }
+    }
+
+    /// Asks until the list fits. The list may grow between two questions, so the answer is never trusted to be the last.
+    fn fill(
+        &mut self,
+        mut ask: impl FnMut(&mut [Record], &mut u32) -> Result<(), Code>,
+    ) -> Result<&[Record], Code> {
+        loop {
+            let length = self.records.len();
+            self.records[..self.used].fill(self.empty);
+            // Whatever it answers, it may have written anywhere, unless it says how much.
+            self.used = length;
+            let mut count = u32::try_from(length).expect("the room is bounded");
+            let answer = ask(&mut self.records, &mut count);
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            match answer {
+                Ok(()) if count <= length => {
+                    self.used = count;
+                    return Ok(&self.records[..count]);
+                }
+                Ok(()) => return Err(Code::GARBAGE),
+                Err(Code::INSUFFICIENT_SIZE) if length < MOST_ROOM => {
+                    let wanted = count
+                        .saturating_add(FIRST_ROOM)
+                        .max(length * 2)
+                        .min(MOST_ROOM);
+                    self.records.resize(wanted, self.empty);
+                }
+                // Nothing found is nothing written.
+                Err(Code::NOT_FOUND) => {
+                    self.used = 0;
+                    return Err(Code::NOT_FOUND);
+                }
+                Err(code) => return Err(code),
+            }
+        }
+    }
 }
 
 /// Room for this many entries at first. Asking with enough room once is cheaper and safer than asking twice.
@@ -50,9 +104,9 @@ impl Default for Lists {
         // SAFETY: plain numbers and a union of numbers; all zeros is a valid value of both.
         let (sample, process_sample) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         Self {
-            records: vec![[POISON; 4]; FIRST_ROOM],
-            samples: vec![sample; 4 * FIRST_ROOM],
-            process_samples: vec![process_sample; 4 * FIRST_ROOM],
+            records: Room::new([POISON; 4], FIRST_ROOM),
+            samples: Room::new(sample, 4 * FIRST_ROOM),
+            process_samples: Room::new(process_sample, 4 * FIRST_ROOM),
         }
     }
 }
@@ -83,7 +137,7 @@ impl Lists {
         list: List,
         version: Version,
     ) -> Result<(Vec<Listed>, usize), Code> {
-        let count = fill(&mut self.records, [POISON; 4], |room, count| {
+        let filled = self.records.fill(|room, count| {
             let room = room.as_mut_ptr();
             match (list, version) {
                 (List::Compute, Version::V3) => {
@@ -124,7 +178,8 @@ impl Lists {
                 }
             }
         })?;
-        Ok(decode(self.records.as_flattened(), count, version))
+        let count = filled.len();
+        Ok(decode(self.records.records.as_flattened(), count, version))
     }
 
     /// `(driver time in microseconds, percent)` of the buffered utilisation after `since`, in order of time. Empty when
@@ -136,21 +191,18 @@ impl Lists {
         since: u64,
     ) -> Result<Vec<(u64, u32)>, Code> {
         let mut value_type = 0;
-        // SAFETY: plain numbers; all zeros is a valid value.
-        let empty: sys::nvmlSample_t = unsafe { std::mem::zeroed() };
         let kind = sys::nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES;
-        let filled = fill(&mut self.samples, empty, |room, count| {
+        let filled = self.samples.fill(|room, count| {
             let room = room.as_mut_ptr();
             call!(
                 library,
                 nvmlDeviceGetSamples(device.0, kind, since, &mut value_type, count, room)
             )
         });
-        let count = match filled {
+        let samples = match filled {
             Err(Code::NOT_FOUND) => return Ok(Vec::new()),
-            answer => answer?,
+            answer => answer?.iter(),
         };
-        let samples = self.samples[..count].iter();
         let mut values: Vec<(u64, u32)> = samples
             .filter(|sample| sample.timeStamp > since)
             .map(|sample| {
@@ -171,51 +223,22 @@ impl Lists {
         device: Device,
         since: u64,
     ) -> Result<Vec<(Pid, u64, u32)>, Code> {
-        // SAFETY: plain numbers; all zeros is a valid value.
-        let empty: sys::nvmlProcessUtilizationSample_t = unsafe { std::mem::zeroed() };
-        let filled = fill(&mut self.process_samples, empty, |room, count| {
+        let filled = self.process_samples.fill(|room, count| {
             let room = room.as_mut_ptr();
             call!(
                 library,
                 nvmlDeviceGetProcessUtilization(device.0, room, count, since)
             )
         });
-        let count = match filled {
+        let samples = match filled {
             // The driver's word for "no process did anything since".
             Err(Code::NOT_FOUND) => return Ok(Vec::new()),
-            answer => answer?,
+            answer => answer?.iter(),
         };
-        let samples = self.process_samples[..count].iter();
         Ok(samples
             .filter(|sample| sample.timeStamp > since)
             .map(|sample| (Pid(sample.pid), sample.timeStamp, sample.smUtil))
             .collect())
-    }
-}
-
-/// Asks until the list fits. The list may grow between two questions, so the answer is never trusted to be the last.
-fn fill<Record: Copy>(
-    room: &mut Vec<Record>,
-    empty: Record,
-    mut ask: impl FnMut(&mut [Record], &mut u32) -> Result<(), Code>,
-) -> Result<usize, Code> {
-    loop {
-        room.fill(empty);
-        let mut count = u32::try_from(room.len()).expect("the room is bounded");
-        let answer = ask(room, &mut count);
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        match answer {
-            Ok(()) if count <= room.len() => return Ok(count),
-            Ok(()) => return Err(Code::GARBAGE),
-            Err(Code::INSUFFICIENT_SIZE) if room.len() < MOST_ROOM => {
-                let wanted = count
-                    .saturating_add(FIRST_ROOM)
-                    .max(room.len() * 2)
-                    .min(MOST_ROOM);
-                room.resize(wanted, empty);
-            }
-            Err(code) => return Err(code),
-        }
     }
 }
 

@@ -4,13 +4,15 @@ use std::cell::OnceCell;
 use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::rc::Rc;
 
 use gua_model::id::{BootId, Uid};
 use gua_model::reading::{Missing, Reading};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process;
+use rustix::process::{self, PidfdFlags};
 
 use super::ProcRoot;
 use super::parse::{self, Stat};
@@ -39,7 +41,22 @@ pub(super) struct Seen {
     pub(super) login: Reading<Option<Uid>>,
     pub(super) own: Reading<Uid>,
     pub(super) cgroup: parse::CgroupFacts,
+    kept: Option<Kept>,
 }
+
+/// A process's directory and its stat file, kept open: they stand for this process alone and are read again without
+/// looking for them by name, which is most of the cost.
+struct Kept {
+    directory: OwnedFd,
+    stat: OwnedFd,
+    /// The process itself; `None` on kernels before 5.3.
+    process: Option<OwnedFd>,
+    /// Counts itself among the files that are open.
+    _one_of: Rc<()>,
+}
+
+/// Three files each; a process may have 1024 open by default.
+const MOST_KEPT: usize = 200;
 
 /// What changes when a pid is reused (the start), when a process becomes another program (the name) and when it becomes
 /// another user's (the directory's owner).
@@ -93,6 +110,8 @@ pub(super) struct Tree {
     sees_all_users: OnceCell<bool>,
     path: String,
     buffer: Vec<u8>,
+    /// One reference for each process whose files are kept open, and ours.
+    kept: Rc<()>,
 }
 
 impl Tree {
@@ -104,6 +123,7 @@ impl Tree {
             sees_all_users: OnceCell::new(),
             path: String::new(),
             buffer: vec![0; PAGE],
+            kept: Rc::new(()),
         }
     }
 
@@ -132,32 +152,67 @@ impl Tree {
     }
 
     /// Whether the process is still the one that was read. Cheap, and asked at every tick.
-    pub(super) fn is_still(&mut self, pid: process::Pid, mark: &Mark) -> bool {
+    pub(super) fn is_still(&mut self, pid: process::Pid, seen: &Seen) -> bool {
+        let stood = match &seen.kept {
+            Some(kept) => self.read_kept(kept),
+            None => self.read_by_name(pid),
+        };
+        let Ok((directory_owner, length)) = stood else {
+            return false;
+        };
+        parse::stat(&self.buffer[..length]).is_some_and(|stat| seen.mark.is(&stat, directory_owner))
+    }
+
+    /// Whether the process has not ended since it was read; `false` where that cannot be told so cheaply. An open process
+    /// stands for itself, whoever has its pid now.
+    pub(super) fn lives_on(seen: &Seen) -> bool {
+        let Some(process) = seen.kept.as_ref().and_then(|kept| kept.process.as_ref()) else {
+            return false;
+        };
+        // It becomes readable when the process ends (pidfd_open(2)).
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&at_once)) == Ok(0)
+    }
+
+    /// The owner of the directory, and how much of the buffer the stat line fills. The owner is asked first: should the
+    /// pid change hands in between, the start time tells. The kernel hands out the line whole.
+    fn read_kept(&mut self, kept: &Kept) -> Result<(Uid, usize), Errno> {
+        let owner = rustix::fs::fstat(&kept.directory)?.st_uid;
+        let length = rustix::io::pread(&kept.stat, &mut self.buffer[..], 0)?;
+        Ok((Uid(owner), length))
+    }
+
+    fn read_by_name(&mut self, pid: process::Pid) -> Result<(Uid, usize), Errno> {
         self.path.clear();
         let _ = write!(self.path, "{}", pid.as_raw_nonzero());
         let digits = self.path.len();
         self.path.push_str("/stat");
-        let Ok(root) = opened(&self.directory, &self.root.0) else {
-            return false;
-        };
-        // The owner is asked first: should the pid change hands in between, the start time tells.
-        let Ok(directory) = rustix::fs::statat(root, &self.path[..digits], AtFlags::empty()) else {
-            return false;
-        };
-        let Ok(file) = rustix::fs::openat(
-            root,
-            self.path.as_str(),
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        ) else {
-            return false;
-        };
-        // The kernel hands out the line whole.
-        let Ok(length) = rustix::io::read(&file, &mut self.buffer[..]) else {
-            return false;
-        };
-        parse::stat(&self.buffer[..length])
-            .is_some_and(|stat| mark.is(&stat, Uid(directory.st_uid)))
+        let root = opened(&self.directory, &self.root.0)?;
+        let owner = rustix::fs::statat(root, &self.path[..digits], AtFlags::empty())?.st_uid;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(root, self.path.as_str(), flags, Mode::empty())?;
+        let length = rustix::io::read(&file, &mut self.buffer[..])?;
+        Ok((Uid(owner), length))
+    }
+
+    /// Keeps a process's files open. Only of the kernel's own tree: in another, a file that is replaced stays readable.
+    fn keep(&self, pid: process::Pid, directory: &OwnedFd) -> Option<Kept> {
+        if self.root != ProcRoot::default() || Rc::strong_count(&self.kept) > MOST_KEPT {
+            return None;
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let stat = rustix::fs::openat(directory, c"stat", flags, Mode::empty()).ok()?;
+        let directory = directory.try_clone().ok()?;
+        let process = process::pidfd_open(pid, PidfdFlags::empty()).ok();
+        Some(Kept {
+            directory,
+            stat,
+            process,
+            _one_of: Rc::clone(&self.kept),
+        })
     }
 
     /// Everything about one process, of that one process.
@@ -182,9 +237,9 @@ impl Tree {
         let buffer = &mut self.buffer;
         // An open directory stands for this process alone: when its pid is reused, the files below it are gone.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let process =
+        let directory =
             rustix::fs::openat(root, pid.as_raw_nonzero().to_string(), flags, Mode::empty())?;
-        let process = process.as_fd();
+        let process = directory.as_fd();
         // What is compared at later ticks is read first, so that a change during the rest is seen then.
         let directory_owner = Uid(rustix::fs::fstat(process)?.st_uid);
         let stat =
@@ -213,6 +268,9 @@ impl Tree {
         let cgroup = read(process, c"cgroup", buffer)
             .map(parse::cgroup)
             .unwrap_or_default();
+        let kept = self.keep(pid, &directory);
+        let buffer = &mut self.buffer;
+        // The files that are kept are of this process if it lives until here.
         // A process that ended on the way leaves holes that look like a kernel without these files.
         read(process, c"stat", buffer)?;
         Ok(Seen {
@@ -220,6 +278,7 @@ impl Tree {
             login: self.known_login(login),
             own: self.known_uid(own),
             cgroup,
+            kept,
         })
     }
 
