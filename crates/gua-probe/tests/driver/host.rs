@@ -138,3 +138,12 @@ pub(crate) fn process_of(gpu: &Gpu, pid: u32) -> &Process {
 pub(crate) fn pids(gpu: &Gpu) -> Vec<u32> {
     gpu.processes.iter().map(|process| process.pid.0).collect()
 }
+
+/// A card with so many processes, and a driver that cannot bear to be asked how many.
+pub(crate) fn many_processes(count: u32) -> String {
+    let process = |pid| format!("[[card.process]]\npid = {pid}\nmemory_mib = {pid}\n");
+    format!(
+        "null_size_query = \"crash\"\n[[card]]\n{}",
+        (1..=count).map(process).collect::<String>()
+    )
+}

@@ -1,0 +1,214 @@
+//! Traps 1 to 6 of docs/traps.md: versions of functions, process lists and what stands in them.
+
+use gua_model::sample::ThrottleReasons;
+use gua_model::{Bytes, Milliwatts, Missing, ProcessKind, State, Thresholds, classify};
+use nvml_sim::driver::Generation;
+
+use crate::host::{Host, many_processes, only, pids, process_of};
+
+const TWO_PROCESSES: &str = r#"
+    [[card]]
+    memory_total_mib = 40000
+    memory_reserved_mib = 500
+    [[card.process]]
+    pid = 101
+    memory_mib = 2000
+    [[card.process]]
+    pid = 102
+    type = "graphics"
+    memory_mib = 300
+"#;
+
+fn holds_two(host: &Host) {
+    let sample = host.sample();
+    let gpu = only(&sample);
+    assert_eq!(pids(gpu), [101, 102]);
+    assert_eq!(process_of(gpu, 101).memory, Ok(Bytes::from_mb(2000)));
+    assert_eq!(process_of(gpu, 102).memory, Ok(Bytes::from_mb(300)));
+    assert_eq!(gpu.memory_total, Ok(Bytes::from_mb(40000)));
+    assert_eq!(sample.problems, []);
+}
+
+#[test]
+fn trap_1_a_missing_symbol_falls_back_to_the_version_before() {
+    for generation in Generation::ALL {
+        let host = Host::with_driver(generation, TWO_PROCESSES);
+        holds_two(&host);
+        let gpu = &host.sample().gpus[0];
+        let splits_reserved = generation.has("nvmlDeviceGetMemoryInfo_v2");
+        assert_eq!(
+            gpu.memory_reserved.is_ok(),
+            splits_reserved,
+            "{generation:?}"
+        );
+    }
+}
+
+#[test]
+fn trap_1_a_symbol_that_answers_not_found_or_not_supported_falls_back_too() {
+    let newest = [
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlDeviceGetGraphicsRunningProcesses_v3",
+        "nvmlDeviceGetComputeRunningProcesses_v2",
+        "nvmlDeviceGetGraphicsRunningProcesses_v2",
+        "nvmlDeviceGetMemoryInfo_v2",
+    ];
+    for count in 1..=newest.len() {
+        let names = &newest[newest.len() - count..];
+        holds_two(&Host::new(&format!(
+            "symbol_answers_not_found = {names:?}\n{TWO_PROCESSES}"
+        )));
+        let faults: Vec<String> = names
+            .iter()
+            .map(|name| format!("[[fault]]\nfunction = {name:?}\ncode = \"NOT_SUPPORTED\"\n"))
+            .collect();
+        holds_two(&Host::new(&format!("{TWO_PROCESSES}\n{}", faults.concat())));
+    }
+}
+
+#[test]
+fn trap_1_every_other_reading_falls_back_too() {
+    let card = "[driver]\ncuda_version = 11040\n[[card]]\npci = \"00000000:3B:00.0\"\npower_limit_w = 250\nthrottle_reasons = 4\n";
+    let answers = |host: &Host, what: &str| {
+        let sample = host.sample();
+        let gpu = only(&sample);
+        assert_eq!(sample.driver.cuda, Ok((11, 4)), "{what}");
+        assert_eq!(gpu.pci.map(|pci| pci.bus), Ok(0x3b), "{what}");
+        assert_eq!(gpu.power_limit, Ok(Milliwatts(250_000)), "{what}");
+        assert_eq!(gpu.throttle, Ok(ThrottleReasons(4)), "{what}");
+    };
+    for generation in Generation::ALL {
+        answers(
+            &Host::with_driver(generation, card),
+            &format!("{generation:?}"),
+        );
+    }
+    for newest in [
+        "nvmlSystemGetCudaDriverVersion_v2",
+        "nvmlDeviceGetPciInfo_v3",
+        "nvmlDeviceGetEnforcedPowerLimit",
+        "nvmlDeviceGetCurrentClocksEventReasons",
+    ] {
+        let fault = format!("[[fault]]\nfunction = \"{newest}\"\ncode = \"NOT_SUPPORTED\"\n");
+        answers(&Host::new(&format!("{card}{fault}")), newest);
+    }
+}
+
+#[test]
+fn trap_2_a_list_is_never_asked_for_its_size_and_grows_until_it_fits() {
+    for count in [0, 1, 128, 129, 300, 1000] {
+        let sample = Host::new(&many_processes(count)).sample();
+        assert_eq!(pids(only(&sample)), (1..=count).collect::<Vec<_>>());
+        assert_eq!(sample.problems, []);
+    }
+}
+
+#[test]
+fn trap_3_the_record_size_is_found_on_drivers_that_changed_it_under_the_same_name() {
+    for count in [1, 2, 3, 64, 300] {
+        let host = Host::with_driver(Generation::R535_54, &many_processes(count));
+        let sample = host.sample();
+        let gpu = only(&sample);
+        assert_eq!(pids(gpu), (1..=count).collect::<Vec<_>>());
+        assert!(
+            gpu.processes
+                .iter()
+                .all(|process| process.memory == Ok(Bytes::from_mb(process.pid.0.into())))
+        );
+    }
+}
+
+#[test]
+fn trap_3_a_pid_that_linux_cannot_have_is_not_reported() {
+    let process = |pid: u32| format!("[[card.process]]\npid = {pid}\nmemory_mib = 9\n");
+    let processes: String = [0, 7, 5_000_000].map(process).concat();
+    let host = Host::new(&format!("[[card]]\n{processes}"));
+    host.start_process(7, 1000, 50, "python");
+    let sample = host.sample();
+    assert_eq!(pids(only(&sample)), [7]);
+    assert_eq!(sample.problems.len(), 1, "{:?}", sample.problems);
+}
+
+#[test]
+fn trap_4_memory_of_all_ones_is_unknown_and_still_holds_the_card() {
+    let host =
+        Host::new("[[card]]\nutil = 0\n[[card.process]]\npid = 7\nmemory_mib = \"unknown\"\n");
+    host.start_process(7, 1000, 50, "python");
+    let sample = host.sample();
+    let gpu = only(&sample);
+    assert_eq!(process_of(gpu, 7).memory, Err(Missing::Unsupported));
+    assert_eq!(
+        classify(gpu, &Thresholds::default(), None).state,
+        State::IdleHeld
+    );
+}
+
+#[test]
+fn trap_5_reserved_memory_does_not_make_an_empty_card_held() {
+    let scenario = "[[card]]\nutil = 0\nmemory_total_mib = 40000\nmemory_reserved_mib = 600\n";
+    for (generation, used_mb) in [(Generation::R470, 600), (Generation::R550, 0)] {
+        let sample = Host::with_driver(generation, scenario).sample();
+        let gpu = only(&sample);
+        assert_eq!(
+            gpu.memory_used,
+            Ok(Bytes::from_mb(used_mb)),
+            "{generation:?}"
+        );
+        assert_eq!(
+            classify(gpu, &Thresholds::default(), None).state,
+            State::TrulyIdle
+        );
+    }
+}
+
+#[test]
+fn trap_5_a_unified_memory_card_is_classified_from_its_processes() {
+    let host = Host::new(
+        "[[card]]\nname = \"NVIDIA GB10\"\nunified_memory = true\nutil = 0\n[[card.process]]\npid = 7\nmemory_mib = 9000\n",
+    );
+    host.start_process(7, 1000, 50, "python");
+    let sample = host.sample();
+    let gpu = only(&sample);
+    assert_eq!(
+        (gpu.memory_total, gpu.memory_used),
+        (Err(Missing::Unsupported), Err(Missing::Unsupported))
+    );
+    assert_eq!(
+        classify(gpu, &Thresholds::default(), None).state,
+        State::IdleHeld
+    );
+    assert_eq!(sample.problems, []);
+}
+
+#[test]
+fn trap_6_a_pid_in_both_lists_is_one_process_and_holds_each_of_its_cards() {
+    let process = "[[card.process]]\npid = 7\ntype = \"both\"\nmemory_mib = 900\n";
+    let host = Host::new(&format!("[[card]]\n{process}[[card]]\n{process}"));
+    host.start_process(7, 1000, 50, "python");
+    let sample = host.sample();
+    assert_eq!(sample.gpus.len(), 2);
+    for gpu in &sample.gpus {
+        let process = process_of(gpu, 7);
+        assert_eq!(
+            (process.kind, process.memory),
+            (ProcessKind::Both, Ok(Bytes::from_mb(900)))
+        );
+        assert_eq!(process.identity, process_of(&sample.gpus[0], 7).identity);
+    }
+}
+
+#[test]
+fn trap_6_a_reused_pid_is_another_process() {
+    let host = Host::new("[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
+    let mut probe = host.probe();
+    let mut identity = |start, uid, comm| {
+        host.start_process(7, uid, start, comm);
+        let sample = probe.sample().unwrap();
+        process_of(only(&sample), 7).identity.clone().unwrap()
+    };
+    let first = identity(50, 1000, "python");
+    let second = identity(99, 1001, "python");
+    assert_ne!(first.key, second.key);
+    assert_eq!(first.owner().unwrap().user.name.as_deref(), Some("ada"));
+    assert_eq!(second.owner().unwrap().user.name.as_deref(), Some("bob"));
+}
