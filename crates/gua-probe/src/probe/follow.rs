@@ -145,7 +145,7 @@ impl Followed {
     ) {
         let elapsed = now.saturating_sub(self.looked_at);
         self.looked_at = now;
-        let covered = match self.card_samples(library, lists, device) {
+        let covered = match self.card_samples(library, lists, device, elapsed) {
             Ok(samples) => self.take_over(&samples),
             Err(code) => {
                 self.cards.problem = Some(code);
@@ -163,24 +163,20 @@ impl Followed {
         }
     }
 
-    /// The card's samples since the last look. The whole buffer is asked for at first and when the last look is long ago:
-    /// that tells how far it reaches. Where there is nothing new it is asked for too: that tells whether the clock by
-    /// which the driver stamps went back.
+    /// The card's samples since the last look. The whole buffer is asked for at first and whenever the last look is not
+    /// recent: that tells how far it reaches, which grows while the driver is young. Where there is nothing new it is
+    /// asked for too: that tells whether the clock by which the driver stamps went back.
     fn card_samples(
         &mut self,
         library: &Library,
         lists: &mut Lists,
         device: Device,
+        elapsed: Duration,
     ) -> Result<Vec<(u64, u32)>, Code> {
-        if let Some(since) = self.cards.since.filter(|_| self.reach.is_some()) {
+        let is_recent = self.reach.is_some_and(|reach| elapsed < reach / 2);
+        if let Some(since) = self.cards.since.filter(|_| is_recent) {
             let fresh = lists.utilisation(library, device, since)?;
-            let oldest = fresh.first().map(|(at, _)| *at);
-            let reached = self.reach.map_or(0, |reach| {
-                u64::try_from(reach.as_micros()).unwrap_or(u64::MAX)
-            });
-            // A first sample that is not the one after the last look: older ones were overwritten, or the reach is
-            // longer than was thought.
-            if oldest.is_some_and(|oldest| oldest.saturating_sub(since) < reached / 4) {
+            if !fresh.is_empty() {
                 return Ok(fresh);
             }
         }

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{self, PidfdFlags};
+use rustix::process::{self, PidfdFlags, Resource};
 
 use super::ProcRoot;
 use super::parse::{self, Stat};
@@ -55,8 +55,18 @@ struct Kept {
     _one_of: Rc<()>,
 }
 
-/// Three files each; a process may have 1024 open by default.
+/// Three files each; a process may have 1024 open by default, and the driver needs some of them.
 const MOST_KEPT: usize = 200;
+
+fn most_kept() -> usize {
+    let limit = process::getrlimit(Resource::Nofile)
+        .current
+        .unwrap_or(u64::MAX);
+    let spare = usize::try_from(limit)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(64);
+    MOST_KEPT.min(spare / 6)
+}
 
 /// What changes when a pid is reused (the start), when a process becomes another program (the name) and when it becomes
 /// another user's (the directory's owner).
@@ -200,7 +210,7 @@ impl Tree {
 
     /// Keeps a process's files open. Only of the kernel's own tree: in another, a file that is replaced stays readable.
     fn keep(&self, pid: process::Pid, directory: &OwnedFd) -> Option<Kept> {
-        if self.root != ProcRoot::default() || Rc::strong_count(&self.kept) > MOST_KEPT {
+        if self.root != ProcRoot::default() || Rc::strong_count(&self.kept) > most_kept() {
             return None;
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;

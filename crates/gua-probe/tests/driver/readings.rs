@@ -166,6 +166,29 @@ fn a_buffer_that_would_overflow_before_the_next_tick_is_drained_in_between() {
 }
 
 #[test]
+fn a_young_driver_whose_buffer_still_grows_is_not_drained_more_often_for_ever() {
+    let host = Host::new("[[card]]\nutil = 40\n");
+    let mut probe = host.probe();
+    let wait = |probe: &gua_probe::probe::Probe| {
+        let due = probe.drain_due()?;
+        Some(due.saturating_sub(gua_probe::clock::monotonic()))
+    };
+    // The driver has begun just now: nothing is buffered, then a little.
+    let begun = gua_probe::clock::monotonic();
+    while wait(&probe).is_none() {
+        probe.sample().unwrap();
+    }
+    let first = wait(&probe).unwrap();
+    while gua_probe::clock::monotonic() - begun < std::time::Duration::from_secs(4) {
+        std::thread::park_timeout(wait(&probe).unwrap());
+        probe.drain();
+    }
+    let later = wait(&probe).unwrap();
+    assert!(first <= std::time::Duration::from_secs(1), "{first:?}");
+    assert!(later > std::time::Duration::from_millis(1300), "{later:?}");
+}
+
+#[test]
 fn a_process_that_ended_between_the_list_and_proc_is_not_an_orphan() {
     // It ends at second 2. The graphics list, which is asked after the compute list, is not answered before that.
     let ending = "[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\nuntil = 2\n";
