@@ -420,6 +420,20 @@ pub enum DbCommand {
         #[arg(long)]
         yes: bool,
     },
+
+    /// Rename a damaged history out of the way, so that a collector can begin a new one.
+    #[command(
+        after_help = "No collector may be writing. Nothing is removed or overwritten: the file and its journal stay \
+                      beside it, as gua.db.damaged-DATE-TIME.\n\n\
+                            Examples:\n  gua db set-aside\n  gua db set-aside --db all.db --yes"
+    )]
+    SetAside {
+        #[command(flatten)]
+        file: DbArgs,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// Which history a command is about.
@@ -437,7 +451,8 @@ impl DbCommand {
             | DbCommand::Stats { file, .. }
             | DbCommand::Vacuum { file }
             | DbCommand::Backup { file, .. }
-            | DbCommand::Forget { file, .. } => &file.db,
+            | DbCommand::Forget { file, .. }
+            | DbCommand::SetAside { file, .. } => &file.db,
         }
     }
 }
@@ -556,6 +571,7 @@ impl Command {
                 DbCommand::Vacuum { .. } => "gua db vacuum",
                 DbCommand::Backup { .. } => "gua db backup",
                 DbCommand::Forget { .. } => "gua db forget",
+                DbCommand::SetAside { .. } => "gua db set-aside",
             },
             Command::Completions(_) => "gua completions",
             Command::Version => "gua version",

@@ -1,5 +1,7 @@
 //! `gua db`: looks after the history file.
 
+mod set_aside;
+
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use gua_store::legacy::Progress;
 use gua_store::{
-    BackupError, CheckReport, History, OpenError, OpenMode, Stats, Store, WriterOptions,
+    BackupError, CheckReport, History, OpenError, OpenMode, ReadError, Stats, Store, WriterOptions,
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -15,7 +17,7 @@ use serde_json::json;
 
 use crate::cli::{DbCommand, TableFormat};
 use crate::config::Loaded;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, set_aside_hint};
 use crate::output;
 use crate::progress::Bar;
 
@@ -25,7 +27,7 @@ pub fn run(command: &DbCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     match command {
         DbCommand::Check { format, .. } => return check(db, *format),
         DbCommand::Stats { format, .. } => {
-            let stats = read(db)?.stats()?;
+            let stats = read(db)?.stats().map_err(|error| unreadable(db, error))?;
             output::data(&described(&stats, *format))?;
         }
         DbCommand::Vacuum { .. } => {
@@ -41,6 +43,7 @@ pub fn run(command: &DbCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         }
         DbCommand::Backup { output, .. } => backup(db, output)?,
         DbCommand::Forget { user, yes, .. } => return forget(db, user, *yes),
+        DbCommand::SetAside { yes, .. } => return set_aside::run(db, *yes),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -70,6 +73,17 @@ fn explained(error: OpenError) -> anyhow::Error {
     .into()
 }
 
+/// What SQLite cannot read may be damaged; it does not always say so.
+fn unreadable(db: &Path, error: ReadError) -> anyhow::Error {
+    let hint = matches!(error, ReadError::Sqlite(_)).then(|| set_aside_hint(Some(db)));
+    Failure {
+        exit: Exit::Failed,
+        message: format!("{:#}", anyhow::Error::new(error)),
+        hint,
+    }
+    .into()
+}
+
 fn size(db: &Path) -> u64 {
     std::fs::metadata(db).map_or(0, |facts| facts.len())
 }
@@ -80,7 +94,7 @@ fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
     let mut bar = Bar::new("checking");
     let report = history.check(|share| bar.share(share));
     bar.clear();
-    let report = report?;
+    let report = report.map_err(|error| unreadable(db, error))?;
     let findings = findings(&report);
     let text = match format {
         TableFormat::Text if findings.is_empty() => format!(
@@ -111,6 +125,9 @@ fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
         }
     };
     output::data(&text)?;
+    if !report.file.is_empty() {
+        output::talk(&format!("hint: {}\n", set_aside_hint(Some(db))));
+    }
     Ok(match report.is_clean() {
         true => ExitCode::SUCCESS,
         false => Exit::Failed.into(),
@@ -228,10 +245,10 @@ fn backup(db: &Path, target: &Path) -> anyhow::Result<()> {
 fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
     let mut store = write(db)?;
     if !yes
-        && !confirmed(&format!(
-            "Erase {user:?} from {} for good? [y/N] ",
-            db.display()
-        ))?
+        && !confirmed(
+            &format!("Erase {user:?} from {} for good? [y/N] ", db.display()),
+            "what is erased cannot be brought back; `gua db backup` makes a copy",
+        )?
     {
         output::talk("nothing was erased\n");
         return Ok(Exit::Failed.into());
@@ -263,9 +280,9 @@ fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn confirmed(question: &str) -> anyhow::Result<bool> {
+/// Asks. The hint is for whoever cannot be asked.
+fn confirmed(question: &str, hint: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        let hint = "what is erased cannot be brought back; `gua db backup` makes a copy";
         return Err(Failure::usage("give --yes where nobody can be asked")
             .hint(hint)
             .into());

@@ -1,8 +1,10 @@
 //! How a failed command ends: its sentence, its hint, its exit code.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use gua_probe::fault::DriverFault;
+use gua_store::{FileKind, OpenError, WriteError};
 use thiserror::Error;
 
 use crate::output;
@@ -68,12 +70,40 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
         .into()
 }
 
-fn hint(error: &anyhow::Error) -> Option<&str> {
+fn hint(error: &anyhow::Error) -> Option<String> {
     if let Some(failure) = error.downcast_ref::<Failure>() {
-        return failure.hint.as_deref();
+        return failure.hint.clone();
     }
-    error
-        .chain()
-        .find_map(|cause| cause.downcast_ref::<DriverFault>())?
-        .hint()
+    error.chain().find_map(|cause| {
+        if let Some(WriteError::Damaged(_)) = cause.downcast_ref() {
+            return Some(set_aside_hint(None));
+        }
+        match cause.downcast_ref() {
+            // A history whose first page is torn is no database any more.
+            Some(
+                OpenError::Damaged { path, .. }
+                | OpenError::NotOurs {
+                    path,
+                    kind: FileKind::NotSqlite,
+                },
+            ) => Some(set_aside_hint(Some(path))),
+            _ => cause
+                .downcast_ref::<DriverFault>()?
+                .hint()
+                .map(str::to_owned),
+        }
+    })
+}
+
+/// What can be done about a history that is damaged.
+#[must_use]
+pub fn set_aside_hint(db: Option<&Path>) -> String {
+    let flag = db.map_or_else(String::new, |db| {
+        let path = db.to_string_lossy();
+        let path = shlex::try_quote(&path).unwrap_or_default();
+        format!(" --db {path}")
+    });
+    format!(
+        "if the file is a damaged history, `gua db set-aside{flag}` renames it and a collector can begin a new one"
+    )
 }

@@ -161,3 +161,47 @@ fn stats_have_the_same_numbers_in_every_form() {
         assert!(found, "{words}: {text}");
     }
 }
+
+#[test]
+fn a_damaged_history_is_refused_with_the_way_out_and_set_aside_whole() {
+    let (program, _) = home_with("1.8.0");
+    check(&program, "import old.db --db ours.db", 0, "imported");
+    let path = program.home().join("ours.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    for page in 1..bytes.len() / 4096 {
+        bytes[page * 4096..page * 4096 + 300].fill(0xa5);
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    for line in ["db stats --db ours.db", "db check --db ours.db"] {
+        let ended = program.gua(line.split_whitespace());
+        assert_eq!(ended.code, 1, "{line}: {ended:?}");
+        assert!(
+            ended.stderr.contains("`gua db set-aside --db ours.db`"),
+            "{line}: {ended:?}"
+        );
+    }
+    check(&program, "db set-aside --db ours.db", 2, "--yes");
+    let said = program.gua(["db", "set-aside", "--db", "ours.db", "--yes"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let (_, aside) = said.stdout.trim().split_once("set aside as ").unwrap();
+    assert!(aside.contains("ours.db.damaged-"), "{said:?}");
+    assert!(!path.exists());
+    assert_eq!(std::fs::read(aside).unwrap(), bytes);
+    check(&program, "import old.db --db ours.db", 0, "imported");
+    check(&program, "db set-aside --db none.db --yes", 2, "no history");
+    check(&program, "db set-aside --db . --yes", 2, "a directory");
+}
+
+#[test]
+fn what_a_collector_writes_is_not_set_aside() {
+    let (program, _) = home_with("1.8.0");
+    check(&program, "import old.db --db ours.db", 0, "imported");
+    let options = gua_store::WriterOptions::default();
+    let path = program.home().join("ours.db");
+    let store = gua_store::Store::open(&path, gua_store::OpenMode::Append, &options).unwrap();
+    let line = "db set-aside --db ours.db --yes";
+    check(&program, line, 1, "another collector writes to");
+    assert!(path.exists());
+    store.close().unwrap();
+    check(&program, line, 0, "set aside as");
+}
