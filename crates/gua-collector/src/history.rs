@@ -104,13 +104,18 @@ fn lost(error: &WriteError) -> SinkError {
     let mut message = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        message.push_str(&format!(": {error}"));
+        let said = error.to_string();
+        // SQLite often has the same words for a code and for its message.
+        if !message.ends_with(&said) {
+            message.push_str(&format!(": {said}"));
+        }
         cause = error.source();
     }
-    SinkError {
-        reason: GapReason::DiskFull,
-        message,
-    }
+    let reason = match error {
+        WriteError::DiskFull(_) => GapReason::DiskFull,
+        _ => GapReason::NotStored,
+    };
+    SinkError { reason, message }
 }
 
 #[cfg(test)]
@@ -170,5 +175,13 @@ mod tests {
         sink.finish(Timestamp::from_second(1_800_100_000).unwrap());
         let history = History::open(&path).unwrap();
         assert_eq!(history.info().unwrap().ticks, stored.unsigned_abs());
+    }
+
+    #[test]
+    fn a_tick_that_is_not_stored_for_another_reason_is_not_called_a_full_disk() {
+        let time = Timestamp::UNIX_EPOCH;
+        let error = lost(&WriteError::Time(time));
+        assert_eq!(error.reason, GapReason::NotStored);
+        assert_eq!(error.message, WriteError::Time(time).to_string());
     }
 }

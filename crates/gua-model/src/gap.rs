@@ -46,12 +46,14 @@ pub enum GapReason {
     Denied,
     /// A reading failed.
     Failed,
-    /// The tick was read and could not be stored.
+    /// The tick was read and found no room.
     DiskFull,
     /// The machine slept.
     Suspended,
     /// The wall clock was set.
     ClockSet,
+    /// The tick was read and could not be stored, though there was room: a lock, a failing disk, a damaged file.
+    NotStored,
 }
 
 impl From<Missing> for GapReason {
@@ -77,6 +79,7 @@ impl GapReason {
             GapReason::DiskFull => "disk-full",
             GapReason::Suspended => "suspended",
             GapReason::ClockSet => "clock-set",
+            GapReason::NotStored => "not-stored",
         }
     }
 }

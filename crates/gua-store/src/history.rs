@@ -247,7 +247,7 @@ pub(crate) fn time(micros: Option<i64>) -> Result<Option<Timestamp>, ReadError> 
 }
 
 pub(crate) fn gap_reason(word: &str) -> Result<GapReason, ReadError> {
-    const ALL: [GapReason; 9] = [
+    const ALL: [GapReason; 10] = [
         GapReason::CollectorDown,
         GapReason::DriverHung,
         GapReason::DriverUnavailable,
@@ -257,6 +257,7 @@ pub(crate) fn gap_reason(word: &str) -> Result<GapReason, ReadError> {
         GapReason::DiskFull,
         GapReason::Suspended,
         GapReason::ClockSet,
+        GapReason::NotStored,
     ];
     let known = ALL.into_iter().find(|reason| reason.word() == word);
     known.ok_or(ReadError::Value("reason of a gap"))
