@@ -269,7 +269,9 @@ impl<W: World, A: Attendant> Collector<W, A> {
             self.keep(&trouble.outage(now));
         }
         for outlet in &mut self.outlets {
-            outlet.finish(now);
+            for note in outlet.finish(now) {
+                self.attendant.note(&note);
+            }
         }
         Summary {
             ticks: self.number,

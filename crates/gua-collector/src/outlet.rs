@@ -110,12 +110,27 @@ impl Outlet {
         }
     }
 
-    /// The loop ends: what is still going on ends with it.
-    pub(crate) fn finish(&mut self, now: Timestamp) {
+    /// The loop ends: what is still going on ends with it. Outages that the sink does not take even now are returned as
+    /// lines for the log, the only place left to know of them.
+    pub(crate) fn finish(&mut self, now: Timestamp) -> Vec<String> {
         if let Some(trouble) = self.trouble.take() {
             self.keep(trouble.outage(now));
         }
         self.flush();
         self.sink.finish(now);
+        let name = self.sink.name();
+        let told = |outage: Outage| {
+            let Outage {
+                from,
+                to,
+                reason,
+                detail,
+                ticks_lost,
+            } = outage;
+            format!(
+                "the {name} does not know of {ticks_lost} lost ticks from {from} to {to} ({reason}): {detail}"
+            )
+        };
+        self.waiting.drain(..).map(told).collect()
     }
 }

@@ -435,6 +435,25 @@ fn a_full_disk_costs_ticks_and_never_the_loop() {
 }
 
 #[test]
+fn an_outage_that_finds_no_room_until_the_end_is_told_to_the_log() {
+    let summary = check(
+        Play {
+            disk_full: 30..200,
+            is_quiet: true,
+            ..Play::default()
+        },
+        &[
+            "0 ready",
+            "30 tick 1 is lost to the history: no space",
+            "100 stopping after 4",
+            "100 the history does not know of 3 lost ticks from 1970-01-01T00:17:10Z to 1970-01-01T00:18:20Z \
+             (disk-full): no space",
+        ],
+    );
+    assert_eq!(summary, Summary { ticks: 4, lost: 3 });
+}
+
+#[test]
 fn a_driver_outage_during_a_full_disk_is_kept_until_it_can_be_written() {
     check(
         Play {

@@ -11,15 +11,17 @@ use gua_collector::pid_file::PidFile;
 use gua_collector::systemd::{Notifier, heartbeat};
 use gua_collector::{Attendant as _, Collector, Machine, Options};
 use gua_model::Sample;
-use gua_probe::host;
 use gua_probe::probe::ProbeOptions;
 use gua_probe::reader::{Reader, ReaderOptions};
+use gua_probe::{clock, host};
+use jiff::tz::TimeZone;
 
 use super::log_file::LogFile;
-use super::voice::{Voice, log_bytes, options};
+use super::voice::{Voice, log_bytes, log_line, options};
 use super::{Append, history, make_directory_of};
 use crate::config::{FlagValue, Loaded, Settings, Source};
 use crate::duration::Clockwise;
+use crate::output;
 
 /// What is to be collected where.
 pub(super) struct Job {
@@ -90,10 +92,14 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         inputs.variable("WATCHDOG_PID"),
         own_pid,
     );
-    Collector::new(machine, voice, options)
+    let summary = Collector::new(machine, voice, options)
         .with_sink(Box::new(history))
         .with_heartbeat(beats)
         .run();
+    if summary.lost > 0 {
+        let text = format!("{} ticks of this run were lost", summary.lost);
+        output::talk(&log_line(clock::now(), &TimeZone::system(), &text));
+    }
     // The pid file goes last: as long as it is there, something of us is.
     drop(held);
     Ok(ExitCode::SUCCESS)
