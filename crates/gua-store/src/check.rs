@@ -10,6 +10,7 @@ use crate::fold::{Step, tick_from, walk};
 use crate::history::{self, History};
 use crate::maintain::{TOTALS_UNTIL, whole_from};
 use crate::rule;
+use crate::sessions;
 use crate::store::{meta, quarter};
 use crate::ticks::{self, MICROS_PER_QUARTER, Ticks, quarter_start};
 use crate::totals;
@@ -26,6 +27,8 @@ pub struct CheckReport {
     /// Quarter hours whose totals were compared with their ticks.
     pub quarters_compared: u64,
     pub quarters_wrong: Vec<Quarter>,
+    /// Sessions that cannot be: observed for longer than they lasted, or twice at once.
+    pub sessions_wrong: Vec<String>,
 }
 
 impl CheckReport {
@@ -35,6 +38,7 @@ impl CheckReport {
             && self.dangling.is_empty()
             && self.ticks_damaged.is_empty()
             && self.quarters_wrong.is_empty()
+            && self.sessions_wrong.is_empty()
     }
 }
 
@@ -50,6 +54,7 @@ impl History {
             let mut report = CheckReport {
                 file: file(connection)?,
                 dangling: dangling(connection)?,
+                sessions_wrong: sessions::impossible(connection, MOST)?,
                 ..CheckReport::default()
             };
             read_ticks(connection, &mut report, &mut progress)?;

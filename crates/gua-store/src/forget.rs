@@ -6,6 +6,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::error::WriteError;
 use crate::legacy;
+use crate::maintain::fold_again;
 use crate::store::Store;
 
 /// What was erased.
@@ -52,11 +53,15 @@ impl Store {
         }
         forgotten.old_rows =
             legacy::forget(&transaction, user).map_err(|error| WriteError::Old(Box::new(error)))?;
-        transaction.commit()?;
-        self.start_chain_anew();
-        if !forgotten.known_as.is_empty() {
+        let is_known = !forgotten.known_as.is_empty();
+        if is_known {
             // Totals know numbers only: those of others with the same number must be told apart again, and what does
             // not divide among owners goes by their number.
+            fold_again(&transaction)?;
+        }
+        transaction.commit()?;
+        self.start_chain_anew();
+        if is_known {
             self.rebuild_totals()?;
         }
         self.vacuum()?;

@@ -66,11 +66,7 @@ impl Store {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let until = meta(&transaction, TOTALS_UNTIL)?;
-        if let (Some(until), Some(first)) = (until, whole_from(&transaction)?) {
-            set_meta(&transaction, TOTALS_UNTIL, until.min(first))?;
-            set_meta(&transaction, sessions::STALE, 1)?;
-        }
+        fold_again(&transaction)?;
         transaction.commit()?;
         while self.close_quarter(thresholds, None)?.closed_a_quarter {}
         Ok(())
@@ -131,9 +127,11 @@ impl Store {
         if end > quarter_start(limit) || end > quarter_start(last) {
             return Ok(0);
         }
+        let thresholds = self.thresholds()?;
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        sessions::move_horizon(&transaction, thresholds, end).map_err(into_write)?;
         let dropped = transaction
             .prepare_cached("DELETE FROM tick WHERE at < ?1")?
             .execute([end])?;
@@ -179,6 +177,17 @@ fn add_quarters(
     learned.save(connection)?;
     set_meta(connection, FLOORS_UNTIL, learned_until.max(to))?;
     Ok(walked.damaged)
+}
+
+/// Has all ticks that are left folded once more, by the next upkeep. What changes them calls it in its transaction, so
+/// that totals which do not fit are never taken for final.
+pub(crate) fn fold_again(connection: &Connection) -> rusqlite::Result<()> {
+    let until = meta(connection, TOTALS_UNTIL)?;
+    if let (Some(until), Some(first)) = (until, whole_from(connection)?) {
+        set_meta(connection, TOTALS_UNTIL, until.min(first))?;
+        set_meta(connection, sessions::STALE, 1)?;
+    }
+    Ok(())
 }
 
 /// Called inside of every tick's transaction. A tick before the watermark changes the quarter that it lies in, and that

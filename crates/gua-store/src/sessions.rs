@@ -1,4 +1,8 @@
 //! Sessions as rows. They stand for all ticks before the watermark; what came later is folded when it is asked for.
+//!
+//! Where retention takes ticks, the sessions that ended in them are settled, and those that go on are kept twice: as of
+//! the watermark, and as of the first tick that is left. To fold again is to begin with the latter, so that no tick is
+//! counted twice.
 
 use std::collections::HashMap;
 
@@ -6,10 +10,10 @@ use gua_model::{
     BootId, Bytes, GpuUuid, Micros, Missing, Owner, OwnerSource, Pid, ProcessKey, ProcessKind,
     Reading, Session, SessionKey, Sessions, StartTicks, Thresholds, Uid, User, UtilSum, Workload,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, params, params_from_iter};
 
 use crate::error::ReadError;
-use crate::fold::{Step, walk};
+use crate::fold::{Step, tick_from, walk};
 use crate::history::at;
 use crate::lookup::{reason, to_reason};
 use crate::names;
@@ -31,6 +35,20 @@ const COLUMNS: &str = "SELECT session.id, card.uuid, parent.uuid, boot, pid, sta
 /// Set when the clock was set back to before the watermark: the rows then no longer fit to the ticks.
 pub(crate) const STALE: &str = "sessions_stale";
 
+/// The first tick that is not in the rows of [`Part::Horizon`]; all ticks are where it is not set.
+const SESSIONS_FROM: &str = "sessions_from";
+
+/// What a row stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// All ticks before the watermark. Can be folded again.
+    Watermark = 0,
+    /// It ended in ticks that retention took.
+    Settled = 1,
+    /// Open in the last of the ticks that retention took, and accounted for up to the first that is left.
+    Horizon = 2,
+}
+
 /// Sessions as of a watermark: those that are over, and those that may go on.
 #[derive(Debug, Default)]
 pub(crate) struct Base {
@@ -48,84 +66,91 @@ pub(crate) fn base(
     if meta(connection, STALE)? == Some(1) {
         return from_ticks(connection, thresholds, watermark);
     }
-    let mut base = Base::default();
-    let mut statement =
-        connection.prepare_cached(&format!("{COLUMNS} WHERE ended >= ?1 OR open = 1"))?;
-    let mut rows = statement.query([from])?;
-    while let Some(row) = rows.next()? {
-        let stored = from_row(row)?;
-        if stored.session.open {
-            base.open.push(stored);
-        } else {
-            base.over.push(stored);
-        }
-    }
-    Ok(base)
+    let shown = select(
+        connection,
+        "part <> 2 AND (ended >= ?1 OR open = 1)",
+        Some(from),
+    )?;
+    let (open, over) = shown.into_iter().partition(|stored| stored.session.open);
+    Ok(Base { over, open })
 }
 
 /// Only the sessions that may go on.
 pub(crate) fn open_ones(connection: &Connection) -> Result<Vec<Stored>, ReadError> {
-    let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE open = 1"))?;
-    let mut rows = statement.query([])?;
-    let mut open = Vec::new();
-    while let Some(row) = rows.next()? {
-        open.push(from_row(row)?);
-    }
-    Ok(open)
+    select(connection, "part = 0 AND open = 1", None)
 }
 
-/// Folds all ticks that are left before the watermark. Sessions that began before the first of them stay as they were
-/// stored: their beginning cannot be folded again.
+fn select(
+    connection: &Connection,
+    which: &str,
+    value: Option<i64>,
+) -> Result<Vec<Stored>, ReadError> {
+    let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE {which}"))?;
+    let mut rows = statement.query(params_from_iter(value))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(from_row(row)?);
+    }
+    Ok(found)
+}
+
+/// Sessions as the ticks of `[horizon, to)` lead on from those of the horizon.
+struct Replayed {
+    over: Vec<Session>,
+    fold: Sessions,
+}
+
+/// Folds the ticks that are left before `to`. Ticks before the horizon came too late to be counted, as in the totals.
+/// With `last`, the spans of the last tick are added: the tick that follows it ends them.
+fn replay(
+    connection: &Connection,
+    thresholds: Thresholds,
+    to: i64,
+    last: LastSpans,
+) -> Result<Replayed, ReadError> {
+    let horizon = select(connection, "part = 2", None)?;
+    let from = match meta(connection, SESSIONS_FROM)? {
+        Some(from) => from,
+        None => tick_from(connection, i64::MIN)?.unwrap_or(to),
+    };
+    let mut over = Vec::new();
+    let mut fold = Sessions::new(thresholds, horizon.into_iter().map(|stored| stored.session));
+    let mut begun = false;
+    walk(connection, thresholds, (from, to), |step| {
+        match step {
+            Step::Tick { at, .. } if at < from => {}
+            Step::Tick { tick, at, closed } if at < to => {
+                // What ends with the first tick is in the rows already.
+                over.extend(fold.push(tick, if begun { closed } else { &[] }));
+                begun = true;
+            }
+            Step::Tick { closed, .. } if begun && last == LastSpans::Added => fold.account(closed),
+            Step::Tick { .. } | Step::End { .. } => {}
+        }
+        Ok(())
+    })?;
+    Ok(Replayed { over, fold })
+}
+
+/// Whether the spans of the last tick of a fold are in its sessions; if not, they come with the next tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LastSpans {
+    Added,
+    ToCome,
+}
+
+/// Folds all ticks that are left before the watermark.
 fn from_ticks(
     connection: &Connection,
     thresholds: Thresholds,
     watermark: i64,
 ) -> Result<Base, ReadError> {
-    let first = crate::fold::tick_from(connection, i64::MIN)?.unwrap_or(watermark);
-    let mut base = Base::default();
-    let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE began < ?1"))?;
-    let mut rows = statement.query([first])?;
-    while let Some(row) = rows.next()? {
-        let stored = from_row(row)?;
-        if stored.session.open {
-            base.open.push(stored);
-        } else {
-            base.over.push(stored);
-        }
-    }
-    let mut fold = Sessions::new(thresholds, []);
-    let mut over = Vec::new();
-    walk(connection, thresholds, (first, watermark), |step| {
-        match step {
-            Step::Tick { tick, at, closed } if at < watermark => {
-                over.extend(fold.push(tick, closed));
-            }
-            Step::Tick { .. } | Step::End { .. } => {}
-        }
-        Ok(())
-    })?;
-    let is_kept = |session: &Session| {
-        let mut kept = base.over.iter().chain(&base.open);
-        kept.any(|stored| {
-            stored.session.key == session.key
-                && stored.session.to.max(session.from) == stored.session.to
-        })
-    };
+    let replayed = replay(connection, thresholds, watermark, LastSpans::ToCome)?;
     let anew = |session: Session| Stored { row: 0, session };
-    let ended: Vec<_> = over
-        .into_iter()
-        .filter(|session| !is_kept(session))
-        .map(anew)
-        .collect();
-    let open: Vec<_> = fold
-        .open()
-        .filter(|session| !is_kept(session))
-        .cloned()
-        .map(anew)
-        .collect();
-    base.over.extend(ended);
-    base.open.extend(open);
-    Ok(base)
+    let mut over = select(connection, "part = 1", None)?;
+    over.extend(replayed.over.into_iter().map(anew));
+    let open = replayed.fold.open().cloned().map(anew).collect();
+    Ok(Base { over, open })
 }
 
 /// Writes all sessions anew where the clock was set back, so that the rows fit to the ticks again.
@@ -137,13 +162,84 @@ pub(crate) fn mend(
     if meta(connection, STALE)? != Some(1) {
         return Ok(());
     }
-    let base = from_ticks(connection, thresholds, watermark)?;
-    connection.execute("DELETE FROM session", [])?;
-    for stored in base.over.iter().chain(&base.open) {
-        save(connection, None, &stored.session)?;
+    let replayed = replay(connection, thresholds, watermark, LastSpans::ToCome)?;
+    connection.execute("DELETE FROM session WHERE part = 0", [])?;
+    for session in replayed.over.iter().chain(replayed.fold.open()) {
+        save(connection, None, session, Part::Watermark)?;
     }
     set_meta(connection, STALE, 0)?;
     Ok(())
+}
+
+/// Called before retention takes the ticks before `end`: moves the horizon over them. Ticks from `end` on must be there.
+pub(crate) fn move_horizon(
+    connection: &Connection,
+    thresholds: Thresholds,
+    end: i64,
+) -> Result<(), ReadError> {
+    let from = meta(connection, SESSIONS_FROM)?;
+    let Some(next) =
+        tick_from(connection, end)?.filter(|next| from.is_none_or(|from| from < *next))
+    else {
+        return Ok(());
+    };
+    let replayed = replay(connection, thresholds, end, LastSpans::Added)?;
+    for session in &replayed.over {
+        let key = &session.key;
+        connection
+            .prepare_cached(
+                "DELETE FROM session WHERE part = 0 AND start = ?1 AND pid = ?2 AND boot = ?3
+                 AND card = (SELECT id FROM card WHERE uuid = ?4) AND began <= ?5 AND ended >= ?6",
+            )?
+            .execute(params![
+                key.process.start.0.cast_signed(),
+                key.process.pid.0,
+                key.process.boot.0.to_be_bytes(),
+                key.gpu.as_str(),
+                session.to.as_microsecond(),
+                session.from.as_microsecond(),
+            ])?;
+        save(connection, None, session, Part::Settled)?;
+    }
+    connection
+        .prepare_cached("DELETE FROM session WHERE part = 2")?
+        .execute([])?;
+    for session in replayed.fold.open() {
+        save(connection, None, session, Part::Horizon)?;
+    }
+    set_meta(connection, SESSIONS_FROM, next)?;
+    Ok(())
+}
+
+/// Rows that cannot be: more observed than there was time, or one process twice at once on one card.
+pub(crate) fn impossible(connection: &Connection, most: usize) -> rusqlite::Result<Vec<String>> {
+    // While they wait to be folded again, rows may say what the ticks no longer do.
+    if meta(connection, STALE)? == Some(1) {
+        return Ok(Vec::new());
+    }
+    let mut statement = connection.prepare(
+        "SELECT id, began, ended, observed,
+         ifnull(lag(ended) OVER (PARTITION BY boot, pid, start, card ORDER BY began, ended) > began, 0)
+         FROM session WHERE part <> 2 ORDER BY id",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        let (began, ended, observed): (i64, i64, i64) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        if observed > ended.saturating_sub(began) {
+            found.push(format!(
+                "session {id} was observed for longer than it lasted"
+            ));
+        }
+        if row.get(4)? {
+            found.push(format!("session {id} begins while the one before it lasts"));
+        }
+        if found.len() >= most {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Sessions that are folded on from their rows.
@@ -181,10 +277,11 @@ impl Growing {
 
     pub(crate) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         for (row, session) in &self.over {
-            save(connection, *row, session)?;
+            save(connection, *row, session, Part::Watermark)?;
         }
         for session in self.fold.open() {
-            save(connection, self.rows.get(&session.key).copied(), session)?;
+            let row = self.rows.get(&session.key).copied();
+            save(connection, row, session, Part::Watermark)?;
         }
         Ok(())
     }
@@ -195,7 +292,12 @@ impl Growing {
     }
 }
 
-fn save(connection: &Connection, row: Option<i64>, session: &Session) -> rusqlite::Result<()> {
+fn save(
+    connection: &Connection,
+    row: Option<i64>,
+    session: &Session,
+    part: Part,
+) -> rusqlite::Result<()> {
     let person = |user: &User| names::person(connection, user).map(u64::cast_signed);
     let card = |uuid: &GpuUuid| names::card(connection, uuid, 0).map(u64::cast_signed);
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -205,7 +307,7 @@ fn save(connection: &Connection, row: Option<i64>, session: &Session) -> rusqlit
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-             ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)",
+             ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)",
         )?
         .execute(params![
             row,
@@ -241,6 +343,7 @@ fn save(connection: &Connection, row: Option<i64>, session: &Session) -> rusqlit
             reason(&session.peak_memory),
             session.shared,
             session.open,
+            part as i64,
         ])?;
     Ok(())
 }

@@ -223,6 +223,7 @@ impl Store {
     pub(crate) fn start_chain_anew(&mut self) {
         self.known.forget();
         self.chain = None;
+        self.newest = None;
     }
 
     /// Ends writing: merges the journal into the file and notes that all is well.

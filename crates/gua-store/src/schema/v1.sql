@@ -125,6 +125,8 @@ CREATE TABLE outage (
 CREATE INDEX outage_by_end ON outage (ended);
 
 -- One process on one card. Rows stand for all ticks before `meta.totals_until`; what came later is folded when asked.
+-- `part` is 0 for rows that the kept ticks can make anew, 1 for those that ended in ticks that retention took, and 2 for
+-- what was open where retention stopped (`meta.sessions_from`): nobody is shown those, the fold begins anew with them.
 CREATE TABLE session (
     id            INTEGER PRIMARY KEY,
     card          INTEGER NOT NULL REFERENCES card (id),
@@ -154,7 +156,8 @@ CREATE TABLE session (
     peak          INTEGER,
     peak_missing  INTEGER NOT NULL,
     shared        INTEGER NOT NULL,
-    open          INTEGER NOT NULL
+    open          INTEGER NOT NULL,
+    part          INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX session_by_end ON session (ended);
 CREATE INDEX session_open ON session (id) WHERE open = 1;

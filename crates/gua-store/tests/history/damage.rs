@@ -197,3 +197,22 @@ fn a_file_with_torn_pages_is_refused_and_can_be_set_aside() {
     assert_ne!(second, aside);
     assert_eq!(std::fs::read(&aside).unwrap(), bytes);
 }
+
+#[test]
+fn sessions_that_cannot_be_are_found() {
+    for change in [
+        "UPDATE session SET observed = ended - began + 1 WHERE id = 1",
+        "INSERT INTO session SELECT 999, card, parent, boot, pid, start, owner, owner_source, comm, comm_missing, container,
+         pod, job, job_user, kind, began + 1, ended, ticks, 0, 0, 0, 0, 0, 0, 0, peak, peak_missing, shared, open, part
+         FROM session WHERE id = 1",
+    ] {
+        let place = written(300);
+        assert!(place.history().check(|_| {}).unwrap().is_clean());
+        let connection = Connection::open(place.path()).unwrap();
+        connection.execute_batch(change).unwrap();
+        drop(connection);
+        let report = place.history().check(|_| {}).unwrap();
+        assert_eq!(report.sessions_wrong.len(), 1, "{change}: {report:?}");
+        assert!(!report.is_clean());
+    }
+}

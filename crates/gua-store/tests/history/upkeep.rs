@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use gua_model::{Period, Thresholds};
-use gua_store::{BackupError, History, ReadError, WriterOptions};
+use gua_model::{Period, Session, Thresholds};
+use gua_store::{BackupError, History, ReadError, RunId, Store, WriterOptions};
 use jiff::SignedDuration;
 
 use crate::synthetic::Host;
@@ -82,6 +82,108 @@ fn a_clock_set_back_to_where_ticks_are_gone_changes_no_total() {
     assert!(history.check(|_| {}).unwrap().is_clean());
     let kept = history.info().unwrap().ticks;
     assert!((120..160).contains(&kept), "{kept}");
+}
+
+/// A history of which retention has taken the beginning, changed by `change` so that its ticks are folded again.
+fn sessions_stay_the_same_after(
+    what: &str,
+    ticks: usize,
+    change: impl Fn(&mut Store, RunId, &mut Host),
+) {
+    let place = Place::new();
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(3600)),
+        ..WriterOptions::default()
+    };
+    let mut store = open(&place.path(), &options);
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, ticks);
+    let before = place.history().sessions(all()).unwrap();
+    change(&mut store, run, &mut host);
+    let sums = |sessions: &[Session]| -> Vec<_> {
+        let sum = |one: &Session| {
+            let times = (one.from, one.to, one.observed, one.active, one.idle_held);
+            let utils = (one.own_util, one.card_util, one.peak_memory);
+            (one.key.clone(), times, one.ticks, utils, one.open)
+        };
+        sessions.iter().map(sum).collect()
+    };
+    let history = place.history();
+    let after = history.sessions(all()).unwrap();
+    assert_eq!(sums(&after), sums(&before), "{what}, {ticks} ticks");
+    let report = history.check(|_| {}).unwrap();
+    assert!(report.is_clean(), "{what}, {ticks} ticks: {report:?}");
+    drop(history);
+
+    // What comes later is the same as in a history that was never folded again.
+    let quiet = Place::new();
+    let mut other = open(&quiet.path(), &options);
+    let mut twin = Host::small();
+    let run_of_twin = begin(&mut other, &twin);
+    record(&mut other, run_of_twin, &mut twin, ticks);
+    record(&mut store, run, &mut host, 200);
+    record(&mut other, run_of_twin, &mut twin, 200);
+    assert_eq!(
+        sums(&place.history().sessions(all()).unwrap()),
+        sums(&quiet.history().sessions(all()).unwrap()),
+        "{what}, {ticks} ticks and later"
+    );
+    assert!(place.history().check(|_| {}).unwrap().is_clean());
+}
+
+#[test]
+fn sessions_are_counted_once_when_ticks_are_folded_again_after_retention() {
+    for ticks in [250, 503, 700, 1000] {
+        sessions_stay_the_same_after("rebuilt", ticks, |store, _, _| {
+            store.rebuild_totals().unwrap();
+            store.rebuild_totals().unwrap();
+        });
+        sessions_stay_the_same_after("forgotten", ticks, |store, _, _| {
+            let sessions = History::open(store.path()).unwrap().sessions(all());
+            let owner = sessions.unwrap()[0].owner.clone().unwrap();
+            store.forget(&owner.user.name.unwrap()).unwrap();
+        });
+    }
+}
+
+/// Sessions of a history in which the clock is set back for a tick, by so many seconds.
+fn sessions_with_a_clock_set_back(keep_raw: Option<Duration>, seconds: i64) -> Vec<Session> {
+    let place = Place::new();
+    let options = WriterOptions {
+        keep_raw,
+        ..WriterOptions::default()
+    };
+    let mut store = open(&place.path(), &options);
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 503);
+    let end = host.now();
+    host.set_clock(end - SignedDuration::from_secs(seconds));
+    record(&mut store, run, &mut host, 1);
+    host.set_clock(end);
+    record(&mut store, run, &mut host, 1);
+    let early = place.history().sessions(all()).unwrap();
+    record(&mut store, run, &mut host, 400);
+    store.rebuild_totals().unwrap();
+    let history = place.history();
+    let report = history.check(|_| {}).unwrap();
+    assert!(report.is_clean(), "{seconds}: {report:?}");
+    early
+        .into_iter()
+        .chain(history.sessions(all()).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_clock_set_back_gives_the_same_sessions_with_and_without_retention() {
+    for seconds in [10, 600, 1200, 2400] {
+        assert_eq!(
+            sessions_with_a_clock_set_back(Some(Duration::from_secs(3600)), seconds),
+            sessions_with_a_clock_set_back(None, seconds),
+            "{seconds}"
+        );
+    }
 }
 
 #[test]
