@@ -113,7 +113,12 @@ impl Store {
         let Some(keep) = self.options.keep_raw else {
             return Ok(0);
         };
-        let limit = now.as_microsecond().saturating_sub(micros(keep));
+        let keep = micros(keep);
+        let Some(limit) = trusted(&self.connection, now.as_microsecond(), keep)?
+            .map(|now| now.saturating_sub(keep))
+        else {
+            return Ok(0);
+        };
         let Some(until) = meta(&self.connection, TOTALS_UNTIL)? else {
             return Ok(0);
         };
@@ -140,6 +145,18 @@ impl Store {
         transaction.commit()?;
         Ok(dropped as u64)
     }
+}
+
+/// The time that retention goes by, as a clock that runs ahead for a while must not take young ticks: that of the last
+/// tick which is `wait` old by the clock, plus `wait`. With ticks all along, this is `now` up to an interval. After a
+/// jump, it is at most `wait` after the last tick before the jump, until ticks have come for `wait`: then the clock is
+/// believed. `None` where all ticks are younger, so that none is due.
+fn trusted(connection: &Connection, now: i64, keep: i64) -> rusqlite::Result<Option<i64>> {
+    const MOST: i64 = 24 * 3600 * 1_000_000;
+    // Also ticks that are kept for an hour only must not go with the first jump.
+    let wait = MOST.min(keep / 8);
+    let last = tick_before(connection, now.saturating_sub(wait))?;
+    Ok(last.map(|last| last.saturating_add(wait).min(now)))
 }
 
 /// Folds `[from, to)` into totals, sessions and floors, and says how many ticks were damaged.

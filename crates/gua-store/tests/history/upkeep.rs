@@ -187,6 +187,30 @@ fn a_clock_set_back_gives_the_same_sessions_with_and_without_retention() {
 }
 
 #[test]
+fn a_clock_that_runs_ahead_takes_no_young_ticks() {
+    let place = Place::new();
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(90 * 86400)),
+        ..WriterOptions::default()
+    };
+    let mut store = open(&place.path(), &options);
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 600);
+    let end = host.now();
+    host.set_clock(end + SignedDuration::from_secs(365 * 86400));
+    record(&mut store, run, &mut host, 20);
+    host.set_clock(end);
+    record(&mut store, run, &mut host, 1);
+    assert_eq!(place.history().info().unwrap().ticks, 621);
+    // A clock that stays there for a day is right.
+    host.set_clock(end + SignedDuration::from_secs(365 * 86400 + 3600));
+    record(&mut store, run, &mut host, 24 * 120 + 60);
+    let left = place.history().info().unwrap().ticks;
+    assert_eq!(left, 20 + 24 * 120 + 60);
+}
+
+#[test]
 fn a_backup_is_a_history_that_can_be_read_alone() {
     let place = Place::new();
     let mut store = place.store();
