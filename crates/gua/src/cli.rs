@@ -553,7 +553,8 @@ impl Command {
         match self {
             Command::Doctor(_) => "gua doctor",
             Command::Daemon(args) if args.foreground => daemon::FOREGROUND,
-            Command::Daemon(_) | Command::Start(_) => daemon::BACKGROUND,
+            Command::Daemon(_) => daemon::BACKGROUND,
+            Command::Start(_) => "gua start",
             Command::Status(_) => "gua status",
             Command::Stop(_) => "gua stop",
             Command::Config { command } => match command {

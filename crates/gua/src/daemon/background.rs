@@ -18,10 +18,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::collect::{self, Job, Setting};
 use super::log_file::{self, last_lines};
-use super::{Append, BACKGROUND, FOREGROUND, history, make_directory_of, voice};
+use super::{Append, BACKGROUND, history, make_directory_of, voice};
 use crate::cli::{BackgroundArgs, CollectArgs, FileArgs};
-use crate::config::{FlagValue, Settings};
+use crate::config::{FlagValue, Settings, Source};
 use crate::dispatch::load;
+use crate::duration;
 use crate::failure;
 use crate::output;
 
@@ -43,20 +44,26 @@ pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode
     }
     let append = Append::from(collect.append);
     let place = history::Place::of(&settings.history.db.value, loaded.inputs.home.as_deref());
-    place.admit(append, history::Form::Background)?;
+    place.admit(append)?;
     let log = &settings.collect.log_file.value;
     make_directory_of(pid_file.path())?;
     make_directory_of(log)?;
     let output = log_file::open_to_append(log)
         .with_context(|| format!("cannot write the log `{}`", log.display()))?;
     let log_began = output.metadata().map_or(0, |facts| facts.len());
-    let child =
+    let limit = settings.driver.deadline.value * 3 + REST_OF_START;
+    let mut child =
         spawn(&arguments(settings, &flags, append), output).context("cannot start the daemon")?;
     let pid = child.id();
-    match wait(child, settings.driver.deadline.value * 3 + REST_OF_START) {
+    match wait(&mut child, limit) {
         Start::Ready => {}
-        Start::Slow => output::talk(&format!(
+        Start::Slow(Stage::DriverAsked) => output::talk(&format!(
             "{BACKGROUND}: the driver has not answered yet; the log tells when it does\n"
+        )),
+        Start::Slow(Stage::DriverAnswered) => output::talk(&format!(
+            "{BACKGROUND}: no tick was stored within {}; the log says:\n{}",
+            duration::written(limit),
+            last_lines(log, SHOWN_LINES, log_began)
         )),
         Start::Ended(status) => {
             // Another start may have been faster by a moment.
@@ -69,11 +76,25 @@ pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode
         }
     }
     output::data(&format!(
-        "{BACKGROUND}: started pid {pid}\n  db: {}\n  log: {}\n  stop: gua stop\n",
+        "{BACKGROUND}: started pid {pid}\n  db: {}\n  log: {}\n  stop: gua stop{}\n",
         place.path().display(),
-        log.display()
+        log.display(),
+        pid_file_flag(settings)
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What `gua stop` needs to find the daemon again, where it would not look by itself.
+fn pid_file_flag(settings: &Settings) -> String {
+    let pid_file = &settings.collect.pid_file;
+    if pid_file.source == Source::Default {
+        return String::new();
+    }
+    let path = pid_file.value.to_string_lossy();
+    format!(
+        " --pid-file {}",
+        shlex::try_quote(&path).unwrap_or_default()
+    )
 }
 
 /// The pid of a collector that runs; what a pid file says of others is cleared away.
@@ -126,47 +147,70 @@ fn spawn(arguments: &[OsString], log: File) -> io::Result<Child> {
         .spawn()
 }
 
+#[derive(Debug, PartialEq)]
 enum Start {
     Ready,
-    /// It lives and has not said anything within the time.
-    Slow,
+    /// It lives, and has stored nothing within the time.
+    Slow(Stage),
     Ended(ExitStatus),
 }
 
-fn wait(mut child: Child, limit: Duration) -> Start {
-    let mut pipe = child.stdout.take().expect("standard output was piped");
-    match hear(&mut pipe, limit) {
-        Some(said) if said == voice::READY => Start::Ready,
-        // It closed the pipe without a word, so it has ended or is about to.
-        Some(_) => child.wait().map_or(Start::Slow, Start::Ended),
-        None => Start::Slow,
-    }
+/// How far a start has come.
+#[derive(Debug, PartialEq)]
+enum Stage {
+    DriverAsked,
+    DriverAnswered,
 }
 
-/// What comes through the pipe until it is closed or a line is full; nothing after the limit.
-fn hear(pipe: &mut ChildStdout, limit: Duration) -> Option<String> {
+fn wait(child: &mut Child, limit: Duration) -> Start {
+    let mut pipe = child.stdout.take().expect("standard output was piped");
+    let (said, end) = hear(&mut pipe, limit);
+    let has_said = |word: &str| said.lines().any(|line| line == word);
+    if has_said(voice::READY) {
+        return Start::Ready;
+    }
+    if let Hearing::Closed = end
+        // It closed the pipe before it was ready, so it has ended or is about to.
+        && let Ok(status) = child.wait()
+    {
+        return Start::Ended(status);
+    }
+    Start::Slow(match has_said(voice::ANSWERED) {
+        true => Stage::DriverAnswered,
+        false => Stage::DriverAsked,
+    })
+}
+
+/// Why nothing more is heard.
+enum Hearing {
+    Said,
+    Closed,
+    Late,
+}
+
+/// What comes through the pipe until the last word was said, it is closed, or it is too late.
+fn hear(pipe: &mut ChildStdout, limit: Duration) -> (String, Hearing) {
     let until = clock::monotonic().saturating_add(limit);
-    let mut said = Vec::new();
+    let mut said = String::new();
     loop {
         let left = until.saturating_sub(clock::monotonic());
         let mut input = [PollFd::new(&*pipe, PollFlags::IN)];
         match poll(&mut input, Timespec::try_from(left).ok().as_ref()) {
-            Ok(0) => return None,
+            Ok(0) => return (said, Hearing::Late),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return None,
+            Err(_) => return (said, Hearing::Late),
         }
         let mut buffer = [0; 64];
         match pipe.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(length) => said.extend_from_slice(&buffer[..length]),
+            Ok(0) => return (said, Hearing::Closed),
+            Ok(length) => said.push_str(&String::from_utf8_lossy(&buffer[..length])),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => break,
+            Err(_) => return (said, Hearing::Closed),
         }
-        if said.ends_with(b"\n") {
-            break;
+        if said.ends_with(&format!("{}\n", voice::READY)) {
+            return (said, Hearing::Said);
         }
     }
-    Some(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
 fn failed(status: ExitStatus, log: &Path, log_began: u64) -> ExitCode {
@@ -202,7 +246,7 @@ pub fn serve(arguments: &[OsString]) -> ExitCode {
         if let Some(TakeError::Held { .. }) = error.downcast_ref() {
             return ALREADY_RUNNING.into();
         }
-        failure::report(FOREGROUND, &error)
+        failure::report(BACKGROUND, &error)
     })
 }
 
@@ -227,6 +271,33 @@ fn daemon(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_is_judged_by_what_the_daemon_has_said() {
+        let check = |script: &str, limit: u64, expected: Start| {
+            let mut child = Command::new("/bin/sh")
+                .args(["-c", script])
+                // It reads from a pipe that nobody writes to, as long as it is to live.
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let found = wait(&mut child, Duration::from_secs(limit));
+            let _ = child.kill();
+            let _ = child.wait();
+            assert_eq!(found, expected, "{script}");
+        };
+        let ended = || Start::Ended(ExitStatus::from_raw(3 << 8));
+        check("echo answered; echo ready; read line", 60, Start::Ready);
+        check("exit 3", 60, ended());
+        check("echo answered; exit 3", 60, ended());
+        check("read line", 1, Start::Slow(Stage::DriverAsked));
+        check(
+            "echo answered; read line",
+            1,
+            Start::Slow(Stage::DriverAnswered),
+        );
+    }
 
     #[test]
     fn only_the_whole_mark_makes_a_daemon() {

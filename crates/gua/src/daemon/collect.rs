@@ -2,6 +2,7 @@
 //! the history was looked at, and no history before the driver has answered.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use gua_probe::{clock, host};
 use jiff::tz::TimeZone;
 
 use super::log_file::LogFile;
-use super::voice::{Voice, log_bytes, log_line, options};
+use super::voice::{ANSWERED, Voice, log_bytes, log_line, options};
 use super::{Append, history, make_directory_of};
 use crate::config::{FlagValue, Loaded, Settings, Source};
 use crate::duration::Clockwise;
@@ -47,11 +48,11 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         settings, inputs, ..
     } = &job.loaded;
     let place = history::Place::of(&settings.history.db.value, inputs.home.as_deref());
-    place.admit(job.append, history::Form::Foreground)?;
+    place.admit(job.append)?;
     if place.is_default() {
         make_directory_of(place.path())?;
     }
-    let (log, starter, held) = match job.setting {
+    let (log, mut starter, held) = match job.setting {
         Setting::Foreground => (None, None, None),
         Setting::Background { starter } => {
             let held = PidFile::at(&settings.collect.pid_file.value).take(std::process::id())?;
@@ -66,6 +67,10 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let sample = answer?;
+    if let Some(starter) = &mut starter {
+        // It may have stopped waiting.
+        let _ = writeln!(starter, "{ANSWERED}");
+    }
     let options = options(settings);
     let mut voice = Voice {
         notifier: notifier(&job.loaded),

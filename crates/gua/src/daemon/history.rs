@@ -23,7 +23,8 @@ use super::Append;
 use crate::config;
 use crate::dispatch::VERSION;
 use crate::duration;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::manual;
 
 /// The file that a collector is to write.
 #[derive(Clone, Debug)]
@@ -37,13 +38,6 @@ pub(super) struct Place {
 enum Choice {
     Default,
     Custom,
-}
-
-/// Who is refused: the advice differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Background,
-    Foreground,
 }
 
 impl Place {
@@ -68,35 +62,50 @@ impl Place {
     }
 
     /// Refuses a file that exists, unless it is the default one or ours to go on with. Touches nothing.
-    pub(super) fn admit(&self, append: Append, form: Form) -> Result<(), Failure> {
+    pub(super) fn admit(&self, append: Append) -> Result<(), Failure> {
         let path = self.path.display();
-        match (self.choice, what_is_this(&self.path), append) {
-            (_, FileKind::Missing, _) => Ok(()),
-            (Choice::Default, ..) => Ok(()),
-            (_, FileKind::GpuUsageAudit, Append::Yes) => Err(Failure::usage(format!(
+        let kind = what_is_this(&self.path);
+        match (&kind, self.choice, append) {
+            (FileKind::Missing, ..) => Ok(()),
+            (FileKind::NewerHistory { .. }, ..) => Err(Failure {
+                exit: Exit::Failed,
+                message: format!("`{path}` is {kind}"),
+                hint: Some("update gua, or choose another path with --db".to_owned()),
+            }),
+            (_, Choice::Default, _) => Ok(()),
+            (FileKind::GpuUsageAudit, _, Append::Yes) => Err(Failure::usage(format!(
                 "`{path}` is a history of gpu-usage-audit, which is never changed"
             ))
             .hint(format!(
                 "choose another path with --db, and take its rows over with `gua import {path}`"
             ))),
-            (_, FileKind::OurHistory { .. } | FileKind::NewerHistory { .. }, Append::Yes) => Ok(()),
-            (_, FileKind::Empty, Append::Yes) => Ok(()),
-            (_, kind, Append::Yes) => Err(Failure::usage(format!(
+            (FileKind::OurHistory { .. } | FileKind::Empty, _, Append::Yes) => Ok(()),
+            (_, _, Append::Yes) => Err(Failure::usage(format!(
                 "`{path}` is {kind}, not a history of gua"
             ))),
-            (_, _, Append::No) => {
-                let advice = match form {
-                    Form::Background => format!(
-                        "read it with `gua report --db {path}`, go on with it with --append, or choose another path \
-                         with --db"
-                    ),
-                    Form::Foreground => {
-                        "choose another path with --db, remove the file, or go on with it with --append"
-                            .to_owned()
-                    }
-                };
-                Err(Failure::usage(format!("`{path}` exists already; {advice}")))
+            (_, _, Append::No) => Err(Failure::usage(format!(
+                "`{path}` exists already and is {kind}; {}",
+                self.advice(&kind)
+            ))),
+        }
+    }
+
+    /// What can be done about a file that is in the way. Only what this gua can do is recommended.
+    fn advice(&self, kind: &FileKind) -> String {
+        let path = self.path.display();
+        let elsewhere = "choose another path with --db";
+        match kind {
+            FileKind::OurHistory { .. } => {
+                let has_report = manual::tree().find_subcommand("report").is_some();
+                let read = has_report.then(|| format!(", read it with `gua report --db {path}`"));
+                let read = read.unwrap_or_default();
+                format!("go on with it with --append{read}, or {elsewhere}")
             }
+            FileKind::Empty => format!("go on with it with --append, remove it, or {elsewhere}"),
+            FileKind::GpuUsageAudit => {
+                format!("{elsewhere}, and take its rows over with `gua import {path}`")
+            }
+            _ => elsewhere.to_owned(),
         }
     }
 
@@ -240,13 +249,34 @@ fn look(db: &Path) -> anyhow::Result<String> {
         duration::written(run.interval)
     ));
     let now = clock::now();
-    if let Some(last) = history.info()?.last_tick {
+    let last = history.info()?.last_tick;
+    if let Some(last) = last {
         text.push_str(&format!("  last tick: {}\n", with_age(last, now)));
     }
     let outages = history.outages(Period::new(run.started, now))?;
     let lost: u64 = outages.iter().map(|gap| u64::from(gap.ticks_lost)).sum();
     text.push_str(&format!("  ticks lost: {lost}\n"));
+    if let Some(ticks) = overdue(run.started, last, run.interval, now) {
+        text.push_str(&format!("  overdue: {ticks} ticks (see the log)\n"));
+    }
     Ok(text)
+}
+
+/// How many ticks should have been stored since the last one. What is being lost now is in no history yet.
+fn overdue(
+    started: Timestamp,
+    last: Option<Timestamp>,
+    interval: Duration,
+    now: Timestamp,
+) -> Option<u128> {
+    // An answer of the driver may take a moment, whatever the interval.
+    const MOMENT: Duration = Duration::from_secs(2);
+    let since = last.map_or(started, |last| last.max(started));
+    let age = Duration::try_from(now.duration_since(since)).ok()?;
+    if age <= (interval * 2).max(MOMENT) {
+        return None;
+    }
+    age.as_micros().checked_div(interval.as_micros())
 }
 
 /// In the local zone, which is named; and how long ago that was.
@@ -259,4 +289,30 @@ fn with_age(at: Timestamp, now: Timestamp) -> String {
         format!("{} s ago", age.as_secs())
     };
     format!("{} ({age})", shown.strftime("%Y-%m-%d %H:%M:%S %Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_overdue_after_two_intervals_of_this_run() {
+        let check = |started: i64, last: Option<i64>, interval: u64, expected: Option<u128>| {
+            let at = |second| Timestamp::from_second(second).unwrap();
+            let interval = Duration::from_secs(interval);
+            let found = overdue(at(started), last.map(at), interval, at(1000));
+            assert_eq!(found, expected, "{started} {last:?} {interval:?}");
+        };
+        check(0, Some(990), 30, None);
+        check(0, Some(940), 30, None);
+        check(0, Some(900), 30, Some(3));
+        check(0, Some(998), 1, None);
+        check(0, Some(997), 1, Some(3));
+        // A run that has stored nothing yet is measured from its beginning.
+        check(990, Some(100), 30, None);
+        check(400, Some(100), 30, Some(20));
+        check(400, None, 30, Some(20));
+        // The clock was set back.
+        check(0, Some(2000), 30, None);
+    }
 }

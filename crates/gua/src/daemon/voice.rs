@@ -17,7 +17,8 @@ use crate::config::{FlagValue, Inputs, Loaded, Settings};
 use crate::dispatch::settled;
 use crate::output;
 
-/// What a daemon says to the one who started it, once.
+/// What a daemon says to the one who started it: the driver has answered, and the first tick is stored.
+pub(super) const ANSWERED: &str = "answered";
 pub(super) const READY: &str = "ready";
 
 /// Prints, notifies and reads settings for the loop.

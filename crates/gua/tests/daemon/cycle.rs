@@ -299,6 +299,22 @@ fn the_foreground_prints_ticks_on_stdout_and_talk_on_stderr() {
 }
 
 #[test]
+fn a_daemon_that_stores_nothing_any_more_is_said_to_be_overdue() {
+    let host = Host::new(TWO_CARDS);
+    host.fine("start --interval 100ms");
+    assert!(!host.fine("status").contains("overdue"));
+    let pid = host.pid().unwrap();
+    send(pid, Signal::STOP);
+    until("a word about it", || {
+        let status = host.fine("status");
+        let is_told = status.contains("\n  overdue: ") && status.contains(" ticks (see the log)\n");
+        is_told.then_some(())
+    });
+    send(pid, Signal::CONT);
+    host.fine("stop");
+}
+
+#[test]
 fn under_its_old_name_it_stays_in_the_foreground() {
     let host = Host::new(TWO_CARDS);
     let link = host.path("gpu-usage-audit");
@@ -311,7 +327,9 @@ fn under_its_old_name_it_stays_in_the_foreground() {
     assert_eq!(again.code(), Some(2));
     let said = host.read("foreground.err");
     assert!(
-        said.starts_with("gpu-usage-audit daemon: `x.db` exists already; choose another path"),
+        said.starts_with(
+            "gpu-usage-audit daemon: `x.db` exists already and is a history of gua (schema "
+        ),
         "{said}"
     );
 }

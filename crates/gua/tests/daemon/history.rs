@@ -5,20 +5,26 @@ use crate::host::{Host, TWO_CARDS, until};
 #[test]
 fn a_custom_history_that_exists_is_refused_before_the_driver_is_asked() {
     let host = Host::without_driver();
-    for content in ["", "no database"] {
+    for (content, kind) in [("", "an empty file"), ("no database", "not a database")] {
         host.write("x.db", content);
         let ended = host.gua("daemon --db x.db");
         assert_eq!(ended.code, 2, "{ended:?}");
         assert!(
-            ended.stderr.contains("gua report --db x.db") && ended.stderr.contains("--append"),
+            ended.stderr.starts_with(&format!(
+                "gua daemon: `x.db` exists already and is {kind}; "
+            )),
             "{ended:?}"
+        );
+        assert!(
+            !ended.stderr.contains("gua report"),
+            "there is no such command yet: {ended:?}"
         );
         let ended = host.gua("daemon --foreground --db x.db");
         assert_eq!(ended.code, 2, "{ended:?}");
         assert!(
-            ended
-                .stderr
-                .starts_with("gua daemon --foreground: `x.db` exists already; choose another path with --db, remove"),
+            ended.stderr.starts_with(&format!(
+                "gua daemon --foreground: `x.db` exists already and is {kind}; "
+            )),
             "{ended:?}"
         );
         assert_eq!(host.read("x.db"), content);
@@ -115,4 +121,53 @@ fn two_collectors_on_one_history_are_refused() {
     );
     assert!(!host.path("second.pid").exists());
     assert_eq!(host.pid(), Some(pid), "the first is not disturbed");
+}
+
+#[test]
+fn a_newer_history_is_refused_before_a_daemon_is_started() {
+    let host = Host::new(TWO_CARDS);
+    host.fine("start --interval 1h");
+    host.fine("stop");
+    let path = host.state("gua.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // SQLite's user version stands at byte 60 of the file.
+    bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    let log = host.log();
+    for (line, name) in [
+        ("daemon", "gua daemon"),
+        ("start", "gua start"),
+        ("daemon --foreground", "gua daemon --foreground"),
+    ] {
+        let ended = host.gua(line);
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert!(
+            ended.stderr.starts_with(&format!("{name}: `"))
+                && ended
+                    .stderr
+                    .contains("a history of a newer gua (schema 99)"),
+            "{ended:?}"
+        );
+    }
+    assert_eq!(host.log(), log, "no daemon was started");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn a_damaged_history_stops_a_daemon_with_the_way_out() {
+    let host = Host::new(TWO_CARDS);
+    host.write(".gua/gua.db", &"no database ".repeat(400));
+    for line in ["daemon", "daemon --foreground"] {
+        let ended = host.gua(line);
+        assert_eq!(ended.code, 1, "{ended:?}");
+        let way = "gua db set-aside --db ";
+        assert!(ended.stderr.contains(way), "{line}: {ended:?}");
+        assert!(
+            !line.ends_with("daemon") || !ended.stderr.contains("--foreground"),
+            "by the name that was typed: {ended:?}"
+        );
+    }
+    host.fine("db set-aside --yes");
+    host.fine("start --interval 1h");
+    host.fine("stop");
 }

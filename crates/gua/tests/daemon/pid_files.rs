@@ -206,3 +206,13 @@ fn a_pid_file_that_cannot_be_written_is_an_error_with_a_sentence() {
             .then_some(())
     });
 }
+
+#[test]
+fn a_pid_file_elsewhere_is_named_where_the_daemon_is_to_be_stopped() {
+    let host = Host::new(TWO_CARDS);
+    let said = host.fine("start --interval 1h --pid-file other.pid");
+    let (_, stop) = said.split_once("  stop: gua ").expect("a way to stop it");
+    assert!(stop.starts_with("stop --pid-file "), "{said}");
+    let stopped = host.fine(stop.trim());
+    assert!(stopped.contains("stopped pid"), "{stopped}");
+}
