@@ -12,6 +12,7 @@ mod floors;
 mod fold;
 mod forget;
 mod history;
+mod intact;
 mod kind;
 pub mod legacy;
 mod lock;

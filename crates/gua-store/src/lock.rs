@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
@@ -15,22 +15,27 @@ use crate::error::OpenError;
 pub(crate) struct WriterLock {
     /// The lock lasts as long as the file is open, so the kernel frees it when the process dies.
     _file: File,
+    /// Whether this call made the lock file.
+    pub(crate) is_new: bool,
 }
 
 impl WriterLock {
     pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
         let name = crate::beside(path, "-lock");
-        let mut file = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&name)
-            .map_err(|source| OpenError::Directory {
-                path: crate::directory(path).to_owned(),
-                source,
-            })?;
+        let as_open_error = |source| OpenError::Directory {
+            path: crate::directory(path).to_owned(),
+            source,
+        };
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).mode(0o600);
+        let (mut file, is_new) = match options.clone().create_new(true).open(&name) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                let file = options.create(true).truncate(false).open(&name);
+                (file.map_err(as_open_error)?, false)
+            }
+            Err(error) => return Err(as_open_error(error)),
+        };
         if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
                 return Err(OpenError::Directory {
@@ -46,12 +51,33 @@ impl WriterLock {
                 pid: text.trim().parse().ok(),
             });
         }
+        // One that failed to make its history takes its lock file away. A lock on that keeps nobody out.
+        if !is_at(&file, &name) {
+            return Err(OpenError::Busy {
+                path: path.to_owned(),
+                pid: None,
+            });
+        }
         // The number is a courtesy; a full disk must not keep the collector from opening its history.
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Self { _file: file })
+        Ok(Self {
+            _file: file,
+            is_new,
+        })
+    }
+}
+
+/// Whether an open file is still the one of this name.
+fn is_at(file: &File, name: &Path) -> bool {
+    let same = |one: std::fs::Metadata, other: std::fs::Metadata| {
+        (one.dev(), one.ino()) == (other.dev(), other.ino())
+    };
+    match (file.metadata(), std::fs::metadata(name)) {
+        (Ok(one), Ok(other)) => same(one, other),
+        _ => false,
     }
 }
 

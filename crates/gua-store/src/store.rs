@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use crate::codec::{self, Frame, Link};
 use crate::error::{OpenError, WriteError};
+use crate::intact::refuse_damage;
 use crate::kind::{FileKind, what_is_this};
 use crate::lock::{WriterLock, network_filesystem};
 use crate::names::{Interner, Known};
@@ -31,7 +32,8 @@ pub enum OpenMode {
 /// How a history is kept.
 #[derive(Clone, Debug, Default)]
 pub struct WriterOptions {
-    /// For how long ticks are kept; their totals stay. `None` keeps them for good.
+    /// For how long ticks are kept; their totals stay. `None` keeps them for good. After a clock jumped ahead, none go for
+    /// it until ticks have come for a day (or an eighth of this, if that is less), but those that this day makes due.
     pub keep_raw: Option<Duration>,
     /// What the totals of a new file rest on. A file keeps its rule for good, so that its totals can be compared;
     /// reports with other thresholds read the ticks.
@@ -90,11 +92,20 @@ impl Store {
             return Err(OpenError::NetworkFilesystem { path, filesystem });
         }
         let lock = WriterLock::take(&path)?;
-        // Another writer may have been here between the look and the lock.
-        refuse_others(&path, mode)?;
-        create_file(&path, options.file_mode)?;
-        let connection = connect(&path, options)?;
-        let mut store = Self {
+        let mut made = Made {
+            lock: lock.is_new,
+            file: false,
+        };
+        let opened = Self::open_locked(&path, mode, options, &mut made);
+        let connection = match opened {
+            Ok(connection) => connection,
+            Err(error) => {
+                // While the lock is held: nobody else has begun with these files.
+                made.take_away(&path);
+                return Err(error);
+            }
+        };
+        Ok(Self {
             connection,
             path,
             options: options.clone(),
@@ -102,9 +113,21 @@ impl Store {
             chain: None,
             newest: None,
             _lock: lock,
-        };
-        store.verify_unless_clean()?;
-        Ok(store)
+        })
+    }
+
+    fn open_locked(
+        path: &Path,
+        mode: OpenMode,
+        options: &WriterOptions,
+        made: &mut Made,
+    ) -> Result<Connection, OpenError> {
+        // Another writer may have been here between the look and the lock.
+        refuse_others(path, mode)?;
+        create_file(path, options.file_mode, made)?;
+        let connection = connect(path, options)?;
+        set_meta(&connection, CLEAN, 0).map_err(|error| OpenError::from_sqlite(path, error))?;
+        Ok(connection)
     }
 
     /// The rule that the totals of this file rest on.
@@ -232,24 +255,28 @@ impl Store {
         let Self { connection, .. } = self;
         connection.close().map_err(|(_, error)| error.into())
     }
+}
 
-    /// After a crash SQLite recovers by itself; whether it could is looked at before anything is added.
-    fn verify_unless_clean(&mut self) -> Result<(), OpenError> {
-        let as_open_error = |error| OpenError::from_sqlite(&self.path, error);
-        let clean = meta(&self.connection, CLEAN).map_err(as_open_error)?;
-        if clean == Some(0) {
-            let words: String = self
-                .connection
-                .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-                .map_err(as_open_error)?;
-            if words != "ok" {
-                return Err(OpenError::Damaged {
-                    path: self.path.clone(),
-                    detail: words,
-                });
-            }
+/// The files that a call of [`Store::open`] made. If it fails, they go again: an empty history would be in the way of
+/// the next call.
+#[derive(Debug)]
+struct Made {
+    lock: bool,
+    file: bool,
+}
+
+impl Made {
+    fn take_away(&self, path: &Path) {
+        let beside_file: &[&str] = if self.file {
+            &["", "-wal", "-shm", "-journal"]
+        } else {
+            &[]
+        };
+        let lock: &[&str] = if self.lock { &["-lock"] } else { &[] };
+        for suffix in beside_file.iter().chain(lock) {
+            // What is not there need not go; and why the call failed is worth more than a file that stays.
+            let _ = std::fs::remove_file(crate::beside(path, suffix));
         }
-        set_meta(&self.connection, CLEAN, 0).map_err(as_open_error)
     }
 }
 
@@ -278,7 +305,7 @@ impl Drop for Turn<'_> {
 }
 
 /// Whether the last writer closed the file: 1, or 0 while one is at work or after it died.
-const CLEAN: &str = "clean";
+pub(crate) const CLEAN: &str = "clean";
 
 pub(crate) fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
     connection
@@ -347,7 +374,7 @@ fn refuse_others(path: &Path, mode: OpenMode) -> Result<(), OpenError> {
 }
 
 /// Makes the file with its rights, which SQLite gives to its companions too.
-fn create_file(path: &Path, mode: Option<u32>) -> Result<(), OpenError> {
+fn create_file(path: &Path, mode: Option<u32>, made: &mut Made) -> Result<(), OpenError> {
     if path.exists() {
         return Ok(());
     }
@@ -357,10 +384,14 @@ fn create_file(path: &Path, mode: Option<u32>) -> Result<(), OpenError> {
     };
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
+    if let Some(mode) = mode {
+        options.mode(mode);
+    }
+    let file = options.open(path).map_err(as_open_error)?;
+    made.file = true;
     let Some(mode) = mode else {
-        return options.open(path).map(drop).map_err(as_open_error);
+        return Ok(());
     };
-    let file = options.mode(mode).open(path).map_err(as_open_error)?;
     // What was asked for, whatever the umask says.
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
         .map_err(as_open_error)
@@ -372,6 +403,7 @@ fn connect(path: &Path, options: &WriterOptions) -> Result<Connection, OpenError
     let mut connection = Connection::open_with_flags(path, flags).map_err(as_open_error)?;
     connection.busy_timeout(BUSY).map_err(as_open_error)?;
     refuse_content(path, &connection)?;
+    refuse_damage(path, &connection)?;
     prepare(&mut connection, options).map_err(as_open_error)?;
     Ok(connection)
 }

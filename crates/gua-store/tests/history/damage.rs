@@ -216,3 +216,21 @@ fn sessions_that_cannot_be_are_found() {
         assert!(!report.is_clean());
     }
 }
+
+#[test]
+fn a_damaged_file_that_was_closed_in_order_is_refused_and_left_as_it_is() {
+    let place = written(600);
+    let whole = std::fs::read(place.path()).unwrap();
+    for first in 1..=5 {
+        let mut bytes = whole.clone();
+        for page in (first..bytes.len() / 4096).step_by(5) {
+            bytes[page * 4096..page * 4096 + 300].fill(0xa5);
+        }
+        std::fs::write(place.path(), &bytes).unwrap();
+        let error = append(&place.path()).unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
+        assert_eq!(std::fs::read(place.path()).unwrap(), bytes);
+    }
+    std::fs::write(place.path(), &whole).unwrap();
+    drop(append(&place.path()).unwrap());
+}

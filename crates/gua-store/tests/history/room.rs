@@ -53,6 +53,25 @@ fn a_file_that_may_not_grow_refuses_ticks_and_stays_whole() {
 }
 
 #[test]
+fn a_history_that_could_not_be_made_leaves_no_file() {
+    let place = Place::new();
+    let options = WriterOptions {
+        most_pages: Some(4),
+        ..WriterOptions::default()
+    };
+    for mode in [OpenMode::Create, OpenMode::CreateOrAppend] {
+        Store::open(&place.path(), mode, &options).unwrap_err();
+        let left = std::fs::read_dir(place.directory.path()).unwrap().count();
+        assert_eq!(left, 0, "{mode:?}");
+    }
+    // What was there before stays.
+    std::fs::write(place.path(), "").unwrap();
+    Store::open(&place.path(), OpenMode::CreateOrAppend, &options).unwrap_err();
+    assert!(place.path().exists());
+    drop(place.store());
+}
+
+#[test]
 fn a_real_full_disk_is_survived_by_the_same_store() {
     if !is_root("a disk that is full, as a small tmpfs") {
         return;

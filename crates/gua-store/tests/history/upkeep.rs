@@ -275,7 +275,7 @@ fn a_forgotten_person_leaves_no_byte_and_no_hour_behind() {
         assert_eq!(one.states, other.states);
     }
     assert!(history.check(|_| {}).unwrap().is_clean());
-    let remembers = |session: &gua_model::Session| {
+    let remembers = |session: &Session| {
         session
             .owner
             .as_ref()
