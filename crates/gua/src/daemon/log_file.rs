@@ -5,6 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::voice;
+
 /// Logs that were put aside and are kept: `gua.log.1` is the younger.
 const KEPT: u32 = 2;
 
@@ -67,7 +69,7 @@ pub(super) fn open_to_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// The last lines of a log, for a person whose daemon did not start.
+/// The last lines of a log, for a person whose daemon did not start. Ticks that were read would push the reason out.
 pub(super) fn last_lines(path: &Path, number: usize, from: u64) -> String {
     const MOST_BYTES: u64 = 64 * 1024;
     let read = || -> io::Result<Vec<u8>> {
@@ -83,7 +85,10 @@ pub(super) fn last_lines(path: &Path, number: usize, from: u64) -> String {
     };
     let bytes = read().unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with(voice::TICK))
+        .collect();
     let shown = lines.get(lines.len().saturating_sub(number)..);
     shown
         .unwrap_or_default()
@@ -105,5 +110,7 @@ mod tests {
         assert_eq!(last_lines(&path, 3, 4), "2\n3\n4\n");
         assert_eq!(last_lines(&path, 9, 4), "1\n2\n3\n4\n");
         assert_eq!(last_lines(&path, 9, 4000), "");
+        std::fs::write(&path, "why\nTick 7  ts=1\nTick 8  ts=2\n").unwrap();
+        assert_eq!(last_lines(&path, 2, 0), "why\n");
     }
 }

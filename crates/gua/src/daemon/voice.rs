@@ -17,6 +17,8 @@ use crate::config::{FlagValue, Inputs, Loaded, Settings};
 use crate::dispatch::settled;
 use crate::output;
 
+/// What the line of a tick begins with.
+pub(super) const TICK: &str = "Tick ";
 /// What a daemon says to the one who started it: the driver has answered, and the first tick is stored.
 pub(super) const ANSWERED: &str = "answered";
 pub(super) const READY: &str = "ready";
@@ -137,7 +139,7 @@ pub(super) fn log_line(at: Timestamp, zone: &TimeZone, text: &str) -> String {
 fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> String {
     let at = tick.sample.at.to_zoned(TimeZone::UTC);
     let mut line = format!(
-        "Tick {number}  ts={}.{:03}",
+        "{TICK}{number}  ts={}.{:03}",
         at.strftime("%H:%M:%S"),
         at.millisecond()
     );
