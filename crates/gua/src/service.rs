@@ -34,7 +34,8 @@ pub fn run(command: &ServiceCommand) -> anyhow::Result<ExitCode> {
 
 fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
     let place = Place::of(&args.scope)?;
-    let text = unit::text(&facts(args, &place)?);
+    let facts = facts(args, &place)?;
+    let text = unit::text(&facts);
     if args.print {
         return output::data(&text);
     }
@@ -43,6 +44,14 @@ fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
     let systemctl = Systemctl { place: &place };
     systemctl.run(&["enable", NAME])?;
     let mut said = format!("gua service: installed {}\n", place.unit(NAME).display());
+    if place.is_image() {
+        said.push_str(&format!(
+            "  {}\n  the image needs the program at {}\n",
+            place.begins(),
+            facts.program.display()
+        ));
+        return output::data(&said);
+    }
     if systemctl.is_running() {
         systemctl.run(&["daemon-reload"])?;
         if args.no_start {
@@ -53,9 +62,12 @@ fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
             said.push_str("  started\n");
         }
     } else {
-        said.push_str("  systemd is not running here: it will be started at the next boot\n");
+        said.push_str(&format!(
+            "  systemd is not running here: {}\n",
+            place.begins()
+        ));
     }
-    if place.scope == Scope::User && !place.is_image() {
+    if place.scope == Scope::User {
         said.push_str(
             "  it ends with your last session; to keep it running: loginctl enable-linger\n",
         );
@@ -107,7 +119,18 @@ fn refuse_strangers(place: &Place, force: bool) -> anyhow::Result<()> {
         };
         if !is_ours && !force {
             let message = format!("`{}` was not written by gua", path.display());
-            return Err(Failure { exit: Exit::Failed, message, hint: Some(format!("stop and remove it first (`systemctl disable --now {name}`), or give --force to replace it")) }.into());
+            let systemctl = Systemctl { place };
+            let disable = match place.is_image() {
+                true => systemctl.shown(&["disable", name]),
+                false => systemctl.shown(&["disable", "--now", name]),
+            };
+            let hint = format!("remove it first (`{disable}`), or give --force to replace it");
+            return Err(Failure {
+                exit: Exit::Failed,
+                message,
+                hint: Some(hint),
+            }
+            .into());
         }
         if !is_ours {
             fs::remove_file(&path)
@@ -172,10 +195,10 @@ fn uninstall(args: &ServiceScopeArgs) -> anyhow::Result<()> {
     if systemctl.is_running() {
         systemctl.run(&["daemon-reload"])?;
     }
-    let kept = unit::database(place.scope);
     output::data(&format!(
-        "gua service: removed {}\n  kept: the history at {kept}\n",
-        path.display()
+        "gua service: removed {}\n  kept: the history at {}\n",
+        path.display(),
+        place.history()
     ))
 }
 
@@ -200,10 +223,12 @@ fn status(args: &ServiceScopeArgs) -> anyhow::Result<ExitCode> {
         ));
         said.push_str(&format!("  at boot: {}\n", state("UnitFileState")));
         said.push_str(&format!("  main pid: {}\n", state("MainPID")));
+    } else if place.is_image() {
+        said.push_str(&format!("  {}\n", place.begins()));
     } else {
         said.push_str("  systemd is not running here\n");
     }
-    said.push_str(&format!("  history: {}\n", unit::database(place.scope)));
+    said.push_str(&format!("  history: {}\n", place.history()));
     output::data(&said)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -238,12 +263,10 @@ impl Systemctl<'_> {
     }
 
     fn shown(&self, words: &[&str]) -> String {
-        let user = if self.place.scope == Scope::User {
-            "--user "
-        } else {
-            ""
-        };
-        format!("systemctl {user}{}", words.join(" "))
+        let arguments = self.arguments(words);
+        let words = arguments.iter().map(String::as_str);
+        let words = shlex::try_join(words).unwrap_or_else(|_| arguments.join(" "));
+        format!("systemctl {words}")
     }
 
     fn run(&self, words: &[&str]) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::unit;
 use crate::cli::ServiceScopeArgs;
 use crate::config::Inputs;
 use crate::failure::Failure;
@@ -55,6 +56,29 @@ impl Place {
 
     pub(crate) fn is_image(&self) -> bool {
         self.root.is_some()
+    }
+
+    /// When the service will begin, as far as it is not started now.
+    pub(crate) fn begins(&self) -> &'static str {
+        match (self.scope, self.is_image()) {
+            (Scope::System, false) => "it will be started at the next boot",
+            (Scope::User, false) => "it will be started at your next login",
+            (Scope::System, true) => "it will be started when the image is booted",
+            (Scope::User, true) => "it will be started when a user of the image logs in",
+        }
+    }
+
+    /// Where the service keeps its history, as seen from here.
+    pub(crate) fn history(&self) -> String {
+        let path = unit::database(self.scope);
+        match (&self.root, self.scope) {
+            (None, _) => path.to_owned(),
+            (Some(root), Scope::System) => root
+                .join(path.trim_start_matches('/'))
+                .display()
+                .to_string(),
+            (Some(_), Scope::User) => format!("{path} of each user of the image"),
+        }
     }
 
     pub(crate) fn unit(&self, name: &str) -> PathBuf {
