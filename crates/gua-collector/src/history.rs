@@ -8,6 +8,7 @@ use gua_store::{NewRun, RunId, Store, WriteError};
 use jiff::Timestamp;
 
 use crate::attendant::Options;
+use crate::chain::chain;
 use crate::sink::{Sink, SinkError};
 
 /// Writes ticks to a history that is open.
@@ -101,16 +102,7 @@ impl Sink for HistorySink {
 
 /// The whole chain, since what SQLite says is what an administrator needs.
 fn lost(error: &WriteError) -> SinkError {
-    let mut message = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let said = error.to_string();
-        // SQLite often has the same words for a code and for its message.
-        if !message.ends_with(&said) {
-            message.push_str(&format!(": {said}"));
-        }
-        cause = error.source();
-    }
+    let message = chain(error);
     let reason = match error {
         WriteError::DiskFull(_) => GapReason::DiskFull,
         _ => GapReason::NotStored,

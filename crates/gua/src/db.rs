@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use gua_collector::chain::chain;
 use gua_store::legacy::Progress;
 use gua_store::{
     BackupError, CheckReport, History, OpenError, OpenMode, ReadError, Stats, Store, WriterOptions,
@@ -78,7 +79,7 @@ fn unreadable(db: &Path, error: ReadError) -> anyhow::Error {
     let hint = matches!(error, ReadError::Sqlite(_)).then(|| set_aside_hint(Some(db)));
     Failure {
         exit: Exit::Failed,
-        message: format!("{:#}", anyhow::Error::new(error)),
+        message: chain(&error),
         hint,
     }
     .into()

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use gua_collector::chain::chain;
 use gua_probe::fault::DriverFault;
 use gua_store::{FileKind, OpenError, WriteError};
 use thiserror::Error;
@@ -59,7 +60,7 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
     if error.is::<output::Closed>() {
         return ExitCode::SUCCESS;
     }
-    let mut text = format!("{command}: {}\n", chain(error));
+    let mut text = format!("{command}: {}\n", chain(error.as_ref()));
     if let Some(hint) = hint(error) {
         text.push_str(&format!("hint: {hint}\n"));
     }
@@ -93,19 +94,6 @@ fn hint(error: &anyhow::Error) -> Option<String> {
                 .map(str::to_owned),
         }
     })
-}
-
-/// The error and what is behind it. SQLite often has the same words for a code and for its message.
-fn chain(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.ends_with(&cause) {
-            text.push_str(&format!(": {cause}"));
-        }
-    }
-    text
 }
 
 /// What can be done about a history that is damaged.
