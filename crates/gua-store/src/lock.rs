@@ -14,7 +14,7 @@ use crate::error::OpenError;
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     /// The lock lasts as long as the file is open, so the kernel frees it when the process dies.
-    _file: File,
+    file: File,
     /// Whether this call made the lock file.
     pub(crate) is_new: bool,
 }
@@ -63,10 +63,15 @@ impl WriterLock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Self {
-            _file: file,
-            is_new,
-        })
+        Ok(Self { file, is_new })
+    }
+}
+
+impl Drop for WriterLock {
+    fn drop(&mut self) {
+        // A child that another thread is just starting has a copy of the open file until it runs its program, and would
+        // keep the lock for so long. If this fails, closing the file does it.
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
