@@ -28,7 +28,7 @@ pub fn run(command: &DbCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     match command {
         DbCommand::Check { format, .. } => return check(db, *format),
         DbCommand::Stats { format, .. } => {
-            let stats = read(db)?.stats().map_err(|error| unreadable(db, error))?;
+            let stats = read(db)?.stats().map_err(|error| unreadable(db, &error))?;
             output::data(&described(&stats, *format))?;
         }
         DbCommand::Vacuum { .. } => {
@@ -75,11 +75,11 @@ fn explained(error: OpenError) -> anyhow::Error {
 }
 
 /// What SQLite cannot read may be damaged; it does not always say so.
-fn unreadable(db: &Path, error: ReadError) -> anyhow::Error {
+fn unreadable(db: &Path, error: &ReadError) -> anyhow::Error {
     let hint = matches!(error, ReadError::Sqlite(_)).then(|| set_aside_hint(Some(db)));
     Failure {
         exit: Exit::Failed,
-        message: chain(&error),
+        message: chain(error),
         hint,
     }
     .into()
@@ -95,7 +95,7 @@ fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
     let mut bar = Bar::new("checking");
     let report = history.check(|share| bar.share(share));
     bar.clear();
-    let report = report.map_err(|error| unreadable(db, error))?;
+    let report = report.map_err(|error| unreadable(db, &error))?;
     let findings = findings(&report);
     let text = match format {
         TableFormat::Text if findings.is_empty() => format!(

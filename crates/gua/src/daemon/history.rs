@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use gua_collector::Options;
+use gua_collector::chain::chain;
 use gua_collector::history::HistorySink;
 use gua_collector::rival::python_writer;
 use gua_model::Sample;
@@ -232,7 +233,10 @@ pub(super) fn summary(db: &Path) -> String {
     let mut text = format!("  history: {}\n", db.display());
     match look(db) {
         Ok(lines) => text.push_str(&lines),
-        Err(error) => text.push_str(&format!("  it cannot be read now: {error:#}\n")),
+        Err(error) => text.push_str(&format!(
+            "  it cannot be read now: {}\n",
+            chain(error.as_ref())
+        )),
     }
     text
 }
