@@ -153,7 +153,13 @@ fn findings(report: &CheckReport) -> Vec<(&'static str, String)> {
             format!("the totals of the quarter hour from {from} are not those of its ticks"),
         )
     });
-    file.chain(dangling).chain(ticks).chain(quarters).collect()
+    let sessions = report.sessions_wrong.iter();
+    let sessions = sessions.map(|what| ("session", what.clone()));
+    file.chain(dangling)
+        .chain(ticks)
+        .chain(quarters)
+        .chain(sessions)
+        .collect()
 }
 
 fn described(stats: &Stats, format: TableFormat) -> String {
