@@ -97,7 +97,7 @@ pub(crate) fn to_gpu(
 ) -> Result<Gpu, Damage> {
     let mut gpu = Gpu::without_readings(
         uuid,
-        small(slots[22], "index")?.unwrap_or(0),
+        small(slots[22], "index")?.map_err(|_| Damage::Value("index"))?,
         Missing::Failed,
     );
     gpu.power = slots[0].map(Milliwatts);
