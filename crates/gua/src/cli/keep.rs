@@ -1,0 +1,158 @@
+//! What can be typed to look after the history, the configuration and the program itself.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use super::report::TableFormat;
+
+#[derive(Debug, Subcommand)]
+pub enum DbCommand {
+    /// Read everything and compare the totals with the ticks; exit 1 if anything is wrong.
+    #[command(after_help = "Examples:\n  gua db check\n  gua db check --format json")]
+    Check {
+        #[command(flatten)]
+        file: DbArgs,
+        /// How to print what was found.
+        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        format: TableFormat,
+    },
+
+    /// Print what takes how much room, and how fast it grows.
+    #[command(after_help = "Examples:\n  gua db stats\n  gua db stats --format csv")]
+    Stats {
+        #[command(flatten)]
+        file: DbArgs,
+        /// How to print it.
+        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        format: TableFormat,
+    },
+
+    /// Write the file anew without its free room. No collector may be writing.
+    #[command(after_help = "Example:\n  gua db vacuum")]
+    Vacuum {
+        #[command(flatten)]
+        file: DbArgs,
+    },
+
+    /// Copy the history, also while a collector writes to it.
+    #[command(after_help = "Example:\n  gua db backup /backup/gua.db")]
+    Backup {
+        #[command(flatten)]
+        file: DbArgs,
+        /// The copy; it must not exist.
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: PathBuf,
+    },
+
+    /// Erase a person: their time stays, as that of somebody whom nobody can name.
+    #[command(
+        after_help = "No collector may be writing. Old files that were imported are not changed by this.\n\n\
+                            Examples:\n  gua db forget ada\n  gua db forget 1007 --yes"
+    )]
+    Forget {
+        #[command(flatten)]
+        file: DbArgs,
+        /// The user's name, or number where there is no name.
+        #[arg(value_name = "USER")]
+        user: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+
+    /// Rename a damaged history out of the way, so that a collector can begin a new one.
+    #[command(
+        after_help = "No collector may be writing. Nothing is removed or overwritten: the file and its journal stay \
+                      beside it, as gua.db.damaged-DATE-TIME.\n\n\
+                            Examples:\n  gua db set-aside\n  gua db set-aside --db all.db --yes"
+    )]
+    SetAside {
+        #[command(flatten)]
+        file: DbArgs,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Which history a command is about.
+#[derive(Debug, Args)]
+pub struct DbArgs {
+    /// The history file [default: ~/.gua/gua.db].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+}
+
+impl DbCommand {
+    pub fn db(&self) -> &Option<PathBuf> {
+        match self {
+            DbCommand::Check { file, .. }
+            | DbCommand::Stats { file, .. }
+            | DbCommand::Vacuum { file }
+            | DbCommand::Backup { file, .. }
+            | DbCommand::Forget { file, .. }
+            | DbCommand::SetAside { file, .. } => &file.db,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the settings that count now, each with its source.
+    #[command(after_help = "The output is itself a valid configuration file.\n\n\
+                            Examples:\n  gua config show\n  GUA_ACTIVE_UTIL=5 gua config show\n  gua config show --json")]
+    Show {
+        /// Print the settings as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Check the configuration files and the environment; exit 1 if anything is wrong.
+    #[command(after_help = "Examples:\n  gua config check\n  gua config check ./config.toml")]
+    Check {
+        /// Check this file alone, instead of the files and variables in use.
+        #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+        path: Option<PathBuf>,
+    },
+
+    /// Print a configuration file with every setting, its default and its meaning.
+    #[command(
+        after_help = "Example:\n  mkdir -p ~/.gua && gua config default > ~/.gua/config.toml"
+    )]
+    Default,
+
+    /// Print the files that are looked at, in order, and whether they exist.
+    #[command(after_help = "Example:\n  gua config path")]
+    Path,
+}
+
+/// Print a script that completes gua's commands and flags in a shell.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                        source <(gua completions bash)                              in this shell only\n  \
+                        gua completions zsh > \"${fpath[1]}/_gua\"                    for good, in zsh\n  \
+                        gua completions fish > ~/.config/fish/completions/gua.fish  for good, in fish")]
+pub struct CompletionsArgs {
+    /// The shell to write for.
+    #[arg(value_enum, value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct HelpArgs {
+    /// The command to explain, such as `config check`.
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command whose page to print, such as `config check`.
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
+
+    /// Write the pages of all commands into this directory.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "command")]
+    pub dir: Option<PathBuf>,
+}
