@@ -1,8 +1,9 @@
-//! A stored tick, as a damaged history file may have it.
+//! A stored tick, and the totals of a quarter hour, as a damaged history file may have them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = gua_store::decode_anything(bytes);
+    let _ = gua_store::decode_any_totals(bytes);
 });

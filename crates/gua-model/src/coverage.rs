@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::classify::Basis;
 use crate::gap::{Gap, GapReason, Outage};
 use crate::id::GpuUuid;
-use crate::period::{Period, Quarter};
+use crate::period::Period;
 use crate::span::Span;
 use crate::state::State;
 use crate::stretches::Stretches;
-use crate::total::{QuarterTotal, Totals};
+use crate::total::{CardQuarter, QuarterTotal};
 use crate::unit::Micros;
 
 /// One card over one window.
@@ -133,49 +133,24 @@ impl Ledger {
         }
     }
 
-    /// Adds quarter hours that lie in the window as a whole; those that its ends cut are left to their spans. Where a
-    /// quarter has several holes, only their sum is known: they are one gap, with the reason that explains most of it.
-    pub fn push_totals(&mut self, totals: &Totals) {
-        let inside = |quarter: &Quarter| {
-            let whole = quarter.period();
-            whole.overlap(self.window) == Some(whole)
-        };
-        let quarters: Vec<_> = totals
-            .quarters
-            .iter()
-            .filter(|(quarter, _)| inside(quarter))
-            .collect();
-        for (_, totals) in quarters {
-            self.push_quarter(totals);
-        }
-    }
-
-    /// The coverage of every card. `outages` say why nobody looked; where two overlap, the one that began first does.
-    #[must_use]
-    pub fn finish(self, outages: &[Outage]) -> BTreeMap<GpuUuid, Coverage> {
-        let mut outages: Vec<(Period, GapReason)> = outages
-            .iter()
-            .map(|outage| (outage.period(), outage.reason))
-            .collect();
-        outages.sort();
-        self.cards
-            .iter()
-            .map(|(gpu, card)| (gpu.clone(), self.close(card, &outages)))
-            .collect()
-    }
-
-    fn push_quarter(&mut self, totals: &BTreeMap<GpuUuid, QuarterTotal>) {
-        let host = totals.values().map(|total| total.card.present).max();
-        for (gpu, total) in totals {
+    /// Adds what the cards of one quarter hour add up to, in the order of their names: of the whole quarter, or of the
+    /// part that an end of the window leaves of it. Where there are several holes, only their sum is known: they are
+    /// one gap, with the reason that explains most of it.
+    pub fn push_quarter(&mut self, cards: &[CardQuarter]) {
+        let host = cards.iter().map(|card| card.total.card.present).max();
+        // Both are in the order of names, and mostly have the same.
+        let mut own = self.cards.iter_mut().peekable();
+        for CardQuarter { gpu, total } in cards {
             let (Some(first), Some(last)) = (total.card.first, total.card.last) else {
                 continue;
             };
             let hull = Period::new(first, last);
             self.host.add(hull);
-            let Some(card) = self.cards.get_mut(gpu) else {
+            while own.next_if(|(name, _)| *name < gpu).is_some() {}
+            let Some((_, card)) = own.next_if(|(name, _)| *name == gpu) else {
                 continue;
             };
-            let parent = card.known.parent.as_ref().and_then(|it| totals.get(it));
+            let parent = card.known.parent.as_ref().and_then(|it| find(cards, it));
             let loose = hull.micros().0.saturating_sub(total.card.present.0);
             let away = loose.min(parent.map_or(0, |parent| without(hull, total, parent)));
             card.push_total(hull, total, Micros(away));
@@ -192,6 +167,20 @@ impl Ledger {
                 });
             }
         }
+    }
+
+    /// The coverage of every card. `outages` say why nobody looked; where two overlap, the one that began first does.
+    #[must_use]
+    pub fn finish(self, outages: &[Outage]) -> BTreeMap<GpuUuid, Coverage> {
+        let mut outages: Vec<(Period, GapReason)> = outages
+            .iter()
+            .map(|outage| (outage.period(), outage.reason))
+            .collect();
+        outages.sort();
+        self.cards
+            .iter()
+            .map(|(gpu, card)| (gpu.clone(), self.close(card, &outages)))
+            .collect()
     }
 
     fn close(&self, card: &Card, outages: &[(Period, GapReason)]) -> Coverage {
@@ -258,6 +247,11 @@ impl Card {
         }
         self.seen.add_gap(hull, unexplained, GapReason::Failed);
     }
+}
+
+fn find<'a>(cards: &'a [CardQuarter], gpu: &GpuUuid) -> Option<&'a QuarterTotal> {
+    let place = cards.binary_search_by(|card| card.gpu.cmp(gpu)).ok()?;
+    cards.get(place).map(|card| &card.total)
 }
 
 /// How long the parent was seen without its instance between the first and the last sight of that.

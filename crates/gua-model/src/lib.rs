@@ -17,6 +17,7 @@ pub mod period;
 pub mod reading;
 pub mod sample;
 pub mod session;
+pub mod sorted;
 pub mod span;
 pub mod spans;
 pub mod state;
@@ -42,11 +43,12 @@ pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};
 pub use sample::{Driver, Gpu, Place, Problem, Process, ProcessKind, Sample};
 pub use session::{Session, SessionKey, Sessions, UtilSource, UtilSum};
+pub use sorted::Sorted;
 pub use span::{Holder, OwnerPart, Share, SharePart, Span};
 pub use spans::{Floors, Spans};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
 pub use tick::Tick;
-pub use total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal, Totals};
+pub use total::{CardQuarter, CardTotal, OwnerTotal, QuarterTotal, StateTotal, Totals};
 pub use unit::{
     Bytes, Celsius, Centipercent, FanSpeed, Megahertz, Micros, Millijoules, Milliwatts, Percent,
 };

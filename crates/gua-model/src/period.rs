@@ -114,6 +114,9 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 /// The moment, rounded down to a whole microsecond. The ends of the calendar, which cannot be, stay as they are.
 #[must_use]
 pub fn whole_micros(at: Timestamp) -> Timestamp {
+    if at.subsec_nanosecond() % 1000 == 0 {
+        return at;
+    }
     let micros = at.as_nanosecond().div_euclid(1000);
     let whole = i64::try_from(micros).map(Timestamp::from_microsecond);
     whole.ok().and_then(Result::ok).unwrap_or(at)

@@ -12,6 +12,14 @@ pub(crate) struct Stretches(BTreeMap<Timestamp, Timestamp>);
 impl Stretches {
     /// Adds all of `period`.
     pub(crate) fn add(&mut self, period: Period) {
+        // Nearly always time goes on where the last stretch ends, or is in it already.
+        if let Some(mut last) = self.0.last_entry()
+            && (*last.key()..=*last.get()).contains(&period.from())
+        {
+            let end = period.to().max(*last.get());
+            last.insert(end);
+            return;
+        }
         let holes: Vec<Period> = self.holes(period).collect();
         for hole in holes {
             self.join(hole);

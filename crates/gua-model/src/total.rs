@@ -12,6 +12,7 @@ use crate::classify::Basis;
 use crate::gap::GapReason;
 use crate::id::{GpuUuid, Uid};
 use crate::period::{Period, Quarter};
+use crate::sorted::Sorted;
 use crate::span::Span;
 use crate::state::{RollUp, State};
 use crate::unit::{Micros, Millijoules};
@@ -26,11 +27,18 @@ pub struct Totals {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuarterTotal {
     pub card: CardTotal,
-    pub states: BTreeMap<(State, Basis), StateTotal>,
+    pub states: Sorted<(State, Basis), StateTotal>,
     /// The time in state unobserved, by its reason.
-    pub unobserved: BTreeMap<GapReason, Micros>,
+    pub unobserved: Sorted<GapReason, Micros>,
     /// By uid; `None` is the unknown owner. Names and sources belong to the table that the uid is looked up in.
-    pub owners: BTreeMap<Option<Uid>, OwnerTotal>,
+    pub owners: Sorted<Option<Uid>, OwnerTotal>,
+}
+
+/// One card in one quarter hour, with its name. All that a quarter has come together, in the order of the names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardQuarter {
+    pub gpu: GpuUuid,
+    pub total: QuarterTotal,
 }
 
 /// What is summed whatever the state.
@@ -113,6 +121,22 @@ impl Totals {
         }
     }
 
+    /// Puts the cards of a quarter that is not yet there.
+    pub fn put(&mut self, quarter: Quarter, cards: &[CardQuarter]) {
+        let cards = cards.iter();
+        let named = cards.map(|card| (card.gpu.clone(), card.total.clone()));
+        self.quarters.insert(quarter, named.collect());
+    }
+
+    /// The cards of each quarter, in order of time and then of uuid.
+    pub fn by_quarter(self) -> impl Iterator<Item = (Quarter, Vec<CardQuarter>)> {
+        self.quarters.into_iter().map(|(quarter, cards)| {
+            let cards = cards.into_iter();
+            let named = cards.map(|(gpu, total)| CardQuarter { gpu, total });
+            (quarter, named.collect())
+        })
+    }
+
     /// Every card of every quarter, in order of time and then of uuid.
     pub fn iter(&self) -> impl Iterator<Item = (Quarter, &GpuUuid, &QuarterTotal)> {
         self.quarters.iter().flat_map(|(quarter, cards)| {
@@ -122,6 +146,14 @@ impl Totals {
 }
 
 impl QuarterTotal {
+    /// Makes it empty and keeps its room.
+    pub fn clear(&mut self) {
+        self.card = CardTotal::default();
+        self.states.clear();
+        self.unobserved.clear();
+        self.owners.clear();
+    }
+
     fn add(&mut self, span: &Span, piece: Period) {
         let begins = u64::from(piece.contains(span.from));
         self.card.add(span, piece);
@@ -131,18 +163,18 @@ impl QuarterTotal {
         let mut idle_held = Micros(0);
         for share in span.states_within(piece) {
             let state = share.verdict.state;
-            let total = self.states.entry((state, span.basis)).or_default();
+            let total = self.states.entry((state, span.basis));
             total.micros += share.micros;
             total.energy += share.energy.unwrap_or_default();
             if state.roll_up() == Some(RollUp::IdleHeld) {
                 idle_held += share.micros;
             }
             if let Some(why) = share.verdict.unobserved() {
-                *self.unobserved.entry(why.into()).or_default() += share.micros;
+                *self.unobserved.entry(why.into()) += share.micros;
             }
         }
         for part in span.owners_within(piece) {
-            let total = self.owners.entry(part.owner).or_default();
+            let total = self.owners.entry(part.owner);
             total.held += part.held;
             total.charged += part.charged;
             total.idle_held += idle_held;
@@ -154,21 +186,26 @@ impl QuarterTotal {
     fn merge(&mut self, other: &Self) {
         self.card.merge(&other.card);
         for (key, theirs) in &other.states {
-            let mine = self.states.entry(*key).or_default();
+            let mine = self.states.entry(*key);
             mine.micros += theirs.micros;
             mine.energy += theirs.energy;
         }
         for (reason, theirs) in &other.unobserved {
-            *self.unobserved.entry(*reason).or_default() += *theirs;
+            *self.unobserved.entry(*reason) += *theirs;
         }
         for (owner, theirs) in &other.owners {
-            let mine = self.owners.entry(*owner).or_default();
-            mine.held += theirs.held;
-            mine.charged += theirs.charged;
-            mine.idle_held += theirs.idle_held;
-            mine.energy += theirs.energy;
-            mine.ticks += theirs.ticks;
+            self.owners.entry(*owner).merge(theirs);
         }
+    }
+}
+
+impl OwnerTotal {
+    pub fn merge(&mut self, other: &Self) {
+        self.held += other.held;
+        self.charged += other.charged;
+        self.idle_held += other.idle_held;
+        self.energy += other.energy;
+        self.ticks += other.ticks;
     }
 }
 

@@ -26,6 +26,7 @@ pub struct CheckReport {
     pub ticks_damaged: Vec<(Timestamp, Damage)>,
     /// Quarter hours whose totals were compared with their ticks.
     pub quarters_compared: u64,
+    /// Whose totals cannot be read, or say something else than their ticks.
     pub quarters_wrong: Vec<Quarter>,
     /// Sessions that cannot be: observed for longer than they lasted, or twice at once.
     pub sessions_wrong: Vec<String>,
@@ -54,11 +55,13 @@ impl History {
             let mut report = CheckReport {
                 file: file(connection)?,
                 dangling: dangling(connection)?,
+                quarters_wrong: totals::unreadable(connection, MOST)?,
                 sessions_wrong: sessions::impossible(connection, MOST)?,
                 ..CheckReport::default()
             };
             read_ticks(connection, &mut report, &mut progress)?;
             compare_totals(connection, &mut report)?;
+            report.quarters_wrong.sort();
             Ok(report)
         })
     }
@@ -144,7 +147,7 @@ fn compare(
         }
         Ok(())
     })?;
-    let stored = totals::load(connection, (quarter(from), quarter(to)))?;
+    let stored = totals::readable(connection, (quarter(from), quarter(to)))?;
     report.quarters_compared += folded.quarters.len() as u64;
     let all = folded.quarters.keys().chain(stored.quarters.keys());
     let mut wrong: Vec<_> = all
@@ -153,6 +156,8 @@ fn compare(
         .collect();
     wrong.sort();
     wrong.dedup();
+    // Those that cannot be read are there already.
+    wrong.retain(|quarter| !report.quarters_wrong.contains(quarter));
     wrong.truncate(MOST.saturating_sub(report.quarters_wrong.len()));
     report.quarters_wrong.extend(wrong);
     Ok(())

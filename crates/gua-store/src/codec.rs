@@ -35,22 +35,23 @@ pub(crate) trait Lookup {
     fn text(&mut self, id: u64) -> Option<String>;
 }
 
-/// Why a stored tick cannot be read. It costs that tick, and those that are differences to it.
+/// Why a stored tick cannot be read, or the totals of a quarter hour. It costs that tick and those that are differences
+/// to it, or that quarter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    #[error("the tick ends too early")]
+    #[error("it ends too early")]
     Short,
-    #[error("the tick has bytes after its end")]
+    #[error("it has bytes after its end")]
     Long,
-    #[error("the tick's checksum does not fit")]
+    #[error("its checksum does not fit")]
     Checksum,
     #[error("the tick before it cannot be read")]
     Chain,
-    #[error("the tick is written in form {0}, which this gua does not know")]
+    #[error("it is written in form {0}, which this gua does not know")]
     Form(u8),
-    #[error("the tick holds an impossible {0}")]
+    #[error("it holds an impossible {0}")]
     Value(&'static str),
-    #[error("the tick names {0} that the file does not have")]
+    #[error("it names {0} that the file does not have")]
     Name(&'static str),
 }
 

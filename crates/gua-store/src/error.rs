@@ -114,6 +114,11 @@ pub enum ReadError {
     /// This tick is lost, the others are not.
     #[error("the tick stored at {at} is damaged")]
     Tick { at: jiff::Timestamp, source: Damage },
+    #[error("the totals of the quarter hour from {from} are damaged")]
+    Totals {
+        from: jiff::Timestamp,
+        source: Damage,
+    },
     #[error("the history holds an impossible {0}")]
     Value(&'static str),
     /// A collector began to write while a file that looked quiet was read.

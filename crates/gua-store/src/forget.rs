@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use gua_model::Uid;
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::error::WriteError;
 use crate::legacy;
-use crate::maintain::fold_again;
+use crate::maintain::{fold_again, into_write};
 use crate::store::Store;
+use crate::totals;
 
 /// What was erased.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,10 +47,7 @@ impl Store {
             let (new_uid, name) = free_name(&transaction)?;
             forgotten.processes += erase_processes(&transaction, &persons)?;
             erase_person(&transaction, &persons, new_uid, &name)?;
-            transaction.execute(
-                "UPDATE total_owner SET uid = ?2 WHERE uid = ?1",
-                params![uid, new_uid],
-            )?;
+            totals::rename_owner(&transaction, Uid(uid), Uid(new_uid)).map_err(into_write)?;
             forgotten.known_as.push((new_uid, name));
         }
         forgotten.old_rows =

@@ -1,14 +1,16 @@
 //! The reader. It never writes, and it answers each question in one short look at the file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::period::Period;
-use gua_model::{BootId, Bytes, GapReason, GpuUuid, Outage};
+use gua_model::{BootId, Bytes, GapReason, GpuUuid, Outage, Uid};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 use crate::error::{OpenError, ReadError};
+use crate::fold::tick_before;
 use crate::quiet::{self, Quiet};
 use crate::store::RunId;
 use crate::ticks::{self, StoredTick, Ticks};
@@ -144,6 +146,41 @@ impl History {
                 });
             }
             Ok(cards)
+        })
+    }
+
+    /// The last tick that can be read; `None` before the first.
+    pub fn last_tick(&self) -> Result<Option<StoredTick>, ReadError> {
+        self.read(|connection| {
+            let mut end = i64::MAX;
+            while let Some(last) = tick_before(connection, end)? {
+                let from = ticks::quarter_start(last);
+                let mut statement = ticks::statement(connection)?;
+                let mut stored = Ticks::new(connection, &mut statement, from, end)?;
+                let mut found = None;
+                while let Some((_, tick)) = stored.step()? {
+                    found = tick.ok().or(found);
+                }
+                if found.is_some() {
+                    return Ok(found);
+                }
+                end = from;
+            }
+            Ok(None)
+        })
+    }
+
+    /// The latest name that each user number was seen with. Numbers that were never seen with a name are not in it.
+    pub fn people(&self) -> Result<BTreeMap<Uid, String>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection
+                .prepare("SELECT uid, name FROM person WHERE name IS NOT NULL ORDER BY id")?;
+            let mut rows = statement.query([])?;
+            let mut people = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                people.insert(Uid(row.get(0)?), row.get(1)?);
+            }
+            Ok(people)
         })
     }
 

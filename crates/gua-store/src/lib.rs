@@ -45,7 +45,8 @@ pub use set_aside::set_aside;
 pub use stats::{Stats, TableSize};
 pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use ticks::StoredTick;
-pub use window::WindowTotals;
+pub use totals::decode_any_totals;
+pub use window::{Folded, WindowTotals};
 
 /// The version of the SQLite that is built in.
 #[must_use]

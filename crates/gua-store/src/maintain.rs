@@ -242,7 +242,7 @@ pub(crate) fn whole_from(connection: &Connection) -> rusqlite::Result<Option<i64
     Ok(first.map(|first| quarter_start(first).saturating_add(lost)))
 }
 
-fn into_write(error: ReadError) -> WriteError {
+pub(crate) fn into_write(error: ReadError) -> WriteError {
     match error {
         ReadError::Sqlite(error) => error.into(),
         other => WriteError::Inconsistent(other),

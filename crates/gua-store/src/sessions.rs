@@ -10,7 +10,7 @@ use gua_model::{
     BootId, Bytes, GpuUuid, Micros, Missing, Owner, OwnerSource, Pid, ProcessKey, ProcessKind,
     Reading, Session, SessionKey, Sessions, StartTicks, Thresholds, Uid, User, UtilSum, Workload,
 };
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 
 use crate::error::ReadError;
 use crate::fold::{Step, tick_from, walk};
@@ -26,11 +26,51 @@ pub(crate) struct Stored {
     pub(crate) session: Session,
 }
 
-const COLUMNS: &str = "SELECT session.id, card.uuid, parent.uuid, boot, pid, start, owner.uid, owner.name, owner_source,
-    comm, comm_missing, container, pod, job, job_user.uid, job_user.name, kind, began, ended, ticks, observed, active,
-    idle_held, own_sum, own_known, card_sum, card_known, peak, peak_missing, shared, open
-    FROM session JOIN card ON card.id = session.card LEFT JOIN card AS parent ON parent.id = session.parent
-    LEFT JOIN person AS owner ON owner.id = session.owner LEFT JOIN person AS job_user ON job_user.id = session.job_user";
+const COLUMNS: &str =
+    "SELECT id, card, parent, boot, pid, start, owner, job_user, owner_source, comm, comm_missing,
+    container, pod, job, kind, began, ended, ticks, observed, active, idle_held, own_sum, own_known, card_sum, card_known,
+    peak, peak_missing, shared, open FROM session";
+
+/// The cards and persons that sessions name, each looked up once.
+#[derive(Debug, Default)]
+struct Names {
+    cards: HashMap<i64, GpuUuid>,
+    persons: HashMap<i64, User>,
+}
+
+impl Names {
+    fn card(&mut self, connection: &Connection, id: i64) -> Result<GpuUuid, ReadError> {
+        if let Some(card) = self.cards.get(&id) {
+            return Ok(card.clone());
+        }
+        let text: Option<String> = connection
+            .prepare_cached("SELECT uuid FROM card WHERE id = ?1")?
+            .query_row([id], |row| row.get(0))
+            .optional()?;
+        let card = text.and_then(|text| text.parse::<GpuUuid>().ok());
+        let card = card.ok_or(ReadError::Value("card"))?;
+        self.cards.insert(id, card.clone());
+        Ok(card)
+    }
+
+    fn person(&mut self, connection: &Connection, id: i64) -> Result<User, ReadError> {
+        if let Some(person) = self.persons.get(&id) {
+            return Ok(person.clone());
+        }
+        let found = connection
+            .prepare_cached("SELECT uid, name FROM person WHERE id = ?1")?
+            .query_row([id], |row| {
+                Ok(User {
+                    uid: Uid(row.get(0)?),
+                    name: row.get(1)?,
+                })
+            })
+            .optional()?;
+        let person = found.ok_or(ReadError::Value("person"))?;
+        self.persons.insert(id, person.clone());
+        Ok(person)
+    }
+}
 
 /// Set when the clock was set back to before the watermark: the rows then no longer fit to the ticks.
 pub(crate) const STALE: &str = "sessions_stale";
@@ -49,49 +89,53 @@ enum Part {
     Horizon = 2,
 }
 
-/// Sessions as of a watermark: those that are over, and those that may go on.
-#[derive(Debug, Default)]
-pub(crate) struct Base {
-    pub(crate) over: Vec<Stored>,
-    pub(crate) open: Vec<Stored>,
-}
-
-/// The sessions that end at or after `from`, as of the watermark. Where the rows do not fit, the ticks are asked.
+/// Gives the sessions that are over and touch `[from, to)`, as of the watermark, and returns those that may go on. Where
+/// the rows do not fit, the ticks are asked.
 pub(crate) fn base(
     connection: &Connection,
     thresholds: Thresholds,
     watermark: i64,
-    from: i64,
-) -> Result<Base, ReadError> {
+    (from, to): (i64, i64),
+    over: &mut dyn FnMut(&Session),
+) -> Result<Vec<Stored>, ReadError> {
     if meta(connection, STALE)? == Some(1) {
-        return from_ticks(connection, thresholds, watermark);
+        return from_ticks(connection, thresholds, watermark, over);
     }
-    let shown = select(
-        connection,
-        "part <> 2 AND (ended >= ?1 OR open = 1)",
-        Some(from),
-    )?;
-    let (open, over) = shown.into_iter().partition(|stored| stored.session.open);
-    Ok(Base { over, open })
+    let which = "part <> 2 AND open = 0 AND ended >= ?1 AND began < ?2";
+    let mut names = Names::default();
+    each(connection, which, &[from, to], &mut names, |stored| {
+        over(&stored.session);
+    })?;
+    select(connection, "part <> 2 AND open = 1")
 }
 
 /// Only the sessions that may go on.
 pub(crate) fn open_ones(connection: &Connection) -> Result<Vec<Stored>, ReadError> {
-    select(connection, "part = 0 AND open = 1", None)
+    select(connection, "part = 0 AND open = 1")
 }
 
-fn select(
+fn select(connection: &Connection, which: &str) -> Result<Vec<Stored>, ReadError> {
+    let mut found = Vec::new();
+    let mut names = Names::default();
+    each(connection, which, &[], &mut names, |stored| {
+        found.push(stored);
+    })?;
+    Ok(found)
+}
+
+fn each(
     connection: &Connection,
     which: &str,
-    value: Option<i64>,
-) -> Result<Vec<Stored>, ReadError> {
+    values: &[i64],
+    names: &mut Names,
+    mut give: impl FnMut(Stored),
+) -> Result<(), ReadError> {
     let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE {which}"))?;
-    let mut rows = statement.query(params_from_iter(value))?;
-    let mut found = Vec::new();
+    let mut rows = statement.query(params_from_iter(values))?;
     while let Some(row) = rows.next()? {
-        found.push(from_row(row)?);
+        give(from_row(row, connection, names)?);
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Sessions as the ticks of `[horizon, to)` lead on from those of the horizon.
@@ -108,7 +152,7 @@ fn replay(
     to: i64,
     last: LastSpans,
 ) -> Result<Replayed, ReadError> {
-    let horizon = select(connection, "part = 2", None)?;
+    let horizon = select(connection, "part = 2")?;
     let from = match meta(connection, SESSIONS_FROM)? {
         Some(from) => from,
         None => tick_from(connection, i64::MIN)?.unwrap_or(to),
@@ -144,13 +188,16 @@ fn from_ticks(
     connection: &Connection,
     thresholds: Thresholds,
     watermark: i64,
-) -> Result<Base, ReadError> {
+    over: &mut dyn FnMut(&Session),
+) -> Result<Vec<Stored>, ReadError> {
     let replayed = replay(connection, thresholds, watermark, LastSpans::ToCome)?;
+    let mut names = Names::default();
+    each(connection, "part = 1", &[], &mut names, |stored| {
+        over(&stored.session);
+    })?;
+    replayed.over.iter().for_each(over);
     let anew = |session: Session| Stored { row: 0, session };
-    let mut over = select(connection, "part = 1", None)?;
-    over.extend(replayed.over.into_iter().map(anew));
-    let open = replayed.fold.open().cloned().map(anew).collect();
-    Ok(Base { over, open })
+    Ok(replayed.fold.open().cloned().map(anew).collect())
 }
 
 /// Writes all sessions anew where the clock was set back, so that the rows fit to the ticks again.
@@ -348,16 +395,12 @@ fn save(
     Ok(())
 }
 
-fn from_row(row: &Row<'_>) -> Result<Stored, ReadError> {
-    let uuid = |text: String| text.parse().map_err(|_| ReadError::Value("card"));
-    let user = |uid: usize| -> rusqlite::Result<Option<User>> {
-        let number: Option<u32> = row.get(uid)?;
-        let name = row.get(uid + 1)?;
-        Ok(number.map(|number| User {
-            uid: Uid(number),
-            name,
-        }))
-    };
+fn from_row(
+    row: &Row<'_>,
+    connection: &Connection,
+    names: &mut Names,
+) -> Result<Stored, ReadError> {
+    let id = |column: usize| row.get::<_, Option<i64>>(column);
     let name = |column: usize| row.get::<_, Option<String>>(column);
     let sum = |column: usize| row.get::<_, i64>(column).map(i64::unsigned_abs);
     let util = |column: usize| -> rusqlite::Result<UtilSum> {
@@ -366,44 +409,56 @@ fn from_row(row: &Row<'_>) -> Result<Stored, ReadError> {
             known: Micros(sum(column + 1)?),
         })
     };
-    let owner = match (user(6)?, name(8)?) {
+    let mut person = |column: usize| -> Result<Option<User>, ReadError> {
+        let id = id(column)?;
+        id.map(|id| names.person(connection, id)).transpose()
+    };
+    let (owner, job_user) = (person(6)?, person(7)?);
+    let word = row
+        .get_ref(8)?
+        .as_str_or_null()
+        .map_err(rusqlite::Error::from)?;
+    let owner = match (owner, word) {
         (Some(user), Some(word)) => Some(Owner {
             user,
-            source: source(&word)?,
+            source: source(word)?,
         }),
         _ => None,
     };
     let session = Session {
         key: SessionKey {
-            gpu: uuid(row.get(1)?)?,
+            gpu: names.card(connection, row.get(1)?)?,
             process: ProcessKey {
                 boot: BootId(u128::from_be_bytes(row.get(3)?)),
                 pid: Pid(row.get(4)?),
                 start: StartTicks(row.get::<_, i64>(5)?.cast_unsigned()),
             },
         },
-        parent: name(2)?.map(uuid).transpose()?,
+        parent: match id(2)? {
+            Some(parent) => Some(names.card(connection, parent)?),
+            None => None,
+        },
         owner,
         comm: reading(row.get(10)?, name(9)?)?,
         workload: Workload {
             container: name(11)?.and_then(|text| text.parse().ok()),
             pod: name(12)?.and_then(|text| text.parse().ok()),
             job: name(13)?.and_then(|text| text.parse().ok()),
-            user: user(14)?,
+            user: job_user,
         },
-        kind: to_kind(row.get(16)?)?,
-        from: at(row.get(17)?)?,
-        to: at(row.get(18)?)?,
-        ticks: sum(19)?,
-        observed: Micros(sum(20)?),
-        active: Micros(sum(21)?),
-        idle_held: Micros(sum(22)?),
-        own_util: util(23)?,
-        card_util: util(25)?,
-        peak_memory: reading(row.get(28)?, row.get::<_, Option<i64>>(27)?)?
+        kind: to_kind(row.get(14)?)?,
+        from: at(row.get(15)?)?,
+        to: at(row.get(16)?)?,
+        ticks: sum(17)?,
+        observed: Micros(sum(18)?),
+        active: Micros(sum(19)?),
+        idle_held: Micros(sum(20)?),
+        own_util: util(21)?,
+        card_util: util(23)?,
+        peak_memory: reading(row.get(26)?, row.get::<_, Option<i64>>(25)?)?
             .map(|bytes| Bytes(bytes.cast_unsigned())),
-        shared: row.get(29)?,
-        open: row.get(30)?,
+        shared: row.get(27)?,
+        open: row.get(28)?,
     };
     Ok(Stored {
         row: row.get(0)?,

@@ -1,6 +1,6 @@
 //! The numbers of a window: whole quarter hours from the totals, its edges from the ticks, exactly.
 
-use gua_model::{Period, Session, Thresholds, Totals};
+use gua_model::{CardQuarter, Period, Quarter, Session, Thresholds, Totals};
 use rusqlite::Connection;
 
 use crate::error::ReadError;
@@ -23,6 +23,16 @@ pub struct WindowTotals {
     pub ticks_damaged: u32,
 }
 
+/// What a fold over the totals of a window came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folded<A> {
+    pub sum: A,
+    /// What was asked for; or more, where ticks at an edge are no longer kept and it moved to its quarter hour.
+    pub window: Period,
+    /// Ticks that cannot be read. Their time is not in the totals.
+    pub ticks_damaged: u32,
+}
+
 impl History {
     /// The thresholds that the totals of this file rest on.
     pub fn thresholds(&self) -> Result<Thresholds, ReadError> {
@@ -31,10 +41,7 @@ impl History {
 
     /// The totals of a window by the file's own thresholds.
     pub fn totals(&self, window: Period) -> Result<WindowTotals, ReadError> {
-        self.read(|connection| {
-            let thresholds = rule::load(connection)?;
-            of_window(connection, thresholds, window)
-        })
+        self.collect(window, None)
     }
 
     /// The totals of a window by any thresholds, from ticks alone. Refused where they are no longer kept.
@@ -43,33 +50,78 @@ impl History {
         thresholds: Thresholds,
         window: Period,
     ) -> Result<WindowTotals, ReadError> {
+        self.collect(window, Some(thresholds))
+    }
+
+    fn collect(
+        &self,
+        window: Period,
+        thresholds: Option<Thresholds>,
+    ) -> Result<WindowTotals, ReadError> {
+        let folded = self.fold_totals(window, thresholds, |_| Totals::default(), Totals::put)?;
+        Ok(WindowTotals {
+            totals: folded.sum,
+            window: folded.window,
+            ticks_damaged: folded.ticks_damaged,
+        })
+    }
+
+    /// Folds the totals of a window, quarter hour by quarter hour in the order of time, with no more than one in memory.
+    /// Each comes once, with all its cards in the order of their names; of one that an end of the window cuts, only what
+    /// lies inside. `start` hears which window that is, see [`Folded::window`].
+    ///
+    /// Without thresholds, the file's own count and whole quarters come from its totals. Other thresholds are asked of the
+    /// ticks alone, and refused where those are no longer kept.
+    pub fn fold_totals<A>(
+        &self,
+        window: Period,
+        thresholds: Option<Thresholds>,
+        start: impl FnOnce(Period) -> A,
+        mut step: impl FnMut(&mut A, Quarter, &[CardQuarter]),
+    ) -> Result<Folded<A>, ReadError> {
         self.read(|connection| {
-            if rule::load(connection)? == thresholds {
-                return of_window(connection, thresholds, window);
-            }
-            let raw_from = meta(connection, RAW_FROM)?.unwrap_or(i64::MIN);
-            if window.from().as_microsecond() < raw_from {
-                return Err(ReadError::RawGone {
-                    until: history::at(raw_from)?,
-                });
-            }
-            let mut answer = WindowTotals {
-                totals: Totals::default(),
-                window,
-                ticks_damaged: 0,
+            let own = rule::load(connection)?;
+            let plan = match thresholds.filter(|other| *other != own) {
+                None => Plan::of_totals(connection, own, window)?,
+                Some(other) => Plan::of_ticks(connection, other, window)?,
             };
-            answer.add_raw(connection, thresholds, bounds(window))?;
-            Ok(answer)
+            let mut sum = start(plan.window);
+            let ticks_damaged = plan.run(connection, &mut |quarter, cards| {
+                step(&mut sum, quarter, cards);
+            })?;
+            Ok(Folded {
+                sum,
+                window: plan.window,
+                ticks_damaged,
+            })
         })
     }
 
     /// All sessions that touch a window, each as a whole and as far as it is known now, in order of their start.
     pub fn sessions(&self, window: Period) -> Result<Vec<Session>, ReadError> {
+        let mut sessions = Vec::new();
+        self.each_session(window, |session| sessions.push(session.clone()))?;
+        sessions.sort_by(|one, other| (one.from, &one.key).cmp(&(other.from, &other.key)));
+        Ok(sessions)
+    }
+
+    /// Gives every session that touches a window to `each`, as [`History::sessions`] has them but in no order, with one at
+    /// a time in memory.
+    pub fn each_session(
+        &self,
+        window: Period,
+        mut each: impl FnMut(&Session),
+    ) -> Result<(), ReadError> {
+        let mut give = |session: &Session| {
+            if session.from < window.to() && session.to >= window.from() {
+                each(session);
+            }
+        };
         self.read(|connection| {
             let thresholds = rule::load(connection)?;
             let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
-            let base = sessions::base(connection, thresholds, until, bounds(window).0)?;
-            let mut growing = Growing::new(thresholds, base.open);
+            let open = sessions::base(connection, thresholds, until, bounds(window), &mut give)?;
+            let mut growing = Growing::new(thresholds, open);
             walk(connection, thresholds, (until, i64::MAX), |step| {
                 match step {
                     Step::Tick { tick, at, closed } if at >= until => growing.push(tick, closed),
@@ -78,68 +130,121 @@ impl History {
                 }
                 Ok(())
             })?;
-            let over = base.over.into_iter().map(|stored| stored.session);
-            let mut sessions: Vec<_> = over.chain(growing.into_sessions()).collect();
-            sessions.retain(|session| session.from < window.to() && session.to >= window.from());
-            sessions.sort_by(|one, other| (one.from, &one.key).cmp(&(other.from, &other.key)));
-            Ok(sessions)
+            growing.into_sessions().iter().for_each(give);
+            Ok(())
         })
     }
 }
 
-pub(crate) fn of_window(
-    connection: &Connection,
+/// Which parts of a window are read from where: ticks, then totals, then ticks. Each is `[from, to)`.
+struct Plan {
     thresholds: Thresholds,
     window: Period,
-) -> Result<WindowTotals, ReadError> {
-    let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
-    let raw_from = meta(connection, RAW_FROM)?.unwrap_or(i64::MIN);
-    let (mut from, mut to) = bounds(window);
-    // Where ticks are gone, an edge moves out to its quarter hour.
-    if from < raw_from {
-        from = quarter_start(from);
-    }
-    if to < raw_from && to != quarter_start(to) {
-        to = quarter_start(to).saturating_add(MICROS_PER_QUARTER);
-    }
-    let mut answer = WindowTotals {
-        totals: Totals::default(),
-        window: history::period((from, to)),
-        ticks_damaged: 0,
-    };
-    let first_whole = match quarter_start(from) {
-        start if start == from => from,
-        start => start.saturating_add(MICROS_PER_QUARTER),
-    };
-    let end_whole = quarter_start(to).min(until);
-    if first_whole >= end_whole {
-        answer.add_raw(connection, thresholds, (from, to))?;
-        return Ok(answer);
-    }
-    answer.add_raw(connection, thresholds, (from, first_whole))?;
-    let whole = (quarter(first_whole), quarter(end_whole));
-    answer.totals.merge(&totals::load(connection, whole)?);
-    answer.add_raw(connection, thresholds, (end_whole, to))?;
-    Ok(answer)
+    first: (i64, i64),
+    whole: (i64, i64),
+    last: (i64, i64),
 }
 
-impl WindowTotals {
-    fn add_raw(
-        &mut self,
+const NOTHING: (i64, i64) = (0, 0);
+
+impl Plan {
+    fn of_totals(
         connection: &Connection,
         thresholds: Thresholds,
+        window: Period,
+    ) -> Result<Self, ReadError> {
+        let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
+        let raw_from = meta(connection, RAW_FROM)?.unwrap_or(i64::MIN);
+        let (mut from, mut to) = bounds(window);
+        // Where ticks are gone, an edge moves out to its quarter hour.
+        if from < raw_from {
+            from = quarter_start(from);
+        }
+        if to < raw_from && to != quarter_start(to) {
+            to = quarter_start(to).saturating_add(MICROS_PER_QUARTER);
+        }
+        let first_whole = match quarter_start(from) {
+            start if start == from => from,
+            start => start.saturating_add(MICROS_PER_QUARTER),
+        };
+        let end_whole = quarter_start(to).min(until);
+        let has_whole = first_whole < end_whole;
+        Ok(Self {
+            thresholds,
+            window: history::period((from, to)),
+            first: if has_whole {
+                (from, first_whole)
+            } else {
+                (from, to)
+            },
+            whole: if has_whole {
+                (first_whole, end_whole)
+            } else {
+                NOTHING
+            },
+            last: if has_whole { (end_whole, to) } else { NOTHING },
+        })
+    }
+
+    fn of_ticks(
+        connection: &Connection,
+        thresholds: Thresholds,
+        window: Period,
+    ) -> Result<Self, ReadError> {
+        let raw_from = meta(connection, RAW_FROM)?.unwrap_or(i64::MIN);
+        if window.from().as_microsecond() < raw_from {
+            return Err(ReadError::RawGone {
+                until: history::at(raw_from)?,
+            });
+        }
+        Ok(Self {
+            thresholds,
+            window,
+            first: bounds(window),
+            whole: NOTHING,
+            last: NOTHING,
+        })
+    }
+
+    /// Gives every quarter, and says how many ticks were damaged.
+    fn run(
+        &self,
+        connection: &Connection,
+        give: &mut dyn FnMut(Quarter, &[CardQuarter]),
+    ) -> Result<u32, ReadError> {
+        let mut damaged = self.give_raw(connection, self.first, give)?;
+        let (from, to) = self.whole;
+        totals::each(connection, (quarter(from), quarter(to)), &mut *give)?;
+        damaged += self.give_raw(connection, self.last, give)?;
+        Ok(damaged)
+    }
+
+    fn give_raw(
+        &self,
+        connection: &Connection,
         (from, to): (i64, i64),
-    ) -> Result<(), ReadError> {
+        give: &mut dyn FnMut(Quarter, &[CardQuarter]),
+    ) -> Result<u32, ReadError> {
         let period = history::period((from, to));
-        let walked = walk(connection, thresholds, (from, to), |step| {
+        let mut open = Totals::default();
+        let mut give_all = |totals: Totals| {
+            for (quarter, cards) in totals.by_quarter() {
+                give(quarter, &cards);
+            }
+        };
+        let walked = walk(connection, self.thresholds, (from, to), |step| {
             let (Step::Tick { closed, .. } | Step::End { closed }) = step;
             for span in closed {
-                self.totals.add_within(span, period);
+                open.add_within(span, period);
+            }
+            if let Step::Tick { at, .. } = step {
+                // The spans to come begin with this tick.
+                give_all(open.drain_before(Quarter(quarter(at))));
             }
             Ok(())
         })?;
-        self.ticks_damaged += walked.damaged;
-        Ok(())
+        give_all(open);
+        Ok(walked.damaged)
     }
 }
 

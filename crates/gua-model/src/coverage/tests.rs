@@ -8,6 +8,7 @@ use crate::history::{
 };
 use crate::state::Thresholds;
 use crate::tick::Tick;
+use crate::total::Totals;
 
 fn cover(
     ticks: &[Tick],
@@ -233,7 +234,11 @@ proptest! {
         for span in &spans {
             totals.add(span);
         }
-        ledger.push_totals(&totals);
+        for (quarter, cards) in totals.by_quarter() {
+            if quarter.period().overlap(window) == Some(quarter.period()) {
+                ledger.push_quarter(&cards);
+            }
+        }
         let edges: Vec<Period> = window
             .quarters()
             .filter(|(quarter, part)| quarter.period() != *part)
@@ -241,6 +246,29 @@ proptest! {
             .collect();
         for (span, edge) in spans.iter().flat_map(|span| edges.iter().map(move |edge| (span, edge))) {
             ledger.push_within(span, *edge);
+        }
+        let raw = cover(&ticks, thresholds, window, &outages);
+        for (gpu, coverage) in ledger.finish(&outages) {
+            let expected = &raw[&gpu];
+            prop_assert_eq!(coverage.balance(), 0, "{} {:?}", gpu, coverage);
+            prop_assert_eq!(&coverage.states, &expected.states, "{}", gpu);
+            prop_assert_eq!(coverage.buffered, expected.buffered);
+            if gpu.as_str() != "mig2a" {
+                prop_assert_eq!(coverage.capacity, expected.capacity, "{}", gpu);
+                prop_assert_eq!(coverage.gap(), expected.gap(), "{}", gpu);
+            }
+        }
+    }
+
+    #[test]
+    fn quarters_that_the_window_cuts_balance_too(ticks in any_kept_ticks(), thresholds in any_thresholds(), window in window(), outages in any_outages()) {
+        let mut totals = Totals::default();
+        for span in &fold(&ticks, thresholds) {
+            totals.add_within(span, window);
+        }
+        let mut ledger = Ledger::new(window, known(&ticks));
+        for (_, cards) in totals.by_quarter() {
+            ledger.push_quarter(&cards);
         }
         let raw = cover(&ticks, thresholds, window, &outages);
         for (gpu, coverage) in ledger.finish(&outages) {

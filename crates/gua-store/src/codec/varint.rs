@@ -65,11 +65,34 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn number(&mut self) -> Result<u64, Damage> {
-        u64::try_from(self.wide()?).map_err(|_| Damage::Value("number"))
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if (bits << shift) >> shift != bits {
+                return Err(Damage::Value("number"));
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Damage::Value("number"))
+    }
+
+    /// Whether the next number is zero in one byte; only then it is taken.
+    pub(crate) fn zero(&mut self) -> bool {
+        match self.0.split_first() {
+            Some((0, rest)) => {
+                self.0 = rest;
+                true
+            }
+            _ => false,
+        }
     }
 
     pub(crate) fn small(&mut self) -> Result<u32, Damage> {
-        u32::try_from(self.wide()?).map_err(|_| Damage::Value("number"))
+        u32::try_from(self.number()?).map_err(|_| Damage::Value("number"))
     }
 
     pub(crate) fn signed(&mut self) -> Result<i128, Damage> {
@@ -78,7 +101,7 @@ impl<'a> Input<'a> {
 
     /// A count of things that take at least one byte each, so that no count can ask for more memory than was read.
     pub(crate) fn count(&mut self) -> Result<usize, Damage> {
-        let count = usize::try_from(self.wide()?).map_err(|_| Damage::Value("count"))?;
+        let count = usize::try_from(self.number()?).map_err(|_| Damage::Value("count"))?;
         if count > self.left() {
             return Err(Damage::Short);
         }

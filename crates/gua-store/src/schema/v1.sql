@@ -65,54 +65,11 @@ CREATE TABLE tick (
     body BLOB NOT NULL
 ) STRICT;
 
--- Sums by quarter hour (whole quarters since 1970), as gua-model folds them. `first` and `last` count from its start.
-CREATE TABLE total_card (
-    quarter      INTEGER NOT NULL,
-    card         INTEGER NOT NULL REFERENCES card (id),
-    ticks        INTEGER NOT NULL,
-    first        INTEGER,
-    last         INTEGER,
-    present      INTEGER NOT NULL,
-    set_aside    INTEGER NOT NULL,
-    observed     INTEGER NOT NULL,
-    util_sum     INTEGER NOT NULL,
-    util_known   INTEGER NOT NULL,
-    energy       INTEGER NOT NULL,
-    energy_known INTEGER NOT NULL,
-    PRIMARY KEY (quarter, card)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE total_state (
-    quarter INTEGER NOT NULL,
-    card    INTEGER NOT NULL REFERENCES card (id),
-    state   INTEGER NOT NULL,
-    basis   INTEGER NOT NULL,
-    micros  INTEGER NOT NULL,
-    energy  INTEGER NOT NULL,
-    PRIMARY KEY (quarter, card, state, basis)
-) STRICT, WITHOUT ROWID;
-
--- The time in state unobserved, by its reason.
-CREATE TABLE total_unobserved (
-    quarter INTEGER NOT NULL,
-    card    INTEGER NOT NULL REFERENCES card (id),
-    reason  TEXT NOT NULL,
-    micros  INTEGER NOT NULL,
-    PRIMARY KEY (quarter, card, reason)
-) STRICT, WITHOUT ROWID;
-
--- `uid` -1 is the unknown owner.
-CREATE TABLE total_owner (
-    quarter   INTEGER NOT NULL,
-    card      INTEGER NOT NULL REFERENCES card (id),
-    uid       INTEGER NOT NULL,
-    held      INTEGER NOT NULL,
-    charged   INTEGER NOT NULL,
-    idle_held INTEGER NOT NULL,
-    energy    INTEGER NOT NULL,
-    ticks     INTEGER NOT NULL,
-    PRIMARY KEY (quarter, card, uid)
-) STRICT, WITHOUT ROWID;
+-- Sums by quarter hour (whole quarters since 1970), as gua-model folds them and `totals` packs them.
+CREATE TABLE quarter_total (
+    quarter INTEGER PRIMARY KEY,
+    body    BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE outage (
     id         INTEGER PRIMARY KEY,

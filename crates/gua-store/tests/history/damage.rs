@@ -154,11 +154,23 @@ fn totals_that_do_not_fit_are_found_and_mended() {
     let place = written(100);
     let connection = Connection::open(place.path()).unwrap();
     connection
-        .execute_batch("UPDATE total_card SET observed = observed + 1 WHERE card = 1")
+        .execute_batch(
+            "UPDATE quarter_total SET body = CAST(substr(body, 1, length(body) - 1) || x'00' AS BLOB)
+             WHERE quarter = (SELECT max(quarter) FROM quarter_total);
+             DELETE FROM quarter_total WHERE quarter = (SELECT min(quarter) FROM quarter_total)",
+        )
         .unwrap();
     drop(connection);
-    let report = place.history().check(|_| {}).unwrap();
-    assert!(!report.quarters_wrong.is_empty() && report.file.is_empty());
+    let history = place.history();
+    let report = history.check(|_| {}).unwrap();
+    assert_eq!(report.quarters_wrong.len(), 2);
+    assert!(report.file.is_empty());
+    let damaged = report.quarters_wrong[1].period();
+    let Err(ReadError::Totals { from, .. }) = history.totals(all()) else {
+        panic!("a damaged quarter must not pass for a number");
+    };
+    assert_eq!(from, damaged.from());
+    drop(history);
     place.store().rebuild_totals().unwrap();
     assert!(place.history().check(|_| {}).unwrap().is_clean());
 }

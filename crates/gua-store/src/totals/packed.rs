@@ -1,0 +1,359 @@
+//! The cards of one quarter hour as bytes: a form byte, the cards in the order of their names, and a checksum.
+//!
+//! Most numbers follow from others (a card that was seen all the time was present, observed and measured all the time),
+//! so each is kept as what it differs from that, which mostly takes one byte. Part of the file format: a released form
+//! is never changed. No bytes make it panic, and none that were altered pass for a total.
+
+use std::collections::HashMap;
+
+use gua_model::{
+    Basis, CardQuarter, CardTotal, GapReason, GpuUuid, Micros, Millijoules, OwnerTotal, Quarter,
+    QuarterTotal, State, StateTotal, Uid,
+};
+use jiff::Timestamp;
+
+use crate::codec::Damage;
+use crate::codec::varint::{self, Input};
+use crate::ticks::MICROS_PER_QUARTER;
+
+const FORM: u8 = 1;
+const CHECKSUM_BYTES: usize = 8;
+
+const HAS_FIRST: u8 = 1;
+const HAS_LAST: u8 = 1 << 1;
+
+/// Packs the cards of a quarter, which come in the order of their names.
+pub(crate) fn pack(quarter: Quarter, cards: &[(u64, &QuarterTotal)]) -> Vec<u8> {
+    let mut out = vec![FORM];
+    put(&mut out, cards.len() as u64);
+    for (card, total) in cards {
+        put(&mut out, *card);
+        pack_card(&mut out, start_of(quarter), &total.card);
+        put(&mut out, total.states.len() as u64);
+        for ((state, basis), sums) in &total.states {
+            out.push(state_code(*state) << 1 | basis_code(*basis));
+            put(&mut out, sums.micros.0);
+            put(&mut out, sums.energy.0);
+        }
+        put(&mut out, total.unobserved.len() as u64);
+        for (reason, time) in &total.unobserved {
+            out.push(reason_code(*reason));
+            put(&mut out, time.0);
+        }
+        put(&mut out, total.owners.len() as u64);
+        for (owner, sums) in &total.owners {
+            put(&mut out, owner.map_or(0, |uid| u64::from(uid.0) + 1));
+            put(&mut out, sums.held.0);
+            put_less(&mut out, sums.held.0, sums.charged.0);
+            put(&mut out, sums.idle_held.0);
+            put(&mut out, sums.energy.0);
+            put(&mut out, sums.ticks);
+        }
+    }
+    let sum = checksum(quarter, &out);
+    out.extend(sum.to_le_bytes());
+    out
+}
+
+fn pack_card(out: &mut Vec<u8>, start: i64, sums: &CardTotal) {
+    let offset = |at: Option<Timestamp>| at.map(|at| at.as_microsecond() - start);
+    let (first, last) = (offset(sums.first), offset(sums.last));
+    let flag = |there: bool, bit: u8| if there { bit } else { 0 };
+    out.push(flag(first.is_some(), HAS_FIRST) | flag(last.is_some(), HAS_LAST));
+    if let Some(first) = first {
+        put(out, first.unsigned_abs());
+    }
+    if let Some(last) = last {
+        put(out, (MICROS_PER_QUARTER - last).unsigned_abs());
+    }
+    put(out, sums.ticks);
+    put_less(out, hull(first, last), sums.present.0);
+    put(out, sums.set_aside.0);
+    put_less(out, counted(sums), sums.observed.0);
+    varint::put(out, sums.util_sum);
+    put_less(out, sums.observed.0, sums.util_known.0);
+    put(out, sums.energy.0);
+    put_less(out, sums.present.0, sums.energy_known.0);
+}
+
+fn hull(first: Option<i64>, last: Option<i64>) -> u64 {
+    match (first, last) {
+        (Some(first), Some(last)) => last.saturating_sub(first).max(0).unsigned_abs(),
+        _ => 0,
+    }
+}
+
+fn counted(sums: &CardTotal) -> u64 {
+    sums.present.0.saturating_sub(sums.set_aside.0)
+}
+
+/// Reads quarters, each into the room of the one before.
+pub(crate) struct Reader {
+    names: HashMap<u64, GpuUuid>,
+    /// The ids of the cards in `cards`.
+    ids: Vec<u64>,
+    cards: Vec<CardQuarter>,
+    filled: usize,
+}
+
+impl Reader {
+    pub(crate) fn new(names: HashMap<u64, GpuUuid>) -> Self {
+        Self {
+            names,
+            ids: Vec::new(),
+            cards: Vec::new(),
+            filled: 0,
+        }
+    }
+
+    pub(crate) fn read(&mut self, quarter: Quarter, body: &[u8]) -> Result<&[CardQuarter], Damage> {
+        let (bytes, sum) = body
+            .split_last_chunk::<CHECKSUM_BYTES>()
+            .ok_or(Damage::Short)?;
+        if u64::from_le_bytes(*sum) != checksum(quarter, bytes) {
+            return Err(Damage::Checksum);
+        }
+        self.decode(quarter, bytes)
+    }
+
+    /// What was read last, by the ids of the cards.
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (u64, &QuarterTotal)> {
+        let cards = self.cards.iter().take(self.filled);
+        self.ids.iter().copied().zip(cards.map(|card| &card.total))
+    }
+
+    fn decode(&mut self, quarter: Quarter, bytes: &[u8]) -> Result<&[CardQuarter], Damage> {
+        self.filled = 0;
+        let mut input = Input::new(bytes);
+        match input.byte()? {
+            FORM => {}
+            other => return Err(Damage::Form(other)),
+        }
+        let count = input.count()?;
+        let start = start_of(quarter);
+        for place in 0..count {
+            let id = input.number()?;
+            self.make_room(place, id)?;
+            unpack(&mut input, start, &mut self.cards[place].total)?;
+            self.filled = place + 1;
+        }
+        input.end()?;
+        Ok(&self.cards[..count])
+    }
+
+    /// Makes the place that of the card. It nearly always is, since the quarter before had the same cards.
+    fn make_room(&mut self, place: usize, id: u64) -> Result<(), Damage> {
+        if self.ids.get(place) != Some(&id) {
+            let gpu = self.names.get(&id).ok_or(Damage::Name("a card"))?.clone();
+            self.ids.truncate(place);
+            self.cards.truncate(place);
+            self.ids.push(id);
+            self.cards.push(CardQuarter {
+                gpu,
+                total: QuarterTotal::default(),
+            });
+        }
+        let before = place
+            .checked_sub(1)
+            .and_then(|before| self.cards.get(before));
+        if before.is_some_and(|before| before.gpu >= self.cards[place].gpu) {
+            return Err(Damage::Value("order of cards"));
+        }
+        self.cards[place].total.clear();
+        Ok(())
+    }
+}
+
+fn unpack(input: &mut Input<'_>, start: i64, total: &mut QuarterTotal) -> Result<(), Damage> {
+    total.card = unpack_card(input, start)?;
+    for _ in 0..input.count()? {
+        let code = input.byte()?;
+        let key = (to_state(code >> 1)?, to_basis(code & 1));
+        let sums = StateTotal {
+            micros: Micros(input.number()?),
+            energy: Millijoules(input.number()?),
+        };
+        in_order(total.states.push(key, sums))?;
+    }
+    for _ in 0..input.count()? {
+        let reason = to_reason(input.byte()?)?;
+        in_order(total.unobserved.push(reason, Micros(input.number()?)))?;
+    }
+    for _ in 0..input.count()? {
+        let owner = match input.number()?.checked_sub(1) {
+            None => None,
+            Some(uid) => Some(Uid(u32::try_from(uid).map_err(|_| Damage::Value("user"))?)),
+        };
+        let held = input.number()?;
+        let sums = OwnerTotal {
+            held: Micros(held),
+            charged: Micros(less(input, held)?),
+            idle_held: Micros(input.number()?),
+            energy: Millijoules(input.number()?),
+            ticks: input.number()?,
+        };
+        in_order(total.owners.push(owner, sums))?;
+    }
+    Ok(())
+}
+
+fn unpack_card(input: &mut Input<'_>, start: i64) -> Result<CardTotal, Damage> {
+    let there = input.byte()?;
+    if there & !(HAS_FIRST | HAS_LAST) != 0 {
+        return Err(Damage::Value("mark"));
+    }
+    let mut offset = |bit: u8| -> Result<Option<i64>, Damage> {
+        if there & bit == 0 {
+            return Ok(None);
+        }
+        let offset = i64::try_from(input.number()?).ok();
+        let within = offset.filter(|offset| *offset <= MICROS_PER_QUARTER);
+        within.map(Some).ok_or(Damage::Value("time"))
+    };
+    let first = offset(HAS_FIRST)?;
+    let last = offset(HAS_LAST)?.map(|before_end| MICROS_PER_QUARTER - before_end);
+    let moment = |offset: Option<i64>| match offset {
+        None => Ok(None),
+        Some(offset) => Timestamp::from_microsecond(start.saturating_add(offset))
+            .map(Some)
+            .map_err(|_| Damage::Value("time")),
+    };
+    let mut sums = CardTotal {
+        first: moment(first)?,
+        last: moment(last)?,
+        ticks: input.number()?,
+        ..CardTotal::default()
+    };
+    sums.present = Micros(less(input, hull(first, last))?);
+    sums.set_aside = Micros(input.number()?);
+    sums.observed = Micros(less(input, counted(&sums))?);
+    sums.util_sum = input.wide()?;
+    sums.util_known = Micros(less(input, sums.observed.0)?);
+    sums.energy = Millijoules(input.number()?);
+    sums.energy_known = Micros(less(input, sums.present.0)?);
+    Ok(sums)
+}
+
+fn in_order(is_so: bool) -> Result<(), Damage> {
+    is_so.then_some(()).ok_or(Damage::Value("order"))
+}
+
+fn start_of(quarter: Quarter) -> i64 {
+    quarter.0.saturating_mul(MICROS_PER_QUARTER)
+}
+
+fn put(out: &mut Vec<u8>, value: u64) {
+    varint::put(out, value.into());
+}
+
+/// A number as what it differs from one that is known already.
+fn put_less(out: &mut Vec<u8>, known: u64, value: u64) {
+    varint::put(out, varint::fold(i128::from(known) - i128::from(value)));
+}
+
+fn less(input: &mut Input<'_>, known: u64) -> Result<u64, Damage> {
+    if input.zero() {
+        return Ok(known);
+    }
+    let value = i128::from(known).checked_sub(input.signed()?);
+    let value = value.and_then(|value| u64::try_from(value).ok());
+    value.ok_or(Damage::Value("difference"))
+}
+
+/// Mixes eight bytes at a time. Every step can be undone, so a change within eight bytes is always noticed, and any other
+/// but for one in 2^64. The quarter is part of it: a row that stands at a wrong time is no total.
+fn checksum(quarter: Quarter, bytes: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(ODD).rotate_left(29);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut sum = mix(bytes.len() as u64, quarter.0.cast_unsigned());
+    for word in words {
+        sum = mix(sum, u64::from_le_bytes(*word));
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(mix(sum, u64::from_le_bytes(last)), 0)
+}
+
+fn state_code(state: State) -> u8 {
+    match state {
+        State::Active => 0,
+        State::Stalled => 1,
+        State::Ghost => 2,
+        State::IdleHeld => 3,
+        State::OrphanHeld => 4,
+        State::HeldUnknown => 5,
+        State::TrulyIdle => 6,
+        State::Unobserved => 7,
+    }
+}
+
+fn to_state(code: u8) -> Result<State, Damage> {
+    Ok(match code {
+        0 => State::Active,
+        1 => State::Stalled,
+        2 => State::Ghost,
+        3 => State::IdleHeld,
+        4 => State::OrphanHeld,
+        5 => State::HeldUnknown,
+        6 => State::TrulyIdle,
+        7 => State::Unobserved,
+        _ => return Err(Damage::Value("state")),
+    })
+}
+
+fn basis_code(basis: Basis) -> u8 {
+    match basis {
+        Basis::Buffer => 0,
+        Basis::Instant => 1,
+    }
+}
+
+fn to_basis(bit: u8) -> Basis {
+    match bit {
+        0 => Basis::Buffer,
+        _ => Basis::Instant,
+    }
+}
+
+fn reason_code(reason: GapReason) -> u8 {
+    match reason {
+        GapReason::CollectorDown => 0,
+        GapReason::DriverHung => 1,
+        GapReason::DriverUnavailable => 2,
+        GapReason::CardLost => 3,
+        GapReason::Denied => 4,
+        GapReason::Failed => 5,
+        GapReason::DiskFull => 6,
+        GapReason::Suspended => 7,
+        GapReason::ClockSet => 8,
+        GapReason::NotStored => 9,
+    }
+}
+
+fn to_reason(code: u8) -> Result<GapReason, Damage> {
+    Ok(match code {
+        0 => GapReason::CollectorDown,
+        1 => GapReason::DriverHung,
+        2 => GapReason::DriverUnavailable,
+        3 => GapReason::CardLost,
+        4 => GapReason::Denied,
+        5 => GapReason::Failed,
+        6 => GapReason::DiskFull,
+        7 => GapReason::Suspended,
+        8 => GapReason::ClockSet,
+        9 => GapReason::NotStored,
+        _ => return Err(Damage::Value("reason")),
+    })
+}
+
+/// Reads random bytes as the totals of a quarter hour, for fuzzing: they are a number of cards or a [`Damage`].
+pub fn decode_any_totals(body: &[u8]) -> Result<usize, Damage> {
+    let name = |id: u64| Some((id, format!("GPU-{id}").parse().ok()?));
+    let mut reader = Reader::new((0..10).filter_map(name).collect());
+    let _ = reader.read(Quarter(0), body);
+    reader.decode(Quarter(i64::MAX), body).map(<[_]>::len)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! What was packed comes back; what was altered does not.
+
+use super::*;
+use proptest::prelude::*;
+
+const QUARTER: Quarter = Quarter(1_977_000);
+
+fn names() -> HashMap<u64, GpuUuid> {
+    (0..30)
+        .map(|id| (id, format!("GPU-{id:04}").parse().unwrap()))
+        .collect()
+}
+
+fn micros() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(900_000_000), 0..900_000_000_u64, any::<u64>()]
+}
+
+prop_compose! {
+    fn card_total()(
+        hull in prop::option::of((0..=900_000_000_i64, 0..=900_000_000_i64)),
+        numbers in prop::array::uniform7(micros()), util in any::<u128>(),
+    ) -> CardTotal {
+        let at = |offset: i64| Timestamp::from_microsecond(start_of(QUARTER) + offset).unwrap();
+        let [ticks, present, set_aside, observed, util_known, energy, energy_known] = numbers;
+        CardTotal {
+            ticks,
+            first: hull.map(|(from, _)| at(from)),
+            last: hull.map(|(_, to)| at(to)),
+            present: Micros(present),
+            set_aside: Micros(set_aside),
+            observed: Micros(observed),
+            util_sum: util,
+            util_known: Micros(util_known),
+            energy: Millijoules(energy),
+            energy_known: Micros(energy_known),
+        }
+    }
+}
+
+prop_compose! {
+    fn quarter_total()(
+        card in card_total(),
+        states in prop::collection::vec((0..8_u8, 0..2_u8, micros(), micros()), 0..4),
+        unobserved in prop::collection::vec((0..10_u8, micros()), 0..3),
+        owners in prop::collection::vec((any::<Option<u32>>(), prop::array::uniform5(micros())), 0..4),
+    ) -> QuarterTotal {
+        let mut total = QuarterTotal { card, ..QuarterTotal::default() };
+        for (state, basis, micros, energy) in states {
+            *total.states.entry((to_state(state).unwrap(), to_basis(basis))) =
+                StateTotal { micros: Micros(micros), energy: Millijoules(energy) };
+        }
+        for (reason, micros) in unobserved {
+            *total.unobserved.entry(to_reason(reason).unwrap()) = Micros(micros);
+        }
+        for (uid, [held, charged, idle_held, energy, ticks]) in owners {
+            *total.owners.entry(uid.map(Uid)) = OwnerTotal {
+                held: Micros(held),
+                charged: Micros(charged),
+                idle_held: Micros(idle_held),
+                energy: Millijoules(energy),
+                ticks,
+            };
+        }
+        total
+    }
+}
+
+fn packed(totals: &[QuarterTotal]) -> Vec<u8> {
+    let numbered: Vec<_> = (0..).zip(totals).collect();
+    pack(QUARTER, &numbered)
+}
+
+proptest! {
+    #[test]
+    fn totals_come_back_as_they_were_also_in_used_room(one in prop::collection::vec(quarter_total(), 0..5), two in prop::collection::vec(quarter_total(), 0..5)) {
+        let mut reader = Reader::new(names());
+        for totals in [&one, &two, &one] {
+            let read = reader.read(QUARTER, &packed(totals)).unwrap();
+            prop_assert!(read.iter().map(|card| &card.total).eq(totals));
+            prop_assert_eq!(reader.totals().count(), totals.len());
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed(totals in prop::collection::vec(quarter_total(), 1..4), place in any::<prop::sample::Index>(), change in 1..=255_u8) {
+        let mut bytes = packed(&totals);
+        let place = place.index(bytes.len());
+        bytes[place] ^= change;
+        prop_assert!(Reader::new(names()).read(QUARTER, &bytes).is_err());
+        bytes[place] ^= change;
+        bytes.pop();
+        prop_assert!(Reader::new(names()).read(QUARTER, &bytes).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_totals_or_damage_and_never_a_crash(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode_any_totals(&bytes);
+        if let Some(first) = bytes.first_mut() {
+            *first = FORM;
+        }
+        let _ = decode_any_totals(&bytes);
+    }
+}
+
+#[test]
+fn a_row_at_another_time_of_another_card_or_out_of_order_is_no_total() {
+    let total = QuarterTotal::default();
+    let body = pack(QUARTER, &[(1, &total), (2, &total)]);
+    let mut reader = Reader::new(names());
+    assert_eq!(reader.read(QUARTER, &body).map(<[_]>::len), Ok(2));
+    assert_eq!(
+        reader.read(Quarter(QUARTER.0 + 1), &body),
+        Err(Damage::Checksum)
+    );
+    let check = |ids: &[u64], expected| {
+        let numbered: Vec<_> = ids.iter().map(|id| (*id, &total)).collect();
+        let body = pack(QUARTER, &numbered);
+        assert_eq!(Reader::new(names()).read(QUARTER, &body), Err(expected));
+    };
+    check(&[1, 77], Damage::Name("a card"));
+    check(&[2, 1], Damage::Value("order of cards"));
+    check(&[2, 2], Damage::Value("order of cards"));
+}
+
+#[test]
+fn a_card_that_was_seen_all_the_time_is_small() {
+    let whole = Micros(900_000_000);
+    let card = CardTotal {
+        ticks: 30,
+        first: Some(QUARTER.period().from()),
+        last: Some(QUARTER.period().to()),
+        present: whole,
+        observed: whole,
+        util_sum: 900_000_000 * 9000,
+        util_known: whole,
+        energy: Millijoules(270_000_000),
+        energy_known: whole,
+        ..CardTotal::default()
+    };
+    let mut total = QuarterTotal {
+        card,
+        ..QuarterTotal::default()
+    };
+    let energy = Millijoules(270_000_000);
+    let active = (State::Active, Basis::Buffer);
+    *total.states.entry(active) = StateTotal {
+        micros: whole,
+        energy,
+    };
+    *total.owners.entry(Some(Uid(1001))) = OwnerTotal {
+        held: whole,
+        charged: whole,
+        idle_held: Micros(0),
+        energy,
+        ticks: 30,
+    };
+    assert_eq!(packed(&[total]).len() - packed(&[]).len(), 51);
+}
