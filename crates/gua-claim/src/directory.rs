@@ -1,0 +1,169 @@
+//! The shared directory: which one, whether it can be trusted, and the lock on it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_model::{Pid, Uid};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, RawMode, flock, fstat};
+use rustix::io::Errno;
+
+use crate::error::{ClaimError, OpenError};
+
+/// Where the shared directory can be, in order; the first that everyone can write is taken.
+///
+/// `/run/gua` is an administrator's (a tmpfiles.d line). `/run/lock` is open to all on Debian and Ubuntu, not on Fedora
+/// and RHEL. `/dev/shm` is open to all nearly everywhere, as POSIX shared memory needs it. All of them are emptied by a
+/// boot. `/tmp` is last: services and some logins have one of their own.
+pub const USUAL_PLACES: [&str; 4] = ["/run/gua", "/run/lock", "/dev/shm", "/tmp"];
+
+/// How long the lock is waited for. It is held for milliseconds, so this means that somebody sits on it.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+const EVERYONE_WRITES: RawMode = 0o1002;
+const OTHERS_WRITE: RawMode = 0o022;
+const STICKY: RawMode = 0o1000;
+
+/// The directory that the users of this host share.
+#[derive(Debug)]
+pub struct ClaimDir {
+    path: PathBuf,
+    directory: OwnedFd,
+    me: Uid,
+}
+
+/// The lock, until it is dropped or its process ends.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "the open file is the lock")] OwnedFd);
+
+impl ClaimDir {
+    /// Opens the directory that is named, if nobody but root and the caller could remove others' files in it.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let named = || path.to_owned();
+        let directory = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(directory) => directory,
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                return Err(OpenError::NoDirectory { path: named() });
+            }
+            Err(source) => {
+                return Err(OpenError::Open {
+                    path: named(),
+                    source,
+                });
+            }
+        };
+        // What was opened is asked, not the path: that may name something else by now.
+        let facts = fstat(&directory).map_err(|source| OpenError::Open {
+            path: named(),
+            source,
+        })?;
+        let me = Uid(rustix::process::geteuid().as_raw());
+        let owner = Uid(facts.st_uid);
+        if owner != Uid::ROOT && owner != me {
+            return Err(OpenError::Foreign {
+                path: named(),
+                owner,
+            });
+        }
+        if facts.st_mode & OTHERS_WRITE != 0 && facts.st_mode & STICKY == 0 {
+            return Err(OpenError::NotSticky { path: named() });
+        }
+        Ok(Self {
+            path: named(),
+            directory,
+            me,
+        })
+    }
+
+    /// Opens the first of the places that root owns and everyone can write. What is asked is the same for every user, so
+    /// all of them find the same place.
+    pub fn find<P: AsRef<Path>>(places: &[P]) -> Result<Self, OpenError> {
+        for place in places {
+            let Ok(found) = Self::open(place.as_ref()) else {
+                continue;
+            };
+            let for_all = fstat(&found.directory).is_ok_and(|facts| {
+                facts.st_uid == Uid::ROOT.0 && facts.st_mode & EVERYONE_WRITES == EVERYONE_WRITES
+            });
+            if for_all {
+                return Ok(found);
+            }
+        }
+        Err(OpenError::NoPlace {
+            tried: places
+                .iter()
+                .map(|place| place.as_ref().to_owned())
+                .collect(),
+        })
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The user on whose behalf this process acts.
+    #[must_use]
+    pub fn me(&self) -> Uid {
+        self.me
+    }
+
+    /// Who holds the lock, from the text of `/proc/locks`; for the sentence after [`ClaimError::Busy`].
+    #[must_use]
+    pub fn lock_owner(&self, proc_locks: &str) -> Option<Pid> {
+        let facts = fstat(&self.directory).ok()?;
+        let (major, minor) = (
+            rustix::fs::major(facts.st_dev),
+            rustix::fs::minor(facts.st_dev),
+        );
+        let place = format!("{major:02x}:{minor:02x}:{}", facts.st_ino);
+        proc_locks.lines().find_map(|line| {
+            // `1: FLOCK  ADVISORY  WRITE 4711 00:1a:2 0 EOF`; a waiter's line has `->` after the number.
+            let fields: Vec<_> = line.split_ascii_whitespace().collect();
+            match fields[..] {
+                [_, "FLOCK", _, _, pid, at, ..] if at == place => pid.parse().ok().map(Pid),
+                _ => None,
+            }
+        })
+    }
+
+    pub(crate) fn handle(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Waits for the lock, but not for ever.
+    pub(crate) fn lock(&self) -> Result<Lock, ClaimError> {
+        let fail = |source| ClaimError::Lock {
+            path: self.path.clone(),
+            source,
+        };
+        // A lock belongs to the open file and not to the process: each taker opens its own, so threads exclude each
+        // other too.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, c".", flags, Mode::empty()).map_err(fail)?;
+        let mut waited = Duration::ZERO;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Lock(file)),
+                Err(Errno::AGAIN | Errno::INTR) if waited < LOCK_WAIT => {
+                    std::thread::sleep(LOCK_PAUSE);
+                    waited += LOCK_PAUSE;
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {
+                    return Err(ClaimError::Busy {
+                        path: self.path.clone(),
+                        waited,
+                    });
+                }
+                Err(source) => return Err(fail(source)),
+            }
+        }
+    }
+}
+
+/// Whether this is a directory of that mode which only its owner writes.
+pub(crate) fn only_owner_writes(mode: RawMode) -> bool {
+    FileType::from_raw_mode(mode) == FileType::Directory && mode & OTHERS_WRITE == 0
+}

@@ -1,0 +1,305 @@
+//! Drawers: reading what others wrote without trusting any of it, and writing in one's own.
+//!
+//! Whatever another user can put into a drawer (a link, a FIFO, a device of another file system, a file of a gigabyte)
+//! costs that user's entries and nothing else. Limits are for each user, so that nobody's can crowd out another's.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use gua_model::Uid;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::directory::{ClaimDir, only_owner_writes};
+use crate::error::{ClaimError, Problem, Trouble};
+
+const DRAWER: &str = "gua-claims-";
+/// A file that is being written; it gets its name when it is whole.
+const UNFINISHED: &str = "new-";
+const MOST_DRAWERS: usize = 4;
+/// Of each kind of file in a drawer. Writers stop below it, so only a forger's are left out.
+pub(crate) const MOST_FILES: usize = 256;
+/// A claim on 256 cards has about 12 KB.
+pub(crate) const LARGEST_FILE: usize = 32 << 10;
+/// What is left of a writer that was killed is swept after this time.
+const UNFINISHED_SECONDS: i64 = 3600;
+
+/// One user's directory in the shared one.
+#[derive(Debug)]
+pub(crate) struct Drawer {
+    pub(crate) owner: Uid,
+    directory: OwnedFd,
+    name: String,
+}
+
+/// A file of a drawer, read whole. Its owner is the drawer's.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) owner: Uid,
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+    /// When the file was made by the wall clock, in seconds; the kernel's word, where the file system keeps it.
+    pub(crate) born: Option<i64>,
+}
+
+impl ClaimDir {
+    /// All drawers that can be trusted to be their owners', by name.
+    pub(crate) fn drawers(&self, problems: &mut Vec<Problem>) -> Result<Vec<Drawer>, ClaimError> {
+        let fail = |source| ClaimError::Read {
+            path: self.path().to_owned(),
+            source,
+        };
+        let mut drawers = Vec::new();
+        let mut by_owner: HashMap<Uid, usize> = HashMap::new();
+        for name in names(self.handle(), DRAWER).map_err(fail)? {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            let directory = match open_beneath(self.handle(), &name, flags) {
+                Ok(directory) => directory,
+                Err(Errno::NOENT) => continue,
+                Err(error) if is_its_owners_doing(error) => {
+                    problems.push(Problem::new(None, &name, Trouble::Closed(error)));
+                    continue;
+                }
+                Err(error) => return Err(fail(error)),
+            };
+            let facts = fstat(&directory).map_err(fail)?;
+            let owner = Uid(facts.st_uid);
+            // One's own is mended when it is written to.
+            if owner != self.me() && !only_owner_writes(facts.st_mode) {
+                problems.push(Problem::new(Some(owner), &name, Trouble::Shared));
+                continue;
+            }
+            let count = by_owner.entry(owner).or_default();
+            *count += 1;
+            if *count > MOST_DRAWERS {
+                problems.push(Problem::new(Some(owner), &name, Trouble::TooMany));
+                continue;
+            }
+            drawers.push(Drawer {
+                owner,
+                directory,
+                name,
+            });
+        }
+        Ok(drawers)
+    }
+
+    /// The caller's own drawer, made if there is none.
+    pub(crate) fn own_drawer(&self) -> Result<Drawer, ClaimError> {
+        let fail = |source| self.cannot_write(source);
+        let mine = |drawer: &Drawer| drawer.owner == self.me();
+        if let Some(drawer) = self.drawers(&mut Vec::new())?.into_iter().find(mine) {
+            drawer.open_to_readers().map_err(fail)?;
+            return Ok(drawer);
+        }
+        let name = format!("{DRAWER}{}{}", random_word(), random_word());
+        rustix::fs::mkdirat(self.handle(), &name, Mode::from_raw_mode(0o755)).map_err(fail)?;
+        let directory =
+            open_beneath(self.handle(), &name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
+        let drawer = Drawer {
+            owner: self.me(),
+            directory,
+            name,
+        };
+        drawer.open_to_readers().map_err(fail)?;
+        Ok(drawer)
+    }
+
+    pub(crate) fn cannot_write(&self, source: Errno) -> ClaimError {
+        ClaimError::Write {
+            path: self.path().to_owned(),
+            source,
+        }
+    }
+}
+
+impl Drawer {
+    /// The files whose names begin so, by name.
+    pub(crate) fn names(
+        &self,
+        prefix: &str,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Vec<String>, Errno> {
+        let mut names = names(&self.directory, prefix)?;
+        if names.len() > MOST_FILES {
+            names.truncate(MOST_FILES);
+            problems.push(Problem::new(Some(self.owner), &self.name, Trouble::TooMany));
+        }
+        Ok(names)
+    }
+
+    /// A file, or why it does not count; `None` where it is gone by now.
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Result<Entry, Problem>>, Errno> {
+        let wrong = |trouble| Ok(Some(Err(Problem::new(Some(self.owner), name, trouble))));
+        // A FIFO without a writer would keep us waiting for ever, but for NONBLOCK.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match open_beneath(&self.directory, name, flags) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) if is_its_owners_doing(error) => return wrong(Trouble::Closed(error)),
+            Err(error) => return Err(error),
+        };
+        let facts = fstat(&file)?;
+        if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
+            return wrong(Trouble::NoFile);
+        }
+        // A hard link to somebody else's file, or a file that another put into a drawer left open.
+        if facts.st_uid != self.owner.0 {
+            return wrong(Trouble::Foreign(Uid(facts.st_uid)));
+        }
+        let Some(bytes) = read_up_to(&file, LARGEST_FILE)? else {
+            return wrong(Trouble::TooLarge);
+        };
+        Ok(Some(Ok(Entry {
+            owner: self.owner,
+            name: name.to_owned(),
+            bytes,
+            born: born(&file),
+        })))
+    }
+
+    /// Writes a file that appears whole or not at all, over the one of the same name if there is one.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Errno> {
+        let unfinished = format!("{UNFINISHED}{}", random_word());
+        let file = self.create(&unfinished)?;
+        let written = write_all(&file, bytes).and_then(|()| {
+            rustix::fs::renameat(&self.directory, &unfinished, &self.directory, name)
+        });
+        if written.is_err() {
+            let _ = self.remove(&unfinished);
+        }
+        written
+    }
+
+    /// Makes a new file that others can read.
+    pub(crate) fn create(&self, name: &str) -> Result<OwnedFd, Errno> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&self.directory, name, flags, Mode::from_raw_mode(0o644))?;
+        // The umask may have taken from it.
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
+        Ok(file)
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Errno> {
+        rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
+    }
+
+    /// Removes what writers that were killed have left.
+    pub(crate) fn sweep_unfinished(&self, now_seconds: i64) {
+        for name in names(&self.directory, UNFINISHED).unwrap_or_default() {
+            let changed = rustix::fs::statat(&self.directory, &name, AtFlags::SYMLINK_NOFOLLOW);
+            if changed.is_ok_and(|facts| facts.st_ctime + UNFINISHED_SECONDS < now_seconds) {
+                let _ = self.remove(&name);
+            }
+        }
+    }
+
+    /// A umask, or a kill right after the drawer was made, can have left it closed to others.
+    fn open_to_readers(&self) -> Result<(), Errno> {
+        let mode = Mode::from_raw_mode(0o755);
+        if Mode::from_raw_mode(fstat(&self.directory)?.st_mode) == mode {
+            return Ok(());
+        }
+        rustix::fs::fchmod(&self.directory, mode)
+    }
+}
+
+/// Overwrites a file in place: it stays the same file, with the time of its birth.
+pub(crate) fn overwrite(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
+    let mut at = 0;
+    while at < bytes.len() {
+        at += rustix::io::pwrite(file, &bytes[at..], at as u64)?;
+    }
+    rustix::fs::ftruncate(file, bytes.len() as u64)
+}
+
+/// Eight hexadecimal digits that nobody can guess.
+pub(crate) fn random_word() -> String {
+    let mut bytes = [0; 4];
+    getrandom(&mut bytes, GetRandomFlags::empty())
+        .expect("the kernel hands out a few random bytes without fail once it has started");
+    format!("{:08x}", u32::from_ne_bytes(bytes))
+}
+
+/// Follows no link and crosses into no other file system: a user can mount one of their own (FUSE) on a directory of
+/// theirs, and never answer.
+fn open_beneath(directory: impl AsFd, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let directory = directory.as_fd();
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let stay = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    match openat2(directory, name, flags, Mode::empty(), stay) {
+        // Kernels before 5.6, and sandboxes that do not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        other => return other,
+    }
+    let file = openat(directory, name, flags, Mode::empty())?;
+    if fstat(&file)?.st_dev == fstat(directory)?.st_dev {
+        Ok(file)
+    } else {
+        Err(Errno::XDEV)
+    }
+}
+
+/// Errors that a user can bring about in their own drawer. Any other is ours, and then no claim may be made: an honest
+/// user's claim could be what was not read.
+fn is_its_owners_doing(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::ACCESS
+            | Errno::PERM
+            | Errno::LOOP
+            | Errno::NOTDIR
+            | Errno::XDEV
+            | Errno::NXIO
+            | Errno::NOTCONN
+    )
+}
+
+/// The names in a directory that begin so, sorted, so that every reader sees the same ones first.
+fn names(directory: impl AsFd, prefix: &str) -> Result<Vec<String>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().to_str()
+            && name.starts_with(prefix)
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The whole file; `None` where it is longer than that.
+fn read_up_to(file: &OwnedFd, most: usize) -> Result<Option<Vec<u8>>, Errno> {
+    let mut bytes = vec![0; most + 1];
+    let mut length = 0;
+    while length < bytes.len() {
+        match rustix::io::read(file, &mut bytes[length..])? {
+            0 => {
+                bytes.truncate(length);
+                return Ok(Some(bytes));
+            }
+            more => length += more,
+        }
+    }
+    Ok(None)
+}
+
+fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(file, rest)?;
+        rest = &rest[written..];
+    }
+    Ok(())
+}
+
+fn born(file: &OwnedFd) -> Option<i64> {
+    use rustix::fs::{StatxFlags, statx};
+    let facts = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    let known = facts.stx_mask & StatxFlags::BTIME.bits() != 0;
+    known.then_some(facts.stx_btime.tv_sec)
+}

@@ -1,0 +1,138 @@
+//! What can go wrong, in sentences, and what was found in drawers that is no claim.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gua_model::Uid;
+use gua_model::text::harmless;
+use rustix::io::Errno;
+
+use crate::claim::ClaimId;
+
+/// Why a directory cannot be the shared one.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot open the claims directory `{}`", path.display())]
+    Open { path: PathBuf, source: Errno },
+    #[error("the claims directory `{}` is a link or no directory", path.display())]
+    NoDirectory { path: PathBuf },
+    #[error(
+        "the claims directory `{}` belongs to uid {owner}, who could remove other people's claims",
+        path.display()
+    )]
+    Foreign { path: PathBuf, owner: Uid },
+    #[error(
+        "the claims directory `{}` can be written by others and has no sticky bit, so anyone could remove a claim",
+        path.display()
+    )]
+    NotSticky { path: PathBuf },
+    #[error("none of {} can be written by every user", list(tried))]
+    NoPlace { tried: Vec<PathBuf> },
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let paths: Vec<_> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    paths.join(", ")
+}
+
+/// Why a claim, a release or an event could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    #[error(
+        "the claims directory `{}` has been locked by another process for over {} s",
+        path.display(),
+        waited.as_secs()
+    )]
+    Busy { path: PathBuf, waited: Duration },
+    #[error("cannot lock the claims directory `{}`", path.display())]
+    Lock { path: PathBuf, source: Errno },
+    #[error("cannot read the claims in `{}`", path.display())]
+    Read { path: PathBuf, source: Errno },
+    #[error("cannot write in the claims directory `{}`", path.display())]
+    Write { path: PathBuf, source: Errno },
+    #[error("uid {owner} has too many {what} in the claims directory")]
+    TooMany { owner: Uid, what: &'static str },
+    #[error("a claim can last {} s at most", longest.as_secs())]
+    TooLong { longest: Duration },
+    #[error("{wanted} cards were asked for, and this host has {cards}")]
+    Impossible { wanted: usize, cards: usize },
+    #[error("a claim is for one card at least")]
+    NoCards,
+    #[error("the process that should hold the claim has ended")]
+    HolderEnded,
+    #[error("there is no claim {0}")]
+    NoSuchClaim(ClaimId),
+    #[error("claim {id} belongs to uid {owner}")]
+    NotYours { id: ClaimId, owner: Uid },
+    #[error("claim {0} has ended, and another may have its cards")]
+    Ended(ClaimId),
+}
+
+/// Something in a drawer that does not count, and why. It never stops anyone but its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Who made it, as the kernel says; `None` where the entry could not even be opened.
+    pub owner: Option<Uid>,
+    /// The name of the entry, fit to be shown.
+    pub name: String,
+    pub trouble: Trouble,
+}
+
+impl Problem {
+    pub(crate) fn new(owner: Option<Uid>, name: &str, trouble: Trouble) -> Self {
+        Self {
+            owner,
+            name: harmless(name),
+            trouble,
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "`{}`", self.name)?;
+        if let Some(owner) = self.owner {
+            write!(out, " of uid {owner}")?;
+        }
+        write!(out, " {}", self.trouble)
+    }
+}
+
+/// What is wrong with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It cannot be opened: a link, no directory, another file system, or not readable by us.
+    Closed(Errno),
+    /// A drawer that others than its owner can write.
+    Shared,
+    /// Not a regular file.
+    NoFile,
+    /// The file belongs to another than its drawer.
+    Foreign(Uid),
+    TooLarge,
+    /// Not what a file of its name holds.
+    Garbled,
+    /// A lease or a wait longer than the format allows.
+    TooLong,
+    /// More entries than one user may have; the rest was not read.
+    TooMany,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Closed(error) => write!(out, "cannot be opened: {error}"),
+            Trouble::Shared => out.write_str("can be written by others than its owner"),
+            Trouble::NoFile => out.write_str("is not a regular file"),
+            Trouble::Foreign(owner) => write!(out, "belongs to uid {owner}, not to its drawer's"),
+            Trouble::TooLarge => out.write_str("is too large"),
+            Trouble::Garbled => out.write_str("does not hold what its name says"),
+            Trouble::TooLong => out.write_str("lasts longer than allowed"),
+            Trouble::TooMany => out.write_str("is one of too many"),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Events: what users tell the collector, as files in their drawers. Whose an event is, is told by the file's owner.
+//!
+//! What an event says about *others* (who held which card) is the word of the one who wrote it; the collector has its own
+//! history to compare with.
+
+use std::collections::HashSet;
+
+use gua_model::{GpuUuid, Uid};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::directory::ClaimDir;
+use crate::drawer::{Drawer, LARGEST_FILE, random_word};
+use crate::error::{ClaimError, Problem, Trouble};
+
+const EVENT: &str = "event-";
+const VERSION: u32 = 1;
+/// A user's events; the oldest goes when one more is written.
+const MOST_EVENTS: usize = 128;
+/// What is taken in at once from one user, so that nobody's flood keeps the collector from its ticks.
+const MOST_AT_ONCE: usize = 64;
+
+/// Something that a user's program did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    Refusal(Refusal),
+    Run(Run),
+}
+
+/// Somebody asked for cards and did not get them at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// When they asked.
+    pub at: Timestamp,
+    pub wanted: usize,
+    /// How many they could have had.
+    pub left: usize,
+    pub outcome: Outcome,
+    /// How long they waited; zero for those who did not.
+    pub waited: SignedDuration,
+    /// The cards that others held.
+    pub blocked_by: Vec<BlockingCard>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Refused at once.
+    Refused,
+    /// Waited, and then had cards.
+    Granted,
+    /// Waited as long as they wanted to, or gave up.
+    GaveUp,
+}
+
+/// A card that somebody else held when it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockingCard {
+    pub gpu: GpuUuid,
+    /// Who held it.
+    pub users: Vec<Uid>,
+    /// Since when it was held without being used; `None` where it was in use, or nobody can tell.
+    pub idle_since: Option<Timestamp>,
+}
+
+/// A watched job. Never its command line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// What the run is called, unique for its user.
+    pub id: String,
+    /// The short name of the program.
+    pub name: String,
+    pub started: Timestamp,
+    /// `None` in the event that tells of the start.
+    pub ended: Option<Timestamp>,
+    /// As a shell tells it: 128 and the signal's number for a job that was killed.
+    pub exit_code: Option<i32>,
+    pub gpus: Vec<GpuUuid>,
+    /// The summary in the form of `summary.json`.
+    pub summary: Map<String, Value>,
+}
+
+/// An event, for telling it from all others: whose, and the name of its file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EventId {
+    pub owner: Uid,
+    pub name: String,
+}
+
+/// What [`ClaimDir::events`] found.
+#[derive(Debug, Default)]
+pub struct TakenIn {
+    /// Those that were not known, oldest first for each user.
+    pub new: Vec<(EventId, Event)>,
+    /// All that are still there, of kinds that we do not know too. What is remembered of others can be forgotten.
+    pub present: HashSet<EventId>,
+    pub problems: Vec<Problem>,
+}
+
+impl ClaimDir {
+    /// Leaves an event for the collector, and removes the caller's oldest ones. Needs no lock.
+    pub fn record(&self, event: &Event, now: Timestamp) -> Result<(), ClaimError> {
+        let bytes = to_bytes(event);
+        if bytes.len() > LARGEST_FILE {
+            return Err(self.cannot_write(rustix::io::Errno::FBIG));
+        }
+        let fail = |source| self.cannot_write(source);
+        let drawer = self.own_drawer()?;
+        let names = drawer.names(EVENT, &mut Vec::new()).map_err(fail)?;
+        for name in names.iter().rev().skip(MOST_EVENTS - 1) {
+            let _ = drawer.remove(name);
+        }
+        let micros = now.as_microsecond().max(0);
+        let name = format!("{EVENT}{micros:016x}-{}", random_word());
+        drawer.write(&name, &bytes).map_err(fail)
+    }
+
+    /// Events that are not among the known ones. The collector remembers what it has taken in; nobody but their owners
+    /// can remove the files, so there is no other mark.
+    pub fn events(&self, known: &HashSet<EventId>) -> Result<TakenIn, ClaimError> {
+        let mut taken = TakenIn::default();
+        let drawers = self.drawers(&mut taken.problems)?;
+        for drawer in &drawers {
+            taken
+                .read(drawer, known)
+                .map_err(|source| ClaimError::Read {
+                    path: self.path().to_owned(),
+                    source,
+                })?;
+        }
+        Ok(taken)
+    }
+}
+
+impl TakenIn {
+    fn read(&mut self, drawer: &Drawer, known: &HashSet<EventId>) -> Result<(), rustix::io::Errno> {
+        let mut opened = 0;
+        for name in drawer.names(EVENT, &mut self.problems)? {
+            let id = EventId {
+                owner: drawer.owner,
+                name,
+            };
+            if !known.contains(&id) && opened < MOST_AT_ONCE {
+                opened += 1;
+                match drawer.read(&id.name)? {
+                    Some(Ok(entry)) => match from_bytes(&entry.bytes) {
+                        Some(Known::Event(event)) => self.new.push((id.clone(), event)),
+                        Some(Known::Later) => {}
+                        None => self.problems.push(Problem::new(
+                            Some(drawer.owner),
+                            &id.name,
+                            Trouble::Garbled,
+                        )),
+                    },
+                    Some(Err(problem)) => self.problems.push(problem),
+                    None => continue,
+                }
+            }
+            self.present.insert(id);
+        }
+        Ok(())
+    }
+}
+
+enum Known {
+    Event(Event),
+    /// A kind or a version of a later `gua`.
+    Later,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    version: u32,
+    kind: String,
+    body: Value,
+}
+
+fn to_bytes(event: &Event) -> Vec<u8> {
+    let (kind, body) = match event {
+        Event::Refusal(refusal) => ("refusal", serde_json::to_value(refusal)),
+        Event::Run(run) => ("run", serde_json::to_value(run)),
+    };
+    let envelope = Envelope {
+        version: VERSION,
+        kind: kind.to_owned(),
+        body: body.expect("plain fields always fit JSON"),
+    };
+    serde_json::to_vec(&envelope).expect("plain fields always fit JSON")
+}
+
+fn from_bytes(bytes: &[u8]) -> Option<Known> {
+    let envelope: Envelope = serde_json::from_slice(bytes).ok()?;
+    if envelope.version > VERSION {
+        return Some(Known::Later);
+    }
+    let event = match envelope.kind.as_str() {
+        "refusal" => Event::Refusal(serde_json::from_value(envelope.body).ok()?),
+        "run" => Event::Run(serde_json::from_value(envelope.body).ok()?),
+        _ => return Some(Known::Later),
+    };
+    Some(Known::Event(event))
+}

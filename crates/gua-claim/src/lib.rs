@@ -1,0 +1,40 @@
+//! Leases on cards, and events, in a directory that the users of a host share. No server and no root.
+//!
+//! # How two people never get the same card
+//!
+//! The **shared directory** is one that root owns and everyone may write, with the sticky bit: `/run/lock` or
+//! `/dev/shm` on an ordinary host. Nobody but root can remove or rename what another user made there.
+//!
+//! - **The lock is the directory itself**, `flock`ed through a descriptor that is open for reading. There is no lock
+//!   file, so there is none to plant, to replace, or to own. The kernel ends the lock with its process. Who decides
+//!   which card to take, and writes it down, does both under this lock.
+//! - **Each user has a drawer**: a directory of an unguessable name that only its owner can write. What a user writes
+//!   stands in it: claims, places in the queue, events. Others read it. Whose a file is, is told by the kernel (the
+//!   owner of the drawer and of the file, which must agree), never by what is written in it.
+//! - **Nothing of others is ever removed.** A claim ends by rule (its deadline, its holder's death), so whatever is left
+//!   of a killed process counts for nothing, and is swept by its owner's next call.
+//!
+//! What another user can still do is to deny: hold the lock, fill the file system, claim every card. Each of these is
+//! told with the name of who does it. `docs/claims.md` has the whole list.
+//!
+//! # What this crate refuses to do
+//!
+//! It asks neither the time nor the processes nor the driver: [`Look`] and [`Processes`] come from the caller. It prints
+//! nothing, starts nothing, and signals nobody.
+
+mod ask;
+mod claim;
+mod directory;
+mod drawer;
+mod error;
+mod event;
+mod facts;
+mod queue;
+
+pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, Request, Short, Survey};
+pub use claim::{Claim, ClaimId, HeldCard, Hold, LiveClaim};
+pub use directory::{ClaimDir, USUAL_PLACES};
+pub use error::{ClaimError, OpenError, Problem, Trouble};
+pub use event::{BlockingCard, Event, EventId, Outcome, Refusal, Run, TakenIn};
+pub use facts::{Look, Moment, OnCard, Processes, Standing};
+pub use queue::{PATIENCE, Ticket, Waiter};

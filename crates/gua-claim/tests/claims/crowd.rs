@@ -1,0 +1,371 @@
+//! Many processes of several users at once, and half of them killed.
+//!
+//! Each process that is given a card also locks a file that stands for it. That lock has nothing to do with claims, and
+//! the kernel ends it with its process: if it cannot be had, a card was given twice.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use gua_claim::{Answer, Claim, ClaimDir, Look, Moment, Processes, Request, Standing};
+use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::host::{gpu, gpus, is_root, real_wall, shared_folder, skipped_without_root};
+
+const CARDS: usize = 8;
+const PROCESSES: usize = 50;
+const USERS: u32 = 5;
+const FIRST_USER: u32 = 20_001;
+const LONGEST_TEST: Duration = Duration::from_secs(120);
+
+/// The real processes of this machine.
+struct ProcFiles;
+
+/// Whether a process has ended, and its start. A process whose first thread has ended is shown as a zombie (`Z`) while its
+/// other threads still run and hold its files, so these are counted (field 20).
+fn stat(pid: u32) -> Option<(bool, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<_> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let threads: u32 = fields[17].parse().ok()?;
+    let ended = matches!(fields[0], "X" | "x") || (fields[0] == "Z" && threads <= 1);
+    Some((ended, fields[19].parse().ok()?))
+}
+
+impl Processes for ProcFiles {
+    fn standing(&self, process: &ProcessKey) -> Standing {
+        match stat(process.pid.0) {
+            Some((false, start)) if start == process.start.0 => Standing::Running,
+            _ => Standing::Ended,
+        }
+    }
+
+    fn descends(&self, _: &ProcessKey, _: &ProcessKey) -> bool {
+        false
+    }
+}
+
+fn boot() -> BootId {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    text.parse().unwrap()
+}
+
+fn this_process() -> ProcessKey {
+    let pid = std::process::id();
+    ProcessKey {
+        boot: boot(),
+        pid: Pid(pid),
+        start: StartTicks(stat(pid).unwrap().1),
+    }
+}
+
+fn look() -> Look {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let since_boot = Duration::new(
+        now.tv_sec.unsigned_abs(),
+        u32::try_from(now.tv_nsec).unwrap(),
+    );
+    Look {
+        at: Moment {
+            boot: boot(),
+            since_boot,
+            wall: real_wall(),
+        },
+        free: gpus(0..CARDS),
+        cards: CARDS,
+        on_cards: Vec::new(),
+    }
+}
+
+fn request(cards: usize) -> Request {
+    Request {
+        at_least: cards,
+        at_most: cards,
+        lease: Duration::from_hours(1),
+        holder: this_process(),
+    }
+}
+
+/// Not a test by itself: the processes of the crowd are this test executable, told to run this function with a job.
+#[test]
+fn member_of_the_crowd() {
+    if let Some(job) =
+        std::env::args().find_map(|argument| argument.strip_prefix("job=").map(str::to_owned))
+    {
+        let (folder, way) = job.rsplit_once('=').unwrap();
+        Member::new(Path::new(folder), way).work();
+    }
+}
+
+struct Member {
+    dir: ClaimDir,
+    cards: PathBuf,
+    way: String,
+    stop: Arc<AtomicBool>,
+}
+
+impl Member {
+    fn new(folder: &Path, way: &str) -> Self {
+        Self {
+            dir: ClaimDir::open(&folder.join("shared")).unwrap(),
+            cards: folder.join("cards"),
+            way: way.to_owned(),
+            stop: Arc::default(),
+        }
+    }
+
+    fn work(&self) {
+        say("ready");
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+        let stop = Arc::clone(&self.stop);
+        std::thread::spawn(move || {
+            // The end of the input is the word to stop.
+            while std::io::stdin()
+                .read_line(&mut String::new())
+                .is_ok_and(|length| length > 0)
+            {}
+            stop.store(true, Ordering::SeqCst);
+        });
+        while !self.stop.load(Ordering::SeqCst) {
+            let wanted = 1 + usize::try_from(std::process::id() % 2).unwrap();
+            let Some(claim) = self.ask(wanted) else {
+                continue;
+            };
+            let locks: Vec<_> = claim.cards.iter().map(|card| self.lock(card)).collect();
+            say("got");
+            if self.way == "keep" {
+                loop {
+                    std::thread::park();
+                }
+            }
+            for _ in 0..3 {
+                self.dir.survey(&look(), &ProcFiles).unwrap();
+            }
+            drop(locks);
+            self.dir.release(&claim.id).unwrap();
+        }
+        say("done");
+    }
+
+    fn ask(&self, wanted: usize) -> Option<Claim> {
+        let request = request(wanted);
+        if self.way != "wait" {
+            return match self.dir.take(&request, &look(), &ProcFiles).unwrap() {
+                Answer::Granted(claim) => Some(claim),
+                Answer::Short(_) => {
+                    std::thread::sleep(Duration::from_millis(5));
+                    None
+                }
+            };
+        }
+        let mut ticket = self
+            .dir
+            .join(&request, this_process(), &look(), &ProcFiles)
+            .unwrap();
+        while !self.stop.load(Ordering::SeqCst) {
+            let answer = self
+                .dir
+                .advance(&mut ticket, &request, &look(), &ProcFiles)
+                .unwrap();
+            match answer {
+                Answer::Granted(claim) => return Some(claim),
+                Answer::Short(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        None
+    }
+
+    fn lock(&self, card: &GpuUuid) -> File {
+        let file = File::open(self.cards.join(card.as_str())).unwrap();
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            say(&format!("twice {card}"));
+        }
+        file
+    }
+}
+
+fn say(word: &str) {
+    let mut out = std::io::stdout().lock();
+    // On a line of its own, whatever the test harness has begun to print.
+    let _ = writeln!(out, "\n@{word}");
+    let _ = out.flush();
+}
+
+struct Crowd {
+    folder: tempfile::TempDir,
+    children: Vec<(Child, Option<ChildStdin>)>,
+    words: Receiver<(usize, String)>,
+    sender: Sender<(usize, String)>,
+    got: Vec<usize>,
+}
+
+impl Crowd {
+    fn new() -> Self {
+        let folder = shared_folder();
+        let inside = |name: &str| folder.path().join(name);
+        fs::create_dir(inside("shared")).unwrap();
+        fs::create_dir(inside("cards")).unwrap();
+        if is_root() {
+            fs::set_permissions(inside("shared"), fs::Permissions::from_mode(0o1777)).unwrap();
+        }
+        for card in 0..CARDS {
+            fs::write(inside("cards").join(gpu(card).as_str()), "").unwrap();
+        }
+        // The build directory may be closed to other users.
+        let program = inside("member");
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let (sender, words) = channel();
+        Self {
+            folder,
+            children: Vec::new(),
+            words,
+            sender,
+            got: Vec::new(),
+        }
+    }
+
+    fn start(&mut self, way: &str) {
+        let number = self.children.len();
+        let mut command = Command::new(self.folder.path().join("member"));
+        let job = format!("job={}={way}", self.folder.path().display());
+        command
+            .args(["--exact", "crowd::member_of_the_crowd", "--nocapture", &job])
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if is_root() {
+            let user = FIRST_USER + u32::try_from(number).unwrap() % USERS;
+            command.uid(user).gid(user);
+        }
+        let mut child = command.spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let sender = self.sender.clone();
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if let Some(word) = line.strip_prefix('@') {
+                    let _ = sender.send((number, word.to_owned()));
+                }
+            }
+        });
+        let input = child.stdin.take();
+        self.children.push((child, input));
+        self.got.push(0);
+        self.wait_until(|_, word| word == "ready");
+    }
+
+    fn go(&mut self) {
+        for (_, input) in &mut self.children {
+            input.as_mut().unwrap().write_all(b"go\n").unwrap();
+        }
+    }
+
+    /// Reads what the members say until that is so. No card may be given twice meanwhile.
+    fn wait_until(&mut self, so: impl Fn(&Self, &str) -> bool) {
+        loop {
+            let (number, word) = self
+                .words
+                .recv_timeout(LONGEST_TEST)
+                .expect("the crowd says nothing any more");
+            assert!(!word.starts_with("twice"), "member {number}: {word}");
+            if word == "got" {
+                self.got[number] += 1;
+            }
+            if so(self, &word) {
+                return;
+            }
+        }
+    }
+
+    fn kill(&mut self, number: usize) {
+        let (child, _) = &mut self.children[number];
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn dir(&self) -> ClaimDir {
+        ClaimDir::open(&self.folder.path().join("shared")).unwrap()
+    }
+
+    fn assert_nothing_leaked(&self) {
+        let survey = self.dir().survey(&look(), &ProcFiles).unwrap();
+        assert_eq!(survey.claims, []);
+        assert_eq!(survey.queue, []);
+        assert_eq!(survey.problems, []);
+        let all = self
+            .dir()
+            .take(&request(CARDS), &look(), &ProcFiles)
+            .unwrap();
+        assert!(matches!(all, Answer::Granted(_)), "{all:?}");
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for (child, _) in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn check(way: impl Fn(usize) -> &'static str) {
+    skipped_without_root("the crowd of several users; it runs as one");
+    let mut crowd = Crowd::new();
+    for number in 0..PROCESSES {
+        crowd.start(way(number));
+    }
+    crowd.go();
+    crowd.wait_until(|crowd, _| crowd.got.iter().sum::<usize>() >= 150);
+    for number in (0..PROCESSES).step_by(2) {
+        crowd.kill(number);
+    }
+    let before: usize = crowd.got.iter().sum();
+    crowd.wait_until(|crowd, _| crowd.got.iter().sum::<usize>() >= before + 150);
+    for number in (1..PROCESSES).step_by(2) {
+        // The end of its input tells it to stop.
+        drop(crowd.children[number].1.take());
+    }
+    for number in (1..PROCESSES).step_by(2) {
+        let status = crowd.children[number].0.wait().unwrap();
+        assert!(status.success(), "member {number}: {status}");
+    }
+    while let Ok((number, word)) = crowd.words.try_recv() {
+        assert!(!word.starts_with("twice"), "member {number}: {word}");
+    }
+    crowd.assert_nothing_leaked();
+}
+
+#[test]
+fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half_are_killed() {
+    check(|_| "take");
+}
+
+#[test]
+fn the_same_holds_when_half_of_them_wait_in_the_queue() {
+    check(|number| if number % 4 < 2 { "wait" } else { "take" });
+}
+
+#[test]
+fn the_cards_of_killed_holders_are_free_at_once() {
+    let mut crowd = Crowd::new();
+    for _ in 0..PROCESSES {
+        crowd.start("keep");
+    }
+    crowd.go();
+    // Members take one card or two: eight cards are gone when five to eight of them have some.
+    let dir = crowd.dir();
+    crowd.wait_until(|_, _| dir.survey(&look(), &ProcFiles).unwrap().claimed().len() >= CARDS - 1);
+    for number in 0..PROCESSES {
+        crowd.kill(number);
+    }
+    crowd.assert_nothing_leaked();
+}

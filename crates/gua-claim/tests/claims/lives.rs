@@ -1,0 +1,211 @@
+//! When a claim begins and ends.
+
+use std::time::Duration;
+
+use gua_claim::{Answer, ClaimDir, ClaimError, Hold, LONGEST_LEASE, Request};
+use gua_model::{BootId, Uid};
+
+use crate::host::{Host, gpu, gpus, request};
+
+#[test]
+fn two_askers_get_different_cards_and_a_third_hears_who_has_them() {
+    let host = Host::with_cards(2);
+    assert_eq!(host.granted(10, 1).cards, gpus([0]));
+    assert_eq!(host.granted(11, 1).cards, gpus([1]));
+    let short = host.refused(12, 1);
+    assert_eq!(short.left, []);
+    let holders: Vec<_> = short
+        .claims
+        .iter()
+        .map(|live| live.claim.holder.pid.0)
+        .collect();
+    assert_eq!(holders.len(), 2);
+    assert!(holders.contains(&10) && holders.contains(&11));
+}
+
+#[test]
+fn too_few_cards_are_refused_rather_than_given_in_part() {
+    let host = Host::with_cards(3);
+    host.granted(10, 1);
+    assert_eq!(host.refused(11, 3).left, gpus([1, 2]));
+    assert_eq!(host.claimed(), gpus([0]));
+}
+
+#[test]
+fn more_cards_are_taken_when_they_are_free_and_wanted() {
+    let host = Host::with_cards(4);
+    host.granted(10, 1);
+    let request = Request {
+        at_most: 8,
+        ..request(11, 2)
+    };
+    let answer = host
+        .dir
+        .take(&request, &host.look, &host.processes)
+        .unwrap();
+    assert!(matches!(answer, Answer::Granted(claim) if claim.cards == gpus([1, 2, 3])));
+}
+
+#[test]
+fn a_claim_ends_at_its_deadline_and_its_file_goes_with_the_owners_next_call() {
+    let mut host = Host::with_cards(1);
+    host.granted(10, 1);
+    host.later(Duration::from_mins(10) - Duration::from_micros(1));
+    assert_eq!(host.claimed(), gpus([0]));
+    host.later(Duration::from_micros(1));
+    assert_eq!(host.claimed(), []);
+    host.granted(11, 1);
+    assert_eq!(host.files().len(), 1);
+}
+
+#[test]
+fn a_claim_ends_with_its_holder_and_a_reused_pid_is_not_the_holder() {
+    let mut host = Host::with_cards(2);
+    host.granted(10, 1);
+    host.granted(11, 1);
+    host.processes.ended.insert(10);
+    assert_eq!(host.claimed(), gpus([1]));
+    host.processes.reused.insert(11, 999);
+    assert_eq!(host.claimed(), []);
+    assert!(matches!(
+        host.dir.take(&request(10, 1), &host.look, &host.processes),
+        Err(ClaimError::HolderEnded)
+    ));
+}
+
+#[test]
+fn a_claim_does_not_outlive_its_boot() {
+    let mut host = Host::with_cards(1);
+    host.granted(10, 1);
+    host.look.at.boot = BootId(2);
+    assert_eq!(host.claimed(), []);
+}
+
+#[test]
+fn past_its_deadline_a_claim_keeps_the_cards_that_its_processes_use_and_no_others() {
+    let mut host = Host::with_cards(3);
+    host.granted(10, 3);
+    let me = host.dir.me();
+    host.comes_onto(0, 10, me);
+    host.comes_onto(1, 77, me);
+    host.processes.descends.insert((77, 10));
+    host.comes_onto(2, 88, me);
+    host.later(Duration::from_hours(5));
+    assert_eq!(host.claimed(), gpus([0, 1]), "88 is no descendant of 10");
+    let survey = host.dir.survey(&host.look, &host.processes).unwrap();
+    assert!(
+        survey.claims[0]
+            .cards
+            .iter()
+            .all(|card| card.hold == Hold::InUse)
+    );
+    host.look.on_cards.clear();
+    assert_eq!(host.claimed(), [], "it left, and the deadline has passed");
+}
+
+#[test]
+fn the_process_of_another_user_does_not_keep_a_claim_alive() {
+    let mut host = Host::with_cards(1);
+    if host.dir.me() == Uid::ROOT {
+        // Root's claims are kept by whatever root's process started, so the drawer is given to another user.
+        host.granted(10, 1);
+        give_to_another(&host);
+    } else {
+        host.granted(10, 1);
+    }
+    host.comes_onto(0, 10, Uid(4242));
+    host.later(Duration::from_hours(1));
+    assert_eq!(host.claimed(), []);
+}
+
+fn give_to_another(host: &Host) {
+    let drawer = host.drawer();
+    for file in host.files() {
+        std::os::unix::fs::chown(drawer.join(file), Some(20_001), None).unwrap();
+    }
+    std::os::unix::fs::chown(drawer, Some(20_001), None).unwrap();
+}
+
+#[test]
+fn a_clock_that_is_set_changes_no_deadline() {
+    let mut host = Host::with_cards(1);
+    host.granted(10, 1);
+    host.look.at.wall += Duration::from_hours(1000);
+    assert_eq!(host.claimed(), gpus([0]));
+    host.look.at.wall -= Duration::from_hours(2000);
+    assert_eq!(host.claimed(), gpus([0]));
+}
+
+#[test]
+fn a_released_card_is_free_and_cannot_be_released_twice() {
+    let host = Host::with_cards(1);
+    let claim = host.granted(10, 1);
+    assert_eq!(host.dir.release(&claim.id).unwrap(), claim);
+    assert_eq!(host.claimed(), []);
+    assert!(matches!(
+        host.dir.release(&claim.id),
+        Err(ClaimError::NoSuchClaim(_))
+    ));
+}
+
+#[test]
+fn a_claim_is_renewed_while_it_lives_and_not_after() {
+    let mut host = Host::with_cards(1);
+    let claim = host.granted(10, 1);
+    let renew = |host: &Host| {
+        let lease = Duration::from_mins(10);
+        host.dir
+            .renew(&claim.id, lease, &host.look, &host.processes)
+    };
+    host.later(Duration::from_mins(9));
+    renew(&host).unwrap();
+    host.later(Duration::from_mins(9));
+    assert_eq!(host.claimed(), [gpu(0)]);
+    host.later(Duration::from_mins(2));
+    assert!(matches!(renew(&host), Err(ClaimError::Ended(_))));
+}
+
+#[test]
+fn impossible_and_endless_requests_are_refused() {
+    let host = Host::with_cards(2);
+    let ask = |request: &Request| host.dir.take(request, &host.look, &host.processes);
+    assert!(matches!(
+        ask(&request(10, 3)),
+        Err(ClaimError::Impossible {
+            wanted: 3,
+            cards: 2
+        })
+    ));
+    assert!(matches!(ask(&request(10, 0)), Err(ClaimError::NoCards)));
+    let endless = Request {
+        lease: LONGEST_LEASE + Duration::from_secs(1),
+        ..request(10, 1)
+    };
+    assert!(matches!(ask(&endless), Err(ClaimError::TooLong { .. })));
+}
+
+#[test]
+fn whoever_sits_on_the_lock_is_named_and_release_still_works() {
+    let host = Host::with_cards(2);
+    let claim = host.granted(10, 1);
+    let folder = std::fs::File::open(host.path()).unwrap();
+    rustix::fs::flock(&folder, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let answer = host.dir.take(&request(11, 1), &host.look, &host.processes);
+    assert!(matches!(answer, Err(ClaimError::Busy { .. })), "{answer:?}");
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    let sitter = host.dir.lock_owner(&locks).map(|pid| pid.0);
+    assert_eq!(sitter, Some(std::process::id()));
+    host.dir.release(&claim.id).unwrap();
+    drop(folder);
+    host.granted(11, 2);
+}
+
+#[test]
+fn the_usual_places_hold_one_that_everyone_can_write() {
+    let found = ClaimDir::find(&gua_claim::USUAL_PLACES).unwrap();
+    assert!(
+        gua_claim::USUAL_PLACES
+            .iter()
+            .any(|place| found.path() == *place)
+    );
+}

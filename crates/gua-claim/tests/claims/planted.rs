@@ -1,0 +1,288 @@
+//! What others may have put in the way. It costs them, and nobody else.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_claim::{ClaimDir, Hold, OpenError, Trouble};
+use gua_model::Uid;
+use proptest::prelude::*;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::host::{Host, gpus, shared_folder, skipped_without_root};
+
+const MALLORY: u32 = 20_666;
+
+/// A claim of the process 4711 on the first card, until one hour after [`Host`]'s clock began.
+const GOOD: &str = r#"{"version":1,"cards":["GPU-0"],"made":"2026-01-01T00:00:00Z","deadline_us":7200000000,
+    "holder":{"boot":"00000000-0000-0000-0000-00008b1fe9c8","pid":4711,"start":4711}}"#;
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn make_fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+}
+
+/// A drawer with one file in it, both of the users that are given.
+fn plant(host: &Host, name: &str, drawer_of: u32, file_of: u32) -> PathBuf {
+    let drawer = host.path().join(name);
+    fs::create_dir(&drawer).unwrap();
+    set_mode(&drawer, 0o755);
+    let file = drawer.join("claim-0000abcd");
+    fs::write(&file, GOOD).unwrap();
+    chown(&file, Some(file_of), None).unwrap();
+    chown(&drawer, Some(drawer_of), None).unwrap();
+    drawer
+}
+
+fn troubles(host: &Host) -> Vec<Trouble> {
+    let survey = host.dir.survey(&host.look, &host.processes).unwrap();
+    survey
+        .problems
+        .iter()
+        .map(|problem| problem.trouble)
+        .collect()
+}
+
+#[test]
+fn a_link_in_the_directorys_place_is_refused() {
+    let folder = shared_folder();
+    let link = folder.path().join("link");
+    symlink("/tmp", &link).unwrap();
+    assert!(matches!(
+        ClaimDir::open(&link),
+        Err(OpenError::NoDirectory { .. })
+    ));
+    let fifo = folder.path().join("fifo");
+    make_fifo(&fifo);
+    assert!(matches!(
+        ClaimDir::open(&fifo),
+        Err(OpenError::NoDirectory { .. })
+    ));
+    assert!(matches!(
+        ClaimDir::open(&folder.path().join("none")),
+        Err(OpenError::Open { .. })
+    ));
+}
+
+#[test]
+fn a_directory_in_which_others_could_remove_claims_is_refused() {
+    let folder = shared_folder();
+    set_mode(folder.path(), 0o777);
+    assert!(matches!(
+        ClaimDir::open(folder.path()),
+        Err(OpenError::NotSticky { .. })
+    ));
+    assert!(matches!(
+        ClaimDir::find(&[folder.path()]),
+        Err(OpenError::NoPlace { .. })
+    ));
+    if skipped_without_root("a directory of another user") {
+        return;
+    }
+    set_mode(folder.path(), 0o1777);
+    ClaimDir::find(&[folder.path()]).unwrap();
+    chown(folder.path(), Some(MALLORY), None).unwrap();
+    let refused = ClaimDir::open(folder.path());
+    assert!(matches!(
+        refused,
+        Err(OpenError::Foreign {
+            owner: Uid(MALLORY),
+            ..
+        })
+    ));
+}
+
+#[test]
+fn the_owner_of_a_claim_is_the_owner_of_its_file() {
+    if skipped_without_root("claims of another user") {
+        return;
+    }
+    let host = Host::with_cards(2);
+    plant(&host, "gua-claims-a", MALLORY, MALLORY);
+    let survey = host.dir.survey(&host.look, &host.processes).unwrap();
+    assert_eq!(survey.problems, []);
+    assert_eq!(survey.claims[0].claim.owner, Uid(MALLORY));
+    assert_eq!(survey.claims[0].cards[0].hold, Hold::Leased);
+    assert_eq!(host.granted(10, 1).cards, gpus([1]));
+}
+
+#[test]
+fn a_file_of_another_user_than_its_drawers_does_not_count() {
+    if skipped_without_root("files of other users, as hard links make them") {
+        return;
+    }
+    let host = Host::with_cards(1);
+    plant(&host, "gua-claims-a", MALLORY, 20_001);
+    assert_eq!(troubles(&host), [Trouble::Foreign(Uid(20_001))]);
+    let open = plant(&host, "gua-claims-b", 20_001, 20_001);
+    set_mode(&open, 0o777);
+    assert!(troubles(&host).contains(&Trouble::Shared));
+    host.granted(10, 1);
+}
+
+#[test]
+fn links_fifos_sockets_and_folders_in_a_drawer_neither_count_nor_block() {
+    let host = Host::with_cards(1);
+    let claim = host.granted(10, 1);
+    host.dir.release(&claim.id).unwrap();
+    let drawer = host.drawer();
+    let outside = host.path().join("outside");
+    fs::write(&outside, GOOD).unwrap();
+    symlink(&outside, drawer.join("claim-00000001")).unwrap();
+    make_fifo(&drawer.join("claim-00000002"));
+    fs::create_dir(drawer.join("claim-00000003")).unwrap();
+    fs::write(drawer.join("claim-00000004"), vec![b' '; 40_000]).unwrap();
+    fs::write(drawer.join("claim-00000005"), "not json").unwrap();
+    fs::write(drawer.join("claim-nonsense"), GOOD).unwrap();
+    let _socket = UnixListener::bind(drawer.join("claim-00000006")).unwrap();
+    let found = troubles(&host);
+    assert_eq!(found.len(), 7, "{found:?}");
+    assert!(found.contains(&Trouble::TooLarge) && found.contains(&Trouble::NoFile));
+    host.granted(10, 1);
+}
+
+#[test]
+fn what_only_looks_like_a_drawer_does_not_count() {
+    let host = Host::with_cards(1);
+    symlink("/etc", host.path().join("gua-claims-link")).unwrap();
+    fs::write(host.path().join("gua-claims-file"), GOOD).unwrap();
+    make_fifo(&host.path().join("gua-claims-fifo"));
+    symlink("/nowhere", host.path().join("gua-claims-dangling")).unwrap();
+    assert_eq!(troubles(&host).len(), 4);
+    host.granted(10, 1);
+}
+
+#[test]
+fn one_users_flood_does_not_crowd_out_anothers_claim() {
+    if skipped_without_root("a flood of drawers and files of another user") {
+        return;
+    }
+    let host = Host::with_cards(2);
+    for number in 0..10 {
+        // These come before the honest drawer by name.
+        let drawer = plant(&host, &format!("gua-claims--{number}"), MALLORY, MALLORY);
+        for file in 0..300 {
+            let path = drawer.join(format!("claim-{file:08x}"));
+            fs::write(&path, "{}").unwrap();
+            chown(&path, Some(MALLORY), None).unwrap();
+        }
+    }
+    plant(&host, "gua-claims-zzz", 20_001, 20_001);
+    assert_eq!(host.claimed(), gpus([0]), "of the honest one");
+    let found = troubles(&host);
+    let too_many = found
+        .iter()
+        .filter(|trouble| **trouble == Trouble::TooMany)
+        .count();
+    assert_eq!(
+        too_many,
+        4 + 6,
+        "four drawers were read in part, six not at all"
+    );
+}
+
+#[test]
+fn a_lease_for_ever_does_not_count() {
+    let host = Host::with_cards(1);
+    host.dir.release(&host.granted(10, 1).id).unwrap();
+    let endless = GOOD.replace("7200000000", &u64::MAX.to_string());
+    fs::write(host.drawer().join("claim-0000abcd"), endless).unwrap();
+    assert_eq!(troubles(&host), [Trouble::TooLong]);
+    host.granted(10, 1);
+}
+
+#[test]
+fn a_claim_of_a_later_version_still_counts() {
+    let host = Host::with_cards(1);
+    host.dir.release(&host.granted(10, 1).id).unwrap();
+    let later = GOOD.replace("\"version\":1", "\"version\":7,\"novelty\":[1]");
+    fs::write(host.drawer().join("claim-0000abcd"), later).unwrap();
+    host.refused(10, 1);
+}
+
+#[test]
+fn a_drawer_that_a_umask_closed_is_opened_to_readers_again() {
+    let host = Host::with_cards(2);
+    host.granted(10, 1);
+    set_mode(&host.drawer(), 0o700);
+    host.granted(11, 1);
+    let mode = fs::metadata(host.drawer()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o755);
+}
+
+#[test]
+fn a_file_system_mounted_on_a_drawer_is_not_entered() {
+    if skipped_without_root("a mount on a drawer") {
+        return;
+    }
+    let host = Host::with_cards(1);
+    let drawer = plant(&host, "gua-claims-m", MALLORY, MALLORY);
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "tmpfs"])
+        .arg(&drawer)
+        .status()
+        .is_ok_and(|status| status.success());
+    if !mounted {
+        eprintln!("SKIPPED: this host does not let root mount");
+        return;
+    }
+    let found = troubles(&host);
+    let status = std::process::Command::new("umount").arg(&drawer).status();
+    assert!(status.unwrap().success());
+    assert_eq!(found, [Trouble::Closed(rustix::io::Errno::XDEV)]);
+}
+
+#[test]
+fn what_a_killed_writer_left_is_swept_after_a_while() {
+    let mut host = Host::with_cards(1);
+    host.dir.release(&host.granted(10, 1).id).unwrap();
+    fs::write(host.drawer().join("new-00000000"), "{").unwrap();
+    fs::write(host.drawer().join("wait-00000000"), "").unwrap();
+    host.granted(10, 1);
+    assert_eq!(
+        host.files().len(),
+        2,
+        "the ticket of nobody is gone, the unfinished file not yet"
+    );
+    host.later(Duration::from_hours(2));
+    host.granted(11, 1);
+    assert_eq!(host.files().len(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..400), cut in 0..GOOD.len(), at in 0..GOOD.len()) {
+        let host = Host::with_cards(1);
+        host.dir.release(&host.granted(10, 1).id).unwrap();
+        let drawer = host.drawer();
+        let mut spoilt = GOOD.as_bytes().to_vec();
+        spoilt[at] = bytes.first().copied().unwrap_or(b'9');
+        for (number, text) in [&bytes[..], &GOOD.as_bytes()[..cut], &spoilt].into_iter().enumerate() {
+            for kind in ["claim-0000000", "wait-", "event-"] {
+                fs::write(drawer.join(format!("{kind}{number}")), text).unwrap();
+            }
+        }
+        host.dir.survey(&host.look, &host.processes).unwrap();
+        host.dir.events(&std::collections::HashSet::new()).unwrap();
+        host.take(11, 1);
+    }
+
+    #[test]
+    fn numbers_from_the_edge_never_panic(arrived in prop::sample::select(vec![0, 1, 3_600_000_000, u64::MAX]), wanted in prop::sample::select(vec![0, 1, u64::MAX])) {
+        let host = Host::with_cards(1);
+        host.dir.release(&host.granted(10, 1).id).unwrap();
+        let ticket = format!(
+            r#"{{"version":1,"wanted":{wanted},"arrived_us":{arrived},"acceptable":["GPU-0"],
+                "waiter":{{"boot":"00000000-0000-0000-0000-00008b1fe9c8","pid":4294967295,"start":{arrived}}}}}"#
+        );
+        fs::write(host.drawer().join("wait-1"), ticket).unwrap();
+        host.take(11, 1);
+    }
+}

@@ -1,0 +1,198 @@
+//! Who is served when.
+
+use std::time::Duration;
+
+use gua_claim::{Answer, ClaimError, LONGEST_WAIT, PATIENCE, Ticket};
+
+use crate::host::{Host, gpus, process, request};
+
+struct Asker {
+    pid: u32,
+    cards: usize,
+    ticket: Ticket,
+}
+
+impl Host {
+    fn joins(&self, pid: u32, cards: usize) -> Asker {
+        let ticket = self
+            .dir
+            .join(
+                &request(pid, cards),
+                process(pid),
+                &self.look,
+                &self.processes,
+            )
+            .unwrap();
+        Asker { pid, cards, ticket }
+    }
+
+    /// Whether its turn has come.
+    fn serves(&self, asker: &mut Asker) -> bool {
+        let request = request(asker.pid, asker.cards);
+        let answer = self
+            .dir
+            .advance(&mut asker.ticket, &request, &self.look, &self.processes)
+            .unwrap();
+        matches!(answer, Answer::Granted(_))
+    }
+}
+
+#[test]
+fn first_come_first_served_and_nobody_who_does_not_wait_goes_before() {
+    let host = Host::with_cards(1);
+    let holder = host.granted(10, 1);
+    let mut first = host.joins(11, 1);
+    let mut second = host.joins(12, 1);
+    assert!(!host.serves(&mut first));
+    host.dir.release(&holder.id).unwrap();
+    assert!(!host.serves(&mut second));
+    assert_eq!(host.refused(13, 1).ahead.len(), 2);
+    assert!(host.serves(&mut first));
+}
+
+#[test]
+fn those_who_ended_or_gave_up_are_passed_over_and_their_tickets_swept() {
+    let mut host = Host::with_cards(1);
+    let gone = host.joins(11, 1);
+    let gave_up = host.joins(12, 1);
+    let mut last = host.joins(13, 1);
+    assert!(!host.serves(&mut last));
+    drop(gave_up);
+    assert!(!host.serves(&mut last));
+    host.processes.ended.insert(11);
+    assert!(host.serves(&mut last));
+    assert_eq!(host.files().len(), 2, "a claim and the last ticket");
+    drop(gone);
+}
+
+#[test]
+fn a_waiter_that_was_stopped_is_passed_over_and_keeps_its_place() {
+    let mut host = Host::with_cards(1);
+    let mut stopped = host.joins(11, 1);
+    let mut other = host.joins(12, 1);
+    host.processes.stopped.insert(11);
+    assert!(host.serves(&mut other));
+    host.processes.stopped.clear();
+    let mut third = host.joins(13, 1);
+    host.processes.ended.insert(12);
+    assert!(!host.serves(&mut third));
+    assert!(host.serves(&mut stopped));
+}
+
+#[test]
+fn cards_are_set_aside_for_a_large_request_and_the_rest_is_for_those_behind() {
+    let host = Host::with_cards(4);
+    let one = host.granted(10, 1);
+    let mut large = host.joins(11, 4);
+    let mut small = host.joins(12, 1);
+    assert!(!host.serves(&mut large));
+    assert!(
+        !host.serves(&mut small),
+        "the three free ones are kept for the large one"
+    );
+    host.dir.release(&one.id).unwrap();
+    assert!(!host.serves(&mut small));
+    assert!(host.serves(&mut large));
+}
+
+#[test]
+fn a_small_request_takes_what_those_ahead_do_not_need() {
+    let mut host = Host::with_cards(3);
+    let mut ahead = host.joins(11, 2);
+    let mut small = host.joins(12, 1);
+    assert!(host.serves(&mut small));
+    assert!(host.serves(&mut ahead));
+    host.processes.ended.extend([11, 12]);
+    host.look.free = gpus([0]);
+    let _picky = host.joins(13, 1);
+    host.look.free = gpus([0, 1]);
+    assert_eq!(
+        host.granted(14, 1).cards,
+        gpus([1]),
+        "the other model is not waited for"
+    );
+}
+
+#[test]
+fn idle_cards_are_kept_for_a_large_request_for_an_hour_only() {
+    let mut host = Host::with_cards(2);
+    host.granted(10, 1);
+    host.comes_onto(0, 10, host.dir.me());
+    let mut large = host.joins(11, 2);
+    host.later(PATIENCE - Duration::from_secs(1));
+    let mut small = host.joins(12, 1);
+    assert!(!host.serves(&mut small));
+    host.later(Duration::from_secs(1));
+    assert!(!host.serves(&mut large));
+    assert!(host.serves(&mut small));
+    host.processes.ended.extend([10, 12]);
+    let mut third = host.joins(13, 1);
+    assert!(
+        !host.serves(&mut third),
+        "now there is enough for the large one, who came first"
+    );
+    assert!(host.serves(&mut large));
+}
+
+#[test]
+fn who_wants_more_than_the_host_has_keeps_nobody_waiting() {
+    let mut host = Host::with_cards(2);
+    let mut large = host.joins(11, 2);
+    let mut small = host.joins(12, 1);
+    host.look.cards = 1;
+    host.look.free = gpus([0]);
+    assert!(host.serves(&mut small), "a card was lost meanwhile");
+    let again = host.dir.advance(
+        &mut large.ticket,
+        &request(11, 2),
+        &host.look,
+        &host.processes,
+    );
+    assert!(matches!(again, Err(ClaimError::Impossible { .. })));
+}
+
+#[test]
+fn a_ticket_does_not_count_for_ever() {
+    let mut host = Host::with_cards(1);
+    let _forgotten = host.joins(11, 1);
+    host.later(LONGEST_WAIT + Duration::from_secs(1));
+    host.granted(12, 1);
+}
+
+#[test]
+fn a_ticket_that_claims_to_be_older_than_its_file_goes_behind() {
+    let host = Host::with_cards(1);
+    let mut honest = host.joins(11, 1);
+    let forger = host.joins(12, 1);
+    let drawer = host.drawer();
+    for name in host.files() {
+        let path = drawer.join(&name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        if text.contains("\"pid\":12") {
+            let since = text.split("\"arrived_us\":").nth(1).unwrap();
+            let since = since.split(',').next().unwrap();
+            std::fs::write(&path, text.replace(since, "5")).unwrap();
+        }
+    }
+    let knows_birth = rustix::fs::statx(
+        rustix::fs::CWD,
+        &drawer,
+        rustix::fs::AtFlags::empty(),
+        rustix::fs::StatxFlags::BTIME,
+    )
+    .is_ok_and(|facts| facts.stx_mask & rustix::fs::StatxFlags::BTIME.bits() != 0);
+    if knows_birth {
+        assert!(host.serves(&mut honest));
+    } else {
+        eprintln!("SKIPPED: this file system does not keep the birth of files");
+    }
+    drop(forger);
+}
+
+#[test]
+fn those_far_back_ask_less_often() {
+    use gua_claim::ClaimDir;
+    assert_eq!(ClaimDir::pause(0), Duration::from_millis(300));
+    assert!(ClaimDir::pause(1) <= Duration::from_millis(500));
+    assert_eq!(ClaimDir::pause(usize::MAX), Duration::from_millis(1900));
+}
