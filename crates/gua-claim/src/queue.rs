@@ -125,7 +125,8 @@ fn arrival(said: Duration, born: Option<i64>, look: &Look) -> Duration {
     let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
     let made = look.at.since_boot.saturating_sub(age);
     if made > said + BIRTH_SLACK {
-        made
+        // Whole seconds, rounded so that a lie gains nothing.
+        made + Duration::from_secs(1)
     } else {
         said
     }
