@@ -18,8 +18,8 @@ pub struct Clocks {
     pub monotonic: Duration,
 }
 
-/// Less than this is no suspend and no step: the clocks are read one after the other.
-const NOTICEABLE: Duration = Duration::from_secs(1);
+/// Less than this is no suspend, no standstill and no step: the clocks are read one after the other.
+pub(crate) const NOTICEABLE: Duration = Duration::from_secs(1);
 /// A clock that follows a server is slewed by at most 500 parts in a million (adjtimex(2)); four times that is a step.
 const SLEW: u32 = 500;
 

@@ -7,7 +7,7 @@ use gua_model::{GapReason, Outage, Sample, Tick};
 use gua_probe::fault::DriverFault;
 
 use crate::attendant::{Attendant, Options};
-use crate::clocks::Clocks;
+use crate::clocks::{Clocks, NOTICEABLE};
 use crate::complaint::Complaints;
 use crate::outlet::Outlet;
 use crate::schedule::{Overrun, Schedule, Turn};
@@ -106,6 +106,10 @@ impl<W: World, A: Attendant> Collector<W, A> {
             if asked.is_none() {
                 match schedule.begin(now.monotonic) {
                     Turn::Tick => asked = Some(self.ask(now)),
+                    Turn::Late(missed) => {
+                        self.stood_still(now, missed);
+                        asked = Some(self.ask(now));
+                    }
                     Turn::Wait(due) => until = until.min(due),
                 }
             }
@@ -151,6 +155,30 @@ impl<W: World, A: Attendant> Collector<W, A> {
         let number = self.number;
         self.number += 1;
         Asked { number, at: now }
+    }
+
+    /// Nothing that the loop does between two ticks takes long: this process was stopped, frozen or starved.
+    fn stood_still(&mut self, now: Clocks, missed: Overrun) {
+        // Less than this a busy machine does to intervals that are as short.
+        if missed.late < NOTICEABLE {
+            self.judge(self.number, Some(missed));
+            return;
+        }
+        self.count(missed.skipped);
+        let seconds = missed.late.as_secs_f64();
+        let detail = format!("the collector stood still for {seconds:.1} s");
+        self.attendant.note(&detail);
+        if let Some(trouble) = &mut self.driver {
+            trouble.lose(missed.skipped);
+            return;
+        }
+        self.keep(&Outage {
+            from: now.wall.checked_sub(missed.late).unwrap_or(now.wall),
+            to: now.wall,
+            reason: GapReason::CollectorDown,
+            detail,
+            ticks_lost: missed.skipped,
+        });
     }
 
     fn take(&mut self, asked: &Asked, answer: Result<Sample, DriverFault>) {

@@ -18,11 +18,13 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     Tick,
+    /// A tick, and whole ones fell out before it: nobody came to ask in time.
+    Late(Overrun),
     /// Nothing before this time.
     Wait(Duration),
 }
 
-/// A tick that was still going on when the next one was due.
+/// A tick that was still going on when the next one was due, or that began after the next one was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun {
     pub late: Duration,
@@ -46,6 +48,15 @@ impl Schedule {
         if now < self.next {
             return Turn::Wait(self.next);
         }
+        let late = now.saturating_sub(self.next);
+        if late >= self.interval && self.last.is_some() {
+            self.last = Some(now);
+            self.next = now.saturating_add(self.interval);
+            return Turn::Late(Overrun {
+                late,
+                skipped: self.whole(late),
+            });
+        }
         self.last = Some(self.next);
         self.next = self.next.saturating_add(self.interval);
         Turn::Tick
@@ -55,11 +66,15 @@ impl Schedule {
     pub fn end(&mut self, now: Duration) -> Option<Overrun> {
         let late = now.checked_sub(self.next).filter(|late| !late.is_zero())?;
         self.next = now;
-        let skipped = late.as_nanos() / self.interval.as_nanos().max(1);
         Some(Overrun {
             late,
-            skipped: u32::try_from(skipped).unwrap_or(u32::MAX),
+            skipped: self.whole(late),
         })
+    }
+
+    fn whole(&self, late: Duration) -> u32 {
+        let ticks = late.as_nanos() / self.interval.as_nanos().max(1);
+        u32::try_from(ticks).unwrap_or(u32::MAX)
     }
 
     /// Another interval from the last tick on. One that has passed already is due now.
@@ -123,6 +138,21 @@ mod tests {
         assert_eq!(schedule.begin(ms(20)), Turn::Wait(ms(100)));
         assert_eq!(schedule.begin(ms(103)), Turn::Tick);
         assert_eq!(schedule.begin(ms(104)), Turn::Wait(ms(200)));
+    }
+
+    #[test]
+    fn waking_after_whole_intervals_restarts_from_now_and_tells_what_fell_out() {
+        let mut schedule = Schedule::new(ms(100), ms(0));
+        assert_eq!(schedule.begin(ms(0)), Turn::Tick);
+        assert_eq!(schedule.end(ms(10)), None);
+        // Due at 100, 200, 300 and 400; the one at 450 stands for the last of them.
+        let missed = Overrun {
+            late: ms(350),
+            skipped: 3,
+        };
+        assert_eq!(schedule.begin(ms(450)), Turn::Late(missed));
+        assert_eq!(schedule.end(ms(460)), None);
+        assert_eq!(schedule.begin(ms(460)), Turn::Wait(ms(550)));
     }
 
     #[test]

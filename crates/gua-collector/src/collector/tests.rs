@@ -20,6 +20,8 @@ enum Event {
     Reload(u64),
     Sleep(u64),
     Set(i64),
+    /// The process stands still for so many seconds.
+    Freeze(u64),
 }
 
 /// How the driver answers a tick: after how many milliseconds, and what.
@@ -124,6 +126,11 @@ impl World for Stage {
             }
             Event::Set(seconds) => {
                 self.set += SignedDuration::from_secs(seconds);
+                Wake::Due
+            }
+            Event::Freeze(seconds) => {
+                let now = self.now + Duration::from_secs(seconds);
+                self.pass_to(now);
                 Wake::Due
             }
         }
@@ -572,6 +579,27 @@ fn a_sleeping_machine_and_a_clock_that_is_set_are_told() {
             "100 stopping after 4",
         ],
     );
+}
+
+#[test]
+fn a_process_that_stood_still_leaves_a_gap_and_no_burst() {
+    let summary = check(
+        Play {
+            interval: 1,
+            events: vec![(1, Event::Freeze(5)), (8, Event::Stop)],
+            ..Play::default()
+        },
+        &[
+            "0 ready",
+            "0 tick 0",
+            "6 the collector stood still for 5.0 s",
+            "outage collector-down 1..6 lost 5",
+            "6 tick 1",
+            "7 tick 2",
+            "8 stopping after 3",
+        ],
+    );
+    assert_eq!(summary, Summary { ticks: 3, lost: 5 });
 }
 
 #[test]

@@ -149,7 +149,14 @@ fn reader(settings: &Settings) -> Reader {
         library,
         ..ProbeOptions::default()
     };
-    Reader::new(ReaderOptions::this_program(probe, driver.deadline.value))
+    let options = ReaderOptions::this_program(probe, driver.deadline.value);
+    // A pause that is over before the next tick costs none that the driver would have answered.
+    let longest_pause =
+        (settings.collect.interval.value / 2).clamp(options.first_pause, options.longest_pause);
+    Reader::new(ReaderOptions {
+        longest_pause,
+        ..options
+    })
 }
 
 /// A socket that cannot be reached is as good as none: the service manager then notices by itself.

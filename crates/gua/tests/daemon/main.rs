@@ -7,4 +7,5 @@ mod history;
 mod host;
 mod pid_files;
 mod python;
+mod soak;
 mod systemd;
