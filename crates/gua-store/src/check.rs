@@ -1,4 +1,5 @@
-//! `gua db check`: is the file whole, can every tick be read, and do the totals say what the ticks say?
+//! `gua db check`: is the file whole, can every tick and every imported row be read, and do the totals say what the ticks
+//! say?
 
 use gua_model::{Quarter, Thresholds, Totals};
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use crate::codec::Damage;
 use crate::error::ReadError;
 use crate::fold::{Step, tick_from, walk};
 use crate::history::{self, History};
+use crate::legacy::{self, LegacyError};
 use crate::maintain::{TOTALS_UNTIL, whole_from};
 use crate::rule;
 use crate::sessions;
@@ -30,6 +32,9 @@ pub struct CheckReport {
     pub quarters_wrong: Vec<Quarter>,
     /// Sessions that cannot be: observed for longer than they lasted, or twice at once.
     pub sessions_wrong: Vec<String>,
+    /// Rows that were imported from old histories.
+    pub old_rows_read: u64,
+    pub old_rows_wrong: Vec<String>,
 }
 
 impl CheckReport {
@@ -40,6 +45,7 @@ impl CheckReport {
             && self.ticks_damaged.is_empty()
             && self.quarters_wrong.is_empty()
             && self.sessions_wrong.is_empty()
+            && self.old_rows_wrong.is_empty()
     }
 }
 
@@ -62,6 +68,14 @@ impl History {
             read_ticks(connection, &mut report, &mut progress)?;
             compare_totals(connection, &mut report)?;
             report.quarters_wrong.sort();
+            match legacy::check(connection, MOST) {
+                Ok(old) => {
+                    report.old_rows_read = old.rows_read;
+                    report.old_rows_wrong = old.wrong;
+                }
+                Err(LegacyError::Write(error)) => return Err(error.into()),
+                Err(other) => report.old_rows_wrong.push(other.to_string()),
+            }
             Ok(report)
         })
     }

@@ -128,3 +128,15 @@ pub enum ReadError {
     #[error("the ticks before {until} are no longer kept, and the totals cannot answer this")]
     RawGone { until: jiff::Timestamp },
 }
+
+/// Whether SQLite says somewhere behind an error that the file is damaged.
+#[must_use]
+pub fn tells_of_damage(error: &(dyn std::error::Error + 'static)) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    std::iter::successors(Some(error), |error| error.source()).any(|error| {
+        let code = error
+            .downcast_ref::<rusqlite::Error>()
+            .and_then(rusqlite::Error::sqlite_error_code);
+        matches!(code, Some(DatabaseCorrupt | NotADatabase))
+    })
+}

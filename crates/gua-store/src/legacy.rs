@@ -4,6 +4,7 @@
 
 mod adopt;
 mod block;
+mod check;
 mod error;
 mod export;
 mod fold;
@@ -16,6 +17,7 @@ mod stamp;
 mod verify;
 
 pub use adopt::{Adopted, OldCollector, adopt};
+pub(crate) use check::check;
 pub use error::LegacyError;
 pub use export::Exported;
 pub use import::{Imported, OnProgress, Progress};

@@ -5,6 +5,7 @@
 //! asks the time or reads the environment.
 
 mod backup;
+mod card_ticks;
 mod check;
 mod codec;
 mod error;
@@ -36,13 +37,14 @@ use std::path::{Path, PathBuf};
 pub use backup::BackupError;
 pub use check::CheckReport;
 pub use codec::{Damage, decode_anything};
-pub use error::{OpenError, ReadError, WriteError};
+pub use error::{OpenError, ReadError, WriteError, tells_of_damage};
 pub use forget::Forgotten;
 pub use history::{CardInfo, History, Info, RunInfo};
 pub use kind::{FileKind, what_is_this};
+pub use lock::WriterLock;
 pub use maintain::Upkeep;
 pub use set_aside::set_aside;
-pub use stats::{Stats, TableSize};
+pub use stats::{OldRows, Stats, TableSize};
 pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use ticks::StoredTick;
 pub use totals::decode_any_totals;

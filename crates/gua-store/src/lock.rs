@@ -11,8 +11,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::OpenError;
 
+/// The right to write a history, or to rename it: nobody else has it as long as this lives.
 #[derive(Debug)]
-pub(crate) struct WriterLock {
+pub struct WriterLock {
     /// The lock lasts as long as the file is open, so the kernel frees it when the process dies.
     file: File,
     /// Whether this call made the lock file.
@@ -36,21 +37,7 @@ impl WriterLock {
             }
             Err(error) => return Err(as_open_error(error)),
         };
-        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            if error != rustix::io::Errno::WOULDBLOCK {
-                return Err(OpenError::Directory {
-                    path: name,
-                    source: error.into(),
-                });
-            }
-            let mut text = String::new();
-            // The other may not have written its number yet; the lock says enough.
-            let _ = file.read_to_string(&mut text);
-            return Err(OpenError::Busy {
-                path: path.to_owned(),
-                pid: text.trim().parse().ok(),
-            });
-        }
+        lock(&mut file, path, &name)?;
         // One that failed to make its history takes its lock file away. A lock on that keeps nobody out.
         if !is_at(&file, &name) {
             return Err(OpenError::Busy {
@@ -64,6 +51,43 @@ impl WriterLock {
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self { file, is_new })
+    }
+
+    /// As [`WriterLock::take`], and makes no lock file. `None` where there is none: nobody has written, and a lock file
+    /// that root made would keep the owner's collector out.
+    pub fn take_if_there(path: &Path) -> Result<Option<Self>, OpenError> {
+        let name = crate::beside(path, "-lock");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = match options.read(true).write(true).open(&name) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(OpenError::Directory { path: name, source }),
+            Ok(file) => file,
+        };
+        lock(&mut file, path, &name)?;
+        Ok(Some(Self {
+            file,
+            is_new: false,
+        }))
+    }
+}
+
+/// Locks the lock file `name` of the history at `path`, or says who has it.
+fn lock(file: &mut File, path: &Path, name: &Path) -> Result<(), OpenError> {
+    match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut text = String::new();
+            // The other may not have written its number yet; the lock says enough.
+            let _ = file.read_to_string(&mut text);
+            Err(OpenError::Busy {
+                path: path.to_owned(),
+                pid: text.trim().parse().ok(),
+            })
+        }
+        Err(error) => Err(OpenError::Directory {
+            path: name.to_owned(),
+            source: error.into(),
+        }),
     }
 }
 

@@ -20,11 +20,22 @@ pub struct Stats {
     pub cards: u64,
     pub first_tick: Option<Timestamp>,
     pub last_tick: Option<Timestamp>,
+    pub imported: OldRows,
     /// Days from the first tick to the last.
     pub days: f64,
-    /// `None` before the first hour is full.
+    /// Of what was collected here, without imported rows; `None` before the first hour is full.
     pub bytes_per_card_day: Option<f64>,
     pub bytes_per_day: Option<f64>,
+}
+
+/// What was imported from old histories.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OldRows {
+    pub files: u64,
+    pub card_rows: u64,
+    pub process_rows: u64,
+    /// The room of its tables.
+    pub bytes: u64,
 }
 
 /// The room of one table.
@@ -33,6 +44,13 @@ pub struct TableSize {
     pub name: String,
     pub bytes: u64,
     pub rows: u64,
+}
+
+impl TableSize {
+    /// Whether it holds imported rows.
+    fn is_old(&self) -> bool {
+        self.name.starts_with("old_")
+    }
 }
 
 impl History {
@@ -50,7 +68,17 @@ impl History {
             let last = count("SELECT max(at) FROM tick")?;
             let micros = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
             let cards = number("SELECT count(*) FROM card")?;
-            let used: u64 = tables.iter().map(|table| table.bytes).sum();
+            let room = |is_old: bool| -> u64 {
+                let some = tables.iter().filter(|table| is_old == table.is_old());
+                some.map(|table| table.bytes).sum()
+            };
+            let used = room(false);
+            let imported = OldRows {
+                files: number("SELECT count(*) FROM old_source")?,
+                card_rows: number("SELECT sum(rows) FROM old_card_block")?,
+                process_rows: number("SELECT sum(rows) FROM old_process_block")?,
+                bytes: room(true),
+            };
             #[expect(clippy::cast_precision_loss, reason = "sizes and times to look at")]
             let (days, used, per_cards) =
                 (micros as f64 / 86_400e6, used as f64, cards.max(1) as f64);
@@ -62,6 +90,7 @@ impl History {
                 tables,
                 ticks: number("SELECT count(*) FROM tick")?,
                 cards,
+                imported,
                 first_tick: time(first)?,
                 last_tick: time(last)?,
                 days,

@@ -130,7 +130,16 @@ impl Store {
         Ok(connection)
     }
 
-    /// The rule that the totals of this file rest on.
+    /// From now on ticks are kept for so long, or for good.
+    pub fn keep_raw_for(&mut self, time: Option<Duration>) {
+        self.options.keep_raw = time;
+    }
+
+    /// The rule that the totals of this file rest on, whatever the options said when it was opened.
+    pub fn rule(&self) -> Result<Thresholds, WriteError> {
+        Ok(self.thresholds()?)
+    }
+
     pub(crate) fn thresholds(&self) -> rusqlite::Result<Thresholds> {
         rule::load(&self.connection)
     }

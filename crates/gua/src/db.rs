@@ -10,7 +10,8 @@ use anyhow::Context as _;
 use gua_collector::chain::chain;
 use gua_store::legacy::Progress;
 use gua_store::{
-    BackupError, CheckReport, History, OpenError, OpenMode, ReadError, Stats, Store, WriterOptions,
+    BackupError, CheckReport, History, OldRows, OpenError, OpenMode, ReadError, Stats, Store,
+    WriterOptions, tells_of_damage,
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -85,6 +86,16 @@ fn unreadable(db: &Path, error: &ReadError) -> anyhow::Error {
     .into()
 }
 
+/// What failed because SQLite says that the file is damaged gets the way out; everything else only its words.
+pub(crate) fn damaged(db: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
+    Failure {
+        exit: Exit::Failed,
+        message: chain(error),
+        hint: tells_of_damage(error).then(|| set_aside_hint(Some(db))),
+    }
+    .into()
+}
+
 fn size(db: &Path) -> u64 {
     std::fs::metadata(db).map_or(0, |facts| facts.len())
 }
@@ -99,9 +110,10 @@ fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
     let findings = findings(&report);
     let text = match format {
         TableFormat::Text if findings.is_empty() => format!(
-            "{}: all is well ({} ticks read, totals of {} quarter hours compared)\n",
+            "{}: all is well ({} ticks and {} imported rows read, totals of {} quarter hours compared)\n",
             db.display(),
             report.ticks_read,
+            report.old_rows_read,
             report.quarters_compared
         ),
         TableFormat::Text => findings
@@ -113,6 +125,7 @@ fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
             "db": db.display().to_string(),
             "clean": report.is_clean(),
             "ticks_read": report.ticks_read,
+            "imported_rows_read": report.old_rows_read,
             "quarters_compared": report.quarters_compared,
             "findings": findings.iter().map(|(kind, what)| json!({"kind": kind, "what": what})).collect::<Vec<_>>(),
         })),
@@ -155,10 +168,13 @@ fn findings(report: &CheckReport) -> Vec<(&'static str, String)> {
     });
     let sessions = report.sessions_wrong.iter();
     let sessions = sessions.map(|what| ("session", what.clone()));
+    let imported = report.old_rows_wrong.iter();
+    let imported = imported.map(|what| ("imported", what.clone()));
     file.chain(dangling)
         .chain(ticks)
         .chain(quarters)
         .chain(sessions)
+        .chain(imported)
         .collect()
 }
 
@@ -176,6 +192,12 @@ fn described(stats: &Stats, format: TableFormat) -> String {
             "last_tick": stats.last_tick,
             "bytes_per_day": stats.bytes_per_day,
             "bytes_per_card_day": stats.bytes_per_card_day,
+            "imported": {
+                "files": stats.imported.files,
+                "card_rows": stats.imported.card_rows,
+                "process_rows": stats.imported.process_rows,
+                "bytes": stats.imported.bytes,
+            },
             "tables": stats.tables.iter().map(|table| {
                 json!({"name": table.name, "bytes": table.bytes, "rows": table.rows})
             }).collect::<Vec<_>>(),
@@ -206,6 +228,23 @@ fn text(stats: &Stats) -> String {
     let growth = stats.bytes_per_day.map_or_else(String::new, |bytes| {
         format!("growth: {bytes:.0} bytes a day\n")
     });
+    let OldRows {
+        files,
+        card_rows,
+        process_rows,
+        bytes,
+    } = stats.imported;
+    let imported = match files {
+        0 => String::new(),
+        files => format!(
+            "imported: {card_rows} card rows and {process_rows} process rows of {}, {bytes} bytes\n",
+            if files == 1 {
+                "1 file".to_owned()
+            } else {
+                format!("{files} files")
+            }
+        ),
+    };
     let tables = stats.tables.iter().map(|table| {
         format!(
             "  {:<20} {:>12} {:>12}\n",
@@ -213,7 +252,7 @@ fn text(stats: &Stats) -> String {
         )
     });
     format!(
-        "file: {} bytes, {} of them free; journal: {} bytes\nticks: {}, of {} cards, from {} to {}\n{growth}  {:<20} {:>12} {:>12}\n{}",
+        "file: {} bytes, {} of them free; journal: {} bytes\nticks: {}, of {} cards, from {} to {}\n{imported}{growth}  {:<20} {:>12} {:>12}\n{}",
         stats.file_bytes,
         stats.free_bytes,
         stats.journal_bytes,
@@ -243,7 +282,7 @@ fn backup(db: &Path, target: &Path) -> anyhow::Result<()> {
             let hint = "choose another name, or remove the file";
             Err(Failure::usage(error.to_string()).hint(hint).into())
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(damaged(db, &error)),
         Ok(()) => output::data(&format!("{}: {} bytes\n", target.display(), size(target))),
     }
 }

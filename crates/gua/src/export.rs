@@ -8,6 +8,7 @@ use gua_store::legacy::LegacyError;
 
 use crate::cli::{ExportArgs, ExportFormat};
 use crate::config::Loaded;
+use crate::db::damaged;
 use crate::failure::Failure;
 use crate::import::runs;
 use crate::output;
@@ -35,7 +36,7 @@ pub fn run(args: &ExportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
             let hint = "choose another name with --output, or remove the file";
             return Err(Failure::usage(error.to_string()).hint(hint).into());
         }
-        other => other?,
+        other => other.map_err(|error| damaged(db, &error))?,
     };
     if exported.cards_without_util > 0 {
         output::talk(&format!(

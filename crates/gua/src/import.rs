@@ -118,7 +118,7 @@ pub(crate) fn runs(number: u64) -> String {
 fn busy(error: OpenError) -> anyhow::Error {
     let hint = match &error {
         OpenError::Busy { .. } => {
-            "stop the collector with `gua stop`, import, and start it again; or import into another file with --db"
+            "a history has one writer: `gua stop`, import, `gua start`; for a service `systemctl stop gua`, import, `systemctl start gua`. Or import into another file with --db, which needs no stop"
         }
         _ => return error.into(),
     };

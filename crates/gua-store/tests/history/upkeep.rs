@@ -39,6 +39,13 @@ fn retention_takes_ticks_and_leaves_totals_and_sessions() {
         long.sessions(all()).unwrap()
     );
     assert!(short.check(|_| {}).unwrap().is_clean());
+    let cards: usize = read_all(&long)
+        .iter()
+        .map(|tick| tick.sample.gpus.len())
+        .sum();
+    for history in [&short, &long] {
+        assert_eq!(history.card_ticks().unwrap(), cards as u64);
+    }
 
     // An edge where the ticks are gone moves to its quarter hour, and other thresholds are refused.
     let first = long.info().unwrap().first_tick.unwrap();
@@ -55,6 +62,23 @@ fn retention_takes_ticks_and_leaves_totals_and_sessions() {
         matches!(refused, Err(ReadError::RawGone { .. })),
         "{refused:?}"
     );
+}
+
+#[test]
+fn how_long_ticks_are_kept_can_change_while_they_are_written() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 600);
+    assert_eq!(place.history().info().unwrap().ticks, 600);
+    store.keep_raw_for(Some(Duration::from_secs(3600)));
+    record(&mut store, run, &mut host, 1);
+    let kept = place.history().info().unwrap().ticks;
+    assert!((120..160).contains(&kept), "{kept}");
+    store.keep_raw_for(None);
+    record(&mut store, run, &mut host, 600);
+    assert_eq!(place.history().info().unwrap().ticks, kept + 600);
 }
 
 #[test]

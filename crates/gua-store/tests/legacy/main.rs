@@ -1,6 +1,7 @@
 //! Histories of gpu-usage-audit: those that its real releases write, and odd ones that it could have written.
 #![cfg(test)]
 
+mod check;
 mod live;
 mod odd;
 mod own;

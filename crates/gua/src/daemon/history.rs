@@ -1,6 +1,5 @@
 //! The history that a collector writes: whether it may, where it goes on, and what `gua status` says about it.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,9 +13,7 @@ use gua_model::period::Period;
 use gua_probe::clock;
 use gua_probe::host::{self, HostRoot};
 use gua_store::legacy::{Adopted, LegacyError, OldCollector, OnProgress, adopt};
-use gua_store::{
-    FileKind, History, NewRun, OpenMode, ReadError, Store, WriterOptions, what_is_this,
-};
+use gua_store::{FileKind, History, NewRun, OpenMode, Store, WriterOptions, what_is_this};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -165,58 +162,8 @@ impl Place {
     }
 
     /// How many readings of a card the file holds, in all.
-    pub(super) fn card_ticks(&self) -> anyhow::Result<Counted> {
-        let until = clock::monotonic().saturating_add(MOST_COUNTING);
-        let history = History::open(&self.path)?;
-        let mut rows: u64 = history.old_sources()?.iter().map(|old| old.card_rows).sum();
-        let all = Period::new(Timestamp::MIN, Timestamp::MAX);
-        let counted = history.ticks(all, |tick| {
-            // One that is damaged cannot be counted, and the others can.
-            if let Ok(stored) = tick {
-                let gpus = stored.tick.sample.gpus.iter();
-                rows += gpus.filter(|gpu| gpu.place.counts()).count() as u64;
-            }
-            if clock::monotonic() < until {
-                Ok(())
-            } else {
-                Err(Interrupted::Late)
-            }
-        });
-        match counted {
-            Ok(()) => Ok(Counted::All(rows)),
-            Err(Interrupted::Late) => Ok(Counted::AtLeast(rows)),
-            Err(Interrupted::Read(error)) => Err(error.into()),
-        }
-    }
-}
-
-/// A daemon that was told to stop is expected to be gone within a second.
-const MOST_COUNTING: Duration = Duration::from_millis(500);
-
-/// How many there are, as far as there was time to count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
-    All(u64),
-    AtLeast(u64),
-}
-
-impl fmt::Display for Counted {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Counted::All(number) => write!(out, "{number}"),
-            Counted::AtLeast(number) => write!(out, "at least {number}"),
-        }
-    }
-}
-
-enum Interrupted {
-    Late,
-    Read(ReadError),
-}
-
-impl From<ReadError> for Interrupted {
-    fn from(error: ReadError) -> Self {
-        Interrupted::Read(error)
+    pub(super) fn card_ticks(&self) -> anyhow::Result<u64> {
+        Ok(History::open(&self.path)?.card_ticks()?)
     }
 }
 

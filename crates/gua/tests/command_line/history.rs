@@ -172,14 +172,21 @@ fn a_damaged_history_is_refused_with_the_way_out_and_set_aside_whole() {
         bytes[page * 4096..page * 4096 + 300].fill(0xa5);
     }
     std::fs::write(&path, &bytes).unwrap();
-    for line in ["db stats --db ours.db", "db check --db ours.db"] {
+    for line in [
+        "db stats --db ours.db",
+        "db check --db ours.db",
+        "db backup --db ours.db copy.db",
+        "export --db ours.db --format gpu-usage-audit --output x.db",
+        "import old.db --db ours.db",
+    ] {
         let ended = program.gua(line.split_whitespace());
         assert_eq!(ended.code, 1, "{line}: {ended:?}");
         assert!(
-            ended.stderr.contains("`gua db set-aside --db ours.db`"),
+            ended.stderr.contains("`gua db set-aside --db ") && ended.stderr.contains("ours.db`"),
             "{line}: {ended:?}"
         );
     }
+    assert!(!program.home().join("copy.db").exists());
     check(&program, "db set-aside --db ours.db", 2, "--yes");
     let said = program.gua(["db", "set-aside", "--db", "ours.db", "--yes"]);
     assert_eq!(said.code, 0, "{said:?}");
@@ -190,6 +197,39 @@ fn a_damaged_history_is_refused_with_the_way_out_and_set_aside_whole() {
     check(&program, "import old.db --db ours.db", 0, "imported");
     check(&program, "db set-aside --db none.db --yes", 2, "no history");
     check(&program, "db set-aside --db . --yes", 2, "a directory");
+}
+
+#[test]
+fn an_import_beside_a_collector_is_refused_with_what_to_do() {
+    let (program, _) = home_with("1.8.0");
+    check(&program, "import old.db --db ours.db", 0, "imported");
+    let options = gua_store::WriterOptions::default();
+    let path = program.home().join("ours.db");
+    let store = gua_store::Store::open(&path, gua_store::OpenMode::Append, &options).unwrap();
+    let line = "import old.db --db ours.db";
+    for says in [
+        "another collector writes to",
+        "`gua stop`, import, `gua start`",
+        "`systemctl stop gua`, import, `systemctl start gua`",
+    ] {
+        check(&program, line, 1, says);
+    }
+    check(&program, "import old.db --db other.db", 0, "imported");
+    store.close().unwrap();
+    check(&program, line, 0, "nothing new");
+}
+
+#[test]
+fn imported_rows_are_checked_and_counted() {
+    let (program, _) = home_with("1.8.0");
+    check(&program, "import old.db", 0, "imported");
+    check(&program, "db check", 0, " imported rows read");
+    check(&program, "db stats", 0, "\nimported: 21 card rows and ");
+    let json = program.gua(["db", "stats", "--format", "json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["imported"]["files"], 1);
+    assert_eq!(json["imported"]["card_rows"], 21);
+    assert!(json["imported"]["bytes"].as_u64().unwrap() > 0);
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! What `gua db check` and `gua db stats` say about imported rows.
+
+use std::path::PathBuf;
+
+use gua_store::History;
+use rusqlite::Connection;
+
+use crate::rows::import;
+use crate::tools::RELEASES;
+
+/// A history with one file of a release imported.
+fn imported(version: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let golden = format!(
+        "{}/tests/golden/gpu-usage-audit-{version}.db",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let old = directory.path().join("old.db");
+    std::fs::copy(golden, &old).unwrap();
+    let ours = directory.path().join("gua.db");
+    import(&old, &ours).unwrap();
+    (directory, ours)
+}
+
+/// Changes an imported history and holds what a check says about it.
+#[track_caller]
+fn check(change: &str, expected: &[&str]) {
+    let (_directory, ours) = imported("1.8.0");
+    Connection::open(&ours)
+        .unwrap()
+        .execute_batch(change)
+        .unwrap();
+    let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
+    assert!(!report.is_clean(), "{change}");
+    let found = report.old_rows_wrong.iter().chain(&report.dangling);
+    let found: Vec<&str> = found.map(String::as_str).collect();
+    assert_eq!(found, expected, "{change}");
+}
+
+#[test]
+fn imported_rows_of_every_release_are_well_and_counted() {
+    for version in RELEASES {
+        let (_directory, ours) = imported(version);
+        let history = History::open(&ours).unwrap();
+        let report = history.check(|_| {}).unwrap();
+        assert!(report.is_clean(), "{version}: {report:?}");
+        let source = &history.old_sources().unwrap()[0];
+        let rows = source.card_rows + source.process_rows;
+        assert_eq!(report.old_rows_read, rows, "{version}");
+        let stats = history.stats().unwrap().imported;
+        assert_eq!(
+            (stats.files, stats.card_rows, stats.process_rows),
+            (1, source.card_rows, source.process_rows)
+        );
+        assert!(stats.bytes >= 4096 * 6, "{stats:?}");
+        assert_eq!(history.card_ticks().unwrap(), source.card_rows);
+    }
+}
+
+#[test]
+fn a_block_that_cannot_be_read_is_found() {
+    check(
+        "UPDATE old_card_block SET cells = x'00' WHERE first_row = 1",
+        &["rows 1 to 3 of gpu_sample imported from source 1 cannot be read"],
+    );
+    check(
+        "UPDATE old_card_block SET rows = rows - 1 WHERE first_row = 1",
+        &["rows 1 to 2 of gpu_sample imported from source 1 cannot be read"],
+    );
+    check(
+        "UPDATE old_process_block SET written_as = 'noon' WHERE first_row = 1",
+        &["rows 1 to 4 of proc_sample imported from source 1 have no time that can be"],
+    );
+}
+
+#[test]
+fn rows_that_are_missing_at_the_end_or_there_twice_are_found() {
+    check(
+        "DELETE FROM old_card_block WHERE first_row = 19",
+        &["gpu_sample imported from source 1 ends at row 18, and 21 was the last"],
+    );
+    check(
+        "INSERT INTO old_card_block SELECT source, at_us + 1, first_row, run, written_as, rows, cells
+         FROM old_card_block WHERE first_row = 4",
+        &["rows 4 to 6 of gpu_sample imported from source 1 are there twice"],
+    );
+}
+
+#[test]
+fn texts_runs_and_sources_that_are_not_there_are_found() {
+    let (_directory, ours) = imported("1.8.0");
+    let texts: i64 = Connection::open(&ours)
+        .unwrap()
+        .query_row("SELECT count(*) FROM old_text", [], |row| row.get(0))
+        .unwrap();
+    let missing = format!("of {texts} texts of imported rows 1 are not there");
+    let change = "DELETE FROM old_text WHERE id = 1";
+    let (_directory, ours) = imported("1.8.0");
+    Connection::open(&ours)
+        .unwrap()
+        .execute_batch(change)
+        .unwrap();
+    let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
+    assert!(report.old_rows_wrong.contains(&missing), "{report:?}");
+
+    let (_directory, ours) = imported("1.8.0");
+    Connection::open(&ours)
+        .unwrap()
+        .execute_batch("DELETE FROM old_run")
+        .unwrap();
+    let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
+    assert!(
+        report.old_rows_wrong[0].ends_with("name a run that is not there"),
+        "{report:?}"
+    );
+
+    let (_directory, ours) = imported("1.8.0");
+    Connection::open(&ours)
+        .unwrap()
+        .execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM old_source")
+        .unwrap();
+    let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
+    assert!(
+        report
+            .dangling
+            .iter()
+            .any(|what| what.contains("old_card_block")),
+        "{report:?}"
+    );
+}
