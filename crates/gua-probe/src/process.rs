@@ -6,6 +6,7 @@
 mod cgroup;
 #[cfg(test)]
 pub(crate) mod fake;
+pub mod lineage;
 mod names;
 #[doc(hidden)]
 pub mod parse;

@@ -39,6 +39,51 @@ pub fn stat(text: &[u8]) -> Option<Stat<'_>> {
     Some(Stat { comm, start })
 }
 
+/// What `/proc/PID/stat` tells of a process's life and parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinship {
+    /// Field 3, the letter of its state; of the first thread alone.
+    pub state: u8,
+    /// Field 4, the pid of its parent; 0 where it has none that can be seen.
+    pub parent: u32,
+    /// Field 20.
+    pub threads: u64,
+    /// Field 22, in clock ticks since boot.
+    pub start: u64,
+}
+
+impl Kinship {
+    /// A process whose first thread has ended is shown as a zombie while its others still run and hold its files.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        match self.state {
+            b'X' | b'x' => true,
+            b'Z' => self.threads <= 1,
+            _ => false,
+        }
+    }
+}
+
+/// `/proc/PID/stat`, for the fields about life and parent.
+#[must_use]
+pub fn kinship(text: &[u8]) -> Option<Kinship> {
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = text[close + 1..]
+        .split(|byte| byte.is_ascii_whitespace())
+        .filter(|field| !field.is_empty());
+    // The first field after the name is number 3; `nth` counts on from the last that was taken.
+    let state = *fields.next()?.first()?;
+    let parent = number(fields.next()?)?.try_into().ok()?;
+    let threads = number(fields.nth(20 - 5)?)?;
+    let start = number(fields.nth(22 - 21)?)?;
+    Some(Kinship {
+        state,
+        parent,
+        threads,
+        start,
+    })
+}
+
 /// The effective uid in `/proc/PID/status`: the second number of the `Uid:` line.
 #[must_use]
 pub fn status_uid(text: &[u8]) -> Option<u32> {

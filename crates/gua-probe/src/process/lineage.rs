@@ -1,0 +1,208 @@
+//! Whether a process still lives, and from whom it descends: for claims, which end with their holder.
+//!
+//! Asks about single processes, by boot, pid and start time, and remembers nothing.
+
+use std::path::PathBuf;
+
+use gua_model::id::{BootId, Pid, ProcessKey, StartTicks};
+use rustix::io::Errno;
+use rustix::process::{Pid as Number, test_kill_process};
+
+use super::ProcRoot;
+use super::parse::{self, Kinship};
+
+/// No tree of processes is deeper; also ends a walk through pids that are reused under our hands.
+const DEEPEST: usize = 256;
+
+/// How a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    Running,
+    /// Stopped by a signal or a debugger.
+    Stopped,
+    /// There is none, or its pid belongs to a later one, or it only waits to be buried.
+    Ended,
+    /// There is one of that pid that we may not see.
+    Unknown,
+}
+
+/// The processes of a host, by their kinship.
+#[derive(Clone, Debug, Default)]
+pub struct Lineage {
+    root: ProcRoot,
+}
+
+impl Lineage {
+    #[must_use]
+    pub fn new(root: ProcRoot) -> Self {
+        Self { root }
+    }
+
+    /// The process that has this pid now; `None` where there is none to be seen.
+    #[must_use]
+    pub fn process(&self, pid: Pid, boot: BootId) -> Option<ProcessKey> {
+        let found = self.read(pid).ok()?;
+        Some(ProcessKey {
+            boot,
+            pid,
+            start: StartTicks(found.start),
+        })
+    }
+
+    /// How the process stands. That it is of this boot is for the caller to know.
+    #[must_use]
+    pub fn life(&self, process: &ProcessKey) -> Life {
+        match self.read(process.pid) {
+            Ok(found) if found.start != process.start.0 => Life::Ended,
+            Ok(found) if found.has_ended() => Life::Ended,
+            Ok(Kinship {
+                state: b'T' | b't', ..
+            }) => Life::Stopped,
+            Ok(_) => Life::Running,
+            Err(Absent::None) => Life::Ended,
+            Err(Absent::Hidden) => Life::Unknown,
+        }
+    }
+
+    /// Whether the process was started by `ancestor`, directly or through others that still live. A parent that has ended
+    /// cannot be asked: its children belong to another by then.
+    #[must_use]
+    pub fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
+        let Ok(mut here) = self.read(process.pid) else {
+            return false;
+        };
+        if here.start != process.start.0 || process.boot != ancestor.boot {
+            return false;
+        }
+        for _ in 0..DEEPEST {
+            let parent = Pid(here.parent);
+            let Ok(found) = self.read(parent) else {
+                return false;
+            };
+            // A child is never older than its parent: this pid was reused since.
+            if found.start > here.start {
+                return false;
+            }
+            if parent == ancestor.pid {
+                return found.start == ancestor.start.0;
+            }
+            here = found;
+        }
+        false
+    }
+
+    fn read(&self, pid: Pid) -> Result<Kinship, Absent> {
+        let path: PathBuf = self.root.0.join(pid.to_string()).join("stat");
+        let read = std::fs::read(path);
+        match read.ok().as_deref().and_then(parse::kinship) {
+            Some(found) => Ok(found),
+            None => Err(self.absent(pid)),
+        }
+    }
+
+    /// `hidepid` hides other users' processes from `/proc`; the kernel still tells whether there is one.
+    fn absent(&self, pid: Pid) -> Absent {
+        if self.root != ProcRoot::default() {
+            return Absent::None;
+        }
+        let number = i32::try_from(pid.0).ok().and_then(Number::from_raw);
+        match number.map(test_kill_process) {
+            Some(Err(Errno::SRCH)) | None => Absent::None,
+            Some(_) => Absent::Hidden,
+        }
+    }
+}
+
+enum Absent {
+    None,
+    Hidden,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const BOOT: BootId = BootId(1);
+
+    fn key(pid: u32, start: u64) -> ProcessKey {
+        ProcessKey {
+            boot: BOOT,
+            pid: Pid(pid),
+            start: StartTicks(start),
+        }
+    }
+
+    /// A tree of processes: pid, state, parent, threads, start.
+    fn tree(processes: &[(u32, char, u32, u32, u64)]) -> (tempfile::TempDir, Lineage) {
+        let folder = tempfile::tempdir().unwrap();
+        for (pid, state, parent, threads, start) in processes {
+            let place = folder.path().join(pid.to_string());
+            fs::create_dir(&place).unwrap();
+            let zeros = "0 ".repeat(15);
+            let line = format!("{pid} (a) b) {state} {parent} {zeros}{threads} 0 {start} 0 0\n");
+            fs::write(place.join("stat"), line).unwrap();
+        }
+        let lineage = Lineage::new(ProcRoot(folder.path().to_owned()));
+        (folder, lineage)
+    }
+
+    #[test]
+    fn a_process_lives_until_its_last_thread_has_ended() {
+        let (_folder, lineage) = tree(&[
+            (10, 'S', 1, 1, 100),
+            (11, 'T', 1, 1, 100),
+            (12, 'Z', 1, 1, 100),
+            (13, 'Z', 1, 4, 100),
+        ]);
+        let cases = [
+            (10, 100, Life::Running),
+            (10, 99, Life::Ended),
+            (11, 100, Life::Stopped),
+            (12, 100, Life::Ended),
+            (13, 100, Life::Running),
+            (14, 100, Life::Ended),
+        ];
+        for (pid, start, expected) in cases {
+            assert_eq!(lineage.life(&key(pid, start)), expected, "{pid} {start}");
+        }
+    }
+
+    #[test]
+    fn descent_goes_through_living_parents_and_not_through_a_reused_pid() {
+        let (_folder, lineage) = tree(&[
+            (1, 'S', 0, 1, 1),
+            (10, 'S', 1, 1, 100),
+            (11, 'S', 10, 1, 200),
+            (12, 'S', 11, 1, 300),
+            (20, 'S', 1, 1, 900),
+            (21, 'S', 20, 1, 400),
+        ]);
+        let cases = [
+            ((12, 300), (10, 100), true),
+            ((12, 300), (1, 1), true),
+            ((12, 300), (10, 99), false),
+            ((12, 299), (10, 100), false),
+            ((10, 100), (12, 300), false),
+            ((10, 100), (10, 100), false),
+            ((21, 400), (20, 900), false),
+            ((99, 1), (1, 1), false),
+        ];
+        for ((pid, start), (above, since), expected) in cases {
+            let told = lineage.descends(&key(pid, start), &key(above, since));
+            assert_eq!(told, expected, "{pid} of {above}");
+        }
+    }
+
+    #[test]
+    fn this_process_lives_and_descends_from_its_parent() {
+        let lineage = Lineage::default();
+        let me = lineage.process(Pid(std::process::id()), BOOT).unwrap();
+        let parent = std::os::unix::process::parent_id();
+        let parent = lineage.process(Pid(parent), BOOT).unwrap();
+        assert_eq!(lineage.life(&me), Life::Running);
+        assert!(lineage.descends(&me, &parent));
+        assert!(!lineage.descends(&parent, &me));
+        assert_eq!(lineage.life(&key(0, 0)), Life::Ended);
+    }
+}
