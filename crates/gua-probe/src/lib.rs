@@ -1,7 +1,7 @@
 //! Reads NVIDIA GPUs and their holders truthfully: the driver library, `/proc`, cgroups, passwd and the clock.
 //!
-//! This crate never parses another program's output, never keeps a command line or an environment, and never stores
-//! anything. One process owns the driver: [`reader::Reader`] keeps it in a child that can be replaced when it hangs.
+//! This crate never parses another program's output, never keeps a command line, never reads an environment, and never
+//! stores anything. One process owns the driver: [`reader::Reader`] keeps it in a child that can be replaced when it hangs.
 
 mod backoff;
 pub mod clock;

@@ -1,9 +1,10 @@
 //! Who a process is, from `/proc`, its cgroup and the passwd source.
 //!
 //! Only processes that are asked for are looked at, and what was found is remembered until the process changes or
-//! nobody asks for it any more. Command lines and environments are never read.
+//! nobody asks for it any more. Environments are never read, and command lines by [`command`] alone, for a person's eyes.
 
 mod cgroup;
+pub mod command;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod lineage;

@@ -2,6 +2,7 @@
 
 mod collect;
 mod keep;
+mod look;
 mod report;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{ColorChoice, Parser, Subcommand};
 
 pub use self::collect::*;
 pub use self::keep::*;
+pub use self::look::*;
 pub use self::report::*;
 
 use crate::config::FlagValue;
@@ -17,6 +19,7 @@ use crate::daemon;
 
 /// The commands as `gua --help` groups them. A test holds that every command is in one group.
 pub const GROUPS: &[(&str, &[&str])] = &[
+    ("Look", &["list", "available"]),
     (
         "Collect",
         &["doctor", "daemon", "start", "status", "stop", "service"],
@@ -50,6 +53,10 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    List(ListArgs),
+
+    Available(AvailableArgs),
+
     Doctor(DoctorArgs),
 
     Daemon(DaemonArgs),
@@ -136,6 +143,8 @@ impl Command {
     pub fn settings(&self) -> Vec<FlagValue> {
         let db = |path: &Option<PathBuf>| FlagValue::of("--db", "history", "db", path.as_ref());
         match self {
+            Command::List(args) => db(&args.db).into_iter().collect(),
+            Command::Available(args) => db(&args.db).into_iter().collect(),
             Command::Doctor(args) => db(&args.db).into_iter().collect(),
             Command::Export(args) => db(&args.db).into_iter().collect(),
             Command::Import(args) => db(&args.db).into_iter().collect(),
@@ -155,6 +164,8 @@ impl Command {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
+            Command::List(_) => "gua list",
+            Command::Available(_) => "gua available",
             Command::Doctor(_) => "gua doctor",
             Command::Daemon(args) if args.foreground => daemon::FOREGROUND,
             Command::Daemon(_) => daemon::BACKGROUND,

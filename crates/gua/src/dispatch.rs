@@ -13,7 +13,7 @@ use crate::cli::{Cli, Command, ConfigCommand, DaemonArgs, StartArgs};
 use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
-use crate::{daemon, db, doctor, export, import, manual, output, service};
+use crate::{available, daemon, db, doctor, export, import, list, manual, output, service};
 
 /// The number that `gua version` prints.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -69,6 +69,8 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Man(args) => manual::page::run(args)?,
         Command::Service { command } => return service::run(command),
         Command::Config { command } => return configuration(command),
+        Command::List(args) => return list::run(args, &load(&command.settings())?),
+        Command::Available(args) => return available::run(args, &load(&command.settings())?),
         Command::Doctor(args) => {
             // A broken configuration is one of its findings.
             let loaded = Loaded::from(&Inputs::of_this_process(), &command.settings());

@@ -23,25 +23,21 @@ use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use gua_model::Sample;
 use gua_probe::clock;
-use gua_probe::fault::DriverFault;
 use gua_probe::host::collector::Running;
 use gua_probe::host::mount::Mount;
 use gua_probe::host::{self, HostRoot};
-use gua_probe::probe::ProbeOptions;
-use gua_probe::reader::{Reader, ReaderOptions};
 use jiff::tz::TimeZone;
 
 use crate::cli::DoctorArgs;
 use crate::config::kind::Home;
 use crate::config::{self, FileState, Loaded, Settings, Source};
 use crate::failure::{Exit, Failure};
-use crate::{manual, output};
+use crate::{driver, manual, output};
 use cards::Terms;
 use facts::{Choice, Facts, FileSystem, History, NamedLibrary, Presence, Reach};
 use render::{Findings, Layout};
@@ -49,8 +45,6 @@ use render::{Findings, Layout};
 /// How long `nvidia-smi`, and a file system, may take.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// How long the driver may take before a waiting person is told.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// A terminal that does not say how wide it is.
 const USUAL_WIDTH: usize = 80;
 
@@ -103,8 +97,8 @@ fn sample(loaded: &Loaded) -> anyhow::Result<serde_json::Value> {
         );
     }
     let library = named_library(&loaded.settings);
-    let sample = read_driver(&loaded.settings).map_err(|fault| {
-        match checks_driver::absent(&fault, library.as_ref()) {
+    let sample = driver::sample(&mut driver::reader(&loaded.settings), &loaded.settings).map_err(
+        |fault| match checks_driver::absent(&fault, library.as_ref()) {
             Some(library) => Failure {
                 exit: Exit::Failed,
                 message: library.fate(),
@@ -112,8 +106,8 @@ fn sample(loaded: &Loaded) -> anyhow::Result<serde_json::Value> {
             }
             .into(),
             None => anyhow::Error::from(fault),
-        }
-    })?;
+        },
+    )?;
     Ok(sample_json::sample(&sample, &loaded.settings.thresholds()))
 }
 
@@ -151,7 +145,7 @@ fn gather(root: &HostRoot, loaded: &Loaded) -> Facts {
         library: named_library(&loaded.settings),
         // One after the other: some drivers have been brought down by two programs asking at once.
         smi: smi::ask(find_smi(search_path), LIMIT),
-        driver: read_driver(&loaded.settings),
+        driver: driver::sample(&mut driver::reader(&loaded.settings), &loaded.settings),
     }
 }
 
@@ -163,39 +157,6 @@ fn collectors(root: &HostRoot) -> Option<Vec<Running>> {
 fn find_smi(search_path: Option<&OsStr>) -> Option<PathBuf> {
     let search_path = search_path?.to_owned();
     within(LIMIT, move || smi::find(&search_path)).flatten()
-}
-
-fn read_driver(settings: &Settings) -> Result<Sample, DriverFault> {
-    let driver = &settings.driver;
-    // Without a wish the probe knows the name itself, and says so when it is not found.
-    let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
-    let probe = ProbeOptions {
-        library,
-        ..ProbeOptions::default()
-    };
-    let options = ReaderOptions::this_program(probe, driver.deadline.value);
-    // The first answer may take three times the deadline, because it opens the driver.
-    let longest = driver.deadline.value * 3;
-    telling_who_waits(longest, || Reader::new(options).sample())
-}
-
-/// Does something slow, and says so to a person at the terminal when it takes its time.
-fn telling_who_waits<T>(longest: Duration, work: impl FnOnce() -> T) -> T {
-    if !std::io::stderr().is_terminal() {
-        return work();
-    }
-    let (done, wait) = mpsc::channel::<()>();
-    thread::spawn(move || {
-        if wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            output::talk(&format!(
-                "waiting for the NVIDIA driver (up to {} s; Ctrl-C stops)\n",
-                longest.as_secs().max(1)
-            ));
-        }
-    });
-    let result = work();
-    drop(done);
-    result
 }
 
 /// The library that a setting names, other than the usual one. A bare name is looked up by the loader, so its absence cannot be told.

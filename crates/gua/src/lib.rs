@@ -3,18 +3,23 @@
 //! This is a library only so that tests and fuzz targets can reach its parsers; it promises nothing to other programs.
 //! No rule about GPUs stands here: those are in `gua-model`.
 
+pub mod available;
 pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod db;
 pub mod dispatch;
 pub mod doctor;
+pub mod driver;
 pub mod duration;
 pub mod export;
 pub mod failure;
 pub mod import;
+pub mod list;
+pub mod look;
 pub mod manual;
 pub mod names;
+pub mod nvgpu;
 pub mod output;
 mod progress;
 pub mod service;

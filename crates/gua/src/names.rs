@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::daemon;
 use crate::dispatch::VERSION;
 use crate::failure::{self, Exit};
-use crate::output;
+use crate::{nvgpu, output};
 
 /// Which tool the program was called as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,34 +49,8 @@ report and demo are not built yet. `gua doctor` looks at this machine.
 pub fn run(name: Name, arguments: &[OsString]) -> ExitCode {
     match name {
         Name::GpuUsageAudit => audit(arguments),
-        Name::Nvl => lister("nvl", "list the cards", arguments),
-        Name::Nvgpu | Name::Gua => lister("nvgpu", "list the cards and find a free one", arguments),
-    }
-}
-
-/// The names under which cards will be listed.
-fn lister(name: &str, work: &str, arguments: &[OsString]) -> ExitCode {
-    let first = arguments.first().map(|argument| argument.to_string_lossy());
-    let told = match first.as_deref() {
-        Some("version" | "--version") => output::data(&format!("{VERSION}\n")),
-        Some("help" | "-h" | "--help") => output::data(&format!(
-            "usage: {name} [-h] [--version] COMMAND\n\n\
-             gua under the name of the tool that it replaces. {name} will {work}; this version does not yet.\n\n\
-             Commands:\n  \
-             version  print the version number and nothing else\n  \
-             help     print this text\n\n\
-             What works now: `gua doctor` lists the cards and who holds them.\n"
-        )),
-        _ => {
-            output::talk(&format!(
-                "{name}: this version of gua does not {work} yet; `gua doctor` says what it can see\n"
-            ));
-            return Exit::Usage.into();
-        }
-    };
-    match told {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::report(name, &error),
+        Name::Nvl => nvgpu::nvl(arguments),
+        Name::Nvgpu | Name::Gua => nvgpu::nvgpu(arguments),
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use gua_model::text::harmless;
 
 use super::check::{count, gigabytes, size};
+use crate::list::words::rough;
 
 /// Holders beyond this are counted and not named.
 const NAMED: usize = 8;
@@ -289,17 +290,6 @@ impl Holder {
             "age_seconds": self.age.map(|age| age.as_secs()),
             "gone": self.is_gone,
         })
-    }
-}
-
-/// In the largest unit of which there are two; a fraction more or less is not the question.
-fn rough(age: Duration) -> String {
-    let seconds = age.as_secs();
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7_200 => format!("{}m", seconds / 60),
-        7_200..172_800 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
     }
 }
 

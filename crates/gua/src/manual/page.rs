@@ -46,14 +46,20 @@ const EXIT_CODES: &[(&str, &str)] = &[
     ),
     (
         "3",
-        "Nothing is available: for commands that look for a free card, which this version does not have yet.",
+        "Nothing is available: `gua available` found no free card.",
     ),
 ];
 
-const OTHER_NAMES: &[(&str, &str)] = &[(
-    "gpu-usage-audit, nvgpu, nvl",
-    "Called by one of these names, it will do the work of that tool. This version only answers `help` and `version`.",
-)];
+const OTHER_NAMES: &[(&str, &str)] = &[
+    (
+        "nvgpu, nvl",
+        "Called as nvgpu, it lists the cards and the free ones with that tool's table, rules and wording; nvl is `nvgpu list`.",
+    ),
+    (
+        "gpu-usage-audit",
+        "Called so, it will do the work of that tool. This version has its `daemon`, `help` and `version`.",
+    ),
+];
 
 /// Prints one page, or writes all of them.
 pub fn run(args: &ManArgs) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
 #[test]
 fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
-    let program = Program::new();
+    let program = Program::new().variable("GUA_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1");
     let cases: &[(&str, &[&str], i32, &str, &str)] = &[
         ("gpu-usage-audit", &["version"], 0, VERSION, ""),
         ("gpu-usage-audit", &["--version"], 0, VERSION, ""),
@@ -42,26 +42,31 @@ fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
             "",
             "gpu-usage-audit daemon: --interval: `soon` is not a duration",
         ),
+        ("nvgpu", &[], 2, "", "Usage: nvgpu <COMMAND>"),
+        ("nvgpu", &["frobnicate"], 2, "", "Usage: nvgpu <COMMAND>"),
+        ("nvgpu", &["available", "-l", "x"], 2, "", "--limit"),
+        ("nvl", &["x"], 2, "", "nvl: unknown argument `x`"),
+        // Without a driver there is nothing to list.
         (
             "nvgpu",
             &["list"],
-            2,
+            1,
             "",
-            "nvgpu: this version of gua does not list the cards and find a free one yet",
+            "nvgpu: NVML initialization failed",
         ),
-        ("nvgpu", &[], 2, "", "nvgpu: this version"),
         (
-            "nvl",
-            &[],
-            2,
+            "nvgpu",
+            &["available"],
+            1,
             "",
-            "nvl: this version of gua does not list the cards yet",
+            "nvgpu: NVML initialization failed",
         ),
+        ("nvl", &[], 1, "", "nvl: NVML initialization failed"),
         ("nvgpu", &["version"], 0, VERSION, ""),
         ("nvgpu", &["--version"], 0, VERSION, ""),
-        ("nvgpu", &["help"], 0, "usage: nvgpu", ""),
-        ("nvgpu", &["-h"], 0, "usage: nvgpu", ""),
-        ("nvgpu", &["--help"], 0, "usage: nvgpu", ""),
+        ("nvgpu", &["help"], 0, "NVIDIA GPU tools", ""),
+        ("nvgpu", &["-h"], 0, "NVIDIA GPU tools", ""),
+        ("nvgpu", &["--help"], 0, "NVIDIA GPU tools", ""),
         ("nvl", &["--version"], 0, VERSION, ""),
         ("nvl", &["--help"], 0, "usage: nvl", ""),
         ("something-else", &["version"], 0, VERSION, ""),

@@ -87,7 +87,7 @@ fn wrong_use_is_answered_on_stderr_with_the_usage_and_exit_code_2() {
         ("config check one two", "unexpected argument 'two'"),
         (
             "help frobnicate",
-            "there is no command `frobnicate`; the commands of `gua` are doctor, ",
+            "there is no command `frobnicate`; the commands of `gua` are list, available, ",
         ),
         (
             "help config chek",

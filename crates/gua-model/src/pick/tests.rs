@@ -1,0 +1,279 @@
+use super::*;
+use crate::classify::Basis;
+use crate::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
+use crate::owner::{Identity, Owner, OwnerSource, User, Workload};
+use crate::sample::ProcessKind;
+use crate::span::{Holder, Share};
+use crate::unit::{Celsius, Centipercent, Milliwatts};
+
+fn user(name: &str) -> User {
+    User {
+        uid: Uid(1000 + u32::try_from(name.len()).unwrap()),
+        name: Some(name.to_owned()),
+    }
+}
+
+fn process(owner: &str, memory: &str, kind: ProcessKind) -> Process {
+    let identity = Identity {
+        key: ProcessKey {
+            boot: BootId(1),
+            pid: Pid(7),
+            start: StartTicks(1),
+        },
+        login: Ok(Some(user(owner))),
+        own: Ok(user(owner)),
+        workload: Workload::default(),
+        comm: Ok("python3".to_owned()),
+    };
+    Process {
+        pid: Pid(7),
+        kind,
+        memory: memory
+            .parse()
+            .map(Bytes::from_mb)
+            .map_err(|_| Missing::Failed),
+        sm_util: Err(Missing::Unsupported),
+        identity: match owner {
+            "gone" => Err(Missing::Gone),
+            "?" => Err(Missing::Denied),
+            _ => Ok(identity),
+        },
+    }
+}
+
+/// A card of 10000 MB with readings; the parts change it.
+fn card(text: &str) -> Gpu {
+    let mut gpu = Gpu::without_readings("GPU-0".parse().unwrap(), 0, Missing::Unsupported);
+    gpu.name = Ok("NVIDIA RTX A6000".to_owned());
+    gpu.compute_list = Ok(());
+    gpu.graphics_list = Ok(());
+    gpu.util = Ok(Percent::ZERO);
+    gpu.memory_total = Ok(Bytes::from_mb(10_000));
+    gpu.memory_used = Ok(Bytes(0));
+    for part in text
+        .split('|')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
+        match part.split(' ').collect::<Vec<_>>().as_slice() {
+            ["used", mb] => gpu.memory_used = Ok(Bytes::from_mb(mb.parse().unwrap())),
+            ["util", percent] => gpu.util = Ok(Percent::new(percent.parse().unwrap()).unwrap()),
+            ["util-missing"] => gpu.util = Err(Missing::Failed),
+            ["lists-missing"] => gpu.compute_list = Err(Missing::Failed),
+            ["memory-missing"] => gpu.memory_used = Err(Missing::Failed),
+            ["unified"] => {
+                gpu.memory_total = Err(Missing::Unsupported);
+                gpu.memory_used = Err(Missing::Unsupported);
+            }
+            ["lost"] => gpu = Gpu::without_readings(gpu.uuid, 0, Missing::Gone),
+            ["parent"] => gpu.place = Place::Parent { instances: 2 },
+            ["draws", owner, mb] => {
+                gpu.processes
+                    .push(process(owner, mb, ProcessKind::Graphics));
+            }
+            [owner, mb] => gpu.processes.push(process(owner, mb, ProcessKind::Compute)),
+            other => panic!("{other:?}"),
+        }
+    }
+    gpu
+}
+
+#[track_caller]
+fn check(wish: &Wish, text: &str, expected: Option<Obstacle>) {
+    assert_eq!(
+        obstacle(&card(text), wish, &LastUse::new()),
+        expected,
+        "{text}"
+    );
+}
+
+fn used(mb: u64) -> Option<Obstacle> {
+    Some(Obstacle::MemoryUsed {
+        used: Bytes::from_mb(mb),
+        total: Bytes::from_mb(10_000),
+    })
+}
+
+#[test]
+fn a_card_is_free_when_nobody_holds_it_and_little_memory_is_used() {
+    let wish = Wish::default();
+    check(&wish, "", None);
+    check(&wish, "used 2000", None);
+    check(&wish, "used 2001", used(2001));
+    check(&wish, "used 50 | ada 50", Some(Obstacle::Held));
+    check(&wish, "used 50 | ada unknown", Some(Obstacle::Held));
+    check(&wish, "gone 50", Some(Obstacle::Held));
+    check(&wish, "draws ada 310 | used 310", None);
+    check(&wish, "parent", Some(Obstacle::Divided));
+}
+
+#[test]
+fn whatever_could_not_be_read_speaks_against_a_card() {
+    let wish = Wish::default();
+    check(&wish, "lost", Some(Obstacle::Unseen(Missing::Gone)));
+    check(
+        &wish,
+        "lists-missing",
+        Some(Obstacle::Unseen(Missing::Failed)),
+    );
+    check(
+        &wish,
+        "memory-missing",
+        Some(Obstacle::Unseen(Missing::Failed)),
+    );
+    check(
+        &wish,
+        "util-missing",
+        Some(Obstacle::Unseen(Missing::Failed)),
+    );
+    // One memory with the host: there is nothing to measure, and nobody is there.
+    check(&wish, "unified", None);
+}
+
+#[test]
+fn a_card_at_work_without_a_process_is_not_free() {
+    check(
+        &Wish::default(),
+        "util 95",
+        Some(Obstacle::Busy(State::Ghost)),
+    );
+}
+
+#[test]
+fn nvgpu_looks_at_memory_alone_in_whole_megabytes() {
+    let wish = Wish {
+        rule: FreeRule::MemoryAlone,
+        ..Wish::default()
+    };
+    check(&wish, "util 99 | ada 2000 | used 2000", None);
+    check(&wish, "used 2001", used(2001));
+    check(&wish, "unified | ada 70", Some(Obstacle::Held));
+    check(
+        &wish,
+        "memory-missing",
+        Some(Obstacle::Unseen(Missing::Failed)),
+    );
+    let mut gpu = card("");
+    gpu.memory_used = Ok(Bytes(2000 * Bytes::PER_MB + 5));
+    assert_eq!(obstacle(&gpu, &wish, &LastUse::new()), None);
+}
+
+#[test]
+fn wishes_narrow_the_choice() {
+    let wish = |change: fn(&mut Wish)| {
+        let mut wish = Wish::default();
+        change(&mut wish);
+        wish
+    };
+    let roomy = wish(|wish| wish.min_free = Some(Bytes::from_mb(9_000)));
+    check(&roomy, "used 1000", None);
+    let short = Some(Obstacle::TooLittleFree(Bytes::from_mb(8_999)));
+    check(&roomy, "used 1001", short);
+    check(
+        &roomy,
+        "unified",
+        Some(Obstacle::Unseen(Missing::Unsupported)),
+    );
+
+    let calm = wish(|wish| wish.max_util = Percent::new(3));
+    check(&calm, "util 3", None);
+    let high = Percent::new(4).map(Obstacle::UtilTooHigh);
+    check(&calm, "util 4", high);
+
+    let model = wish(|wish| wish.models = vec!["h100".to_owned(), "a6000".to_owned()]);
+    check(&model, "", None);
+    let model = wish(|wish| wish.models = vec!["h100".to_owned()]);
+    check(&model, "", Some(Obstacle::OtherModel));
+
+    let mine = wish(|wish| wish.as_free = vec!["ada".to_owned()]);
+    check(&mine, "ada 9000 | used 9000 | util 99", None);
+    check(&mine, "ada 4000 | bob 10 | used 4010", Some(Obstacle::Held));
+    check(&mine, "ada 4000 | used 7000", used(3000));
+    let by_uid = wish(|wish| wish.as_free = vec!["1003".to_owned()]);
+    check(&by_uid, "ada 9000 | used 9000", None);
+}
+
+#[test]
+fn history_keeps_a_card_that_was_just_in_use() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let span = |state, owner: Option<&str>| Span {
+        gpu: "GPU-0".parse().unwrap(),
+        parent: None,
+        counts: true,
+        from: at(0),
+        to: at(30),
+        shares: vec![Share {
+            verdict: crate::state::Verdict {
+                state,
+                evidence: classify(&card(""), &Thresholds::default(), None).evidence,
+            },
+            weight: 1,
+        }],
+        basis: Basis::Instant,
+        util: Ok(Centipercent(0)),
+        energy: Err(Missing::Failed),
+        holders: owner
+            .map(|name| Holder {
+                process: None,
+                owner: Some(Owner {
+                    user: user(name),
+                    source: OwnerSource::Login,
+                }),
+                kind: ProcessKind::Compute,
+                memory: Ok(Bytes(0)),
+                sm_util: Ok(None),
+            })
+            .into_iter()
+            .collect(),
+    };
+    let check = |span: Span, idle_since, expected| {
+        let mut last_use = LastUse::new();
+        note_use(&mut last_use, &[span], &["ada".to_owned()]);
+        let wish = Wish {
+            idle_since: Some(at(idle_since)),
+            ..Wish::default()
+        };
+        assert_eq!(obstacle(&card(""), &wish, &last_use), expected);
+    };
+    check(
+        span(State::IdleHeld, Some("bob")),
+        20,
+        Some(Obstacle::UsedAt(at(30))),
+    );
+    check(span(State::IdleHeld, Some("bob")), 30, None);
+    check(span(State::IdleHeld, Some("ada")), 20, None);
+    check(span(State::Ghost, None), 20, Some(Obstacle::UsedAt(at(30))));
+    check(span(State::TrulyIdle, None), 20, None);
+    check(span(State::Unobserved, None), 20, None);
+}
+
+#[test]
+fn cards_are_ordered_by_one_or_several_readings_and_the_missing_stand_last() {
+    let mut cards: Vec<Gpu> = (0..4).map(|_| card("")).collect();
+    for (index, gpu) in (0..).zip(&mut cards) {
+        gpu.index = index;
+    }
+    for (gpu, watts) in cards.iter_mut().zip([20, 10, 20]) {
+        gpu.power = Ok(Milliwatts(watts * 1000));
+    }
+    for (gpu, degrees) in cards.iter_mut().zip([50, 40, 30, 60]) {
+        gpu.temperature = Ok(Celsius(degrees));
+        gpu.memory_used = Ok(Bytes::from_mb(u64::try_from(degrees).unwrap()));
+    }
+    let check = |text: &str, expected: [u32; 4]| {
+        let mut sorted = cards.clone();
+        sort(&mut sorted, &text.parse().unwrap(), |gpu| gpu);
+        let indices: Vec<u32> = sorted.iter().map(|gpu| gpu.index).collect();
+        assert_eq!(indices, expected, "{text}");
+    };
+    check("index", [0, 1, 2, 3]);
+    check("-index", [3, 2, 1, 0]);
+    check("power", [1, 0, 2, 3]);
+    check("-power", [0, 2, 1, 3]);
+    check("power:desc,temperature", [2, 0, 1, 3]);
+    check("-power, -temperature,index", [0, 2, 1, 3]);
+    check("-free-memory", [2, 1, 0, 3]);
+    for bad in ["", "watts", "power,", "power:up", "--power"] {
+        assert!(bad.parse::<Order>().is_err(), "{bad}");
+    }
+}

@@ -1,0 +1,151 @@
+//! The command line of one process, for a person at the terminal of the same host. It is asked for apart from a sample,
+//! never stored, and never in anything that a program reads.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use gua_model::id::ProcessKey;
+use gua_model::reading::{Missing, Reading};
+use gua_model::text::is_harmful;
+
+use super::{ProcRoot, parse};
+
+/// More than anyone wants to see.
+const MOST: u64 = 4096;
+
+/// A command line, which belongs to a stranger: shown with control characters escaped, and not at all in `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CommandLine(Vec<String>);
+
+impl CommandLine {
+    /// From the kernel's form: words that end with a zero byte each.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Self {
+        let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+        let words = bytes
+            .split(|byte| *byte == 0)
+            .map(|word| String::from_utf8_lossy(word).into_owned());
+        Self(if bytes.is_empty() {
+            Vec::new()
+        } else {
+            words.collect()
+        })
+    }
+
+    /// As nvgpu shortens it: `jupyter`, the first word that ends in `.py`, or the first 25 characters.
+    #[must_use]
+    pub fn in_short(&self) -> Self {
+        const SHOWN: usize = 25;
+        let whole = self.0.join(" ");
+        let script = self.0.iter().find(|word| word.ends_with(".py"));
+        Self(vec![if whole.contains("python -m ipykernel_launcher") {
+            "jupyter".to_owned()
+        } else if let Some(script) = script {
+            script.clone()
+        } else if whole.chars().count() <= SHOWN {
+            whole
+        } else {
+            whole.chars().take(SHOWN).chain("...".chars()).collect()
+        }])
+    }
+}
+
+impl fmt::Display for CommandLine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = self.0.join(" ");
+        let escaped = words.chars().map(|letter| match is_harmful(letter) {
+            true => letter.escape_default().to_string(),
+            false => letter.to_string(),
+        });
+        out.pad(&escaped.collect::<String>())
+    }
+}
+
+impl fmt::Debug for CommandLine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("CommandLine(hidden)")
+    }
+}
+
+/// The command line of exactly this process: a later one with its pid is not asked.
+pub fn command_line(root: &ProcRoot, process: &ProcessKey) -> Reading<CommandLine> {
+    let directory = root.0.join(process.pid.to_string());
+    let line = read(&directory.join("cmdline"))?;
+    // Asked afterwards: had the pid changed hands before the line was read, it shows now.
+    let stat = read(&directory.join("stat"))?;
+    match parse::stat(&stat) {
+        Some(stat) if stat.start == process.start.0 => Ok(CommandLine::parse(&line)),
+        Some(_) => Err(Missing::Gone),
+        None => Err(Missing::Failed),
+    }
+}
+
+fn read(path: &Path) -> Reading<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(match error.kind() {
+            io::ErrorKind::NotFound => Missing::Gone,
+            io::ErrorKind::PermissionDenied => Missing::Denied,
+            _ => Missing::Failed,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gua_model::id::{BootId, Pid, StartTicks};
+
+    #[test]
+    fn a_command_line_is_shortened_as_nvgpu_shortens_it() {
+        let check = |bytes: &str, expected: &str| {
+            let line = CommandLine::parse(bytes.as_bytes());
+            assert_eq!(line.in_short().to_string(), expected, "{bytes:?}");
+        };
+        check("python\0-m\0ipykernel_launcher\0-f\0k.json\0", "jupyter");
+        check(
+            "python3\0-u\0/home/ada/train.py\0--lr\0x\0",
+            "/home/ada/train.py",
+        );
+        check("sleep\x00600\0", "sleep 600");
+        check(
+            "/usr/bin/something --very-long",
+            "/usr/bin/something --very...",
+        );
+        check("ünïcödé-ünïcödé-ünïcödé-x\0", "ünïcödé-ünïcödé-ünïcödé-x");
+        check("", "");
+    }
+
+    #[test]
+    fn what_could_steer_a_terminal_is_escaped_and_debug_shows_nothing() {
+        let line = CommandLine::parse(b"a\x1b[31m\0b\nc\0\0");
+        assert_eq!(line.to_string(), "a\\u{1b}[31m b\\nc ");
+        assert_eq!(format!("{line:?}"), "CommandLine(hidden)");
+    }
+
+    #[test]
+    fn a_later_process_with_the_same_pid_is_not_asked() {
+        let directory = tempfile::tempdir().unwrap();
+        let process = directory.path().join("7");
+        std::fs::create_dir(&process).unwrap();
+        std::fs::write(process.join("cmdline"), b"sleep\x00600\0").unwrap();
+        let stat = "7 (sleep) S 1 7 7 0 -1 4194560 100 0 0 0 0 0 0 0 20 0 1 0 4711 1000 100\n";
+        std::fs::write(process.join("stat"), stat).unwrap();
+        let ask = |pid, start| {
+            let key = ProcessKey {
+                boot: BootId(1),
+                pid: Pid(pid),
+                start: StartTicks(start),
+            };
+            let line = command_line(&ProcRoot(directory.path().to_owned()), &key);
+            line.map(|line| line.to_string())
+        };
+        assert_eq!(ask(7, 4711), Ok("sleep 600".to_owned()));
+        assert_eq!(ask(7, 4712), Err(Missing::Gone));
+        assert_eq!(ask(8, 4711), Err(Missing::Gone));
+    }
+}
