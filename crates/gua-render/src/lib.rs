@@ -2,3 +2,4 @@
 //! read, no clock asked, nothing looked up in the environment.
 
 pub mod chart;
+mod svg;

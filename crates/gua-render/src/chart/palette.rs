@@ -1,0 +1,233 @@
+//! The colours: safe for the colour-blind (blue against orange), and each state of another brightness, so that a grey
+//! print still tells them apart. Every colour is a pair, for light and for dark.
+
+use std::fmt::Write as _;
+
+use super::heat::Tone;
+use super::{Shown, Theme};
+
+/// One colour, by its role.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint {
+    /// The role's name, in classes and custom properties.
+    pub(crate) name: &'static str,
+    light: &'static str,
+    dark: &'static str,
+}
+
+impl Paint {
+    const fn new(name: &'static str, light: &'static str, dark: &'static str) -> Self {
+        Self { name, light, dark }
+    }
+
+    /// The plain colour. Where a style sheet decides, this is what a reader without one sees.
+    pub(crate) fn plain(self, theme: Theme) -> &'static str {
+        match theme {
+            Theme::Auto | Theme::Page | Theme::Light => self.light,
+            Theme::Dark => self.dark,
+        }
+    }
+}
+
+pub(crate) const SURFACE: Paint = Paint::new("surface", "#ffffff", "#12171d");
+pub(crate) const INK: Paint = Paint::new("ink", "#1b2430", "#e8edf2");
+pub(crate) const MUTED: Paint = Paint::new("muted", "#566371", "#9fabb8");
+pub(crate) const GRID: Paint = Paint::new("grid", "#e4e8ed", "#29323b");
+pub(crate) const AXIS: Paint = Paint::new("axis", "#98a3af", "#566371");
+pub(crate) const BAND: Paint = Paint::new("band", "#f5f7f9", "#181f27");
+const ACTIVE: Paint = Paint::new("active", "#0b5fa5", "#4d9fe0");
+const IDLE_HELD: Paint = Paint::new("idle-held", "#f5ab45", "#f2ae49");
+pub(crate) const IDLE_STRIPE: Paint = Paint::new("idle-stripe", "#df8c25", "#c98a2b");
+const UNKNOWN: Paint = Paint::new("held-unknown", "#b583a9", "#9a6f92");
+pub(crate) const UNKNOWN_DOT: Paint = Paint::new("unknown-dot", "#74446a", "#e0bcd9");
+const TRULY_IDLE: Paint = Paint::new("truly-idle", "#dde4ea", "#35414d");
+const GAP: Paint = Paint::new("gap", "#fafbfc", "#161c23");
+pub(crate) const GAP_LINE: Paint = Paint::new("gap-line", "#a3adb8", "#5d6976");
+const ON_PALE: Paint = Paint::new("on-pale", "#1b2430", "#e8edf2");
+const ON_STRONG: Paint = Paint::new("on-strong", "#ffffff", "#0c1115");
+
+/// How many steps a heat map has. The first is zero itself.
+pub(crate) const HEAT_STEPS: usize = 8;
+const USE: [Paint; HEAT_STEPS] = [
+    Paint::new("use-0", "#f1f5f9", "#1a222b"),
+    Paint::new("use-1", "#d9e8f5", "#1b3348"),
+    Paint::new("use-2", "#b9d5ec", "#1e4665"),
+    Paint::new("use-3", "#8fbcdf", "#235c86"),
+    Paint::new("use-4", "#629fce", "#2b6fa0"),
+    Paint::new("use-5", "#387db8", "#4a95cc"),
+    Paint::new("use-6", "#1b5d9c", "#7ab6e3"),
+    Paint::new("use-7", "#0a3d70", "#b5d8f3"),
+];
+const WASTE: [Paint; HEAT_STEPS] = [
+    Paint::new("waste-0", "#f6f4f1", "#211f1c"),
+    Paint::new("waste-1", "#fbe6c8", "#3a2c19"),
+    Paint::new("waste-2", "#f8d19b", "#55401d"),
+    Paint::new("waste-3", "#f3b766", "#725420"),
+    Paint::new("waste-4", "#e79a38", "#8a6524"),
+    Paint::new("waste-5", "#bb6c10", "#c9963a"),
+    Paint::new("waste-6", "#96500c", "#e3b25f"),
+    Paint::new("waste-7", "#6b3707", "#f8d9a6"),
+];
+
+const ROLES: [Paint; 16] = [
+    SURFACE,
+    INK,
+    MUTED,
+    GRID,
+    AXIS,
+    BAND,
+    ACTIVE,
+    IDLE_HELD,
+    IDLE_STRIPE,
+    UNKNOWN,
+    UNKNOWN_DOT,
+    TRULY_IDLE,
+    GAP,
+    GAP_LINE,
+    ON_PALE,
+    ON_STRONG,
+];
+
+/// The colour of a state, below its pattern.
+pub(crate) fn of_state(state: Shown) -> Paint {
+    match state {
+        Shown::Active => ACTIVE,
+        Shown::IdleHeld => IDLE_HELD,
+        Shown::HeldUnknown => UNKNOWN,
+        Shown::TrulyIdle => TRULY_IDLE,
+        Shown::Gap => GAP,
+    }
+}
+
+/// The colour of a step, and of what is written on it.
+pub(crate) fn of_heat(tone: Tone, step: usize) -> (Paint, Paint) {
+    let ramp = match tone {
+        Tone::Use => USE,
+        Tone::Waste => WASTE,
+    };
+    let step = step.min(HEAT_STEPS - 1);
+    (ramp[step], if step < 5 { ON_PALE } else { ON_STRONG })
+}
+
+/// The style sheet for a page with charts of [`Theme::Page`], once per page: light or dark as the system says, or as
+/// `data-theme="light|dark"` on the root element says, and light on paper.
+#[must_use]
+pub fn page_style() -> String {
+    let mut sheet = String::new();
+    let _ = write!(sheet, ":root{{{}}}", properties(Theme::Light));
+    let _ = write!(
+        sheet,
+        "@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{}}}}}",
+        properties(Theme::Dark)
+    );
+    let _ = write!(
+        sheet,
+        "@media screen{{:root[data-theme=dark]{{{}}}}}",
+        properties(Theme::Dark)
+    );
+    sheet.push_str(&classes());
+    sheet.push_str(".gua-chart{max-width:100%;height:auto}");
+    sheet
+}
+
+/// The style sheet inside a chart that stands alone.
+pub(crate) fn own_style() -> String {
+    let mut sheet = format!(".gua-chart{{{}}}", properties(Theme::Light));
+    let _ = write!(
+        sheet,
+        "@media screen and (prefers-color-scheme:dark){{.gua-chart{{{}}}}}",
+        properties(Theme::Dark)
+    );
+    sheet.push_str(&classes());
+    sheet
+}
+
+fn all() -> impl Iterator<Item = Paint> {
+    ROLES.into_iter().chain(USE).chain(WASTE)
+}
+
+fn properties(theme: Theme) -> String {
+    all().fold(String::new(), |mut out, paint| {
+        let _ = write!(out, "--gua-{}:{};", paint.name, paint.plain(theme));
+        out
+    })
+}
+
+/// A rule beats an attribute, so that a reader with style sheets follows the theme.
+fn classes() -> String {
+    all().fold(String::new(), |mut out, paint| {
+        let name = paint.name;
+        let _ = write!(
+            out,
+            ".gua-chart .f-{name}{{fill:var(--gua-{name})}}.gua-chart .s-{name}{{stroke:var(--gua-{name})}}"
+        );
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance as WCAG 2 defines it.
+    fn luminance(colour: &str) -> f64 {
+        let channel = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    }
+
+    fn contrast(one: &str, other: &str) -> f64 {
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    #[test]
+    fn text_can_be_read_on_what_it_stands_on() {
+        for theme in [Theme::Light, Theme::Dark] {
+            for (text, ground) in [(INK, SURFACE), (MUTED, SURFACE), (INK, BAND), (MUTED, BAND)] {
+                let found = contrast(text.plain(theme), ground.plain(theme));
+                assert!(found >= 4.5, "{} on {}: {found}", text.name, ground.name);
+            }
+            for tone in [Tone::Use, Tone::Waste] {
+                for step in 0..HEAT_STEPS {
+                    let (ground, text) = of_heat(tone, step);
+                    let found = contrast(text.plain(theme), ground.plain(theme));
+                    assert!(found >= 3.8, "on {} in {theme:?}: {found}", ground.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn states_differ_in_brightness_and_steps_go_one_way() {
+        for theme in [Theme::Light, Theme::Dark] {
+            for (at, one) in Shown::ALL.iter().enumerate() {
+                for other in &Shown::ALL[at + 1..] {
+                    let found =
+                        contrast(of_state(*one).plain(theme), of_state(*other).plain(theme));
+                    let patterned = matches!(other, Shown::Gap | Shown::HeldUnknown);
+                    let enough = if patterned { 1.05 } else { 1.3 };
+                    assert!(
+                        found >= enough,
+                        "{one:?} and {other:?} in {theme:?}: {found}"
+                    );
+                }
+            }
+            for tone in [Tone::Use, Tone::Waste] {
+                let steps: Vec<f64> = (0..HEAT_STEPS)
+                    .map(|step| luminance(of_heat(tone, step).0.plain(theme)))
+                    .collect();
+                assert!(
+                    steps.is_sorted() || steps.iter().rev().is_sorted(),
+                    "{tone:?} {steps:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Ticks where local hours, days and months begin, as many as can be read. Below them stands what they are part of: the
+//! day below hours, the month below days, the year below months.
+
+use gua_model::{CalendarUnit, Period, slots};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+use super::Language;
+use super::canvas::LABEL;
+use super::measure::{Weight, text_width};
+
+/// The height that the axis takes below the plot, without its title.
+pub(crate) const HEIGHT: f64 = 36.0;
+/// The least space between two labels.
+const SPACE: f64 = 8.0;
+
+/// Time along a width.
+#[derive(Clone, Debug)]
+pub(crate) struct TimeScale {
+    pub(crate) window: Period,
+    pub(crate) left: f64,
+    pub(crate) width: f64,
+}
+
+impl TimeScale {
+    pub(crate) fn x(&self, at: Timestamp) -> f64 {
+        let whole = self.window.micros().hours();
+        let inside = at.clamp(self.window.from(), self.window.to());
+        let part = Period::new(self.window.from(), inside).micros().hours();
+        if whole > 0.0 {
+            self.left + self.width * part / whole
+        } else {
+            self.left
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Mark {
+    pub(crate) x: f64,
+    pub(crate) label: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TimeTicks {
+    /// Where units begin.
+    pub(crate) lines: Vec<f64>,
+    /// Centred labels, below the plot.
+    pub(crate) labels: Vec<Mark>,
+    /// Labels that begin at their place, in a second row.
+    pub(crate) contexts: Vec<Mark>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Minutes(i8),
+    Hours(i8),
+    Days(i8),
+    Mondays,
+    Months(i8),
+    Years(i16),
+}
+
+const STEPS: [(Step, f64); 22] = [
+    (Step::Minutes(1), 1.0 / 60.0),
+    (Step::Minutes(2), 2.0 / 60.0),
+    (Step::Minutes(5), 5.0 / 60.0),
+    (Step::Minutes(10), 10.0 / 60.0),
+    (Step::Minutes(15), 0.25),
+    (Step::Minutes(30), 0.5),
+    (Step::Hours(1), 1.0),
+    (Step::Hours(2), 2.0),
+    (Step::Hours(3), 3.0),
+    (Step::Hours(6), 6.0),
+    (Step::Hours(12), 12.0),
+    (Step::Days(1), 24.0),
+    (Step::Days(2), 48.0),
+    (Step::Mondays, 168.0),
+    (Step::Days(10), 240.0),
+    (Step::Months(1), 730.0),
+    (Step::Months(3), 2190.0),
+    (Step::Months(6), 4380.0),
+    (Step::Years(1), 8766.0),
+    (Step::Years(2), 17_532.0),
+    (Step::Years(10), 87_660.0),
+    (Step::Years(100), 876_600.0),
+];
+
+/// The finest ticks whose labels keep apart, and stay inside `0..edge`.
+pub(crate) fn ticks(
+    scale: &TimeScale,
+    zone: &TimeZone,
+    language: Language,
+    edge: f64,
+) -> TimeTicks {
+    let hours = scale.window.micros().hours();
+    if hours <= 0.0 {
+        return TimeTicks::default();
+    }
+    for (step, step_hours) in STEPS {
+        // Days are labelled with two digits, times with five characters.
+        let least = match step {
+            Step::Days(1 | 2) => 20.0,
+            Step::Days(_) | Step::Months(_) => 30.0,
+            Step::Minutes(_) | Step::Hours(_) | Step::Mondays | Step::Years(_) => 40.0,
+        };
+        if scale.width * step_hours / hours < least {
+            continue;
+        }
+        let found = units(scale.window, zone, step);
+        let mut marks = TimeTicks::default();
+        for unit in &found {
+            if unit.begins {
+                marks.lines.push(scale.x(unit.period.from()));
+            }
+            let label = label(step, unit, language);
+            let width = text_width(&label, LABEL, Weight::Regular);
+            let (from, to) = (scale.x(unit.period.from()), scale.x(unit.period.to()));
+            let x = match step {
+                Step::Minutes(_) | Step::Hours(_) | Step::Mondays => from,
+                Step::Days(_) | Step::Months(_) | Step::Years(_) => f64::midpoint(from, to),
+            };
+            // Half a day at the window's edge would have its label beside the next one's.
+            let whole = scale.width * whole_hours(step) / hours;
+            let cut_short = (!unit.begins && x <= from) || to - from < whole * 0.7;
+            if !cut_short && x - width / 2.0 >= 2.0 && x + width / 2.0 <= edge - 2.0 {
+                marks.labels.push(Mark { x, label });
+            }
+        }
+        if apart(&marks.labels) {
+            marks.contexts = contexts(scale, zone, language, step, edge);
+            return marks;
+        }
+    }
+    TimeTicks::default()
+}
+
+/// How long a labelled unit is at least, where its label stands in its middle.
+fn whole_hours(step: Step) -> f64 {
+    match step {
+        Step::Minutes(_) | Step::Hours(_) | Step::Mondays => 0.0,
+        Step::Days(_) => 24.0,
+        Step::Months(_) => 28.0 * 24.0,
+        Step::Years(_) => 365.0 * 24.0,
+    }
+}
+
+fn apart(labels: &[Mark]) -> bool {
+    let half = |mark: &Mark| text_width(&mark.label, LABEL, Weight::Regular) / 2.0;
+    labels
+        .windows(2)
+        .all(|two| two[0].x + half(&two[0]) + SPACE <= two[1].x - half(&two[1]))
+}
+
+/// A labelled unit, as far as it lies in the window.
+struct Unit {
+    local: jiff::civil::DateTime,
+    period: Period,
+    /// Whether its beginning lies in the window.
+    begins: bool,
+}
+
+fn units(window: Period, zone: &TimeZone, step: Step) -> Vec<Unit> {
+    let calendar = match step {
+        Step::Minutes(minutes) => return minute_units(window, zone, minutes),
+        Step::Hours(_) => CalendarUnit::Hour,
+        Step::Days(_) | Step::Mondays => CalendarUnit::Day,
+        Step::Months(_) => CalendarUnit::Month,
+        Step::Years(years) => return year_units(window, zone, years),
+    };
+    slots(window, zone, calendar)
+        .filter(|slot| match step {
+            Step::Hours(hours) => slot.label.hour() % hours == 0,
+            Step::Days(days) => {
+                // The 31st would stand beside the 1st.
+                (slot.label.day() - 1) % days == 0 && slot.label.day() <= 31 - days / 2
+            }
+            Step::Mondays => slot.label.weekday() == jiff::civil::Weekday::Monday,
+            Step::Months(months) => (slot.label.month() - 1) % months == 0,
+            Step::Minutes(_) | Step::Years(_) => true,
+        })
+        .map(|slot| Unit {
+            begins: begins_at(slot.period.from(), zone, slot.label),
+            local: slot.label,
+            period: slot.period,
+        })
+        .collect()
+}
+
+fn begins_at(at: Timestamp, zone: &TimeZone, local: jiff::civil::DateTime) -> bool {
+    zone.to_datetime(at) == local
+}
+
+fn minute_units(window: Period, zone: &TimeZone, minutes: i8) -> Vec<Unit> {
+    let into_minute = window.from().as_microsecond().rem_euclid(60_000_000);
+    let mut at = window.from();
+    if into_minute > 0 {
+        at = at
+            .checked_add((60_000_000 - into_minute).microseconds())
+            .unwrap_or(window.to());
+    }
+    let mut found = Vec::new();
+    while at < window.to() {
+        let local = zone.to_datetime(at);
+        if local.minute() % minutes == 0 && local.second() == 0 {
+            found.push(Unit {
+                local,
+                period: Period::new(at, window.to()),
+                begins: true,
+            });
+        }
+        let Ok(next) = at.checked_add(1.minute()) else {
+            break;
+        };
+        at = next;
+    }
+    found
+}
+
+fn year_units(window: Period, zone: &TimeZone, years: i16) -> Vec<Unit> {
+    let mut found: Vec<Unit> = Vec::new();
+    for slot in slots(window, zone, CalendarUnit::Month) {
+        match found.last_mut() {
+            Some(last) if last.local.year() == slot.label.year() => {
+                last.period = Period::new(last.period.from(), slot.period.to());
+            }
+            _ => found.push(Unit {
+                begins: slot.label.month() == 1 && begins_at(slot.period.from(), zone, slot.label),
+                local: slot.label,
+                period: slot.period,
+            }),
+        }
+    }
+    found.retain(|unit| unit.local.year() % years == 0);
+    found
+}
+
+fn label(step: Step, unit: &Unit, language: Language) -> String {
+    let date = unit.local.date();
+    match step {
+        Step::Minutes(_) | Step::Hours(_) => unit.local.strftime("%H:%M").to_string(),
+        Step::Days(_) => date.day().to_string(),
+        Step::Mondays => language.day_short(date),
+        Step::Months(_) => language.month_short(date),
+        Step::Years(_) => date.year().to_string(),
+    }
+}
+
+/// What the ticks are part of, where there is room to say so.
+fn contexts(
+    scale: &TimeScale,
+    zone: &TimeZone,
+    language: Language,
+    step: Step,
+    edge: f64,
+) -> Vec<Mark> {
+    let found = match step {
+        Step::Minutes(_) | Step::Hours(_) => units(scale.window, zone, Step::Days(1)),
+        Step::Days(_) => units(scale.window, zone, Step::Months(1)),
+        Step::Mondays | Step::Months(_) => units(scale.window, zone, Step::Years(1)),
+        Step::Years(_) => Vec::new(),
+    };
+    let last = found.len().saturating_sub(1);
+    let mut marks = Vec::new();
+    for (place, unit) in found.iter().enumerate() {
+        let date = unit.local.date();
+        let names = match step {
+            Step::Minutes(_) | Step::Hours(_) => {
+                vec![language.day_long(date), language.day_short(date)]
+            }
+            Step::Days(_) => vec![language.month_long(date), language.month_short(date)],
+            Step::Mondays | Step::Months(_) | Step::Years(_) => vec![date.year().to_string()],
+        };
+        let x = scale.x(unit.period.from());
+        let room = if place == last {
+            edge - 2.0 - x
+        } else {
+            scale.x(unit.period.to()) - x - SPACE
+        };
+        let fitting = names
+            .into_iter()
+            .find(|name| text_width(name, LABEL, Weight::Regular) <= room);
+        if let Some(label) = fitting {
+            marks.push(Mark { x, label });
+        }
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn berlin() -> TimeZone {
+        TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
+    }
+
+    #[track_caller]
+    fn check(from: &str, to: &str, labels: &str, contexts: &str) {
+        let scale = TimeScale {
+            window: Period::new(from.parse().unwrap(), to.parse().unwrap()),
+            left: 50.0,
+            width: 600.0,
+        };
+        let found = ticks(&scale, &berlin(), Language::English, 700.0);
+        let join = |marks: &[Mark]| {
+            let words: Vec<&str> = marks.iter().map(|mark| mark.label.as_str()).collect();
+            words.join(" | ")
+        };
+        assert_eq!(
+            (join(&found.labels).as_str(), join(&found.contexts).as_str()),
+            (labels, contexts)
+        );
+    }
+
+    #[test]
+    fn ticks_stand_on_local_boundaries_and_say_what_they_are_part_of() {
+        check(
+            "2026-03-14T09:00:00Z",
+            "2026-03-14T10:00:00Z",
+            "10:00 | 10:05 | 10:10 | 10:15 | 10:20 | 10:25 | 10:30 | 10:35 | 10:40 | 10:45 | 10:50 | 10:55",
+            "Sat 14 Mar 2026",
+        );
+        check(
+            "2026-03-13T23:00:00Z",
+            "2026-03-15T23:00:00Z",
+            "00:00 | 06:00 | 12:00 | 18:00 | 00:00 | 06:00 | 12:00 | 18:00",
+            "Sat 14 Mar 2026 | Sun 15 Mar 2026",
+        );
+        check(
+            "2026-01-31T23:00:00Z",
+            "2026-12-31T23:00:00Z",
+            "Feb | Mar | Apr | May | Jun | Jul | Aug | Sep | Oct | Nov | Dec",
+            "2026",
+        );
+    }
+
+    #[test]
+    fn a_clock_change_moves_ticks_and_not_their_labels() {
+        check(
+            "2026-03-28T23:00:00Z",
+            "2026-03-29T22:00:00Z",
+            "00:00 | 02:00 | 04:00 | 06:00 | 08:00 | 10:00 | 12:00 | 14:00 | 16:00 | 18:00 | 20:00 | 22:00"
+                .replace("02:00 | ", "")
+                .as_str(),
+            "Sun 29 Mar 2026",
+        );
+    }
+}

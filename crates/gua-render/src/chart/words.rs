@@ -1,0 +1,141 @@
+//! The words in charts, in each language. What is a contract (the names of states in keys) stands elsewhere.
+
+use gua_model::CalendarUnit;
+use jiff::civil::{Date, Weekday};
+
+use super::Shown;
+
+/// The language of the words that a chart adds to what it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    English,
+    Korean,
+}
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+impl Language {
+    fn pick<T>(self, english: T, korean: T) -> T {
+        match self {
+            Language::English => english,
+            Language::Korean => korean,
+        }
+    }
+
+    pub(crate) fn state(self, state: Shown) -> &'static str {
+        match state {
+            Shown::Active => self.pick("active", "실가동"),
+            Shown::IdleHeld => self.pick("idle-held", "유휴점유"),
+            Shown::HeldUnknown => self.pick("held-unknown", "점유(사용률 미상)"),
+            Shown::TrulyIdle => self.pick("truly-idle", "완전유휴"),
+            Shown::Gap => self.pick("gap (not observed)", "관측 공백"),
+        }
+    }
+
+    pub(crate) fn nothing(self) -> &'static str {
+        self.pick(
+            "Nothing was observed in this window.",
+            "이 구간에는 관측된 데이터가 없습니다.",
+        )
+    }
+
+    pub(crate) fn no_hours(self) -> &'static str {
+        self.pick(
+            "Nobody held a GPU in this window.",
+            "이 구간에는 GPU를 점유한 사용자가 없습니다.",
+        )
+    }
+
+    pub(crate) fn no_data(self) -> &'static str {
+        self.pick("no data", "데이터 없음")
+    }
+
+    pub(crate) fn gpu_hours(self) -> &'static str {
+        self.pick("GPU-hours", "GPU 시간")
+    }
+
+    pub(crate) fn gpu_hours_per(self, unit: CalendarUnit) -> &'static str {
+        match unit {
+            CalendarUnit::Hour => self.pick("GPU-hours per hour", "시간당 GPU 시간"),
+            CalendarUnit::Day => self.pick("GPU-hours per day", "일별 GPU 시간"),
+            CalendarUnit::Month => self.pick("GPU-hours per month", "월별 GPU 시간"),
+        }
+    }
+
+    pub(crate) fn share_of_time(self) -> &'static str {
+        self.pick("share of GPU time", "GPU 시간 비율")
+    }
+
+    pub(crate) fn others(self, count: usize) -> String {
+        self.pick(format!("others ({count})"), format!("그 외 ({count})"))
+    }
+
+    pub(crate) fn idle_share(self, percent: &str) -> String {
+        self.pick(
+            format!("{percent} idle-held"),
+            format!("유휴점유 {percent}"),
+        )
+    }
+
+    pub(crate) fn time(self) -> &'static str {
+        self.pick("time", "시각")
+    }
+
+    pub(crate) fn local_time(self) -> &'static str {
+        self.pick("local time", "현지 시각")
+    }
+
+    pub(crate) fn hour_of_day(self) -> &'static str {
+        self.pick("hour of the day", "시간대")
+    }
+
+    /// Monday first.
+    pub(crate) fn weekdays(self) -> [&'static str; 7] {
+        self.pick(
+            ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"],
+            ["월", "화", "수", "목", "금", "토", "일"],
+        )
+    }
+
+    fn weekday(self, day: Weekday) -> &'static str {
+        let place = usize::try_from(day.to_monday_zero_offset()).unwrap_or(0);
+        self.weekdays()[place]
+    }
+
+    pub(crate) fn day_long(self, date: Date) -> String {
+        let (year, month, day) = (date.year(), date.month(), date.day());
+        let weekday = self.weekday(date.weekday());
+        self.pick(
+            format!("{weekday} {day} {} {year}", month_name(date)),
+            format!("{year}년 {month}월 {day}일 ({weekday})"),
+        )
+    }
+
+    pub(crate) fn day_short(self, date: Date) -> String {
+        let (month, day) = (date.month(), date.day());
+        self.pick(
+            format!("{day} {}", month_name(date)),
+            format!("{month}월 {day}일"),
+        )
+    }
+
+    pub(crate) fn month_long(self, date: Date) -> String {
+        let (year, month) = (date.year(), date.month());
+        self.pick(
+            format!("{} {year}", month_name(date)),
+            format!("{year}년 {month}월"),
+        )
+    }
+
+    pub(crate) fn month_short(self, date: Date) -> String {
+        let month = date.month();
+        self.pick(month_name(date).to_owned(), format!("{month}월"))
+    }
+}
+
+fn month_name(date: Date) -> &'static str {
+    let place = usize::try_from(date.month() - 1).unwrap_or(0);
+    MONTHS[place.min(11)]
+}
