@@ -100,6 +100,7 @@ impl SessionChart {
             window: self.window,
             left: plot.x,
             width: plot.width,
+            finest: None,
         };
         let marks = axis::time_ticks(&canvas, &scale, &self.zone, language);
         let mut y = plot.y;

@@ -82,6 +82,7 @@ impl StatesOverTime {
             window,
             left: plot.x,
             width: plot.width,
+            finest: self.per,
         };
         self.stacks(&mut canvas, plot, &scale);
         self.pointers(&mut canvas, plot, &scale, frame);

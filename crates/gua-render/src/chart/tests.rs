@@ -161,7 +161,7 @@ fn states(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn states_over_time_of_any_length_can_be_read(

@@ -20,6 +20,8 @@ pub(crate) struct TimeScale {
     pub(crate) window: Period,
     pub(crate) left: f64,
     pub(crate) width: f64,
+    /// What the marks stand for, where they stand for whole units: no tick is finer.
+    pub(crate) finest: Option<CalendarUnit>,
 }
 
 impl TimeScale {
@@ -104,7 +106,12 @@ pub(crate) fn ticks(
             Step::Days(_) | Step::Months(_) => 30.0,
             Step::Minutes(_) | Step::Hours(_) | Step::Mondays | Step::Years(_) => 40.0,
         };
-        if scale.width * step_hours / hours < least {
+        let too_fine = match scale.finest {
+            None | Some(CalendarUnit::Hour) => false,
+            Some(CalendarUnit::Day) => step_hours < 24.0,
+            Some(CalendarUnit::Month) => step_hours < 730.0,
+        };
+        if too_fine || scale.width * step_hours / hours < least {
             continue;
         }
         let found = units(scale.window, zone, step);
@@ -261,30 +268,55 @@ fn contexts(
         Step::Years(_) => Vec::new(),
     };
     let last = found.len().saturating_sub(1);
-    let mut marks = Vec::new();
-    for (place, unit) in found.iter().enumerate() {
-        let date = unit.local.date();
-        let names = match step {
-            Step::Minutes(_) | Step::Hours(_) => {
-                vec![language.day_long(date), language.day_short(date)]
-            }
-            Step::Days(_) => vec![language.month_long(date), language.month_short(date)],
-            Step::Mondays | Step::Months(_) | Step::Years(_) => vec![date.year().to_string()],
-        };
+    let room = |place: usize, unit: &Unit| {
         let x = scale.x(unit.period.from());
-        let room = if place == last {
+        if place == last {
             edge - 2.0 - x
         } else {
             scale.x(unit.period.to()) - x - SPACE
-        };
-        let fitting = names
-            .into_iter()
-            .find(|name| text_width(name, LABEL, Weight::Regular) <= room);
-        if let Some(label) = fitting {
-            marks.push(Mark { x, label });
         }
+    };
+    let fits = |name: &str, room: f64| text_width(name, LABEL, Weight::Regular) <= room;
+    let long = |unit: &Unit| context(step, unit, language, Length::Long);
+    // One form for all, so that none looks special; only at the edges there may be no room for any.
+    let middle = found.iter().enumerate().take(last).skip(1);
+    let length = if middle
+        .clone()
+        .all(|(place, unit)| fits(&long(unit), room(place, unit)))
+    {
+        Length::Long
+    } else {
+        Length::Short
+    };
+    found
+        .iter()
+        .enumerate()
+        .filter_map(|(place, unit)| {
+            let label = [length, Length::Short]
+                .into_iter()
+                .map(|length| context(step, unit, language, length))
+                .find(|name| fits(name, room(place, unit)))?;
+            let x = scale.x(unit.period.from());
+            Some(Mark { x, label })
+        })
+        .collect()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Length {
+    Long,
+    Short,
+}
+
+fn context(step: Step, unit: &Unit, language: Language, length: Length) -> String {
+    let date = unit.local.date();
+    match (step, length) {
+        (Step::Minutes(_) | Step::Hours(_), Length::Long) => language.day_long(date),
+        (Step::Minutes(_) | Step::Hours(_), Length::Short) => language.day_short(date),
+        (Step::Days(_), Length::Long) => language.month_long(date),
+        (Step::Days(_), Length::Short) => language.month_short(date),
+        (Step::Mondays | Step::Months(_) | Step::Years(_), _) => date.year().to_string(),
     }
-    marks
 }
 
 #[cfg(test)]
@@ -301,6 +333,7 @@ mod tests {
             window: Period::new(from.parse().unwrap(), to.parse().unwrap()),
             left: 50.0,
             width: 600.0,
+            finest: None,
         };
         let found = ticks(&scale, &berlin(), Language::English, 700.0);
         let join = |marks: &[Mark]| {
