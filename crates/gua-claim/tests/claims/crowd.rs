@@ -213,11 +213,18 @@ impl Crowd {
         let inside = |name: &str| folder.path().join(name);
         fs::create_dir(inside("shared")).unwrap();
         fs::create_dir(inside("cards")).unwrap();
+        let set_mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
         if is_root() {
-            fs::set_permissions(inside("shared"), fs::Permissions::from_mode(0o1777)).unwrap();
+            set_mode(&inside("shared"), 0o1777);
         }
+        // Whatever the umask, the members read these.
+        set_mode(&inside("cards"), 0o755);
         for card in 0..CARDS {
-            fs::write(inside("cards").join(gpu(card).as_str()), "").unwrap();
+            let file = inside("cards").join(gpu(card).as_str());
+            fs::write(&file, "").unwrap();
+            set_mode(&file, 0o644);
         }
         // The build directory may be closed to other users.
         let program = inside("member");
