@@ -37,13 +37,15 @@ pub fn slots(window: Period, zone: &TimeZone, unit: CalendarUnit) -> impl Iterat
         let period = Period::new(cursor, end);
         cursor = end;
         Some(Slot {
-            label: label(&local, unit),
+            label: label_at(&local, unit),
             period,
         })
     })
 }
 
-fn label(local: &Zoned, unit: CalendarUnit) -> DateTime {
+/// Where the unit that a local time lies in begins, as the clock on the wall shows it.
+#[must_use]
+pub fn label_at(local: &Zoned, unit: CalendarUnit) -> DateTime {
     let date = local.date();
     match unit {
         CalendarUnit::Hour => date.at(local.hour(), 0, 0, 0),
@@ -234,7 +236,7 @@ mod tests {
                     prop_assert!(!slot.period.is_empty());
                     cursor = slot.period.to();
                     let last = Timestamp::from_microsecond(cursor.as_microsecond() - 1).unwrap();
-                    prop_assert_eq!(label(&last.to_zoned(zone.clone()), unit), slot.label);
+                    prop_assert_eq!(label_at(&last.to_zoned(zone.clone()), unit), slot.label);
                 }
                 prop_assert_eq!(cursor, window.to());
             }

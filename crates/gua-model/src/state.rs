@@ -40,6 +40,12 @@ impl State {
         State::Unobserved,
     ];
 
+    /// Its place in [`State::ALL`].
+    #[must_use]
+    pub const fn place(self) -> usize {
+        self as usize
+    }
+
     /// The name that every column, key and page uses.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -82,6 +88,14 @@ pub enum RollUp {
 }
 
 impl RollUp {
+    pub const ALL: [RollUp; 3] = [RollUp::Active, RollUp::IdleHeld, RollUp::TrulyIdle];
+
+    /// Its place in [`RollUp::ALL`].
+    #[must_use]
+    pub const fn place(self) -> usize {
+        self as usize
+    }
+
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

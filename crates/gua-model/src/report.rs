@@ -1,0 +1,514 @@
+//! The numbers of a report, as every format prints them. Filled by [`fold::ReportFold`] and read by whoever draws.
+//!
+//! Amounts are whole numbers until they are shown. Time of own ticks and time of old rows stand side by side: own time is
+//! divided among states by what was observed, old rows count whole ticks as the tool that wrote them did. Shares are
+//! shares of time; for old rows alone, of card-ticks.
+
+pub mod fold;
+mod gaps;
+mod holds;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+
+use crate::calendar::CalendarUnit;
+use crate::classify::Basis;
+use crate::gap::GapReason;
+use crate::id::{GpuUuid, Pid};
+use crate::legacy::LegacyCount;
+use crate::period::Period;
+use crate::session::UtilSource;
+use crate::state::{RollUp, State, Thresholds};
+use crate::total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal};
+use crate::unit::{Bytes, Micros, Millijoules};
+
+pub use self::gaps::gap_rows;
+pub use self::holds::{Holds, PersonNames, UNKNOWN};
+
+/// Everything that a report says.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub host: Option<Host>,
+    /// What the numbers stand for.
+    pub window: Period,
+    pub thresholds: Thresholds,
+    /// When the report was made.
+    pub made: Timestamp,
+    /// The person that the report is about, where it is about one.
+    pub person: Option<String>,
+    /// All cards together.
+    pub all: Sums,
+    /// In order of uuid.
+    pub cards: Vec<CardRow>,
+    /// The longest holder first.
+    pub people: Vec<PersonRow>,
+    pub heat: HeatMap,
+    pub unit: CalendarUnit,
+    /// In order of time.
+    pub slots: Vec<SlotRow>,
+    /// By hour of the day; empty unless it was asked for.
+    pub hours: Vec<HourRow>,
+    pub coverage: Covered,
+    /// Holders that were there at the last tick and do not use what they hold, the longest first.
+    pub holders: Vec<Hold>,
+    /// The same for those that are gone.
+    pub past: Vec<Hold>,
+    /// The longest sessions, whether used or not, in order of their start.
+    pub sessions: Vec<Hold>,
+    pub now: Option<Now>,
+    /// Whether `Old::ticks` in these numbers stand for another interval than the recorded one.
+    pub interval: IntervalUse,
+    /// What a reader has to know to read the numbers right.
+    pub notes: Vec<Note>,
+}
+
+/// The machine as its last run named it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    pub name: String,
+    /// `bare`, as old files say; own histories say nothing else.
+    pub environment: String,
+    pub driver: Option<String>,
+}
+
+/// Which length an old row stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IntervalUse {
+    #[default]
+    Recorded,
+    Given(std::time::Duration),
+}
+
+/// What was seen of some cards over some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// By [`State`], in its order.
+    states: [StateTotal; State::ALL.len()],
+    /// Observed time that rests on the driver's buffer.
+    pub buffered: Micros,
+    pub ticks: u64,
+    pub util_sum: u128,
+    pub util_known: Micros,
+    pub energy: Millijoules,
+    pub energy_known: Micros,
+    /// Time in which MIG instances stood in a card's place.
+    pub set_aside: Micros,
+    pub old: OldSums,
+    /// What people had of it.
+    pub held: HoldSums,
+}
+
+/// The same of old rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OldSums {
+    /// Card-ticks by [`RollUp`], in its order.
+    pub ticks: [u64; 3],
+    /// What they stand for, in nanoseconds.
+    pub nanos: [u128; 3],
+    pub rows: u64,
+    pub active_rows: u64,
+    pub row_nanos: u128,
+    pub active_nanos: u128,
+}
+
+/// What one person, or all of them, had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HoldSums {
+    pub held: Micros,
+    /// Own ticks alone: old rows do not say how a card was shared.
+    pub charged: Micros,
+    pub idle_held: Micros,
+    pub energy: Millijoules,
+    pub ticks: u64,
+    pub old_ticks: u64,
+    pub old_idle_ticks: u64,
+    pub old_nanos: u128,
+    pub old_idle_nanos: u128,
+}
+
+/// One card.
+#[derive(Clone, Debug)]
+pub struct CardRow {
+    pub gpu: GpuUuid,
+    pub index: Option<u32>,
+    pub name: Option<String>,
+    pub sums: Sums,
+    pub covered: Covered,
+}
+
+/// One person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonRow {
+    pub name: String,
+    pub sums: HoldSums,
+}
+
+/// One hour, day or month of the wall clock, as far as it lies in the window.
+#[derive(Clone, Debug)]
+pub struct SlotRow {
+    pub label: DateTime,
+    pub period: Period,
+    pub sums: Sums,
+    pub gap: Micros,
+}
+
+/// One hour of the day, over all days.
+#[derive(Clone, Debug, Default)]
+pub struct HourRow {
+    pub hour: i8,
+    pub sums: Sums,
+    /// In the order of [`Report::cards`].
+    pub cards: Vec<Sums>,
+    /// In the order of [`Report::people`].
+    pub people: Vec<HoldSums>,
+}
+
+/// Active time by weekday (Sunday first) and hour of the wall clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeatMap {
+    pub cells: [[HeatCell; 24]; 7],
+}
+
+/// Time that was observed, and the active part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeatCell {
+    pub active: Micros,
+    pub observed: Micros,
+    pub old_active_rows: u64,
+    pub old_rows: u64,
+    pub old_active_nanos: u128,
+    pub old_nanos: u128,
+}
+
+/// How much of a window was observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Covered {
+    pub capacity: Micros,
+    pub observed: Micros,
+    pub gap: Micros,
+    /// Of the observed time, how much rests on the driver's buffer.
+    pub buffered: Micros,
+    /// Time in which any card of the host was observed.
+    pub host_observed: Micros,
+    /// Time that old ticks claim twice.
+    pub overlap: Micros,
+    /// The largest first.
+    pub gaps: Vec<GapRow>,
+}
+
+/// Time that nobody observed, of all the cards that it hit together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GapRow {
+    pub reason: GapReason,
+    pub period: Period,
+    pub cards: usize,
+    /// Card time.
+    pub micros: Micros,
+    /// What the collector said about it.
+    pub detail: Option<String>,
+}
+
+/// One process on one card, for people to act on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hold {
+    pub gpu: GpuUuid,
+    pub index: Option<u32>,
+    /// `None` is the unknown owner.
+    pub owner: Option<String>,
+    /// Whether the owner is known from a login.
+    pub by_login: bool,
+    pub process: Option<String>,
+    pub workload: Option<String>,
+    pub pid: Pid,
+    pub period: Period,
+    /// Mean, in percent, and whose it is.
+    pub util: Option<(f64, UtilSource)>,
+    pub peak_memory: Option<Bytes>,
+    pub samples: u64,
+    pub shared: bool,
+    /// Time in which the card was idle-held; `None` for old rows.
+    pub idle_held: Option<Micros>,
+    /// Whether it was there at the last tick.
+    pub current: bool,
+}
+
+/// All cards at the last tick of the window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Now {
+    pub at: Timestamp,
+    pub cards: Vec<CardNow>,
+}
+
+/// One card at the last tick.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CardNow {
+    pub gpu: GpuUuid,
+    pub index: Option<u32>,
+    pub name: Option<String>,
+    pub state: State,
+    /// In percent.
+    pub util: Option<i64>,
+    pub memory_used: Option<Bytes>,
+    pub memory_total: Option<Bytes>,
+    pub owners: Vec<String>,
+    pub process: Option<String>,
+    /// Since when the oldest of its holders has been there.
+    pub held_since: Option<Timestamp>,
+}
+
+/// What a reader has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Single ticks at an edge are no longer kept, so the window was widened to quarter hours.
+    Widened { asked: Period },
+    /// Ticks that cannot be read. Their time is a gap.
+    Damaged { ticks: u32 },
+    /// Old rows overlap, and each counts in full as in the tool that wrote them.
+    Overlap { micros: Micros },
+    /// Rows of gpu-usage-audit and own ticks are both in the window.
+    Mixed,
+    /// Rows that only draw stand in the old file; the old tool counted them.
+    GraphicsLeftOut,
+}
+
+impl Sums {
+    /// Adds what one quarter hour has of one card.
+    pub fn add(&mut self, total: &QuarterTotal) {
+        for ((state, basis), sums) in &total.states {
+            let mine = &mut self.states[state.place()];
+            mine.micros += sums.micros;
+            mine.energy += sums.energy;
+            if *basis == Basis::Buffer && *state != State::Unobserved {
+                self.buffered += sums.micros;
+            }
+        }
+        let CardTotal {
+            ticks,
+            util_sum,
+            util_known,
+            energy,
+            energy_known,
+            set_aside,
+            ..
+        } = total.card;
+        self.ticks += ticks;
+        self.util_sum += util_sum;
+        self.util_known += util_known;
+        self.energy += energy;
+        self.energy_known += energy_known;
+        self.set_aside += set_aside;
+        for owner in total.owners.values() {
+            self.held.add(owner);
+        }
+    }
+
+    /// Adds old card-ticks, each standing for `nanos`.
+    pub fn add_old(&mut self, count: &LegacyCount, nanos: u128) {
+        for class in RollUp::ALL {
+            let ticks = count.of(class);
+            self.old.ticks[class.place()] += ticks;
+            self.old.nanos[class.place()] += u128::from(ticks) * nanos;
+        }
+        self.old.rows += count.rows;
+        self.old.active_rows += count.active_rows;
+        self.old.row_nanos += u128::from(count.rows) * nanos;
+        self.old.active_nanos += u128::from(count.active_rows) * nanos;
+        for identity in count.identities.values() {
+            self.held.add_old(identity.ticks, identity.idle_held, nanos);
+        }
+    }
+
+    /// The time in one state, of own ticks.
+    #[must_use]
+    pub fn state(&self, state: State) -> StateTotal {
+        self.states[state.place()]
+    }
+
+    /// Observed time of own ticks.
+    #[must_use]
+    pub fn observed(&self) -> Micros {
+        let seen = State::ALL
+            .iter()
+            .filter(|state| **state != State::Unobserved);
+        seen.map(|state| self.state(*state).micros).sum()
+    }
+
+    /// Card-ticks of whatever source.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.ticks + self.old.ticks.iter().sum::<u64>()
+    }
+
+    /// Hours of one class, of whatever source.
+    #[must_use]
+    pub fn hours(&self, class: RollUp) -> f64 {
+        hours(self.nanos(class))
+    }
+
+    /// Hours in which somebody held a card and nobody can tell whether it was used.
+    #[must_use]
+    pub fn unknown_hours(&self) -> f64 {
+        self.state(State::HeldUnknown).micros.hours()
+    }
+
+    /// The share of one class; `None` where nothing was observed.
+    #[must_use]
+    pub fn share(&self, class: RollUp) -> Option<f64> {
+        if self.observed() == Micros(0) {
+            let all: u64 = self.old.ticks.iter().sum();
+            return ratio(self.old.ticks[class.place()].into(), all.into());
+        }
+        ratio(self.nanos(class), self.all_nanos())
+    }
+
+    /// The share of the time in which a holder was there and no utilisation was to be had.
+    #[must_use]
+    pub fn unknown_share(&self) -> Option<f64> {
+        ratio(
+            own_nanos(self.state(State::HeldUnknown).micros),
+            self.all_nanos(),
+        )
+    }
+
+    /// Mean utilisation in percent, of own ticks.
+    #[must_use]
+    pub fn util(&self) -> Option<f64> {
+        ratio(self.util_sum, u128::from(self.util_known.0) * 100)
+    }
+
+    fn nanos(&self, class: RollUp) -> u128 {
+        let of_class = |state: &&State| state.roll_up() == Some(class);
+        let own: Micros = State::ALL
+            .iter()
+            .filter(of_class)
+            .map(|state| self.state(*state).micros)
+            .sum();
+        own_nanos(own) + self.old.nanos[class.place()]
+    }
+
+    fn all_nanos(&self) -> u128 {
+        own_nanos(self.observed()) + self.old.nanos.iter().sum::<u128>()
+    }
+}
+
+impl HoldSums {
+    pub fn add(&mut self, owner: &OwnerTotal) {
+        self.held += owner.held;
+        self.charged += owner.charged;
+        self.idle_held += owner.idle_held;
+        self.energy += owner.energy;
+        self.ticks += owner.ticks;
+    }
+
+    pub fn add_old(&mut self, ticks: u64, idle_ticks: u64, nanos: u128) {
+        self.old_ticks += ticks;
+        self.old_idle_ticks += idle_ticks;
+        self.old_nanos += u128::from(ticks) * nanos;
+        self.old_idle_nanos += u128::from(idle_ticks) * nanos;
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.held += other.held;
+        self.charged += other.charged;
+        self.idle_held += other.idle_held;
+        self.energy += other.energy;
+        self.ticks += other.ticks;
+        self.old_ticks += other.old_ticks;
+        self.old_idle_ticks += other.old_idle_ticks;
+        self.old_nanos += other.old_nanos;
+        self.old_idle_nanos += other.old_idle_nanos;
+    }
+
+    /// Held hours, of whatever source.
+    #[must_use]
+    pub fn hours(&self) -> f64 {
+        hours(self.nanos())
+    }
+
+    #[must_use]
+    pub fn idle_hours(&self) -> f64 {
+        hours(own_nanos(self.idle_held) + self.old_idle_nanos)
+    }
+
+    /// The idle-held share of what was held.
+    #[must_use]
+    pub fn idle_share(&self) -> Option<f64> {
+        if self.held == Micros(0) {
+            return ratio(self.old_idle_ticks.into(), self.old_ticks.into());
+        }
+        ratio(
+            own_nanos(self.idle_held) + self.old_idle_nanos,
+            self.nanos(),
+        )
+    }
+
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.ticks + self.old_ticks
+    }
+
+    fn nanos(&self) -> u128 {
+        own_nanos(self.held) + self.old_nanos
+    }
+}
+
+impl HeatCell {
+    /// The active share; `None` without a sample.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        if self.observed == Micros(0) {
+            return ratio(self.old_active_rows.into(), self.old_rows.into());
+        }
+        ratio(
+            own_nanos(self.active) + self.old_active_nanos,
+            own_nanos(self.observed) + self.old_nanos,
+        )
+    }
+}
+
+impl Covered {
+    /// The observed share of the capacity; `None` without capacity.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        ratio(self.observed.0.into(), self.capacity.0.into())
+    }
+}
+
+impl Report {
+    /// The cards that one class stands for, on average over the time in which the host was observed.
+    #[must_use]
+    pub fn equivalent(&self, class: RollUp) -> f64 {
+        if self.coverage.host_observed == Micros(0) || self.all.observed() == Micros(0) {
+            // The old tool's rule, for old rows alone.
+            return self.all.share(class).unwrap_or(0.0) * count(self.cards.len());
+        }
+        self.all.hours(class) / self.coverage.host_observed.hours()
+    }
+}
+
+fn own_nanos(time: Micros) -> u128 {
+    u128::from(time.0) * 1000
+}
+
+/// Whole seconds stay exact; the rest is for showing.
+pub(crate) fn hours(nanos: u128) -> f64 {
+    const PER_SECOND: u128 = 1_000_000_000;
+    (approximate(nanos / PER_SECOND) + approximate(nanos % PER_SECOND) / approximate(PER_SECOND))
+        / 3600.0
+}
+
+fn ratio(part: u128, whole: u128) -> Option<f64> {
+    (whole > 0).then(|| approximate(part) / approximate(whole))
+}
+
+fn count(number: usize) -> f64 {
+    approximate(number as u128)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the last step before a number is shown"
+)]
+fn approximate(number: u128) -> f64 {
+    number as f64
+}

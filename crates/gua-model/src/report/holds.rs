@@ -1,0 +1,89 @@
+//! People by the name that a report shows.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{HoldSums, PersonRow};
+use crate::id::Uid;
+
+/// What an owner whom nobody can name is called.
+pub const UNKNOWN: &str = "unknown";
+
+/// The names of users, by uid.
+#[derive(Clone, Debug, Default)]
+pub struct PersonNames {
+    names: HashMap<Uid, String>,
+}
+
+impl PersonNames {
+    /// `known` are the names; a uid of `seen` without one is called by its number.
+    #[must_use]
+    pub fn new(known: BTreeMap<Uid, Option<String>>) -> Self {
+        let named = |(uid, name): (Uid, Option<String>)| {
+            let name = name.unwrap_or_else(|| format!("uid {}", uid.0));
+            (uid, name)
+        };
+        Self {
+            names: known.into_iter().map(named).collect(),
+        }
+    }
+
+    #[must_use]
+    pub fn of(&self, owner: Option<Uid>) -> &str {
+        owner
+            .and_then(|uid| self.names.get(&uid))
+            .map_or(UNKNOWN, String::as_str)
+    }
+
+    /// The login user of an old row.
+    #[must_use]
+    pub fn of_old(name: Option<&str>) -> &str {
+        name.unwrap_or(UNKNOWN)
+    }
+
+    /// Every name, in order.
+    #[must_use]
+    pub fn all(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = self.names.values().map(String::as_str).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// What each person had.
+#[derive(Clone, Debug, Default)]
+pub struct Holds {
+    people: HashMap<String, HoldSums>,
+}
+
+impl Holds {
+    /// Looked up before it is inserted, so that a known person costs no copy of the name.
+    pub(super) fn of(&mut self, name: &str) -> &mut HoldSums {
+        if !self.people.contains_key(name) {
+            self.people.insert(name.to_owned(), HoldSums::default());
+        }
+        self.people
+            .get_mut(name)
+            .expect("it was inserted if it was not there")
+    }
+
+    #[must_use]
+    pub fn get(&self, name: &str) -> HoldSums {
+        self.people.get(name).copied().unwrap_or_default()
+    }
+
+    /// The longest holder first; ties by name, the last first, as the replaced tool has them.
+    #[must_use]
+    pub fn rows(&self) -> Vec<PersonRow> {
+        let row = |(name, sums): (&String, &HoldSums)| PersonRow {
+            name: name.clone(),
+            sums: *sums,
+        };
+        let mut rows: Vec<_> = self.people.iter().map(row).collect();
+        rows.sort_by(|one, other| {
+            let by_time = other.sums.nanos().cmp(&one.sums.nanos());
+            by_time.then_with(|| other.name.cmp(&one.name))
+        });
+        rows
+    }
+}
