@@ -345,6 +345,12 @@ impl Sums {
         hours(self.nanos(class))
     }
 
+    /// The same of old rows alone.
+    #[must_use]
+    pub fn old_hours(&self, class: RollUp) -> f64 {
+        hours(self.old.nanos[class.place()])
+    }
+
     /// Hours in which somebody held a card and nobody can tell whether it was used.
     #[must_use]
     pub fn unknown_hours(&self) -> f64 {

@@ -2,4 +2,5 @@
 //! read, no clock asked, nothing looked up in the environment.
 
 pub mod chart;
+pub mod report;
 mod svg;

@@ -1,0 +1,79 @@
+//! A report as pages: text in sections, the action report in Korean, JSON, CSV and HTML. All of them print the numbers of
+//! one [`Report`], and none computes any.
+
+mod by;
+pub mod json;
+mod sections;
+mod words;
+
+use gua_model::period::Period;
+use gua_model::report::Report;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+pub use self::by::{By, table};
+pub use self::sections::text;
+
+/// How a report is shown.
+#[derive(Clone, Debug)]
+pub struct Page<'a> {
+    pub report: &'a Report,
+    pub zone: TimeZone,
+    /// As `Window:` says it.
+    pub window: String,
+    /// Columns of the bar.
+    pub width: usize,
+    /// How many rows a list has at most; the rest is one line.
+    pub top: usize,
+    pub by: Option<By>,
+    /// Of the program.
+    pub version: &'a str,
+}
+
+impl Page<'_> {
+    /// The zone that times are shown in, by its name.
+    #[must_use]
+    pub fn zone_name(&self) -> String {
+        match self.zone.iana_name() {
+            Some(name) => name.to_owned(),
+            None if self.zone == TimeZone::UTC => "UTC".to_owned(),
+            None => self
+                .report
+                .made
+                .to_zoned(self.zone.clone())
+                .strftime("%Z")
+                .to_string(),
+        }
+    }
+
+    /// Month, day, hour and minute, as a line has room for.
+    fn short(&self, at: Timestamp) -> String {
+        at.to_zoned(self.zone.clone())
+            .strftime("%m-%d %H:%M")
+            .to_string()
+    }
+
+    fn long(&self, at: Timestamp) -> String {
+        at.to_zoned(self.zone.clone())
+            .strftime("%Y-%m-%d %H:%M")
+            .to_string()
+    }
+
+    fn stretch(&self, period: Period) -> String {
+        format!(
+            "{} to {}",
+            self.short(period.from()),
+            self.short(period.to())
+        )
+    }
+}
+
+/// Kilowatt-hours.
+pub(crate) fn kilowatthours(energy: gua_model::Millijoules) -> f64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the last step before a number is shown"
+    )]
+    let millijoules = energy.0 as f64;
+    millijoules / 3.6e9
+}

@@ -1,0 +1,628 @@
+//! The report as text. Sections 1 to 5 keep the labels, columns and rounding that readers of gpu-usage-audit know;
+//! what that tool could not tell follows them.
+
+use std::fmt::Write as _;
+
+use gua_model::report::{CardNow, Hold, IntervalUse, Report, Sums};
+use gua_model::text::harmless;
+use gua_model::{Micros, RollUp, State};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{By, Page, kilowatthours, table, words};
+use crate::table::{Cell, Table};
+
+/// The whole report, or with `--by` its head and that table.
+#[must_use]
+pub fn text(page: &Page<'_>) -> String {
+    let mut out = header(page);
+    out.push('\n');
+    headline(&mut out, page);
+    if let Some(by) = page.by {
+        out.push('\n');
+        by_table(&mut out, page, by);
+        notes(&mut out, page);
+        return out;
+    }
+    for section in [
+        idle_capacity,
+        per_gpu,
+        identities,
+        heat_map,
+        coverage,
+        holders,
+        past_waste,
+        cards_now,
+        charged_and_energy,
+        notes,
+    ] {
+        let before = out.len();
+        out.push('\n');
+        section(&mut out, page);
+        if out.len() == before + 1 {
+            out.truncate(before);
+        }
+    }
+    out
+}
+
+fn header(page: &Page<'_>) -> String {
+    let window = &page.window;
+    match &page.report.host {
+        None => format!("gua — no host recorded yet  Window: {window}\n"),
+        Some(host) => {
+            let driver = host.driver.as_ref().map_or_else(String::new, |driver| {
+                format!(", driver {}", harmless(driver))
+            });
+            format!(
+                "gua — {} ({}{driver})  Window: {window}\n",
+                harmless(&host.name),
+                harmless(&host.environment)
+            )
+        }
+    }
+}
+
+fn headline(out: &mut String, page: &Page<'_>) {
+    let report = page.report;
+    let _ = writeln!(out, "§1 Headline");
+    let thresholds = &report.thresholds;
+    if let Some(person) = &report.person {
+        let _ = writeln!(
+            out,
+            "  what {} held; a card is idle-held while its utilisation is under {} %",
+            harmless(person),
+            thresholds.active_util.get()
+        );
+        return person_headline(out, page, &report.all);
+    }
+    let _ = writeln!(
+        out,
+        "  a sample is one GPU at one tick; shares are of {}",
+        match report.all.observed() {
+            Micros(0) => "samples",
+            _ => "the observed time",
+        }
+    );
+    let _ = writeln!(
+        out,
+        "  active: utilisation at or over {} %; idle-held: under it while processes hold over {} MB; truly-idle: the rest",
+        thresholds.active_util.get(),
+        thresholds.held_mb
+    );
+    let share = |class| report.all.share(class);
+    let (Some(active), Some(idle_held), Some(truly_idle)) = (
+        share(RollUp::Active),
+        share(RollUp::IdleHeld),
+        share(RollUp::TrulyIdle),
+    ) else {
+        let _ = writeln!(out, "  (no samples in window)");
+        return;
+    };
+    let unknown = report.all.unknown_share().filter(|share| *share > 0.0);
+    let mut parts = vec![('█', active), ('▒', idle_held)];
+    parts.extend(unknown.map(|share| ('?', share)));
+    let _ = writeln!(out, "  {}", bar(page.width, &parts, '░'));
+    let _ = writeln!(out, "  active       █  {:5.1}%", active * 100.0);
+    let _ = writeln!(out, "  idle-held    ▒  {:5.1}%", idle_held * 100.0);
+    let _ = writeln!(out, "  truly-idle   ░  {:5.1}%", truly_idle * 100.0);
+    if let Some(unknown) = unknown {
+        let _ = writeln!(out, "  held-unknown ?  {:5.1}%", unknown * 100.0);
+    }
+    let _ = writeln!(out, "  ({} samples)", report.all.samples());
+}
+
+fn person_headline(out: &mut String, page: &Page<'_>, sums: &Sums) {
+    let held = &sums.held;
+    let Some(idle) = held.idle_share() else {
+        let _ = writeln!(out, "  (nothing held in window)");
+        return;
+    };
+    let _ = writeln!(out, "  {}", bar(page.width, &[('█', 1.0 - idle)], '▒'));
+    let _ = writeln!(
+        out,
+        "  not idle-held █  {:5.1}%  {:.2} GPU-hours",
+        (1.0 - idle) * 100.0,
+        held.hours() - held.idle_hours()
+    );
+    let _ = writeln!(
+        out,
+        "  idle-held     ▒  {:5.1}%  {:.2} GPU-hours",
+        idle * 100.0,
+        held.idle_hours()
+    );
+    let _ = writeln!(
+        out,
+        "  ({} samples, {:.2} GPU-hours held)",
+        held.samples(),
+        held.hours()
+    );
+}
+
+/// Each part rounded to the nearest whole column, halves to the even one; the rest fills up.
+fn bar(width: usize, parts: &[(char, f64)], rest: char) -> String {
+    let mut text = String::new();
+    let mut used = 0;
+    for (letter, share) in parts {
+        let columns = whole(share * whole_width(width));
+        text.extend(std::iter::repeat_n(*letter, columns));
+        used += columns;
+    }
+    text.extend(std::iter::repeat_n(rest, width.saturating_sub(used)));
+    text
+}
+
+fn whole_width(width: usize) -> f64 {
+    f64::from(u32::try_from(width).unwrap_or(u32::MAX))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a width is small and not negative"
+)]
+fn whole(number: f64) -> usize {
+    number.round_ties_even().max(0.0) as usize
+}
+
+fn idle_capacity(out: &mut String, page: &Page<'_>) {
+    let report = page.report;
+    if report.person.is_some() {
+        return;
+    }
+    let own = report.all.observed() > Micros(0);
+    let basis = match (own, report.interval) {
+        (true, IntervalUse::Recorded) => {
+            "each tick counts for the time that it observed".to_owned()
+        }
+        (false, IntervalUse::Recorded) => {
+            "using recorded daemon interval (legacy rows fall back to 30s)".to_owned()
+        }
+        (true, IntervalUse::Given(interval)) => {
+            format!("using report --interval ({}) for old rows", clockwise(interval))
+        }
+        (false, IntervalUse::Given(interval)) => {
+            format!("using report --interval ({})", clockwise(interval))
+        }
+    };
+    let _ = writeln!(out, "§2 Idle capacity");
+    let _ = writeln!(out, "  GPU-hours {basis}");
+    let line = |out: &mut String, label: &str, class: RollUp, what: &str| {
+        let _ = writeln!(
+            out,
+            "  {label}: ~{:.2} GPU-hours, ~{:.2} GPUs equivalently {what}",
+            report.all.hours(class),
+            report.equivalent(class)
+        );
+    };
+    line(out, "idle-held", RollUp::IdleHeld, "unavailable");
+    line(out, "truly-idle", RollUp::TrulyIdle, "free");
+}
+
+/// `H:MM:SS`, as the old tool prints durations.
+fn clockwise(duration: std::time::Duration) -> String {
+    let seconds = duration.as_secs();
+    let micros = duration.subsec_micros();
+    let days = match seconds / 86_400 {
+        0 => String::new(),
+        1 => "1 day, ".to_owned(),
+        days => format!("{days} days, "),
+    };
+    let fraction = if micros > 0 {
+        format!(".{micros:06}")
+    } else {
+        String::new()
+    };
+    format!(
+        "{days}{}:{:02}:{:02}{fraction}",
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+fn per_gpu(out: &mut String, page: &Page<'_>) {
+    let report = page.report;
+    let _ = writeln!(out, "§3 Per-GPU");
+    if report.person.is_some() {
+        let _ = writeln!(
+            out,
+            "  what {} held of each GPU",
+            harmless(report.person.as_deref().unwrap_or_default())
+        );
+    } else {
+        let _ = writeln!(out, "  the same shares for each GPU");
+    }
+    if report.cards.iter().all(|card| card.sums.samples() == 0) {
+        let _ = writeln!(out, "  (no GPU cards in window)");
+        return;
+    }
+    for card in report.cards.iter().filter(|card| card.sums.samples() > 0) {
+        let uuid = card.gpu.as_str();
+        if report.person.is_some() {
+            let held = &card.sums.held;
+            let _ = writeln!(
+                out,
+                "  {uuid:<8}  held {:8.2} h  idle-held {:5.1}%  ({} samples)",
+                held.hours(),
+                held.idle_share().unwrap_or(0.0) * 100.0,
+                held.samples()
+            );
+            continue;
+        }
+        let share = |class| card.sums.share(class).unwrap_or(0.0) * 100.0;
+        let unknown = match card.sums.unknown_share().filter(|share| *share > 0.0) {
+            Some(share) => format!("  held-unknown {:5.1}%", share * 100.0),
+            None => String::new(),
+        };
+        let _ = writeln!(
+            out,
+            "  {uuid:<8}  active {:5.1}%  idle-held {:5.1}%  truly-idle {:5.1}%{unknown}  ({} samples)",
+            share(RollUp::Active),
+            share(RollUp::IdleHeld),
+            share(RollUp::TrulyIdle),
+            card.sums.samples()
+        );
+    }
+}
+
+fn identities(out: &mut String, page: &Page<'_>) {
+    let report = page.report;
+    let _ = writeln!(out, "§4 Top identities");
+    let _ = writeln!(
+        out,
+        "  held hours in full, also on shared GPUs; idle-held is the share of them without use"
+    );
+    if report.people.is_empty() {
+        let _ = writeln!(out, "  (no processes in window)");
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "  {:<20} {:>10}  {:>10}  {:>8}",
+        "identity", "gpu-hours", "idle-held", "samples"
+    );
+    for person in report.people.iter().take(page.top) {
+        let name = harmless(&person.name);
+        let pad = " ".repeat(20usize.saturating_sub(name.width()));
+        let _ = writeln!(
+            out,
+            "  {name}{pad} {:10.2}  {:9.1}%  {:8}",
+            person.sums.hours(),
+            person.sums.idle_share().unwrap_or(0.0) * 100.0,
+            person.sums.samples()
+        );
+    }
+    if let Some(rest) = report
+        .people
+        .get(page.top..)
+        .filter(|rest| !rest.is_empty())
+    {
+        let hours: f64 = rest.iter().map(|person| person.sums.hours()).sum();
+        let _ = writeln!(
+            out,
+            "  ({} more: {hours:.2} gpu-hours; --top shows them)",
+            rest.len()
+        );
+    }
+}
+
+fn heat_map(out: &mut String, page: &Page<'_>) {
+    const LEVELS: [char; 10] = [' ', '.', ':', '-', '=', '+', '*', '#', '%', '@'];
+    const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+    let report = page.report;
+    let _ = writeln!(out, "§5 Time-of-day heatmap ({})", page.zone_name());
+    let what = match report.person {
+        Some(_) => "how much of the GPUs' time was held",
+        None => "how much of the time was active",
+    };
+    let _ = writeln!(
+        out,
+        "  {what}, by weekday and hour, from . (little) to @ (all); blank: no samples"
+    );
+    let shares = report.heat.cells.map(|day| day.map(|cell| cell.share()));
+    if shares.iter().flatten().all(Option::is_none) {
+        let _ = writeln!(out, "  (no samples in window)");
+        return;
+    }
+    let hours: Vec<String> = (0..24).map(|hour| (hour % 10).to_string()).collect();
+    let _ = writeln!(out, "        {}", hours.join(" "));
+    for (day, cells) in DAYS.iter().zip(&shares) {
+        let letters: Vec<String> = cells
+            .iter()
+            .map(|share| {
+                share
+                    .map_or(' ', |share| LEVELS[whole(share * 9.0).clamp(1, 9)])
+                    .to_string()
+            })
+            .collect();
+        let _ = writeln!(out, "  {day}   {}", letters.join(" "));
+    }
+}
+
+fn coverage(out: &mut String, page: &Page<'_>) {
+    let covered = &page.report.coverage;
+    let _ = writeln!(out, "§6 Coverage and gaps");
+    let Some(share) = covered.share() else {
+        let _ = writeln!(out, "  (no GPU was known in this window)");
+        return;
+    };
+    let _ = writeln!(
+        out,
+        "  observed {:.1}% of {:.2} GPU-hours; {:.2} GPU-hours are gaps, which no share counts",
+        share * 100.0,
+        covered.capacity.hours(),
+        covered.gap.hours()
+    );
+    if page.report.all.observed() > Micros(0) {
+        let buffered = covered.buffered.hours() / covered.observed.hours() * 100.0;
+        let _ = writeln!(
+            out,
+            "  {buffered:.1}% of the observed time rests on the driver's own samples, {:.1}% on one reading a tick",
+            100.0 - buffered
+        );
+    }
+    if covered.gaps.is_empty() {
+        return;
+    }
+    let mut table = Table::new([
+        ("when", "when"),
+        ("gpus", "GPUs"),
+        ("hours", "GPU-hours"),
+        ("reason", "reason"),
+    ]);
+    for gap in covered.gaps.iter().take(page.top) {
+        let detail = gap
+            .detail
+            .as_deref()
+            .map_or_else(String::new, |detail| format!(": {}", shortened(detail, 60)));
+        table.rows.push(vec![
+            Cell::Text(page.stretch(gap.period)),
+            Cell::Count(u64::try_from(gap.cards).unwrap_or(u64::MAX)),
+            Cell::Hours(gap.micros.hours()),
+            Cell::Text(format!("{}{detail}", words::reason(gap.reason))),
+        ]);
+    }
+    out.push_str(&table.text(2));
+    if let Some(rest) = covered.gaps.get(page.top..).filter(|rest| !rest.is_empty()) {
+        let hours: f64 = rest.iter().map(|gap| gap.micros.hours()).sum();
+        let _ = writeln!(out, "  ({} more: {hours:.2} GPU-hours)", rest.len());
+    }
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    let text = harmless(text);
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['…']).collect(),
+        false => text,
+    }
+}
+
+fn holders(out: &mut String, page: &Page<'_>) {
+    let report = page.report;
+    let Some(now) = &report.now else { return };
+    let _ = writeln!(out, "§7 Held now without use ({})", report.holders.len());
+    if report.holders.is_empty() {
+        let _ = writeln!(
+            out,
+            "  (nobody held a GPU without using it at {})",
+            page.short(now.at)
+        );
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "  mean utilisation under {} %, over {} MB held, there at the last tick ({})",
+        report.thresholds.active_util.get(),
+        report.thresholds.held_mb,
+        page.short(now.at)
+    );
+    out.push_str(&hold_table(page, report.holders.iter().take(page.top)).text(2));
+    for hold in report.holders.iter().take(page.top) {
+        let (look, stop) = words::commands(hold);
+        let who = match (&hold.owner, hold.by_login) {
+            (Some(owner), true) => format!("ask {} first", harmless(owner)),
+            (Some(owner), false) => format!(
+                "{} is known from the process, not from a login: decide first",
+                harmless(owner)
+            ),
+            (None, _) => "owner unknown: decide first".to_owned(),
+        };
+        let _ = writeln!(out, "    pid {}: look: {look}", hold.pid);
+        let _ = writeln!(out, "      stop: {stop}   ({who})");
+    }
+    more(out, report.holders.len(), page.top);
+}
+
+fn past_waste(out: &mut String, page: &Page<'_>) {
+    let report = page.report;
+    if report.past.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "§8 Past waste ({})", report.past.len());
+    let _ = writeln!(out, "  processes that held a GPU without use and are gone");
+    out.push_str(&hold_table(page, report.past.iter().take(page.top)).text(2));
+    more(out, report.past.len(), page.top);
+}
+
+fn more(out: &mut String, all: usize, top: usize) {
+    if all > top {
+        let _ = writeln!(out, "  ({} more; --top shows them)", all - top);
+    }
+}
+
+fn hold_table<'a>(page: &Page<'_>, holds: impl Iterator<Item = &'a Hold>) -> Table {
+    let mut table = Table::new([
+        ("gpu", "gpu"),
+        ("owner", "owner"),
+        ("process", "process"),
+        ("held", "held"),
+        ("idle", "idle-held"),
+        ("util", "mean util"),
+        ("memory", "peak MB"),
+        ("when", "when"),
+    ]);
+    for hold in holds {
+        let process = hold.process.as_deref().unwrap_or("?");
+        let shared = if hold.shared { ", shared" } else { "" };
+        let workload = hold
+            .workload
+            .as_deref()
+            .map_or_else(String::new, |work| format!(" {}", shortened(work, 24)));
+        table.rows.push(vec![
+            Cell::Text(words::card(hold)),
+            Cell::Text(hold.owner.clone().unwrap_or_else(|| "unknown".to_owned())),
+            Cell::Text(format!("{process} ({}{shared}){workload}", hold.pid)),
+            Cell::Text(format!("{:.1}h", hold.period.micros().hours())),
+            hold.idle_held.map_or(Cell::Missing, |idle| {
+                Cell::Text(format!("{:.1}h", idle.hours()))
+            }),
+            hold.util
+                .map_or(Cell::Missing, |(util, _)| Cell::Percent(util)),
+            hold.peak_memory
+                .map_or(Cell::Missing, |memory| Cell::Count(memory.whole_mb())),
+            Cell::Text(page.stretch(hold.period)),
+        ]);
+    }
+    table
+}
+
+fn cards_now(out: &mut String, page: &Page<'_>) {
+    let Some(now) = &page.report.now else { return };
+    let _ = writeln!(out, "§9 All GPUs at the last tick ({})", page.long(now.at));
+    let mut table = Table::new([
+        ("gpu", "gpu"),
+        ("state", "state"),
+        ("util", "util"),
+        ("memory", "memory MB"),
+        ("owner", "owner"),
+        ("process", "process"),
+        ("since", "held since"),
+    ]);
+    for card in &now.cards {
+        table.rows.push(now_row(page, card));
+    }
+    out.push_str(&table.text(2));
+    let free: Vec<String> = now
+        .cards
+        .iter()
+        .filter(|card| card.state == State::TrulyIdle)
+        .map(|card| {
+            card.index
+                .map_or_else(|| card.gpu.to_string(), |index| index.to_string())
+        })
+        .collect();
+    if !free.is_empty() {
+        let _ = writeln!(out, "  free: {}", free.join(", "));
+    }
+}
+
+fn now_row(page: &Page<'_>, card: &CardNow) -> Vec<Cell> {
+    let memory = match (card.memory_used, card.memory_total) {
+        (Some(used), Some(total)) => format!("{}/{}", used.whole_mb(), total.whole_mb()),
+        (Some(used), None) => used.whole_mb().to_string(),
+        (None, _) => "-".to_owned(),
+    };
+    let text = |text: Option<String>| Cell::Text(text.unwrap_or_else(|| "-".to_owned()));
+    vec![
+        Cell::Text(
+            card.index
+                .map_or_else(|| card.gpu.to_string(), |index| index.to_string()),
+        ),
+        Cell::Text(card.state.word().to_owned()),
+        Cell::Text(
+            card.util
+                .map_or_else(|| "-".to_owned(), |util| format!("{util}%")),
+        ),
+        Cell::Text(memory),
+        text((!card.owners.is_empty()).then(|| card.owners.join(","))),
+        text(card.process.clone()),
+        text(card.held_since.map(|at| page.short(at))),
+    ]
+}
+
+fn charged_and_energy(out: &mut String, page: &Page<'_>) {
+    let report = page.report;
+    if report.all.observed() == Micros(0) {
+        return;
+    }
+    let _ = writeln!(out, "§10 Charged hours and energy (kWh, NVML-reported)");
+    if report.person.is_none() {
+        out.push_str(&table(report, By::State).text(2));
+        if report.all.energy_known == Micros(0) {
+            let _ = writeln!(out, "  these GPUs count no energy");
+        } else if report.all.energy_known < report.all.observed() {
+            let share = report.all.energy_known.hours() / report.all.observed().hours() * 100.0;
+            let _ = writeln!(
+                out,
+                "  energy is known for {:.1}% of the observed time",
+                share.min(100.0)
+            );
+        }
+    }
+    if report.people.is_empty() {
+        return;
+    }
+    let mut people = Table::new([
+        ("user", "charged to"),
+        ("hours", "hours"),
+        ("energy", "kWh"),
+    ]);
+    for person in report.people.iter().take(page.top) {
+        people.rows.push(vec![
+            Cell::Text(person.name.clone()),
+            Cell::Hours(person.sums.charged.hours()),
+            Cell::Kilowatthours(kilowatthours(person.sums.energy)),
+        ]);
+    }
+    out.push_str(&people.text(2));
+    let _ = writeln!(
+        out,
+        "  charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU"
+    );
+}
+
+fn by_table(out: &mut String, page: &Page<'_>, by: By) {
+    let mut table = table(page.report, by);
+    let all = table.rows.len();
+    // Calendar rows are a series: cutting them off would hide the newest.
+    let cut = matches!(by, By::User | By::Gpu) && all > page.top;
+    if cut {
+        table.rows.truncate(page.top);
+    }
+    if table.rows.is_empty() {
+        let _ = writeln!(out, "  (nothing in window)");
+        return;
+    }
+    out.push_str(&table.text(2));
+    if cut {
+        more(out, all, page.top);
+    }
+    if by == By::Hour {
+        quietest(out, page.report);
+    }
+    let _ = writeln!(out, "  times are {}", page.zone_name());
+}
+
+/// The hours of the day with the least active time.
+fn quietest(out: &mut String, report: &Report) {
+    let mut hours: Vec<(f64, i8)> = report
+        .hours
+        .iter()
+        .filter_map(|hour| Some((hour.sums.share(RollUp::Active)?, hour.hour)))
+        .collect();
+    hours.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+    let shown: Vec<String> = hours
+        .iter()
+        .take(5)
+        .map(|(share, hour)| format!("{hour:02} ({:.1}%)", share * 100.0))
+        .collect();
+    if !shown.is_empty() {
+        let _ = writeln!(out, "  quietest hours (active share): {}", shown.join(", "));
+    }
+}
+
+fn notes(out: &mut String, page: &Page<'_>) {
+    for note in &page.report.notes {
+        let _ = writeln!(out, "note: {}", words::note(page, note));
+    }
+}

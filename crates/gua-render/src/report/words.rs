@@ -1,0 +1,66 @@
+//! Sentences that several formats say about a report.
+
+use gua_model::GapReason;
+use gua_model::report::{Hold, Note};
+
+use super::Page;
+
+/// What a gap's reason means.
+pub(super) fn reason(reason: GapReason) -> &'static str {
+    match reason {
+        GapReason::CollectorDown => "no collector ran",
+        GapReason::DriverHung => "the driver did not answer",
+        GapReason::DriverUnavailable => "the driver was not there",
+        GapReason::CardLost => "the card was lost",
+        GapReason::Denied => "a reading was refused",
+        GapReason::Failed => "a reading failed",
+        GapReason::DiskFull => "the disk was full",
+        GapReason::Suspended => "the machine slept",
+        GapReason::ClockSet => "the clock was set",
+        GapReason::NotStored => "the tick could not be stored",
+    }
+}
+
+pub(super) fn note(page: &Page<'_>, note: &Note) -> String {
+    match note {
+        Note::Widened { asked } => format!(
+            "single ticks of that time are no longer kept: the window {} was widened to whole quarter hours",
+            page.stretch(*asked)
+        ),
+        Note::Damaged { ticks } => {
+            format!(
+                "{ticks} damaged ticks could not be read; their time is a gap (`gua db check` tells more)"
+            )
+        }
+        Note::Overlap { micros } => format!(
+            "old ticks overlap by {:.2} GPU-hours (two collectors, or a clock set back); each counts in full, as in the tool that wrote them",
+            micros.hours()
+        ),
+        Note::Mixed => {
+            "rows of gpu-usage-audit count whole ticks, own ticks the time that they observed; \
+                        charged hours, energy and coverage are of own ticks alone"
+                .to_owned()
+        }
+        Note::GraphicsLeftOut => {
+            "rows of processes that only draw are left out; --count-graphics counts them, as \
+                                  gpu-usage-audit did"
+                .to_owned()
+        }
+    }
+}
+
+/// The card as a command line names it.
+pub(super) fn card(hold: &Hold) -> String {
+    hold.index
+        .map_or_else(|| hold.gpu.to_string(), |index| index.to_string())
+}
+
+/// How to look at a holder, and how to stop it.
+pub(super) fn commands(hold: &Hold) -> (String, String) {
+    let look = format!(
+        "gua explain {}; ps -o user,etime,args -p {}",
+        card(hold),
+        hold.pid
+    );
+    (look, format!("kill {}", hold.pid))
+}
