@@ -51,8 +51,9 @@ pub struct Report {
     pub coverage: Covered,
     /// Holders that were there at the last tick and do not use what they hold, the longest first.
     pub holders: Vec<Hold>,
-    /// The same for those that are gone.
+    /// The same for those that are gone: the longest of them, and how many there are in all.
     pub past: Vec<Hold>,
+    pub past_count: usize,
     /// The longest sessions, whether used or not, in order of their start.
     pub sessions: Vec<Hold>,
     pub now: Option<Now>,
@@ -472,7 +473,30 @@ impl HeatCell {
     }
 }
 
+impl Hold {
+    /// Whether it holds a card and does not use it: its mean utilisation is low, and it has more than a trifle of memory,
+    /// or an amount that the driver hides.
+    #[must_use]
+    pub fn is_without_use(&self, thresholds: &Thresholds) -> bool {
+        let low = self
+            .util
+            .is_some_and(|(util, _)| util < f64::from(thresholds.active_util.get()));
+        low && self
+            .peak_memory
+            .is_none_or(|memory| memory.whole_mb() > thresholds.held_mb)
+    }
+}
+
 impl Covered {
+    /// Adds one card; what is told of the host as a whole is not a card's to say.
+    pub fn add(&mut self, card: &Self) {
+        self.capacity += card.capacity;
+        self.observed += card.observed;
+        self.gap += card.gap;
+        self.buffered += card.buffered;
+        self.overlap += card.overlap;
+    }
+
     /// The observed share of the capacity; `None` without capacity.
     #[must_use]
     pub fn share(&self) -> Option<f64> {

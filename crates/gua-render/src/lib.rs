@@ -4,3 +4,4 @@
 pub mod chart;
 pub mod report;
 mod svg;
+pub mod table;

@@ -84,11 +84,12 @@ impl ReportFold {
             return;
         }
         let place = self.place_of(quarter);
+        let names = &mut self.names;
         let narrowed = self.question.person.as_ref().map(|person| {
             let mut total = total.clone();
             total
                 .owners
-                .retain(|owner, _| self.names.of(*owner) == person.as_str());
+                .retain(|owner, _| names.of(*owner) == person.as_str());
             total
         });
         let total = narrowed.as_ref().unwrap_or(total);

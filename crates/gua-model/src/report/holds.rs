@@ -15,23 +15,22 @@ pub struct PersonNames {
 }
 
 impl PersonNames {
-    /// `known` are the names; a uid of `seen` without one is called by its number.
     #[must_use]
-    pub fn new(known: BTreeMap<Uid, Option<String>>) -> Self {
-        let named = |(uid, name): (Uid, Option<String>)| {
-            let name = name.unwrap_or_else(|| format!("uid {}", uid.0));
-            (uid, name)
-        };
+    pub fn new(known: BTreeMap<Uid, String>) -> Self {
         Self {
-            names: known.into_iter().map(named).collect(),
+            names: known.into_iter().collect(),
         }
     }
 
-    #[must_use]
-    pub fn of(&self, owner: Option<Uid>) -> &str {
-        owner
-            .and_then(|uid| self.names.get(&uid))
-            .map_or(UNKNOWN, String::as_str)
+    /// A user without a name is called by the number.
+    pub fn of(&mut self, owner: Option<Uid>) -> &str {
+        match owner {
+            None => UNKNOWN,
+            Some(uid) => self
+                .names
+                .entry(uid)
+                .or_insert_with(|| format!("uid {}", uid.0)),
+        }
     }
 
     /// The login user of an old row.

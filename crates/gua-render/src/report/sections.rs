@@ -438,10 +438,10 @@ fn past_waste(out: &mut String, page: &Page<'_>) {
     if report.past.is_empty() {
         return;
     }
-    let _ = writeln!(out, "§8 Past waste ({})", report.past.len());
+    let _ = writeln!(out, "§8 Past waste ({})", report.past_count);
     let _ = writeln!(out, "  processes that held a GPU without use and are gone");
     out.push_str(&hold_table(page, report.past.iter().take(page.top)).text(2));
-    more(out, report.past.len(), page.top);
+    more(out, report.past_count, page.top.min(report.past.len()));
 }
 
 fn more(out: &mut String, all: usize, top: usize) {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use crate::config::FlagValue;
+
 /// Take the rows of an old history into ours.
 ///
 /// Reads files of gpu-usage-audit 1.0.2 to 1.8.0 and never changes them. What was imported before is not imported again,
@@ -58,4 +60,146 @@ pub enum TableFormat {
     Text,
     Json,
     Csv,
+}
+
+/// Say who held which GPU, since when, and whether it was used.
+///
+/// Works while a daemon writes, after it has stopped, on a read-only copy, and on files of gpu-usage-audit as they are.
+/// Nothing is created or changed.
+#[derive(Debug, Args)]
+#[command(after_help = "Times are durations before now (30s, 1h, 7d) or moments (2026-11-01, 2026-11-01T12:00).\n\n\
+                  Examples:\n  \
+                  gua report                                    the last hour\n  \
+                  gua report --since 7d                         the last week\n  \
+                  gua report --since 7d --by user --top 50      who held how much\n  \
+                  gua report --since 2026-10-01 --until 2026-11-01 --by day --csv\n  \
+                  gua report --since 30d --user ada             one person's part\n  \
+                  gua report --since 30d --format html > report.html\n  \
+                  gua report --db /tmp/old-gua.db               a file of gpu-usage-audit, as it is")]
+pub struct ReportArgs {
+    /// The history file [default: ~/.gua/gua.db if its daemon runs, else the host's].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+
+    /// Where the window begins: how long ago, or a moment.
+    #[arg(long, value_name = "WHEN", default_value = "1h")]
+    pub since: String,
+
+    /// Where the window ends [default: now].
+    #[arg(long, value_name = "WHEN")]
+    pub until: Option<String>,
+
+    /// One table instead of the sections.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub by: Option<ReportBy>,
+
+    /// Only this person's part.
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+
+    /// Only this GPU: its number, its UUID or the beginning of that. Can be repeated.
+    #[arg(long, value_name = "GPU")]
+    pub gpu: Vec<String>,
+
+    /// How many rows a list shows; one line tells of the rest.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+
+    /// What each row of an old file stands for, instead of the recorded interval.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    pub interval: Option<std::time::Duration>,
+
+    /// The columns of the bar.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub width: u16,
+
+    /// The time zone to show times in, such as UTC or Asia/Seoul [default: the local one].
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
+
+    /// Count processes that only draw (a desktop) as holders.
+    #[arg(long)]
+    pub count_graphics: bool,
+
+    /// From which utilisation on a GPU is active, in percent.
+    #[arg(long, value_name = "PERCENT")]
+    pub active_util: Option<std::ffi::OsString>,
+
+    /// With more than how much memory a GPU is held, in MB.
+    #[arg(long, value_name = "MB")]
+    pub held_mb: Option<std::ffi::OsString>,
+
+    /// How to print it.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    pub format: ReportFormat,
+
+    /// The same as --format json.
+    #[arg(long, conflicts_with_all = ["format", "csv"])]
+    pub json: bool,
+
+    /// The same as --format csv: one table, by GPU unless --by says otherwise.
+    #[arg(long, conflicts_with = "format")]
+    pub csv: bool,
+
+    /// The language of the text: `ko` is the action report of gpu-usage-audit 1.7 and later.
+    #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t)]
+    pub lang: Language,
+}
+
+/// What the rows of a report's table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportBy {
+    User,
+    Gpu,
+    Day,
+    /// By hour of the day, with the quietest hours.
+    Hour,
+    Month,
+    State,
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    #[default]
+    Text,
+    Json,
+    Csv,
+    /// One file with charts, to look at and to print.
+    Html,
+}
+
+/// The language of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    #[default]
+    En,
+    Ko,
+}
+
+impl ReportArgs {
+    /// What was asked for by `--format` or its short forms.
+    #[must_use]
+    pub fn form(&self) -> ReportFormat {
+        match (self.json, self.csv) {
+            (true, _) => ReportFormat::Json,
+            (_, true) => ReportFormat::Csv,
+            _ => self.format,
+        }
+    }
+
+    /// Those of these flags that stand for settings.
+    #[must_use]
+    pub fn settings(&self) -> Vec<FlagValue> {
+        let graphics = self.count_graphics.then_some("true");
+        [
+            FlagValue::of("--db", "history", "db", self.db.as_ref()),
+            FlagValue::of("--active-util", "states", "active_util", self.active_util.as_ref()),
+            FlagValue::of("--held-mb", "states", "held_mb", self.held_mb.as_ref()),
+            FlagValue::of("--count-graphics", "states", "count_graphics", graphics.as_ref()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
 }
