@@ -169,6 +169,12 @@ impl Ledger {
         }
     }
 
+    /// How long any card of the host was looked at.
+    #[must_use]
+    pub fn host_observed(&self) -> Micros {
+        self.host.parts(self.window).map(Period::micros).sum()
+    }
+
     /// The coverage of every card. `outages` say why nobody looked; where two overlap, the one that began first does.
     #[must_use]
     pub fn finish(self, outages: &[Outage]) -> BTreeMap<GpuUuid, Coverage> {

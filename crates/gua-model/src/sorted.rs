@@ -74,6 +74,10 @@ impl<K, V> Sorted<K, V> {
         self.0.is_empty()
     }
 
+    pub fn retain(&mut self, mut keep: impl FnMut(&K, &V) -> bool) {
+        self.0.retain(|(key, value)| keep(key, value));
+    }
+
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -24,8 +24,11 @@ pub const GROUPS: &[(&str, &[&str])] = &[
         "Collect",
         &["doctor", "daemon", "start", "status", "stop", "service"],
     ),
-    ("Report", &["export", "import"]),
-    ("Keep", &["db", "config", "completions", "version", "help"]),
+    ("Report", &["report", "export", "import"]),
+    (
+        "Keep",
+        &["db", "config", "demo", "completions", "version", "help"],
+    ),
 ];
 
 #[derive(Debug, Parser)]
@@ -84,6 +87,8 @@ pub enum Command {
         command: ServiceCommand,
     },
 
+    Report(ReportArgs),
+
     Export(ExportArgs),
 
     Import(ImportArgs),
@@ -122,6 +127,8 @@ pub enum Command {
         command: ConfigCommand,
     },
 
+    Demo(DemoArgs),
+
     Completions(CompletionsArgs),
 
     /// Print the version number and nothing else.
@@ -146,6 +153,8 @@ impl Command {
             Command::List(args) => db(&args.db).into_iter().collect(),
             Command::Available(args) => db(&args.db).into_iter().collect(),
             Command::Doctor(args) => db(&args.db).into_iter().collect(),
+            Command::Report(args) => args.settings(),
+            Command::Demo(args) => db(&args.db).into_iter().collect(),
             Command::Export(args) => db(&args.db).into_iter().collect(),
             Command::Import(args) => db(&args.db).into_iter().collect(),
             Command::Db { command } => db(command.db()).into_iter().collect(),
@@ -179,6 +188,7 @@ impl Command {
                 ConfigCommand::Path => "gua config path",
             },
             Command::Service { .. } => "gua service",
+            Command::Report(_) => "gua report",
             Command::Export(_) => "gua export",
             Command::Import(_) => "gua import",
             Command::Db { command } => match command {
@@ -189,6 +199,7 @@ impl Command {
                 DbCommand::Forget { .. } => "gua db forget",
                 DbCommand::SetAside { .. } => "gua db set-aside",
             },
+            Command::Demo(_) => "gua demo",
             Command::Completions(_) => "gua completions",
             Command::Version => "gua version",
             Command::Help(_) => "gua help",

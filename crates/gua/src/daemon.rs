@@ -6,7 +6,7 @@ mod history;
 mod log_file;
 pub mod status;
 pub mod stop;
-mod voice;
+pub(crate) mod voice;
 
 use std::ffi::OsString;
 use std::path::Path;

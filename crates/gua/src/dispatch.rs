@@ -14,6 +14,7 @@ use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{available, daemon, db, doctor, export, import, list, manual, output, service};
+use crate::{daemon, db, demo, doctor, export, import, manual, output, report, service};
 
 /// The number that `gua version` prints.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -87,6 +88,11 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             return daemon::status::run(&load_what_is_sound(&command.settings())?);
         }
         Command::Stop(_) => return daemon::stop::run(&load_what_is_sound(&command.settings())?),
+        Command::Report(args) => return report::run(args, &load(&command.settings())?),
+        Command::Demo(args) => {
+            let temporary = Inputs::of_this_process().temporary();
+            return demo::run(args, &load(&command.settings())?, &temporary);
+        }
         Command::Export(args) => return export::run(args, &load(&command.settings())?),
         Command::Import(args) => return import::run(args, &load(&command.settings())?),
         Command::Db { command: what } => return db::run(what, &load(&command.settings())?),

@@ -195,7 +195,9 @@ impl ReportFold {
         &self.question
     }
 
-    fn wants(&self, gpu: &GpuUuid) -> bool {
+    /// Whether a card was asked for.
+    #[must_use]
+    pub fn wants(&self, gpu: &GpuUuid) -> bool {
         self.question
             .gpus
             .as_ref()

@@ -178,7 +178,10 @@ fn idle_capacity(out: &mut String, page: &Page<'_>) {
             "using recorded daemon interval (legacy rows fall back to 30s)".to_owned()
         }
         (true, IntervalUse::Given(interval)) => {
-            format!("using report --interval ({}) for old rows", clockwise(interval))
+            format!(
+                "using report --interval ({}) for old rows",
+                clockwise(interval)
+            )
         }
         (false, IntervalUse::Given(interval)) => {
             format!("using report --interval ({})", clockwise(interval))
@@ -547,7 +550,12 @@ fn charged_and_energy(out: &mut String, page: &Page<'_>) {
     }
     let _ = writeln!(out, "§10 Charged hours and energy (kWh, NVML-reported)");
     if report.person.is_none() {
-        out.push_str(&table(report, By::State).text(2));
+        let mut states = table(report, By::State);
+        // Of the eight states most never occur.
+        states
+            .rows
+            .retain(|row| !matches!(row.get(1), Some(Cell::Hours(hours)) if *hours == 0.0));
+        out.push_str(&states.text(2));
         if report.all.energy_known == Micros(0) {
             let _ = writeln!(out, "  these GPUs count no energy");
         } else if report.all.energy_known < report.all.observed() {
@@ -567,11 +575,20 @@ fn charged_and_energy(out: &mut String, page: &Page<'_>) {
         ("hours", "hours"),
         ("energy", "kWh"),
     ]);
-    for person in report.people.iter().take(page.top) {
+    let mut charged: Vec<_> = report
+        .people
+        .iter()
+        .filter(|person| person.sums.held > Micros(0))
+        .collect();
+    charged.sort_by_key(|person| std::cmp::Reverse(person.sums.charged));
+    for person in charged.iter().take(page.top) {
         people.rows.push(vec![
             Cell::Text(person.name.clone()),
             Cell::Hours(person.sums.charged.hours()),
-            Cell::Kilowatthours(kilowatthours(person.sums.energy)),
+            match report.all.energy_known {
+                Micros(0) => Cell::Missing,
+                _ => Cell::Kilowatthours(kilowatthours(person.sums.energy)),
+            },
         ]);
     }
     out.push_str(&people.text(2));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use super::report::TableFormat;
 
@@ -155,4 +155,53 @@ pub struct ManArgs {
     /// Write the pages of all commands into this directory.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "command")]
     pub dir: Option<PathBuf>,
+}
+
+/// Show what gua does, with made-up telemetry: three cards, recorded and reported at once.
+///
+/// It needs no GPU and no driver. The history that it writes stays in a temporary directory, whose path is printed.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                        gua demo                       record and report in an instant\n  \
+                        gua demo --script 1.8          with a desktop on the third card\n  \
+                        gua demo --real-time           one tick a second, as time passes\n  \
+                        gua demo --db demo.db && gua report --db demo.db --since 1m")]
+pub struct DemoArgs {
+    /// The history to write, which may exist [default: a new one in a temporary directory].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+
+    /// How many ticks to record.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
+    pub ticks: i32,
+
+    /// The time from one tick to the next.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = crate::duration::parse)]
+    pub interval: std::time::Duration,
+
+    /// Whose telemetry to play: that of gpu-usage-audit 1.1, or that of 1.8.
+    #[arg(long, value_name = "RELEASE", value_enum, default_value_t)]
+    pub script: DemoScript,
+
+    /// Let the time pass instead of playing all ticks at once.
+    #[arg(long)]
+    pub real_time: bool,
+
+    /// The columns of the bar.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub width: u16,
+
+    /// The time zone to show times in [default: UTC; with --db or --real-time the local one].
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
+}
+
+/// The telemetry of a release.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DemoScript {
+    #[default]
+    #[value(name = "1.1")]
+    V1_1,
+    #[value(name = "1.8")]
+    V1_8,
 }

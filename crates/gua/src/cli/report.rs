@@ -67,7 +67,8 @@ pub enum TableFormat {
 /// Works while a daemon writes, after it has stopped, on a read-only copy, and on files of gpu-usage-audit as they are.
 /// Nothing is created or changed.
 #[derive(Debug, Args)]
-#[command(after_help = "Times are durations before now (30s, 1h, 7d) or moments (2026-11-01, 2026-11-01T12:00).\n\n\
+#[command(
+    after_help = "Times are durations before now (30s, 1h, 7d) or moments (2026-11-01, 2026-11-01T12:00).\n\n\
                   Examples:\n  \
                   gua report                                    the last hour\n  \
                   gua report --since 7d                         the last week\n  \
@@ -75,7 +76,8 @@ pub enum TableFormat {
                   gua report --since 2026-10-01 --until 2026-11-01 --by day --csv\n  \
                   gua report --since 30d --user ada             one person's part\n  \
                   gua report --since 30d --format html > report.html\n  \
-                  gua report --db /tmp/old-gua.db               a file of gpu-usage-audit, as it is")]
+                  gua report --db /tmp/old-gua.db               a file of gpu-usage-audit, as it is"
+)]
 pub struct ReportArgs {
     /// The history file [default: ~/.gua/gua.db if its daemon runs, else the host's].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -177,6 +179,31 @@ pub enum Language {
     Ko,
 }
 
+impl Default for ReportArgs {
+    /// What `gua report` alone asks for.
+    fn default() -> Self {
+        Self {
+            db: None,
+            since: "1h".to_owned(),
+            until: None,
+            by: None,
+            user: None,
+            gpu: Vec::new(),
+            top: 10,
+            interval: None,
+            width: 60,
+            tz: None,
+            count_graphics: false,
+            active_util: None,
+            held_mb: None,
+            format: ReportFormat::default(),
+            json: false,
+            csv: false,
+            lang: Language::default(),
+        }
+    }
+}
+
 impl ReportArgs {
     /// What was asked for by `--format` or its short forms.
     #[must_use]
@@ -194,9 +221,19 @@ impl ReportArgs {
         let graphics = self.count_graphics.then_some("true");
         [
             FlagValue::of("--db", "history", "db", self.db.as_ref()),
-            FlagValue::of("--active-util", "states", "active_util", self.active_util.as_ref()),
+            FlagValue::of(
+                "--active-util",
+                "states",
+                "active_util",
+                self.active_util.as_ref(),
+            ),
             FlagValue::of("--held-mb", "states", "held_mb", self.held_mb.as_ref()),
-            FlagValue::of("--count-graphics", "states", "count_graphics", graphics.as_ref()),
+            FlagValue::of(
+                "--count-graphics",
+                "states",
+                "count_graphics",
+                graphics.as_ref(),
+            ),
         ]
         .into_iter()
         .flatten()

@@ -42,7 +42,7 @@ impl Inputs {
         let names = ENTRIES
             .iter()
             .map(|entry| entry.env)
-            .chain([CONFIG_VARIABLE, "HOME", "PATH"])
+            .chain([CONFIG_VARIABLE, "HOME", "PATH", "TMPDIR"])
             .chain(SYSTEMD_VARIABLES);
         let variables: BTreeMap<_, _> = names
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
@@ -63,6 +63,13 @@ impl Inputs {
             .get(name)
             .map(OsString::as_os_str)
             .filter(|text| !text.is_empty())
+    }
+
+    /// Where files go that nobody will miss.
+    #[must_use]
+    pub fn temporary(&self) -> PathBuf {
+        self.variable("TMPDIR")
+            .map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
     }
 
     /// The files to look at, the stronger one first.

@@ -136,7 +136,7 @@ pub(super) fn log_line(at: Timestamp, zone: &TimeZone, text: &str) -> String {
 }
 
 /// `Tick N  ts=HH:MM:SS.mmm  UUID=class ...`, in UTC.
-fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> String {
+pub(crate) fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> String {
     let at = tick.sample.at.to_zoned(TimeZone::UTC);
     let mut line = format!(
         "{TICK}{number}  ts={}.{:03}",

@@ -1,9 +1,11 @@
 //! From words to a question: which window, zone, cards and person a report is about.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gua_model::period::Period;
-use gua_model::{CalendarUnit, Thresholds};
+use gua_model::report::fold::Question;
+use gua_model::{CalendarUnit, GpuUuid, Thresholds};
 use gua_render::report::By;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -56,7 +58,12 @@ impl Override {
 }
 
 impl Ask {
-    pub fn new(args: &ReportArgs, settings: &Settings, local: &TimeZone, now: Timestamp) -> Result<Self, Failure> {
+    pub fn new(
+        args: &ReportArgs,
+        settings: &Settings,
+        local: &TimeZone,
+        now: Timestamp,
+    ) -> Result<Self, Failure> {
         let zone = match &args.tz {
             None => local.clone(),
             Some(name) => zone(name)?,
@@ -98,6 +105,19 @@ impl Ask {
         })
     }
 
+    /// The same for the fold, once it is known which cards there are and since when.
+    #[must_use]
+    pub fn question(&self, gpus: Option<BTreeSet<GpuUuid>>, seen: Period) -> Question {
+        Question {
+            zone: self.zone.clone(),
+            gpus,
+            person: self.user.clone(),
+            unit: self.unit(seen),
+            interval: self.interval,
+            by_hour: self.by == Some(By::Hour),
+        }
+    }
+
     /// How finely a window is cut where nobody said: into some dozens of parts.
     #[must_use]
     pub fn unit(&self, known: Period) -> CalendarUnit {
@@ -123,7 +143,9 @@ fn by(by: ReportBy) -> By {
 }
 
 fn shown(at: Timestamp, zone: &TimeZone) -> String {
-    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
+    at.to_zoned(zone.clone())
+        .strftime("%Y-%m-%d %H:%M")
+        .to_string()
 }
 
 /// A moment, and how long before now that is where it was written so.
@@ -139,16 +161,27 @@ fn moment(flag: &str, text: &str, zone: &TimeZone, now: Timestamp) -> Result<Mom
             let length = SignedDuration::try_from(before).unwrap_or(SignedDuration::MAX);
             // Longer ago than the calendar reaches is everything that there is.
             let at = now.checked_sub(length).unwrap_or(Timestamp::MIN);
-            return Ok(Moment { at, before: Some(before) });
+            return Ok(Moment {
+                at,
+                before: Some(before),
+            });
         }
         Err(problem) => problem,
     };
-    let local = |time: DateTime| time.to_zoned(zone.clone()).ok().map(|zoned| zoned.timestamp());
+    let local = |time: DateTime| {
+        time.to_zoned(zone.clone())
+            .ok()
+            .map(|zoned| zoned.timestamp())
+    };
     let at = text
         .parse::<Timestamp>()
         .ok()
         .or_else(|| text.parse::<DateTime>().ok().and_then(local))
-        .or_else(|| text.parse::<Date>().ok().and_then(|date| local(date.at(0, 0, 0, 0))));
+        .or_else(|| {
+            text.parse::<Date>()
+                .ok()
+                .and_then(|date| local(date.at(0, 0, 0, 0)))
+        });
     match at {
         Some(at) => Ok(Moment { at, before: None }),
         None => Err(Failure::usage(format!(
@@ -164,9 +197,53 @@ pub fn zone(name: &str) -> Result<TimeZone, Failure> {
     }
     TimeZone::get(name).map_err(|_| {
         let name: String = name.chars().take(40).flat_map(char::escape_debug).collect();
-        Failure::usage(format!("--tz: no time zone is called `{name}`; write it like UTC or Asia/Seoul"))
+        Failure::usage(format!(
+            "--tz: no time zone is called `{name}`; write it like UTC or Asia/Seoul"
+        ))
     })
 }
 
-#[cfg(test)]
-mod tests;
+/// The cards that were asked for, by number, UUID or the beginning of one.
+pub(super) fn choose(
+    asked: &[String],
+    known: &dyn Fn() -> Vec<(GpuUuid, Option<u32>)>,
+) -> Result<Option<BTreeSet<GpuUuid>>, Failure> {
+    if asked.is_empty() {
+        return Ok(None);
+    }
+    let known = known();
+    let mut chosen = BTreeSet::new();
+    for text in asked {
+        let number = text.parse::<u32>().ok();
+        let fits = |(uuid, index): &&(GpuUuid, Option<u32>)| {
+            (number.is_some() && *index == number)
+                || uuid.as_str() == text
+                || (text.len() >= 3 && uuid.as_str().starts_with(text.as_str()))
+        };
+        let found: Vec<_> = known
+            .iter()
+            .filter(fits)
+            .map(|(uuid, _)| uuid.clone())
+            .collect();
+        if found.is_empty() {
+            let shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
+            let mut names: Vec<String> = known
+                .iter()
+                .map(|(uuid, index)| {
+                    index.map_or_else(|| uuid.to_string(), |index| format!("{index} ({uuid})"))
+                })
+                .collect();
+            names.truncate(16);
+            let have = if names.is_empty() {
+                "no GPU at all".to_owned()
+            } else {
+                names.join(", ")
+            };
+            return Err(Failure::usage(format!(
+                "--gpu: this history knows no GPU `{shown}`; it has {have}"
+            )));
+        }
+        chosen.extend(found);
+    }
+    Ok(Some(chosen))
+}

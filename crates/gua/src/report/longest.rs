@@ -3,11 +3,63 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use gua_model::Thresholds;
 use gua_model::report::Hold;
+
+/// How many sessions the chart has room for.
+const CHARTED: usize = 400;
+/// How many ended holders are kept; their number is known beyond that.
+const KEPT: usize = 1000;
+
+/// Who holds what, kept in bounds.
+#[derive(Debug)]
+pub(super) struct HoldLists {
+    current: Vec<Hold>,
+    past: Longest,
+    past_count: usize,
+    charted: Longest,
+}
+
+impl Default for HoldLists {
+    fn default() -> Self {
+        Self {
+            current: Vec::new(),
+            past: Longest::new(KEPT),
+            past_count: 0,
+            charted: Longest::new(CHARTED),
+        }
+    }
+}
+
+impl HoldLists {
+    pub(super) fn push(&mut self, hold: Hold, thresholds: &Thresholds) {
+        if hold.is_without_use(thresholds) {
+            if hold.current {
+                self.current.push(hold.clone());
+            } else {
+                self.past_count += 1;
+                self.past.push(hold.clone());
+            }
+        }
+        self.charted.push(hold);
+    }
+
+    pub(super) fn finish(mut self) -> (Vec<Hold>, Vec<Hold>, usize, Vec<Hold>) {
+        self.current.sort_by(order);
+        let mut charted = self.charted.into_sorted();
+        charted.sort_by_key(|hold| (hold.period, hold.pid.0));
+        (
+            self.current,
+            self.past.into_sorted(),
+            self.past_count,
+            charted,
+        )
+    }
+}
 
 /// Keeps the longest, drops the rest.
 #[derive(Debug)]
-pub(super) struct Longest {
+struct Longest {
     most: usize,
     /// The shortest on top.
     kept: BinaryHeap<Reverse<ByLength>>,
@@ -17,7 +69,7 @@ pub(super) struct Longest {
 struct ByLength(Hold);
 
 /// The longest first; then by card, process and time.
-pub(super) fn order(one: &Hold, other: &Hold) -> Ordering {
+fn order(one: &Hold, other: &Hold) -> Ordering {
     let length = |hold: &Hold| hold.period.micros();
     length(other)
         .cmp(&length(one))
@@ -47,11 +99,14 @@ impl PartialEq for ByLength {
 impl Eq for ByLength {}
 
 impl Longest {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, kept: BinaryHeap::new() }
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            kept: BinaryHeap::new(),
+        }
     }
 
-    pub(super) fn push(&mut self, hold: Hold) {
+    fn push(&mut self, hold: Hold) {
         self.kept.push(Reverse(ByLength(hold)));
         if self.kept.len() > self.most {
             self.kept.pop();
@@ -59,7 +114,7 @@ impl Longest {
     }
 
     /// The longest first.
-    pub(super) fn into_sorted(self) -> Vec<Hold> {
+    fn into_sorted(self) -> Vec<Hold> {
         let mut holds: Vec<Hold> = self.kept.into_iter().map(|kept| kept.0.0).collect();
         holds.sort_by(order);
         holds

@@ -1,0 +1,151 @@
+//! `gua demo`: made-up telemetry through the real store and the real report, on a clock that need not pass.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gua_model::{Thresholds, Tick};
+use gua_probe::clock;
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::cli::{DemoArgs, DemoScript, ReportArgs};
+use crate::config::Loaded;
+use crate::daemon::voice::tick_line;
+use crate::dispatch::VERSION;
+use crate::duration::Clockwise;
+use crate::failure::Failure;
+use crate::fake::{self, Script};
+use crate::output;
+use crate::report::{self, ask::Ask};
+
+/// When a demo takes place that leaves no history behind to be asked again: always the same, so that it prints the same.
+const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
+const HOST: &str = "demo";
+
+pub fn run(args: &DemoArgs, loaded: &Loaded, temporary: &Path) -> anyhow::Result<ExitCode> {
+    let interval = SignedDuration::try_from(args.interval).context("the interval is too long")?;
+    if args.interval.is_zero() && args.ticks > 0 {
+        return Err(Failure::usage("--interval: the time between ticks must not be zero").into());
+    }
+    let db = match &args.db {
+        Some(_) => loaded.settings.history.db.value.clone(),
+        None => fresh(temporary)?,
+    };
+    output::talk(&format!(
+        "# {}\n# Recording {} fake ticks at {} interval...\n",
+        db.display(),
+        args.ticks,
+        Clockwise(args.interval)
+    ));
+    let length = interval
+        .checked_mul(args.ticks)
+        .context("so many ticks of that length reach beyond the calendar")?;
+    let clock = match (args.real_time, &args.db) {
+        (true, _) => Clock::Real,
+        (false, None) => Clock::From(STAGE),
+        // A history that stays is to be found by `gua report`, so it ends now.
+        (false, Some(_)) => Clock::From(clock::now().checked_sub(length)?),
+    };
+    let end = record(args, &db, clock, interval)?;
+    output::talk("\n");
+
+    let window = length.checked_mul(2).unwrap_or(SignedDuration::MAX);
+    let window = window.max(SignedDuration::from_mins(1)).unsigned_abs();
+    let words = ReportArgs {
+        since: crate::duration::written(window),
+        width: args.width,
+        tz: args.tz.clone(),
+        ..ReportArgs::default()
+    };
+    let zone = match clock {
+        Clock::From(start) if start == STAGE => TimeZone::UTC,
+        _ => TimeZone::system(),
+    };
+    let ask = Ask::new(&words, &loaded.settings, &zone, end)?;
+    let numbers = report::read(&db, &ask)?;
+    output::data(&report::print(&words, &ask, &numbers))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Clock {
+    /// Time passes.
+    Real,
+    /// It stands still between ticks, and the first is here.
+    From(Timestamp),
+}
+
+/// Writes the ticks. Returns when it was over.
+fn record(
+    args: &DemoArgs,
+    db: &Path,
+    clock: Clock,
+    interval: SignedDuration,
+) -> anyhow::Result<Timestamp> {
+    let options = WriterOptions::default();
+    let mut store = Store::open(db, OpenMode::CreateOrAppend, &options)?;
+    let script = match args.script {
+        DemoScript::V1_1 => Script::V1_1,
+        DemoScript::V1_8 => Script::V1_8,
+    };
+    let mut now = match clock {
+        Clock::Real => clock::now(),
+        Clock::From(start) => start,
+    };
+    if args.ticks == 0 {
+        store.close()?;
+        return Ok(now);
+    }
+    let run = store.begin_run(&NewRun {
+        started: now,
+        interval: args.interval,
+        host: HOST.to_owned(),
+        version: VERSION.to_owned(),
+        boot: None,
+    })?;
+    let began = clock::monotonic();
+    for number in 0..u64::from(args.ticks.unsigned_abs()) {
+        let since_boot = args
+            .interval
+            .saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
+        if let Clock::Real = clock {
+            // Against the clock that began with the first tick, so that no tick delays the next.
+            let left = since_boot.saturating_sub(clock::monotonic().saturating_sub(began));
+            std::thread::sleep(left);
+            now = clock::now();
+        }
+        let sample = fake::sample(script, number, now, since_boot);
+        let tick = Tick {
+            sample,
+            interval: args.interval,
+        };
+        store.record(run, &tick)?;
+        output::talk(&tick_line(number, &tick, &Thresholds::default()));
+        now = match clock {
+            Clock::Real => now,
+            Clock::From(_) => now.checked_add(interval)?,
+        };
+    }
+    if let Clock::Real = clock {
+        std::thread::sleep(Duration::from_millis(1));
+        now = clock::now();
+    }
+    store.end_run(run, now)?;
+    store.close()?;
+    Ok(now)
+}
+
+/// A directory of its own for a demo that was given no file. It stays, so that the history can be looked at.
+fn fresh(temporary: &Path) -> anyhow::Result<PathBuf> {
+    let unique = clock::now().as_nanosecond();
+    let directory = temporary.join(format!("gpu-usage-audit-demo-{unique:x}"));
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    Ok(directory.join("demo.db"))
+}

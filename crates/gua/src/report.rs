@@ -1,0 +1,59 @@
+//! `gua report`: who held which GPU, since when, and whether it was used.
+
+pub mod ask;
+mod gather;
+mod layout;
+mod longest;
+
+use std::process::ExitCode;
+
+use gua_model::report::Report;
+use gua_probe::clock;
+use gua_render::report::{By, Page, json, table, text};
+use gua_store::{FileKind, History, what_is_this};
+use jiff::tz::TimeZone;
+
+use self::ask::Ask;
+use crate::cli::{ReportArgs, ReportFormat};
+use crate::config::Loaded;
+use crate::dispatch::VERSION;
+use crate::failure::Failure;
+use crate::output;
+
+pub fn run(args: &ReportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let ask = Ask::new(args, &loaded.settings, &TimeZone::system(), clock::now())?;
+    let db = loaded.settings.history.db.value.as_path();
+    let report = read(db, &ask)?;
+    output::data(&print(args, &ask, &report))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The report of the history at a path, whoever wrote it.
+pub fn read(db: &std::path::Path, ask: &Ask) -> anyhow::Result<Report> {
+    match what_is_this(db) {
+        FileKind::Missing => {
+            let problem = format!("there is no history at {}", db.display());
+            let hint = "`gua daemon` begins one; --db PATH names another";
+            Err(Failure::usage(problem).hint(hint).into())
+        }
+        _ => gather::of_history(&History::open(db)?, ask),
+    }
+}
+
+/// The report in the form that was asked for.
+pub fn print(args: &ReportArgs, ask: &Ask, report: &Report) -> String {
+    let page = Page {
+        report,
+        zone: ask.zone.clone(),
+        window: ask.window_words.clone(),
+        width: args.width.into(),
+        top: args.top,
+        by: ask.by,
+        version: VERSION,
+    };
+    match args.form() {
+        ReportFormat::Text | ReportFormat::Html => text(&page),
+        ReportFormat::Json => json::json(&page),
+        ReportFormat::Csv => table(report, ask.by.unwrap_or(By::Gpu)).csv(),
+    }
+}

@@ -1,0 +1,146 @@
+//! Sums, coverage and holders laid out as a report, in the order in which every format shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gua_model::report::fold::ReportFold;
+use gua_model::report::{
+    CardRow, Covered, Host, IntervalUse, Note, Now, Report, SlotRow, gap_rows,
+};
+use gua_model::{CalendarUnit, Coverage, Gap, GpuUuid, Micros, Outage, Period, Thresholds, slots};
+
+use super::ask::Ask;
+use super::longest::HoldLists;
+
+/// The number and the model of a card, where they are known.
+pub(super) type CardFacts<'a> = dyn Fn(&GpuUuid) -> (Option<u32>, Option<String>) + 'a;
+
+/// What both kinds of histories come to, before it is laid out.
+pub(super) struct Parts<'a> {
+    pub(super) ask: &'a Ask,
+    pub(super) thresholds: Thresholds,
+    pub(super) window: Period,
+    /// The part of the window in which anything was known.
+    pub(super) seen: Period,
+    pub(super) outages: &'a [Outage],
+    pub(super) coverage: BTreeMap<GpuUuid, Coverage>,
+    pub(super) host_observed: Micros,
+    pub(super) host: Option<Host>,
+    pub(super) now: Option<Now>,
+    pub(super) notes: Vec<Note>,
+}
+
+impl Parts<'_> {
+    /// Lays the sums out in the order in which every format shows them.
+    pub(super) fn into_report(
+        self,
+        fold: ReportFold,
+        holds: HoldLists,
+        card: &CardFacts<'_>,
+    ) -> Report {
+        let ask = self.ask;
+        let mut gaps = Vec::new();
+        let mut whole = Covered {
+            host_observed: self.host_observed,
+            ..Covered::default()
+        };
+        let mut cards = Vec::new();
+        let everyone: BTreeSet<&GpuUuid> = fold.cards.keys().chain(self.coverage.keys()).collect();
+        for gpu in everyone {
+            let covered = self.coverage.get(gpu).map(covered).unwrap_or_default();
+            whole.add(&covered);
+            gaps.extend(
+                self.coverage
+                    .get(gpu)
+                    .into_iter()
+                    .flat_map(|coverage| &coverage.gaps),
+            );
+            let (index, name) = card(gpu);
+            cards.push(CardRow {
+                gpu: gpu.clone(),
+                index,
+                name,
+                sums: fold.cards.get(gpu).cloned().unwrap_or_default(),
+                covered,
+            });
+        }
+        whole.gaps = gap_rows(gaps.iter().copied(), self.outages);
+        // A card that was neither seen nor expected in the window has no row.
+        cards.retain(|card| card.covered.capacity > Micros(0) || card.sums.samples() > 0);
+        let unit = fold.question().unit;
+        let people = fold.people.rows();
+        let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
+        let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
+        let (holders, past, past_count, sessions) = holds.finish();
+        Report {
+            host: self.host,
+            window: self.window,
+            thresholds: self.thresholds,
+            made: ask.now,
+            person: ask.user.clone(),
+            slots: slot_rows(&fold, self.seen, unit, &gaps),
+            hours: fold.hours(&uuids, &names),
+            heat: fold.heat.clone(),
+            all: fold.all,
+            cards,
+            people,
+            unit,
+            coverage: whole,
+            holders,
+            past,
+            past_count,
+            sessions,
+            now: self.now,
+            interval: ask
+                .interval
+                .map_or(IntervalUse::Recorded, IntervalUse::Given),
+            notes: self.notes,
+        }
+    }
+}
+
+fn covered(coverage: &Coverage) -> Covered {
+    Covered {
+        capacity: coverage.capacity,
+        observed: coverage.observed(),
+        gap: coverage.gap(),
+        buffered: coverage.buffered,
+        ..Covered::default()
+    }
+}
+
+/// Every hour, day or month of the window, also those in which nothing was seen.
+fn slot_rows(fold: &ReportFold, seen: Period, unit: CalendarUnit, gaps: &[&Gap]) -> Vec<SlotRow> {
+    let mut rows: Vec<SlotRow> = Vec::new();
+    for slot in slots(seen, &fold.question().zone, unit) {
+        // An hour that the clock repeats is one row: its sums are kept by its label.
+        match rows.last_mut() {
+            Some(last) if last.label == slot.label => {
+                last.period = Period::new(last.period.from(), slot.period.to());
+            }
+            _ => rows.push(SlotRow {
+                label: slot.label,
+                period: slot.period,
+                sums: fold.slots.get(&slot.label).cloned().unwrap_or_default(),
+                gap: Micros(0),
+            }),
+        }
+    }
+    for gap in gaps {
+        lay(gap, &mut rows);
+    }
+    rows
+}
+
+/// Gives each row its part of a gap. Of a gap that is only a part of its stretch, no more is known than its sum.
+fn lay(gap: &Gap, rows: &mut [SlotRow]) {
+    let first = rows.partition_point(|row| row.period.to() <= gap.period.from());
+    let mut left = gap.micros;
+    for row in rows.iter_mut().skip(first) {
+        let Some(part) = row.period.overlap(gap.period) else {
+            break;
+        };
+        let here = part.micros().min(left);
+        row.gap += here;
+        left = Micros(left.0 - here.0);
+    }
+}
