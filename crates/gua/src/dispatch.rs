@@ -13,8 +13,9 @@ use crate::cli::{Cli, Command, ConfigCommand, DaemonArgs, StartArgs};
 use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
-use crate::{available, daemon, db, doctor, export, import, list, manual, output, service};
-use crate::{daemon, db, demo, doctor, export, import, manual, output, report, service};
+use crate::{
+    available, daemon, db, demo, doctor, export, import, list, manual, output, report, service,
+};
 
 /// The number that `gua version` prints.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

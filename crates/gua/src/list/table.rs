@@ -263,10 +263,7 @@ mod tests {
             titles(300),
             "|status|type|util.|mem. used|temp.|MHz|power|state|users|since|pids|cmd"
         );
-        assert_eq!(
-            titles(80),
-            "|status|type|util.|mem. used|state|users|since"
-        );
+        assert_eq!(titles(80), "|status|type|util.|mem. used|state|users|since");
         assert_eq!(titles(40), "|status|util.|mem. used|users");
         assert_eq!(titles(20), "|status|util.");
     }
