@@ -3,6 +3,7 @@
 //! Only processes that are asked for are looked at, and what was found is remembered until the process changes or
 //! nobody asks for it any more. Environments are never read, and command lines by [`command`] alone, for a person's eyes.
 
+mod ancestry;
 mod cgroup;
 pub mod command;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use gua_model::owner::{Identity, User, Workload};
 use gua_model::reading::{Missing, Reading};
 use serde::{Deserialize, Serialize};
 
+pub use self::ancestry::{Ancestor, ancestry};
 use self::names::Names;
 use self::tree::{Mark, Seen, Tree};
 use crate::clock;

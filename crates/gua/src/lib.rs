@@ -26,3 +26,4 @@ pub mod output;
 mod progress;
 pub mod report;
 pub mod service;
+pub mod top;

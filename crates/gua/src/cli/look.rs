@@ -249,3 +249,36 @@ mod tests {
         }
     }
 }
+
+/// Watch the cards and who holds them, live.
+///
+/// Per card: utilisation, memory, power and temperature with their history, its state and since when. Below: every process
+/// with its owner, or every user. ? shows the keys.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  gua top                   q quits, ? explains\n  \
+                  gua top --interval 200ms  more often\n  \
+                  gua top --readonly        nothing can be signalled\n  \
+                  gua top --once            one picture as text, for a pipe or a mail\n  \
+                  gua top --fake            made-up cards, to see what it looks like")]
+pub struct TopArgs {
+    /// The time from one look to the next.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "1s")]
+    pub interval: Duration,
+
+    /// Print one picture as text and end. Needs no terminal.
+    #[arg(long)]
+    pub once: bool,
+
+    /// Never signal a process.
+    #[arg(long)]
+    pub readonly: bool,
+
+    /// Show three made-up cards instead of this machine's.
+    #[arg(long)]
+    pub fake: bool,
+
+    /// The recorded history to scroll back into [default: ~/.gua/gua.db, else /var/lib/gua/gua.db].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+}

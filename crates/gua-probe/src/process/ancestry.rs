@@ -1,0 +1,89 @@
+//! Who started whom, for those that are asked for and everyone above them. Names only, no command line.
+
+use std::collections::HashMap;
+use std::fs;
+
+use gua_model::id::Pid;
+
+use super::{ProcRoot, parse};
+
+/// A process and its parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ancestor {
+    pub parent: Pid,
+    /// The short name; empty where the process has none.
+    pub name: String,
+}
+
+/// No chain of processes is longer on a healthy host; a loop cannot be, and would end here.
+const LONGEST_CHAIN: usize = 64;
+
+/// Looks up processes and their ancestors, as far as they can be seen. What ends meanwhile is left out.
+#[must_use]
+pub fn ancestry(root: &ProcRoot, pids: &[Pid]) -> HashMap<Pid, Ancestor> {
+    let mut known = HashMap::new();
+    for pid in pids {
+        let mut at = *pid;
+        for _ in 0..LONGEST_CHAIN {
+            if at.0 == 0 || known.contains_key(&at) {
+                break;
+            }
+            let Some(ancestor) = look(root, at) else {
+                break;
+            };
+            let parent = ancestor.parent;
+            known.insert(at, ancestor);
+            at = parent;
+        }
+    }
+    known
+}
+
+fn look(root: &ProcRoot, pid: Pid) -> Option<Ancestor> {
+    let text = fs::read(root.0.join(pid.to_string()).join("stat")).ok()?;
+    let stat = parse::stat(&text)?;
+    Some(Ancestor {
+        parent: Pid(parse::kinship(&text)?.parent),
+        name: parse::comm(stat.comm).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(root: &ProcRoot, pid: u32, parent: u32, name: &str) {
+        let directory = root.0.join(pid.to_string());
+        fs::create_dir_all(&directory).unwrap();
+        let line =
+            format!("{pid} ({name}) S {parent} 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n");
+        fs::write(directory.join("stat"), line).unwrap();
+    }
+
+    #[test]
+    fn everyone_above_a_process_is_found_and_brackets_in_names_do_no_harm() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = ProcRoot(directory.path().to_owned());
+        put(&root, 1, 0, "init");
+        put(&root, 20, 1, "torchrun (8) x");
+        put(&root, 30, 20, "python");
+        put(&root, 40, 41, "loop");
+        put(&root, 41, 40, "loop");
+        let found = ancestry(&root, &[Pid(30), Pid(40), Pid(99)]);
+        let mut shown: Vec<_> = found
+            .iter()
+            .map(|(pid, known)| (pid.0, known.parent.0, known.name.as_str()))
+            .collect();
+        shown.sort_unstable();
+        assert_eq!(
+            shown,
+            [
+                (1, 0, "init"),
+                (20, 1, "torchrun (8) x"),
+                (30, 20, "python"),
+                (40, 41, "loop"),
+                (41, 40, "loop")
+            ]
+        );
+    }
+}

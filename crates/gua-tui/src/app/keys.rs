@@ -1,0 +1,291 @@
+//! What each key does.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Action, App, Density, Overlay, Rights, Signal, View, Wish};
+use crate::key::Key;
+use crate::rows::{Column, user_name};
+use crate::timeline::Source;
+
+/// A long step through time.
+const LEAP: Duration = Duration::from_mins(10);
+
+impl App {
+    /// One key press. What it leads to outside of the picture is returned.
+    pub fn key(&mut self, key: Key) -> Option<Action> {
+        match key {
+            Key::Control('c') => return Some(Action::Quit),
+            Key::Control('z') => return Some(Action::Suspend),
+            Key::Control('l') => return Some(Action::Repaint),
+            _ => self.notice = None,
+        }
+        match &self.overlay {
+            Overlay::Help => {
+                self.overlay = Overlay::None;
+                None
+            }
+            Overlay::Filter => {
+                self.filter_key(key);
+                None
+            }
+            Overlay::Confirm(wish) => {
+                let wish = wish.clone();
+                self.confirm_key(key, &wish)
+            }
+            Overlay::None => self.plain_key(key),
+        }
+    }
+
+    fn plain_key(&mut self, key: Key) -> Option<Action> {
+        match key {
+            Key::Char('q' | 'Q') => return Some(Action::Quit),
+            // Esc leaves one thing after the other, and the program last.
+            Key::Escape if !self.filter.is_empty() => self.filter.clear(),
+            Key::Escape if self.frozen.is_some() => self.follow(),
+            Key::Escape => return Some(Action::Quit),
+            Key::Char('?' | 'h') | Key::Function(1) => self.overlay = Overlay::Help,
+            Key::Char('/') | Key::Function(4) => self.overlay = Overlay::Filter,
+            Key::Char('s') => self.sort_by(1),
+            Key::Char('S') => self.sort_by(Column::ALL.len() - 1),
+            Key::Char('r') => self.descending = !self.descending,
+            Key::Char('t') | Key::Function(5) => self.toggle(View::Tree),
+            Key::Char('u') => self.toggle(View::Users),
+            Key::Tab => self.turn_view(1),
+            Key::BackTab => self.turn_view(2),
+            Key::Char('d') => {
+                self.density = match self.density {
+                    Density::Auto => Density::OneLine,
+                    Density::OneLine => Density::Graphs,
+                    Density::Graphs => Density::Auto,
+                }
+            }
+            Key::Char(' ' | 'p') => self.pause(),
+            Key::Char('n') => self.follow(),
+            Key::Left => return self.step_back(),
+            Key::Right => self.step_forward(),
+            Key::Char('[') => return self.leap_back(),
+            Key::Char(']') => self.leap_forward(),
+            Key::Up | Key::Char('k') => self.select(self.selected.saturating_sub(1)),
+            Key::Down | Key::Char('j') => self.select(self.selected + 1),
+            Key::PageUp => self.select(self.selected.saturating_sub(self.page)),
+            Key::PageDown => self.select(self.selected + self.page),
+            Key::Home | Key::Char('g') => self.select(0),
+            Key::End | Key::Char('G') => self.select(usize::MAX),
+            Key::Char('K') => self.cards_top = self.cards_top.saturating_sub(1),
+            Key::Char('J') => self.cards_top += 1,
+            Key::Char('x') | Key::Function(9) => self.wish(),
+            _ => {}
+        }
+        None
+    }
+
+    fn filter_key(&mut self, key: Key) {
+        match key {
+            Key::Char(letter) => self.filter.push(letter),
+            Key::Backspace => {
+                self.filter.pop();
+            }
+            Key::Control('u') => self.filter.clear(),
+            Key::Enter | Key::Up | Key::Down => self.overlay = Overlay::None,
+            Key::Escape => {
+                self.filter.clear();
+                self.overlay = Overlay::None;
+            }
+            _ => {}
+        }
+        self.selected = 0;
+    }
+
+    fn sort_by(&mut self, steps: usize) {
+        let all = Column::ALL;
+        let place = all
+            .iter()
+            .position(|column| *column == self.column)
+            .unwrap_or(0);
+        self.column = all[(place + steps) % all.len()];
+        self.descending = self.column.starts_descending();
+    }
+
+    fn toggle(&mut self, view: View) {
+        self.view = if self.view == view {
+            View::Processes
+        } else {
+            view
+        };
+        self.select(0);
+    }
+
+    fn turn_view(&mut self, steps: usize) {
+        let all = [View::Processes, View::Tree, View::Users];
+        let place = all.iter().position(|view| *view == self.view).unwrap_or(0);
+        self.view = all[(place + steps) % all.len()];
+        self.select(0);
+    }
+
+    fn select(&mut self, place: usize) {
+        self.selected = place.min(self.row_count().saturating_sub(1));
+    }
+
+    fn pause(&mut self) {
+        match self.frozen {
+            Some(_) => self.follow(),
+            None => self.frozen = self.timeline.last_at(),
+        }
+    }
+
+    /// Back to what is now.
+    fn follow(&mut self) {
+        self.frozen = None;
+        self.timeline.drop_recorded();
+    }
+
+    fn step_back(&mut self) -> Option<Action> {
+        let index = self.shown_index()?;
+        match index
+            .checked_sub(1)
+            .and_then(|older| self.timeline.get(older))
+        {
+            Some(older) => {
+                self.frozen = Some(older.sample.at);
+                None
+            }
+            None => self.load(),
+        }
+    }
+
+    fn leap_back(&mut self) -> Option<Action> {
+        let at = self.shown()?.sample.at;
+        let target = at.checked_sub(LEAP).unwrap_or(Timestamp::MIN);
+        let first = self.timeline.first_at()?;
+        if target < first && at == first {
+            return self.load();
+        }
+        let index = self.timeline.index_at(target.max(first))?;
+        self.frozen = self.timeline.get(index).map(|moment| moment.sample.at);
+        None
+    }
+
+    fn load(&mut self) -> Option<Action> {
+        let first = self.timeline.first_at()?;
+        self.frozen = Some(first);
+        if !self.setup.has_history {
+            self.tell("no recorded history; `gua daemon` keeps one");
+            return None;
+        }
+        if self.timeline.is_full() {
+            self.tell("this is as far back as top goes");
+            return None;
+        }
+        if self.is_loading {
+            return None;
+        }
+        self.is_loading = true;
+        Some(Action::LoadBefore(first))
+    }
+
+    fn step_forward(&mut self) {
+        let Some(newer) = self
+            .frozen
+            .and(self.shown_index())
+            .and_then(|index| self.timeline.get(index + 1))
+        else {
+            self.follow();
+            return;
+        };
+        self.frozen = Some(newer.sample.at);
+    }
+
+    fn leap_forward(&mut self) {
+        let target = self.frozen.and_then(|at| at.checked_add(LEAP).ok());
+        match target {
+            Some(target) if self.timeline.last_at().is_some_and(|last| target < last) => {
+                let index = self.timeline.index_at(target);
+                let at = index
+                    .and_then(|index| self.timeline.get(index))
+                    .map(|moment| moment.sample.at);
+                // Over a hole that is wider than the leap.
+                if at == self.frozen {
+                    self.step_forward();
+                } else {
+                    self.frozen = at;
+                }
+            }
+            _ => self.follow(),
+        }
+    }
+
+    /// Begins the way to a signal, or says why there is none.
+    fn wish(&mut self) {
+        let me = match self.setup.rights {
+            Rights::Own(me) => me,
+            Rights::ReadOnly => return self.warn("read-only: no process is signalled"),
+        };
+        if self.view == View::Users {
+            return self.warn("choose a process first: Tab shows them");
+        }
+        if self
+            .shown()
+            .is_some_and(|moment| moment.source == Source::Recorded)
+            || self.frozen.is_some()
+        {
+            return self.warn("this is the past: n goes back to now");
+        }
+        let rows = self.process_rows();
+        let Some(row) = rows.get(self.selected) else {
+            return self.warn("there is no process to signal");
+        };
+        let own = row.own.as_ref().map(|user| user.uid);
+        let owner = row.owner.as_ref().map(|user| user.uid);
+        match row.key {
+            Some(process) if me.owns(own, owner) => {
+                self.overlay = Overlay::Confirm(Wish {
+                    process,
+                    pid: row.pid,
+                    name: row.name.clone(),
+                    owner: user_name(row.owner.as_ref()),
+                    signal: Signal::Terminate,
+                });
+            }
+            _ => {
+                let (pid, owner) = (row.pid, user_name(row.owner.as_ref()));
+                self.warn(format!("{pid} is not your process (it belongs to {owner})"));
+            }
+        }
+    }
+
+    fn confirm_key(&mut self, key: Key, wish: &Wish) -> Option<Action> {
+        let place = Signal::ALL
+            .iter()
+            .position(|signal| *signal == wish.signal)
+            .unwrap_or(0);
+        let turned = |steps: usize| Signal::ALL[(place + steps) % Signal::ALL.len()];
+        let chosen = |signal| {
+            Overlay::Confirm(Wish {
+                signal,
+                ..wish.clone()
+            })
+        };
+        match key {
+            Key::Char('y' | 'Y') => {
+                self.overlay = Overlay::None;
+                return Some(Action::Signal {
+                    process: wish.process,
+                    signal: wish.signal,
+                });
+            }
+            Key::Right | Key::Tab | Key::Down => self.overlay = chosen(turned(1)),
+            Key::Left | Key::BackTab | Key::Up => self.overlay = chosen(turned(2)),
+            Key::Char('t') => self.overlay = chosen(Signal::Terminate),
+            Key::Char('i') => self.overlay = chosen(Signal::Interrupt),
+            Key::Char('k') => self.overlay = chosen(Signal::Kill),
+            Key::Escape | Key::Char('n' | 'N' | 'q') => {
+                self.overlay = Overlay::None;
+                self.tell("nothing was sent");
+            }
+            _ => {}
+        }
+        None
+    }
+}

@@ -1,0 +1,133 @@
+//! Numbers and names as a narrow table shows them. A missing value is a dash, never a zero.
+
+use std::time::Duration;
+
+use gua_model::text::{harmless, is_harmful};
+use gua_model::{Bytes, Reading};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// What stands where a reading is missing.
+pub(crate) const MISSING: &str = "-";
+
+/// How many columns a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The text in at most `room` columns; what does not fit ends in a sign that says so.
+pub(crate) fn clip(text: &str, room: usize) -> String {
+    let text = if text.chars().any(is_harmful) {
+        harmless(text)
+    } else {
+        text.to_owned()
+    };
+    if text.width() <= room {
+        return text;
+    }
+    let mut kept = String::new();
+    let mut used = 0;
+    for letter in text.chars() {
+        let wide = letter.width().unwrap_or(0);
+        if used + wide + 1 > room {
+            break;
+        }
+        used += wide;
+        kept.push(letter);
+    }
+    if room > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+/// The text in exactly `room` columns, at the left of them.
+pub(crate) fn left(text: &str, room: usize) -> String {
+    let text = clip(text, room);
+    let pad = room.saturating_sub(text.width());
+    format!("{text}{}", " ".repeat(pad))
+}
+
+/// The text in exactly `room` columns, at the right of them.
+pub(crate) fn right(text: &str, room: usize) -> String {
+    let text = clip(text, room);
+    let pad = room.saturating_sub(text.width());
+    format!("{}{text}", " ".repeat(pad))
+}
+
+/// `512M`, `11.0G`, `1.5T`; in units of 1024, as the driver counts.
+pub(crate) fn bytes(bytes: Bytes) -> String {
+    let mb = bytes.whole_mb();
+    if mb < 1024 {
+        return format!("{mb}M");
+    }
+    let (unit, letter) = match mb {
+        ..1_048_576 => (1024, 'G'),
+        _ => (1_048_576, 'T'),
+    };
+    // Tenths, rounded down: a card that is not quite full does not look full.
+    let tenths = mb.saturating_mul(10) / unit;
+    match tenths {
+        ..1000 => format!("{}.{}{letter}", tenths / 10, tenths % 10),
+        _ => format!("{}{letter}", tenths / 10),
+    }
+}
+
+pub(crate) fn reading<T>(value: &Reading<T>, show: impl FnOnce(&T) -> String) -> String {
+    value.as_ref().map_or_else(|_| MISSING.to_owned(), show)
+}
+
+/// `8s`, `4m`, `3h12m`, `2d5h`: two units at most.
+pub(crate) fn age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match seconds {
+        ..60 => format!("{seconds}s"),
+        60..600 => format!("{minutes}m{:02}s", seconds % 60),
+        600..3600 => format!("{minutes}m"),
+        3600..86400 => format!("{hours}h{:02}m", minutes % 60),
+        _ => format!("{days}d{}h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_rounded_down_to_a_tenth() {
+        let check = |mb: u64, expected: &str| assert_eq!(bytes(Bytes::from_mb(mb)), expected);
+        check(0, "0M");
+        check(1023, "1023M");
+        check(1024, "1.0G");
+        check(49140, "47.9G");
+        check(102_400, "100G");
+        check(2 << 20, "2.0T");
+    }
+
+    #[test]
+    fn an_age_has_two_units_at_most() {
+        let check = |seconds, expected: &str| {
+            assert_eq!(age(Duration::from_secs(seconds)), expected);
+        };
+        check(0, "0s");
+        check(61, "1m01s");
+        check(3599, "59m");
+        check(11520, "3h12m");
+        check(86400 * 9 + 3600 * 5, "9d5h");
+    }
+
+    #[test]
+    fn a_text_is_cut_by_columns_and_not_by_letters() {
+        let check = |text: &str, room: usize, expected: &str| {
+            assert_eq!(left(text, room), expected);
+        };
+        check("ada", 5, "ada  ");
+        check("adalovelace", 5, "adal…");
+        check("김철수", 6, "김철수");
+        check("김철수", 5, "김철…");
+        check("김철수", 4, "김… ");
+        check("김", 1, "…");
+        check("김", 0, "");
+        check("a\u{1b}[2J", 6, "a\u{fffd}[2J ");
+    }
+}

@@ -1,0 +1,24 @@
+//! The terminal view of `gua`: samples, keys and times come in; pictures and actions go out.
+//!
+//! This crate owns the terminal and nothing else. It knows no driver, no files and no clock, and it performs nothing:
+//! [`App::key`] returns an [`Action`], and the program decides what becomes of it.
+
+pub mod app;
+mod format;
+pub mod key;
+pub mod plain;
+mod rows;
+mod spark;
+mod streak;
+pub mod terminal;
+pub mod timeline;
+mod tree;
+mod view;
+
+pub use app::{Action, App, Me, Rights, Setup, Signal};
+pub use key::{Input, Key};
+pub use streak::{Since, Streaks};
+pub use terminal::{Palette, Screen};
+pub use timeline::Moment;
+pub use tree::{Ancestor, Lineage};
+pub use view::draw;

@@ -1,0 +1,262 @@
+//! The lines of the lower table: processes or users, sorted and filtered. No picture yet.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use gua_model::{
+    Bytes, Gpu, Identity, Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading,
+    RollUp, Sample, Thresholds, User, Workload, classify,
+};
+
+/// One process on one card.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ProcessRow {
+    pub(crate) gpu: String,
+    /// The card's place in the sample, by which cards are in order.
+    pub(crate) place: usize,
+    pub(crate) pid: Pid,
+    pub(crate) key: Option<ProcessKey>,
+    /// The user that it runs as and the one who is answerable for it.
+    pub(crate) own: Option<User>,
+    pub(crate) owner: Option<User>,
+    pub(crate) kind: ProcessKind,
+    pub(crate) memory: Reading<Bytes>,
+    pub(crate) sm: Reading<Option<Percent>>,
+    pub(crate) age: Option<Duration>,
+    pub(crate) name: String,
+    /// Job, pod and container.
+    pub(crate) workload: String,
+    /// The branches in front of the name in a tree.
+    pub(crate) branch: String,
+    /// An ancestor that holds no card itself.
+    pub(crate) is_ancestor: bool,
+}
+
+/// One user with everything that is theirs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct UserRow {
+    pub(crate) user: String,
+    pub(crate) cards: Vec<String>,
+    pub(crate) processes: usize,
+    pub(crate) memory: Bytes,
+    /// Processes whose memory the driver hides, and which the sum lacks.
+    pub(crate) hidden: usize,
+    /// The sum over processes; `None` where the driver told nothing of any.
+    pub(crate) sm: Option<u32>,
+    /// Of the cards, those that are idle-held now.
+    pub(crate) idle_held: Vec<String>,
+}
+
+/// By what the lines are in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    Gpu,
+    Pid,
+    User,
+    Memory,
+    Sm,
+    Age,
+    Name,
+}
+
+impl Column {
+    pub(crate) const ALL: [Column; 7] = [
+        Column::Gpu,
+        Column::Pid,
+        Column::User,
+        Column::Memory,
+        Column::Sm,
+        Column::Age,
+        Column::Name,
+    ];
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Column::Gpu => "gpu",
+            Column::Pid => "pid",
+            Column::User => "user",
+            Column::Memory => "memory",
+            Column::Sm => "sm",
+            Column::Age => "age",
+            Column::Name => "name",
+        }
+    }
+
+    /// Amounts are looked at from their upper end.
+    pub(crate) fn starts_descending(self) -> bool {
+        matches!(self, Column::Memory | Column::Sm | Column::Age)
+    }
+}
+
+/// What cards are called: the driver's number, and the instance behind it.
+pub(crate) fn label(gpu: &Gpu) -> String {
+    match &gpu.place {
+        Place::Instance {
+            gpu_instance: Ok(instance),
+            compute_instance,
+            ..
+        } => match compute_instance {
+            Ok(compute @ 1..) => format!("{}:{instance}.{compute}", gpu.index),
+            _ => format!("{}:{instance}", gpu.index),
+        },
+        Place::Instance { .. } => format!("{}:?", gpu.index),
+        Place::Whole | Place::Parent { .. } => gpu.index.to_string(),
+    }
+}
+
+pub(crate) fn processes(sample: &Sample, ticks_per_second: u64) -> Vec<ProcessRow> {
+    let cards = sample.gpus.iter().enumerate();
+    cards
+        .flat_map(|(place, gpu)| {
+            gpu.processes
+                .iter()
+                .map(move |process| (place, gpu, process))
+        })
+        .map(|(place, gpu, process)| row(sample, place, gpu, process, ticks_per_second))
+        .collect()
+}
+
+fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) -> ProcessRow {
+    let identity = process.identity.as_ref();
+    let name = match identity {
+        Ok(Identity { comm: Ok(comm), .. }) => comm.clone(),
+        Ok(_) => "?".to_owned(),
+        Err(Missing::Gone) => "(gone)".to_owned(),
+        Err(_) => "(not visible)".to_owned(),
+    };
+    let key = identity.ok().map(|identity| identity.key);
+    let age = key.and_then(|key| {
+        let start = Duration::from_secs(key.start.0.checked_div(ticks)?);
+        sample.since_boot.checked_sub(start)
+    });
+    ProcessRow {
+        gpu: label(gpu),
+        place,
+        pid: process.pid,
+        key,
+        own: identity.ok().and_then(|identity| identity.own.clone().ok()),
+        owner: identity
+            .ok()
+            .and_then(Identity::owner)
+            .map(|owner| owner.user),
+        kind: process.kind,
+        memory: process.memory,
+        sm: process.sm_util,
+        age,
+        name,
+        workload: identity.map_or_else(|_| String::new(), |identity| workload(&identity.workload)),
+        branch: String::new(),
+        is_ancestor: false,
+    }
+}
+
+/// The job, else the pod, else the container; ids are cut as their own tools cut them.
+fn workload(workload: &Workload) -> String {
+    let cut = |id: &str, length: usize| id.chars().take(length).collect::<String>();
+    let job = workload.job.as_ref().map(|job| format!("job {job}"));
+    let pod = workload
+        .pod
+        .as_ref()
+        .map(|pod| format!("pod {}", cut(pod.as_str(), 8)));
+    let container = workload.container.as_ref();
+    let container = container.map(|container| format!("ctr {}", cut(container.as_str(), 12)));
+    let known: Vec<String> = [job, pod, container].into_iter().flatten().collect();
+    known.join(" ")
+}
+
+pub(crate) fn user_name(user: Option<&User>) -> String {
+    match user {
+        Some(User {
+            name: Some(name), ..
+        }) => name.clone(),
+        Some(User { uid, name: None }) => format!("uid {uid}"),
+        None => "?".to_owned(),
+    }
+}
+
+/// Whether a line has the text anywhere, in whatever case.
+pub(crate) fn matches(row: &ProcessRow, filter: &str) -> bool {
+    let wanted = filter.to_lowercase();
+    let has = |text: &str| text.to_lowercase().contains(&wanted);
+    has(&row.name)
+        || has(&user_name(row.owner.as_ref()))
+        || has(&row.workload)
+        || row.pid.to_string().contains(&wanted)
+        || wanted.strip_prefix("gpu").is_some_and(|gpu| gpu == row.gpu)
+}
+
+pub(crate) fn sort(rows: &mut [ProcessRow], column: Column, descending: bool) {
+    // A missing value comes last in either direction.
+    fn known<T: Ord>(one: Option<T>, other: Option<T>, descending: bool) -> Ordering {
+        match (one, other) {
+            (Some(one), Some(other)) if descending => other.cmp(&one),
+            (Some(one), Some(other)) => one.cmp(&other),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => Ordering::Equal,
+        }
+    }
+    let sm = |row: &ProcessRow| row.sm.ok().flatten();
+    rows.sort_by(|one, other| {
+        let wished = match column {
+            Column::Gpu => known(Some(one.place), Some(other.place), descending),
+            Column::Pid => known(Some(one.pid), Some(other.pid), descending),
+            Column::User => {
+                let name = |row: &ProcessRow| row.owner.as_ref().map(|user| user_name(Some(user)));
+                known(name(one), name(other), descending)
+            }
+            Column::Memory => known(one.memory.ok(), other.memory.ok(), descending),
+            Column::Sm => known(sm(one), sm(other), descending),
+            Column::Age => known(one.age, other.age, descending),
+            Column::Name => known(Some(&one.name), Some(&other.name), descending),
+        };
+        wished
+            .then_with(|| one.place.cmp(&other.place))
+            .then_with(|| known(one.memory.ok(), other.memory.ok(), true))
+            .then_with(|| one.pid.cmp(&other.pid))
+    });
+}
+
+pub(crate) fn users(sample: &Sample, rows: &[ProcessRow], thresholds: &Thresholds) -> Vec<UserRow> {
+    let is_idle_held = |place: usize| {
+        let gpu = sample.gpus.get(place);
+        let state = gpu.map(|gpu| classify(gpu, thresholds, None).state);
+        state.is_some_and(|state| state.roll_up() == Some(RollUp::IdleHeld))
+    };
+    let names: BTreeSet<String> = rows
+        .iter()
+        .map(|row| user_name(row.owner.as_ref()))
+        .collect();
+    let mut users: Vec<UserRow> = names
+        .into_iter()
+        .map(|user| {
+            let own = || {
+                rows.iter()
+                    .filter(|row| user_name(row.owner.as_ref()) == user)
+            };
+            let cards: BTreeSet<(usize, &str)> =
+                own().map(|row| (row.place, row.gpu.as_str())).collect();
+            let idle_held = cards.iter().filter(|(place, _)| is_idle_held(*place));
+            let sm: Vec<u32> = own()
+                .filter_map(|row| row.sm.ok().flatten())
+                .map(|sm| sm.get().into())
+                .collect();
+            UserRow {
+                processes: own().map(|row| row.pid).collect::<BTreeSet<_>>().len(),
+                memory: own().filter_map(|row| row.memory.ok()).sum(),
+                hidden: own().filter(|row| row.memory.is_err()).count(),
+                sm: (!sm.is_empty()).then(|| sm.iter().sum()),
+                idle_held: idle_held.map(|(_, gpu)| (*gpu).to_owned()).collect(),
+                cards: cards.iter().map(|(_, gpu)| (*gpu).to_owned()).collect(),
+                user,
+            }
+        })
+        .collect();
+    users.sort_by(|one, other| {
+        (other.cards.len(), other.memory)
+            .cmp(&(one.cards.len(), one.memory))
+            .then_with(|| one.user.cmp(&other.user))
+    });
+    users
+}

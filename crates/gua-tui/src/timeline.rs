@@ -1,0 +1,224 @@
+//! What was seen when: samples of this run, and in front of them those of the recorded history, in order of time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use gua_model::Sample;
+use jiff::Timestamp;
+
+/// One sample, how long it may stand for, and where it is from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moment {
+    pub sample: Sample,
+    pub interval: Duration,
+    pub source: Source,
+}
+
+/// Where a moment was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// By this run.
+    Live,
+    /// By the collector that writes the history.
+    Recorded,
+}
+
+/// Samples that are kept of this run, as many as the replaced tool keeps.
+const MOST_LIVE: usize = 600;
+
+/// Cards times moments that are kept at most, live and recorded ones each: about 50 MB.
+const MOST_CARD_MOMENTS: usize = 40_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    moments: VecDeque<Moment>,
+}
+
+impl Timeline {
+    pub(crate) fn push(&mut self, moment: Moment) {
+        // The clock was set back: what lies ahead of it now cannot be put in order.
+        while self.last_at().is_some_and(|last| last >= moment.sample.at) {
+            self.moments.pop_back();
+        }
+        let most = MOST_LIVE.min(room(&moment.sample));
+        self.moments.push_back(moment);
+        let live = self.moments.iter().rev();
+        let live = live
+            .take_while(|moment| moment.source == Source::Live)
+            .count();
+        if live > most {
+            let oldest_live = self.moments.len() - live;
+            self.moments.remove(oldest_live);
+        }
+    }
+
+    /// Puts recorded moments in front. Only what is older than all that is there is taken; the number of those.
+    pub(crate) fn put_before(&mut self, recorded: Vec<Moment>) -> usize {
+        let first = self.moments.front().map(|moment| moment.sample.at);
+        let is_older = |moment: &Moment| first.is_none_or(|first| moment.sample.at < first);
+        let older: Vec<Moment> = recorded.into_iter().filter(is_older).collect();
+        let count = older.len();
+        for moment in older.into_iter().rev() {
+            self.moments.push_front(moment);
+        }
+        count
+    }
+
+    /// Whether as much of the history is here as fits.
+    pub(crate) fn is_full(&self) -> bool {
+        let recorded = self
+            .moments
+            .iter()
+            .filter(|moment| moment.source == Source::Recorded);
+        let room = self
+            .moments
+            .front()
+            .map_or(usize::MAX, |first| room(&first.sample));
+        recorded.count() >= room
+    }
+
+    /// Lets go of what was recorded; it can be read again.
+    pub(crate) fn drop_recorded(&mut self) {
+        self.moments.retain(|moment| moment.source == Source::Live);
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&Moment> {
+        self.moments.get(index)
+    }
+
+    pub(crate) fn first_at(&self) -> Option<Timestamp> {
+        self.moments.front().map(|moment| moment.sample.at)
+    }
+
+    pub(crate) fn last_at(&self) -> Option<Timestamp> {
+        self.moments.back().map(|moment| moment.sample.at)
+    }
+
+    pub(crate) fn last_index(&self) -> Option<usize> {
+        self.moments.len().checked_sub(1)
+    }
+
+    /// The last moment at or before a time, else the first.
+    pub(crate) fn index_at(&self, at: Timestamp) -> Option<usize> {
+        let after = self
+            .moments
+            .partition_point(|moment| moment.sample.at <= at);
+        (!self.moments.is_empty()).then(|| after.saturating_sub(1))
+    }
+
+    /// For each of `width` columns that end with the moment `index`, the moment that stands there. A column stands for
+    /// one interval of that moment, so that holes in time are holes in the picture.
+    pub(crate) fn columns(&self, index: usize, width: usize) -> Vec<Option<usize>> {
+        let mut columns = vec![None; width];
+        let Some(last) = self.moments.get(index) else {
+            return columns;
+        };
+        let step = i128::try_from(last.interval.as_micros())
+            .unwrap_or(1)
+            .max(1);
+        let end = micros(last.sample.at);
+        let mut place = index;
+        for (back, column) in (0i128..).zip(columns.iter_mut().rev()) {
+            let time = end - back * step;
+            // The nearest: a sample comes a little early or late.
+            while let Some(older) = place.checked_sub(1)
+                && self.distance(older, time) <= self.distance(place, time)
+            {
+                place = older;
+            }
+            let reach = self.moments.get(place).map_or(step, |moment| {
+                step.max(i128::try_from(moment.interval.as_micros()).unwrap_or(step))
+            });
+            *column = (self.distance(place, time) < reach).then_some(place);
+        }
+        columns
+    }
+
+    fn distance(&self, index: usize, time: i128) -> i128 {
+        let at = self
+            .moments
+            .get(index)
+            .map(|moment| micros(moment.sample.at));
+        at.map_or(i128::MAX, |at| (at - time).abs())
+    }
+}
+
+fn micros(at: Timestamp) -> i128 {
+    i128::from(at.as_microsecond())
+}
+
+fn room(sample: &Sample) -> usize {
+    (MOST_CARD_MOMENTS / sample.gpus.len().max(1)).max(60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::fixture::sample_at;
+
+    fn moment(second: i64, source: Source) -> Moment {
+        Moment {
+            sample: sample_at(second),
+            interval: Duration::from_secs(1),
+            source,
+        }
+    }
+
+    fn times(timeline: &Timeline) -> Vec<i64> {
+        let seconds = |moment: &Moment| moment.sample.at.as_second();
+        timeline.moments.iter().map(seconds).collect()
+    }
+
+    #[test]
+    fn only_the_newest_samples_of_this_run_are_kept_and_recorded_ones_stay() {
+        let mut timeline = Timeline::default();
+        timeline.push(moment(1000, Source::Live));
+        timeline.put_before(vec![
+            moment(10, Source::Recorded),
+            moment(40, Source::Recorded),
+        ]);
+        for second in 1001..2000 {
+            timeline.push(moment(second, Source::Live));
+        }
+        let times = times(&timeline);
+        assert_eq!(times.len(), 602);
+        assert_eq!(times[..3], [10, 40, 1400]);
+    }
+
+    #[test]
+    fn recorded_moments_that_overlap_are_not_taken_twice() {
+        let mut timeline = Timeline::default();
+        timeline.push(moment(100, Source::Live));
+        let taken = timeline.put_before(vec![
+            moment(70, Source::Recorded),
+            moment(100, Source::Recorded),
+        ]);
+        assert_eq!((taken, times(&timeline)), (1, vec![70, 100]));
+        timeline.drop_recorded();
+        assert_eq!(times(&timeline), [100]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_takes_what_lies_ahead_with_it() {
+        let mut timeline = Timeline::default();
+        for second in [10, 11, 12, 11] {
+            timeline.push(moment(second, Source::Live));
+        }
+        assert_eq!(times(&timeline), [10, 11]);
+    }
+
+    #[test]
+    fn a_column_is_a_step_of_time_and_a_gap_stays_a_gap() {
+        let mut timeline = Timeline::default();
+        for second in [10, 11, 15, 16] {
+            timeline.push(moment(second, Source::Live));
+        }
+        let columns = timeline.columns(3, 8);
+        assert_eq!(
+            columns,
+            [None, Some(0), Some(1), None, None, None, Some(2), Some(3)]
+        );
+        assert_eq!(timeline.columns(1, 3), [None, Some(0), Some(1)]);
+        assert_eq!(timeline.columns(9, 2), [None, None]);
+    }
+}

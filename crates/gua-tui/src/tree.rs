@@ -1,0 +1,214 @@
+//! Processes under those that started them. Ancestors are shown where they hold a card, are the direct parent of one that
+//! does, or where branches part; chains of shells in between are left out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use gua_model::{Missing, Pid, ProcessKind};
+
+use crate::rows::ProcessRow;
+
+/// A process on the way up from a holder, as the program looked it up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ancestor {
+    pub parent: Pid,
+    pub name: String,
+}
+
+/// Every holder and every ancestor of one that could be seen, by pid.
+pub type Lineage = HashMap<Pid, Ancestor>;
+
+/// Nobody wants to see that everything comes from init.
+const INIT: Pid = Pid(1);
+
+/// The way up from a process: its ancestors, the nearest first. A loop cannot be, and would end it.
+fn way_up(lineage: &Lineage, pid: Pid) -> Vec<Pid> {
+    let mut way = Vec::new();
+    let mut at = pid;
+    while let Some(ancestor) = lineage.get(&at)
+        && ancestor.parent > INIT
+        && lineage.contains_key(&ancestor.parent)
+        && ancestor.parent != pid
+        && !way.contains(&ancestor.parent)
+    {
+        way.push(ancestor.parent);
+        at = ancestor.parent;
+    }
+    way
+}
+
+/// The rows in the order of the tree, with branches in front of their names. The order among siblings is that of `rows`.
+pub(crate) fn arrange(rows: Vec<ProcessRow>, lineage: &Lineage) -> Vec<ProcessRow> {
+    let mut order: Vec<Pid> = Vec::new();
+    for row in &rows {
+        if !order.contains(&row.pid) {
+            order.push(row.pid);
+        }
+    }
+    let kept = worth_showing(&order, lineage);
+    // Children by parent, roots under init, in the order of their first holder.
+    let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
+    for pid in &order {
+        let mut child = *pid;
+        let way = way_up(lineage, *pid)
+            .into_iter()
+            .filter(|pid| kept.contains(pid));
+        for parent in way.chain([INIT]) {
+            let siblings = children.entry(parent).or_default();
+            if !siblings.contains(&child) {
+                siblings.push(child);
+            }
+            child = parent;
+        }
+    }
+    let mut by_pid: HashMap<Pid, Vec<ProcessRow>> = HashMap::new();
+    for row in rows {
+        by_pid.entry(row.pid).or_default().push(row);
+    }
+    let mut arranged = Vec::new();
+    let mut planter = Planter {
+        children: &children,
+        by_pid,
+        lineage,
+        arranged: &mut arranged,
+        planted: BTreeSet::new(),
+    };
+    planter.plant(INIT, "");
+    arranged
+}
+
+fn worth_showing(order: &[Pid], lineage: &Lineage) -> BTreeSet<Pid> {
+    let holders: BTreeSet<Pid> = order.iter().copied().collect();
+    let mut branches: BTreeMap<Pid, BTreeSet<Pid>> = BTreeMap::new();
+    let mut parents = BTreeSet::new();
+    for pid in order {
+        let mut child = *pid;
+        for (step, ancestor) in way_up(lineage, *pid).into_iter().enumerate() {
+            if step == 0 {
+                parents.insert(ancestor);
+            }
+            branches.entry(ancestor).or_default().insert(child);
+            child = ancestor;
+        }
+    }
+    let part = branches
+        .iter()
+        .filter(|(_, children)| children.len() > 1)
+        .map(|(pid, _)| *pid);
+    part.chain(parents).chain(holders).collect()
+}
+
+struct Planter<'a> {
+    children: &'a BTreeMap<Pid, Vec<Pid>>,
+    by_pid: HashMap<Pid, Vec<ProcessRow>>,
+    lineage: &'a Lineage,
+    arranged: &'a mut Vec<ProcessRow>,
+    /// Pids can be reused between two looks, and then go in a circle.
+    planted: BTreeSet<Pid>,
+}
+
+impl Planter<'_> {
+    fn plant(&mut self, parent: Pid, indent: &str) {
+        let none = Vec::new();
+        let children = self.children.get(&parent).unwrap_or(&none);
+        for (place, child) in children.iter().enumerate() {
+            if !self.planted.insert(*child) {
+                continue;
+            }
+            let is_last = place + 1 == children.len();
+            let is_root = parent == INIT;
+            let (branch, below) = match (is_root, is_last) {
+                (true, _) => (String::new(), String::new()),
+                (false, true) => (format!("{indent}└─ "), format!("{indent}   ")),
+                (false, false) => (format!("{indent}├─ "), format!("{indent}│  ")),
+            };
+            // A process on two cards has two rows; the second stands for the same process.
+            match self.by_pid.remove(child) {
+                Some(rows) => self.arranged.extend(rows.into_iter().map(|row| ProcessRow {
+                    branch: branch.clone(),
+                    ..row
+                })),
+                None => self.arranged.push(self.ancestor(*child, branch)),
+            }
+            self.plant(*child, &below);
+        }
+    }
+
+    fn ancestor(&self, pid: Pid, branch: String) -> ProcessRow {
+        let name = self
+            .lineage
+            .get(&pid)
+            .map_or_else(|| "?".to_owned(), |ancestor| ancestor.name.clone());
+        ProcessRow {
+            gpu: String::new(),
+            place: usize::MAX,
+            pid,
+            key: None,
+            own: None,
+            owner: None,
+            kind: ProcessKind::Compute,
+            memory: Err(Missing::Unsupported),
+            sm: Err(Missing::Unsupported),
+            age: None,
+            name,
+            workload: String::new(),
+            branch,
+            is_ancestor: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::fixture::{card, sample_of};
+    use crate::rows::processes;
+
+    /// `child:parent` pairs; holders are numbers. The answer is one line per row: branch and pid.
+    fn check(pairs: &[(u32, u32)], holders: &[u32], expected: &[&str]) {
+        let lineage: Lineage = pairs
+            .iter()
+            .map(|(pid, parent)| {
+                (
+                    Pid(*pid),
+                    Ancestor {
+                        parent: Pid(*parent),
+                        name: format!("p{pid}"),
+                    },
+                )
+            })
+            .collect();
+        let list: Vec<(u32, &str, u64)> = holders.iter().map(|pid| (*pid, "ada", 100)).collect();
+        let sample = sample_of(1000, vec![card(0, "GPU-a", Ok(50), &list)]);
+        let rows = arrange(processes(&sample, 100), &lineage);
+        let shown: Vec<String> = rows
+            .iter()
+            .map(|row| format!("{}{}", row.branch, row.pid))
+            .collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn workers_stand_under_their_launcher_and_shells_between_are_left_out() {
+        check(
+            &[(100, 1), (200, 100), (300, 200), (400, 300), (401, 300)],
+            &[400, 401],
+            &["300", "├─ 400", "└─ 401"],
+        );
+    }
+
+    #[test]
+    fn a_holder_that_started_a_holder_stands_above_it() {
+        check(
+            &[(10, 1), (20, 10), (30, 20)],
+            &[30, 10],
+            &["10", "└─ 20", "   └─ 30"],
+        );
+    }
+
+    #[test]
+    fn what_nobody_could_look_up_stands_alone() {
+        check(&[], &[5, 6], &["5", "6"]);
+        check(&[(5, 6), (6, 5)], &[5], &["6", "└─ 5"]);
+        check(&[(5, 6), (6, 5)], &[5, 6], &["6", "└─ 5"]);
+    }
+}

@@ -1,0 +1,228 @@
+//! The picture: one line about the host, the cards, the table, one line of keys. It fits itself into any size.
+
+mod cards;
+mod overlay;
+mod style;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use gua_model::Sample;
+use jiff::Timestamp;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
+
+use crate::app::{App, Driver, Overlay, Rights, View};
+use crate::format::{age, clip, width};
+use crate::timeline::{Moment, Source};
+use style::Styles;
+
+/// A driver that has not answered for this many intervals, and two seconds, is said to be silent.
+const PATIENCE: u32 = 2;
+
+/// A picture on paper: the host, two lines per card, every process, and no keys.
+pub(crate) fn draw_unattended(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
+    let styles = Styles::of(app.setup.palette);
+    let [head, rest] = cut(area, 1);
+    header(app, styles, now, head.width.into()).render(head, buffer);
+    if let Some(index) = app.shown_index() {
+        let [upper, lower] = cut(rest, cards::paper_height(app));
+        cards::draw(app, index, upper, buffer, styles);
+        table::draw(app, lower, buffer, styles);
+    }
+}
+
+/// Draws everything as of `now`.
+pub fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
+    if area.is_empty() {
+        return;
+    }
+    let styles = Styles::of(app.setup.palette);
+    let [head, rest] = cut(area, 1);
+    header(app, styles, now, head.width.into()).render(head, buffer);
+    let trouble = trouble(app, now);
+    let [banner, rest] = cut(rest, u16::from(trouble.is_some()));
+    if let Some(text) = trouble {
+        let text = clip(&text, banner.width.into());
+        Line::styled(text, styles.bad()).render(banner, buffer);
+    }
+    let foot = u16::from(rest.height > 2);
+    let [body, foot] = cut(rest, rest.height - foot);
+    footer(app, styles, foot.width.into()).render(foot, buffer);
+    if let Some(index) = app.shown_index() {
+        let height = cards::height(app, body);
+        let [upper, lower] = cut(body, height);
+        cards::draw(app, index, upper, buffer, styles);
+        table::draw(app, lower, buffer, styles);
+    }
+    match &app.overlay {
+        Overlay::Help => overlay::help(area, buffer, styles),
+        Overlay::Confirm(wish) => overlay::confirm(wish, area, buffer, styles),
+        Overlay::None | Overlay::Filter => {}
+    }
+}
+
+/// The first lines of an area, and the rest.
+fn cut(area: Rect, height: u16) -> [Rect; 2] {
+    let height = height.min(area.height);
+    let upper = Rect { height, ..area };
+    let lower = Rect {
+        y: area.y + height,
+        height: area.height - height,
+        ..area
+    };
+    [upper, lower]
+}
+
+fn header<'a>(app: &App, styles: Styles, now: Timestamp, room: usize) -> Line<'a> {
+    let mut spans = vec![Span::styled("gua top", styles.bold())];
+    let moment = app.shown();
+    let at = match (app.frozen, moment) {
+        (Some(_), Some(moment)) => moment.sample.at,
+        _ => now,
+    };
+    spans.push(Span::raw(" "));
+    let clock = at.to_zoned(app.setup.zone.clone());
+    let is_today = now.to_zoned(app.setup.zone.clone()).date() == clock.date();
+    let clock = match is_today {
+        true => clock.strftime("%H:%M:%S %Z").to_string(),
+        false => clock.strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
+    };
+    let (mode, style) = mode(app, moment, now);
+    spans.push(Span::raw(clock));
+    spans.push(Span::raw(" "));
+    spans.push(Span::styled(mode, styles.mode(style)));
+    spans.push(Span::raw("  "));
+    if let Some(moment) = moment {
+        for (word, count) in app.counts(&moment.sample) {
+            if count > 0 {
+                spans.push(Span::styled(format!("{count} {word}"), styles.share(word)));
+                spans.push(Span::raw("  "));
+            }
+        }
+        let used: usize = spans.iter().map(|span| width(&span.content)).sum();
+        let about = about(&app.setup.host, &moment.sample);
+        let about = clip(&about, room.saturating_sub(used));
+        spans.push(Span::styled(about, styles.dim()));
+    }
+    Line::from(spans)
+}
+
+fn about(host: &str, sample: &Sample) -> String {
+    let driver = sample
+        .driver
+        .version
+        .as_deref()
+        .map_or_else(|_| String::new(), |version| format!(" · driver {version}"));
+    let cuda = sample.driver.cuda.map_or_else(
+        |_| String::new(),
+        |(major, minor)| format!(" · CUDA {major}.{minor}"),
+    );
+    format!("{host}{driver}{cuda}")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Live,
+    Past,
+}
+
+fn mode(app: &App, moment: Option<&Moment>, now: Timestamp) -> (String, Mode) {
+    let Some(at) = app.frozen else {
+        return ("live".to_owned(), Mode::Live);
+    };
+    let behind = age(now.duration_since(at).unsigned_abs());
+    match moment {
+        Some(moment) if moment.source == Source::Recorded => {
+            let every = age(moment.interval);
+            (format!("RECORDED, {behind} ago, every {every}"), Mode::Past)
+        }
+        _ => (format!("PAUSED, {behind} ago"), Mode::Past),
+    }
+}
+
+/// What is wrong with the driver, if anything is.
+fn trouble(app: &App, now: Timestamp) -> Option<String> {
+    let clock = |at: Timestamp| {
+        at.to_zoned(app.setup.zone.clone())
+            .strftime("%H:%M:%S")
+            .to_string()
+    };
+    let patience = app.setup.interval.saturating_mul(PATIENCE) + std::time::Duration::from_secs(2);
+    let waited = |since: Timestamp| now.duration_since(since);
+    match &app.driver {
+        Driver::Opening(since) if app.timeline.last_index().is_none() => Some(format!(
+            "waiting for the driver's first answer for {}",
+            age(waited(*since).unsigned_abs())
+        )),
+        Driver::Opening(since) | Driver::Answered(since) => {
+            let silent = waited(*since);
+            let is_silent = silent.is_positive() && silent.unsigned_abs() > patience;
+            is_silent.then(|| {
+                format!(
+                    "driver does not answer since {} ({})",
+                    clock(*since),
+                    age(silent.unsigned_abs())
+                )
+            })
+        }
+        Driver::Faulty { since, fault } => Some(format!(
+            "driver does not answer since {} ({}): {fault}",
+            clock(*since),
+            age(waited(*since).unsigned_abs())
+        )),
+    }
+}
+
+fn footer<'a>(app: &App, styles: Styles, room: usize) -> Line<'a> {
+    if app.overlay == Overlay::Filter {
+        let text = clip(&format!("filter: {}▏", app.filter), room);
+        return Line::from(vec![Span::styled(text, styles.bold())]);
+    }
+    if let Some(notice) = &app.notice {
+        let style = if notice.is_bad {
+            styles.bad()
+        } else {
+            styles.bold()
+        };
+        return Line::styled(clip(&notice.text, room), style);
+    }
+    let order = format!(
+        "s sort:{}{}",
+        app.column.word(),
+        if app.descending { "↓" } else { "↑" }
+    );
+    let filter = match app.filter.as_str() {
+        "" => "/ filter".to_owned(),
+        text => format!("/ filter:{text}"),
+    };
+    let signal = matches!(app.setup.rights, Rights::Own(_)).then(|| "x signal".to_owned());
+    let view = match app.view {
+        View::Processes => "Tab processes",
+        View::Tree => "Tab tree",
+        View::Users => "Tab users",
+    };
+    let now = app.frozen.map(|_| "n now".to_owned());
+    let keys = [
+        Some("q quit".to_owned()),
+        Some("? help".to_owned()),
+        now,
+        Some(order),
+        Some(filter),
+        Some(view.to_owned()),
+        Some("←→ time".to_owned()),
+        Some("space pause".to_owned()),
+        signal,
+    ];
+    let mut text = String::new();
+    for key in keys.into_iter().flatten() {
+        let key = format!("{key}  ");
+        if width(&text) + width(&key) > room + 2 {
+            break;
+        }
+        text.push_str(&key);
+    }
+    Line::styled(clip(text.trim_end(), room), styles.dim())
+}

@@ -1,0 +1,81 @@
+//! What lies over the picture: the help, and the question before a signal.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Clear, Paragraph, Widget as _, Wrap};
+
+use super::style::Styles;
+use crate::app::{Signal, Wish};
+use crate::format::clip;
+
+const HELP: &str = "\
+q Esc Ctrl-C  quit                 space p  pause, and go on
+? h           this help            ← →      back and forth in time
+s S           sort by the next,    [ ]      ten minutes at once
+              the last column      n        back to now
+r             turn the order       ↑ ↓ j k  choose a line
+/             filter: user, name,  g G      first and last line
+              pid, job, gpu0       J K      scroll the cards
+t             tree of processes    d        lines per card
+u             per user             Tab      next view
+x             signal your process  Ctrl-Z   to the shell
+
+active: utilisation at or over the threshold.
+idle-held: low utilisation, and somebody holds memory.
+truly-idle: nobody holds the card. unobserved: nobody could look.
+≥ and \"at least\": it began before it was first looked at.
+- is a value that the driver does not give; it is not zero.";
+
+fn centred(area: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(area.width), height.min(area.height));
+    Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    }
+}
+
+pub(super) fn help(area: Rect, buffer: &mut Buffer, styles: Styles) {
+    let place = centred(area, 72, 18);
+    let frame = Block::bordered()
+        .title(" gua top: keys and words ")
+        .border_style(styles.heading());
+    Clear.render(place, buffer);
+    Paragraph::new(HELP).block(frame).render(place, buffer);
+}
+
+pub(super) fn confirm(wish: &Wish, area: Rect, buffer: &mut Buffer, styles: Styles) {
+    let place = centred(area, 60, 7);
+    let signals = Signal::ALL.map(|signal| match signal == wish.signal {
+        true => format!("[{}]", signal.word()),
+        false => format!(" {} ", signal.word()),
+    });
+    let lines = vec![
+        Line::styled(
+            clip(
+                &format!(
+                    "Send {} to {} ({}) of {}?",
+                    wish.signal.word(),
+                    wish.pid,
+                    wish.name,
+                    wish.owner
+                ),
+                200,
+            ),
+            styles.bold(),
+        ),
+        Line::raw(""),
+        Line::raw(format!("{}   ← → or t, i, k choose", signals.join(" "))),
+        Line::raw("y sends it   n or Esc does not"),
+    ];
+    let frame = Block::bordered()
+        .title(" signal ")
+        .border_style(styles.bad());
+    Clear.render(place, buffer);
+    Paragraph::new(lines)
+        .wrap(Wrap { trim: false })
+        .block(frame)
+        .render(place, buffer);
+}

@@ -1,0 +1,87 @@
+//! Colours by meaning; without colours, weight and inversion carry it.
+
+use gua_model::{RollUp, State};
+use ratatui::style::{Color, Modifier, Style};
+
+use super::Mode;
+use crate::terminal::Palette;
+
+#[derive(Clone, Copy)]
+pub(super) struct Styles(Palette);
+
+impl Styles {
+    pub(super) fn of(palette: Palette) -> Self {
+        Self(palette)
+    }
+
+    fn colour(self, colour: Color) -> Style {
+        match self.0 {
+            Palette::Colour => Style::new().fg(colour),
+            Palette::Plain => Style::new(),
+        }
+    }
+
+    pub(super) fn bold(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    pub(super) fn dim(self) -> Style {
+        match self.0 {
+            Palette::Colour => Style::new().fg(Color::DarkGray),
+            Palette::Plain => Style::new().add_modifier(Modifier::DIM),
+        }
+    }
+
+    pub(super) fn bad(self) -> Style {
+        self.colour(Color::Red).add_modifier(Modifier::BOLD)
+    }
+
+    pub(super) fn selected(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    pub(super) fn heading(self) -> Style {
+        self.colour(Color::Cyan).add_modifier(Modifier::BOLD)
+    }
+
+    pub(super) fn mode(self, mode: Mode) -> Style {
+        match mode {
+            Mode::Live => self.colour(Color::Green),
+            Mode::Past => self
+                .colour(Color::Yellow)
+                .add_modifier(Modifier::BOLD | Modifier::REVERSED),
+        }
+    }
+
+    pub(super) fn state(self, state: State) -> Style {
+        match state {
+            State::Active => self.colour(Color::Green),
+            State::IdleHeld => self.colour(Color::Yellow).add_modifier(Modifier::BOLD),
+            State::TrulyIdle => self.colour(Color::Blue),
+            State::HeldUnknown => self.colour(Color::Magenta),
+            State::Stalled | State::Ghost | State::OrphanHeld => {
+                self.colour(Color::Magenta).add_modifier(Modifier::BOLD)
+            }
+            State::Unobserved => self.bad(),
+        }
+    }
+
+    pub(super) fn share(self, word: &str) -> Style {
+        let shares = [RollUp::Active, RollUp::IdleHeld, RollUp::TrulyIdle];
+        match shares.into_iter().find(|share| share.word() == word) {
+            Some(RollUp::Active) => self.state(State::Active),
+            Some(RollUp::IdleHeld) => self.state(State::IdleHeld),
+            Some(RollUp::TrulyIdle) => self.state(State::TrulyIdle),
+            None => self.state(State::Unobserved),
+        }
+    }
+
+    /// A share of what there is: memory, power, heat.
+    pub(super) fn load(self, share: f64) -> Style {
+        match share {
+            0.9.. => self.colour(Color::Red),
+            0.7.. => self.colour(Color::Yellow),
+            _ => self.colour(Color::Cyan),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Pictures as text. Each is kept in a file beside this one, as a person would see it.
+
+use gua_model::{Gpu, Missing, Percent, Place, ProcessKind};
+use jiff::Timestamp;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use crate::app::App;
+use crate::app::fixture::{app, at, card, instance, process, sample_of};
+use crate::key::Key;
+use crate::plain;
+
+use super::draw;
+
+/// What a terminal of this size shows.
+fn picture(app: &mut App, (width, height): (u16, u16), now: Timestamp) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal
+        .draw(|frame| {
+            let area = frame.area();
+            draw(app, area, frame.buffer_mut(), now);
+        })
+        .unwrap();
+    let buffer = terminal.backend().buffer();
+    let mut lines = Vec::new();
+    for y in 0..height {
+        let mut line = String::new();
+        let mut skip = 0;
+        for x in 0..width {
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            let symbol = buffer[(x, y)].symbol();
+            skip = crate::format::width(symbol).saturating_sub(1);
+            line.push_str(symbol);
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+#[track_caller]
+fn check(app: &mut App, size: (u16, u16), expected: &str) {
+    let shown = picture(app, size, at(1100));
+    assert_eq!(shown, expected, "shown was:\n{shown}<end>");
+}
+
+/// A minute of three cards: one at work, one that came to rest halfway, one free.
+fn laboratory() -> App {
+    let mut app = app();
+    for second in 1041..=1100 {
+        let wave = u32::try_from((second + 13) % 20).unwrap() * 5;
+        let rests = if second < 1070 { 64 } else { 0 };
+        let mut trainer = process(4711, "ada", 40_210);
+        trainer.sm_util = Ok(Percent::new(wave));
+        let mut busy = card(0, "GPU-a", Ok(wave), &[(4711, "ada", 40_210)]);
+        if let Ok(identity) = &mut trainer.identity {
+            identity.workload.job = "90211".parse().ok();
+        }
+        busy.processes = vec![trainer];
+        let mut desktop = process(1200, "gdm", 128);
+        desktop.kind = ProcessKind::Graphics;
+        let mut free = card(2, "GPU-c", Ok(0), &[]);
+        free.processes = vec![desktop];
+        let notebook = card(
+            1,
+            "GPU-b",
+            Ok(rests),
+            &[(808, "bob", 11_264), (809, "cleo", 300)],
+        );
+        app.take_sample(sample_of(second, vec![busy, notebook, free]));
+    }
+    app
+}
+
+#[test]
+fn a_laboratory_on_80_by_24() {
+    check(
+        &mut laboratory(),
+        (80, 24),
+        include_str!("tests/laboratory-80x24.txt"),
+    );
+}
+
+#[test]
+fn a_laboratory_on_20_by_10() {
+    check(
+        &mut laboratory(),
+        (20, 10),
+        include_str!("tests/laboratory-20x10.txt"),
+    );
+}
+
+#[test]
+fn a_laboratory_on_200_by_60() {
+    check(
+        &mut laboratory(),
+        (200, 60),
+        include_str!("tests/laboratory-200x60.txt"),
+    );
+}
+
+#[test]
+fn the_people_of_a_laboratory() {
+    let mut app = laboratory();
+    app.key(Key::Char('u'));
+    check(&mut app, (80, 16), include_str!("tests/people.txt"));
+}
+
+#[test]
+fn a_signal_is_confirmed_over_the_picture() {
+    let mut app = laboratory();
+    app.key(Key::Char('x'));
+    check(&mut app, (80, 24), include_str!("tests/confirm.txt"));
+}
+
+#[test]
+fn no_card_at_all() {
+    let mut app = app();
+    app.take_sample(sample_of(1100, Vec::new()));
+    check(&mut app, (60, 8), include_str!("tests/empty.txt"));
+}
+
+#[test]
+fn a_lost_card_says_so_and_shows_no_zero() {
+    let mut app = app();
+    let lost = Gpu::without_readings("GPU-lost".parse().unwrap(), 1, Missing::Gone);
+    app.take_sample(sample_of(1100, vec![card(0, "GPU-a", Ok(45), &[]), lost]));
+    check(&mut app, (80, 14), include_str!("tests/lost.txt"));
+}
+
+#[test]
+fn instances_stand_under_their_card() {
+    let mut app = app();
+    let mut parent = card(0, "GPU-a", Err(Missing::Unsupported), &[]);
+    parent.place = Place::Parent { instances: 2 };
+    let gpus = vec![
+        parent,
+        instance("GPU-a", 2, &[(31, "ada", 20_480)]),
+        instance("GPU-a", 9, &[]),
+        card(1, "GPU-b", Ok(88), &[(32, "bob", 4096)]),
+    ];
+    app.take_sample(sample_of(1100, gpus));
+    check(&mut app, (80, 16), include_str!("tests/mig.txt"));
+}
+
+#[test]
+fn a_hundred_cards_are_scrolled() {
+    let mut app = app();
+    let names: Vec<String> = (0..100).map(|index| format!("GPU-{index}")).collect();
+    let gpus = || {
+        (0..)
+            .zip(&names)
+            .map(|(index, name)| card(index, name, Ok(index), &[(5000 + index, "ada", 900)]))
+            .collect()
+    };
+    app.take_sample(sample_of(1100, gpus()));
+    for _ in 0..200 {
+        app.key(Key::Char('J'));
+    }
+    app.key(Key::End);
+    check(&mut app, (80, 24), include_str!("tests/hundred.txt"));
+}
+
+#[test]
+fn long_hangul_names_keep_the_columns_in_line() {
+    let mut app = app();
+    let mut gpu = card(
+        0,
+        "GPU-a",
+        Ok(3),
+        &[(77, "김수한무거북이와두루미", 9000), (78, "이영희", 800)],
+    );
+    for process in &mut gpu.processes {
+        if let Ok(identity) = &mut process.identity {
+            identity.comm = Ok("학습프로그램".to_owned());
+        }
+    }
+    app.take_sample(sample_of(1100, vec![gpu]));
+    check(&mut app, (80, 14), include_str!("tests/hangul.txt"));
+}
+
+#[test]
+fn a_silent_driver_is_told_over_the_last_picture() {
+    let mut app = laboratory();
+    let shown = picture(&mut app, (80, 24), at(1190));
+    assert!(
+        shown.contains("driver does not answer since 00:18:20 (1m30s)"),
+        "{shown}"
+    );
+    assert!(shown.contains("idle-held"), "{shown}");
+    app.take_fault("the driver did not answer within 10 s".to_owned(), at(1110));
+    let shown = picture(&mut app, (100, 24), at(1190));
+    assert!(
+        shown.contains("since 00:18:20 (1m30s): the driver did not answer within 10 s"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_picture_before_the_first_answer_says_what_is_waited_for() {
+    let shown = picture(&mut app(), (80, 5), at(1003));
+    assert!(
+        shown.contains("waiting for the driver's first answer for 3s"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    let mut app = laboratory();
+    for width in [0, 1, 2, 3, 5, 9, 17, 35, 63, 99, 300] {
+        for height in [0, 1, 2, 3, 4, 6, 9, 14, 90] {
+            for key in ['u', 'u', 't', 't', '?', '?', 'x'] {
+                app.key(Key::Char(key));
+                let mut buffer =
+                    ratatui::buffer::Buffer::empty(ratatui::layout::Rect::new(0, 0, width, height));
+                let area = *buffer.area();
+                draw(&mut app, area, &mut buffer, at(1100));
+            }
+            app.key(Key::Escape);
+        }
+    }
+}
+
+#[test]
+fn paper_shows_every_card_and_every_process_without_keys() {
+    let shown = plain::snapshot(&mut laboratory(), 80, at(1100));
+    let plain: String = anstripped(&shown);
+    assert_eq!(
+        plain,
+        include_str!("tests/paper.txt"),
+        "shown was:\n{plain}<end>"
+    );
+}
+
+/// The text without its sequences.
+fn anstripped(text: &str) -> String {
+    let mut plain = String::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\u{1b}' => {
+                letters.by_ref().find(|letter| *letter == 'm');
+            }
+            letter => plain.push(letter),
+        }
+    }
+    let lines: Vec<&str> = plain.lines().map(str::trim_end).collect();
+    lines.join("\n") + "\n"
+}

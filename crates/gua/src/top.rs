@@ -1,0 +1,111 @@
+//! `gua top`: the live view. The picture and the keys are gua-tui's; here are the driver, the history, the signals.
+
+mod events;
+mod fake;
+mod record;
+mod session;
+mod signal;
+
+use std::io::{self, IsTerminal as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anstream::{AutoStream, ColorChoice};
+use gua_model::Thresholds;
+use gua_probe::probe::ProbeOptions;
+use gua_probe::reader::{Reader, ReaderOptions};
+use gua_probe::{clock, host};
+use gua_tui::{App, Palette, Rights, Setup, plain};
+use jiff::tz::TimeZone;
+
+use crate::cli::TopArgs;
+use crate::config::{Loaded, Settings, Source};
+use crate::failure::Failure;
+use crate::output;
+use events::Origin;
+use record::Record;
+
+/// Below this the driver is busy with being asked.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The width of a picture on paper where no terminal tells another.
+const PAPER_WIDTH: u16 = 100;
+
+pub fn run(args: &TopArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    if args.interval < SHORTEST_INTERVAL {
+        return Err(Failure::usage("--interval must be at least 100ms").into());
+    }
+    let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if !args.once && !has_terminal {
+        let message = "this needs a terminal to draw on, and stdin or stdout is none";
+        return Err(Failure::usage(message)
+            .hint("`gua top --once` prints one picture as text")
+            .into());
+    }
+    let record = match args.fake {
+        true => None,
+        false => Record::find(&loaded.settings),
+    };
+    let setup = setup(args, &loaded.settings, record.is_some());
+    let origin = match args.fake {
+        true => Origin::Fake,
+        false => Origin::Driver(Box::new(reader(&loaded.settings))),
+    };
+    match args.once {
+        true => once(setup, origin, record.as_ref()),
+        false => session::run(setup, origin, record),
+    }
+}
+
+fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
+    let states = &settings.states;
+    let colour = match AutoStream::choice(&io::stdout()) {
+        ColorChoice::Never => Palette::Plain,
+        _ => Palette::Colour,
+    };
+    let rights = match args.readonly || args.fake || args.once {
+        true => Rights::ReadOnly,
+        false => Rights::Own(signal::me()),
+    };
+    Setup {
+        host: host::name(),
+        interval: args.interval,
+        thresholds: Thresholds {
+            active_util: states.active_util.value,
+            held_mb: states.held_mb.value,
+            count_graphics: states.count_graphics.value,
+        },
+        ticks_per_second: host::time::ticks_per_second(),
+        zone: TimeZone::system(),
+        palette: colour,
+        rights,
+        has_history,
+    }
+}
+
+fn once(setup: Setup, mut origin: Origin, record: Option<&Record>) -> anyhow::Result<ExitCode> {
+    let thresholds = setup.thresholds;
+    let mut app = App::new(setup, clock::now());
+    app.take_sample(origin.sample()?);
+    let now = clock::now();
+    if let Some((streaks, interval)) = record.and_then(|record| record.streaks(now, thresholds)) {
+        app.take_streaks(&streaks, interval);
+    }
+    let width = match rustix::termios::tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col,
+        _ => PAPER_WIDTH,
+    };
+    output::data(&plain::snapshot(&mut app, width, now))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn reader(settings: &Settings) -> Reader {
+    let driver = &settings.driver;
+    // Without a wish the probe knows the name itself, and says so when it is not found.
+    let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
+    let probe = ProbeOptions {
+        library,
+        ..ProbeOptions::default()
+    };
+    Reader::new(ReaderOptions::this_program(probe, driver.deadline.value))
+}

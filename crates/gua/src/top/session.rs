@@ -1,0 +1,212 @@
+//! One session at a terminal, from taking it over to giving it back.
+
+use std::panic;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gua_probe::clock;
+use gua_probe::fault::DriverFault;
+use gua_probe::process::{ProcRoot, ancestry};
+use gua_tui::{Action, Ancestor, App, Input, Rights, Screen, Setup, terminal};
+use rustix::process::{Signal, getpid, kill_process};
+use signal_hook::consts::{SIGCONT, SIGTSTP};
+
+use super::events::{self, Event, Origin};
+use super::record::Record;
+use super::signal;
+
+/// How long to wait for a first answer before the screen is taken: most drivers answer at once, or refuse.
+const FIRST_LOOK: Duration = Duration::from_millis(700);
+
+pub(super) fn run(
+    setup: Setup,
+    origin: Origin,
+    record: Option<Record>,
+) -> anyhow::Result<ExitCode> {
+    let (sender, events) = events::queue();
+    events::heed_signals(sender.clone()).context("cannot wait for signals")?;
+    events::sample(origin, setup.interval, sender.clone());
+    if let Some(record) = record.clone() {
+        let thresholds = setup.thresholds;
+        events::later("history", &sender, move || {
+            let streaks = record.streaks(clock::now(), thresholds)?;
+            Some(Event::Streaks(Box::new(streaks)))
+        });
+    }
+    let app = App::new(setup, clock::now());
+    let mut session = Session {
+        app,
+        record,
+        sender,
+        has_answered: false,
+    };
+    // A driver that is not there ends it before anything is drawn.
+    let mut early = Vec::new();
+    let until = clock::monotonic() + FIRST_LOOK;
+    while !session.has_answered {
+        let left = until.saturating_sub(clock::monotonic());
+        match events.recv_timeout(left) {
+            Ok(event @ (Event::Answer(_) | Event::Signal(_))) => {
+                if session.heed(event)? == Next::End {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+            Ok(event) => early.push(event),
+            Err(_) => break,
+        }
+    }
+    give_back_on_panic();
+    let palette = session.app_palette();
+    let mut screen = Screen::enter(palette).context("cannot take over the terminal")?;
+    events::listen(session.sender.clone());
+    for event in early {
+        session.heed(event)?;
+    }
+    let ended = session.watch(&events, &mut screen);
+    let given_back = screen.leave();
+    ended?;
+    given_back.context("cannot give the terminal back")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A panic is told on a terminal that can show it.
+fn give_back_on_panic() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |what| {
+        let _ = terminal::restore();
+        before(what);
+    }));
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Draw,
+    /// Everything, since something else was on the screen.
+    Repaint,
+    /// The terminal is to be given back, and the program to be stopped.
+    Stop,
+    End,
+}
+
+struct Session {
+    app: App,
+    record: Option<Record>,
+    sender: SyncSender<Event>,
+    has_answered: bool,
+}
+
+impl Session {
+    fn app_palette(&self) -> gua_tui::Palette {
+        self.app.palette()
+    }
+
+    fn watch(&mut self, events: &Receiver<Event>, screen: &mut Screen) -> anyhow::Result<()> {
+        // Longer than an interval, so that a healthy driver sets the pace, and the clock goes on without one.
+        let pulse = Duration::from_millis(1200);
+        screen
+            .draw(&mut self.app, clock::now())
+            .context("cannot draw")?;
+        loop {
+            let first = match events.recv_timeout(pulse) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            // What waits is taken together and drawn once.
+            for event in first.into_iter().chain(events.try_iter()) {
+                match self.heed(event)? {
+                    Next::Draw => {}
+                    Next::Repaint => screen.forget().context("cannot draw")?,
+                    Next::Stop => stop(screen)?,
+                    Next::End => return Ok(()),
+                }
+            }
+            screen
+                .draw(&mut self.app, clock::now())
+                .context("cannot draw")?;
+        }
+    }
+
+    fn heed(&mut self, event: Event) -> anyhow::Result<Next> {
+        match event {
+            Event::Answer(answer) => match *answer {
+                Ok(sample) => {
+                    self.has_answered = true;
+                    self.app.take_sample(sample);
+                    self.look_up();
+                }
+                // A driver that never answered and says why is not there; one that hangs may come back.
+                Err(fault) if !self.has_answered && !is_silence(&fault) => return Err(fault.into()),
+                Err(fault) => self.app.take_fault(fault.to_string(), clock::now()),
+            },
+            Event::Input(Input::Key(key)) => {
+                if let Some(action) = self.app.key(key) {
+                    return Ok(self.perform(action));
+                }
+                self.look_up();
+            }
+            Event::Input(Input::Resized) => {}
+            Event::Deaf => return Ok(Next::End),
+            Event::Signal(SIGTSTP) => return Ok(Next::Stop),
+            Event::Signal(SIGCONT) => return Ok(Next::Repaint),
+            Event::Signal(_) => return Ok(Next::End),
+            Event::Recorded(moments) => self.app.take_recorded(moments),
+            Event::Streaks(streaks) => self.app.take_streaks(&streaks.0, streaks.1),
+        }
+        Ok(Next::Draw)
+    }
+
+    fn perform(&mut self, action: Action) -> Next {
+        match action {
+            Action::Quit => return Next::End,
+            Action::Suspend => return Next::Stop,
+            Action::Repaint => return Next::Repaint,
+            Action::LoadBefore(before) => {
+                if let Some(record) = self.record.clone() {
+                    events::later("history", &self.sender, move || {
+                        Some(Event::Recorded(record.page_before(before)))
+                    });
+                }
+            }
+            Action::Signal { process, signal } => {
+                if let Rights::Own(me) = self.app.rights() {
+                    match signal::send(process, signal, me) {
+                        Ok(told) => self.app.tell(told),
+                        Err(refused) => self.app.warn(refused),
+                    }
+                }
+            }
+        }
+        Next::Draw
+    }
+
+    /// Who started whom, where that is shown.
+    fn look_up(&mut self) {
+        if self.app.wants_lineage() {
+            let found = ancestry(&ProcRoot::default(), &self.app.holders());
+            let lineage = found.into_iter().map(|(pid, ancestor)| {
+                let gua_probe::process::Ancestor { parent, name } = ancestor;
+                (pid, Ancestor { parent, name })
+            });
+            self.app.take_lineage(lineage.collect());
+        }
+    }
+}
+
+/// Stops as the shell's job control expects it, and goes on where it was when it is continued.
+fn stop(screen: &mut Screen) -> anyhow::Result<()> {
+    screen.leave().context("cannot give the terminal back")?;
+    // This thread is the process's first, so it stops before it returns from here.
+    kill_process(getpid(), Signal::STOP).context("cannot stop")?;
+    screen.take().context("cannot take the terminal again")
+}
+
+fn is_silence(fault: &DriverFault) -> bool {
+    match fault {
+        DriverFault::Hung { .. } => true,
+        DriverFault::BackingOff { last, .. } => is_silence(last),
+        _ => false,
+    }
+}
