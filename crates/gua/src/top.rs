@@ -12,14 +12,13 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use gua_model::Thresholds;
-use gua_probe::probe::ProbeOptions;
-use gua_probe::reader::{Reader, ReaderOptions};
 use gua_probe::{clock, host};
 use gua_tui::{App, Palette, Rights, Setup, plain};
 use jiff::tz::TimeZone;
 
 use crate::cli::TopArgs;
-use crate::config::{Loaded, Settings, Source};
+use crate::config::{Loaded, Settings};
+use crate::driver;
 use crate::failure::Failure;
 use crate::output;
 use events::Origin;
@@ -49,7 +48,7 @@ pub fn run(args: &TopArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let setup = setup(args, &loaded.settings, record.is_some());
     let origin = match args.fake {
         true => Origin::Fake,
-        false => Origin::Driver(Box::new(reader(&loaded.settings))),
+        false => Origin::Driver(Box::new(driver::reader(&loaded.settings))),
     };
     match args.once {
         true => once(setup, origin, record.as_ref()),
@@ -97,15 +96,4 @@ fn once(setup: Setup, mut origin: Origin, record: Option<&Record>) -> anyhow::Re
     };
     output::data(&plain::snapshot(&mut app, width, now))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn reader(settings: &Settings) -> Reader {
-    let driver = &settings.driver;
-    // Without a wish the probe knows the name itself, and says so when it is not found.
-    let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
-    let probe = ProbeOptions {
-        library,
-        ..ProbeOptions::default()
-    };
-    Reader::new(ReaderOptions::this_program(probe, driver.deadline.value))
 }
