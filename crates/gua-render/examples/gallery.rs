@@ -1,5 +1,6 @@
 //! Writes every chart, in all the sizes that must look right, as SVG files and one page that shows them:
-//! `cargo run -p gua-render --example gallery -- OUTDIR`. The numbers are made up and the same in every run.
+//! `cargo run -p gua-render --example gallery -- OUTDIR`, and as PNG too with `--features png`.
+//! The numbers are made up and the same in every run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -412,7 +413,13 @@ fn main() -> std::io::Result<()> {
             let mut frame = Frame::new(id, title);
             frame.subtitle = Some("host gpu-01 · 10 March 2026 · made-up numbers".to_owned());
             frame.theme = theme;
-            fs::write(folder.join(format!("{id}{suffix}.svg")), draw(&frame))?;
+            let svg = draw(&frame);
+            #[cfg(feature = "png")]
+            if theme != Theme::Auto {
+                let png = gua_render::chart::to_png(&svg, 2.0).map_err(std::io::Error::other)?;
+                fs::write(folder.join(format!("{id}{suffix}.png")), png)?;
+            }
+            fs::write(folder.join(format!("{id}{suffix}.svg")), svg)?;
         }
         let mut frame = Frame::new(id, title);
         frame.theme = Theme::Page;

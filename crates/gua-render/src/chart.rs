@@ -11,6 +11,8 @@ mod canvas;
 mod heat;
 mod measure;
 mod palette;
+#[cfg(feature = "png")]
+mod png;
 mod scale;
 mod sessions;
 mod states;
@@ -20,6 +22,8 @@ mod words;
 pub use bars::{HoursBars, HoursRow};
 pub use heat::{HeatMap, HeatUnit, Tone};
 pub use palette::page_style;
+#[cfg(feature = "png")]
+pub use png::{PngError, to_png};
 pub use sessions::{SessionBar, SessionChart, SessionRow};
 pub use states::{Measure, StateSlot, StatesOverTime};
 pub use words::Language;

@@ -1,0 +1,128 @@
+//! A chart as PNG, with a font of our own: no font of the system is looked for, so that the picture is the same anywhere.
+//! Letters that the font does not have (Hangul among them) are shown as boxes.
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{self, Options, Tree};
+
+/// Why there is no picture.
+#[derive(Debug)]
+pub enum PngError {
+    /// The text is no SVG.
+    Svg(usvg::Error),
+    /// There are no pixels, or too many of them.
+    Size {
+        width: f64,
+        height: f64,
+    },
+    Encode(String),
+}
+
+impl std::fmt::Display for PngError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PngError::Svg(_) => out.write_str("cannot read the chart as SVG"),
+            PngError::Size { width, height } => {
+                write!(
+                    out,
+                    "cannot make a picture of {width:.0} x {height:.0} pixels"
+                )
+            }
+            PngError::Encode(_) => out.write_str("cannot encode the picture"),
+        }
+    }
+}
+
+impl std::error::Error for PngError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PngError::Svg(error) => Some(error),
+            PngError::Size { .. } | PngError::Encode(_) => None,
+        }
+    }
+}
+
+/// The largest picture, in pixels: 400 megabytes while it is drawn.
+const MOST_PIXELS: f64 = 1e8;
+
+/// Draws a chart of a fixed theme, `scale` pixels for each of its own.
+pub fn to_png(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
+    let mut options = Options {
+        font_family: "DejaVu Sans".to_owned(),
+        ..Options::default()
+    };
+    let fonts = options.fontdb_mut();
+    fonts.load_font_data(dejavu::sans::regular().to_vec());
+    fonts.load_font_data(dejavu::sans::bold().to_vec());
+    fonts.set_sans_serif_family("DejaVu Sans");
+    let tree = Tree::from_str(svg, &options).map_err(PngError::Svg)?;
+    let (width, height) = (
+        f64::from(tree.size().width() * scale).ceil(),
+        f64::from(tree.size().height() * scale).ceil(),
+    );
+    let wrong_size = || PngError::Size { width, height };
+    if !(width >= 1.0 && height >= 1.0 && width * height <= MOST_PIXELS) {
+        return Err(wrong_size());
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "both are whole, at least 1 and at most 1e8"
+    )]
+    let (columns, rows) = (width as u32, height as u32);
+    let mut pixels = Pixmap::new(columns, rows).ok_or_else(wrong_size)?;
+    resvg::render(
+        &tree,
+        Transform::from_scale(scale, scale),
+        &mut pixels.as_mut(),
+    );
+    pixels
+        .encode_png()
+        .map_err(|error| PngError::Encode(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::{Frame, HoursBars, HoursRow, StateHours, Theme};
+
+    #[test]
+    fn a_picture_shows_its_texts_without_fonts_of_the_system() {
+        let draw = |title: &str| {
+            let rows = vec![HoursRow {
+                name: "ada".to_owned(),
+                hours: StateHours {
+                    active: 3.0,
+                    ..StateHours::default()
+                },
+            }];
+            let chart = HoursBars {
+                rows,
+                top: 5,
+                value_title: "held GPU-hours".to_owned(),
+            };
+            let frame = Frame {
+                theme: Theme::Light,
+                width: 400,
+                ..Frame::new("png", title)
+            };
+            to_png(&chart.draw(&frame), 2.0).unwrap()
+        };
+        let (named, unnamed) = (draw("GPU-hours by person"), draw(""));
+        assert!(named.starts_with(b"\x89PNG"));
+        assert_ne!(named, unnamed, "the title is drawn");
+        let columns = u32::from_be_bytes(named[16..20].try_into().unwrap());
+        assert_eq!(columns, 800);
+    }
+
+    #[test]
+    fn what_is_no_chart_or_too_large_is_refused() {
+        assert!(matches!(to_png("no chart", 1.0), Err(PngError::Svg(_))));
+        let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"/>";
+        for scale in [0.0, -1.0, 1e9, f32::NAN] {
+            assert!(
+                matches!(to_png(svg, scale), Err(PngError::Size { .. })),
+                "{scale}"
+            );
+        }
+    }
+}
