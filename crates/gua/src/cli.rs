@@ -157,7 +157,7 @@ impl Command {
             Command::Top(args) => db(&args.db).into_iter().collect(),
             Command::Doctor(args) => db(&args.db).into_iter().collect(),
             Command::Report(args) => args.settings(),
-            Command::Demo(args) => db(&args.db).into_iter().collect(),
+            Command::Demo(args) => args.settings(),
             Command::Export(args) => db(&args.db).into_iter().collect(),
             Command::Import(args) => db(&args.db).into_iter().collect(),
             Command::Db { command } => db(command.db()).into_iter().collect(),

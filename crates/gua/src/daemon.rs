@@ -62,12 +62,12 @@ pub fn audit(arguments: &[OsString]) -> ExitCode {
         Ok(args) => {
             foreground(&args.collect).unwrap_or_else(|error| failure::report(AUDIT, &error))
         }
-        Err(error) => answer(&error),
+        Err(error) => answer(AUDIT, &error),
     }
 }
 
 /// What clap has to say about arguments outside of gua's own tree.
-fn answer(error: &clap::Error) -> ExitCode {
+pub(crate) fn answer(command: &str, error: &clap::Error) -> ExitCode {
     let text = error.render().ansi().to_string();
     if error.kind() != ErrorKind::DisplayHelp {
         output::talk(&text);
@@ -75,7 +75,7 @@ fn answer(error: &clap::Error) -> ExitCode {
     }
     match output::data(&text) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::report(AUDIT, &error),
+        Err(error) => failure::report(command, &error),
     }
 }
 

@@ -1,39 +1,41 @@
 //! `gua demo`: made-up telemetry through the real store and the real report, on a clock that need not pass.
 
+use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::Parser as _;
 use gua_model::{Thresholds, Tick};
 use gua_probe::clock;
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::{DemoArgs, DemoScript, ReportArgs};
+use crate::cli::{AuditDemoArgs, DemoArgs, DemoScript, ReportArgs};
 use crate::config::Loaded;
 use crate::daemon::voice::tick_line;
-use crate::dispatch::VERSION;
+use crate::dispatch::{VERSION, load};
 use crate::duration::Clockwise;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::fake::{self, Script};
-use crate::output;
 use crate::report::{self, ask::Ask};
+use crate::{daemon, output};
 
 /// When a demo takes place that leaves no history behind to be asked again: always the same, so that it prints the same.
 const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
 const HOST: &str = "demo";
 
-pub fn run(args: &DemoArgs, loaded: &Loaded, temporary: &Path) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let interval = SignedDuration::try_from(args.interval).context("the interval is too long")?;
     if args.interval.is_zero() && args.ticks > 0 {
         return Err(Failure::usage("--interval: the time between ticks must not be zero").into());
     }
     let db = match &args.db {
         Some(_) => loaded.settings.history.db.value.clone(),
-        None => fresh(temporary)?,
+        None => fresh(&loaded.inputs.temporary())?,
     };
     output::talk(&format!(
         "# {}\n# Recording {} fake ticks at {} interval...\n",
@@ -69,6 +71,20 @@ pub fn run(args: &DemoArgs, loaded: &Loaded, temporary: &Path) -> anyhow::Result
     let numbers = report::read(&db, &ask)?;
     output::data(&report::print(&words, &ask, &numbers))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// `gpu-usage-audit demo`. `arguments` are those after the word.
+#[must_use]
+pub fn audit(arguments: &[OsString]) -> ExitCode {
+    const NAME: &str = "gpu-usage-audit demo";
+    let words = std::iter::once(OsString::from(NAME)).chain(arguments.iter().cloned());
+    match AuditDemoArgs::try_parse_from(words) {
+        Ok(args) => load(&args.demo.settings())
+            .map_err(anyhow::Error::from)
+            .and_then(|loaded| run(&args.demo, &loaded))
+            .unwrap_or_else(|error| failure::report(NAME, &error)),
+        Err(error) => daemon::answer(NAME, &error),
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -91,10 +91,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         }
         Command::Stop(_) => return daemon::stop::run(&load_what_is_sound(&command.settings())?),
         Command::Report(args) => return report::run(args, &load(&command.settings())?),
-        Command::Demo(args) => {
-            let temporary = Inputs::of_this_process().temporary();
-            return demo::run(args, &load(&command.settings())?, &temporary);
-        }
+        Command::Demo(args) => return demo::run(args, &load(&command.settings())?),
         Command::Export(args) => return export::run(args, &load(&command.settings())?),
         Command::Import(args) => return import::run(args, &load(&command.settings())?),
         Command::Db { command: what } => return db::run(what, &load(&command.settings())?),

@@ -27,3 +27,4 @@ mod progress;
 pub mod report;
 pub mod service;
 pub mod top;
+pub mod which;

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::daemon;
 use crate::dispatch::VERSION;
 use crate::failure::{self, Exit};
+use crate::{daemon, demo, report};
 use crate::{nvgpu, output};
 
 /// Which tool the program was called as.
@@ -38,10 +38,12 @@ gua under the name of the tool that it replaces.
 
 Commands:
   daemon   collect in the foreground
+  report   say who held which GPU, and whether it was used
+  demo     record made-up telemetry and report it
   version  print the version number and nothing else
   help     print this text
 
-report and demo are not built yet. `gua doctor` looks at this machine.
+`gua doctor` looks at this machine.
 ";
 
 /// Answers for one of the other names. `arguments` come without the program's name.
@@ -62,12 +64,8 @@ fn audit(arguments: &[OsString]) -> ExitCode {
         Some("version" | "--version") => output::data(&format!("{VERSION}\n")),
         Some("help" | "-h" | "--help") => output::data(AUDIT_USAGE),
         Some("daemon") => return daemon::audit(arguments.get(1..).unwrap_or_default()),
-        Some(built_later @ ("report" | "demo")) => {
-            output::talk(&format!(
-                "gpu-usage-audit {built_later}: this version of gua does not have `{built_later}` yet\n"
-            ));
-            return Exit::Usage.into();
-        }
+        Some("report") => return report::audit(arguments.get(1..).unwrap_or_default()),
+        Some("demo") => return demo::audit(arguments.get(1..).unwrap_or_default()),
         Some(unknown) => {
             output::talk(&format!(
                 "{AUDIT_USAGE}\ngpu-usage-audit: unknown command `{}`\n",

@@ -5,8 +5,10 @@ mod gather;
 mod layout;
 mod longest;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::Parser as _;
 use gua_model::report::Report;
 use gua_probe::clock;
 use gua_render::report::{By, Page, json, table, text};
@@ -14,18 +16,31 @@ use gua_store::{FileKind, History, what_is_this};
 use jiff::tz::TimeZone;
 
 use self::ask::Ask;
-use crate::cli::{ReportArgs, ReportFormat};
+use crate::cli::{AuditReportArgs, ReportArgs, ReportFormat};
 use crate::config::Loaded;
-use crate::dispatch::VERSION;
-use crate::failure::Failure;
-use crate::output;
+use crate::dispatch::{VERSION, load};
+use crate::failure::{self, Failure};
+use crate::{daemon, output, which};
 
 pub fn run(args: &ReportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let ask = Ask::new(args, &loaded.settings, &TimeZone::system(), clock::now())?;
-    let db = loaded.settings.history.db.value.as_path();
-    let report = read(db, &ask)?;
+    let report = read(&which::history(loaded), &ask)?;
     output::data(&print(args, &ask, &report))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// `gpu-usage-audit report`. `arguments` are those after the word.
+#[must_use]
+pub fn audit(arguments: &[OsString]) -> ExitCode {
+    const NAME: &str = "gpu-usage-audit report";
+    let words = std::iter::once(OsString::from(NAME)).chain(arguments.iter().cloned());
+    match AuditReportArgs::try_parse_from(words) {
+        Ok(args) => load(&args.report.settings())
+            .map_err(anyhow::Error::from)
+            .and_then(|loaded| run(&args.report, &loaded))
+            .unwrap_or_else(|error| failure::report(NAME, &error)),
+        Err(error) => daemon::answer(NAME, &error),
+    }
 }
 
 /// The report of the history at a path, whoever wrote it.

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use super::report::TableFormat;
+use crate::config::FlagValue;
 
 #[derive(Debug, Subcommand)]
 pub enum DbCommand {
@@ -196,6 +197,15 @@ pub struct DemoArgs {
     pub tz: Option<String>,
 }
 
+impl DemoArgs {
+    /// Those of these flags that stand for settings.
+    #[must_use]
+    pub fn settings(&self) -> Vec<FlagValue> {
+        let db = FlagValue::of("--db", "history", "db", self.db.as_ref());
+        db.into_iter().collect()
+    }
+}
+
 /// The telemetry of a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DemoScript {
@@ -204,4 +214,17 @@ pub enum DemoScript {
     V1_1,
     #[value(name = "1.8")]
     V1_8,
+}
+
+/// `demo` under the name of the tool that it replaces.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpu-usage-audit demo",
+    infer_long_args = true,
+    max_term_width = 100,
+    disable_version_flag = true
+)]
+pub struct AuditDemoArgs {
+    #[command(flatten)]
+    pub demo: DemoArgs,
 }

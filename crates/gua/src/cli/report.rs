@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, Parser, ValueEnum, ValueHint};
 
 use crate::config::FlagValue;
 
@@ -239,4 +239,17 @@ impl ReportArgs {
         .flatten()
         .collect()
     }
+}
+
+/// `report` under the name of the tool that it replaces.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpu-usage-audit report",
+    infer_long_args = true,
+    max_term_width = 100,
+    disable_version_flag = true
+)]
+pub struct AuditReportArgs {
+    #[command(flatten)]
+    pub report: ReportArgs,
 }
