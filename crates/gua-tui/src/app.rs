@@ -7,9 +7,11 @@ mod keys;
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gua_model::{Pid, ProcessKey, RollUp, Sample, State, Thresholds, Uid, classify};
+use gua_model::since::Since;
+use gua_model::{GpuUuid, Pid, ProcessKey, RollUp, Sample, State, Thresholds, Uid, classify};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -238,9 +240,11 @@ impl App {
         };
     }
 
-    /// What the recorded history knows about the states that go on now.
-    pub fn take_streaks(&mut self, recorded: &Streaks, interval: Duration) {
-        self.streaks.continue_from(recorded, interval);
+    /// What the recorded history knows about states that went on when this run first looked.
+    pub fn take_since(&mut self, since: &BTreeMap<GpuUuid, Since>) {
+        for (gpu, since) in since {
+            self.streaks.lengthen(gpu, *since);
+        }
     }
 
     /// Recorded moments, in order of time; none where there are no older ones.

@@ -17,7 +17,6 @@ mod view;
 
 pub use app::{Action, App, Me, Rights, Setup, Signal};
 pub use key::{Input, Key};
-pub use streak::{Since, Streaks};
 pub use terminal::{Palette, Screen};
 pub use timeline::Moment;
 pub use tree::{Ancestor, Lineage};

@@ -3,16 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use gua_model::since::{Since, Start};
 use gua_model::{GpuUuid, RollUp, Sample, State, Thresholds, classify};
 use jiff::Timestamp;
-
-/// When a state began, as far as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Since {
-    pub at: Timestamp,
-    /// Whether the beginning was seen; otherwise it may lie before `at`.
-    pub is_exact: bool,
-}
 
 /// What counts as the same state: the roll-up, and the finer state where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +29,7 @@ struct Streak {
 
 /// The running states of all cards, from one sample to the next.
 #[derive(Clone, Debug)]
-pub struct Streaks {
+pub(crate) struct Streaks {
     thresholds: Thresholds,
     cards: HashMap<GpuUuid, Streak>,
 }
@@ -49,7 +42,7 @@ const SHORTEST_GAP: Duration = Duration::from_secs(3);
 
 impl Streaks {
     #[must_use]
-    pub fn new(thresholds: Thresholds) -> Self {
+    pub(crate) fn new(thresholds: Thresholds) -> Self {
         Self {
             thresholds,
             cards: HashMap::new(),
@@ -57,7 +50,7 @@ impl Streaks {
     }
 
     /// Takes in the next sample. `interval` is how long the one before may stand for.
-    pub fn see(&mut self, sample: &Sample, interval: Duration) {
+    pub(crate) fn see(&mut self, sample: &Sample, interval: Duration) {
         let longest = interval.saturating_mul(MOST_INTERVALS).max(SHORTEST_GAP);
         for gpu in &sample.gpus {
             let state = classify(gpu, &self.thresholds, None).state;
@@ -71,11 +64,14 @@ impl Streaks {
                 // It was seen in another state a moment ago, so this one began now.
                 Some(streak) => Since {
                     at: sample.at,
-                    is_exact: streak.same != Same::State(State::Unobserved),
+                    start: match streak.same {
+                        Same::State(State::Unobserved) => Start::AtLatest,
+                        _ => Start::Seen,
+                    },
                 },
                 None => Since {
                     at: sample.at,
-                    is_exact: false,
+                    start: Start::AtLatest,
                 },
             };
             let streak = Streak {
@@ -87,24 +83,19 @@ impl Streaks {
         }
     }
 
-    /// What an earlier observer knows: where its last look and our first are close enough, its beginning is ours.
-    pub fn continue_from(&mut self, earlier: &Streaks, interval: Duration) {
-        let longest = interval.saturating_mul(MOST_INTERVALS).max(SHORTEST_GAP);
-        for (uuid, streak) in &mut self.cards {
-            let Some(before) = earlier.cards.get(uuid) else {
-                continue;
-            };
-            let pause = streak.since.at.duration_since(before.seen);
-            let is_close = pause.is_negative() || pause.unsigned_abs() <= longest;
-            let is_older = before.since.at < streak.since.at;
-            if before.same == streak.same && is_close && is_older && !streak.since.is_exact {
-                streak.since = before.since;
-            }
+    /// What the history knows of the state in which a card was when this run first looked. Where it has changed since,
+    /// that is of no use any more.
+    pub(crate) fn lengthen(&mut self, gpu: &GpuUuid, since: Since) {
+        if let Some(streak) = self.cards.get_mut(gpu)
+            && streak.since.start == Start::AtLatest
+            && since.at < streak.since.at
+        {
+            streak.since = since;
         }
     }
 
     #[must_use]
-    pub fn since(&self, gpu: &GpuUuid) -> Option<Since> {
+    pub(crate) fn since(&self, gpu: &GpuUuid) -> Option<Since> {
         self.cards.get(gpu).map(|streak| streak.since)
     }
 }
@@ -129,7 +120,10 @@ mod tests {
 
     fn check(streaks: &Streaks, second: i64, is_exact: bool) {
         let since = streaks.since(&"GPU-a".parse().unwrap()).unwrap();
-        assert_eq!((since.at.as_second(), since.is_exact), (second, is_exact));
+        assert_eq!(
+            (since.at.as_second(), since.start == Start::Seen),
+            (second, is_exact)
+        );
     }
 
     #[test]
@@ -149,16 +143,17 @@ mod tests {
     }
 
     #[test]
-    fn the_recorded_history_lengthens_what_this_run_saw() {
-        let recorded = fold(&[(1000, 90), (1030, 0), (1060, 0)], 30);
+    fn the_recorded_history_lengthens_what_this_run_saw_and_nothing_newer() {
+        let recorded = |second| Since {
+            at: Timestamp::from_second(second).unwrap(),
+            start: Start::Seen,
+        };
+        let card = "GPU-a".parse().unwrap();
         let mut live = fold(&[(1070, 0), (1071, 0)], 1);
-        live.continue_from(&recorded, Duration::from_secs(30));
+        live.lengthen(&card, recorded(1030));
         check(&live, 1030, true);
         let mut changed = fold(&[(1070, 90), (1071, 0)], 1);
-        changed.continue_from(&recorded, Duration::from_secs(30));
+        changed.lengthen(&card, recorded(1030));
         check(&changed, 1071, true);
-        let mut late = fold(&[(2000, 0)], 1);
-        late.continue_from(&recorded, Duration::from_secs(30));
-        check(&late, 2000, false);
     }
 }

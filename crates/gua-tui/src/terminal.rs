@@ -11,6 +11,7 @@ use crossterm::{execute, queue};
 use jiff::Timestamp;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::{Position, Rect};
 
 use crate::app::App;
 use crate::key::Input;
@@ -57,12 +58,14 @@ impl Screen {
         enable_raw_mode()?;
         self.is_ours = true;
         execute!(self.terminal.backend_mut(), EnterAlternateScreen, Hide)?;
-        self.terminal.clear()
+        self.forget()
     }
 
     /// Draws everything anew next time: something else wrote on the screen.
     pub fn forget(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        // Its own `clear` asks the terminal where the cursor is, which another thread would read as keys.
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 
     /// Draws what has changed, as one update where the terminal knows that.

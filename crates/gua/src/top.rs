@@ -1,7 +1,6 @@
 //! `gua top`: the live view. The picture and the keys are gua-tui's; here are the driver, the history, the signals.
 
 mod events;
-mod fake;
 mod record;
 mod session;
 mod signal;
@@ -11,7 +10,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
-use gua_model::Thresholds;
 use gua_probe::{clock, host};
 use gua_tui::{App, Palette, Rights, Setup, plain};
 use jiff::tz::TimeZone;
@@ -43,7 +41,7 @@ pub fn run(args: &TopArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     }
     let record = match args.fake {
         true => None,
-        false => Record::find(&loaded.settings),
+        false => Record::find(loaded),
     };
     let setup = setup(args, &loaded.settings, record.is_some());
     let origin = match args.fake {
@@ -57,7 +55,6 @@ pub fn run(args: &TopArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
 }
 
 fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
-    let states = &settings.states;
     let colour = match AutoStream::choice(&io::stdout()) {
         ColorChoice::Never => Palette::Plain,
         _ => Palette::Colour,
@@ -69,11 +66,7 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
     Setup {
         host: host::name(),
         interval: args.interval,
-        thresholds: Thresholds {
-            active_util: states.active_util.value,
-            held_mb: states.held_mb.value,
-            count_graphics: states.count_graphics.value,
-        },
+        thresholds: settings.thresholds(),
         ticks_per_second: host::time::ticks_per_second(),
         zone: TimeZone::system(),
         palette: colour,
@@ -83,13 +76,12 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
 }
 
 fn once(setup: Setup, mut origin: Origin, record: Option<&Record>) -> anyhow::Result<ExitCode> {
-    let thresholds = setup.thresholds;
     let mut app = App::new(setup, clock::now());
-    app.take_sample(origin.sample()?);
+    let sample = origin.sample()?;
+    let since = record.map(|record| record.since(&sample));
+    app.take_sample(sample);
+    app.take_since(&since.unwrap_or_default());
     let now = clock::now();
-    if let Some((streaks, interval)) = record.and_then(|record| record.streaks(now, thresholds)) {
-        app.take_streaks(&streaks, interval);
-    }
     let width = match rustix::termios::tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_col > 0 => size.ws_col,
         _ => PAPER_WIDTH,

@@ -1,6 +1,7 @@
 //! The cards: one line each, or a title with graphs where there is room. MIG instances stand under their card.
 
 use gua_model::classify::holders;
+use gua_model::since::{Since, Start};
 use gua_model::{Gpu, Missing, Place, Verdict, classify};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -13,7 +14,6 @@ use crate::app::{App, Density, Medium};
 use crate::format::{MISSING, age, bytes, clip, left, reading, right, width};
 use crate::rows::{label, user_name};
 use crate::spark::{bar, spark};
-use crate::streak::Since;
 use crate::timeline::Moment;
 
 /// Lines that the table keeps, its head among them.
@@ -455,12 +455,12 @@ impl Card<'_> {
             return String::new();
         };
         let passed = self.now.duration_since(since.at).unsigned_abs();
-        if passed.is_zero() && !since.is_exact {
+        if passed.is_zero() && since.start == Start::AtLatest {
             // That it began at some time is no news.
             return String::new();
         }
         let passed = age(passed);
-        if since.is_exact {
+        if since.start == Start::Seen {
             passed
         } else {
             format!("≥{passed}")

@@ -38,11 +38,16 @@ impl Recorded {
     /// The history that was named; else that of the user's running daemon, else the host's. `None` where there is none.
     #[must_use]
     pub fn open(loaded: &Loaded) -> Option<Self> {
-        let path = path(loaded)?;
-        let history = History::open(&path).ok()?;
+        Self::open_at(&path(loaded)?, loaded.settings.thresholds())
+    }
+
+    /// The history at a path that [`path`] gave.
+    #[must_use]
+    pub(crate) fn open_at(path: &Path, thresholds: Thresholds) -> Option<Self> {
+        let history = History::open(path).ok()?;
         Some(Self {
             history,
-            thresholds: loaded.settings.thresholds(),
+            thresholds,
         })
     }
 
@@ -166,7 +171,8 @@ impl Recorded {
 /// Ticks come a little late.
 const LATE: SignedDuration = SignedDuration::from_secs(2);
 
-fn path(loaded: &Loaded) -> Option<PathBuf> {
+/// Where it is: as for [`Recorded::open`].
+pub(crate) fn path(loaded: &Loaded) -> Option<PathBuf> {
     let db = &loaded.settings.history.db;
     let is_history = |path: &Path| matches!(what_is_this(path), FileKind::OurHistory { .. });
     if matches!(db.source, Source::Flag(_)) {

@@ -1,20 +1,22 @@
 //! Everything that can happen while `top` runs, in one queue: keys, samples, signals, pages of history. Each comes from a
 //! thread of its own, so a driver that does not answer keeps nobody from typing.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use gua_model::Sample;
+use gua_model::since::Since;
+use gua_model::{GpuUuid, Sample};
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::reader::Reader;
-use gua_tui::{Input, Moment, Streaks, terminal};
+use gua_tui::{Input, Moment, terminal};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use super::fake;
+use crate::fake::{self, Script};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ pub(super) enum Event {
     /// Recorded moments that were asked for.
     Recorded(Vec<Moment>),
     /// What the history knows about the states that go on.
-    Streaks(Box<(Streaks, Duration)>),
+    Since(BTreeMap<GpuUuid, Since>),
 }
 
 /// More than this many unread events mean that nobody reads.
@@ -48,7 +50,12 @@ impl Origin {
     pub(super) fn sample(&mut self) -> Result<Sample, DriverFault> {
         match self {
             Origin::Driver(reader) => reader.sample(),
-            Origin::Fake => Ok(fake::sample(clock::now(), clock::since_boot())),
+            Origin::Fake => {
+                let now = clock::now();
+                // As in the replaced tool, the second says what is played.
+                let phase = now.as_second().rem_euclid(5).unsigned_abs();
+                Ok(fake::sample(Script::V1_8, phase, now, clock::since_boot()))
+            }
         }
     }
 }

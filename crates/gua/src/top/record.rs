@@ -1,19 +1,19 @@
 //! The recorded history behind the live view: pages of the past, and since when a state goes on.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_model::period::Period;
-use gua_model::{Thresholds, Tick};
+use gua_model::since::Since;
+use gua_model::{GpuUuid, Sample, Thresholds, Tick, classify};
 use gua_store::{FileKind, History, ReadError, what_is_this};
-use gua_tui::{Moment, Streaks, timeline::Source as Seen};
+use gua_tui::Moment;
+use gua_tui::timeline::Source as Seen;
 use jiff::Timestamp;
 
-use crate::config::{Settings, Source};
-
-/// Where the host's service keeps its history.
-const SYSTEM: &str = "/var/lib/gua/gua.db";
+use crate::config::Loaded;
+use crate::look::recorded::{self, Recorded};
 
 /// How far back is looked, step by step, until something is found.
 const REACH: [Duration; 4] = [
@@ -28,16 +28,20 @@ const PAGE: usize = 240;
 
 /// A history of ours that is there.
 #[derive(Clone, Debug)]
-pub(super) struct Record(PathBuf);
+pub(super) struct Record {
+    path: PathBuf,
+    thresholds: Thresholds,
+}
 
 impl Record {
-    /// The user's own history, else the host's where no other was asked for.
-    pub(super) fn find(settings: &Settings) -> Option<Self> {
-        let db = &settings.history.db;
-        let system = (db.source == Source::Default).then(|| PathBuf::from(SYSTEM));
-        let candidates = [Some(db.value.clone()), system].into_iter().flatten();
-        let is_ours = |path: &PathBuf| matches!(what_is_this(path), FileKind::OurHistory { .. });
-        candidates.filter(is_ours).map(Self).next()
+    /// The history that was named, else that of the running daemon, else the host's.
+    pub(super) fn find(loaded: &Loaded) -> Option<Self> {
+        let path = recorded::path(loaded)?;
+        let is_ours = matches!(what_is_this(&path), FileKind::OurHistory { .. });
+        is_ours.then(|| Self {
+            path,
+            thresholds: loaded.settings.thresholds(),
+        })
     }
 
     /// The last moments before a time, in order; none where there are none.
@@ -61,34 +65,16 @@ impl Record {
         Vec::new()
     }
 
-    /// The states that went on at the last tick, if that was a moment ago, and the interval of those ticks.
-    pub(super) fn streaks(
-        &self,
-        now: Timestamp,
-        thresholds: Thresholds,
-    ) -> Option<(Streaks, Duration)> {
-        let mut best = None;
-        for reach in &REACH[..3] {
-            let mut streaks = Streaks::new(thresholds);
-            let mut last = None;
-            let read = self.ticks(now, *reach, |tick| {
-                streaks.see(&tick.sample, tick.interval);
-                let uuids = tick.sample.gpus.into_iter().map(|gpu| gpu.uuid);
-                last = Some((tick.interval, uuids.collect::<Vec<_>>()));
-            });
-            let (Ok(()), Some((interval, cards))) = (read, last) else {
-                break;
-            };
-            let is_exact = |since: gua_tui::Since| since.is_exact;
-            let is_settled = cards
-                .iter()
-                .all(|uuid| streaks.since(uuid).is_some_and(is_exact));
-            best = Some((streaks, interval));
-            if is_settled {
-                break;
-            }
-        }
-        best
+    /// Since when the cards of a sample have been as they are; nothing where it cannot be told.
+    pub(super) fn since(&self, sample: &Sample) -> BTreeMap<GpuUuid, Since> {
+        let roll_ups = sample.gpus.iter().filter_map(|gpu| {
+            let state = classify(gpu, &self.thresholds, None).state;
+            Some((&gpu.uuid, state.roll_up()?))
+        });
+        let cards: Vec<_> = roll_ups.collect();
+        let recorded = Recorded::open_at(&self.path, self.thresholds);
+        let since = recorded.and_then(|recorded| recorded.since(&cards, sample.at).ok());
+        since.unwrap_or_default()
     }
 
     /// Every readable tick of the time before.
@@ -100,7 +86,7 @@ impl Record {
     ) -> Result<(), ReadError> {
         let from = before.checked_sub(reach).unwrap_or(Timestamp::MIN);
         // It can be damaged or away by now; the view goes on without it.
-        let Ok(history) = History::open(&self.0) else {
+        let Ok(history) = History::open(&self.path) else {
             return Ok(());
         };
         history.ticks(Period::new(from, before), |tick| {

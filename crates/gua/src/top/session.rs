@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use gua_model::Sample;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::process::{ProcRoot, ancestry};
@@ -28,13 +29,6 @@ pub(super) fn run(
     let (sender, events) = events::queue();
     events::heed_signals(sender.clone()).context("cannot wait for signals")?;
     events::sample(origin, setup.interval, sender.clone());
-    if let Some(record) = record.clone() {
-        let thresholds = setup.thresholds;
-        events::later("history", &sender, move || {
-            let streaks = record.streaks(clock::now(), thresholds)?;
-            Some(Event::Streaks(Box::new(streaks)))
-        });
-    }
     let app = App::new(setup, clock::now());
     let mut session = Session {
         app,
@@ -133,7 +127,9 @@ impl Session {
         match event {
             Event::Answer(answer) => match *answer {
                 Ok(sample) => {
-                    self.has_answered = true;
+                    if !std::mem::replace(&mut self.has_answered, true) {
+                        self.ask_since_when(&sample);
+                    }
                     self.app.take_sample(sample);
                     self.look_up();
                 }
@@ -153,9 +149,19 @@ impl Session {
             Event::Signal(SIGCONT) => return Ok(Next::Repaint),
             Event::Signal(_) => return Ok(Next::End),
             Event::Recorded(moments) => self.app.take_recorded(moments),
-            Event::Streaks(streaks) => self.app.take_streaks(&streaks.0, streaks.1),
+            Event::Since(since) => self.app.take_since(&since),
         }
         Ok(Next::Draw)
+    }
+
+    /// What began before this run is in the history, if anywhere.
+    fn ask_since_when(&self, sample: &Sample) {
+        if let Some(record) = self.record.clone() {
+            let sample = sample.clone();
+            events::later("history", &self.sender, move || {
+                Some(Event::Since(record.since(&sample)))
+            });
+        }
     }
 
     fn perform(&mut self, action: Action) -> Next {
