@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use gua_model::{Thresholds, Tick};
+use gua_model::{GapReason, Thresholds, Tick};
+use jiff::Timestamp;
 
 /// What can be changed while the loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,15 @@ pub struct Options {
     pub keep_raw: Duration,
 }
 
+/// Something that costs ticks right now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ongoing {
+    /// Since the first tick that was lost.
+    pub from: Timestamp,
+    pub reason: GapReason,
+    pub detail: String,
+}
+
 /// Is told what the loop does. None of these may fail: a loop that nobody listens to goes on.
 pub trait Attendant {
     /// A tick was read, and stored or lost.
@@ -20,6 +30,9 @@ pub trait Attendant {
 
     /// Something worth a line in the log.
     fn note(&mut self, text: &str);
+
+    /// Ticks are being lost from now on, for another reason, or no longer.
+    fn trouble(&mut self, _trouble: Option<&Ongoing>) {}
 
     /// The first tick was stored.
     fn ready(&mut self);

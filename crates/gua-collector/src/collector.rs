@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gua_model::{GapReason, Outage, Sample, Tick};
 use gua_probe::fault::DriverFault;
+use jiff::Timestamp;
 
 use crate::attendant::{Attendant, Options};
 use crate::clocks::{Clocks, NOTICEABLE};
@@ -29,6 +30,8 @@ pub struct Collector<W, A> {
     /// When the last tick was asked for.
     last_asked: Option<Clocks>,
     driver: Option<Trouble>,
+    /// The trouble that the attendant knows of.
+    told: Option<(Timestamp, GapReason)>,
     complaints: Complaints,
     /// Ticks in a row that overran.
     overruns: u64,
@@ -74,6 +77,7 @@ impl<W: World, A: Attendant> Collector<W, A> {
             number: 0,
             last_asked: None,
             driver: None,
+            told: None,
             complaints: Complaints::default(),
             overruns: 0,
             lost: 0,
@@ -120,6 +124,7 @@ impl<W: World, A: Attendant> Collector<W, A> {
                 Wake::Answer(answer) => {
                     if let Some(asked) = asked.take() {
                         self.take(&asked, answer);
+                        self.tell_trouble();
                         let overrun = schedule.end(self.world.clocks().monotonic);
                         self.judge(asked.number, overrun);
                     }
@@ -185,6 +190,18 @@ impl<W: World, A: Attendant> Collector<W, A> {
         match answer {
             Ok(sample) => self.deliver(asked.number, sample),
             Err(fault) => self.fail(asked, &fault),
+        }
+    }
+
+    /// Says what costs ticks, where that is news: the driver before the history, which needs a tick to be in trouble.
+    fn tell_trouble(&mut self) {
+        let of_history = || self.outlets.first().and_then(Outlet::trouble);
+        let trouble = self.driver.as_ref().or_else(of_history);
+        let news = trouble.map(|trouble| (trouble.from, trouble.reason));
+        if news != self.told {
+            self.told = news;
+            let ongoing = trouble.map(Trouble::ongoing);
+            self.attendant.trouble(ongoing.as_ref());
         }
     }
 

@@ -89,6 +89,11 @@ impl Sink for HistorySink {
 
     fn configure(&mut self, options: &Options) {
         self.is_changed |= options.interval != self.next.interval;
+        if let Some(store) = &mut self.store {
+            store.keep_raw_for(Some(options.keep_raw));
+            // Ticks may be due to go that were not before.
+            self.kept_up = None;
+        }
     }
 
     fn finish(&mut self, at: Timestamp) {
@@ -167,6 +172,38 @@ mod tests {
         sink.finish(Timestamp::from_second(1_800_100_000).unwrap());
         let history = History::open(&path).unwrap();
         assert_eq!(history.info().unwrap().ticks, stored.unsigned_abs());
+    }
+
+    #[test]
+    fn a_reload_reaches_how_long_ticks_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gua.db");
+        let store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+        let run = NewRun {
+            started: Timestamp::UNIX_EPOCH,
+            interval: Duration::from_secs(60),
+            host: "h".to_owned(),
+            version: "0".to_owned(),
+            boot: None,
+        };
+        let mut sink = HistorySink::begin(store, run).unwrap();
+        let collect = |sink: &mut HistorySink, minutes: std::ops::Range<i64>| {
+            for minute in minutes {
+                let tick = tick(minute * 60);
+                sink.deliver(&tick).unwrap();
+                sink.upkeep(tick.sample.at).unwrap();
+            }
+        };
+        collect(&mut sink, 0..180);
+        let kept = || History::open(&path).unwrap().info().unwrap().ticks;
+        assert_eq!(kept(), 180);
+        sink.configure(&Options {
+            interval: Duration::from_secs(60),
+            thresholds: gua_model::Thresholds::default(),
+            keep_raw: Duration::from_secs(3600),
+        });
+        collect(&mut sink, 180..194);
+        assert!((60..=90).contains(&kept()), "{}", kept());
     }
 
     #[test]

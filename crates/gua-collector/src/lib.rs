@@ -21,7 +21,7 @@ pub mod systemd;
 mod trouble;
 pub mod world;
 
-pub use attendant::{Attendant, Options};
+pub use attendant::{Attendant, Ongoing, Options};
 pub use clocks::Clocks;
 pub use collector::{Collector, Summary};
 pub use machine::Machine;

@@ -36,6 +36,11 @@ impl Outlet {
         }
     }
 
+    /// What keeps it from taking ticks now.
+    pub(crate) fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
     pub(crate) fn deliver(&mut self, number: u64, tick: &Tick) -> Delivered {
         let mut notes = Vec::new();
         let at = tick.sample.at;

@@ -5,24 +5,24 @@ use std::path::Path;
 use gua_probe::host::HostRoot;
 use gua_probe::host::collector::{Collector, collectors};
 
-/// The pid of a Python collector that has this file open. One that belongs to another user does not show its files; it is
-/// judged by the `--db` that it was started with.
+/// The pid of a Python collector that has this file open, or was started with it as its `--db`: one that belongs to
+/// another user does not show its files, and one that has just begun has not made it yet.
 #[must_use]
 pub fn python_writer(root: &HostRoot, path: &Path) -> Option<u32> {
-    let target = path.canonicalize().ok()?;
+    let target = path.canonicalize().ok();
     collectors(root)
         .into_iter()
         .filter(|running| running.collector == Collector::GpuUsageAudit)
         .map(|running| running.pid.0)
         .find(|pid| {
             let process = root.proc.join(pid.to_string());
-            match std::fs::read_dir(process.join("fd")) {
-                Ok(files) => files
-                    .flatten()
-                    .filter_map(|file| std::fs::read_link(file.path()).ok())
-                    .any(|open| open == target),
-                Err(_) => is_told_to_write(&process, path),
-            }
+            let files = std::fs::read_dir(process.join("fd"));
+            let mut open = files
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter_map(|file| std::fs::read_link(file.path()).ok());
+            open.any(|open| target.as_ref() == Some(&open)) || is_told_to_write(&process, path)
         })
 }
 
@@ -79,5 +79,11 @@ mod tests {
             None,
             "a file that is not there"
         );
+        let line = format!(
+            "python3 -m gpu_usage_audit daemon --db {} ",
+            other.display()
+        );
+        process("15", &line, Some(&history));
+        assert_eq!(python_writer(&root, &other), Some(15), "not made yet");
     }
 }

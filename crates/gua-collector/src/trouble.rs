@@ -3,6 +3,8 @@
 use gua_model::{GapReason, Outage};
 use jiff::Timestamp;
 
+use crate::attendant::Ongoing;
+
 /// A stretch of lost ticks that has not ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
@@ -19,6 +21,14 @@ impl Trouble {
             reason,
             detail,
             lost: 0,
+        }
+    }
+
+    pub(crate) fn ongoing(&self) -> Ongoing {
+        Ongoing {
+            from: self.from,
+            reason: self.reason,
+            detail: self.detail.clone(),
         }
     }
 

@@ -135,11 +135,7 @@ impl Store {
         self.options.keep_raw = time;
     }
 
-    /// The rule that the totals of this file rest on, whatever the options said when it was opened.
-    pub fn rule(&self) -> Result<Thresholds, WriteError> {
-        Ok(self.thresholds()?)
-    }
-
+    /// The rule that the totals of this file rest on.
     pub(crate) fn thresholds(&self) -> rusqlite::Result<Thresholds> {
         rule::load(&self.connection)
     }

@@ -6,6 +6,7 @@ mod history;
 mod log_file;
 pub mod status;
 pub mod stop;
+mod trouble_file;
 pub(crate) mod voice;
 
 use std::ffi::OsString;

@@ -18,7 +18,8 @@ use gua_probe::{clock, host};
 use jiff::tz::TimeZone;
 
 use super::log_file::LogFile;
-use super::voice::{ANSWERED, Voice, log_bytes, log_line, options};
+use super::trouble_file::TroubleFile;
+use super::voice::{ANSWERED, Voice, fixed, log_bytes, log_line, options};
 use super::{Append, history, make_directory_of};
 use crate::config::{FlagValue, Loaded, Settings, Source};
 use crate::duration::Clockwise;
@@ -81,6 +82,12 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         typed_db: job.typed_db.unwrap_or_else(|| place.path().to_owned()),
         log,
         starter,
+        // Only a daemon with a pid file is asked for its status; without this file it says less.
+        trouble: held
+            .is_some()
+            .then(|| TroubleFile::make(&settings.collect.pid_file.value).ok())
+            .flatten(),
+        fixed: fixed(settings),
     };
     match take_over(&place, &options, &machine, &mut voice) {
         Err(error) if machine.is_told_to_stop() => {

@@ -149,6 +149,17 @@ impl Place {
             (Choice::Default, _) | (_, Append::Yes) => OpenMode::CreateOrAppend,
             (Choice::Custom, Append::No) => OpenMode::Create,
         };
+        if let Some(pid) = python_writer(&HostRoot::real(), &self.path) {
+            return Err(Failure {
+                exit: Exit::Failed,
+                message: format!(
+                    "a collector of gpu-usage-audit (pid {pid}) writes to `{}`",
+                    self.path.display()
+                ),
+                hint: Some("stop it first (`gua stop` can do that)".to_owned()),
+            }
+            .into());
+        }
         let store = Store::open(&self.path, mode, &writer(options))?;
         let run = NewRun {
             started: clock::now(),
@@ -176,9 +187,9 @@ fn writer(options: &Options) -> WriterOptions {
 }
 
 /// What a running daemon has written so far, for `gua status`. A history that cannot be read is said so.
-pub(super) fn summary(db: &Path) -> String {
+pub(super) fn summary(db: &Path, trouble: Option<(Timestamp, String)>) -> String {
     let mut text = format!("  history: {}\n", db.display());
-    match look(db) {
+    match look(db, trouble) {
         Ok(lines) => text.push_str(&lines),
         Err(error) => text.push_str(&format!(
             "  it cannot be read now: {}\n",
@@ -188,7 +199,7 @@ pub(super) fn summary(db: &Path) -> String {
     text
 }
 
-fn look(db: &Path) -> anyhow::Result<String> {
+fn look(db: &Path, trouble: Option<(Timestamp, String)>) -> anyhow::Result<String> {
     let history = History::open(db)?;
     let runs = history.runs()?;
     let mut text = String::new();
@@ -207,10 +218,25 @@ fn look(db: &Path) -> anyhow::Result<String> {
     let outages = history.outages(Period::new(run.started, now))?;
     let lost: u64 = outages.iter().map(|gap| u64::from(gap.ticks_lost)).sum();
     text.push_str(&format!("  ticks lost: {lost}\n"));
-    if let Some(ticks) = overdue(run.started, last, run.interval, now) {
+    if let Some((since, what)) = trouble {
+        let so_far = lost_since(since, run.interval, now);
+        text.push_str(&format!(
+            "  losing ticks since: {}, {so_far} so far\n  reason: {what}\n",
+            with_age(since, now)
+        ));
+    } else if let Some(ticks) = overdue(run.started, last, run.interval, now) {
         text.push_str(&format!("  overdue: {ticks} ticks (see the log)\n"));
     }
     Ok(text)
+}
+
+/// The tick at `since` was lost, and one each interval after it.
+fn lost_since(since: Timestamp, interval: Duration, now: Timestamp) -> u128 {
+    let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    1 + age
+        .as_micros()
+        .checked_div(interval.as_micros())
+        .unwrap_or(0)
 }
 
 /// How many ticks should have been stored since the last one. What is being lost now is in no history yet.

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use gua_collector::managed::{Maker, Managed, Occupant, occupant};
 use gua_collector::pid_file::PidFile;
 
-use super::{BACKGROUND, history};
+use jiff::Timestamp;
+
+use super::{BACKGROUND, history, trouble_file};
 use crate::config::Loaded;
 use crate::output;
 
@@ -21,7 +23,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
                     pid_file.path().display(),
                     collect.log_file.value.display()
                 );
-                text.push_str(&details(&managed));
+                text.push_str(&details(&managed, trouble_file::read(pid_file.path(), pid)));
                 text
             }
             Occupant::Foreign => {
@@ -41,7 +43,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
 }
 
 /// What its history says; nothing for a collector of the Python tool, whose files are not asked here.
-fn details(managed: &Managed) -> String {
+fn details(managed: &Managed, trouble: Option<(Timestamp, String)>) -> String {
     match managed.maker {
         Maker::Python => "  collector: gpu-usage-audit (Python)\n".to_owned(),
         Maker::Ours => managed
@@ -49,6 +51,6 @@ fn details(managed: &Managed) -> String {
             .iter()
             .skip_while(|word| *word != "--db")
             .nth(1)
-            .map_or_else(String::new, |db| history::summary(db.as_ref())),
+            .map_or_else(String::new, |db| history::summary(db.as_ref(), trouble)),
     }
 }

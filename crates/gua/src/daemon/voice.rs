@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use gua_collector::systemd::Notifier;
-use gua_collector::{Attendant, Options};
+use gua_collector::{Attendant, Ongoing, Options};
 use gua_model::{Gpu, Thresholds, Tick, classify};
 use gua_probe::clock;
 use jiff::Timestamp;
@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 
 use super::history::Place;
 use super::log_file::LogFile;
+use super::trouble_file::TroubleFile;
 use crate::config::{FlagValue, Inputs, Loaded, Settings};
 use crate::dispatch::settled;
 use crate::output;
@@ -37,6 +38,10 @@ pub(super) struct Voice {
     pub(super) log: Option<LogFile>,
     /// The pipe to the command that started this daemon, until the first tick is stored.
     pub(super) starter: Option<File>,
+    /// In the background only.
+    pub(super) trouble: Option<TroubleFile>,
+    /// The settings that stay as they were at the start.
+    pub(super) fixed: Vec<(&'static str, String)>,
 }
 
 impl Voice {
@@ -66,6 +71,16 @@ impl Attendant for Voice {
         self.settle_log();
     }
 
+    fn trouble(&mut self, trouble: Option<&Ongoing>) {
+        if let Some(file) = &self.trouble {
+            file.tell(trouble);
+        }
+        let status = trouble.map_or_else(String::new, |trouble| {
+            format!("losing ticks since {} ({})", trouble.from, trouble.reason)
+        });
+        self.notifier.send(&format!("STATUS={status}"));
+    }
+
     fn ready(&mut self) {
         self.notifier.send("READY=1");
         if let Some(mut starter) = self.starter.take() {
@@ -88,6 +103,19 @@ impl Attendant for Voice {
         }
         let settings = settled(&loaded).map_err(|failure| failure.to_string())?;
         let options = options(settings);
+        let later: Vec<&str> = fixed(settings)
+            .iter()
+            .zip(&self.fixed)
+            .filter(|(new, old)| new != old)
+            .map(|((key, _), _)| *key)
+            .collect();
+        if !later.is_empty() {
+            let keys = later.join(", ");
+            self.note(&format!("changed with the next start only: {keys}"));
+        }
+        if options.thresholds != self.thresholds {
+            self.note("the new thresholds hold for what is shown from now on; the totals of this history keep those that it was made with");
+        }
         self.thresholds = options.thresholds;
         Ok(options)
     }
@@ -119,6 +147,29 @@ pub(super) fn options(settings: &Settings) -> Options {
         thresholds: settings.thresholds(),
         keep_raw: settings.collect.keep_raw.value,
     }
+}
+
+/// What cannot change while a daemon runs.
+pub(super) fn fixed(settings: &Settings) -> Vec<(&'static str, String)> {
+    vec![
+        ("history.db", format!("{:?}", settings.history.db.value)),
+        (
+            "collect.pid_file",
+            format!("{:?}", settings.collect.pid_file.value),
+        ),
+        (
+            "collect.log_file",
+            format!("{:?}", settings.collect.log_file.value),
+        ),
+        (
+            "driver.library",
+            format!("{:?}", settings.driver.library.value),
+        ),
+        (
+            "driver.deadline",
+            format!("{:?}", settings.driver.deadline.value),
+        ),
+    ]
 }
 
 pub(super) fn log_bytes(settings: &Settings) -> u64 {

@@ -315,6 +315,62 @@ fn a_daemon_that_stores_nothing_any_more_is_said_to_be_overdue() {
 }
 
 #[test]
+fn ticks_that_are_being_lost_are_told_with_their_reason_until_they_come_again() {
+    let host = Host::new(TWO_CARDS).variable("GUA_DRIVER_DEADLINE", "200ms");
+    host.fine("start --interval 100ms");
+    assert!(!host.fine("status").contains("losing ticks"));
+    let hang = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n";
+    host.play(&format!("{TWO_CARDS}{hang}"));
+    let status = until("a word about it", || {
+        let status = host.fine("status");
+        status
+            .contains("\n  losing ticks since: ")
+            .then_some(status)
+    });
+    assert!(
+        status.contains("\n  reason: driver-hung: the driver did not answer"),
+        "{status}"
+    );
+    assert!(status.contains(" so far\n"), "{status}");
+    host.play(TWO_CARDS);
+    until("the end of it", || {
+        let status = host.fine("status");
+        let is_over = !status.contains("losing ticks") && !status.contains("overdue");
+        is_over.then_some(())
+    });
+    assert!(!host.fine("status").contains("ticks lost: 0\n"));
+    host.fine("stop");
+    assert!(!host.state("gua.pid-trouble").exists());
+}
+
+#[test]
+fn what_cannot_change_while_it_runs_is_said_in_one_line() {
+    let host = Host::new(TWO_CARDS);
+    let file = ".gua/config.toml";
+    host.write(file, "[collect]\ninterval = \"50ms\"\n");
+    host.fine("start");
+    host.write(
+        file,
+        "[collect]\ninterval = \"50ms\"\nlog_file = \"~/other.log\"\n[driver]\ndeadline = \"3s\"\n[states]\nactive_util = 60\n",
+    );
+    send(host.pid().unwrap(), Signal::HUP);
+    until("a word about it", || {
+        host.log()
+            .contains("settings were read again")
+            .then_some(())
+    });
+    let log = host.log();
+    assert!(
+        log.contains("changed with the next start only: collect.log_file, driver.deadline\n"),
+        "{log}"
+    );
+    assert!(
+        log.contains("the totals of this history keep those"),
+        "{log}"
+    );
+}
+
+#[test]
 fn under_its_old_name_it_stays_in_the_foreground() {
     let host = Host::new(TWO_CARDS);
     let link = host.path("gpu-usage-audit");

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::host::{Host, TWO_CARDS, ended, exists, until};
+use gua_store::legacy::OldFile;
+
+use crate::host::{Host, TWO_CARDS, always, ended, exists, until};
 
 /// Python 3.12 or later: on PATH, else under pyenv's versions folder.
 fn python() -> PathBuf {
@@ -125,6 +127,12 @@ fn ours_waits_for_the_python_collector_and_then_takes_its_history_over() {
         status.contains("  collector: gpu-usage-audit (Python)\n"),
         "{status}"
     );
+    // Its own start does not wait for it: one that is stopped too early says nothing.
+    until("rows of the Python tool", || {
+        let old = OldFile::open(&host.state("gua.db")).ok()?;
+        let rows = old.fold(always(), || 0, |rows, _| *rows += 1).ok()?;
+        (rows >= 2).then_some(())
+    });
     assert_eq!(
         host.fine("stop"),
         format!("gua daemon: stopped pid {pid}\n")
