@@ -4,6 +4,9 @@
 //! The figures of the Python tool, 492.1 MB and 222 KB a tick, were measured on a 2-core machine with its own schema and
 //! Python 3.11: 1,036,800 card rows and 1,488,752 process rows, one transaction a tick, bytes from `/proc/self/io`.
 //! Ours hold more readings a card (the histogram of the driver's buffer, energy, clocks), and totals and sessions.
+//!
+//! `cargo bench -p gua-store --bench history -- write PATH [DAYS]` leaves such a history at a path, and `-- read PATH`
+//! measures what a report asks of one: CPU time, and the most memory that the process had.
 
 #[path = "../tests/history/synthetic.rs"]
 #[expect(
@@ -14,9 +17,10 @@
 mod synthetic;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
-use gua_model::{Period, Thresholds};
+use gua_model::{KnownCard, Ledger, Period, Thresholds};
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 use synthetic::Host;
@@ -28,24 +32,35 @@ const TICKS_PER_DAY: u32 = 2880;
 const PYTHON_FILE_BYTES: f64 = 492.1e6;
 const PYTHON_TICK_BYTES: f64 = 222e3;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with("--"));
-    if arguments
-        .next()
-        .is_some_and(|wanted| !"history".contains(&wanted))
-    {
-        return Ok(());
-    }
-    // Not in memory: what is written to a disk is to be counted.
-    let directory = tempfile::tempdir_in(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target"))
-        .or_else(|_| tempfile::tempdir())?;
-    let path = directory.path().join("gua.db");
-    let mut out = std::io::stdout();
+type Anything = Result<(), Box<dyn std::error::Error>>;
 
+fn main() -> Anything {
+    let arguments: Vec<_> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["write", path] => write(Path::new(path), DAYS),
+        ["write", path, days] => write(Path::new(path), days.parse()?),
+        ["read", path] => read(Path::new(path)),
+        [] | ["history"] => {
+            // Not in memory: what is written to a disk is to be counted.
+            let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
+            let directory = tempfile::tempdir_in(target).or_else(|_| tempfile::tempdir())?;
+            let path = directory.path().join("gua.db");
+            write(&path, DAYS)?;
+            read(&path)?;
+            check(&path)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write(path: &Path, days: u32) -> Anything {
+    let mut out = std::io::stdout();
     let mut host = Host::new(CARDS, INTERVAL, Timestamp::from_second(synthetic::START)?);
-    let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default())?;
+    let mut store = Store::open(path, OpenMode::Create, &WriterOptions::default())?;
     let run = store.begin_run(&NewRun {
         started: host.now(),
         interval: INTERVAL,
@@ -53,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         version: "bench".to_owned(),
         boot: None,
     })?;
-    let ticks = DAYS * TICKS_PER_DAY;
+    let ticks = days * TICKS_PER_DAY;
     let (mut recording, mut upkeep, mut slowest) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     let mut processes = 0;
     let before = bytes_written()?;
@@ -76,10 +91,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     store.close()?;
     let written = bytes_written()? - before;
-    let history = History::open(&path)?;
-    let stats = history.stats()?;
-
-    let file = stats.file_bytes as f64;
+    let stats = History::open(path)?.stats()?;
+    let file = stats.file_bytes as f64 / f64::from(days) * f64::from(DAYS);
     let per_tick = written as f64 / f64::from(ticks);
     writeln!(
         out,
@@ -88,7 +101,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     writeln!(
         out,
-        "file                       {:.1} MB = 1/{:.0} of gpu-usage-audit's 492.1 MB",
+        "file, for {DAYS} days          {:.1} MB = 1/{:.0} of gpu-usage-audit's 492.1 MB",
         file / 1e6,
         PYTHON_FILE_BYTES / file
     )?;
@@ -122,40 +135,111 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "slowest tick               {:.1} ms",
         micros(slowest) / 1e3
     )?;
+    Ok(())
+}
 
-    let end = host.now();
-    for (name, hours) in [("30 d", 720), ("7 d", 168), ("24 h", 24), ("1 h", 1)] {
+/// What a report reads, one question after the other.
+fn read(path: &Path) -> Anything {
+    let (history, opened) = timed(|| History::open(path))?;
+    say("open", opened, "")?;
+    let (info, asked) = timed(|| history.last_tick())?;
+    say("last tick", asked, "")?;
+    let last = info.ok_or("an empty history")?.tick.sample.at;
+    let end = last + SignedDuration::from_secs(30);
+    for (name, hours) in [
+        ("1 y", 8760),
+        ("30 d", 720),
+        ("7 d", 168),
+        ("24 h", 24),
+        ("1 h", 1),
+    ] {
         let window = Period::new(
             end - SignedDuration::from_hours(hours) + SignedDuration::from_secs(77),
             end,
         );
-        let began = monotonic();
-        let totals = history.totals(window)?;
-        let took = monotonic() - began;
-        writeln!(
-            out,
-            "totals of {name:<16} {:.1} ms, {} quarters",
-            micros(took) / 1e3,
-            totals.totals.quarters.len()
+        let (quarters, took) = timed(|| {
+            let count = |sum: &mut u64, _, _: &_| *sum += 1;
+            let folded = history.fold_totals(window, None, |_| 0, count)?;
+            Ok::<_, gua_store::ReadError>(folded.sum)
+        })?;
+        say(
+            &format!("totals of {name}"),
+            took,
+            &format!("{quarters} quarters"),
+        )?;
+        let (gaps, took) = timed(|| coverage(&history, window))?;
+        say(
+            &format!("coverage of {name}"),
+            took,
+            &format!("{gaps} gaps"),
+        )?;
+        let (sessions, took) = timed(|| {
+            let mut sessions = 0;
+            history.each_session(window, |_| sessions += 1)?;
+            Ok::<_, gua_store::ReadError>(sessions)
+        })?;
+        say(
+            &format!("sessions of {name}"),
+            took,
+            &format!("{sessions} sessions"),
         )?;
     }
+    let (_, took) = timed(|| {
+        history.runs()?;
+        history.cards()?;
+        history.people()?;
+        history.outages(Period::new(Timestamp::MIN, Timestamp::MAX))
+    })?;
+    say("runs, cards, people, outages", took, "")?;
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find(|line| line.starts_with("VmHWM"));
+    writeln!(std::io::stdout(), "{}", peak.unwrap_or_default())?;
+    Ok(())
+}
+
+/// How many gaps a window has.
+fn coverage(history: &History, window: Period) -> Result<usize, gua_store::ReadError> {
+    let cards = history.cards()?.into_iter();
+    let known = cards.map(|card| {
+        let (first, parent) = (card.first_seen, card.parent);
+        (card.uuid, KnownCard { first, parent })
+    });
+    let known = known.collect();
+    let folded = history.fold_totals(
+        window,
+        None,
+        |window| Ledger::new(window, known),
+        |ledger, _, cards| ledger.push_quarter(cards),
+    )?;
+    let covered = folded.sum.finish(&history.outages(window)?);
+    Ok(covered.values().map(|card| card.gaps.len()).sum())
+}
+
+fn check(path: &Path) -> Anything {
+    let history = History::open(path)?;
+    let end = history.info()?.last_tick.ok_or("an empty history")?;
     let other = Thresholds {
         held_mb: 1000,
         ..history.thresholds()?
     };
     let month = Period::new(end - SignedDuration::from_hours(720), end);
-    let began = monotonic();
-    history.totals_by(other, month)?;
-    let took = micros(monotonic() - began) / 1e3;
-    writeln!(out, "30 d, other thresholds     {took:.0} ms")?;
-    let began = monotonic();
-    let report = history.check(|_| {})?;
-    writeln!(
-        out,
-        "check                      {:.0} ms, clean: {}",
-        micros(monotonic() - began) / 1e3,
-        report.is_clean()
-    )?;
+    let (_, took) = timed(|| history.fold_totals(month, Some(other), |_| (), |(), _, _| ()))?;
+    say("30 d, other thresholds", took, "")?;
+    let (report, took) = timed(|| history.check(|_| {}))?;
+    say("check", took, &format!("clean: {}", report.is_clean()))?;
+    Ok(())
+}
+
+/// The CPU time that something takes, in user mode and in the kernel.
+fn timed<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<(T, Duration), E> {
+    let began = clock(rustix::time::ClockId::ProcessCPUTime);
+    let answer = work()?;
+    Ok((answer, clock(rustix::time::ClockId::ProcessCPUTime) - began))
+}
+
+fn say(what: &str, took: Duration, more: &str) -> Anything {
+    let took = micros(took) / 1e3;
+    writeln!(std::io::stdout(), "{what:<28} {took:>8.2} ms CPU  {more}")?;
     Ok(())
 }
 
@@ -169,7 +253,11 @@ fn bytes_written() -> Result<u64, Box<dyn std::error::Error>> {
 }
 
 fn monotonic() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    clock(rustix::time::ClockId::Monotonic)
+}
+
+fn clock(id: rustix::time::ClockId) -> Duration {
+    let now = rustix::time::clock_gettime(id);
     Duration::new(
         now.tv_sec.unsigned_abs(),
         u32::try_from(now.tv_nsec).unwrap_or(0),
