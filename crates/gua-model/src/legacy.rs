@@ -4,6 +4,9 @@
 //! Only whole ticks are summed. Hours are a count times an interval, so they are the old tool's to the last digit, and
 //! another interval can be applied later.
 
+mod quarters;
+mod sessions;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,23 +18,39 @@ use crate::period::Quarter;
 use crate::sample::ProcessKind;
 use crate::state::RollUp;
 
+pub use quarters::LegacyQuarters;
+pub use sessions::{LegacySession, LegacySessions};
+
 /// From this utilisation on a card is active.
 const ACTIVE_UTIL: i64 = 10;
 /// A card is held with more than this.
 const HELD_MB: u64 = 100;
 
-/// All rows that an old file has for one card, moment and run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LegacyCardTick {
+/// All rows that an old file has for one moment. It borrows from whoever reads the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegacyMoment<'a> {
     pub at: Timestamp,
-    pub gpu: GpuUuid,
+    /// One for each card and run.
+    pub ticks: &'a [LegacyCardTick<'a>],
+    /// Process rows whose run has no row for their card at this moment. They count for nothing but sessions.
+    pub strays: &'a [(&'a GpuUuid, LegacyProcess<'a>)],
+}
+
+/// All rows that an old file has for one card, moment and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegacyCardTick<'a> {
+    pub at: Timestamp,
+    pub gpu: &'a GpuUuid,
     /// As the column has it, in percent.
     pub util: i64,
+    pub index: Option<i64>,
+    /// The memory of the whole card that is in use, as the column has it.
+    pub memory_used_mb: Option<i64>,
     pub run: LegacyRun,
-    pub processes: Vec<LegacyProcess>,
+    pub processes: &'a [LegacyProcess<'a>],
     /// The utilisation of further rows for the same card, moment and run. They are one card-tick, and the heat map counts
     /// each.
-    pub more_rows: Vec<i64>,
+    pub more_rows: &'a [i64],
 }
 
 /// The run of a collector that wrote a row, and what each of its card-ticks stands for.
@@ -51,15 +70,21 @@ impl LegacyRun {
 }
 
 /// One process row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LegacyProcess {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegacyProcess<'a> {
+    pub pid: i64,
+    /// The number of its card, as its own row has it.
+    pub index: Option<i64>,
     /// The login user's name; `None` is shown as `unknown`.
-    pub identity: Option<String>,
+    pub identity: Option<&'a str>,
+    /// The user that the process runs as; files before 1.7 do not have it.
+    pub owner: Option<&'a str>,
+    pub name: Option<&'a str>,
     pub memory_mb: Option<u64>,
     pub kind: ProcessKind,
 }
 
-impl LegacyCardTick {
+impl LegacyCardTick<'_> {
     #[must_use]
     pub fn class(&self) -> RollUp {
         if self.util >= ACTIVE_UTIL {
@@ -72,21 +97,26 @@ impl LegacyCardTick {
     }
 
     /// Each identity on the card once, and whether its own memory makes it idle-held.
-    fn identities(&self) -> BTreeMap<Option<&str>, bool> {
-        let names = self.processes.iter().map(|row| row.identity.as_deref());
-        names
-            .map(|name| {
-                let own = self
-                    .processes
-                    .iter()
-                    .filter(|row| row.identity.as_deref() == name);
-                (name, self.util < ACTIVE_UTIL && memory(own) > HELD_MB)
-            })
-            .collect()
+    fn identities(&self) -> impl Iterator<Item = (Option<&str>, bool)> {
+        let rows = self.processes.iter().enumerate();
+        rows.filter_map(|(place, row)| {
+            let is_its = |other: &&LegacyProcess<'_>| other.identity == row.identity;
+            if self
+                .processes
+                .iter()
+                .take(place)
+                .any(|other| is_its(&other))
+            {
+                return None;
+            }
+            let own = self.processes.iter().filter(is_its);
+            let idle_held = self.util < ACTIVE_UTIL && memory(own) > HELD_MB;
+            Some((row.identity, idle_held))
+        })
     }
 }
 
-fn memory<'a>(rows: impl Iterator<Item = &'a LegacyProcess>) -> u64 {
+fn memory<'a>(rows: impl Iterator<Item = &'a LegacyProcess<'a>>) -> u64 {
     // The old rule, for old rows alone: memory that is not known counts as none.
     rows.filter_map(|row| row.memory_mb)
         .fold(0, u64::saturating_add)
@@ -142,6 +172,29 @@ impl LegacyCount {
         }
     }
 
+    fn add(&mut self, tick: &LegacyCardTick<'_>) {
+        match tick.class() {
+            RollUp::Active => self.active += 1,
+            RollUp::IdleHeld => self.idle_held += 1,
+            RollUp::TrulyIdle => self.truly_idle += 1,
+        }
+        for util in std::iter::once(&tick.util).chain(tick.more_rows) {
+            self.rows += 1;
+            self.active_rows += u64::from(*util >= ACTIVE_UTIL);
+        }
+        for (name, idle_held) in tick.identities() {
+            // They are few, and to look through them takes no copy of the name.
+            let mut all = self.identities.iter_mut();
+            let known = all.find(|(known, _)| known.as_deref() == name);
+            let identity = match known {
+                Some((_, identity)) => identity,
+                None => self.identities.entry(name.map(str::to_owned)).or_default(),
+            };
+            identity.ticks += 1;
+            identity.idle_held += u64::from(idle_held);
+        }
+    }
+
     fn merge(&mut self, other: &Self) {
         self.active += other.active;
         self.idle_held += other.idle_held;
@@ -160,28 +213,17 @@ impl LegacyCount {
 }
 
 impl LegacyTotals {
-    pub fn add(&mut self, tick: &LegacyCardTick) {
+    pub fn add(&mut self, tick: &LegacyCardTick<'_>) {
         let key = LegacyKey {
             quarter: Quarter::of(tick.at),
             gpu: tick.gpu.clone(),
             run: tick.run,
         };
-        let count = self.counts.entry(key).or_default();
-        match tick.class() {
-            RollUp::Active => count.active += 1,
-            RollUp::IdleHeld => count.idle_held += 1,
-            RollUp::TrulyIdle => count.truly_idle += 1,
-        }
-        for util in std::iter::once(&tick.util).chain(&tick.more_rows) {
-            count.rows += 1;
-            count.active_rows += u64::from(*util >= ACTIVE_UTIL);
-        }
-        for (name, idle_held) in tick.identities() {
-            let name = name.map(str::to_owned);
-            let identity = count.identities.entry(name).or_default();
-            identity.ticks += 1;
-            identity.idle_held += u64::from(idle_held);
-        }
+        self.counts.entry(key).or_default().add(tick);
+    }
+
+    pub fn add_all(&mut self, moment: &LegacyMoment<'_>) {
+        moment.ticks.iter().for_each(|tick| self.add(tick));
     }
 
     pub fn merge(&mut self, other: &Self) {

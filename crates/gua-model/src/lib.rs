@@ -40,7 +40,10 @@ pub use gap::{Gap, GapReason, Outage};
 pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };
-pub use legacy::{LegacyCardTick, LegacyCount, LegacyProcess, LegacyRun, LegacyTotals};
+pub use legacy::{
+    LegacyCardTick, LegacyCount, LegacyMoment, LegacyProcess, LegacyQuarters, LegacyRun,
+    LegacySession, LegacySessions, LegacyTotals,
+};
 pub use owner::{Identity, Owner, OwnerSource, User, Workload};
 pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};

@@ -83,14 +83,9 @@ impl History {
         self.read(|connection| {
             let one =
                 |query: &str| connection.query_row(query, [], |row| row.get::<_, Option<i64>>(0));
-            let host = connection.query_row(
-                "SELECT (SELECT host FROM collector_run ORDER BY id DESC LIMIT 1)",
-                [],
-                |row| row.get(0),
-            )?;
             Ok(Info {
                 version: crate::schema::version(connection)?,
-                host,
+                host: host(connection)?,
                 runs: count(one("SELECT count(*) FROM collector_run")?),
                 ticks: count(one("SELECT count(*) FROM tick")?),
                 first_tick: time(one("SELECT min(at) FROM tick")?)?,
@@ -98,6 +93,11 @@ impl History {
                 bytes: bytes_on_disk(&self.path),
             })
         })
+    }
+
+    /// The name of the host, of the last run; `None` before the first.
+    pub fn host(&self) -> Result<Option<String>, ReadError> {
+        self.read(|connection| Ok(host(connection)?))
     }
 
     /// All runs in the order in which they began to write.
@@ -251,6 +251,14 @@ impl History {
             _ => answer,
         }
     }
+}
+
+fn host(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    connection.query_row(
+        "SELECT (SELECT host FROM collector_run ORDER BY id DESC LIMIT 1)",
+        [],
+        |row| row.get(0),
+    )
 }
 
 fn bytes_on_disk(path: &Path) -> u64 {

@@ -5,6 +5,7 @@
 mod adopt;
 mod block;
 mod check;
+mod cursor;
 mod error;
 mod export;
 mod fold;

@@ -2,30 +2,39 @@
 
 use super::*;
 
+/// What a test makes up lives as long as the test.
+pub(super) fn kept<T>(values: Vec<T>) -> &'static [T] {
+    Box::leak(values.into())
+}
+
 fn tick(
     second: i64,
     gpu: &str,
     util: i64,
-    processes: &[(Option<&str>, Option<u64>)],
-) -> LegacyCardTick {
+    processes: &[(Option<&'static str>, Option<u64>)],
+) -> LegacyCardTick<'static> {
+    let processes = processes.iter().map(|(identity, memory_mb)| LegacyProcess {
+        pid: 1,
+        index: None,
+        identity: *identity,
+        owner: None,
+        name: None,
+        memory_mb: *memory_mb,
+        kind: ProcessKind::Graphics,
+    });
     LegacyCardTick {
         at: Timestamp::from_second(second).unwrap(),
-        gpu: gpu.parse().unwrap(),
+        gpu: &kept(vec![gpu.parse().unwrap()])[0],
         util,
+        index: None,
+        memory_used_mb: None,
         run: LegacyRun::NONE,
-        processes: processes
-            .iter()
-            .map(|(identity, memory_mb)| LegacyProcess {
-                identity: identity.map(str::to_owned),
-                memory_mb: *memory_mb,
-                kind: ProcessKind::Graphics,
-            })
-            .collect(),
-        more_rows: Vec::new(),
+        processes: kept(processes.collect()),
+        more_rows: &[],
     }
 }
 
-fn sum(ticks: &[LegacyCardTick]) -> LegacyTotals {
+fn sum(ticks: &[LegacyCardTick<'_>]) -> LegacyTotals {
     let mut totals = LegacyTotals::default();
     ticks.iter().for_each(|tick| totals.add(tick));
     totals
@@ -107,7 +116,7 @@ fn an_identity_counts_once_a_card_tick_and_is_idle_held_by_its_own_memory() {
 #[test]
 fn duplicate_rows_are_one_card_tick_and_several_rows() {
     let mut twice = tick(0, "GPU-0", 50, &[]);
-    twice.more_rows = vec![3];
+    twice.more_rows = &[3];
     let totals = sum(&[twice]);
     let count = totals.counts.values().next().unwrap();
     assert_eq!((count.ticks(), count.rows, count.active_rows), (1, 2, 1));
@@ -133,4 +142,39 @@ fn totals_are_the_same_however_they_are_batched() {
         whole.counts.values().map(LegacyCount::ticks).sum::<u64>(),
         200
     );
+}
+
+#[test]
+fn a_quarter_at_a_time_counts_the_same() {
+    let mut quarters = LegacyQuarters::default();
+    let mut whole = LegacyTotals::default();
+    let mut parts = LegacyTotals::default();
+    let mut most = 0;
+    let mut give = |key: &LegacyKey, count: &LegacyCount| {
+        most = most.max(count.ticks());
+        assert_eq!(parts.counts.insert(key.clone(), count.clone()), None);
+    };
+    for place in 0..300i64 {
+        let user = if place % 7 == 0 { "ada" } else { "bob" };
+        let mut ticks = vec![tick(
+            place * 40,
+            "GPU-0",
+            place % 20,
+            &[(Some(user), Some(150))],
+        )];
+        if place % 100 < 50 {
+            // A card that comes and goes, before the other one.
+            ticks.insert(0, tick(place * 40, "GPU-1", 3, &[]));
+        }
+        let moment = LegacyMoment {
+            at: Timestamp::from_second(place * 40).unwrap(),
+            ticks: &ticks,
+            strays: &[],
+        };
+        quarters.push(&moment, &mut give);
+        whole.add_all(&moment);
+    }
+    quarters.finish(&mut give);
+    assert_eq!(parts, whole);
+    assert_eq!(most, 23);
 }

@@ -4,51 +4,60 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use gua_model::legacy::{LegacyCardTick, LegacyProcess, LegacyRun};
+use gua_model::legacy::{LegacyCardTick, LegacyMoment, LegacyProcess, LegacyRun};
 use gua_model::{GpuUuid, Period, ProcessKind};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::block::Block;
+use super::cursor::{Cursor, Moments, Unpacked, Wanted};
 use super::error::LegacyError;
 use super::import::load_texts;
 use super::open::OldFile;
 use super::rows::{CardRow, OldRow, ProcessRow, TextId, Texts};
-use super::scan::{Blocks, Choice, Need, Order, Scan, Stored, stored_statement};
+use super::scan::{Choice, Order, Stored, stored_statement};
 use super::stamp::{Stamp, old_text};
 
 impl OldFile {
-    /// Folds every card-tick of a window, in the order of time. Where the file's rows turn out not to be in that order,
+    /// Folds every moment of a window, in the order of time. Where the file's rows turn out not to be in that order,
     /// the fold begins anew with sorted ones; that is why `start` is asked for what to begin with.
     pub fn fold<A>(
         &self,
         window: Period,
         start: impl Fn() -> A,
-        mut step: impl FnMut(&mut A, &LegacyCardTick),
+        mut step: impl FnMut(&mut A, &LegacyMoment<'_>),
     ) -> Result<A, LegacyError> {
         let intervals = self.intervals()?;
-        let mut orders = vec![
-            self.narrow(window)?.unwrap_or_else(|| by_row(window)),
-            sorted(window),
-        ]
-        .into_iter();
+        let mut orders =
+            vec![self.narrow(window)?.unwrap_or_else(by_row), sorted(window)].into_iter();
         loop {
-            let choice = orders.next();
-            let Some(choice) = choice else {
+            let Some(rows) = orders.next() else {
                 let why = "some are not written as gpu-usage-audit writes them; `gua import` can take them".to_owned();
                 return Err(LegacyError::Disorder {
                     path: self.path.clone(),
                     why,
                 });
             };
+            let wanted = Wanted {
+                rows,
+                window: ends(window),
+            };
+            let read = |source| self.failed(source);
+            let kilobytes = if wanted.rows.parameters.is_empty() {
+                SCAN_CACHE
+            } else {
+                SORT_CACHE
+            };
+            self.connection
+                .pragma_update(None, "cache_size", -kilobytes)
+                .map_err(read)?;
             let mut sum = start();
-            let mut cards = self.select::<CardRow>(&choice)?;
-            let mut processes = self.select::<ProcessRow>(&choice)?;
-            let cards = Scan::<CardRow>::new(self, &mut cards, &choice)?;
-            let processes = Scan::<ProcessRow>::new(self, &mut processes, &choice)?;
             let mut texts = Texts::default();
-            match merge(cards, processes, &mut texts, &intervals, &mut |tick| {
-                step(&mut sum, tick);
+            let mut cards = self.select_counted::<CardRow>(&wanted)?;
+            let mut processes = self.select_counted::<ProcessRow>(&wanted)?;
+            let cards = Cursor::<CardRow>::new(self, &mut cards, &wanted, &mut texts)?;
+            let processes = Cursor::<ProcessRow>::new(self, &mut processes, &wanted, &mut texts)?;
+            match merge(cards, processes, &mut texts, &intervals, &mut |moment| {
+                step(&mut sum, moment);
             })? {
                 Merged::Whole => {
                     self.confirm()?;
@@ -150,30 +159,34 @@ impl OldFile {
 
 /// A window is narrow when it is at most one in this many parts of the file: to sort more costs more than a scan.
 const NARROW: i64 = 10;
+/// A scan never comes back to a page, so that few of them, which stay near the processor, are faster than many.
+const SCAN_CACHE: i64 = 256;
+/// What may be used to sort, in kilobytes; the rest goes to a temporary file.
+const SORT_CACHE: i64 = 8_000;
 /// Beyond this the file is scanned.
 const MOST_CARDS: usize = 500;
 
-/// In the order of writing, which is that of time unless the clock was set back or two collectors wrote.
-fn by_row(window: Period) -> Choice {
-    chosen(window, "WHERE +ts >= ?1 AND +ts < ?2 ORDER BY rowid")
+/// In the order of writing, which is that of time unless the clock was set back or two collectors wrote. All rows are
+/// read: to have SQLite look at each time takes longer.
+fn by_row() -> Choice {
+    Choice {
+        clause: "ORDER BY rowid".to_owned(),
+        parameters: Vec::new(),
+    }
 }
 
 /// The plus keeps SQLite from trying, for every row, whether the text is a number after all: the column's declared type
 /// would have it so.
 fn sorted(window: Period) -> Choice {
-    chosen(window, "WHERE +ts >= ?1 AND +ts < ?2 ORDER BY +ts, rowid")
-}
-
-fn chosen(window: Period, clause: &str) -> Choice {
+    let (from, to) = ends(window);
     Choice {
-        need: Need::Counted,
-        clause: clause.to_owned(),
-        parameters: ends(window),
+        clause: "WHERE +ts >= ?1 AND +ts < ?2 ORDER BY +ts, rowid".to_owned(),
+        parameters: vec![from, to],
     }
 }
 
-fn ends(window: Period) -> Vec<String> {
-    vec![old_text(window.from()), old_text(window.to())]
+fn ends(window: Period) -> (String, String) {
+    (old_text(window.from()), old_text(window.to()))
 }
 
 /// Folds what was imported from one source; it lies in the order of time.
@@ -181,7 +194,7 @@ pub(crate) fn fold_stored(
     history: &Connection,
     source: i64,
     window: Period,
-    each: &mut dyn FnMut(&LegacyCardTick),
+    each: &mut dyn FnMut(&LegacyMoment<'_>),
 ) -> Result<(), LegacyError> {
     let intervals = intervals(
         history,
@@ -194,7 +207,9 @@ pub(crate) fn fold_stored(
     let mut cards = stored_statement::<CardRow>(history, Order::Time)?;
     let mut processes = stored_statement::<ProcessRow>(history, Order::Time)?;
     let cards = Stored::new(&mut cards, source, ends)?;
+    let cards: Unpacked<_, CardRow> = Unpacked::new(cards, &mut texts)?;
     let processes = Stored::new(&mut processes, source, ends)?;
+    let processes: Unpacked<_, ProcessRow> = Unpacked::new(processes, &mut texts)?;
     merge(cards, processes, &mut texts, &intervals, each).map(drop)
 }
 
@@ -237,127 +252,190 @@ enum Merged {
 
 /// Reads both tables side by side, moment by moment.
 fn merge(
-    mut card_blocks: impl Blocks<CardRow>,
-    mut process_blocks: impl Blocks<ProcessRow>,
+    mut cards: impl Moments<CardRow>,
+    mut processes: impl Moments<ProcessRow>,
     texts: &mut Texts,
     intervals: &Intervals,
-    each: &mut dyn FnMut(&LegacyCardTick),
+    each: &mut dyn FnMut(&LegacyMoment<'_>),
 ) -> Result<Merged, LegacyError> {
     let mut moment = Moment::default();
     let mut names = Names::default();
-    let mut cards = card_blocks.next(texts)?;
-    let mut processes = process_blocks.next(texts)?;
     let mut before = i64::MIN;
-    while let Some(now) = earlier(cards.as_ref(), processes.as_ref()) {
+    while let Some(now) = cards.peek().into_iter().chain(processes.peek()).min() {
         if now < before {
             return Ok(Merged::Disordered);
         }
         before = now;
-        moment.clear();
-        while let Some(block) = cards.take_if(|block| block.stamp.at_us == now) {
-            moment
-                .cards
-                .extend(block.rows.iter().map(|row| (block.run, *row)));
-            cards = card_blocks.next(texts)?;
+        moment.cards.clear();
+        while cards.peek() == Some(now) {
+            cards.take(texts, &mut moment.cards)?;
         }
-        while let Some(block) = processes.take_if(|block| block.stamp.at_us == now) {
-            moment
-                .processes
-                .extend(block.rows.iter().map(|row| (block.run, *row)));
-            processes = process_blocks.next(texts)?;
+        moment.processes.clear();
+        while processes.peek() == Some(now) {
+            processes.take(texts, &mut moment.processes)?;
         }
-        moment.give(now, &mut names, texts, intervals, each)?;
+        moment.find_places(&mut names, texts)?;
+        moment.give(now, &names, texts, intervals, each);
     }
     Ok(Merged::Whole)
 }
 
-fn earlier(cards: Option<&Block<CardRow>>, processes: Option<&Block<ProcessRow>>) -> Option<i64> {
-    let cards = cards.map(|block| block.stamp.at_us);
-    let processes = processes.map(|block| block.stamp.at_us);
-    cards.into_iter().chain(processes).min()
-}
-
-/// All rows of one moment.
+/// All rows of one moment, and to which card-tick each belongs.
 #[derive(Default)]
 struct Moment {
     cards: Vec<(Option<i64>, CardRow)>,
     processes: Vec<(Option<i64>, ProcessRow)>,
-    /// Where the tick of a card and run stands in `ticks`.
-    places: HashMap<(TextId, Option<i64>), usize>,
-    ticks: Vec<LegacyCardTick>,
+    /// The first row of every card and run.
+    heads: Vec<(Option<i64>, CardRow)>,
+    /// Further rows of a card and run: its place in `heads`, and the utilisation.
+    more: Vec<(usize, i64)>,
+    /// For every process row in the order of `heads`: its place there and its own in `processes`. Those whose run has no
+    /// row for their card come last.
+    order: Vec<(usize, usize)>,
 }
 
-impl Moment {
-    fn clear(&mut self) {
-        self.cards.clear();
-        self.processes.clear();
-        self.places.clear();
-        self.ticks.clear();
-    }
+const STRAY: usize = usize::MAX;
 
-    fn give(
-        &mut self,
-        now: i64,
-        names: &mut Names,
-        texts: &Texts,
-        intervals: &Intervals,
-        each: &mut dyn FnMut(&LegacyCardTick),
-    ) -> Result<(), LegacyError> {
-        let at = Timestamp::from_microsecond(now).expect("a stamp is made from a time in range");
+impl Moment {
+    fn find_places(&mut self, names: &mut Names, texts: &Texts) -> Result<(), LegacyError> {
+        self.heads.clear();
+        self.more.clear();
+        self.order.clear();
         for (run, row) in &self.cards {
-            match self.places.get(&(row.gpu, *run)) {
-                Some(place) => self.ticks[*place].more_rows.push(row.util_pct),
+            let text = texts.get(row.gpu).unwrap_or_default();
+            if !names.learn(row.gpu, text) {
+                return Err(LegacyError::BadCard(text.escape_debug().to_string()));
+            }
+            match place_of(&self.heads, 0, *run, row.gpu) {
+                Some(place) => self.more.push((place, row.util_pct)),
+                None => self.heads.push((*run, *row)),
+            }
+        }
+        let mut last = 0;
+        for (at, (run, row)) in self.processes.iter().enumerate() {
+            match place_of(&self.heads, last, *run, row.gpu) {
+                Some(place) => {
+                    last = place;
+                    self.order.push((place, at));
+                }
                 None => {
-                    self.places.insert((row.gpu, *run), self.ticks.len());
-                    self.ticks.push(LegacyCardTick {
-                        at,
-                        gpu: names.card(row.gpu, texts)?,
-                        util: row.util_pct,
-                        run: intervals.of(*run),
-                        processes: Vec::new(),
-                        more_rows: Vec::new(),
-                    });
+                    if names.learn(row.gpu, texts.get(row.gpu).unwrap_or_default()) {
+                        self.order.push((STRAY, at));
+                    }
                 }
             }
         }
-        for (run, row) in &self.processes {
-            // Processes without their card's row count for nothing, as in the old tool.
-            let Some(place) = self.places.get(&(row.gpu, *run)) else {
-                continue;
-            };
-            self.ticks[*place].processes.push(LegacyProcess {
-                identity: row
-                    .loginuid_user
-                    .and_then(|user| texts.get(user))
-                    .map(str::to_owned),
-                memory_mb: row
-                    .mem_used_mb
-                    .and_then(|memory| u64::try_from(memory).ok()),
-                kind: match row.process_type.and_then(|word| texts.get(word)) {
-                    Some("graphics") => ProcessKind::Graphics,
-                    _ => ProcessKind::Compute,
-                },
-            });
+        // As a rule they come in this order.
+        if !self.order.is_sorted() {
+            self.order.sort_unstable();
         }
-        self.ticks.iter().for_each(each);
         Ok(())
+    }
+
+    fn give(
+        &self,
+        now: i64,
+        names: &Names,
+        texts: &Texts,
+        intervals: &Intervals,
+        each: &mut dyn FnMut(&LegacyMoment<'_>),
+    ) {
+        let at = Timestamp::from_microsecond(now).expect("a stamp is made from a time in range");
+        let rows = self.order.iter().map(|(_, at)| &self.processes[*at].1);
+        let processes: Vec<_> = rows.map(|row| process(row, texts)).collect();
+        let mut more: Vec<Vec<i64>> = Vec::new();
+        if !self.more.is_empty() {
+            more.resize_with(self.heads.len(), Vec::new);
+            for (place, util) in &self.more {
+                more[*place].push(*util);
+            }
+        }
+        let mut ticks = Vec::with_capacity(self.heads.len());
+        let mut begun = 0;
+        let mut of_run = None;
+        for (place, (run, row)) in self.heads.iter().enumerate() {
+            let theirs = self.order[begun..].iter();
+            let end = begun + theirs.take_while(|(its, _)| *its == place).count();
+            let known = of_run.filter(|known: &LegacyRun| known.run == *run);
+            let known = known.unwrap_or_else(|| intervals.of(*run));
+            of_run = Some(known);
+            ticks.push(LegacyCardTick {
+                at,
+                gpu: names.get(row.gpu),
+                util: row.util_pct,
+                index: row.gpu_index,
+                memory_used_mb: row.memory_used_mb,
+                run: known,
+                processes: &processes[begun..end],
+                more_rows: more.get(place).map_or(&[], Vec::as_slice),
+            });
+            begun = end;
+        }
+        let strays: Vec<_> = self.order[begun..]
+            .iter()
+            .zip(&processes[begun..])
+            .map(|((_, at), process)| (names.get(self.processes[*at].1.gpu), *process))
+            .collect();
+        each(&LegacyMoment {
+            at,
+            ticks: &ticks,
+            strays: &strays,
+        });
+    }
+}
+
+/// Where the card and run stand; `likely` is looked at first, and the place after it.
+fn place_of(
+    heads: &[(Option<i64>, CardRow)],
+    likely: usize,
+    run: Option<i64>,
+    gpu: TextId,
+) -> Option<usize> {
+    let is_it = |(its_run, row): &(Option<i64>, CardRow)| row.gpu == gpu && *its_run == run;
+    let from_there = heads.get(likely..).unwrap_or_default();
+    match from_there.iter().position(is_it) {
+        Some(place) => Some(likely + place),
+        None => heads.iter().take(likely).position(is_it),
+    }
+}
+
+fn process<'a>(row: &ProcessRow, texts: &'a Texts) -> LegacyProcess<'a> {
+    let text = |id: Option<TextId>| id.and_then(|id| texts.get(id));
+    LegacyProcess {
+        pid: row.pid,
+        index: row.gpu_index,
+        identity: text(row.loginuid_user),
+        owner: text(row.owner_user),
+        name: text(row.process_name),
+        memory_mb: row
+            .mem_used_mb
+            .and_then(|memory| u64::try_from(memory).ok()),
+        kind: match text(row.process_type) {
+            Some("graphics") => ProcessKind::Graphics,
+            _ => ProcessKind::Compute,
+        },
     }
 }
 
 /// Cards by their text, each checked once.
 #[derive(Default)]
-struct Names(HashMap<TextId, GpuUuid>);
+struct Names(Vec<Option<GpuUuid>>);
 
 impl Names {
-    fn card(&mut self, id: TextId, texts: &Texts) -> Result<GpuUuid, LegacyError> {
-        if let Some(card) = self.0.get(&id) {
-            return Ok(card.clone());
+    /// Whether the text can be the name of a card.
+    fn learn(&mut self, id: TextId, text: &str) -> bool {
+        let place = id.0 as usize;
+        if self.0.len() <= place {
+            self.0.resize(place + 1, None);
         }
-        let text = texts.get(id).unwrap_or_default();
-        let card: GpuUuid = text
-            .parse()
-            .map_err(|_| LegacyError::BadCard(text.escape_debug().to_string()))?;
-        self.0.insert(id, card.clone());
-        Ok(card)
+        if self.0[place].is_none() {
+            self.0[place] = text.parse().ok();
+        }
+        self.0[place].is_some()
+    }
+
+    fn get(&self, id: TextId) -> &GpuUuid {
+        let known = self.0.get(id.0 as usize).and_then(Option::as_ref);
+        known.expect("every card of the moment was learned")
     }
 }

@@ -13,7 +13,7 @@ use super::block::{Block, FULL};
 use super::error::LegacyError;
 use super::open::OldFile;
 use super::rows::{CardRow, OldRow, ProcessRow, Texts, counted};
-use super::scan::{Blocks as _, Choice, Need, Scan, stored_block};
+use super::scan::{Blocks as _, Choice, Scan, stored_block};
 use super::verify;
 
 /// Rows between two commits: large enough to be fast, small enough that a stop is quick and the log stays short.
@@ -245,7 +245,6 @@ impl Work<'_> {
         known_to: i64,
     ) -> Result<(u64, u64), LegacyError> {
         let choice = Choice {
-            need: Need::All,
             clause: "ORDER BY rowid".to_owned(),
             parameters: Vec::new(),
         };

@@ -1,7 +1,7 @@
 //! What our history does with old rows: takes them in, gives them back, erases a person in them.
 
 use gua_model::Period;
-use gua_model::legacy::LegacyCardTick;
+use gua_model::legacy::LegacyMoment;
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction};
 
@@ -53,11 +53,11 @@ impl History {
         sources(&self.connection)
     }
 
-    /// Gives every imported card-tick of a window to `each`: one source after the other, each in the order of time.
-    pub fn old_ticks(
+    /// Gives every imported moment of a window to `each`: one source after the other, each in the order of time.
+    pub fn old_moments(
         &self,
         window: Period,
-        each: &mut dyn FnMut(&LegacyCardTick),
+        each: &mut dyn FnMut(&LegacyMoment<'_>),
     ) -> Result<(), LegacyError> {
         for source in self.old_sources()? {
             fold_stored(&self.connection, source.id, window, each)?;

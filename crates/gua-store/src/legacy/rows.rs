@@ -6,6 +6,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
+use super::cursor::CountedCells;
+
 /// A text that occurs over and over (a card, a user, a name), by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TextId(pub(crate) u32);
@@ -114,12 +116,13 @@ pub(crate) trait OldRow: Copy + PartialEq + std::fmt::Debug + Sized {
     const BLOCKS: &'static str;
     /// The columns in the order in which `read` takes them, after rowid, ts and run_id; those a release may lack last.
     const COLUMNS: &'static [&'static str];
-    /// Those of them that decide how a row counts.
+    /// Those of them that decide how a row counts, in the order in which `read_counted` takes them.
     const COUNTED: &'static [&'static str];
     /// The columns that every release has.
     const REQUIRED: &'static [&'static str];
 
     fn read(cells: &mut Cells<'_, '_>) -> Result<Self, BadCell>;
+    fn read_counted(cells: &mut CountedCells<'_, '_>) -> Result<Self, BadCell>;
     fn encode(&self, out: &mut Vec<u8>);
     fn decode(bytes: &mut &[u8]) -> Option<Self>;
     /// Whether every text that the row names is there.
@@ -242,7 +245,8 @@ impl OldRow for CardRow {
         "temperature_c",
         "power_w",
     ];
-    const COUNTED: &'static [&'static str] = &["gpu_uuid", "util_pct"];
+    const COUNTED: &'static [&'static str] =
+        &["gpu_uuid", "util_pct", "gpu_index", "memory_used_mb"];
     const REQUIRED: &'static [&'static str] = &["ts", "gpu_uuid", "util_pct"];
     const SUMS: [&'static str; SUMMED] = ["util_pct", "memory_used_mb", "power_w"];
 
@@ -255,6 +259,18 @@ impl OldRow for CardRow {
             memory_used_mb: cells.optional_number()?,
             temperature_c: cells.optional_number()?,
             power_w: cells.optional_number()?,
+        })
+    }
+
+    fn read_counted(cells: &mut CountedCells<'_, '_>) -> Result<Self, BadCell> {
+        Ok(Self {
+            gpu: cells.text()?,
+            util_pct: cells.number()?,
+            usage_state: None,
+            gpu_index: cells.optional_number()?,
+            memory_used_mb: cells.optional_number()?,
+            temperature_c: None,
+            power_w: None,
         })
     }
 
@@ -300,6 +316,9 @@ impl OldRow for ProcessRow {
         "pid",
         "mem_used_mb",
         "loginuid_user",
+        "owner_user",
+        "gpu_index",
+        "process_name",
         "process_type",
     ];
     const REQUIRED: &'static [&'static str] =
@@ -318,6 +337,22 @@ impl OldRow for ProcessRow {
             process_type: {
                 let word = cells.optional_text()?;
                 word.filter(|word| cells.texts.get(*word) != Some(COMPUTE))
+            },
+        })
+    }
+
+    fn read_counted(cells: &mut CountedCells<'_, '_>) -> Result<Self, BadCell> {
+        Ok(Self {
+            gpu: cells.text()?,
+            pid: cells.number()?,
+            mem_used_mb: cells.optional_number()?,
+            loginuid_user: cells.optional_text()?,
+            owner_user: cells.optional_text()?,
+            gpu_index: cells.optional_number()?,
+            process_name: cells.optional_text()?,
+            process_type: {
+                let word = cells.optional_text()?;
+                word.filter(|word| !cells.is(*word, COMPUTE))
             },
         })
     }

@@ -17,18 +17,9 @@ pub(crate) trait Blocks<R> {
     fn next(&mut self, texts: &mut Texts) -> Result<Option<Block<R>>, LegacyError>;
 }
 
-/// Which cells are read; the others come as absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
-    All,
-    /// What decides how a row counts.
-    Counted,
-}
-
 /// Which rows of an old table, and in which order.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
-    pub(crate) need: Need,
     /// SQL after `FROM table`; its parameters are texts.
     pub(crate) clause: String,
     pub(crate) parameters: Vec<String>,
@@ -43,10 +34,7 @@ impl OldFile {
         };
         let cells = R::COLUMNS
             .iter()
-            .map(|column| match choice.need {
-                Need::Counted if !R::COUNTED.contains(column) => "NULL".to_owned(),
-                _ => cell(column),
-            })
+            .map(|column| cell(column))
             .collect::<Vec<_>>();
         let sql = format!(
             "SELECT rowid, ts, {run}, {cells} FROM {table} {clause}",

@@ -13,12 +13,17 @@ pub(crate) struct Stamp {
 impl Stamp {
     /// `None` for a text that is no time, or one without an offset.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let at_us = text.parse::<Timestamp>().ok()?.as_microsecond();
+        let at_us = Self::micros(text)?;
         let usual = text_of(at_us).is_some_and(|usual| usual == text);
         Some(Self {
             at_us,
             written_as: (!usual).then(|| text.into()),
         })
+    }
+
+    /// The time alone.
+    pub(crate) fn micros(text: &str) -> Option<i64> {
+        Some(text.parse::<Timestamp>().ok()?.as_microsecond())
     }
 
     /// The text as it stood in the old file.

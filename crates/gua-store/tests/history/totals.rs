@@ -116,3 +116,61 @@ fn totals_can_be_built_again() {
     assert_eq!(place.history().sessions(all()).unwrap(), sessions);
     assert_eq!(read_all(&place.history()).len(), 500);
 }
+
+#[test]
+fn a_fold_gives_each_quarter_once_in_order_and_says_which_window_it_is() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    let written = record(&mut store, run, &mut host, 400);
+    let first = written[0].sample.at;
+    let window = Period::new(
+        first + SignedDuration::from_secs(100),
+        host.now() - SignedDuration::from_secs(100),
+    );
+    let history = place.history();
+    let folded = history
+        .fold_totals(
+            window,
+            None,
+            |window| (window, Vec::new()),
+            |(_, quarters), quarter, cards| {
+                assert!(cards.is_sorted_by(|one, other| one.gpu < other.gpu));
+                quarters.push(quarter);
+            },
+        )
+        .unwrap();
+    let (told, quarters) = folded.sum;
+    assert_eq!((told, folded.window), (window, window));
+    let expected: Vec<_> = window.quarters().map(|(quarter, _)| quarter).collect();
+    assert_eq!(quarters, expected);
+}
+
+#[test]
+fn the_last_tick_and_the_latest_names_are_at_hand() {
+    let place = Place::new();
+    let mut store = place.store();
+    assert_eq!(place.history().last_tick().unwrap(), None);
+    assert_eq!(place.history().host().unwrap(), None);
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    let written = record(&mut store, run, &mut host, 200);
+    let history = place.history();
+    let last = history.last_tick().unwrap().unwrap();
+    assert_eq!((last.run, Some(&last.tick)), (run, written.last()));
+    assert_eq!(history.host().unwrap(), history.info().unwrap().host);
+    let people = history.people().unwrap();
+    for session in history.sessions(all()).unwrap() {
+        let user = session.owner.unwrap().user;
+        assert_eq!(people.get(&user.uid), user.name.as_ref());
+    }
+    drop(history);
+    // A last tick that cannot be read is not the last that can.
+    rusqlite::Connection::open(place.path())
+        .unwrap()
+        .execute_batch("UPDATE tick SET body = x'00' WHERE at = (SELECT max(at) FROM tick)")
+        .unwrap();
+    let before = place.history().last_tick().unwrap().unwrap();
+    assert_eq!(Some(&before.tick), written.get(198));
+}

@@ -138,7 +138,7 @@ pub(crate) fn always() -> Period {
 pub(crate) fn totals_in_place(old: &Path, window: Period) -> LegacyTotals {
     OldFile::open(old)
         .unwrap()
-        .fold(window, LegacyTotals::default, LegacyTotals::add)
+        .fold(window, LegacyTotals::default, LegacyTotals::add_all)
         .unwrap()
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn totals_imported(ours: &Path, window: Period) -> LegacyTotals {
     let mut totals = LegacyTotals::default();
     History::open(ours)
         .unwrap()
-        .old_ticks(window, &mut |tick| totals.add(tick))
+        .old_moments(window, &mut |moment| totals.add_all(moment))
         .unwrap();
     totals
 }

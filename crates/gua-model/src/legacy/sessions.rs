@@ -1,0 +1,224 @@
+//! Who held a card from when to when, told from old rows as their own tool tells it: the compute rows of one pid on one
+//! card are one session until nothing was seen of it for more than three minutes.
+//!
+//! An old row does not say when its process started, so that a pid that was used again soon is not told apart.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{LegacyMoment, LegacyProcess};
+use crate::id::GpuUuid;
+use crate::sample::ProcessKind;
+
+/// A session ends where nothing follows for longer than this.
+const LONGEST_GAP: SignedDuration = SignedDuration::from_secs(180);
+
+/// One pid on one card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegacySession {
+    pub gpu: GpuUuid,
+    pub pid: i64,
+    /// The first number of the card that was known.
+    pub index: Option<i64>,
+    /// The first login user that was known, or user that the process ran as.
+    pub owner: Option<String>,
+    /// Whether any row had a login user.
+    pub has_login: bool,
+    /// The first name that was known.
+    pub name: Option<String>,
+    /// Its first and its last row.
+    pub from: Timestamp,
+    pub to: Timestamp,
+    /// The card's utilisation at the moments of its rows, and at how many of them it was known.
+    pub util_sum: i64,
+    pub util_known: u64,
+    pub peak_mb: Option<u64>,
+    pub samples: u64,
+    /// Whether other compute processes were on the card at some of these moments.
+    pub shared: bool,
+}
+
+impl LegacySession {
+    /// The mean utilisation of the card in percent.
+    #[must_use]
+    pub fn util(&self) -> Option<f64> {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "sums of percentages stay far below 2^52"
+        )]
+        (self.util_known > 0).then(|| self.util_sum as f64 / self.util_known as f64)
+    }
+}
+
+/// The fold from old rows to sessions. It keeps those that may go on.
+#[derive(Clone, Debug, Default)]
+pub struct LegacySessions {
+    cards: Vec<Card>,
+    /// Where the card of the next row probably stands.
+    next: usize,
+    /// When sessions that are over were last looked for.
+    swept: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug)]
+struct Card {
+    gpu: GpuUuid,
+    /// At this moment.
+    util: Option<i64>,
+    pid: Option<i64>,
+    is_shared: bool,
+    open: Vec<LegacySession>,
+}
+
+impl LegacySessions {
+    /// Adds a moment, which must come after the last one. Sessions that are over go to `give`, in no order.
+    pub fn push(&mut self, moment: &LegacyMoment<'_>, give: &mut impl FnMut(LegacySession)) {
+        self.sweep(moment.at, give);
+        for card in &mut self.cards {
+            card.util = None;
+            card.pid = None;
+            card.is_shared = false;
+        }
+        for tick in moment.ticks {
+            let card = self.card(tick.gpu);
+            // Runs are not told apart: where two saw the card, the later row counts.
+            card.util = Some(*tick.more_rows.last().unwrap_or(&tick.util));
+            card.look_around(tick.processes.iter());
+        }
+        for (gpu, process) in moment.strays {
+            self.card(gpu).look_around(std::iter::once(process));
+        }
+        for tick in moment.ticks {
+            let card = self.card(tick.gpu);
+            for process in tick.processes.iter().filter(|row| counts(row)) {
+                card.see(moment.at, process, give);
+            }
+        }
+        for (gpu, process) in moment.strays.iter().filter(|(_, row)| counts(row)) {
+            self.card(gpu).see(moment.at, process, give);
+        }
+    }
+
+    /// Gives the sessions that are left.
+    pub fn finish(self, give: &mut impl FnMut(LegacySession)) {
+        self.cards
+            .into_iter()
+            .flat_map(|card| card.open)
+            .for_each(give);
+    }
+
+    /// Lets go of sessions that nothing can follow any more. Now and then is enough.
+    fn sweep(&mut self, now: Timestamp, give: &mut impl FnMut(LegacySession)) {
+        if self
+            .swept
+            .is_some_and(|swept| now.duration_since(swept) <= LONGEST_GAP)
+        {
+            return;
+        }
+        self.swept = Some(now);
+        for card in &mut self.cards {
+            card.open
+                .extract_if(.., |session| is_over(session, now))
+                .for_each(&mut *give);
+        }
+        self.cards.retain(|card| !card.open.is_empty());
+        self.next = 0;
+    }
+
+    fn card(&mut self, gpu: &GpuUuid) -> &mut Card {
+        let is_it = |card: &Card| card.gpu == *gpu;
+        let likely = [self.next, self.next.saturating_sub(1), 0];
+        let place = likely
+            .into_iter()
+            .find(|place| self.cards.get(*place).is_some_and(is_it))
+            .or_else(|| self.cards.iter().position(is_it));
+        let place = place.unwrap_or_else(|| {
+            self.cards.push(Card {
+                gpu: gpu.clone(),
+                util: None,
+                pid: None,
+                is_shared: false,
+                open: Vec::new(),
+            });
+            self.cards.len() - 1
+        });
+        self.next = place + 1;
+        &mut self.cards[place]
+    }
+}
+
+fn counts(process: &LegacyProcess<'_>) -> bool {
+    process.kind != ProcessKind::Graphics
+}
+
+fn is_over(session: &LegacySession, now: Timestamp) -> bool {
+    now.duration_since(session.to) > LONGEST_GAP
+}
+
+impl Card {
+    /// Notes whether more than one compute process is there.
+    fn look_around<'a>(&mut self, processes: impl Iterator<Item = &'a LegacyProcess<'a>>) {
+        for process in processes.filter(|row| counts(row)) {
+            self.is_shared |= self.pid.is_some_and(|other| other != process.pid);
+            self.pid = Some(process.pid);
+        }
+    }
+
+    fn see(
+        &mut self,
+        at: Timestamp,
+        process: &LegacyProcess<'_>,
+        give: &mut impl FnMut(LegacySession),
+    ) {
+        let mut all = self.open.iter();
+        let place = match all.position(|session| session.pid == process.pid) {
+            Some(place) if is_over(&self.open[place], at) => {
+                let over = std::mem::replace(&mut self.open[place], begin(&self.gpu, at, process));
+                give(over);
+                place
+            }
+            Some(place) => place,
+            None => {
+                self.open.push(begin(&self.gpu, at, process));
+                self.open.len() - 1
+            }
+        };
+        let session = &mut self.open[place];
+        session.to = at;
+        session.samples += 1;
+        session.index = session.index.or(process.index);
+        if session.owner.is_none() {
+            session.owner = process.identity.or(process.owner).map(str::to_owned);
+        }
+        session.has_login |= process.identity.is_some();
+        if session.name.is_none() {
+            session.name = process.name.map(str::to_owned);
+        }
+        session.peak_mb = session.peak_mb.max(process.memory_mb);
+        session.shared |= self.is_shared;
+        if let Some(util) = self.util {
+            session.util_sum = session.util_sum.saturating_add(util);
+            session.util_known += 1;
+        }
+    }
+}
+
+fn begin(gpu: &GpuUuid, at: Timestamp, process: &LegacyProcess<'_>) -> LegacySession {
+    LegacySession {
+        gpu: gpu.clone(),
+        pid: process.pid,
+        index: None,
+        owner: None,
+        has_login: false,
+        name: None,
+        from: at,
+        to: at,
+        util_sum: 0,
+        util_known: 0,
+        peak_mb: None,
+        samples: 0,
+        shared: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Old rows as short texts on the left, sessions on the right.
+
+use super::super::tests::kept;
+use super::super::{LegacyCardTick, LegacyRun};
+use super::*;
+
+/// `second gpu util PID[=memory][:login][/owner][!name][#index]...`; a pid that begins with `g` is graphics, a util of
+/// `-` means that the card has no row, `+` that it is of another run.
+fn moments(text: &'static str) -> Vec<LegacyMoment<'static>> {
+    let mut moments: Vec<LegacyMoment<'static>> = Vec::new();
+    for line in text.split(';').map(str::trim) {
+        let mut words = line.split(' ');
+        let at = Timestamp::from_second(words.next().unwrap().parse().unwrap()).unwrap();
+        let gpu: &GpuUuid = &kept(vec![words.next().unwrap().parse().unwrap()])[0];
+        let util = words.next().unwrap();
+        let processes = kept(words.map(process).collect());
+        let mut ticks = Vec::new();
+        let mut strays = Vec::new();
+        match util.trim_start_matches('+').parse() {
+            Ok(number) => ticks.push(LegacyCardTick {
+                at,
+                gpu,
+                util: number,
+                index: None,
+                memory_used_mb: None,
+                run: LegacyRun {
+                    run: util.starts_with('+').then_some(2),
+                    ..LegacyRun::NONE
+                },
+                processes,
+                more_rows: &[],
+            }),
+            Err(_) => strays.extend(processes.iter().map(|process| (gpu, *process))),
+        }
+        if let Some(same) = moments.pop_if(|moment| moment.at == at) {
+            ticks = [same.ticks, &ticks].concat();
+            strays = [same.strays, &strays].concat();
+        }
+        moments.push(LegacyMoment {
+            at,
+            ticks: kept(ticks),
+            strays: kept(strays),
+        });
+    }
+    moments
+}
+
+fn process(word: &'static str) -> LegacyProcess<'static> {
+    let part = |mark: char| {
+        let rest = word.split_once(mark)?.1;
+        rest.split(['=', ':', '/', '!', '#']).next()
+    };
+    let pid = word.split(['=', ':', '/', '!', '#']).next().unwrap();
+    LegacyProcess {
+        pid: pid.trim_start_matches('g').parse().unwrap(),
+        index: part('#').map(|text| text.parse().unwrap()),
+        identity: part(':'),
+        owner: part('/'),
+        name: part('!'),
+        memory_mb: part('=').map(|text| text.parse().unwrap()),
+        kind: if pid.starts_with('g') {
+            ProcessKind::Graphics
+        } else {
+            ProcessKind::Compute
+        },
+    }
+}
+
+fn show(session: &LegacySession) -> String {
+    let or = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
+    format!(
+        "{} {} {}..{} n={} util={} peak={} {}{} {} #{}{}",
+        session.gpu,
+        session.pid,
+        session.from.as_second(),
+        session.to.as_second(),
+        session.samples,
+        or(session.util().map(|util| format!("{util:.1}"))),
+        or(session.peak_mb.map(|peak| peak.to_string())),
+        or(session.owner.clone()),
+        if session.has_login { "*" } else { "" },
+        or(session.name.clone()),
+        or(session.index.map(|index| index.to_string())),
+        if session.shared { " shared" } else { "" },
+    )
+}
+
+#[track_caller]
+fn check(rows: &'static str, expected: &[&str]) {
+    let mut fold = LegacySessions::default();
+    let mut found = Vec::new();
+    for moment in moments(rows) {
+        fold.push(&moment, &mut |session| found.push(session));
+    }
+    fold.finish(&mut |session| found.push(session));
+    found.sort_by(|one, other| {
+        (&one.gpu, one.pid, one.from).cmp(&(&other.gpu, other.pid, other.from))
+    });
+    let found: Vec<_> = found.iter().map(show).collect();
+    assert_eq!(found, expected, "{rows}");
+}
+
+#[test]
+fn a_session_is_cut_where_nothing_came_for_more_than_three_minutes() {
+    check(
+        "0 A 0 7=200; 180 A 0 7=200; 361 A 0 7=200; 3600 B 1 8=5; 3630 A 0 7=200",
+        &[
+            "A 7 0..180 n=2 util=0.0 peak=200 ? ? #?",
+            "A 7 361..361 n=1 util=0.0 peak=200 ? ? #?",
+            "A 7 3630..3630 n=1 util=0.0 peak=200 ? ? #?",
+            "B 8 3600..3600 n=1 util=1.0 peak=5 ? ? #?",
+        ],
+    );
+}
+
+#[test]
+fn the_first_fact_that_is_known_counts_and_the_highest_memory() {
+    check(
+        "0 A 0 7=200; 30 A 20 7=900/root#3; 60 A 40 7=100:ada/root!python#4; 90 A 0 7:bob!late",
+        &["A 7 0..90 n=4 util=15.0 peak=900 root* python #3"],
+    );
+    check(
+        "0 A 0 7:ada/root; 30 A 0 7/root",
+        &["A 7 0..30 n=2 util=0.0 peak=? ada* ? #?"],
+    );
+    check("0 A 0 7/root", &["A 7 0..0 n=1 util=0.0 peak=? root ? #?"]);
+}
+
+#[test]
+fn graphics_rows_are_no_sessions_and_share_nothing() {
+    check(
+        "0 A 0 g5=900:gdm 7=200; 30 A 0 g5=900:gdm 7=200",
+        &["A 7 0..30 n=2 util=0.0 peak=200 ? ? #?"],
+    );
+}
+
+#[test]
+fn a_card_with_two_compute_pids_at_some_moment_is_shared_by_those() {
+    check(
+        "0 A 0 7 8; 30 A 0 7; 60 A 0 9; 60 B 0 7",
+        &[
+            "A 7 0..30 n=2 util=0.0 peak=? ? ? #? shared",
+            "A 8 0..0 n=1 util=0.0 peak=? ? ? #? shared",
+            "A 9 60..60 n=1 util=0.0 peak=? ? ? #?",
+            "B 7 60..60 n=1 util=0.0 peak=? ? ? #?",
+        ],
+    );
+}
+
+#[test]
+fn runs_are_not_told_apart_and_a_moment_without_the_cards_row_has_no_utilisation() {
+    check(
+        "0 A 10 7; 0 A +30 8; 30 A - 7; 60 A 50 7",
+        &[
+            "A 7 0..60 n=3 util=40.0 peak=? ? ? #? shared",
+            "A 8 0..0 n=1 util=30.0 peak=? ? ? #? shared",
+        ],
+    );
+    check("0 A - 7=5", &["A 7 0..0 n=1 util=? peak=5 ? ? #?"]);
+}
+
+#[test]
+fn sessions_that_are_over_are_not_kept() {
+    let mut fold = LegacySessions::default();
+    let mut given = 0;
+    for place in 0..10_000_i64 {
+        let process = LegacyProcess {
+            pid: place,
+            ..process("1=5")
+        };
+        let gpu = "A".parse().unwrap();
+        let moment = LegacyMoment {
+            at: Timestamp::from_second(place * 60).unwrap(),
+            ticks: &[],
+            strays: &[(&gpu, process)],
+        };
+        fold.push(&moment, &mut |_| given += 1);
+        let open: usize = fold.cards.iter().map(|card| card.open.len()).sum();
+        assert!(open <= 8, "{open}");
+    }
+    assert!(given > 9_990);
+}
