@@ -197,18 +197,25 @@ impl Card<'_> {
         } else {
             ""
         };
+        let cards = self.app.shown().map(|moment| &moment.sample.gpus);
+        let has_instances =
+            cards.is_some_and(|gpus| gpus.iter().any(|gpu| gpu.place.parent().is_some()));
         let number = left(
             &format!("{indent}{}", label(self.gpu)),
-            if indent.is_empty() && room < 60 { 3 } else { 5 },
+            if has_instances { 5 } else { 3 },
         );
         let (word, style) = self.badge();
         let state = left(word, if room < 24 { 11 } else { 12 });
         let util = right(&percent(self.gpu), 4);
         let parts: [(u8, String, Style); 8] = [
             (0, number, self.styles.bold()),
-            (5, left(&self.name(), 18), Style::new()),
+            (
+                5,
+                left(&self.name(), if room < 100 { 14 } else { 18 }),
+                Style::new(),
+            ),
             (1, state, style),
-            (4, left(&self.age(), 9), self.styles.dim()),
+            (4, left(&self.age(), 7), self.styles.dim()),
             (2, util, style),
             (
                 3,
@@ -217,7 +224,7 @@ impl Card<'_> {
             ),
             (
                 6,
-                right(&self.power(), 9),
+                right(&self.watts(), 5),
                 self.measure_style(Measure::Power),
             ),
             (7, right(&self.heat(), 5), self.measure_style(Measure::Heat)),
@@ -506,8 +513,12 @@ impl Card<'_> {
         }
     }
 
+    /// The power alone, where there is no room for its limit.
+    fn watts(&self) -> String {
+        reading(&self.gpu.power, |power| format!("{}W", watts(power.0)))
+    }
+
     fn power(&self) -> String {
-        let watts = |milliwatts: u64| milliwatts.saturating_add(500) / 1000;
         match (&self.gpu.power, &self.gpu.power_limit) {
             (Ok(power), Ok(limit)) => format!("{}/{}W", watts(power.0), watts(limit.0)),
             (power, _) => reading(power, |power| format!("{}W", watts(power.0))),
@@ -563,6 +574,11 @@ fn value_of(gpu: &Gpu, measure: Measure, most_power: Option<u64>) -> Option<f64>
             .ok()
             .map(|heat| (f64::from(heat.0) - COOL) / (HOT - COOL)),
     }
+}
+
+/// Whole watts, rounded.
+fn watts(milliwatts: u64) -> u64 {
+    milliwatts.saturating_add(500) / 1000
 }
 
 fn percent(gpu: &Gpu) -> String {
