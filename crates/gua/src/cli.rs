@@ -19,7 +19,7 @@ use crate::daemon;
 
 /// The commands as `gua --help` groups them. A test holds that every command is in one group.
 pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Look", &["list", "available", "top"]),
+    ("Look", &["list", "available", "top", "explain"]),
     (
         "Collect",
         &["doctor", "daemon", "start", "status", "stop", "service"],
@@ -59,6 +59,8 @@ pub enum Command {
     List(ListArgs),
 
     Available(AvailableArgs),
+
+    Explain(ExplainArgs),
 
     Top(TopArgs),
 
@@ -154,6 +156,7 @@ impl Command {
         match self {
             Command::List(args) => db(&args.db).into_iter().collect(),
             Command::Available(args) => db(&args.db).into_iter().collect(),
+            Command::Explain(args) => db(&args.db).into_iter().collect(),
             Command::Top(args) => db(&args.db).into_iter().collect(),
             Command::Doctor(args) => db(&args.db).into_iter().collect(),
             Command::Report(args) => args.settings(),
@@ -178,6 +181,7 @@ impl Command {
         match self {
             Command::List(_) => "gua list",
             Command::Available(_) => "gua available",
+            Command::Explain(_) => "gua explain",
             Command::Top(_) => "gua top",
             Command::Doctor(_) => "gua doctor",
             Command::Daemon(args) if args.foreground => daemon::FOREGROUND,

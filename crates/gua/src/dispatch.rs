@@ -14,7 +14,8 @@ use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
-    available, daemon, db, demo, doctor, export, import, list, manual, output, report, service, top,
+    available, daemon, db, demo, doctor, explain, export, import, list, manual, output, report,
+    service, top,
 };
 
 /// The number that `gua version` prints.
@@ -73,6 +74,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Config { command } => return configuration(command),
         Command::List(args) => return list::run(args, &load(&command.settings())?),
         Command::Available(args) => return available::run(args, &load(&command.settings())?),
+        Command::Explain(args) => return explain::run(args, &load(&command.settings())?),
         Command::Top(args) => return top::run(args, &load(&command.settings())?),
         Command::Doctor(args) => {
             // A broken configuration is one of its findings.

@@ -13,6 +13,7 @@ pub mod dispatch;
 pub mod doctor;
 pub mod driver;
 pub mod duration;
+pub mod explain;
 pub mod export;
 pub mod failure;
 pub mod fake;

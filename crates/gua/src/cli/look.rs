@@ -146,6 +146,42 @@ pub struct AvailableArgs {
     pub db: Option<PathBuf>,
 }
 
+/// Say why a card is in the state that it is in: what was seen, and the rule behind it.
+///
+/// Looks at the card now; with --at it says from the history which tick stands for a moment and how its time was counted, or
+/// why nobody looked.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A card is its number, its UUID or the beginning of one; a MIG instance is its UUID. docs/states.md lists\n\
+                  the states.\n\n\
+                  Examples:\n  \
+                  gua explain 0                          why is card 0 called what it is called\n  \
+                  gua explain 0 --at 2h                  what was counted two hours ago, and why\n  \
+                  gua explain GPU-5f3a --at 2026-11-01T03:00 --tz UTC\n  \
+                  gua explain 0 --json | jq .state"
+)]
+pub struct ExplainArgs {
+    /// The card: its number, its UUID or the beginning of one.
+    #[arg(value_name = "GPU")]
+    pub gpu: String,
+
+    /// The moment: how long ago, such as 2h, or a date like 2026-11-01 or 2026-11-01T03:00 [default: now].
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<String>,
+
+    /// The time zone of what is written and shown, such as UTC or Asia/Seoul [default: the local one].
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
+
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+
+    /// The history to ask [default: that of the running daemon, else ~/.gua/gua.db].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+}
+
 /// The rules by which a card is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RuleName {

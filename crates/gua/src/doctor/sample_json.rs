@@ -171,7 +171,7 @@ fn place(record: &mut Record, place: &Place) {
     }
 }
 
-fn window(window: &UtilWindow) -> Value {
+pub(crate) fn window(window: &UtilWindow) -> Value {
     json!({
         "samples": window.samples(),
         "junk_samples": window.junk,
@@ -224,7 +224,7 @@ fn compute_mode(mode: ComputeMode) -> Value {
     }
 }
 
-fn process(process: &Process) -> Value {
+pub(crate) fn process(process: &Process) -> Value {
     let mut record = Record::default();
     record.put("pid", process.pid.0);
     record.put(
@@ -294,7 +294,7 @@ fn user(user: &User) -> Value {
     json!({ "uid": user.uid.0, "name": user.name })
 }
 
-fn evidence(evidence: &Evidence) -> Value {
+pub(crate) fn evidence(evidence: &Evidence) -> Value {
     let mut record = Record::default();
     let thresholds = &evidence.thresholds;
     record.put(
@@ -320,7 +320,7 @@ fn evidence(evidence: &Evidence) -> Value {
     record.finish()
 }
 
-fn problem(problem: &Problem) -> Value {
+pub(crate) fn problem(problem: &Problem) -> Value {
     json!({
         "gpu_uuid": problem.gpu.as_ref().map(GpuUuid::as_str),
         "index": problem.index,

@@ -51,6 +51,11 @@ impl Recorded {
         })
     }
 
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
     /// When each card was last seen in use, between `from` and `now`.
     pub fn last_use(
         &self,

@@ -150,12 +150,18 @@ fn shown(at: Timestamp, zone: &TimeZone) -> String {
 
 /// A moment, and how long before now that is where it was written so.
 #[derive(Debug)]
-struct Moment {
-    at: Timestamp,
-    before: Option<Duration>,
+pub(crate) struct Moment {
+    pub(crate) at: Timestamp,
+    pub(crate) before: Option<Duration>,
 }
 
-fn moment(flag: &str, text: &str, zone: &TimeZone, now: Timestamp) -> Result<Moment, Failure> {
+/// A moment as people write it: so long ago, or a date with or without a time of day in `zone`.
+pub(crate) fn moment(
+    flag: &str,
+    text: &str,
+    zone: &TimeZone,
+    now: Timestamp,
+) -> Result<Moment, Failure> {
     let problem = match duration::parse(text) {
         Ok(before) => {
             let length = SignedDuration::try_from(before).unwrap_or(SignedDuration::MAX);

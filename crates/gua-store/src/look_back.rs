@@ -1,0 +1,89 @@
+//! One moment of the past: the tick that stands for it, and the spans around it, with the floors that held then.
+
+use gua_model::{Floors, Period, Span, Spans, Thresholds, Tick, UtcDay};
+use jiff::Timestamp;
+
+use crate::error::ReadError;
+use crate::floors;
+use crate::fold::{Step, tick_before, walk};
+use crate::history::{self, History};
+use crate::maintain::RAW_FROM;
+use crate::store::meta;
+
+/// The last tick before or at a moment, what it stands for, and the tick after it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TickAt {
+    pub tick: Tick,
+    /// Of all cards. They may end before the moment: then nobody looked.
+    pub spans: Vec<Span>,
+    pub next: Option<Tick>,
+}
+
+impl History {
+    /// The tick of a moment. `None` where no tick that can be read stands before it.
+    pub fn tick_at(
+        &self,
+        at: Timestamp,
+        thresholds: Thresholds,
+    ) -> Result<Option<TickAt>, ReadError> {
+        let after = at.as_microsecond().saturating_add(1);
+        self.read(|connection| {
+            let mut end = after;
+            // A damaged tick counts as if it had not been taken: the one before it stands longer, as in every fold.
+            while let Some(key) = tick_before(connection, end)? {
+                let (mut found, mut spans, mut next) = (None, Vec::new(), None);
+                walk(connection, thresholds, (key, after), |step| {
+                    match step {
+                        Step::Tick { tick, at, .. } if at < after => found = Some(tick.clone()),
+                        Step::Tick { tick, closed, .. } => {
+                            spans = closed.to_vec();
+                            next = Some(tick.clone());
+                        }
+                        Step::End { closed } => spans = closed.to_vec(),
+                    }
+                    Ok(())
+                })?;
+                if let Some(tick) = found {
+                    if spans.is_empty() {
+                        // The next tick is there and cannot be read: nothing closes this one but its interval.
+                        let day = UtcDay::of(tick.sample.at);
+                        let mut fold = Spans::new(thresholds, floors::as_of(connection, day)?);
+                        fold.push(&tick);
+                        spans = fold.finish(Timestamp::MAX);
+                    }
+                    return Ok(Some(TickAt { tick, spans, next }));
+                }
+                end = key;
+            }
+            Ok(None)
+        })
+    }
+
+    /// Gives every span that begins in a window to `each`, and those of the tick before it.
+    pub fn each_span(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        mut each: impl FnMut(&Span),
+    ) -> Result<(), ReadError> {
+        let bounds = (window.from().as_microsecond(), window.to().as_microsecond());
+        self.read(|connection| {
+            walk(connection, thresholds, bounds, |step| {
+                let (Step::Tick { closed, .. } | Step::End { closed }) = step;
+                closed.iter().for_each(&mut each);
+                Ok(())
+            })?;
+            Ok(())
+        })
+    }
+
+    /// The power that each card draws when truly idle, as it counts on the day of a moment.
+    pub fn floors(&self, at: Timestamp) -> Result<Floors, ReadError> {
+        self.read(|connection| floors::as_of(connection, UtcDay::of(at)))
+    }
+
+    /// From when on ticks are kept; what is older is known by quarter hours alone. `None` where all are there.
+    pub fn raw_from(&self) -> Result<Option<Timestamp>, ReadError> {
+        self.read(|connection| meta(connection, RAW_FROM)?.map(history::at).transpose())
+    }
+}

@@ -1,0 +1,475 @@
+//! `gua explain` as people run it: the real program, a simulated driver, histories made tick by tick.
+#![cfg(test)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use gua_model::{
+    BootId, Bytes, Driver, GapReason, Gpu, Identity, Milliwatts, Missing, Outage, Percent, Pid,
+    Process, ProcessKey, ProcessKind, Sample, StartTicks, Tick, Uid, User, UtilWindow, Workload,
+};
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use jiff::{SignedDuration, Timestamp};
+use nvml_sim::driver::{self, Generation};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const CARD: &str = "GPU-5e1f0000-0000-4000-8000-000000000000";
+
+struct Host {
+    home: TempDir,
+    library: PathBuf,
+}
+
+#[derive(Debug)]
+struct Ended {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Host {
+    fn new(scenario: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let library = driver::install(home.path(), Generation::LATEST).unwrap();
+        std::fs::write(home.path().join("nvml-sim.toml"), scenario).unwrap();
+        Self { home, library }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn explain(&self, line: &str) -> Ended {
+        let output = Command::new(env!("CARGO_BIN_EXE_gua"))
+            .arg("explain")
+            .args(line.split_whitespace())
+            .env_clear()
+            .env("HOME", self.home.path())
+            .env("TZ", "UTC")
+            .env("GUA_NVML_LIBRARY", &self.library)
+            .current_dir(self.home.path())
+            .output()
+            .unwrap();
+        Ended {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The page, which must hold all of these.
+    #[track_caller]
+    fn says(&self, line: &str, parts: &[&str]) {
+        let ended = self.explain(line);
+        assert_eq!(ended.code, 0, "{line}: {ended:?}");
+        for part in parts {
+            assert!(
+                ended.stdout.contains(part),
+                "{line}: no `{part}` in\n{}",
+                ended.stdout
+            );
+        }
+    }
+
+    #[track_caller]
+    fn json(&self, line: &str) -> Value {
+        let ended = self.explain(&format!("{line} --json"));
+        assert_eq!(ended.code, 0, "{line}: {ended:?}");
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+}
+
+/// Holds that a scenario of one card gives a state, and that the page gives these reasons for it.
+#[track_caller]
+fn check(scenario: &str, state: &str, parts: &[&str]) {
+    let host = Host::new(&scenario.replace("SELF", &std::process::id().to_string()));
+    let answer = host.json("0");
+    assert_eq!(answer["state"], state, "{scenario}: {answer:#}");
+    let head = format!("\n{state}: ");
+    host.says("0", &[&[head.as_str()], parts].concat());
+}
+
+const HOLDER: &str = "[[card.process]]\npid = SELF\nmemory_mib = 500\n";
+
+#[test]
+fn every_state_that_one_look_can_tell_is_explained() {
+    check(
+        &format!("[[card]]\nutil = 60\n{HOLDER}"),
+        "active",
+        &["counts as active", "60 %, at or over 10 %", "Rule: "],
+    );
+    check(
+        "[[card]]\nutil = 60\n",
+        "ghost",
+        &["counts as active", "No process is on the card"],
+    );
+    check(
+        &format!("[[card]]\nutil = 9\n{HOLDER}"),
+        "idle-held",
+        &[
+            "counts as idle-held",
+            "9 %, below 10 %",
+            "One process holds 500 MB, more than 100 MB (states.held_mb).",
+            "the user that it runs as",
+        ],
+    );
+    check(
+        "[[card]]\n[[card.process]]\npid = SELF\nmemory_mib = \"unknown\"\n",
+        "idle-held",
+        &["a missing reading is never zero"],
+    );
+    check(
+        "[[card]]\n[[card.process]]\npid = 4194303\nmemory_mib = 700\n",
+        "orphan-held",
+        &[
+            "counts as idle-held",
+            "The kernel says that it is gone.",
+            "gone: the kernel no longer has this process",
+        ],
+    );
+    check(
+        &format!(
+            "[[card]]\n{HOLDER}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncode = \"NOT_SUPPORTED\"\n"
+        ),
+        "held-unknown",
+        &["a share of its own", "The card has no utilisation to read."],
+    );
+    check(
+        "[[card]]\n[[card.process]]\npid = SELF\nmemory_mib = 90\n[[card.process]]\npid = 1\nmemory_mib = 300\ntype = \"graphics\"\n",
+        "truly-idle",
+        &[
+            "counts as truly-idle",
+            "One process has 90 MB, not more than 100 MB",
+            "not holders     they only draw",
+        ],
+    );
+    check(
+        "[[card]]\nlost = [[0, inf]]\n",
+        "unobserved",
+        &[
+            "a gap, not as idle time",
+            "The card does not answer",
+            "(15)",
+        ],
+    );
+    check(
+        "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncode = \"NO_PERMISSION\"\n",
+        "unobserved",
+        &["refused", "the list could not be read", "RunningProcesses"],
+    );
+}
+
+#[test]
+fn a_card_that_mig_splits_points_at_its_instances() {
+    let host =
+        Host::new("[[card]]\n[[card.mig]]\nuuid = \"MIG-one\"\n[[card.mig]]\nuuid = \"MIG-two\"\n");
+    host.says(
+        "0",
+        &[
+            "its MIG instances are counted in its place",
+            "gua explain MIG-two",
+        ],
+    );
+    host.says(
+        "MIG-two",
+        &[
+            "MIG instance of GPU 0",
+            "truly-idle",
+            "no utilisation to read",
+        ],
+    );
+    assert_eq!(host.json("0")["state"], Value::Null);
+}
+
+#[test]
+fn a_wrong_card_is_a_wrong_use_and_no_driver_is_a_failure() {
+    let host = Host::new("[[card]]\n[[card]]\n");
+    let ended = host.explain("7");
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("there is no GPU `7`; there is 0 (GPU-"),
+        "{ended:?}"
+    );
+    assert_eq!(host.explain("0 --at tomorrow").code, 2);
+    assert_eq!(host.explain("0 --at 2999-01-01").code, 2);
+    let ended = host.explain("0 --at 1h");
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.stderr.contains("there is no history at"), "{ended:?}");
+    let mut host = host;
+    host.library = "/nonexistent/libnvidia-ml.so.1".into();
+    assert_eq!(host.explain("0").code, 1);
+}
+
+// Histories of one card, made tick by tick.
+
+const START: Timestamp = Timestamp::constant(1_780_000_200, 0);
+const INTERVAL: Duration = Duration::from_secs(30);
+
+fn at(seconds: i64) -> Timestamp {
+    START + SignedDuration::from_secs(seconds)
+}
+
+fn percent(value: u32) -> Percent {
+    Percent::new(value).unwrap()
+}
+
+struct Recorder {
+    store: Store,
+    run: gua_store::RunId,
+}
+
+impl Recorder {
+    fn new(path: &Path, options: &WriterOptions) -> Self {
+        let mut store = Store::open(path, OpenMode::CreateOrAppend, options).unwrap();
+        let run = store
+            .begin_run(&NewRun {
+                started: START,
+                interval: INTERVAL,
+                host: "test".to_owned(),
+                version: "0".to_owned(),
+                boot: None,
+            })
+            .unwrap();
+        Self { store, run }
+    }
+
+    fn tick(&mut self, at: Timestamp, gpus: Vec<Gpu>) {
+        let since_boot = Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH)).unwrap();
+        let sample = Sample {
+            at,
+            since_boot,
+            boot: Ok(BootId(1)),
+            driver: Driver {
+                version: Ok("550".to_owned()),
+                cuda: Err(Missing::Unsupported),
+            },
+            gpus,
+            problems: Vec::new(),
+        };
+        let tick = Tick {
+            sample,
+            interval: INTERVAL,
+        };
+        self.store.record(self.run, &tick).unwrap();
+    }
+
+    fn close(mut self, now: Timestamp) {
+        while self.store.maintain(now).unwrap().more {}
+        self.store.close().unwrap();
+    }
+}
+
+fn card(util: u32, power: u64, held_mb: Option<u64>) -> Gpu {
+    let user = User {
+        uid: Uid(1001),
+        name: Some("ada".to_owned()),
+    };
+    let process = |mb| Process {
+        pid: Pid(4711),
+        kind: ProcessKind::Compute,
+        memory: Ok(Bytes::from_mb(mb)),
+        sm_util: Err(Missing::Unsupported),
+        identity: Ok(Identity {
+            key: ProcessKey {
+                boot: BootId(1),
+                pid: Pid(4711),
+                start: StartTicks(5),
+            },
+            login: Ok(Some(user.clone())),
+            own: Ok(user.clone()),
+            workload: Workload::default(),
+            comm: Ok("python".to_owned()),
+        }),
+    };
+    Gpu {
+        util: Ok(percent(util)),
+        power: Ok(Milliwatts(power * 1000)),
+        compute_list: Ok(()),
+        graphics_list: Ok(()),
+        processes: held_mb.map(process).into_iter().collect(),
+        ..Gpu::without_readings(CARD.parse().unwrap(), 0, Missing::Unsupported)
+    }
+}
+
+/// The buffer of a whole interval: so many samples busy, so many not.
+fn window(busy: u64, idle: u64) -> UtilWindow {
+    let step = 30_000_000 / (busy + idle);
+    let value = |place: u64| if place < busy { 90 } else { 0 };
+    let samples: Vec<(u64, u32)> = (0..busy + idle)
+        .map(|place| ((place + 1) * step, value(place)))
+        .collect();
+    UtilWindow::new(Some(0), &samples)
+}
+
+#[test]
+fn a_stalled_card_is_told_by_the_power_that_it_draws_when_idle() {
+    let host = Host::new(&format!(
+        "[[card]]\nutil = 100\npower_w = 52\n[[card.process]]\npid = {}\nmemory_mib = 500\n",
+        std::process::id()
+    ));
+    let now = gua_probe::clock::now();
+    let mut recorder = Recorder::new(&host.path("h.db"), &WriterOptions::default());
+    let first = now - SignedDuration::from_hours(50);
+    for tick in 0..240 {
+        recorder.tick(
+            first + SignedDuration::from_secs(30 * tick),
+            vec![card(0, 50, None)],
+        );
+    }
+    recorder.tick(
+        now - SignedDuration::from_hours(26),
+        vec![card(0, 50, None)],
+    );
+    recorder.close(now);
+    host.says(
+        "0 --db h.db",
+        &[
+            "\nstalled: counts as active",
+            "It draws 52 W, and 50 W is what it draws when truly idle.",
+            "idle floor 50 W",
+        ],
+    );
+    assert_eq!(host.json("0 --db h.db")["state"], "stalled");
+}
+
+#[test]
+fn the_past_is_explained_by_its_tick_its_gap_or_what_is_kept_of_it() {
+    let host = Host::new("");
+    let mut recorder = Recorder::new(&host.path("h.db"), &WriterOptions::default());
+    recorder.tick(at(0), vec![card(0, 60, Some(700))]);
+    let buffered = Gpu {
+        window: Ok(window(3, 7)),
+        ..card(0, 60, Some(700))
+    };
+    recorder.tick(at(30), vec![buffered]);
+    // The driver hangs from second 60 to 150, the collector is down from 180 to 1000.
+    let outage = Outage {
+        from: at(60),
+        to: at(150),
+        reason: GapReason::DriverHung,
+        detail: "the driver did not answer within 5 s".to_owned(),
+        ticks_lost: 3,
+    };
+    recorder.store.record_outage(&outage).unwrap();
+    recorder.tick(at(150), vec![card(80, 300, Some(700))]);
+    let lost = Gpu::without_readings(CARD.parse().unwrap(), 0, Missing::Gone);
+    recorder.tick(at(1000), vec![lost]);
+    recorder.tick(at(1030), vec![card(0, 60, None)]);
+    recorder.close(at(1100));
+
+    let asked = |seconds: i64| format!("0 --db h.db --at {}", at(seconds));
+    host.says(
+        &asked(15),
+        &[
+            "as the history has it",
+            "stands for it, until the next tick: 30 s of 30 s.",
+            "30.0 % of it active: counts as active",
+            "70.0 % of it idle-held",
+            "Of the 10 samples that the driver buffered in this time, 7 were below 10 %",
+            "0 %: 7, 90-100 %: 3",
+            "pid 4711 python, 700 MB, computes",
+            "ada, by the login session that it came from",
+            "on the card since 2026-05-28 20:30:00 UTC",
+        ],
+    );
+    host.says(
+        &asked(45),
+        &[
+            "idle-held: counts",
+            "One reading stands for the whole time",
+            "for its interval",
+        ],
+    );
+    host.says(
+        &asked(100),
+        &[
+            "unobserved: counts as a gap",
+            "The driver did not answer in time.",
+            "from 2026-05-28 20:31:00 UTC to 2026-05-28 20:32:30 UTC: 90 s.",
+            "the driver did not answer within 5 s (3 ticks were lost)",
+        ],
+    );
+    host.says(
+        &asked(500),
+        &["No collector ran.", "to 2026-05-28 20:46:40 UTC: 0:13:40."],
+    );
+    host.says(
+        &asked(1010),
+        &["unobserved: counts as a gap", "The card does not answer"],
+    );
+    host.says(&asked(1045), &["truly-idle", "No process is on the card."]);
+    host.says(&asked(2000), &["No collector ran.", "until now"]);
+    host.says(
+        &asked(-5),
+        &[
+            "before the first sample",
+            "first seen at 2026-05-28 20:30:00 UTC",
+        ],
+    );
+    let gap = host.json(&asked(100));
+    assert_eq!(
+        (&gap["found"], &gap["gap"]["reason"]),
+        (&"gap".into(), &"driver-hung".into())
+    );
+    assert_eq!(host.json(&asked(15))["shares"][0]["weight"], 3);
+    assert_eq!(host.explain("1 --db h.db --at 1h").code, 2);
+
+    // A copy that nobody may write tells the same.
+    std::fs::copy(host.path("h.db"), host.path("copy.db")).unwrap();
+    let read_only = std::os::unix::fs::PermissionsExt::from_mode(0o444);
+    std::fs::set_permissions(host.path("copy.db"), read_only).unwrap();
+    let copy = host.explain(&asked(100).replace("h.db", "copy.db"));
+    assert_eq!(copy.stdout, host.explain(&asked(100)).stdout, "{copy:?}");
+}
+
+#[test]
+fn where_ticks_are_gone_their_quarter_hour_speaks() {
+    let host = Host::new("");
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(3600)),
+        ..WriterOptions::default()
+    };
+    let mut recorder = Recorder::new(&host.path("h.db"), &options);
+    for tick in 0..600 {
+        recorder.tick(at(30 * tick), vec![card(0, 60, Some(700))]);
+        recorder.store.maintain(at(30 * tick)).unwrap();
+    }
+    recorder.close(at(30 * 600));
+    let asked = format!("0 --db h.db --at {}", at(1000));
+    host.says(
+        &asked,
+        &[
+            "known by its quarter hour alone",
+            "From 2026-05-28 20:45:00 UTC to 2026-05-28 21:00:00 UTC",
+            "idle-held       0:15:00, from single readings; counts as idle-held",
+            "holder          ada, 0:15:00",
+        ],
+    );
+    assert_eq!(host.json(&asked)["states"][0]["seconds"], 900.0);
+}
+
+#[test]
+fn a_row_of_gpu_usage_audit_counts_as_the_tool_that_wrote_it_counts() {
+    let host = Host::new("");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../gua-store/tests/golden/gpu-usage-audit-1.1.0.db");
+    std::fs::copy(golden, host.path("old.db")).unwrap();
+    let asked = "1 --db old.db --at 2026-11-15T22:47:36.40Z";
+    host.says(
+        asked,
+        &[
+            "a row of gpu-usage-audit",
+            "\nidle-held: as the tool that wrote it counts",
+            "The utilisation was 2 %, below 10 %.",
+        ],
+    );
+    assert_eq!(host.json(asked)["roll_up"], "idle-held");
+    host.says(
+        "1 --db old.db --at 2026-11-01",
+        &["no row of this file stands for it"],
+    );
+}
