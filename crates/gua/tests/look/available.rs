@@ -1,0 +1,125 @@
+//! `gua available` as scripts use it.
+
+use crate::host::Host;
+
+fn lab() -> Host {
+    Host::new(
+        "[clock]\nat = 100\n\
+         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n\
+         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-b\"\npower_w = 80\n\
+         [[card]]\nname = \"NVIDIA RTX A6000\"\nuuid = \"GPU-c\"\npower_w = 20\nmemory_total_mib = 49140\n\
+         [[card]]\nname = \"NVIDIA RTX A6000\"\nuuid = \"GPU-d\"\npower_w = 50\nmemory_total_mib = 49140\nutil = 90\n",
+    )
+}
+
+#[track_caller]
+fn check(host: &Host, line: &str, code: i32, stdout: &str) -> String {
+    let ended = host.gua(&format!("available {line}"));
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (code, stdout),
+        "available {line}: {}",
+        ended.stderr
+    );
+    ended.stderr
+}
+
+#[test]
+fn free_cards_are_printed_for_a_script_and_the_holders_of_the_others_for_people() {
+    let host = lab();
+    let said = check(&host, "", 0, "1,2\n");
+    assert!(
+        said.contains(&format!(" (pid {}, since ", host.one.pid())),
+        "{said}"
+    );
+    assert!(said.contains("gpu 3 is not free: ghost"), "{said}");
+    assert_eq!(check(&host, "-q", 0, "1,2\n"), "");
+    check(&host, "-l 1", 0, "1\n");
+    check(&host, "-l 0", 0, "1,2\n");
+    check(&host, "--count 2", 0, "1,2\n");
+    check(&host, "--count 1 --order power", 0, "2\n");
+    check(&host, "--order -power", 0, "1,2\n");
+    check(
+        &host,
+        "--order -free-memory,index --uuid",
+        0,
+        "GPU-b,GPU-c\n",
+    );
+    check(&host, "--gpu-model a6000", 0, "2\n");
+    check(&host, "--min-free-memory 60GB", 0, "1\n");
+    check(&host, "--max-util 5", 0, "1,2\n");
+}
+
+#[test]
+fn with_none_free_it_prints_nothing_and_exits_with_3() {
+    let host = lab();
+    let said = check(&host, "--count 3", 3, "");
+    assert!(said.contains("2 free, 3 wanted"), "{said}");
+    let said = check(&host, "--gpu-model h100", 3, "");
+    assert!(said.contains("no card is free"), "{said}");
+    check(&host, "--gpu-model h100 --rule nvgpu", 0, "\n");
+    let script = format!(
+        "CUDA_VISIBLE_DEVICES=$({} available -q --gpu-model h100) || exit; echo went on",
+        env!("CARGO_BIN_EXE_gua")
+    );
+    let output = host.command("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(3), Vec::new()));
+}
+
+#[test]
+fn processes_of_a_user_can_be_taken_for_gone() {
+    let host = lab();
+    let me = host.command("id").arg("-u").output().unwrap();
+    let me = String::from_utf8(me.stdout).unwrap();
+    check(
+        &host,
+        &format!("--account-as-free {}", me.trim()),
+        0,
+        "0,1,2\n",
+    );
+    check(&host, "--account-as-free nobody-at-all", 0, "1,2\n");
+}
+
+#[test]
+fn json_says_why() {
+    let host = lab();
+    let ended = host.gua("available --json -q");
+    let answer: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(answer["available"][0]["uuid"], "GPU-b");
+    assert_eq!(answer["not_available"][0]["why"], "held");
+    assert_eq!(
+        answer["not_available"][0]["holders"][0]["pid"],
+        host.one.pid()
+    );
+}
+
+#[test]
+fn wrong_use_is_refused() {
+    let host = lab();
+    for line in [
+        "--order watts",
+        "--min-free-memory 20",
+        "--max-util 101",
+        "--count 0",
+        "--count 1 -l 1",
+        "--free-for soon",
+        "--rule best",
+    ] {
+        let ended = host.gua(&format!("available {line}"));
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{line}");
+    }
+}
+
+#[test]
+fn instances_are_offered_by_their_names_after_the_whole_cards() {
+    let host = Host::new(
+        "[[card]]\n[[card.mig]]\nuuid = \"MIG-a\"\n[[card.mig]]\nuuid = \"MIG-b\"\n[[card.mig.process]]\npid = ONE\nmemory_mib = 512\n[[card]]\nuuid = \"GPU-w\"\n",
+    );
+    check(&host, "", 0, "1\n");
+    check(&host, "--uuid", 0, "GPU-w,MIG-a\n");
+    let said = check(&host, "--count 2", 3, "");
+    assert!(
+        said.contains("1 free, 2 wanted") && said.contains("--uuid names them"),
+        "{said}"
+    );
+}

@@ -1,0 +1,251 @@
+//! `gua list` in front of healthy, divided, lost, hung and changing cards.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use gua_probe::clock;
+use serde_json::Value;
+
+use crate::host::{Host, ended};
+
+const TWO_CARDS: &str = "[clock]\nat = 100\n[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n";
+
+#[test]
+fn every_format_carries_the_same_numbers_and_no_command_line_but_the_table() {
+    let host = Host::new(TWO_CARDS);
+    let text = host.gua("list").stdout;
+    assert!(text.contains("sleep 600"), "{text}");
+    assert!(
+        text.contains("[~]") && text.contains("2.0/80.0 GB"),
+        "{text}"
+    );
+    let json = host.gua("list --json").stdout;
+    let csv = host.gua("list --format csv").stdout;
+    assert!(
+        !json.contains("sleep 600") && !csv.contains("sleep 600"),
+        "{json}{csv}"
+    );
+    let listing: Value = serde_json::from_str(&json).unwrap();
+    let card = &listing["gpus"][0];
+    assert_eq!(card["state"], "active");
+    assert_eq!(card["status"], "held");
+    assert_eq!(card["memory_used_bytes"], 2048_u64 << 20);
+    assert_eq!(card["holders"][0]["pid"], host.one.pid());
+    assert_eq!(card["holders"][0]["comm"], "sleep");
+    let line = csv.lines().nth(1).unwrap();
+    assert!(
+        line.contains("GPU-a") && line.contains(",50,2147483648,"),
+        "{line}"
+    );
+    assert_eq!(
+        csv.lines().next().unwrap().split(',').count(),
+        line.split(',').count()
+    );
+    assert_eq!(listing["gpus"][1]["status"], "free");
+}
+
+#[test]
+fn instances_stand_below_their_card() {
+    let host = Host::new(
+        "[[card]]\n[[card.mig]]\nuuid = \"MIG-a\"\nprofile = \"3g.40gb\"\n[[card.mig.process]]\npid = ONE\nmemory_mib = 512\n[[card]]\n",
+    );
+    let listing = host.listing();
+    let places: Vec<&str> = listing["gpus"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|gpu| gpu["place"].as_str().unwrap())
+        .collect();
+    assert_eq!(places, ["parent", "instance", "whole"]);
+    assert_eq!(listing["gpus"][1]["holders"][0]["pid"], host.one.pid());
+    let text = host.gua("list --order -index").stdout;
+    let first: Vec<&str> = text.lines().skip(2).map(|line| &line[..1]).collect();
+    assert_eq!(first, ["1", "0", " "], "{text}");
+}
+
+#[test]
+fn a_lost_card_costs_its_own_line() {
+    let host = Host::new("[[card]]\nutil = 20\n[[card]]\nlost = [[0, inf]]\n");
+    let listing = host.listing();
+    assert_eq!(listing["gpus"][0]["util_percent"], 20);
+    assert_eq!(listing["gpus"][1]["state"], "unobserved");
+    assert_eq!(listing["gpus"][1]["unobserved_because"], "gone");
+    let text = host.gua("list").stdout;
+    assert!(
+        text.lines()
+            .nth(3)
+            .is_some_and(|line| line.contains("[!]") && line.ends_with("lost")),
+        "{text}"
+    );
+    let nvl = host.named("nvl", "");
+    assert_eq!(nvl.code, 0);
+    assert!(
+        nvl.stdout
+            .lines()
+            .nth(3)
+            .is_some_and(|line| line.contains("[!]")),
+        "{}",
+        nvl.stdout
+    );
+}
+
+#[test]
+fn a_hung_driver_and_a_missing_one_end_in_a_sentence() {
+    let mut host = Host::new(&format!(
+        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
+    ));
+    let gua = || std::path::PathBuf::from(env!("CARGO_BIN_EXE_gua"));
+    for (program, line) in [
+        (gua(), "list"),
+        (gua(), "available"),
+        (host.path("nvgpu"), "available"),
+    ] {
+        let began = clock::monotonic();
+        let output = host
+            .command(program)
+            .args(line.split(' '))
+            .env("GUA_DRIVER_DEADLINE", "300ms")
+            .output()
+            .unwrap();
+        assert!(clock::monotonic() - began < Duration::from_secs(10));
+        let ended = ended(output);
+        assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{line}");
+        assert!(ended.stderr.contains("did not answer"), "{}", ended.stderr);
+    }
+    host.library = "/nonexistent/libnvidia-ml.so.1".into();
+    for line in ["list", "list --json", "list --watch 100ms", "available"] {
+        let ended = host.gua(line);
+        assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{line}");
+        assert!(ended.stderr.contains("was not found"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn watching_follows_the_cards_as_they_come_and_go() {
+    let host = Host::new(TWO_CARDS);
+    let mut child = host
+        .command(env!("CARGO_BIN_EXE_gua"))
+        .args(["list", "--watch", "100ms", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut until = |what: &str, is_so: fn(&Value) -> bool| {
+        lines
+            .by_ref()
+            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
+            .take(200)
+            .find(is_so)
+            .unwrap_or_else(|| panic!("never {what}"));
+    };
+    let number = |listing: &Value| listing["gpus"].as_array().unwrap().len();
+    until("two cards", |listing| listing["gpus"][2].is_null());
+    assert_eq!(number(&host.listing()), 2);
+    host.play(
+        "[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n[[card]]\nuuid = \"GPU-c\"\n",
+    );
+    until("three cards", |listing| {
+        listing["gpus"][2]["state"] == "truly-idle"
+    });
+    // A card that was there and is not any more is lost, and not forgotten.
+    host.play("[[card]]\nuuid = \"GPU-c\"\n");
+    until("two lost cards", |listing| {
+        let cards = listing["gpus"].as_array().unwrap();
+        let is_lost = |card: &&Value| card["unobserved_because"] == "gone";
+        cards.iter().filter(is_lost).count() == 2
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let wrong = host.gua("list --watch 1ms");
+    assert_eq!(wrong.code, 2, "{}", wrong.stderr);
+}
+
+#[test]
+fn a_terminal_of_any_width_is_not_overrun() {
+    for width in [20, 40, 80, 120, 200] {
+        let host = Host::new(TWO_CARDS);
+        let session = format!("gua-look-{}-{width}", std::process::id());
+        let done = host.path("done");
+        let gua = env!("CARGO_BIN_EXE_gua");
+        let line = format!("{gua} list; touch {}; sleep 60", done.display());
+        let size = width.to_string();
+        let tmux = |arguments: &[&str]| {
+            let output = host
+                .command("tmux")
+                .args(["-L", &session])
+                .args(arguments)
+                .env("TERM", "xterm")
+                .env("LANG", "C.UTF-8")
+                .output()
+                .unwrap();
+            ended(output)
+        };
+        let started = tmux(&[
+            "-u",
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            &size,
+            "-y",
+            "20",
+            &line,
+        ]);
+        assert_eq!(started.code, 0, "{}", started.stderr);
+        let limit = clock::monotonic() + Duration::from_secs(20);
+        while !done.exists() && clock::monotonic() < limit {
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        let screen = tmux(&["capture-pane", "-p"]).stdout;
+        tmux(&["kill-server"]);
+        let lines: Vec<&str> = screen
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        // A heading, its rule and a line a card: nothing was broken in two.
+        assert_eq!(lines.len(), 4, "{width}:\n{screen}");
+        assert!(
+            lines[2].contains("[~]") && lines[3].contains("[ ]"),
+            "{width}:\n{screen}"
+        );
+    }
+}
+
+#[test]
+fn a_running_daemon_says_since_when() {
+    let host = Host::new(
+        "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n",
+    );
+    assert_eq!(host.listing()["gpus"][0]["state_since"], Value::Null);
+    let started = host.gua("start --interval 50ms");
+    assert_eq!(started.code, 0, "{}", started.stderr);
+    let limit = clock::monotonic() + Duration::from_secs(20);
+    let since = loop {
+        let listing = host.listing();
+        let card = &listing["gpus"][0];
+        if card["state_since"].is_string() {
+            break card.clone();
+        }
+        assert!(clock::monotonic() < limit, "{listing}");
+    };
+    assert_eq!(since["state"], "idle-held");
+    assert_eq!(since["state_since_is_bound"], true, "nobody looked before");
+    // Just freed, so history speaks against it; a person who does not care can say so.
+    host.play("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n");
+    let picked = host.gua("available");
+    assert_eq!(
+        (picked.code, picked.stdout.as_str()),
+        (0, "1\n"),
+        "{}",
+        picked.stderr
+    );
+    assert!(
+        picked.stderr.contains("gpu 0 was in use"),
+        "{}",
+        picked.stderr
+    );
+    assert_eq!(host.gua("available --free-for 0s").stdout, "0,1\n");
+    assert_eq!(host.gua("stop").code, 0);
+}

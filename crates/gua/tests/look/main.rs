@@ -1,0 +1,9 @@
+//! `gua list`, `gua available` and the names nvgpu and nvl as people and scripts run them, in front of simulated cards,
+//! beside the programs that people use today.
+#![cfg(test)]
+
+mod available;
+mod host;
+mod list;
+mod peers;
+mod tools;
