@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use gua_model::since::Since;
 use gua_model::{
-    Basis, GapReason, Gpu, GpuUuid, LegacyCardTick, Outage, Period, Problem, QuarterTotal, Session,
-    Share, Thresholds, UtilWindow,
+    Basis, GapReason, Gpu, GpuUuid, Outage, Period, Problem, QuarterTotal, RollUp, Session, Share,
+    Thresholds, UtilWindow,
 };
 use jiff::Timestamp;
 
@@ -38,7 +38,7 @@ pub enum Found {
     /// The ticks are gone; what their quarter hour adds up to is kept.
     Quarter(Box<QuarterFound>),
     /// A row that gpu-usage-audit wrote.
-    OldRow(LegacyCardTick),
+    OldRow(OldRow),
     /// The moment lies before the first sample of the card.
     Before { first: Option<Timestamp> },
     /// A MIG instance that was not there: its card was seen without it.
@@ -111,4 +111,18 @@ pub struct QuarterFound {
     pub thresholds: Thresholds,
     /// Ticks are kept from here on.
     pub raw_from: Timestamp,
+}
+
+/// A row that gpu-usage-audit wrote, as that tool counts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldRow {
+    pub at: Timestamp,
+    pub gpu: GpuUuid,
+    pub index: Option<u32>,
+    pub interval: Duration,
+    /// As the column has it, in percent.
+    pub util: i64,
+    pub class: RollUp,
+    /// Login user and megabytes of every process.
+    pub processes: Vec<(Option<String>, Option<u64>)>,
 }

@@ -45,12 +45,12 @@ pub(super) fn json(answer: &Answer) -> Value {
             None,
             json!({
                 "row_at": row.at.to_string(),
-                "interval_seconds": row.run.interval.as_secs_f64(),
+                "interval_seconds": row.interval.as_secs_f64(),
                 "util_percent": row.util,
-                "roll_up": row.class().word(),
-                "processes": row.processes.iter().map(|process| json!({
-                    "owner": process.identity.as_ref().map(|name| harmless(name)),
-                    "memory_mb": process.memory_mb,
+                "roll_up": row.class.word(),
+                "processes": row.processes.iter().map(|(name, mb)| json!({
+                    "owner": name.as_ref().map(|name| harmless(name)),
+                    "memory_mb": mb,
                 })).collect::<Vec<_>>(),
             }),
         ),

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use gua_model::{LegacyCardTick, Period};
+use gua_model::{LegacyCardTick, LegacyProcess, Period};
 use gua_store::History;
 use gua_store::legacy::OldFile;
 use jiff::{SignedDuration, Timestamp};
 
-use super::answer::{Answer, Card, Found};
+use super::answer::{Answer, Card, Found, OldRow};
 use super::card;
 
 /// Rows that stand for longer than this are not looked for.
@@ -32,30 +32,44 @@ pub(super) fn of_file(asked: &str, at: Timestamp, path: &Path) -> anyhow::Result
     let last = file.fold(
         window,
         || None,
-        |last: &mut Option<LegacyCardTick>, tick| {
-            if card.uuid.as_ref() == Some(&tick.gpu) {
-                *last = Some(tick.clone());
+        |last, moment| {
+            let is_it = |tick: &&LegacyCardTick<'_>| card.uuid.as_ref() == Some(tick.gpu);
+            if let Some(tick) = moment.ticks.iter().rfind(is_it) {
+                *last = Some(row(tick));
             }
         },
     )?;
     let found = match last {
-        Some(tick) if stands_for(&tick, at) => Found::OldRow(tick),
+        Some(row) if stands_for(&row, at) => Found::OldRow(row),
         other => Found::NoOldRow {
-            last: other.map(|tick| tick.at),
+            last: other.map(|row| row.at),
         },
     };
     Ok(Answer { card, at, found })
 }
 
 /// The imported rows that stand for a moment.
-pub(super) fn near(history: &History, at: Timestamp) -> anyhow::Result<Vec<LegacyCardTick>> {
+pub(super) fn near(history: &History, at: Timestamp) -> anyhow::Result<Vec<OldRow>> {
     let mut found = Vec::new();
-    history.old_ticks(window(at, LONGEST), &mut |tick| {
-        if stands_for(tick, at) {
-            found.push(tick.clone());
-        }
+    history.old_moments(window(at, LONGEST), &mut |moment| {
+        let rows = moment.ticks.iter().map(row);
+        found.extend(rows.filter(|row| stands_for(row, at)));
     })?;
     Ok(found)
+}
+
+fn row(tick: &LegacyCardTick<'_>) -> OldRow {
+    let process =
+        |process: &LegacyProcess<'_>| (process.identity.map(str::to_owned), process.memory_mb);
+    OldRow {
+        at: tick.at,
+        gpu: tick.gpu.clone(),
+        index: tick.index.and_then(|index| u32::try_from(index).ok()),
+        interval: tick.run.interval,
+        util: tick.util,
+        class: tick.class(),
+        processes: tick.processes.iter().map(process).collect(),
+    }
 }
 
 fn window(at: Timestamp, reach: SignedDuration) -> Period {
@@ -67,8 +81,8 @@ fn window(at: Timestamp, reach: SignedDuration) -> Period {
 }
 
 /// A row counts for its recorded interval, also where the next one came sooner.
-fn stands_for(tick: &LegacyCardTick, at: Timestamp) -> bool {
-    let interval = SignedDuration::try_from(tick.run.interval).unwrap_or(SignedDuration::MAX);
-    let end = tick.at.saturating_add(interval).unwrap_or(Timestamp::MAX);
-    Period::new(tick.at, end).contains(at)
+fn stands_for(row: &OldRow, at: Timestamp) -> bool {
+    let interval = SignedDuration::try_from(row.interval).unwrap_or(SignedDuration::MAX);
+    let end = row.at.saturating_add(interval).unwrap_or(Timestamp::MAX);
+    Period::new(row.at, end).contains(at)
 }

@@ -8,13 +8,12 @@ use gua_model::since::{Since, Start};
 use gua_model::text::harmless;
 use gua_model::window::EDGES;
 use gua_model::{
-    Basis, GpuUuid, Histogram, LegacyCardTick, Micros, Process, ProcessKind, Reading, Session,
-    State, UtilWindow,
+    Basis, GpuUuid, Histogram, Micros, Process, ProcessKind, Reading, Session, State, UtilWindow,
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::answer::{Answer, Card, Found, GapFound, QuarterFound, Seen, When};
+use super::answer::{Answer, Card, Found, GapFound, OldRow, QuarterFound, Seen, When};
 use super::words;
 use crate::doctor::check::gigabytes;
 use crate::list::words::rough;
@@ -441,24 +440,20 @@ impl Page<'_> {
         self.fact("ticks", &quarter.total.card.ticks.to_string());
     }
 
-    fn old_row(&mut self, at: Timestamp, row: &LegacyCardTick) {
-        let class = row.class();
+    fn old_row(&mut self, at: Timestamp, row: &OldRow) {
+        let class = row.class;
         self.moment(at, "a row of gpu-usage-audit");
         self.say(&format!(
             "The row of {} stands for it: {}, its run's interval.",
             self.time(row.at),
-            seconds_of(row.run.interval)
+            seconds_of(row.interval)
         ));
         self.blank();
         self.heading(&format!(
             "{}: as the tool that wrote it counts",
             class.word()
         ));
-        let memory: u64 = row
-            .processes
-            .iter()
-            .filter_map(|process| process.memory_mb)
-            .sum();
+        let memory: u64 = row.processes.iter().filter_map(|(_, mb)| *mb).sum();
         let side = if row.util >= 10 {
             "at or over"
         } else {
@@ -475,14 +470,11 @@ impl Page<'_> {
             ));
         }
         self.say("  Rule: every process of a row counts, graphics too, and memory that is not known counts as none.");
-        for process in &row.processes {
-            let name = process
-                .identity
+        for (name, mb) in &row.processes {
+            let name = name
                 .as_ref()
                 .map_or("unknown".to_owned(), |name| harmless(name));
-            let memory = process
-                .memory_mb
-                .map_or("memory not known".to_owned(), |mb| format!("{mb} MB"));
+            let memory = mb.map_or("memory not known".to_owned(), |mb| format!("{mb} MB"));
             self.fact("process", &format!("{name}, {memory}"));
         }
     }

@@ -9,7 +9,7 @@ use gua_model::{
 use gua_store::{CardInfo, FileKind, History, TickAt, what_is_this};
 use jiff::{SignedDuration, Timestamp};
 
-use super::answer::{Answer, Card, Found, GapFound, QuarterFound, Seen, When};
+use super::answer::{Answer, Card, Found, GapFound, OldRow, QuarterFound, Seen, When};
 use super::{card, now, old};
 use crate::config::Loaded;
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ fn of_history(
     known.extend(infos.iter().map(of_info));
     known.extend(old.iter().map(|tick| Card {
         uuid: Some(tick.gpu.clone()),
-        index: None,
+        index: tick.index,
         name: None,
         parent: None,
     }));
@@ -122,7 +122,7 @@ impl Asker<'_> {
         tick: Option<TickAt>,
         card: &Card,
         info: Option<&CardInfo>,
-        old: Vec<gua_model::LegacyCardTick>,
+        old: Vec<OldRow>,
     ) -> anyhow::Result<Found> {
         let stands = |span: &&Span| span.gpu == self.uuid && span.period().contains(self.at);
         let tick = tick.and_then(|tick| {
