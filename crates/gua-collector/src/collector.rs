@@ -114,7 +114,10 @@ impl<W: World, A: Attendant> Collector<W, A> {
                         self.stood_still(now, missed);
                         asked = Some(self.ask(now));
                     }
-                    Turn::Wait(due) => until = until.min(due),
+                    Turn::Wait(due) => {
+                        self.world.expect(due, self.options.interval);
+                        until = until.min(due);
+                    }
                 }
             }
             match self.world.wait(until) {

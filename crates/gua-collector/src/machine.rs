@@ -8,7 +8,7 @@ use std::time::Duration;
 use gua_model::Sample;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
-use gua_probe::reader::Reader;
+use gua_probe::reader::{Awaited, Reader};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -24,11 +24,17 @@ pub struct Machine {
     reader: Reader,
     /// Why the last question could not even be asked.
     refusal: Option<DriverFault>,
+    /// An answer is there before its question.
+    is_ahead: bool,
     stop: UnixStream,
     reload: UnixStream,
     /// Whether it was started at a terminal. Once that is hung up, nobody wants it any more.
     has_terminal: bool,
 }
+
+/// An answer that comes by itself at the time of the next question is waited for this long, and a quarter of an interval
+/// at the most. Longer, and the question is asked: then its deadline counts.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What a sleep was ended by.
 #[derive(Clone, Copy, Default)]
@@ -45,6 +51,7 @@ impl Machine {
         Ok(Self {
             reader,
             refusal: None,
+            is_ahead: false,
             stop: signalled(&[SIGINT, SIGTERM])?,
             reload: signalled(&[SIGHUP])?,
             has_terminal: io::stderr().is_terminal(),
@@ -72,18 +79,25 @@ impl Machine {
 
     /// Sleeps until something can be heard. Nothing at all is heard when the time has come.
     fn hear(&self, until: Duration) -> rustix::io::Result<Heard> {
-        let waiting = self.reader.waiting();
-        let until = waiting
-            .as_ref()
-            .map_or(until, |asked| asked.until.min(until));
+        let mut waiting = self.reader.waiting();
+        let until = match waiting.as_ref().map(|waiting| waiting.what) {
+            Some(Awaited::Answer { until: hung }) => hung.min(until),
+            // What is there already would wake us again and again.
+            Some(Awaited::Order { .. }) if self.is_ahead => {
+                waiting = None;
+                until
+            }
+            Some(Awaited::Order { at, interval }) => patient(until, at, interval),
+            None => until,
+        };
         let left = until.saturating_sub(clock::monotonic());
         let mut inputs = vec![
             PollFd::new(&self.stop, PollFlags::IN),
             PollFd::new(&self.reload, PollFlags::IN),
         ];
-        if let Some(asked) = &waiting {
-            inputs.push(PollFd::new(&asked.answers, PollFlags::IN));
-            if let Some(errors) = &asked.errors {
+        if let Some(waiting) = &waiting {
+            inputs.push(PollFd::new(&waiting.answers, PollFlags::IN));
+            if let Some(errors) = &waiting.errors {
                 inputs.push(PollFd::new(errors, PollFlags::IN));
             }
         }
@@ -98,9 +112,17 @@ impl Machine {
         })
     }
 
-    fn is_reading_too_long(&self) -> bool {
-        let asked = self.reader.waiting();
-        asked.is_some_and(|asked| asked.until <= clock::monotonic())
+    fn awaited(&self) -> Option<Awaited> {
+        self.reader.waiting().map(|waiting| waiting.what)
+    }
+}
+
+/// Until when to sleep if an answer is to come by itself at `at`: one that is due when we would wake is waited for.
+fn patient(until: Duration, at: Duration, interval: Duration) -> Duration {
+    if until >= at {
+        until.max(at.saturating_add(PATIENCE.min(interval / 4)))
+    } else {
+        until
     }
 }
 
@@ -109,7 +131,12 @@ impl World for Machine {
         Clocks::read()
     }
 
+    fn expect(&mut self, at: Duration, interval: Duration) {
+        self.reader.expect(at, interval);
+    }
+
     fn ask(&mut self) {
+        self.is_ahead = false;
         self.refusal = self.reader.begin().err();
     }
 
@@ -127,10 +154,22 @@ impl World for Machine {
             if heard.words {
                 self.reader.hear();
             }
-            // The tick that was read is not thrown away for a signal of the same moment.
-            if heard.answer || self.is_reading_too_long() {
-                return Wake::Answer(self.reader.finish());
-            }
+            let now = clock::monotonic();
+            let due = match self.awaited() {
+                // The tick that was read is not thrown away for a signal of the same moment.
+                Some(Awaited::Answer { until: hung }) if heard.answer || hung <= now => {
+                    return Wake::Answer(self.reader.finish());
+                }
+                Some(Awaited::Order { at, interval }) => {
+                    self.is_ahead |= heard.answer;
+                    if self.is_ahead {
+                        until
+                    } else {
+                        patient(until, at, interval)
+                    }
+                }
+                _ => until,
+            };
             if heard.stop {
                 drain(&mut self.stop);
                 return Wake::Stop;
@@ -140,7 +179,7 @@ impl World for Machine {
                 let is_hung_up = self.has_terminal && !io::stderr().is_terminal();
                 return if is_hung_up { Wake::Stop } else { Wake::Reload };
             }
-            if until <= clock::monotonic() {
+            if due <= now {
                 return Wake::Due;
             }
         }

@@ -11,6 +11,10 @@ use crate::clocks::Clocks;
 pub trait World {
     fn clocks(&self) -> Clocks;
 
+    /// Is told when the driver will be asked next, if nothing happens before, and how often from there. A world can
+    /// prepare for that; nothing depends on it.
+    fn expect(&mut self, _at: Duration, _interval: Duration) {}
+
     /// Begins to read the driver. The answer comes from [`World::wait`], once.
     fn ask(&mut self);
 

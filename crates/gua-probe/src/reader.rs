@@ -1,7 +1,9 @@
 //! The reader child: the driver is read by a child process, so that a sick driver costs readings and never the program.
 //!
 //! [`Reader`] is the parent's side: one child, one question at a time, a deadline on every answer. A child that hangs
-//! or dies is replaced, with growing pauses. [`serve_stdio`] is the child's side: the same binary, executed again.
+//! or dies is replaced, with growing pauses. Who will ask again in a known rhythm can say so ([`Reader::expect`]): the
+//! child then reads on time by itself, and the parent is woken once a tick instead of twice. [`serve_stdio`] is the
+//! child's side: the same binary, executed again.
 
 mod child;
 mod frame;
@@ -19,8 +21,8 @@ use crate::clock;
 use crate::fault::DriverFault;
 use crate::probe::ProbeOptions;
 use child::{ChildReader, Stuck};
-use frame::Request;
 pub use frame::{Answer, decode_answer};
+use frame::{Request, RequestId};
 pub use serve::serve_stdio;
 
 /// The argument by which the binary knows that it is to be the reader.
@@ -67,13 +69,25 @@ pub struct Reader {
     pause: Backoff,
     last_fault: Option<DriverFault>,
     asked: Option<Asked>,
+    /// What the child does without being asked, as far as it can be relied on.
+    order: Option<Order>,
+    last_id: RequestId,
 }
 
 /// A question that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
+    id: RequestId,
     until: Duration,
     deadline: Duration,
+}
+
+/// A standing order. Every answer before the one at `next` was taken before `next`, so the child keeps to it.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    id: RequestId,
+    next: Duration,
+    interval: Duration,
 }
 
 /// What a question waits for.
@@ -83,12 +97,24 @@ pub struct Waiting<'a> {
     pub answers: BorrowedFd<'a>,
     /// Readable when the child says something: then [`Reader::hear`] is to be called.
     pub errors: Option<BorrowedFd<'a>>,
-    /// When the driver counts as hung, on the monotonic clock.
-    pub until: Duration,
+    pub what: Awaited,
+}
+
+/// Whether it was asked already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Asked. At this time on the monotonic clock the driver counts as hung.
+    Answer { until: Duration },
+    /// Expected. The child reads at this time by itself; who asks then finds the answer on its way.
+    Order { at: Duration, interval: Duration },
 }
 
 /// With this many children caught in the driver, a further one would only be caught too.
 const MOST_STUCK: usize = 3;
+
+/// An answer that was read ahead of the question counts for one that comes this much later at the most: after that the
+/// driver is read anew.
+const FRESH: Duration = Duration::from_millis(500);
 
 impl Reader {
     /// Starts nothing yet: the child comes with the first sample.
@@ -102,6 +128,8 @@ impl Reader {
             pause,
             last_fault: None,
             asked: None,
+            order: None,
+            last_id: 0,
         }
     }
 
@@ -115,6 +143,11 @@ impl Reader {
     /// Asks for a sample and does not wait: [`Reader::waiting`] says for what to wait, [`Reader::finish`] gives the answer.
     pub fn begin(&mut self) -> Result<(), DriverFault> {
         self.stuck.retain_mut(|child| !child.has_ended());
+        if let Some(asked) = self.answer_on_its_way() {
+            self.asked = Some(asked);
+            return Ok(());
+        }
+        self.order = None;
         let mut child = match self.child.take() {
             Some(child) => child,
             None => self.start()?,
@@ -124,11 +157,16 @@ impl Reader {
         } else {
             self.options.deadline * 3
         };
-        match child.ask(&Request::Sample) {
+        let id = self.new_id();
+        match child.ask(&Request::Sample { id }) {
             Ok(()) => {
                 self.child = Some(child);
                 let until = clock::monotonic().saturating_add(deadline);
-                self.asked = Some(Asked { until, deadline });
+                self.asked = Some(Asked {
+                    id,
+                    until,
+                    deadline,
+                });
                 Ok(())
             }
             Err(fault) => {
@@ -138,15 +176,47 @@ impl Reader {
         }
     }
 
-    /// What a caller that has more to wait for can poll; `None` while nothing was asked.
+    /// Says that the next question comes at `at` on the monotonic clock, and further ones every `interval` from there.
+    /// Nothing depends on it: questions at other times are answered as ever.
+    pub fn expect(&mut self, at: Duration, interval: Duration) {
+        let is_known = |order: &Order| order.next == at && order.interval == interval;
+        if self.asked.is_some() || self.order.as_ref().is_some_and(is_known) {
+            return;
+        }
+        self.order = None;
+        let id = self.new_id();
+        // The first answer of a child has a deadline of its own, so it is asked for.
+        let Some(child) = self.child.as_mut().filter(|child| child.has_answered()) else {
+            return;
+        };
+        let order = Request::Every {
+            id,
+            first: at,
+            interval,
+        };
+        self.order = child.tell(&order).then_some(Order {
+            id,
+            next: at,
+            interval,
+        });
+    }
+
+    /// What a caller that has more to wait for can poll; `None` while nothing was asked and nothing is expected.
     #[must_use]
     pub fn waiting(&self) -> Option<Waiting<'_>> {
         let child = self.child.as_ref()?;
-        let asked = self.asked.as_ref()?;
+        let what = match (&self.asked, &self.order) {
+            (Some(asked), _) => Awaited::Answer { until: asked.until },
+            (None, Some(order)) => Awaited::Order {
+                at: order.next,
+                interval: order.interval,
+            },
+            (None, None) => return None,
+        };
         Some(Waiting {
             answers: child.answers(),
             errors: child.errors(),
-            until: asked.until,
+            what,
         })
     }
 
@@ -164,9 +234,10 @@ impl Reader {
                 detail: "nothing was asked".to_owned(),
             });
         };
-        match child.take(asked.until, asked.deadline) {
+        match child.take(asked.id, asked.until, asked.deadline) {
             Ok(answer) => {
                 self.child = Some(child);
+                self.order = self.order.and_then(Order::after_answer);
                 self.pause.succeeded();
                 self.last_fault = None;
                 answer
@@ -182,6 +253,23 @@ impl Reader {
     #[must_use]
     pub fn child_pid(&self) -> Option<u32> {
         self.child.as_ref().map(ChildReader::pid)
+    }
+
+    /// What the child was ordered to read and has begun with, if that was only just now.
+    fn answer_on_its_way(&self) -> Option<Asked> {
+        let order = self.order.filter(|_| self.child.is_some())?;
+        let since = clock::monotonic().checked_sub(order.next)?;
+        let deadline = self.options.deadline;
+        (since <= FRESH.min(deadline)).then(|| Asked {
+            id: order.id,
+            until: order.next.saturating_add(deadline),
+            deadline,
+        })
+    }
+
+    fn new_id(&mut self) -> RequestId {
+        self.last_id += 1;
+        self.last_id
     }
 
     fn start(&mut self) -> Result<ChildReader, DriverFault> {
@@ -202,9 +290,19 @@ impl Reader {
     }
 
     fn failed(&mut self, fault: DriverFault) -> DriverFault {
+        self.order = None;
         self.pause.failed(clock::monotonic());
         self.last_fault = Some(fault.clone());
         fault
+    }
+}
+
+impl Order {
+    /// What is left of it once an answer was taken. A child that finds its answer untaken when the next is due gives the
+    /// order up: if it is that late, nothing is relied on. The clock is read after the pipe, so that this cannot miss it.
+    fn after_answer(self) -> Option<Self> {
+        let next = self.next.saturating_add(self.interval);
+        (clock::monotonic() < next).then_some(Self { next, ..self })
     }
 }
 

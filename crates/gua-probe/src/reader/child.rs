@@ -12,7 +12,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::ReaderOptions;
-use super::frame::{self, Answer, Request};
+use super::frame::{self, Answer, Request, RequestId};
 use crate::clock;
 use crate::fault::DriverFault;
 
@@ -28,6 +28,8 @@ pub(super) struct ChildReader {
     opening: Option<Request>,
     /// The end of what it said on standard error, for when it dies.
     last_words: Vec<u8>,
+    /// Room for an answer, used again.
+    content: Vec<u8>,
     answered: bool,
 }
 
@@ -71,6 +73,7 @@ impl ChildReader {
             errors: Some(errors),
             opening: Some(Request::Open(options.probe.clone())),
             last_words: Vec::new(),
+            content: Vec::new(),
             answered: false,
         })
     }
@@ -89,13 +92,19 @@ impl ChildReader {
         self.send(request).map_err(|error| self.death(&error))
     }
 
-    /// Waits for the answer until that time. An error means that the child is of no further use.
+    /// Says something that is not answered at once. Whether it was heard: if not, the next question tells why.
+    pub(super) fn tell(&mut self, request: &Request) -> bool {
+        self.send(request).is_ok()
+    }
+
+    /// Waits for the answer to this request until that time. An error means that the child is of no further use.
     pub(super) fn take(
         &mut self,
+        id: RequestId,
         until: Duration,
         deadline: Duration,
     ) -> Result<Answer, DriverFault> {
-        match self.answer(until) {
+        match self.answer(id, until) {
             Ok(Some(answer)) => {
                 self.answered = true;
                 Ok(answer.map_err(|fault| self.with_last_words(fault)))
@@ -130,16 +139,31 @@ impl ChildReader {
         frame::write(&mut self.questions, request)
     }
 
-    fn answer(&mut self, until: Duration) -> io::Result<Option<Answer>> {
-        let mut head = [0; 4];
-        if !self.read_until(&mut head, until)? {
-            return Ok(None);
+    fn answer(&mut self, id: RequestId, until: Duration) -> io::Result<Option<Answer>> {
+        loop {
+            let mut head = [0; frame::ANSWER_HEAD];
+            if !self.read_until(&mut head, until)? {
+                return Ok(None);
+            }
+            let (length, answered) = frame::answer_head(head)?;
+            if !(1..=id).contains(&answered) {
+                let unasked = "nobody asked for this answer";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, unasked));
+            }
+            let mut content = std::mem::take(&mut self.content);
+            content.clear();
+            content.resize(length, 0);
+            if !self.read_until(&mut content, until)? {
+                return Ok(None);
+            }
+            // An order that was given up may have been under way: nobody wants that answer any more.
+            if answered == id {
+                let answer = frame::decode_answer(&content);
+                self.content = content;
+                return answer.map(Some);
+            }
+            self.content = content;
         }
-        let mut content = vec![0; frame::length(head)?];
-        if !self.read_until(&mut content, until)? {
-            return Ok(None);
-        }
-        frame::decode_answer(&content).map(Some)
     }
 
     /// Fills the buffer; `false` when the deadline came first.

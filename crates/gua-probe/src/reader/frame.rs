@@ -1,7 +1,9 @@
-//! What crosses the pipe: a length in four bytes, then that many bytes of postcard. Both ends are the same binary, so
-//! the format has no versions; a length or content that cannot be right ends the conversation.
+//! What crosses the pipe: a length in four bytes, then that many bytes of postcard. Before an answer stands the number of
+//! what it answers. Both ends are the same binary, so the format has no versions; a length or content that cannot be
+//! right ends the conversation.
 
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 use gua_model::Sample;
 use serde::de::DeserializeOwned;
@@ -15,8 +17,22 @@ use crate::probe::ProbeOptions;
 pub(super) enum Request {
     /// The first question, once: where to look.
     Open(ProbeOptions),
-    Sample,
+    /// One sample, now.
+    Sample { id: RequestId },
+    /// A standing order: a sample at `first` on the monotonic clock and one every `interval` from there, each as soon as
+    /// the one before was taken. Ends with the next request, and where an answer was not taken in time.
+    Every {
+        id: RequestId,
+        first: Duration,
+        interval: Duration,
+    },
 }
+
+/// Tells the answers to a request from those to an earlier one. Requests are counted from one on.
+pub(super) type RequestId = u64;
+
+/// The bytes before an answer: how long it is, and to what.
+pub(super) const ANSWER_HEAD: usize = 4 + size_of::<RequestId>();
 
 /// What the child answers when it is asked for a sample.
 pub type Answer = Result<Sample, DriverFault>;
@@ -31,12 +47,20 @@ pub(super) fn encode(content: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 fn with_length(mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
-    let length = bytes.len() - 4;
-    let length = u32::try_from(length).ok().filter(|_| length <= LONGEST);
-    let length = length
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the frame is too long"))?;
+    let length = checked_length(bytes.len() - 4)?;
     bytes[..4].copy_from_slice(&length.to_le_bytes());
     Ok(bytes)
+}
+
+fn checked_length(length: usize) -> io::Result<u32> {
+    u32::try_from(length)
+        .ok()
+        .filter(|_| length <= LONGEST)
+        .ok_or_else(too_long)
+}
+
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the frame is too long")
 }
 
 /// The content's length, from the first four bytes.
@@ -45,15 +69,18 @@ pub(super) fn length(head: [u8; 4]) -> io::Result<usize> {
     if length <= LONGEST {
         Ok(length)
     } else {
-        Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the frame is too long",
-        ))
+        Err(too_long())
     }
 }
 
 pub(super) fn decode<Content: DeserializeOwned>(bytes: &[u8]) -> io::Result<Content> {
     postcard::from_bytes(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// How long an answer is, and to what.
+pub(super) fn answer_head(head: [u8; ANSWER_HEAD]) -> io::Result<(usize, RequestId)> {
+    let [a, b, c, d, id @ ..] = head;
+    Ok((length([a, b, c, d])?, RequestId::from_le_bytes(id)))
 }
 
 /// Reads a child's answer from its content. Any bytes are safe to pass.
@@ -80,6 +107,25 @@ pub(super) fn write(output: &mut impl Write, content: &impl Serialize) -> io::Re
     output.flush()
 }
 
+/// Writes an answer in one piece, by way of a buffer that is used again.
+pub(super) fn write_answer(
+    output: &mut impl Write,
+    buffer: &mut Vec<u8>,
+    id: RequestId,
+    answer: &Answer,
+) -> io::Result<()> {
+    let mut bytes = std::mem::take(buffer);
+    bytes.clear();
+    bytes.resize(ANSWER_HEAD, 0);
+    let mut bytes = postcard::to_extend(answer, bytes).map_err(io::Error::other)?;
+    let length = checked_length(bytes.len() - ANSWER_HEAD)?;
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    bytes[4..ANSWER_HEAD].copy_from_slice(&id.to_le_bytes());
+    output.write_all(&bytes)?;
+    *buffer = bytes;
+    output.flush()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +144,19 @@ mod tests {
         assert_eq!(read::<Answer>(&mut input).unwrap(), Some(answer.clone()));
         assert_eq!(read::<Answer>(&mut input).unwrap(), Some(answer));
         assert_eq!(read::<Answer>(&mut input).unwrap(), None);
+    }
+
+    #[test]
+    fn an_answer_says_what_it_answers() {
+        let answer: Answer = Err(DriverFault::Init {
+            code: 9,
+            text: "no driver".to_owned(),
+        });
+        let (mut bytes, mut buffer) = (Vec::new(), Vec::new());
+        write_answer(&mut bytes, &mut buffer, 7, &answer).unwrap();
+        let (head, content) = bytes.split_first_chunk().unwrap();
+        assert_eq!(answer_head(*head).unwrap(), (content.len(), 7));
+        assert_eq!(decode_answer(content).unwrap(), answer);
     }
 
     #[test]

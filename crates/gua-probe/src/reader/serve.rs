@@ -1,5 +1,5 @@
-//! The child's side: answers questions on its standard input until the input ends, and drains the driver's buffers in
-//! between when a tick is longer than they reach back.
+//! The child's side: answers questions on its standard input until the input ends, keeps a standing order while there
+//! is one, and drains the driver's buffers in between when a tick is longer than they reach back.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::frame::{self, Request};
+use super::frame::{self, Request, RequestId};
 use crate::clock;
 use crate::probe::Probe;
 
@@ -62,36 +62,101 @@ fn private_output() -> io::Result<File> {
     Ok(File::from(answers))
 }
 
+/// What was ordered and not called off.
+struct Order {
+    id: RequestId,
+    next: Duration,
+    interval: Duration,
+    /// Whether it was answered at all. An answer that nobody takes can before that only be one to an earlier order.
+    is_answered: bool,
+}
+
+/// Why a sleep ended.
+enum Call {
+    Question,
+    /// The order says so.
+    Order,
+}
+
 fn serve(mut questions: File, mut answers: File) -> io::Result<()> {
     let Some(Request::Open(options)) = frame::read(&mut questions)? else {
         return Ok(());
     };
     let mut probe = Probe::new(options);
+    let mut order: Option<Order> = None;
+    let mut buffer = Vec::new();
     loop {
-        wait_for_question(&questions, &mut probe)?;
-        match frame::read(&mut questions)? {
-            Some(Request::Sample) => frame::write(&mut answers, &probe.sample())?,
-            Some(Request::Open(options)) => probe = Probe::new(options),
-            None => return Ok(()),
+        let due = order.as_ref().map(|order| order.next);
+        let id = match wait(&questions, &mut probe, due)? {
+            // Whoever did not take the last answer by now is behind, and will ask when it wants another.
+            Call::Order => {
+                order = order.filter(|order| !(order.is_answered && has_untaken(&answers)));
+                order.as_mut().map(Order::begin)
+            }
+            Call::Question => {
+                order = None;
+                match frame::read(&mut questions)? {
+                    Some(Request::Sample { id }) => Some(id),
+                    Some(Request::Every {
+                        id,
+                        first: next,
+                        interval,
+                    }) => {
+                        order = Some(Order {
+                            id,
+                            next,
+                            interval,
+                            is_answered: false,
+                        });
+                        None
+                    }
+                    Some(Request::Open(options)) => {
+                        probe = Probe::new(options);
+                        None
+                    }
+                    None => return Ok(()),
+                }
+            }
+        };
+        if let Some(id) = id {
+            frame::write_answer(&mut answers, &mut buffer, id, &probe.sample())?;
         }
     }
 }
 
-/// Sleeps until there is a question, waking only to drain buffers that would overflow before it comes.
-fn wait_for_question(questions: &impl AsFd, probe: &mut Probe) -> io::Result<()> {
+impl Order {
+    /// The sample that is due begins; the next is one interval later.
+    fn begin(&mut self) -> RequestId {
+        self.next = self.next.saturating_add(self.interval);
+        self.is_answered = true;
+        self.id
+    }
+}
+
+fn has_untaken(answers: &File) -> bool {
+    rustix::io::ioctl_fionread(answers).is_ok_and(|bytes| bytes > 0)
+}
+
+/// Sleeps until there is a question or the order's time has come, waking otherwise only to drain buffers that would
+/// overflow before that. A question comes first: it may call the order off.
+fn wait(questions: &impl AsFd, probe: &mut Probe, due: Option<Duration>) -> io::Result<Call> {
     loop {
-        let wait = probe
-            .drain_due()
-            .map(|due| due.saturating_sub(clock::monotonic()));
-        if wait == Some(Duration::ZERO) {
-            probe.drain();
-            continue;
-        }
-        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
-        match poll(&mut [PollFd::new(questions, PollFlags::IN)], wait.as_ref()) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return Ok(()),
+        let drain = probe.drain_due();
+        let wake = [drain, due].into_iter().flatten().min();
+        let left = wake.map(|wake| wake.saturating_sub(clock::monotonic()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut [PollFd::new(questions, PollFlags::IN)], left.as_ref()) {
+            Ok(0) => {}
+            Ok(_) => return Ok(Call::Question),
+            Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
+        }
+        let now = clock::monotonic();
+        if due.is_some_and(|due| due <= now) {
+            return Ok(Call::Order);
+        }
+        if drain.is_some_and(|drain| drain <= now) {
+            probe.drain();
         }
     }
 }
