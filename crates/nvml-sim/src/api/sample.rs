@@ -110,9 +110,17 @@ fn ticks(seen: &Seen, depth: u32, last_seen: u64) -> impl Iterator<Item = Tick> 
             stamp: seen.world.stamp(time),
         }
     };
-    (oldest..=newest)
-        .map(tick)
-        .filter(move |tick| tick.stamp > last_seen)
+    // Stamps rise with the numbers, so those that were seen already need not be made one by one.
+    let (mut first, mut end) = (oldest, newest.saturating_add(1));
+    while first < end {
+        let middle = first + (end - first) / 2;
+        if tick(middle).stamp > last_seen {
+            end = middle;
+        } else {
+            first = middle + 1;
+        }
+    }
+    (first..=newest).map(tick)
 }
 
 fn is_utilization(kind: c_uint) -> bool {
