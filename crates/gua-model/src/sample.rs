@@ -15,7 +15,8 @@ use crate::window::UtilWindow;
 /// All readings of one tick.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When the tick began, by the wall clock.
+    /// When the tick began, by the wall clock. As a number where it crosses a pipe: a text is dear to write and to read.
+    #[serde(with = "jiff::fmt::serde::timestamp::nanosecond::required")]
     pub at: Timestamp,
     /// The same moment on the clock that never jumps: time since boot, suspend included.
     pub since_boot: Duration,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use gua_model::id::ProcessKey;
 use gua_model::{GpuUuid, Identity, User};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -14,12 +15,19 @@ pub(crate) struct Known {
     cards: HashMap<GpuUuid, u64>,
     texts: HashMap<String, u64>,
     /// Processes of the last tick, and of the one that is written: others are found in their table.
-    processes: HashMap<Packed, u64>,
-    used: HashMap<Packed, u64>,
+    processes: HashMap<ProcessKey, Remembered>,
+    /// The tick that is written.
+    tick: u64,
 }
 
-/// An identity as a map key: everything that it says, serialised.
-type Packed = Vec<u8>;
+/// A process as it was last written.
+#[derive(Debug)]
+struct Remembered {
+    identity: Identity,
+    id: u64,
+    /// The tick that named it last.
+    tick: u64,
+}
 
 impl Known {
     pub(crate) fn forget(&mut self) {
@@ -28,7 +36,9 @@ impl Known {
 
     /// The tick was written: its processes are those to remember.
     pub(crate) fn end_tick(&mut self) {
-        self.processes = std::mem::take(&mut self.used);
+        let tick = self.tick;
+        self.processes.retain(|_, known| known.tick == tick);
+        self.tick += 1;
     }
 }
 
@@ -51,15 +61,20 @@ impl codec::Names for Interner<'_> {
     }
 
     fn process(&mut self, identity: &Identity) -> rusqlite::Result<u64> {
-        let key = postcard::to_stdvec(identity).expect("an identity has a serialised form");
-        if let Some(id) = self.known.used.get(&key) {
-            return Ok(*id);
+        let tick = self.known.tick;
+        if let Some(known) = self.known.processes.get_mut(&identity.key)
+            && known.identity == *identity
+        {
+            known.tick = tick;
+            return Ok(known.id);
         }
-        let id = match self.known.processes.get(&key) {
-            Some(id) => *id,
-            None => process(self.connection, identity)?,
+        let id = process(self.connection, identity)?;
+        let remembered = Remembered {
+            identity: identity.clone(),
+            id,
+            tick,
         };
-        self.known.used.insert(key, id);
+        self.known.processes.insert(identity.key, remembered);
         Ok(id)
     }
 

@@ -151,12 +151,13 @@ fn flags(frame: &Frame, before: Option<&Frame>, chain: u32) -> u8 {
         return KEY | chain | INTERVAL | HOST | CARDS | PROBLEMS;
     };
     let bit = |changed: bool, flag: u8| if changed { flag } else { 0 };
-    let ids = |frame: &Frame| frame.cards.iter().map(|card| card.card).collect::<Vec<_>>();
+    let cards = frame.cards.iter().map(|card| card.card);
+    let same_cards = cards.eq(before.cards.iter().map(|card| card.card));
     let host = |frame: &Frame| (frame.boot, frame.driver, frame.cuda);
     chain
         | bit(frame.interval != before.interval, INTERVAL)
         | bit(host(frame) != host(before), HOST)
-        | bit(ids(frame) != ids(before), CARDS)
+        | bit(!same_cards, CARDS)
         | bit(frame.problems != before.problems, PROBLEMS)
 }
 

@@ -70,11 +70,10 @@ impl ProcessFrame {
 impl Frame {
     pub(crate) fn new<N: Names>(tick: &Tick, names: &mut N) -> Result<Self, N::Error> {
         let sample = &tick.sample;
-        let cards = sample
-            .gpus
-            .iter()
-            .map(|gpu| card_frame(gpu, names))
-            .collect::<Result<_, _>>()?;
+        let mut cards = Vec::with_capacity(sample.gpus.len());
+        for gpu in &sample.gpus {
+            cards.push(card_frame(gpu, names)?);
+        }
         let problems = sample
             .problems
             .iter()

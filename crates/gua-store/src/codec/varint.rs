@@ -3,6 +3,15 @@
 use super::Damage;
 
 pub(crate) fn put(out: &mut Vec<u8>, mut value: u128) {
+    // Nearly all numbers are short, and half as wide ones are counted down much faster.
+    if let Ok(mut short) = u64::try_from(value) {
+        while short >= 0x80 {
+            out.push(low_seven(short.into()) | 0x80);
+            short >>= 7;
+        }
+        out.push(low_seven(short.into()));
+        return;
+    }
     while value >= 0x80 {
         out.push(low_seven(value) | 0x80);
         value >>= 7;

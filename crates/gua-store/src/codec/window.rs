@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use gua_model::window::EDGES;
-use gua_model::{Histogram, UtilWindow};
-use serde::{Deserialize, Serialize};
+use gua_model::{Histogram, Percent, UtilWindow};
 
 use super::Damage;
 use super::varint::{Input, fold, put, unfold};
@@ -22,9 +21,8 @@ const ORDER: [usize; BINS] = [0, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1];
 /// Masks begin after the codes of the four reasons.
 const REASONS: u32 = 4;
 
-/// All numbers of a [`UtilWindow`], in its serialised order: the model keeps its sum to itself, and serde is the way
-/// that it offers to store it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// All numbers of a [`UtilWindow`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WindowFrame {
     bins: [u32; BINS],
     max: Option<u8>,
@@ -42,25 +40,23 @@ impl WindowFrame {
             covered,
             ..
         } = *window;
-        let mut room = [0u8; 128];
-        let sum = postcard::to_slice(window, &mut room)
-            .ok()
-            .and_then(|bytes| postcard::from_bytes::<Self>(bytes).ok())
-            .expect("a window has the fields of its mirror, and they fit into 128 bytes")
-            .sum;
         Self {
             bins,
             max: max.map(Into::into),
             junk,
             covered,
-            sum,
+            sum: window.sum(),
         }
     }
 
     pub(crate) fn to_window(self) -> Result<UtilWindow, Damage> {
-        let mut room = [0u8; 128];
-        let bytes = postcard::to_slice(&self, &mut room).map_err(|_| Damage::Value("window"))?;
-        postcard::from_bytes(bytes).map_err(|_| Damage::Value("window"))
+        let max = match self.max.map(|max| Percent::new(max.into())) {
+            Some(None) => return Err(Damage::Value("window")),
+            max => max.flatten(),
+        };
+        let histogram = Histogram { bins: self.bins };
+        let rest = (self.junk, self.covered);
+        Ok(UtilWindow::restore(histogram, self.sum, max, rest))
     }
 
     /// Writes a mask of what changed, and the changes.

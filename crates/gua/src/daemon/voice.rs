@@ -1,5 +1,6 @@
 //! What a collector says: the tick line on stdout, the log line on stderr, the word to systemd and to whoever started it.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -188,10 +189,15 @@ pub(super) fn log_line(at: Timestamp, zone: &TimeZone, text: &str) -> String {
 
 /// `Tick N  ts=HH:MM:SS.mmm  UUID=class ...`, in UTC.
 pub(crate) fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> String {
-    let at = tick.sample.at.to_zoned(TimeZone::UTC);
-    let mut line = format!(
-        "{TICK}{number}  ts={}.{:03}",
-        at.strftime("%H:%M:%S"),
+    // Written out by its parts, since this is done at every tick.
+    let at = TimeZone::UTC.to_datetime(tick.sample.at).time();
+    let mut line = String::with_capacity(64 * (1 + tick.sample.gpus.len()));
+    let _ = write!(
+        line,
+        "{TICK}{number}  ts={:02}:{:02}:{:02}.{:03}",
+        at.hour(),
+        at.minute(),
+        at.second(),
         at.millisecond()
     );
     let counted = |gpu: &&Gpu| gpu.place.counts();
@@ -199,7 +205,7 @@ pub(crate) fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> St
         let state = classify(gpu, thresholds, None).state;
         // What rolls up to nothing is called by its own name.
         let class = state.roll_up().map_or(state.word(), |share| share.word());
-        line.push_str(&format!("  {}={class:<10}", gpu.uuid));
+        let _ = write!(line, "  {}={class:<10}", gpu.uuid);
     }
     line.push('\n');
     line
