@@ -4,6 +4,7 @@
 //! Only whole ticks are summed. Hours are a count times an interval, so they are the old tool's to the last digit, and
 //! another interval can be applied later.
 
+mod coverage;
 mod quarters;
 mod sessions;
 
@@ -16,15 +17,20 @@ use serde::{Deserialize, Serialize};
 use crate::id::GpuUuid;
 use crate::period::Quarter;
 use crate::sample::ProcessKind;
-use crate::state::RollUp;
+use crate::state::{CountGraphics, RollUp, Thresholds};
 
+pub use coverage::LegacyCoverage;
 pub use quarters::LegacyQuarters;
 pub use sessions::{LegacySession, LegacySessions};
 
-/// From this utilisation on a card is active.
-const ACTIVE_UTIL: i64 = 10;
-/// A card is held with more than this.
-const HELD_MB: u64 = 100;
+/// What the tool that wrote the rows goes by: the usual thresholds, and processes that only draw count too.
+#[must_use]
+pub fn old_rule() -> Thresholds {
+    Thresholds {
+        count_graphics: CountGraphics::Yes,
+        ..Thresholds::default()
+    }
+}
 
 /// All rows that an old file has for one moment. It borrows from whoever reads the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,33 +91,41 @@ pub struct LegacyProcess<'a> {
 }
 
 impl LegacyCardTick<'_> {
+    /// The class by these thresholds; [`old_rule`] gives that of the tool that wrote the row.
     #[must_use]
-    pub fn class(&self) -> RollUp {
-        if self.util >= ACTIVE_UTIL {
+    pub fn class(&self, rule: &Thresholds) -> RollUp {
+        if self.is_active(self.util, rule) {
             RollUp::Active
-        } else if memory(self.processes.iter()) > HELD_MB {
+        } else if memory(self.counted(rule)) > rule.held_mb {
             RollUp::IdleHeld
         } else {
             RollUp::TrulyIdle
         }
     }
 
+    fn is_active(&self, util: i64, rule: &Thresholds) -> bool {
+        util >= rule.active_util.get().into()
+    }
+
+    fn counted(&self, rule: &Thresholds) -> impl Iterator<Item = &LegacyProcess<'_>> + Clone {
+        let all = rule.count_graphics == CountGraphics::Yes;
+        self.processes
+            .iter()
+            .filter(move |row| all || row.kind.computes())
+    }
+
     /// Each identity on the card once, and whether its own memory makes it idle-held.
-    fn identities(&self) -> impl Iterator<Item = (Option<&str>, bool)> {
-        let rows = self.processes.iter().enumerate();
-        rows.filter_map(|(place, row)| {
+    fn identities(&self, rule: &Thresholds) -> impl Iterator<Item = (Option<&str>, bool)> {
+        let low = !self.is_active(self.util, rule);
+        let held_mb = rule.held_mb;
+        let rows = self.counted(rule);
+        rows.clone().enumerate().filter_map(move |(place, row)| {
             let is_its = |other: &&LegacyProcess<'_>| other.identity == row.identity;
-            if self
-                .processes
-                .iter()
-                .take(place)
-                .any(|other| is_its(&other))
-            {
+            if rows.clone().take(place).any(|other| is_its(&other)) {
                 return None;
             }
-            let own = self.processes.iter().filter(is_its);
-            let idle_held = self.util < ACTIVE_UTIL && memory(own) > HELD_MB;
-            Some((row.identity, idle_held))
+            let own = rows.clone().filter(is_its);
+            Some((row.identity, low && memory(own) > held_mb))
         })
     }
 }
@@ -172,17 +186,17 @@ impl LegacyCount {
         }
     }
 
-    fn add(&mut self, tick: &LegacyCardTick<'_>) {
-        match tick.class() {
+    fn add(&mut self, tick: &LegacyCardTick<'_>, rule: &Thresholds) {
+        match tick.class(rule) {
             RollUp::Active => self.active += 1,
             RollUp::IdleHeld => self.idle_held += 1,
             RollUp::TrulyIdle => self.truly_idle += 1,
         }
         for util in std::iter::once(&tick.util).chain(tick.more_rows) {
             self.rows += 1;
-            self.active_rows += u64::from(*util >= ACTIVE_UTIL);
+            self.active_rows += u64::from(tick.is_active(*util, rule));
         }
-        for (name, idle_held) in tick.identities() {
+        for (name, idle_held) in tick.identities(rule) {
             // They are few, and to look through them takes no copy of the name.
             let mut all = self.identities.iter_mut();
             let known = all.find(|(known, _)| known.as_deref() == name);
@@ -219,7 +233,7 @@ impl LegacyTotals {
             gpu: tick.gpu.clone(),
             run: tick.run,
         };
-        self.counts.entry(key).or_default().add(tick);
+        self.counts.entry(key).or_default().add(tick, &old_rule());
     }
 
     pub fn add_all(&mut self, moment: &LegacyMoment<'_>) {

@@ -4,6 +4,7 @@ pub mod ask;
 mod gather;
 mod layout;
 mod longest;
+mod old;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use clap::Parser as _;
 use gua_model::report::Report;
 use gua_probe::clock;
 use gua_render::report::{By, Page, json, table, text};
+use gua_store::legacy::OldFile;
 use gua_store::{FileKind, History, what_is_this};
 use jiff::tz::TimeZone;
 
@@ -50,6 +52,17 @@ pub fn read(db: &std::path::Path, ask: &Ask) -> anyhow::Result<Report> {
             let problem = format!("there is no history at {}", db.display());
             let hint = "`gua daemon` begins one; --db PATH names another";
             Err(Failure::usage(problem).hint(hint).into())
+        }
+        FileKind::GpuUsageAudit => old::of_file(&OldFile::open(db)?, ask),
+        // The name of what is there instead, in one line.
+        kind @ (FileKind::Empty
+        | FileKind::OtherSqlite
+        | FileKind::NotSqlite
+        | FileKind::Directory) => {
+            let problem = format!("{} is {kind}, and no history", db.display());
+            Err(Failure::usage(problem)
+                .hint("--db PATH names another")
+                .into())
         }
         _ => gather::of_history(&History::open(db)?, ask),
     }

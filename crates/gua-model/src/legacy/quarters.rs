@@ -2,10 +2,12 @@
 
 use super::{LegacyCardTick, LegacyCount, LegacyKey, LegacyMoment};
 use crate::period::Quarter;
+use crate::state::Thresholds;
 
 /// The counts of the quarter hour that the rows have come to. Those before it were given away.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LegacyQuarters {
+    rule: Thresholds,
     /// In the order in which the cards first came; those without ticks are of an earlier quarter.
     open: Vec<(LegacyKey, LegacyCount)>,
     quarter: Option<Quarter>,
@@ -14,6 +16,16 @@ pub struct LegacyQuarters {
 }
 
 impl LegacyQuarters {
+    #[must_use]
+    pub fn new(rule: Thresholds) -> Self {
+        Self {
+            rule,
+            open: Vec::new(),
+            quarter: None,
+            next: 0,
+        }
+    }
+
     /// Adds a moment, which must not come before the last one. A quarter hour that is over goes to `give`.
     pub fn push(
         &mut self,
@@ -27,7 +39,7 @@ impl LegacyQuarters {
         }
         for tick in moment.ticks {
             let place = self.place(quarter, tick);
-            self.open[place].1.add(tick);
+            self.open[place].1.add(tick, &self.rule);
             self.next = place + 1;
         }
     }

@@ -44,7 +44,7 @@ fn sum(ticks: &[LegacyCardTick<'_>]) -> LegacyTotals {
 fn the_boundaries_are_the_contracts() {
     let check = |util, memory, class| {
         assert_eq!(
-            tick(0, "GPU-0", util, memory).class(),
+            tick(0, "GPU-0", util, memory).class(&old_rule()),
             class,
             "{util} {memory:?}"
         );
@@ -146,7 +146,7 @@ fn totals_are_the_same_however_they_are_batched() {
 
 #[test]
 fn a_quarter_at_a_time_counts_the_same() {
-    let mut quarters = LegacyQuarters::default();
+    let mut quarters = LegacyQuarters::new(old_rule());
     let mut whole = LegacyTotals::default();
     let mut parts = LegacyTotals::default();
     let mut most = 0;

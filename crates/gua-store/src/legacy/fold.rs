@@ -141,6 +141,11 @@ impl OldFile {
         Ok(Some(choice))
     }
 
+    /// Every card that has rows.
+    pub(super) fn seen_cards(&self) -> Result<Vec<String>, rusqlite::Error> {
+        self.cards(CardRow::TABLE)
+    }
+
     /// Every card of a table, by hopping from one to the next in the index.
     fn cards(&self, table: &str) -> Result<Vec<String>, rusqlite::Error> {
         let sql =

@@ -6,14 +6,15 @@ use gua_model::classify::holders;
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{CardNow, Hold, Host, Note, Now, PersonNames, Report, UNKNOWN};
 use gua_model::{
-    GpuUuid, KnownCard, Ledger, Missing, OwnerSource, Period, Session, Thresholds, classify,
+    GpuUuid, KnownCard, Ledger, Micros, Missing, OwnerSource, Period, Session, Thresholds, classify,
 };
 use gua_store::{CardInfo, History, StoredTick};
 use jiff::Timestamp;
 
 use super::ask::{Ask, choose};
-use super::layout::Parts;
+use super::layout::{Parts, covered};
 use super::longest::HoldLists;
+use super::old::{self, OldPart};
 
 /// Reads everything that a report says from a history of ours.
 pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report> {
@@ -25,11 +26,17 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
     let mut names = PersonNames::new(history.people()?);
     let thresholds = ask.thresholds.over(history.thresholds()?);
     let window = ask.window;
-    let began = known.values().map(|card| card.first_seen).min();
+    let facts = history.old_facts()?;
+    let began = known.values().map(|card| card.first_seen);
+    let began = began
+        .chain(facts.as_ref().and_then(|facts| facts.began))
+        .min();
     let seen = Period::new(began.unwrap_or(window.to()).max(window.from()), window.to());
     let gpus = choose(&ask.gpus, &|| {
-        let card = |card: &CardInfo| (card.uuid.clone(), card.index);
-        known.values().map(card).collect()
+        let own = known.values().map(|card| (card.uuid.clone(), card.index));
+        let old = facts.iter().flat_map(|facts| facts.cards.keys());
+        let old = old.filter(|gpu| !known.contains_key(*gpu));
+        own.chain(old.map(|gpu| (gpu.clone(), None))).collect()
     })?;
     let question = ask.question(gpus, seen);
     let first = |card: &CardInfo| KnownCard {
@@ -55,7 +62,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
             }
         },
     )?;
-    let (fold, ledger) = folded.sum;
+    let (mut fold, ledger) = folded.sum;
     let host_observed = ledger.host_observed();
     let mut coverage = ledger.finish(&outages);
     coverage.retain(|gpu, _| fold.wants(gpu));
@@ -66,7 +73,26 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         );
     }
 
+    let mut coverage: BTreeMap<_, _> = coverage
+        .into_iter()
+        .map(|(gpu, coverage)| (gpu, covered(coverage)))
+        .collect();
     let mut holds = HoldLists::default();
+    let mut notes = Vec::new();
+    if let Some(facts) = &facts {
+        let mut part = OldPart::new(thresholds, ask);
+        history.old_moments(old::rows(ask), &mut |moment| part.push(moment, &mut fold))?;
+        let had_own = fold.all.observed() > Micros(0);
+        let old = part.finish(&mut fold, &mut holds, facts, &mut notes);
+        if had_own && fold.all.old.ticks.iter().sum::<u64>() > 0 {
+            notes.push(Note::Mixed);
+        }
+        // Where our own ticks know a card, they tell for how long it was observed.
+        for (gpu, covered) in old {
+            coverage.entry(gpu).or_insert(covered);
+        }
+    }
+
     let last = history.last_tick()?;
     let last = last.filter(|tick| window.contains(tick.tick.sample.at));
     let last_at = last.as_ref().map(|tick| tick.tick.sample.at);
@@ -87,7 +113,6 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         }
         holds.push(hold, &thresholds);
     })?;
-    let mut notes = Vec::new();
     if folded.window != window && !seen.is_empty() {
         notes.push(Note::Widened { asked: window });
     }
@@ -96,6 +121,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         notes.push(Note::Damaged { ticks });
     }
     let host = host_of(history, last.as_ref())?;
+    let host = host.or_else(|| old::host(facts.as_ref()?));
     let wanted = |gpu: &GpuUuid| fold.wants(gpu);
     let now = last.map(|last| now_of(&last, &thresholds, &since, &mut names, &wanted));
     let parts = Parts {
@@ -112,7 +138,8 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
     };
     let card = |gpu: &GpuUuid| {
         let card = known.get(gpu);
-        card.map_or((None, None), |card| (card.index, card.name.clone()))
+        let old = || facts.as_ref()?.cards.get(gpu).map(|card| card.name.clone());
+        card.map_or_else(|| (None, old()), |card| (card.index, card.name.clone()))
     };
     Ok(parts.into_report(fold, holds, &card))
 }

@@ -22,7 +22,8 @@ pub(super) struct Parts<'a> {
     /// The part of the window in which anything was known.
     pub(super) seen: Period,
     pub(super) outages: &'a [Outage],
-    pub(super) coverage: BTreeMap<GpuUuid, Coverage>,
+    /// Of every card, with its gaps.
+    pub(super) coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
     pub(super) host_observed: Micros,
     pub(super) host: Option<Host>,
     pub(super) now: Option<Now>,
@@ -46,13 +47,14 @@ impl Parts<'_> {
         let mut cards = Vec::new();
         let everyone: BTreeSet<&GpuUuid> = fold.cards.keys().chain(self.coverage.keys()).collect();
         for gpu in everyone {
-            let covered = self.coverage.get(gpu).map(covered).unwrap_or_default();
+            let covered = self.coverage.get(gpu).map(|(covered, _)| covered.clone());
+            let covered = covered.unwrap_or_default();
             whole.add(&covered);
             gaps.extend(
                 self.coverage
                     .get(gpu)
                     .into_iter()
-                    .flat_map(|coverage| &coverage.gaps),
+                    .flat_map(|(_, gaps)| gaps),
             );
             let (index, name) = card(gpu);
             cards.push(CardRow {
@@ -98,14 +100,16 @@ impl Parts<'_> {
     }
 }
 
-fn covered(coverage: &Coverage) -> Covered {
-    Covered {
+/// What one card's coverage says in a report.
+pub(super) fn covered(coverage: Coverage) -> (Covered, Vec<Gap>) {
+    let covered = Covered {
         capacity: coverage.capacity,
         observed: coverage.observed(),
         gap: coverage.gap(),
         buffered: coverage.buffered,
         ..Covered::default()
-    }
+    };
+    (covered, coverage.gaps)
 }
 
 /// Every hour, day or month of the window, also those in which nothing was seen.

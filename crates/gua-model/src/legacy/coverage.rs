@@ -1,0 +1,123 @@
+//! For how long old ticks looked at each card, and where nobody did. An old tick stands for its recorded interval; one
+//! that comes a little late or early is no gap and no overlap.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::LegacyMoment;
+use crate::gap::{Gap, GapReason};
+use crate::id::GpuUuid;
+use crate::period::{Period, micros_between};
+use crate::report::Covered;
+use crate::unit::Micros;
+
+/// The fold from old ticks to coverage. It keeps gaps.
+#[derive(Clone, Debug, Default)]
+pub struct LegacyCoverage {
+    cards: Vec<Card>,
+    /// Where the card of the next tick probably stands.
+    next: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Card {
+    gpu: GpuUuid,
+    first: Timestamp,
+    /// Where the last tick's interval ends, in microseconds.
+    end: i64,
+    interval: i64,
+    overlap: i64,
+    gaps: Vec<Gap>,
+}
+
+impl LegacyCoverage {
+    /// Adds a moment, which must not come before the last one. Each tick stands for `interval`, or for what was recorded.
+    pub fn push(&mut self, moment: &LegacyMoment<'_>, interval: Option<Duration>) {
+        let at = moment.at.as_microsecond();
+        for tick in moment.ticks {
+            let length = interval.unwrap_or(tick.run.interval).as_micros();
+            let length = i64::try_from(length).unwrap_or(i64::MAX);
+            let place = self.place(tick.gpu, moment.at);
+            self.next = place + 1;
+            let card = &mut self.cards[place];
+            let slack = card.interval.min(length) / 2;
+            if at > card.end.saturating_add(slack) {
+                card.gaps.extend(gap(card.end, at));
+            } else if at < card.end.saturating_sub(slack) {
+                card.overlap = card.overlap.saturating_add(card.end - at);
+            }
+            card.end = card.end.max(at.saturating_add(length));
+            card.interval = length;
+        }
+    }
+
+    /// The coverage of every card in `window`, with its gaps. `began` is the first tick of the file: from then on somebody
+    /// could have looked.
+    #[must_use]
+    pub fn finish(
+        self,
+        window: Period,
+        began: Option<Timestamp>,
+    ) -> Vec<(GpuUuid, Covered, Vec<Gap>)> {
+        let first = self.cards.iter().map(|card| card.first).min();
+        let could = began.map_or(window.from(), |began| began.max(window.from()));
+        let close = |mut card: Card| {
+            // A card that came later than the others was not there before.
+            let from = match first == Some(card.first) {
+                true => could.min(card.first),
+                false => card.first,
+            };
+            let slack = card.interval / 2;
+            let start = card.first.as_microsecond();
+            if start > from.as_microsecond().saturating_add(slack) {
+                card.gaps.extend(gap(from.as_microsecond(), start));
+            }
+            let to = window.to().as_microsecond();
+            if to > card.end.saturating_add(slack) {
+                card.gaps.extend(gap(card.end, to));
+            }
+            card.gaps.sort_by_key(|gap| gap.period);
+            let capacity = micros_between(from, window.to());
+            let lost: Micros = card.gaps.iter().map(|gap| gap.micros).sum();
+            let covered = Covered {
+                capacity,
+                observed: Micros(capacity.0.saturating_sub(lost.0)),
+                gap: lost.min(capacity),
+                overlap: Micros(card.overlap.unsigned_abs()),
+                ..Covered::default()
+            };
+            (card.gpu, covered, card.gaps)
+        };
+        self.cards.into_iter().map(close).collect()
+    }
+
+    fn place(&mut self, gpu: &GpuUuid, at: Timestamp) -> usize {
+        let is_it = |card: &Card| card.gpu == *gpu;
+        let place = match self.cards.get(self.next).is_some_and(is_it) {
+            true => Some(self.next),
+            false => self.cards.iter().position(is_it),
+        };
+        place.unwrap_or_else(|| {
+            self.cards.push(Card {
+                gpu: gpu.clone(),
+                first: at,
+                end: at.as_microsecond(),
+                interval: 0,
+                overlap: 0,
+                gaps: Vec::new(),
+            });
+            self.cards.len() - 1
+        })
+    }
+}
+
+fn gap(from: i64, to: i64) -> Option<Gap> {
+    let at = |micros| Timestamp::from_microsecond(micros).ok();
+    let period = Period::new(at(from)?, at(to)?);
+    (!period.is_empty()).then_some(Gap {
+        period,
+        micros: period.micros(),
+        reason: GapReason::CollectorDown,
+    })
+}
