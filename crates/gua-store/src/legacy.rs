@@ -23,7 +23,7 @@ pub use adopt::{Adopted, OldCollector, adopt};
 pub(crate) use check::check;
 pub use error::LegacyError;
 pub use export::Exported;
-pub use facts::{OldCard, OldFacts, OldHost};
+pub use facts::{OldFacts, OldHost, OldModel};
 pub use import::{Imported, OnProgress, Progress};
 pub use keep::OldSource;
 pub(crate) use keep::forget;

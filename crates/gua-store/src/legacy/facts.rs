@@ -18,7 +18,7 @@ use crate::history::History;
 pub struct OldFacts {
     pub host: Option<OldHost>,
     /// Model and memory of the cards; files before 1.1 do not tell.
-    pub cards: BTreeMap<GpuUuid, OldCard>,
+    pub cards: BTreeMap<GpuUuid, OldModel>,
     /// Its first tick.
     pub began: Option<Timestamp>,
     /// Its last tick.
@@ -37,7 +37,7 @@ pub struct OldHost {
 
 /// A card as the old tool described it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OldCard {
+pub struct OldModel {
     pub name: String,
     pub memory_total: Bytes,
 }
@@ -138,7 +138,7 @@ fn host(connection: &Connection, sql: &str) -> Result<Option<OldHost>, rusqlite:
 fn cards(
     connection: &Connection,
     sql: &str,
-) -> Result<BTreeMap<GpuUuid, OldCard>, rusqlite::Error> {
+) -> Result<BTreeMap<GpuUuid, OldModel>, rusqlite::Error> {
     let mut query = connection.prepare(sql)?;
     let mut rows = query.query([])?;
     let mut cards = BTreeMap::new();
@@ -147,7 +147,7 @@ fn cards(
         let memory: i64 = row.get(2)?;
         // A name that no driver gives is not shown; its rows are refused where they are read.
         if let Ok(uuid) = uuid.parse() {
-            let card = OldCard {
+            let card = OldModel {
                 name: row.get(1)?,
                 memory_total: Bytes::from_mb(memory.unsigned_abs()),
             };

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gua_model::legacy::old_rule;
 use gua_model::{LegacyCardTick, LegacyProcess, Period};
 use gua_store::History;
 use gua_store::legacy::OldFile;
@@ -67,7 +68,7 @@ fn row(tick: &LegacyCardTick<'_>) -> OldRow {
         index: tick.index.and_then(|index| u32::try_from(index).ok()),
         interval: tick.run.interval,
         util: tick.util,
-        class: tick.class(),
+        class: tick.class(&old_rule()),
         processes: tick.processes.iter().map(process).collect(),
     }
 }

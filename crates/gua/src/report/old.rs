@@ -22,9 +22,11 @@ const SLACK: SignedDuration = SignedDuration::from_secs(120);
 pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
     let facts = file.facts()?;
     let thresholds = ask.thresholds.over(Thresholds::default());
-    let indexes = latest_indexes(&facts, &mut |window, each| {
-        file.fold(window, || (), |(), moment| each(moment))
-    })?;
+    let indexes: BTreeMap<GpuUuid, Option<u32>> = file
+        .known_cards()?
+        .into_iter()
+        .filter_map(|card| Some((card.uuid.parse().ok()?, card.index)))
+        .collect();
     let gpus = choose(&ask.gpus, &|| {
         let all = facts.cards.keys().chain(indexes.keys());
         all.map(|gpu| (gpu.clone(), indexes.get(gpu).copied().flatten()))
@@ -253,21 +255,4 @@ fn cards_at(
         at: moment.at,
         cards,
     }
-}
-
-/// The numbers of the cards, as the last moment has them.
-fn latest_indexes(
-    facts: &OldFacts,
-    moments: &mut Moments<'_>,
-) -> Result<BTreeMap<GpuUuid, Option<u32>>, LegacyError> {
-    let mut indexes = BTreeMap::new();
-    if let Some(ended) = facts.ended {
-        moments(instant(ended), &mut |moment| {
-            for tick in moment.ticks {
-                let index = tick.index.and_then(|index| u32::try_from(index).ok());
-                indexes.insert(tick.gpu.clone(), index);
-            }
-        })?;
-    }
-    Ok(indexes)
 }
