@@ -74,6 +74,7 @@ pub struct Ledger {
     cards: BTreeMap<GpuUuid, Card>,
     /// When any tick stood for the host.
     host: Stretches,
+    reasons: Reasons,
 }
 
 #[derive(Clone, Debug)]
@@ -83,28 +84,27 @@ struct Card {
     /// Time within the presence that is no capacity.
     set_aside: Micros,
     seen: Coverage,
-    loose: Vec<Loose>,
 }
 
-/// Time that was missing somewhere in a quarter hour whose ticks are no longer there to say where.
-#[derive(Clone, Copy, Debug)]
-struct Loose {
-    within: Period,
-    micros: Micros,
-    /// What it is if no outage explains it.
-    otherwise: GapReason,
+/// Why nobody looked, by time.
+#[derive(Clone, Debug, Default)]
+struct Reasons {
+    /// In order of their start.
+    outages: Vec<(Period, GapReason)>,
+    /// For each: the latest end of it and all before it.
+    ends: Vec<Timestamp>,
 }
 
 impl Ledger {
-    /// Cards that are not in `known` are not counted; those in it are, also without any span.
+    /// Cards that are not in `known` are not counted; those in it are, also without any span. `outages` say why nobody
+    /// looked; where two overlap, the one that began first does.
     #[must_use]
-    pub fn new(window: Period, known: BTreeMap<GpuUuid, KnownCard>) -> Self {
+    pub fn new(window: Period, known: BTreeMap<GpuUuid, KnownCard>, outages: &[Outage]) -> Self {
         let card = |known| Card {
             known,
             present: Stretches::default(),
             set_aside: Micros(0),
             seen: Coverage::default(),
-            loose: Vec::new(),
         };
         Self {
             window,
@@ -113,6 +113,7 @@ impl Ledger {
                 .map(|(gpu, known)| (gpu, card(known)))
                 .collect(),
             host: Stretches::default(),
+            reasons: Reasons::new(outages),
         }
     }
 
@@ -154,17 +155,15 @@ impl Ledger {
             let loose = hull.micros().0.saturating_sub(total.card.present.0);
             let away = loose.min(parent.map_or(0, |parent| without(hull, total, parent)));
             card.push_total(hull, total, Micros(away));
-            if loose > away {
-                let was_lost = host > Some(total.card.present);
-                card.loose.push(Loose {
-                    within: hull,
-                    micros: Micros(loose - away),
-                    otherwise: if was_lost {
-                        GapReason::CardLost
-                    } else {
-                        GapReason::CollectorDown
-                    },
-                });
+            // The ticks that could say where in the quarter it was missing are not here.
+            let otherwise = match host > Some(total.card.present) {
+                true => GapReason::CardLost,
+                false => GapReason::CollectorDown,
+            };
+            let missing = Micros(loose - away);
+            if missing > Micros(0) {
+                let reason = self.reasons.of_most(hull).unwrap_or(otherwise);
+                card.seen.add_gap(hull, missing, reason);
             }
         }
     }
@@ -175,21 +174,16 @@ impl Ledger {
         self.host.parts(self.window).map(Period::micros).sum()
     }
 
-    /// The coverage of every card. `outages` say why nobody looked; where two overlap, the one that began first does.
+    /// The coverage of every card.
     #[must_use]
-    pub fn finish(self, outages: &[Outage]) -> BTreeMap<GpuUuid, Coverage> {
-        let mut outages: Vec<(Period, GapReason)> = outages
-            .iter()
-            .map(|outage| (outage.period(), outage.reason))
-            .collect();
-        outages.sort();
+    pub fn finish(self) -> BTreeMap<GpuUuid, Coverage> {
         self.cards
             .iter()
-            .map(|(gpu, card)| (gpu.clone(), self.close(card, &outages)))
+            .map(|(gpu, card)| (gpu.clone(), self.close(card)))
             .collect()
     }
 
-    fn close(&self, card: &Card, outages: &[(Period, GapReason)]) -> Coverage {
+    fn close(&self, card: &Card) -> Coverage {
         let mut coverage = card.seen.clone();
         let counted = Period::new(self.window.from().max(card.known.first), self.window.to());
         let parent = card.known.parent.as_ref();
@@ -201,7 +195,7 @@ impl Ledger {
         let (away, mut holes) = divide(&holes, parent);
         let away = total(&away) + card.set_aside;
         coverage.capacity = Micros(counted.micros().0.saturating_sub(away.0));
-        for (period, reason) in outages {
+        for (period, reason) in &self.reasons.outages {
             let mut one = Stretches::default();
             one.add(*period);
             let (within, rest) = divide(&holes, &one);
@@ -212,9 +206,6 @@ impl Ledger {
         let (without_card, unseen) = divide(&holes, &self.host);
         coverage.add_gaps(&without_card, GapReason::CardLost);
         coverage.add_gaps(&unseen, GapReason::CollectorDown);
-        for loose in &card.loose {
-            coverage.add_gap(loose.within, loose.micros, loose.reason(outages));
-        }
         coverage.in_order()
     }
 }
@@ -271,13 +262,32 @@ fn without(hull: Period, own: &QuarterTotal, parent: &QuarterTotal) -> u64 {
     surplus.saturating_sub(outside)
 }
 
-impl Loose {
-    fn reason(&self, outages: &[(Period, GapReason)]) -> GapReason {
+impl Reasons {
+    fn new(outages: &[Outage]) -> Self {
+        let all = outages.iter();
+        let mut outages: Vec<_> = all.map(|outage| (outage.period(), outage.reason)).collect();
+        outages.sort();
+        let ends = outages.iter().scan(Timestamp::MIN, |latest, (period, _)| {
+            *latest = period.to().max(*latest);
+            Some(*latest)
+        });
+        Self {
+            ends: ends.collect(),
+            outages,
+        }
+    }
+
+    /// The reason that explains most of a period; `None` where no outage touches it.
+    fn of_most(&self, within: Period) -> Option<GapReason> {
+        let first = self.ends.partition_point(|end| *end <= within.from());
+        let after = self
+            .outages
+            .partition_point(|(period, _)| period.from() < within.to());
+        let near = self.outages.get(first..after).unwrap_or_default().iter();
         let share = |(period, reason): &(Period, GapReason)| {
-            Some((period.overlap(self.within)?.micros(), *reason))
+            Some((period.overlap(within)?.micros(), *reason))
         };
-        let most = outages.iter().filter_map(share).max();
-        most.map_or(self.otherwise, |(_, reason)| reason)
+        near.filter_map(share).max().map(|(_, reason)| reason)
     }
 }
 

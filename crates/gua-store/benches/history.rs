@@ -205,13 +205,14 @@ fn coverage(history: &History, window: Period) -> Result<usize, gua_store::ReadE
         (card.uuid, KnownCard { first, parent })
     });
     let known = known.collect();
+    let outages = history.outages(window)?;
     let folded = history.fold_totals(
         window,
         None,
-        |window| Ledger::new(window, known),
+        |window| Ledger::new(window, known, &outages),
         |ledger, _, cards| ledger.push_quarter(cards),
     )?;
-    let covered = folded.sum.finish(&history.outages(window)?);
+    let covered = folded.sum.finish();
     Ok(covered.values().map(|card| card.gaps.len()).sum())
 }
 

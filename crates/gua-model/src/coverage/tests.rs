@@ -16,11 +16,11 @@ fn cover(
     window: Period,
     outages: &[Outage],
 ) -> BTreeMap<GpuUuid, Coverage> {
-    let mut ledger = Ledger::new(window, known(ticks));
+    let mut ledger = Ledger::new(window, known(ticks), outages);
     for span in fold(ticks, thresholds) {
         ledger.push(&span);
     }
-    ledger.finish(outages)
+    ledger.finish()
 }
 
 /// Seconds of each state, of capacity, and every gap.
@@ -230,7 +230,7 @@ proptest! {
     fn whole_quarters_from_totals_and_edges_from_spans_balance_and_have_the_same_states(ticks in any_kept_ticks(), thresholds in any_thresholds(), window in window(), outages in any_outages()) {
         let spans = fold(&ticks, thresholds);
         let mut totals = Totals::default();
-        let mut ledger = Ledger::new(window, known(&ticks));
+        let mut ledger = Ledger::new(window, known(&ticks), &outages);
         for span in &spans {
             totals.add(span);
         }
@@ -248,7 +248,7 @@ proptest! {
             ledger.push_within(span, *edge);
         }
         let raw = cover(&ticks, thresholds, window, &outages);
-        for (gpu, coverage) in ledger.finish(&outages) {
+        for (gpu, coverage) in ledger.finish() {
             let expected = &raw[&gpu];
             prop_assert_eq!(coverage.balance(), 0, "{} {:?}", gpu, coverage);
             prop_assert_eq!(&coverage.states, &expected.states, "{}", gpu);
@@ -266,12 +266,12 @@ proptest! {
         for span in &fold(&ticks, thresholds) {
             totals.add_within(span, window);
         }
-        let mut ledger = Ledger::new(window, known(&ticks));
+        let mut ledger = Ledger::new(window, known(&ticks), &outages);
         for (_, cards) in totals.by_quarter() {
             ledger.push_quarter(&cards);
         }
         let raw = cover(&ticks, thresholds, window, &outages);
-        for (gpu, coverage) in ledger.finish(&outages) {
+        for (gpu, coverage) in ledger.finish() {
             let expected = &raw[&gpu];
             prop_assert_eq!(coverage.balance(), 0, "{} {:?}", gpu, coverage);
             prop_assert_eq!(&coverage.states, &expected.states, "{}", gpu);

@@ -233,11 +233,11 @@ impl Asker<'_> {
             };
             (info.uuid.clone(), known)
         });
-        let mut ledger = Ledger::new(window, known.collect());
+        let outages = self.history.outages(window)?;
+        let mut ledger = Ledger::new(window, known.collect(), &outages);
         self.history
             .each_span(window, self.thresholds, |span| ledger.push(span))?;
-        let outages = self.history.outages(window)?;
-        let mut coverage = ledger.finish(&outages);
+        let mut coverage = ledger.finish();
         let gaps = coverage.remove(&self.uuid).unwrap_or_default().gaps;
         let Some(gap) = gaps.into_iter().find(|gap| gap.period.contains(self.at)) else {
             return Ok(None);

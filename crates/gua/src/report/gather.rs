@@ -53,7 +53,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         Some(thresholds),
         |window| {
             let fold = ReportFold::new(question, names.clone());
-            (fold, Ledger::new(window, firsts))
+            (fold, Ledger::new(window, firsts, &outages))
         },
         |(fold, ledger), quarter, cards| {
             ledger.push_quarter(cards);
@@ -64,7 +64,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
     )?;
     let (mut fold, ledger) = folded.sum;
     let host_observed = ledger.host_observed();
-    let mut coverage = ledger.finish(&outages);
+    let mut coverage = ledger.finish();
     coverage.retain(|gpu, _| fold.wants(gpu));
     for (gpu, covered) in &coverage {
         anyhow::ensure!(
