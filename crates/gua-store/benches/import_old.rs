@@ -79,7 +79,7 @@ fn read(old: &Path) {
     let last = last.expect("the file is a history");
     let hour = Period::new(last - SignedDuration::from_hours(1), Timestamp::MAX);
     for (name, window) in [("all", all), ("last hour", hour)] {
-        let (counted, took) = timed(|| file.fold(window, Counted::default, Counted::add));
+        let (counted, took) = timed(|| file.fold(window, Counted::new, Counted::add));
         let counted = counted.expect("the file is a history");
         say(&format!("report of {name}"), took, 0.0);
         output(&format!(
@@ -93,7 +93,6 @@ fn read(old: &Path) {
 }
 
 /// What a report makes of old rows.
-#[derive(Default)]
 struct Counted {
     quarters: LegacyQuarters,
     open: LegacySessions,
@@ -102,6 +101,15 @@ struct Counted {
 }
 
 impl Counted {
+    fn new() -> Self {
+        Self {
+            quarters: LegacyQuarters::new(old_rule()),
+            open: LegacySessions::default(),
+            counts: 0,
+            sessions: 0,
+        }
+    }
+
     fn add(&mut self, moment: &LegacyMoment<'_>) {
         self.quarters.push(moment, &mut |_, _| self.counts += 1);
         self.open.push(moment, &mut |_| self.sessions += 1);
