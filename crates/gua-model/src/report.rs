@@ -57,6 +57,8 @@ pub struct Report {
     /// The longest sessions, whether used or not, in order of their start.
     pub sessions: Vec<Hold>,
     pub now: Option<Now>,
+    /// The time between ticks, as the newest run was asked for it.
+    pub tick_interval: Option<std::time::Duration>,
     /// Whether `Old::ticks` in these numbers stand for another interval than the recorded one.
     pub interval: IntervalUse,
     /// What a reader has to know to read the numbers right.

@@ -2,7 +2,10 @@
 //! one [`Report`], and none computes any.
 
 mod by;
+mod html;
 pub mod json;
+mod korean;
+mod labels;
 mod sections;
 mod words;
 
@@ -12,7 +15,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use self::by::{By, table};
+pub use self::html::html;
+pub use self::korean::korean;
 pub use self::sections::text;
+use crate::chart::Language;
 
 /// How a report is shown.
 #[derive(Clone, Debug)]
@@ -26,6 +32,8 @@ pub struct Page<'a> {
     /// How many rows a list has at most; the rest is one line.
     pub top: usize,
     pub by: Option<By>,
+    /// Of pages with charts; each text has its own.
+    pub language: Language,
     /// Of the program.
     pub version: &'a str,
 }

@@ -1,4 +1,4 @@
-//! SVG as text: elements, attributes and numbers, escaped. Knows nothing of charts.
+//! SVG and pages as text: elements, attributes and numbers, escaped. Knows nothing of charts.
 
 use std::fmt::Write as _;
 
@@ -55,6 +55,11 @@ impl Svg {
         self.open("style", &[]);
         self.out.push_str(sheet);
         self.close("style");
+    }
+
+    /// What is markup already: a chart in a page.
+    pub(crate) fn markup(&mut self, finished: &str) {
+        self.out.push_str(finished);
     }
 
     pub(crate) fn line_break(&mut self) {

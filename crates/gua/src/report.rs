@@ -12,13 +12,14 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use gua_model::report::Report;
 use gua_probe::clock;
-use gua_render::report::{By, Page, json, table, text};
+use gua_render::chart;
+use gua_render::report::{By, Page, html, json, korean, table, text};
 use gua_store::legacy::OldFile;
 use gua_store::{FileKind, History, what_is_this};
 use jiff::tz::TimeZone;
 
 use self::ask::Ask;
-use crate::cli::{AuditReportArgs, ReportArgs, ReportFormat};
+use crate::cli::{AuditReportArgs, Language, ReportArgs, ReportFormat};
 use crate::config::Loaded;
 use crate::dispatch::{VERSION, load};
 use crate::failure::{self, Failure};
@@ -77,10 +78,16 @@ pub fn print(args: &ReportArgs, ask: &Ask, report: &Report) -> String {
         width: args.width.into(),
         top: args.top,
         by: ask.by,
+        language: match args.lang {
+            Language::En => chart::Language::English,
+            Language::Ko => chart::Language::Korean,
+        },
         version: VERSION,
     };
     match args.form() {
-        ReportFormat::Text | ReportFormat::Html => text(&page),
+        ReportFormat::Text if args.lang == Language::Ko => korean(&page),
+        ReportFormat::Text => text(&page),
+        ReportFormat::Html => html(&page),
         ReportFormat::Json => json::json(&page),
         ReportFormat::Csv => table(report, ask.by.unwrap_or(By::Gpu)).csv(),
     }

@@ -134,6 +134,11 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         host_observed,
         host,
         now,
+        tick_interval: history
+            .runs()?
+            .last()
+            .map(|run| run.interval)
+            .or_else(|| facts.as_ref()?.interval),
         notes,
     };
     let card = |gpu: &GpuUuid| {

@@ -27,6 +27,7 @@ pub(super) struct Parts<'a> {
     pub(super) host_observed: Micros,
     pub(super) host: Option<Host>,
     pub(super) now: Option<Now>,
+    pub(super) tick_interval: Option<std::time::Duration>,
     pub(super) notes: Vec<Note>,
 }
 
@@ -92,6 +93,7 @@ impl Parts<'_> {
             past_count,
             sessions,
             now: self.now,
+            tick_interval: self.tick_interval,
             interval: ask
                 .interval
                 .map_or(IntervalUse::Recorded, IntervalUse::Given),

@@ -58,6 +58,7 @@ pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
         host_observed: Micros(0),
         host: host(&facts),
         now,
+        tick_interval: facts.interval,
         notes,
     };
     Ok(parts.into_report(fold, holds, &|gpu| {

@@ -1,0 +1,145 @@
+//! The report as one page of HTML: charts and the numbers of the text, to look at and to print. The file needs nothing
+//! else: no network, no fonts, no scripts. It is well-formed XML too, and every number carries its exact value.
+
+mod charts;
+mod markup;
+mod sections;
+
+use gua_model::text::harmless;
+
+use self::markup::Html;
+use super::{Page, labels};
+use crate::chart::{Language, page_style};
+
+const SHEET: &str = include_str!("html/page.css");
+/// What the page may load: nothing. Styles stand in the page itself.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// The whole page, or with `--by` its head and that table.
+#[must_use]
+pub fn html(page: &Page<'_>) -> String {
+    let mut html = Html::default();
+    let language = match page.language {
+        Language::English => "en",
+        Language::Korean => "ko",
+    };
+    html.element("html", &[("lang", language)], |html| {
+        html.element("head", &[], |html| head(html, page));
+        html.element("body", &[], |html| {
+            html.element("main", &[], |html| body(html, page));
+        });
+    });
+    format!("<!DOCTYPE html>\n{}\n", html.finish())
+}
+
+fn head(html: &mut Html, page: &Page<'_>) {
+    html.void("meta", &[("charset", "utf-8")]);
+    html.void(
+        "meta",
+        &[
+            ("http-equiv", "Content-Security-Policy"),
+            ("content", POLICY),
+        ],
+    );
+    html.void(
+        "meta",
+        &[
+            ("name", "viewport"),
+            ("content", "width=device-width, initial-scale=1"),
+        ],
+    );
+    html.void(
+        "meta",
+        &[
+            ("name", "generator"),
+            ("content", &format!("gua {}", page.version)),
+        ],
+    );
+    html.void(
+        "meta",
+        &[("name", "color-scheme"), ("content", "light dark")],
+    );
+    let title = labels::TITLE.of(page.language);
+    html.text("title", &[], &format!("{title}: {}", host_name(page)));
+    html.style(&format!("{}{SHEET}", page_style()));
+}
+
+fn body(html: &mut Html, page: &Page<'_>) {
+    masthead(html, page);
+    sections::summary(html, page);
+    if let Some(by) = page.by {
+        sections::by(html, page, by);
+    } else {
+        charts::over_time(html, page);
+        group(html, |html| {
+            sections::holders(html, page);
+            sections::now(html, page);
+        });
+        group(html, |html| {
+            charts::people(html, page);
+            sections::people(html, page);
+            charts::sessions(html, page);
+        });
+        group(html, |html| {
+            charts::heat(html, page);
+            sections::gpus(html, page);
+        });
+        group(html, |html| {
+            sections::coverage(html, page);
+            sections::energy(html, page);
+            sections::past(html, page);
+        });
+    }
+    sections::notes(html, page);
+    sections::method(html, page);
+}
+
+/// Sections that begin a page of their own on paper.
+fn group(html: &mut Html, inside: impl FnOnce(&mut Html)) {
+    html.element("div", &[("class", "group")], inside);
+}
+
+fn host_name(page: &Page<'_>) -> String {
+    let host = page.report.host.as_ref();
+    host.map_or_else(
+        || labels::NO_HOST.of(page.language).to_owned(),
+        |host| harmless(&host.name),
+    )
+}
+
+fn masthead(html: &mut Html, page: &Page<'_>) {
+    let report = page.report;
+    html.element("header", &[], |html| {
+        html.text("p", &[("class", "kicker")], labels::TITLE.of(page.language));
+        html.text("h1", &[], &host_name(page));
+        html.element("dl", &[("class", "facts")], |html| {
+            let mut fact = |label: labels::Label, value: &str| {
+                html.element("div", &[], |html| {
+                    html.text("dt", &[], label.of(page.language));
+                    html.text("dd", &[], value);
+                });
+            };
+            let window = format!(
+                "{} – {}",
+                page.long(report.window.from()),
+                page.long(report.window.to())
+            );
+            fact(labels::WINDOW, &window);
+            fact(labels::TIME_ZONE, &page.zone_name());
+            if let Some(person) = &report.person {
+                fact(labels::PERSON, person);
+            }
+            if let Some(host) = &report.host {
+                fact(labels::ENVIRONMENT, &host.environment);
+                if let Some(driver) = &host.driver {
+                    fact(labels::DRIVER, driver);
+                }
+            }
+            fact(
+                labels::MADE,
+                &format!("{} · gua {}", page.long(report.made), page.version),
+            );
+        });
+    });
+}

@@ -1,0 +1,195 @@
+//! Elements and tables of a page. Closed by construction, escaped, and well-formed also as XML.
+
+use crate::chart::Language;
+use crate::report::labels;
+use crate::svg::Svg;
+use crate::table::{Cell, Table};
+
+/// A part of a page that grows.
+#[derive(Debug, Default)]
+pub(super) struct Html {
+    out: Svg,
+}
+
+/// Attributes of an element.
+type Attributes<'a> = &'a [(&'a str, &'a str)];
+
+impl Html {
+    pub(super) fn finish(self) -> String {
+        self.out.finish()
+    }
+
+    /// An element and what is in it.
+    pub(super) fn element(
+        &mut self,
+        name: &str,
+        attributes: Attributes<'_>,
+        inside: impl FnOnce(&mut Self),
+    ) {
+        self.out.open(name, attributes);
+        inside(self);
+        self.out.close(name);
+        if matches!(
+            name,
+            "section" | "tr" | "p" | "header" | "table" | "head" | "li"
+        ) {
+            self.out.line_break();
+        }
+    }
+
+    /// An element that never has anything in it.
+    pub(super) fn void(&mut self, name: &str, attributes: Attributes<'_>) {
+        self.out.leaf(name, attributes);
+    }
+
+    /// An element with text in it.
+    pub(super) fn text(&mut self, name: &str, attributes: Attributes<'_>, text: &str) {
+        self.element(name, attributes, |inside| inside.words(text));
+    }
+
+    /// Text beside elements.
+    pub(super) fn words(&mut self, text: &str) {
+        self.out.content(text);
+    }
+
+    pub(super) fn style(&mut self, sheet: &str) {
+        self.out.style(sheet);
+    }
+
+    /// A chart, which is markup already.
+    pub(super) fn chart(&mut self, svg: &str) {
+        self.out.markup(svg);
+    }
+
+    /// A number as people read it, with its exact value for programs.
+    pub(super) fn number(&mut self, key: &str, cell: &Cell) {
+        let value = exact(cell);
+        self.text(
+            "data",
+            &[("data-key", key), ("value", &value)],
+            &cell.shown(),
+        );
+    }
+}
+
+/// The value as JSON and CSV have it; nothing where nothing was measured.
+fn exact(cell: &Cell) -> String {
+    match cell.value() {
+        serde_json::Value::String(text) => text,
+        serde_json::Value::Null => String::new(),
+        number => number.to_string(),
+    }
+}
+
+/// From how many letters on a text takes several lines.
+const LONG: usize = 30;
+
+/// How a table is shown.
+#[derive(Clone, Copy)]
+pub(super) struct Look<'a> {
+    pub(super) id: &'a str,
+    pub(super) language: Language,
+    /// How many rows are shown; one row sums up the rest.
+    pub(super) top: usize,
+    /// What stands in a cell besides its value, by row and column.
+    pub(super) decorate: &'a dyn Fn(&mut Html, usize, usize),
+}
+
+/// Nothing but the values.
+pub(super) fn plain(_: &mut Html, _: usize, _: usize) {}
+
+pub(super) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
+    let shown = table.rows.len().min(look.top);
+    let rest = &table.rows[shown..];
+    let text_column: Vec<bool> = (0..table.columns.len())
+        .map(|place| {
+            let is_text = |row: &Vec<Cell>| matches!(row.get(place), Some(Cell::Text(_)));
+            table.rows.iter().any(is_text)
+        })
+        .collect();
+    let class = |place: usize| if text_column[place] { "t" } else { "n" };
+    html.element(
+        "div",
+        &[("class", "scroll"), ("tabindex", "0"), ("role", "group")],
+        |html| {
+            html.element("table", &[("id", look.id)], |html| {
+                html.element("thead", &[], |html| {
+                    html.element("tr", &[], |html| {
+                        for (place, column) in table.columns.iter().enumerate() {
+                            let title = labels::column(&column.key, &column.title, look.language);
+                            let attributes = [
+                                ("scope", "col"),
+                                ("class", class(place)),
+                                ("data-key", column.key.as_str()),
+                            ];
+                            html.text("th", &attributes, &title);
+                        }
+                    });
+                });
+                html.element("tbody", &[], |html| {
+                    for (at, row) in table.rows.iter().take(shown).enumerate() {
+                        html.element("tr", &[], |html| {
+                            for (place, cell) in row.iter().enumerate() {
+                                value_cell(html, cell, class(place), |html| {
+                                    (look.decorate)(html, at, place)
+                                });
+                            }
+                        });
+                    }
+                });
+                if !rest.is_empty() {
+                    html.element("tfoot", &[], |html| {
+                        html.element("tr", &[], |html| rest_cells(html, rest, look.language));
+                    });
+                }
+            });
+        },
+    );
+}
+
+fn value_cell(html: &mut Html, cell: &Cell, class: &str, decorate: impl FnOnce(&mut Html)) {
+    let shown = cell.shown();
+    let value = exact(cell);
+    // Only what is long may be broken.
+    let class = match shown.chars().count() > LONG {
+        true => "t long",
+        false => class,
+    };
+    html.element("td", &[("class", class), ("data-value", &value)], |html| {
+        if shown.starts_with("GPU-") || shown.starts_with("MIG-") {
+            html.text("span", &[("class", "uuid"), ("title", &shown)], &shown);
+        } else {
+            html.words(&shown);
+        }
+        decorate(html);
+    });
+}
+
+/// The rows that are not shown, in one: what can be added is added, so that columns still add up.
+fn rest_cells(html: &mut Html, rest: &[Vec<Cell>], language: Language) {
+    let columns = rest.first().map_or(0, Vec::len);
+    for place in 0..columns {
+        if place == 0 {
+            html.text("td", &[("class", "t")], &labels::rest(rest.len(), language));
+            continue;
+        }
+        let sum = rest
+            .iter()
+            .filter_map(|row| row.get(place))
+            .fold(Cell::Missing, added);
+        match sum {
+            Cell::Missing => html.text("td", &[], ""),
+            sum => value_cell(html, &sum, "n", |_| {}),
+        }
+    }
+}
+
+fn added(sum: Cell, cell: &Cell) -> Cell {
+    match (sum, cell) {
+        (Cell::Missing, Cell::Count(_) | Cell::Hours(_) | Cell::Kilowatthours(_)) => cell.clone(),
+        (Cell::Count(sum), Cell::Count(more)) => Cell::Count(sum + more),
+        (Cell::Hours(sum), Cell::Hours(more)) => Cell::Hours(sum + more),
+        (Cell::Kilowatthours(sum), Cell::Kilowatthours(more)) => Cell::Kilowatthours(sum + more),
+        (sum, _) => sum,
+    }
+}

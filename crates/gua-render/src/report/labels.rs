@@ -1,0 +1,253 @@
+//! The words of a page in each language, in one place. What programs read (keys, names of states in files) stands elsewhere.
+
+use gua_model::report::{Note, Report};
+use gua_model::{CalendarUnit, GapReason, State};
+
+use super::{By, Page, words};
+use crate::chart::Language;
+
+/// The same words in each language.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Label {
+    english: &'static str,
+    korean: &'static str,
+}
+
+const fn label(english: &'static str, korean: &'static str) -> Label {
+    Label { english, korean }
+}
+
+impl Label {
+    pub(super) fn of(self, language: Language) -> &'static str {
+        pick(language, self.english, self.korean)
+    }
+}
+
+pub(super) fn pick<T>(language: Language, english: T, korean: T) -> T {
+    match language {
+        Language::English => english,
+        Language::Korean => korean,
+    }
+}
+
+pub(super) const TITLE: Label = label("GPU usage report", "GPU 사용 리포트");
+pub(super) const NO_HOST: Label = label("no host recorded yet", "아직 기록된 호스트 없음");
+pub(super) const WINDOW: Label = label("window", "구간");
+pub(super) const TIME_ZONE: Label = label("times in", "시간대");
+pub(super) const DRIVER: Label = label("driver", "드라이버");
+pub(super) const ENVIRONMENT: Label = label("environment", "환경");
+pub(super) const MADE: Label = label("made", "생성");
+pub(super) const PERSON: Label = label("only", "대상 사용자");
+
+pub(super) const SUMMARY: Label = label("Summary", "요약");
+pub(super) const OVER_TIME: Label = label("How the GPUs' time was spent", "시간에 따른 GPU 상태");
+pub(super) const PERSON_OVER_TIME: Label = label("What was held over time", "시간에 따른 점유");
+pub(super) const HOLDERS: Label =
+    label("Held now without use", "조치 필요 — 지금 잡고 안 쓰는 GPU");
+pub(super) const NOW: Label = label("All GPUs at the last tick", "전체 GPU 상태 — 마지막 틱");
+pub(super) const PEOPLE: Label = label("People", "사용자");
+pub(super) const PEOPLE_CHART: Label = label("GPU-hours by person", "사용자별 GPU 시간");
+pub(super) const SESSIONS: Label = label("Who held what, when", "누가 언제 점유했나");
+pub(super) const HEAT: Label = label("When the GPUs are busy", "요일·시간대별 가동률");
+pub(super) const PERSON_HEAT: Label = label("When GPUs are held", "요일·시간대별 점유율");
+pub(super) const GPUS: Label = label("Each GPU", "GPU별");
+pub(super) const PAST: Label = label("Past waste", "기간 중 낭비 이력");
+pub(super) const COVERAGE: Label = label("Coverage and gaps", "관측 범위와 공백");
+pub(super) const ENERGY: Label = label("States and energy", "상태별 시간과 에너지");
+pub(super) const NOTES: Label = label("Notes", "참고");
+pub(super) const METHOD: Label = label("How to read this", "읽는 법");
+
+pub(super) const HELD_HOURS: Label = label("held GPU-hours", "점유 GPU 시간");
+pub(super) const SHARE_ACTIVE: Label = label("share of time active", "실가동 시간 비율");
+pub(super) const SHARE_HELD: Label = label("share of time held", "점유 시간 비율");
+pub(super) const SOLID_PART: Label = label(
+    "Held hours in full, also on shared GPUs. The solid part is the time that was not idle-held.",
+    "공유 GPU도 점유 시간 전체로 계산합니다. 단색 부분은 유휴점유가 아니었던 시간입니다.",
+);
+pub(super) const OBSERVED: Label = label("observed", "관측");
+pub(super) const NOT_IDLE_HELD: Label = label("not idle-held", "유휴점유 아님");
+pub(super) const GAP: Label = label("gap", "관측 공백");
+pub(super) const SHARED: Label = label("shared", "공유");
+pub(super) const UNKNOWN: Label = label("unknown", "알 수 없음");
+pub(super) const FREE: Label = label("free", "현재 가용");
+pub(super) const LOOK: Label = label("look", "확인");
+pub(super) const STOP: Label = label("stop", "종료");
+pub(super) const NOTHING: Label = label("nothing in window", "이 구간에 해당하는 항목이 없습니다");
+pub(super) const NO_SAMPLES: Label = label("no samples in window", "이 구간에 샘플이 없습니다");
+pub(super) const NO_GPU: Label = label(
+    "no GPU was known in this window",
+    "이 구간에 알려진 GPU가 없습니다",
+);
+pub(super) const NO_ENERGY: Label = label(
+    "These GPUs count no energy.",
+    "이 GPU들은 에너지를 집계하지 않습니다.",
+);
+pub(super) const CHARGED: Label = label(
+    "held: a person's hours on a GPU in full. charged: the time of a GPU shared equally among the people on it, so that \
+     people add up to the GPU. Energy is charged the same way, in kWh, NVML-reported.",
+    "점유: 사용자가 GPU를 잡고 있던 시간 전체. 배분: 같은 GPU에 있던 사람들이 시간을 똑같이 나눈 값으로, 모두 더하면 GPU의 \
+     시간이 됩니다. 에너지(kWh, NVML 보고값)도 같은 방식으로 배분합니다.",
+);
+pub(super) const PAST_MEANS: Label = label(
+    "Processes that held a GPU without use and are gone.",
+    "GPU를 잡고도 쓰지 않다가 지금은 끝난 프로세스입니다.",
+);
+
+/// A state as a page names it.
+pub(super) fn state(state: State, language: Language) -> &'static str {
+    let korean = match state {
+        State::Active => "실가동",
+        State::Stalled => "정체",
+        State::Ghost => "유령",
+        State::IdleHeld => "유휴점유",
+        State::OrphanHeld => "고아점유",
+        State::HeldUnknown => "점유(사용률 미상)",
+        State::TrulyIdle => "완전유휴",
+        State::Unobserved => "미관측",
+    };
+    pick(language, state.word(), korean)
+}
+
+/// A state by the name that tables of states have in their first column.
+pub(super) fn state_word(word: &str, language: Language) -> &str {
+    if word == GAP.english {
+        return GAP.of(language);
+    }
+    let known = State::ALL.into_iter().find(|state| state.word() == word);
+    known.map_or(word, |known| state(known, language))
+}
+
+/// A column's title by its key; the title itself is English.
+pub(super) fn column(key: &str, title: &str, language: Language) -> String {
+    let korean = match key {
+        "user" | "owner" => "사용자",
+        "gpu" | "gpu_uuid" => "GPU",
+        "gpu_name" => "모델",
+        "samples" => "샘플",
+        "held_hours" => "점유 h",
+        "idle_held_hours" => "유휴점유 h",
+        "idle_held_share" => "유휴점유",
+        "charged_hours" => "배분 h",
+        "active_hours" => "실가동 h",
+        "truly_idle_hours" => "완전유휴 h",
+        "held_unknown_hours" => "미상 h",
+        "gap_hours" => "공백 h",
+        "active_share" => "실가동",
+        "truly_idle_share" => "완전유휴",
+        "util_mean_percent" => "평균util",
+        "peak_memory_mb" => "최대 MB",
+        "memory_mb" => "메모리 MB",
+        "state" => "상태",
+        "hours" => "시간",
+        "share" => "비율",
+        "day" => "날짜",
+        "hour" => "시각",
+        "month" => "월",
+        "process" => "프로세스",
+        "when" => "기간",
+        "gpus" => "GPU 수",
+        "reason" => "이유",
+        "since" => "점유 시작",
+        _ => title,
+    };
+    pick(language, title, korean).to_owned()
+}
+
+/// What a gap's reason means.
+pub(super) fn reason(reason: GapReason, language: Language) -> &'static str {
+    let korean = match reason {
+        GapReason::CollectorDown => "수집기가 실행되지 않음",
+        GapReason::DriverHung => "드라이버가 응답하지 않음",
+        GapReason::DriverUnavailable => "드라이버를 찾을 수 없음",
+        GapReason::CardLost => "GPU가 사라짐",
+        GapReason::Denied => "읽기 권한이 없음",
+        GapReason::Failed => "읽기 실패",
+        GapReason::DiskFull => "디스크가 가득 참",
+        GapReason::Suspended => "시스템이 절전 상태였음",
+        GapReason::ClockSet => "시계가 변경됨",
+        GapReason::NotStored => "틱을 저장하지 못함",
+    };
+    pick(language, words::reason(reason), korean)
+}
+
+pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
+    let korean = match note {
+        Note::Widened { asked } => format!(
+            "그 시간의 개별 틱은 더 이상 보관되지 않아, 구간 {}을(를) 15분 단위로 넓혔습니다",
+            page.stretch(*asked)
+        ),
+        Note::Damaged { ticks } => format!(
+            "손상된 틱 {ticks}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)"
+        ),
+        Note::Overlap { micros } => format!(
+            "옛 파일의 틱이 {:.2} GPU 시간만큼 겹칩니다. 기록한 도구와 같이 모두 그대로 셉니다",
+            micros.hours()
+        ),
+        Note::Mixed => "gpu-usage-audit의 행은 틱 전체를, gua의 틱은 실제 관측한 시간을 셉니다. 배분 시간, 에너지, 관측 범위는 gua의 \
+                        틱만으로 계산합니다"
+            .to_owned(),
+        Note::GraphicsLeftOut => "화면 표시만 하는 프로세스의 행은 제외했습니다. --count-graphics를 주면 gpu-usage-audit처럼 함께 \
+                                  셉니다"
+            .to_owned(),
+    };
+    pick(language, words::note(page, note), korean)
+}
+
+/// What the states mean, with the thresholds of this report.
+pub(super) fn rule(report: &Report, language: Language) -> String {
+    let (util, memory) = (
+        report.thresholds.active_util.get(),
+        report.thresholds.held_mb,
+    );
+    pick(
+        language,
+        format!(
+            "active: utilisation at or over {util} %; idle-held: under it while processes hold over {memory} MB; \
+             truly-idle: the rest."
+        ),
+        format!(
+            "실가동: 사용률 {util}% 이상. 유휴점유: 사용률이 그보다 낮고 프로세스가 {memory} MB 넘게 점유. 완전유휴: 그 외."
+        ),
+    )
+}
+
+/// What stands for the rows that a list has no room for.
+pub(super) fn rest(count: usize, language: Language) -> String {
+    pick(
+        language,
+        format!("{count} more (--top shows them)"),
+        format!("그 외 {count}건 (--top으로 더 보기)"),
+    )
+}
+
+/// What the rows of the one table are.
+pub(super) fn by(by: By, language: Language) -> &'static str {
+    let label = match by {
+        By::User => label("By person", "사용자별"),
+        By::Gpu => label("By GPU", "GPU별"),
+        By::Day => label("By day", "일별"),
+        By::Hour => label("By hour of the day", "시간대별"),
+        By::Month => label("By month", "월별"),
+        By::State => label("By state", "상태별"),
+    };
+    label.of(language)
+}
+
+/// How finely time is cut.
+pub(super) fn per(unit: CalendarUnit, language: Language) -> &'static str {
+    let label = match unit {
+        CalendarUnit::Hour => label("by hour", "시간별"),
+        CalendarUnit::Day => label("by day", "일별"),
+        CalendarUnit::Month => label("by month", "월별"),
+    };
+    label.of(language)
+}
+
+/// What stands for the GPUs that a chart has no room for.
+pub(super) fn rows_left_out(count: usize, language: Language) -> String {
+    pick(
+        language,
+        format!("{count} more GPUs are left out (--gpu chooses)"),
+        format!("GPU {count}장은 생략했습니다 (--gpu로 선택)"),
+    )
+}

@@ -1,0 +1,333 @@
+//! Reports of made-up hosts: the same at every run, with people who work by day, cards that idle, gaps and strange names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gua_model::report::fold::{Question, ReportFold};
+use gua_model::report::{
+    CardNow, CardRow, Covered, GapRow, Hold, Host, IntervalUse, Note, Now, PersonNames, Report,
+    SlotRow,
+};
+use gua_model::{
+    Basis, Bytes, CalendarUnit, GapReason, GpuUuid, Micros, Millijoules, Period, Pid, QuarterTotal,
+    RollUp, State, Thresholds, Uid, UtilSource, slots,
+};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+const QUARTER: u64 = 900_000_000;
+
+/// What is made up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) cards: u32,
+    pub(crate) people: u32,
+    pub(crate) days: u32,
+}
+
+/// When all of them end.
+fn end() -> Timestamp {
+    "2026-11-01T00:00:00Z".parse().unwrap()
+}
+
+/// Numbers that look random and never change.
+#[derive(Clone, Copy, Debug)]
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+pub(crate) fn person(number: u32) -> String {
+    const NAMES: [&str; 12] = [
+        "ada",
+        "김민수",
+        "grace",
+        "linus",
+        "<b>bobby</b>",
+        "emmy",
+        "alan.turing@example.org",
+        "katherine",
+        "이서연",
+        "o'hara & \"sons\"",
+        "a-service-account-with-a-very-long-name-indeed",
+        "zoe",
+    ];
+    match NAMES.get(number as usize) {
+        Some(name) => (*name).to_owned(),
+        None => format!("user{number:02}"),
+    }
+}
+
+fn uuid(card: u32) -> GpuUuid {
+    let spread = card.wrapping_mul(2_654_435_761);
+    format!("GPU-{spread:08x}-1c2d-4e3f-9a0b-{card:012x}")
+        .parse()
+        .unwrap()
+}
+
+/// One quarter hour of one card.
+fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal {
+    let mut total = QuarterTotal::default();
+    let by_day = (9..19).contains(&hour) && !weekend;
+    let busy = if by_day { 75 } else { 30 };
+    let active = if dice.roll(100) < busy {
+        QUARTER * (40 + dice.roll(61)) / 100
+    } else {
+        0
+    };
+    let held = if active > 0 || dice.roll(100) < 35 {
+        QUARTER
+    } else {
+        0
+    };
+    let idle_held = held - active.min(held);
+    let truly_idle = QUARTER - active - idle_held;
+    for (state, micros) in [
+        (State::Active, active),
+        (State::IdleHeld, idle_held),
+        (State::TrulyIdle, truly_idle),
+    ] {
+        if micros > 0 {
+            let sums = total.states.entry((state, Basis::Buffer));
+            sums.micros = Micros(micros);
+            sums.energy =
+                Millijoules(micros / 1000 * if state == State::Active { 280 } else { 60 });
+            total.card.energy += sums.energy;
+        }
+    }
+    total.card.ticks = 30;
+    total.card.present = Micros(QUARTER);
+    total.card.observed = Micros(QUARTER);
+    total.card.energy_known = Micros(QUARTER);
+    total.card.util_known = Micros(QUARTER);
+    total.card.util_sum = u128::from(active) * 8000;
+    if held > 0 {
+        let sums = total.owners.entry(Some(Uid(owner)));
+        sums.held = Micros(held);
+        sums.charged = Micros(held);
+        sums.idle_held = Micros(idle_held);
+        sums.energy = total.card.energy;
+        sums.ticks = 30;
+    }
+    total
+}
+
+pub(crate) fn report(shape: Shape, zone: &TimeZone) -> Report {
+    let from = end() - SignedDuration::from_hours(24 * i64::from(shape.days));
+    let window = Period::new(from, end());
+    let unit = if shape.days > 4 {
+        CalendarUnit::Day
+    } else {
+        CalendarUnit::Hour
+    };
+    let question = Question {
+        zone: zone.clone(),
+        gpus: None,
+        person: None,
+        unit,
+        interval: None,
+        by_hour: true,
+    };
+    let names: BTreeMap<Uid, String> = (0..shape.people)
+        .map(|number| (Uid(number), person(number)))
+        .collect();
+    let mut fold = ReportFold::new(question, PersonNames::new(names));
+    let gap = Period::new(
+        end() - SignedDuration::from_hours(20),
+        end() - SignedDuration::from_hours(14),
+    );
+    let mut dice = Dice(7);
+    for card in 0..shape.cards {
+        let gpu = uuid(card);
+        let mut owner = card % shape.people.max(1);
+        for (quarter_hour, period) in window.quarters() {
+            if period.overlap(gap).is_some() {
+                continue;
+            }
+            let local = period.from().to_zoned(zone.clone());
+            if dice.roll(40) == 0 {
+                owner = u32::try_from(dice.roll(u64::from(shape.people.max(1)))).unwrap();
+            }
+            let weekend = matches!(
+                local.weekday(),
+                jiff::civil::Weekday::Saturday | jiff::civil::Weekday::Sunday
+            );
+            let total = quarter(&mut dice, owner, local.hour(), weekend);
+            fold.own(quarter_hour, &gpu, &total);
+        }
+    }
+    finished(shape, zone, window, gap, fold)
+}
+
+fn finished(
+    shape: Shape,
+    zone: &TimeZone,
+    window: Period,
+    gap: Period,
+    fold: ReportFold,
+) -> Report {
+    let any = shape.cards > 0;
+    let covered = |cards: u64| Covered {
+        capacity: Micros(window.micros().0 * cards),
+        observed: Micros((window.micros().0 - gap.micros().0) * cards),
+        gap: Micros(gap.micros().0 * cards),
+        buffered: Micros((window.micros().0 - gap.micros().0) * cards),
+        host_observed: Micros(window.micros().0 - gap.micros().0),
+        ..Covered::default()
+    };
+    let mut coverage = if any {
+        covered(shape.cards.into())
+    } else {
+        Covered::default()
+    };
+    if any {
+        coverage.gaps.push(GapRow {
+            reason: GapReason::DriverHung,
+            period: gap,
+            cards: shape.cards as usize,
+            micros: coverage.gap,
+            detail: Some("no answer within 5s from <nvml>".to_owned()),
+        });
+    }
+    let numbers: BTreeMap<GpuUuid, u32> = (0..shape.cards).map(|card| (uuid(card), card)).collect();
+    let cards: Vec<CardRow> = fold
+        .cards
+        .iter()
+        .map(|(gpu, sums)| CardRow {
+            gpu: gpu.clone(),
+            index: numbers.get(gpu).copied(),
+            name: Some("NVIDIA RTX A6000".to_owned()),
+            sums: sums.clone(),
+            covered: covered(1),
+        })
+        .collect();
+    let people = fold.people.rows();
+    let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
+    let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
+    let slot_rows = slots(window, zone, fold.question().unit).map(|slot| SlotRow {
+        label: slot.label,
+        period: slot.period,
+        sums: fold.slots.get(&slot.label).cloned().unwrap_or_default(),
+        gap: Micros(
+            slot.period.overlap(gap).map_or(0, |part| part.micros().0) * u64::from(shape.cards),
+        ),
+    });
+    let sessions = sessions(shape);
+    let idle: Vec<Hold> = sessions
+        .iter()
+        .filter(|hold| hold.is_without_use(&Thresholds::default()))
+        .cloned()
+        .collect();
+    let (holders, past): (Vec<Hold>, Vec<Hold>) = idle.into_iter().partition(|hold| hold.current);
+    Report {
+        host: any.then(|| Host {
+            name: "gpu-host-07.lab.example.org".to_owned(),
+            environment: "bare".to_owned(),
+            driver: Some("560.35.05".to_owned()),
+        }),
+        window,
+        thresholds: Thresholds::default(),
+        made: end(),
+        person: None,
+        slots: if any { slot_rows.collect() } else { Vec::new() },
+        hours: fold.hours(&uuids, &names),
+        heat: fold.heat.clone(),
+        all: fold.all.clone(),
+        people,
+        unit: fold.question().unit,
+        coverage,
+        past_count: past.len(),
+        holders,
+        past,
+        sessions,
+        now: any.then(|| now(shape)),
+        tick_interval: any.then(|| std::time::Duration::from_secs(30)),
+        interval: IntervalUse::Recorded,
+        notes: if shape.days > 20 {
+            vec![Note::Damaged { ticks: 3 }, Note::Mixed]
+        } else {
+            Vec::new()
+        },
+        cards,
+    }
+}
+
+fn sessions(shape: Shape) -> Vec<Hold> {
+    let mut dice = Dice(11);
+    let mut holds = Vec::new();
+    for card in 0..shape.cards {
+        let mut from = end() - SignedDuration::from_hours(24 * i64::from(shape.days));
+        while from < end() {
+            let length = 1 + i64::try_from(dice.roll(u64::from(shape.days) * 4 + 2)).unwrap();
+            let to = (from + SignedDuration::from_hours(length)).min(end());
+            let period = Period::new(from, to);
+            let idle = dice.roll(100);
+            let number = u32::try_from(dice.roll(u64::from(shape.people.max(1)))).unwrap();
+            holds.push(Hold {
+                gpu: uuid(card),
+                index: Some(card),
+                owner: (number != 3).then(|| person(number)),
+                by_login: number != 2,
+                process: Some(if idle > 90 { "jupyter-lab" } else { "python" }.to_owned()),
+                workload: (idle > 70).then(|| "job 4711".to_owned()),
+                pid: Pid(4000 + card * 7 + u32::try_from(length).unwrap()),
+                period,
+                util: Some((if idle > 60 { 2.4 } else { 71.0 }, UtilSource::Card)),
+                peak_memory: Some(Bytes::from_mb(1200 + dice.roll(40_000))),
+                samples: 120,
+                shared: dice.roll(5) == 0,
+                idle_held: Some(Micros(period.micros().0 * idle / 100)),
+                current: to == end(),
+            });
+            from = to + SignedDuration::from_hours(1 + i64::try_from(dice.roll(9)).unwrap());
+        }
+    }
+    holds.sort_by_key(|hold| (std::cmp::Reverse(hold.period.micros()), hold.gpu.clone()));
+    holds.truncate(400);
+    holds
+}
+
+fn now(shape: Shape) -> Now {
+    let mut dice = Dice(5);
+    let cards = (0..shape.cards).map(|card| {
+        let state = [
+            State::Active,
+            State::IdleHeld,
+            State::TrulyIdle,
+            State::Active,
+            State::HeldUnknown,
+        ][usize::try_from(dice.roll(5)).unwrap()];
+        let held = state != State::TrulyIdle;
+        CardNow {
+            gpu: uuid(card),
+            index: Some(card),
+            name: Some("NVIDIA RTX A6000".to_owned()),
+            state,
+            util: (state != State::HeldUnknown).then_some(
+                if state.roll_up() == Some(RollUp::Active) {
+                    87
+                } else {
+                    2
+                },
+            ),
+            memory_used: Some(Bytes::from_mb(if held { 31_000 } else { 0 })),
+            memory_total: Some(Bytes::from_mb(49_140)),
+            owners: BTreeSet::from([person(card % shape.people.max(1))])
+                .into_iter()
+                .filter(|_| held)
+                .collect(),
+            process: held.then(|| "python".to_owned()),
+            held_since: held.then(|| end() - SignedDuration::from_hours(i64::from(card % 50))),
+        }
+    });
+    Now {
+        at: end() - SignedDuration::from_secs(20),
+        cards: cards.collect(),
+    }
+}

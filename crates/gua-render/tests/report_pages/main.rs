@@ -1,0 +1,335 @@
+//! Pages of made-up reports, read back by an XML parser. They stay in the build folder, so that `scripts/look` can take
+//! pictures of them.
+#![cfg(test)]
+
+mod made_up;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gua_model::report::Report;
+use gua_model::text::harmless;
+use gua_render::chart::Language;
+use gua_render::report::{By, Page, html, json::json, korean, table, text};
+use jiff::tz::TimeZone;
+use roxmltree::{Document, Node, ParsingOptions};
+
+use self::made_up::{Shape, report};
+
+fn page(report: &Report, language: Language, by: Option<By>, top: usize) -> Page<'_> {
+    Page {
+        report,
+        zone: TimeZone::UTC,
+        window: "1 day".to_owned(),
+        width: 60,
+        top,
+        by,
+        language,
+        version: "0.1.0",
+    }
+}
+
+const SHAPES: [(&str, Shape); 4] = [
+    (
+        "empty",
+        Shape {
+            cards: 0,
+            people: 0,
+            days: 1,
+        },
+    ),
+    (
+        "one-card",
+        Shape {
+            cards: 1,
+            people: 2,
+            days: 1,
+        },
+    ),
+    (
+        "month",
+        Shape {
+            cards: 8,
+            people: 12,
+            days: 30,
+        },
+    ),
+    (
+        "hundred-cards",
+        Shape {
+            cards: 100,
+            people: 60,
+            days: 7,
+        },
+    ),
+];
+
+const LANGUAGES: [(&str, Language); 2] = [("en", Language::English), ("ko", Language::Korean)];
+
+fn parsed(page: &str) -> Document<'_> {
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
+    Document::parse_with_options(page, options).unwrap()
+}
+
+#[test]
+fn every_page_is_well_formed_whole_and_asks_the_network_for_nothing() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-pages");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, shape) in SHAPES {
+        let report = report(shape, &TimeZone::UTC);
+        for (tag, language) in LANGUAGES {
+            let page = html(&page(&report, language, None, 10));
+            std::fs::write(folder.join(format!("{name}-{tag}.html")), &page).unwrap();
+            check_page(&page, tag);
+        }
+    }
+}
+
+fn check_page(page: &str, language: &str) {
+    let document = parsed(page);
+    let root = document.root_element();
+    assert_eq!(root.attribute("lang"), Some(language));
+    let mut ids = std::collections::BTreeSet::new();
+    for node in root.descendants().filter(Node::is_element) {
+        let name = node.tag_name().name();
+        assert!(
+            !matches!(name, "script" | "link" | "img" | "iframe" | "b"),
+            "{name}"
+        );
+        for attribute in node.attributes() {
+            assert!(
+                !matches!(attribute.name(), "src" | "href" | "onload" | "onclick"),
+                "{attribute:?}"
+            );
+        }
+        if let Some(id) = node.attribute("id") {
+            assert!(ids.insert(id), "{id} stands twice");
+        }
+    }
+    let style: String = root
+        .descendants()
+        .filter(|node| node.has_tag_name("style"))
+        .filter_map(|node| node.text())
+        .collect();
+    assert!(!style.contains("url(") && !style.contains("@import"));
+}
+
+/// Sums of each column of a table, the row for the rest included.
+fn column_sums(document: &Document<'_>, id: &str) -> BTreeMap<String, f64> {
+    let table = document
+        .descendants()
+        .find(|node| node.attribute("id") == Some(id))
+        .unwrap_or_else(|| panic!("no {id}"));
+    let within = |node: Node<'_, '_>, name: &str| -> Vec<String> {
+        let cells = node.children().filter(|cell| cell.has_tag_name(name));
+        let key = if name == "th" {
+            "data-key"
+        } else {
+            "data-value"
+        };
+        cells
+            .map(|cell| cell.attribute(key).unwrap_or_default().to_owned())
+            .collect()
+    };
+    let mut rows = table.descendants().filter(|node| node.has_tag_name("tr"));
+    let keys = within(rows.next().unwrap(), "th");
+    let mut sums = BTreeMap::new();
+    for row in rows {
+        for (key, value) in keys.iter().zip(within(row, "td")) {
+            if let Ok(value) = value.parse::<f64>() {
+                *sums.entry(key.clone()).or_default() += value;
+            }
+        }
+    }
+    sums
+}
+
+fn assert_near(one: f64, other: f64, what: &str) {
+    // Each of some hundred rows is rounded to the sixth decimal.
+    assert!((one - other).abs() < 1e-3, "{what}: {one} and {other}");
+}
+
+#[test]
+fn text_json_csv_and_html_add_up_to_the_same() {
+    for (name, shape) in &SHAPES[1..] {
+        let report = report(*shape, &TimeZone::UTC);
+        for by in [By::User, By::Gpu, By::Day, By::Hour, By::State] {
+            let page = page(&report, Language::English, Some(by), 5);
+            let page_html = html(&page);
+            let document = parsed(&page_html);
+            let in_html = column_sums(&document, "by-table");
+            let in_json: serde_json::Value = serde_json::from_str(&json(&page)).unwrap();
+            let in_csv = table(&report, by).csv();
+            let mut lines = in_csv.lines();
+            let keys: Vec<&str> = lines.next().unwrap().split(',').collect();
+            let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+            for (place, key) in keys.iter().enumerate().filter(|(_, key)| {
+                key.ends_with("hours") || **key == "energy_kwh" || **key == "samples"
+            }) {
+                let csv: f64 = rows
+                    .iter()
+                    .filter_map(|row| row[place].parse::<f64>().ok())
+                    .sum();
+                let json: f64 = in_json["by"]["rows"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter_map(|row| row[*key].as_f64())
+                    .sum();
+                let html = in_html.get(*key).copied().unwrap_or(0.0);
+                let what = format!("{name} {by:?} {key}");
+                assert_near(csv, json, &what);
+                assert_near(csv, html, &what);
+            }
+        }
+        whole_page_agrees(&report);
+    }
+}
+
+/// The sums of the sections against those of the text and of JSON.
+fn whole_page_agrees(report: &Report) {
+    let page = page(report, Language::English, None, 5);
+    let page_html = html(&page);
+    let document = parsed(&page_html);
+    let in_json: serde_json::Value = serde_json::from_str(&json(&page)).unwrap();
+    let in_text = text(&page);
+    let number = |key: &str| {
+        let data = document
+            .descendants()
+            .find(|node| node.attribute("data-key") == Some(key) && node.has_tag_name("data"));
+        let data = data.unwrap_or_else(|| panic!("no {key}"));
+        (
+            data.attribute("value").unwrap().parse::<f64>().unwrap(),
+            data.text().unwrap().to_owned(),
+        )
+    };
+    for (key, value) in [
+        ("active_share", &in_json["totals"]["active_share"]),
+        ("idle_held_share", &in_json["totals"]["idle_held_share"]),
+        ("truly_idle_share", &in_json["totals"]["truly_idle_share"]),
+        ("idle_held_hours", &in_json["totals"]["idle_held_hours"]),
+        ("truly_idle_hours", &in_json["totals"]["truly_idle_hours"]),
+        ("idle_held_gpus", &in_json["equivalent_gpus"]["idle_held"]),
+        ("truly_idle_gpus", &in_json["equivalent_gpus"]["truly_idle"]),
+        ("observed_share", &in_json["coverage"]["observed_share"]),
+        ("gap_hours", &in_json["coverage"]["gap_hours"]),
+        ("samples", &in_json["samples"]),
+    ] {
+        let (exact, shown) = number(key);
+        assert_near(exact, value.as_f64().unwrap(), key);
+        assert!(
+            in_text.contains(&shown),
+            "the text does not say {key} {shown}"
+        );
+    }
+    let totals = &in_json["totals"];
+    let gpus = column_sums(&document, "gpus-table");
+    let people = column_sums(&document, "people-table");
+    let states = column_sums(&document, "energy-table");
+    assert_near(
+        gpus["active_hours"],
+        totals["active_hours"].as_f64().unwrap(),
+        "active",
+    );
+    assert_near(
+        gpus["idle_held_hours"],
+        totals["idle_held_hours"].as_f64().unwrap(),
+        "idle-held",
+    );
+    assert_near(
+        people["held_hours"],
+        totals["held_hours"].as_f64().unwrap(),
+        "held",
+    );
+    assert_near(
+        people["charged_hours"],
+        totals["charged_hours"].as_f64().unwrap(),
+        "charged",
+    );
+    assert_near(
+        states["energy_kwh"],
+        totals["energy_kwh"].as_f64().unwrap(),
+        "energy",
+    );
+    assert_near(
+        states["hours"],
+        in_json["coverage"]["capacity_hours"].as_f64().unwrap(),
+        "capacity",
+    );
+    // The chart draws what the table says.
+    let bars: f64 = document
+        .descendants()
+        .filter(|node| node.attribute("class") == Some("wide"))
+        .filter(|node| {
+            node.parent().and_then(|section| section.attribute("id")) == Some("people-chart")
+        })
+        .flat_map(|chart| chart.descendants())
+        .filter_map(|mark| mark.attribute("data-hours")?.parse::<f64>().ok())
+        .sum();
+    assert!(
+        (bars - people["held_hours"]).abs() < 0.5,
+        "{bars} and {}",
+        people["held_hours"]
+    );
+}
+
+#[test]
+fn names_of_other_people_stay_text() {
+    let report = report(SHAPES[2].1, &TimeZone::UTC);
+    let page_html = html(&page(&report, Language::English, None, 100));
+    assert!(!page_html.contains("<b>") && !page_html.contains("<nvml>"));
+    let document = parsed(&page_html);
+    let cells: Vec<&str> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("td"))
+        .filter_map(|node| node.text())
+        .collect();
+    for number in 0..12 {
+        let name = harmless(&made_up::person(number));
+        assert!(cells.contains(&name.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn a_korean_page_has_no_english_heading() {
+    let report = report(SHAPES[2].1, &TimeZone::UTC);
+    let page_html = html(&page(&report, Language::Korean, None, 10));
+    let document = parsed(&page_html);
+    let of_labels = |node: &Node<'_, '_>| matches!(node.tag_name().name(), "h2" | "dt" | "th");
+    for node in document.descendants().filter(of_labels) {
+        let words: String = node
+            .descendants()
+            .filter(Node::is_text)
+            .filter_map(|part| part.text())
+            .collect();
+        let known = ["GPU", "#", "util", "kWh"].contains(&words.trim());
+        let korean = words.chars().any(|letter| ('가'..='힣').contains(&letter));
+        assert!(known || korean, "{words}");
+    }
+}
+
+#[test]
+fn the_action_report_counts_what_it_lists() {
+    for (name, shape) in SHAPES {
+        let report = report(shape, &TimeZone::UTC);
+        let words = korean(&page(&report, Language::Korean, None, 10));
+        if shape.cards == 0 {
+            assert!(
+                words.contains("호스트  unknown (?)") && !words.contains('■'),
+                "{words}"
+            );
+            continue;
+        }
+        assert!(
+            words.contains(&format!("현재 점유 {}건", report.holders.len())),
+            "{name}: {words}"
+        );
+        assert_eq!(words.matches("    ↳ ").count(), report.holders.len());
+        let left = report.past_count.saturating_sub(8);
+        assert_eq!(words.contains(&format!("… 외 {left}건")), left > 0);
+        assert!(words.contains(&format!("현재 ({}장)", shape.cards)));
+    }
+}
