@@ -2,8 +2,10 @@
 //! else: no network, no fonts, no scripts. It is well-formed XML too, and every number carries its exact value.
 
 mod charts;
+mod holders;
 mod markup;
 mod sections;
+mod summary;
 
 use gua_model::text::harmless;
 
@@ -67,14 +69,16 @@ fn head(html: &mut Html, page: &Page<'_>) {
 
 fn body(html: &mut Html, page: &Page<'_>) {
     masthead(html, page);
-    sections::summary(html, page);
+    summary::summary(html, page);
     if let Some(by) = page.by {
         sections::by(html, page, by);
+    } else if page.report.cards.is_empty() {
+        // Nine sections without a number would only hide that.
     } else {
         charts::over_time(html, page);
         group(html, |html| {
-            sections::holders(html, page);
-            sections::now(html, page);
+            holders::holders(html, page);
+            holders::now(html, page);
         });
         group(html, |html| {
             charts::people(html, page);
@@ -88,7 +92,7 @@ fn body(html: &mut Html, page: &Page<'_>) {
         group(html, |html| {
             sections::coverage(html, page);
             sections::energy(html, page);
-            sections::past(html, page);
+            holders::past(html, page);
         });
     }
     sections::notes(html, page);

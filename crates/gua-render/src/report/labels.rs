@@ -61,8 +61,8 @@ pub(super) const HELD_HOURS: Label = label("held GPU-hours", "점유 GPU 시간"
 pub(super) const SHARE_ACTIVE: Label = label("share of time active", "실가동 시간 비율");
 pub(super) const SHARE_HELD: Label = label("share of time held", "점유 시간 비율");
 pub(super) const SOLID_PART: Label = label(
-    "Held hours in full, also on shared GPUs. The solid part is the time that was not idle-held.",
-    "공유 GPU도 점유 시간 전체로 계산합니다. 단색 부분은 유휴점유가 아니었던 시간입니다.",
+    "In the chart, hours count in full, also on shared GPUs; its solid part is the time that was not idle-held.",
+    "차트는 공유 GPU도 점유 시간 전체로 셉니다. 단색 부분은 유휴점유가 아니었던 시간입니다.",
 );
 pub(super) const OBSERVED: Label = label("observed", "관측");
 pub(super) const NOT_IDLE_HELD: Label = label("not idle-held", "유휴점유 아님");
@@ -73,7 +73,14 @@ pub(super) const FREE: Label = label("free", "현재 가용");
 pub(super) const LOOK: Label = label("look", "확인");
 pub(super) const STOP: Label = label("stop", "종료");
 pub(super) const NOTHING: Label = label("nothing in window", "이 구간에 해당하는 항목이 없습니다");
-pub(super) const NO_SAMPLES: Label = label("no samples in window", "이 구간에 샘플이 없습니다");
+pub(super) const NO_SAMPLES: Label = label(
+    "There are no samples in this window.",
+    "이 구간에는 샘플이 없습니다.",
+);
+pub(super) const BEGIN: Label = label(
+    "`gua status` tells whether a collector runs, `gua daemon` begins to collect, and --since asks for a longer window.",
+    "`gua status`는 수집기가 실행 중인지 알려 주고, `gua daemon`은 수집을 시작하며, --since로 더 긴 구간을 볼 수 있습니다.",
+);
 pub(super) const NO_GPU: Label = label(
     "no GPU was known in this window",
     "이 구간에 알려진 GPU가 없습니다",

@@ -162,7 +162,7 @@ pub(crate) fn report(shape: Shape, zone: &TimeZone) -> Report {
             fold.own(quarter_hour, &gpu, &total);
         }
     }
-    finished(shape, zone, window, gap, fold)
+    finished(shape, zone, window, gap, &fold)
 }
 
 fn finished(
@@ -170,7 +170,7 @@ fn finished(
     zone: &TimeZone,
     window: Period,
     gap: Period,
-    fold: ReportFold,
+    fold: &ReportFold,
 ) -> Report {
     let any = shape.cards > 0;
     let covered = |cards: u64| Covered {

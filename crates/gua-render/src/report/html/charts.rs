@@ -19,29 +19,31 @@ const MOST_ROWS: usize = 64;
 /// How many gaps can be told apart in a chart.
 const MOST_GAPS: usize = 200;
 
-/// A section that is one chart, drawn for each width; the style sheet shows the one that fits.
-fn figure(
-    html: &mut Html,
-    page: &Page<'_>,
-    id: &str,
-    title: &str,
-    subtitle: Option<&str>,
-    draw: &dyn Fn(&Frame) -> String,
-) {
-    html.element("section", &[("class", "figure"), ("id", id)], |html| {
-        html.text("h2", &[("class", "unseen")], title);
-        for (class, width) in WIDTHS {
-            let frame = Frame {
-                id: format!("{id}-{class}"),
-                title: title.to_owned(),
-                subtitle: subtitle.map(str::to_owned),
-                theme: Theme::Page,
-                language: page.language,
-                width,
-            };
-            html.element("div", &[("class", class)], |html| html.chart(&draw(&frame)));
-        }
-    });
+/// A section that is one chart.
+struct Figure<'a> {
+    id: &'a str,
+    title: &'a str,
+    subtitle: Option<&'a str>,
+}
+
+impl Figure<'_> {
+    /// Drawn for each width; the style sheet shows the one that fits.
+    fn write(&self, html: &mut Html, page: &Page<'_>, draw: &dyn Fn(&Frame) -> String) {
+        html.element("section", &[("class", "figure"), ("id", self.id)], |html| {
+            html.text("h2", &[("class", "unseen")], self.title);
+            for (class, width) in WIDTHS {
+                let frame = Frame {
+                    id: format!("{}-{class}", self.id),
+                    title: self.title.to_owned(),
+                    subtitle: self.subtitle.map(str::to_owned),
+                    theme: Theme::Page,
+                    language: page.language,
+                    width,
+                };
+                html.element("div", &[("class", class)], |html| html.chart(&draw(&frame)));
+            }
+        });
+    }
 }
 
 /// States over time.
@@ -68,14 +70,12 @@ pub(super) fn over_time(html: &mut Html, page: &Page<'_>) {
         None => labels::OVER_TIME,
     };
     let per = labels::per(report.unit, page.language);
-    figure(
-        html,
-        page,
-        "over-time",
-        title.of(page.language),
-        Some(per),
-        &|frame| chart.draw(frame),
-    );
+    let figure = Figure {
+        id: "over-time",
+        title: title.of(page.language),
+        subtitle: Some(per),
+    };
+    figure.write(html, page, &|frame| chart.draw(frame));
 }
 
 /// GPU-hours by person, with the idle-held share.
@@ -90,15 +90,12 @@ pub(super) fn people(html: &mut Html, page: &Page<'_>) {
         value_title: labels::HELD_HOURS.of(page.language).to_owned(),
     };
     let title = labels::PEOPLE_CHART.of(page.language);
-    let subtitle = labels::SOLID_PART.of(page.language);
-    figure(
-        html,
-        page,
-        "people-chart",
+    let figure = Figure {
+        id: "people-chart",
         title,
-        Some(subtitle),
-        &|frame| chart.draw(frame),
-    );
+        subtitle: None,
+    };
+    figure.write(html, page, &|frame| chart.draw(frame));
 }
 
 /// Weekdays by hours.
@@ -117,14 +114,12 @@ pub(super) fn heat(html: &mut Html, page: &Page<'_>) {
     let value = value.of(page.language);
     let chart = HeatMap::week(&shares, HeatUnit::Share, Tone::Use, value, page.language);
     let zone = page.zone_name();
-    figure(
-        html,
-        page,
-        "heat",
-        title.of(page.language),
-        Some(&zone),
-        &|frame| chart.draw(frame),
-    );
+    let figure = Figure {
+        id: "heat",
+        title: title.of(page.language),
+        subtitle: Some(&zone),
+    };
+    figure.write(html, page, &|frame| chart.draw(frame));
 }
 
 /// The longest sessions, card by card.
@@ -174,14 +169,12 @@ pub(super) fn sessions(html: &mut Html, page: &Page<'_>) {
     };
     let title = labels::SESSIONS.of(page.language);
     let subtitle = (left_out > 0).then(|| labels::rows_left_out(left_out, page.language));
-    figure(
-        html,
-        page,
-        "sessions",
+    let figure = Figure {
+        id: "sessions",
         title,
-        subtitle.as_deref(),
-        &|frame| chart.draw(frame),
-    );
+        subtitle: subtitle.as_deref(),
+    };
+    figure.write(html, page, &|frame| chart.draw(frame));
 }
 
 pub(super) fn state_hours(sums: &Sums) -> StateHours {

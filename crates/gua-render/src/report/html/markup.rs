@@ -81,6 +81,8 @@ fn exact(cell: &Cell) -> String {
     }
 }
 
+/// From how many rows on a table is set closely.
+const MANY: usize = 24;
 /// From how many letters on a text takes several lines.
 const LONG: usize = 30;
 
@@ -91,12 +93,14 @@ pub(super) struct Look<'a> {
     pub(super) language: Language,
     /// How many rows are shown; one row sums up the rest.
     pub(super) top: usize,
-    /// What stands in a cell besides its value, by row and column.
-    pub(super) decorate: &'a dyn Fn(&mut Html, usize, usize),
+    /// What stands in a cell before its value, by row and column.
+    pub(super) before: &'a dyn Fn(&mut Html, usize, usize),
+    /// What stands under its value.
+    pub(super) below: &'a dyn Fn(&mut Html, usize, usize),
 }
 
 /// Nothing but the values.
-pub(super) fn plain(_: &mut Html, _: usize, _: usize) {}
+pub(super) fn nothing(_: &mut Html, _: usize, _: usize) {}
 
 pub(super) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
     let shown = table.rows.len().min(look.top);
@@ -107,12 +111,13 @@ pub(super) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
             table.rows.iter().any(is_text)
         })
         .collect();
+    let dense = if shown > MANY { "dense" } else { "" };
     let class = |place: usize| if text_column[place] { "t" } else { "n" };
     html.element(
         "div",
         &[("class", "scroll"), ("tabindex", "0"), ("role", "group")],
         |html| {
-            html.element("table", &[("id", look.id)], |html| {
+            html.element("table", &[("id", look.id), ("class", dense)], |html| {
                 html.element("thead", &[], |html| {
                     html.element("tr", &[], |html| {
                         for (place, column) in table.columns.iter().enumerate() {
@@ -130,9 +135,11 @@ pub(super) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
                     for (at, row) in table.rows.iter().take(shown).enumerate() {
                         html.element("tr", &[], |html| {
                             for (place, cell) in row.iter().enumerate() {
-                                value_cell(html, cell, class(place), |html| {
-                                    (look.decorate)(html, at, place)
-                                });
+                                let around = Around {
+                                    before: &|html| (look.before)(html, at, place),
+                                    below: &|html| (look.below)(html, at, place),
+                                };
+                                value_cell(html, cell, class(place), &around);
                             }
                         });
                     }
@@ -147,21 +154,29 @@ pub(super) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
     );
 }
 
-fn value_cell(html: &mut Html, cell: &Cell, class: &str, decorate: impl FnOnce(&mut Html)) {
+/// What stands around a value.
+struct Around<'a> {
+    before: &'a dyn Fn(&mut Html),
+    below: &'a dyn Fn(&mut Html),
+}
+
+fn value_cell(html: &mut Html, cell: &Cell, class: &str, around: &Around<'_>) {
     let shown = cell.shown();
     let value = exact(cell);
+    let is_uuid = shown.starts_with("GPU-") || shown.starts_with("MIG-");
     // Only what is long may be broken.
-    let class = match shown.chars().count() > LONG {
+    let class = match shown.chars().count() > LONG && !is_uuid {
         true => "t long",
         false => class,
     };
     html.element("td", &[("class", class), ("data-value", &value)], |html| {
-        if shown.starts_with("GPU-") || shown.starts_with("MIG-") {
+        (around.before)(html);
+        if is_uuid {
             html.text("span", &[("class", "uuid"), ("title", &shown)], &shown);
         } else {
             html.words(&shown);
         }
-        decorate(html);
+        (around.below)(html);
     });
 }
 
@@ -179,7 +194,13 @@ fn rest_cells(html: &mut Html, rest: &[Vec<Cell>], language: Language) {
             .fold(Cell::Missing, added);
         match sum {
             Cell::Missing => html.text("td", &[], ""),
-            sum => value_cell(html, &sum, "n", |_| {}),
+            sum => {
+                let around = Around {
+                    before: &|_| {},
+                    below: &|_| {},
+                };
+                value_cell(html, &sum, "n", &around);
+            }
         }
     }
 }
