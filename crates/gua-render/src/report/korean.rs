@@ -6,7 +6,7 @@ mod spell;
 
 use std::fmt::Write as _;
 
-use gua_model::report::{CardNow, Hold, Now};
+use gua_model::report::{CardNow, Hold, Now, UNKNOWN};
 use gua_model::text::harmless;
 use gua_model::{Micros, RollUp, State};
 
@@ -245,7 +245,7 @@ fn all_cards(out: &mut String, now: &Now) {
     ]);
     for card in by_index(now) {
         let none = || "—".to_owned();
-        let held = !is_free(card);
+        let known = |owner: &&String| owner.as_str() != UNKNOWN;
         rows.push([
             column_label(card.index, card.gpu.as_str()),
             state_now(card.state).to_owned(),
@@ -254,12 +254,9 @@ fn all_cards(out: &mut String, now: &Now) {
                 .map_or_else(none, |memory| format!("{}MB", grouped(memory.whole_mb()))),
             card.owners
                 .first()
-                .filter(|_| held)
+                .filter(known)
                 .map_or_else(none, |owner| harmless(owner)),
-            card.process
-                .as_deref()
-                .filter(|_| held)
-                .map_or_else(none, harmless),
+            card.process.as_deref().map_or_else(none, harmless),
         ]);
     }
     let _ = writeln!(out, "{}", rows.text());

@@ -73,7 +73,7 @@ impl Ask {
             None => now,
             Some(text) => moment("--until", text, &zone, now)?.at,
         };
-        if until <= since.at {
+        if until < since.at {
             return Err(Failure::usage(format!(
                 "the window ends ({}) before it begins ({})",
                 shown(until, &zone),

@@ -228,7 +228,8 @@ fn cards_at(
     let mut cards = Vec::new();
     for tick in moment.ticks.iter().filter(|tick| fold.wants(tick.gpu)) {
         let computing = tick.processes.iter().filter(|row| row.kind.computes());
-        let biggest = computing.max_by_key(|row| row.memory_mb);
+        // The first of equals, and hidden memory is none: the old tool's rule.
+        let biggest = computing.rev().max_by_key(|row| row.memory_mb.unwrap_or(0));
         let state = match tick.class(thresholds) {
             RollUp::Active => State::Active,
             RollUp::IdleHeld => State::IdleHeld,

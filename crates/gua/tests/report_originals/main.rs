@@ -1,0 +1,6 @@
+//! Our reports beside those of the real releases of gpu-usage-audit, on the same files.
+#![cfg(test)]
+
+mod action;
+#[path = "../../../gua-store/tests/legacy/tools.rs"]
+mod tools;
