@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use gua_model::legacy::old_rule;
 use gua_model::{LegacyMoment, LegacyQuarters, LegacySessions, Period};
 use gua_store::legacy::{LegacyError, OldFile};
 use gua_store::{OpenMode, Store, WriterOptions};

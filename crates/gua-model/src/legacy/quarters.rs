@@ -1,6 +1,6 @@
 //! Old rows counted as they come, one quarter hour in memory at a time.
 
-use super::{LegacyCardTick, LegacyCount, LegacyKey, LegacyMoment};
+use super::{LegacyCardTick, LegacyCount, LegacyKey, LegacyMoment, old_rule};
 use crate::period::Quarter;
 use crate::state::Thresholds;
 
@@ -13,6 +13,13 @@ pub struct LegacyQuarters {
     quarter: Option<Quarter>,
     /// Where the card of the next tick probably stands: cards come in the same order at every moment.
     next: usize,
+}
+
+impl Default for LegacyQuarters {
+    /// By the rule of the tool that wrote the rows.
+    fn default() -> Self {
+        Self::new(old_rule())
+    }
 }
 
 impl LegacyQuarters {
