@@ -7,5 +7,7 @@ mod history;
 mod host;
 mod pid_files;
 mod python;
+#[path = "../shared/released.rs"]
+mod released;
 mod soak;
 mod systemd;

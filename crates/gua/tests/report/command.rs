@@ -1,0 +1,185 @@
+//! What `gua report` does with other questions, and with files that are none of its business.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::{gua, printed};
+
+/// A home with a history of sixty ticks that ended just now.
+fn home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    printed(home.path(), "demo --db demo.db --ticks 60");
+    home
+}
+
+/// Every file below a directory, with its bytes.
+fn files(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => {
+                let bytes = std::fs::read(&path).ok();
+                found.insert(path, bytes);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn wrong_use_is_one_line_with_exit_2_and_changes_nothing() {
+    let home = home();
+    std::fs::write(home.path().join("text.db"), "no history\n").unwrap();
+    std::fs::write(home.path().join("empty.db"), "").unwrap();
+    std::fs::create_dir(home.path().join("dir.db")).unwrap();
+    let before = files(home.path());
+    for (words, sentence) in [
+        (
+            "--since 1y",
+            "`1y` is not a duration; write it like 30s, 1h, 200ms",
+        ),
+        ("--since 30", "`30` is not a duration"),
+        (
+            "--until yesterday",
+            "--until: `yesterday` is not a duration",
+        ),
+        ("--since 1h --until 2h", "the window ends"),
+        ("--interval 1w", "30s, 1h, 200ms"),
+        ("--tz Mars/Olympus", "no time zone is called `Mars/Olympus`"),
+        (
+            "--user nobody",
+            "this history knows no user `nobody`; it has alice, bob",
+        ),
+        ("--gpu 9", "this history knows no GPU `9`; it has 0 (GPU-0)"),
+        ("--active-util 101", "active_util"),
+        ("--width 0", "0 is not in 1..=1000"),
+        ("--by moon", "invalid value 'moon'"),
+        ("--db absent.db", "there is no history at absent.db"),
+        ("--db text.db", "text.db is not a database, and no history"),
+        ("--db empty.db", "empty.db is an empty file, and no history"),
+        ("--db dir.db", "dir.db is a directory, and no history"),
+    ] {
+        let db = if words.contains("--db") {
+            ""
+        } else {
+            "--db demo.db"
+        };
+        let output = gua(home.path(), &format!("report {db} {words}"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains(sentence), "{words}: {said}");
+        assert!(output.stdout.is_empty(), "{words}");
+    }
+    assert_eq!(files(home.path()), before);
+}
+
+#[test]
+fn a_filter_takes_its_part() {
+    let home = home();
+    let alice = printed(home.path(), "report --db demo.db --since 5m --user alice");
+    assert!(alice.contains("(48 samples, "), "{alice}");
+    assert!(!alice.contains("bob"), "{alice}");
+    let second = printed(home.path(), "report --db demo.db --since 5m --gpu 1");
+    assert!(second.contains("idle-held    ▒  100.0%"), "{second}");
+    assert!(!second.contains("GPU-0"), "{second}");
+    let same = printed(home.path(), "report --db demo.db --since 5m --gpu GPU-1");
+    assert_eq!(numbers(&second), numbers(&same));
+}
+
+/// Without the lines that tell the time.
+fn numbers(report: &str) -> Vec<&str> {
+    report.lines().filter(|line| line.contains('%')).collect()
+}
+
+#[test]
+fn every_table_has_the_same_hours_in_text_json_and_csv() {
+    let home = home();
+    for by in ["user", "gpu", "day", "hour", "month", "state"] {
+        let words = format!("report --db demo.db --since 5m --top 100 --by {by}");
+        let csv = printed(home.path(), &format!("{words} --csv"));
+        let json: serde_json::Value =
+            serde_json::from_str(&printed(home.path(), &format!("{words} --json"))).unwrap();
+        let mut lines = csv.lines();
+        let keys: Vec<&str> = lines.next().unwrap().split(',').collect();
+        let rows = json["by"]["rows"].as_array().unwrap();
+        assert_eq!(lines.clone().count(), rows.len(), "{by}\n{csv}");
+        for (line, row) in lines.zip(rows) {
+            for (key, cell) in keys.iter().zip(line.split(',')) {
+                let value = &row[*key];
+                let same = match value {
+                    serde_json::Value::String(text) => text == cell,
+                    serde_json::Value::Null => cell.is_empty(),
+                    number => number.to_string() == cell,
+                };
+                assert!(same, "{by} {key}: {cell} in CSV, {value} in JSON");
+            }
+        }
+        assert!(!printed(home.path(), &words).is_empty());
+    }
+}
+
+#[test]
+fn a_window_that_was_named_is_shown_in_its_zone() {
+    let home = tempfile::tempdir().unwrap();
+    printed(home.path(), "demo --db demo.db --ticks 60");
+    let report = printed(
+        home.path(),
+        "report --db demo.db --since 2020-01-01 --until 2020-02-01T12:00 --tz Asia/Seoul",
+    );
+    assert!(
+        report.contains("Window: 2020-01-01 00:00 to 2020-02-01 12:00"),
+        "{report}"
+    );
+    assert!(
+        report.contains("§5 Time-of-day heatmap (Asia/Seoul)"),
+        "{report}"
+    );
+    assert!(report.contains("(no samples in window)"), "{report}");
+    let all = printed(home.path(), "report --db demo.db --since 999999999d");
+    assert!(all.contains("(180 samples)"), "{all}");
+}
+
+#[test]
+fn a_copy_that_cannot_be_written_is_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = home();
+    let place = home.path().join("copy");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::copy(home.path().join("demo.db"), place.join("demo.db")).unwrap();
+    std::fs::set_permissions(
+        place.join("demo.db"),
+        std::fs::Permissions::from_mode(0o444),
+    )
+    .unwrap();
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o555)).unwrap();
+    let before = files(&place);
+    let report = printed(home.path(), "report --db copy/demo.db --since 5m");
+    assert!(report.contains("(180 samples)"), "{report}");
+    assert_eq!(files(&place), before);
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_old_name_reports_too() {
+    let home = home();
+    let link = home.path().join("gpu-usage-audit");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_gua"), &link).unwrap();
+    let run = |words: &str| {
+        let output = std::process::Command::new(&link)
+            .env_clear()
+            .env("HOME", home.path())
+            .env("TZ", "UTC")
+            .current_dir(home.path())
+            .args(words.split_whitespace())
+            .output();
+        output.unwrap()
+    };
+    let report = run("report --db demo.db --sin 5m");
+    assert!(String::from_utf8_lossy(&report.stdout).contains("(180 samples)"));
+    let missing = run("report --db absent.db");
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).starts_with("gpu-usage-audit report: "));
+    assert!(run("demo --ticks 1").status.success());
+}

@@ -1,0 +1,113 @@
+//! `gua demo`: the same for everyone, and what the README shows.
+
+use crate::{gua, printed};
+
+const README: &str = include_str!("../../../../README.md");
+const KOREAN: &str = include_str!("../../../../README.ko.md");
+
+/// The block that follows a line with this command.
+fn shown<'a>(readme: &'a str, command: &str) -> &'a str {
+    let after = readme
+        .split_once(command)
+        .expect("the README names the command")
+        .1;
+    let block = after
+        .split_once("```text\n")
+        .expect("the README shows what it prints")
+        .1;
+    block.split_once("```").expect("the block ends").0
+}
+
+#[test]
+fn the_readmes_show_what_the_demo_prints() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = printed(home.path(), "demo");
+    // An editor may take blanks off the end of a line.
+    let trimmed = |text: &str| {
+        text.lines()
+            .map(str::trim_end)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    for readme in [README, KOREAN] {
+        assert_eq!(
+            trimmed(shown(readme, "cargo run --release -- demo")),
+            trimmed(&demo)
+        );
+    }
+}
+
+#[test]
+fn the_numbers_are_those_of_the_old_tools_demo() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = printed(home.path(), "demo");
+    for line in [
+        "  active       █   13.3%",
+        "  idle-held    ▒   46.7%",
+        "  truly-idle   ░   40.0%",
+        "  (90 samples)",
+        "  idle-held: ~0.01 GPU-hours, ~1.40 GPUs equivalently unavailable",
+        "  truly-idle: ~0.01 GPU-hours, ~1.20 GPUs equivalently free",
+        "  GPU-0     active  40.0%  idle-held  40.0%  truly-idle  20.0%  (30 samples)",
+        "  unknown                    0.01      100.0%        30",
+        "  alice                      0.01       50.0%        24",
+    ] {
+        assert!(demo.lines().any(|found| found == line), "{line}\n{demo}");
+    }
+    let later = printed(home.path(), "demo --script 1.8");
+    assert!(
+        later.contains("  idle-held    ▒   46.7%"),
+        "a desktop does not hold a card\n{later}"
+    );
+}
+
+#[test]
+fn ticks_go_to_stderr_and_the_history_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let output = gua(home.path(), "demo --ticks 3 --interval 200ms");
+    let talk = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        talk.contains("# Recording 3 fake ticks at 0:00:00.200000 interval...\n"),
+        "{talk}"
+    );
+    assert_eq!(
+        talk.lines()
+            .filter(|line| line.starts_with("Tick "))
+            .count(),
+        3
+    );
+    let path = talk.lines().next().unwrap().trim_start_matches("# ");
+    assert!(path.contains("/gpu-usage-audit-demo-") && path.ends_with("/demo.db"));
+    assert!(std::path::Path::new(path).exists());
+}
+
+#[test]
+fn a_demo_without_ticks_is_an_empty_report() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = printed(home.path(), "demo --ticks 0");
+    for line in [
+        "gua — no host recorded yet  Window: 0:01:00",
+        "  (no samples in window)",
+        "  (no GPU cards in window)",
+        "  (no processes in window)",
+    ] {
+        assert!(demo.lines().any(|found| found == line), "{line}\n{demo}");
+    }
+}
+
+#[test]
+fn a_demo_can_be_appended_to_and_reported_again() {
+    let home = tempfile::tempdir().unwrap();
+    printed(home.path(), "demo --db demo.db --ticks 10");
+    printed(home.path(), "demo --db demo.db --ticks 10");
+    let report = printed(home.path(), "report --db demo.db --since 1h");
+    assert!(
+        report.contains("gua — demo (bare, driver 560.35.05-fake)"),
+        "{report}"
+    );
+    let old = gua(
+        home.path(),
+        "demo --db demo.db --ticks 10 --real-time --interval 1ms",
+    );
+    assert!(old.status.success());
+}

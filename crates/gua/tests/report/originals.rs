@@ -1,0 +1,158 @@
+//! On old files the numbers are those of the tool that wrote them, byte for byte.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::released::released;
+use crate::{gua, printed};
+
+/// Sentences that explain. They are ours, and theirs are theirs.
+const EXPLAIN: [&str; 12] = [
+    "  basis: ",
+    "  rules: ",
+    "  converted from ",
+    "  per-card share ",
+    "  one identity counts ",
+    "  darker means ",
+    "  a sample is ",
+    "  active: util",
+    "  GPU-hours using ",
+    "  the same shares ",
+    "  held hours in full",
+    "  how much of the time",
+];
+
+/// Header and sections 1 to 5 without the sentences.
+fn numbers(report: &str) -> Vec<&str> {
+    let old = report.split("\n§6 ").next().unwrap();
+    let is_number =
+        |line: &&str| !line.is_empty() && !EXPLAIN.iter().any(|words| line.starts_with(words));
+    old.lines().filter(is_number).collect()
+}
+
+/// Their report on a copy, since they change what they read.
+fn theirs(version: &str, db: &Path, words: &str) -> String {
+    let copy = db.with_extension("copy");
+    std::fs::copy(db, &copy).unwrap();
+    let output = Command::new(released(version))
+        .arg("report")
+        .arg("--db")
+        .arg(&copy)
+        .args(words.split_whitespace())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{version} report {words}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn check(version: &str, db: &Path, words: &str, more: &str) {
+    let before = std::fs::read(db).unwrap();
+    let ours = printed(
+        db.parent().unwrap(),
+        &format!("report --db {} {words} {more}", db.display()),
+    );
+    let theirs = theirs(version, db, words);
+    assert_eq!(
+        numbers(&ours),
+        numbers(&theirs),
+        "{version} {words} {more}\n{ours}\n{theirs}"
+    );
+    assert_eq!(std::fs::read(db).unwrap(), before, "the file was changed");
+}
+
+/// A history as a release's own demo writes it.
+fn demo(version: &str, db: &Path) {
+    let output = Command::new(released(version))
+        .args(["demo", "--interval", "20ms", "--ticks", "40", "--db"])
+        .arg(db)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_demo_of_each_release_has_the_numbers_of_its_tool() {
+    let home = tempfile::tempdir().unwrap();
+    for version in ["1.0.3", "1.1.0", "1.8.0"] {
+        let db = home.path().join(format!("{version}.db"));
+        demo(version, &db);
+        // Release 1.8 writes rows of processes that only draw, and no longer prints these sections; 1.1 reads its files.
+        let more = if version == "1.8.0" {
+            "--count-graphics"
+        } else {
+            ""
+        };
+        let reader = if version == "1.8.0" { "1.1.0" } else { version };
+        for words in [
+            "--since 1h",
+            "--since 900d --width 33",
+            "--since 1h --interval 30s",
+        ] {
+            check(reader, &db, words, more);
+        }
+    }
+}
+
+#[test]
+fn an_odd_history_has_the_numbers_of_its_tool() {
+    let home = tempfile::tempdir().unwrap();
+    let db = home.path().join("odd.db");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/odd_history.py");
+    let made = Command::new(released("1.1.0").with_file_name("python"))
+        .arg(script)
+        .arg(&db)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    for words in [
+        "--since 900d",
+        "--since 1h",
+        "--since 1d",
+        "--since 900d --interval 10s",
+        "--since 1d --width 7",
+    ] {
+        check("1.1.0", &db, words, "");
+    }
+    // Imported, the same rows say the same.
+    let ours = home.path().join("ours.db");
+    printed(
+        home.path(),
+        &format!("import {} --db {}", db.display(), ours.display()),
+    );
+    let in_place = printed(
+        home.path(),
+        &format!("report --db {} --since 900d", db.display()),
+    );
+    let imported = printed(
+        home.path(),
+        &format!("report --db {} --since 900d", ours.display()),
+    );
+    assert_eq!(numbers(&in_place), numbers(&imported));
+}
+
+#[test]
+fn old_rows_can_be_counted_by_other_thresholds() {
+    let home = tempfile::tempdir().unwrap();
+    let db = home.path().join("demo.db");
+    demo("1.8.0", &db);
+    let by = |words: &str| {
+        printed(
+            home.path(),
+            &format!("report --db {} --since 1h {words}", db.display()),
+        )
+    };
+    assert!(by("").contains("note: rows of processes that only draw are left out"));
+    assert!(
+        by("--active-util 2").contains("  idle-held    ▒    0.0%"),
+        "{}",
+        by("--active-util 2")
+    );
+    assert!(by("--held-mb 80000").contains("  idle-held    ▒    0.0%"));
+    let output = gua(
+        home.path(),
+        &format!("report --db {} --active-util 0", db.display()),
+    );
+    assert_eq!(output.status.code(), Some(2));
+}
