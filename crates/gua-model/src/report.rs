@@ -490,6 +490,18 @@ impl Hold {
     }
 }
 
+impl Now {
+    /// Only the cards that this person is on, where one is named.
+    #[must_use]
+    pub fn of_person(mut self, person: Option<&str>) -> Self {
+        if let Some(person) = person {
+            self.cards
+                .retain(|card| card.owners.iter().any(|owner| owner == person));
+        }
+        self
+    }
+}
+
 impl Covered {
     /// Adds one card; what is told of the host as a whole is not a card's to say.
     pub fn add(&mut self, card: &Self) {

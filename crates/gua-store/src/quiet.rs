@@ -39,8 +39,9 @@ impl Quiet {
 
 pub(crate) fn open(path: &Path) -> Result<(Connection, Option<Quiet>), OpenError> {
     refuse_others(path)?;
-    let is_alone = !crate::beside(path, "-wal").exists();
-    if is_alone && !may_make_companions(path) {
+    // Without a journal there is no writer, and SQLite would make one beside the file just to read it: a reader leaves
+    // nothing behind, least of all files of its own user that would keep the writer out later.
+    if !crate::beside(path, "-wal").exists() {
         return open_quiet(path);
     }
     let shared = connect(path, path.as_os_str());
@@ -99,13 +100,4 @@ fn refuse_others(path: &Path) -> Result<(), OpenError> {
 
 fn has_no_journal(path: &Path) -> bool {
     std::fs::metadata(crate::beside(path, "-wal")).map_or(true, |facts| facts.len() == 0)
-}
-
-/// Only the owner of a file makes the files beside it: those of another user would keep the writer out later.
-fn may_make_companions(path: &Path) -> bool {
-    let me = rustix::process::geteuid();
-    let is_mine =
-        std::fs::metadata(path).is_ok_and(|facts| me.is_root() || facts.uid() == me.as_raw());
-    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    is_mine && rustix::fs::access(crate::directory(path), access).is_ok()
 }

@@ -15,7 +15,7 @@ use gua_probe::clock;
 use gua_render::chart;
 use gua_render::report::{By, Page, html, json, korean, table, text};
 use gua_store::legacy::OldFile;
-use gua_store::{FileKind, History, what_is_this};
+use gua_store::{FileKind, History, ReadError, what_is_this};
 use jiff::tz::TimeZone;
 
 use self::ask::Ask;
@@ -65,7 +65,13 @@ pub fn read(db: &std::path::Path, ask: &Ask) -> anyhow::Result<Report> {
                 .hint("--db PATH names another")
                 .into())
         }
-        _ => gather::of_history(&History::open(db)?, ask),
+        _ => match gather::of_history(&History::open(db)?, ask) {
+            // A collector began to write to a file that nobody wrote to: now it is read beside the writer.
+            Err(error) if matches!(error.downcast_ref(), Some(ReadError::Changed)) => {
+                gather::of_history(&History::open(db)?, ask)
+            }
+            other => other,
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an old history says besides its rows: the host, the models of its cards, how long it reaches back. From a file in
 //! place, or from what was imported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gua_model::{Bytes, GpuUuid};
@@ -86,6 +86,18 @@ impl OldFile {
             facts.ended = facts.ended.max(time(last));
         }
         Ok(facts)
+    }
+}
+
+impl OldFile {
+    /// Every login user that a row names. It reads the whole file.
+    pub fn people(&self) -> Result<BTreeSet<String>, LegacyError> {
+        let sql = "SELECT DISTINCT loginuid_user FROM proc_sample WHERE loginuid_user IS NOT NULL";
+        let read = || -> Result<BTreeSet<String>, rusqlite::Error> {
+            let mut query = self.connection.prepare(sql)?;
+            query.query_map([], |row| row.get(0))?.collect()
+        };
+        read().map_err(|source| self.failed(source))
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gua_model::period::Period;
+use gua_model::report::UNKNOWN;
 use gua_model::report::fold::Question;
+use gua_model::text::harmless;
 use gua_model::{CalendarUnit, GpuUuid, Thresholds};
 use gua_render::report::By;
 use jiff::civil::{Date, DateTime};
@@ -252,4 +254,23 @@ pub(super) fn choose(
         chosen.extend(found);
     }
     Ok(Some(chosen))
+}
+
+/// What is said where the person who was asked for never held anything. `known` are those who did.
+pub(super) fn no_such_person(user: &str, known: impl IntoIterator<Item = String>) -> Failure {
+    const SHOWN: usize = 20;
+    let user: String = user.chars().take(60).flat_map(char::escape_debug).collect();
+    let mut names: BTreeSet<String> = known.into_iter().map(|name| harmless(&name)).collect();
+    names.remove(UNKNOWN);
+    let more = names.len().saturating_sub(SHOWN);
+    let mut have = names.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");
+    if have.is_empty() {
+        have = "nobody by name".to_owned();
+    }
+    if more > 0 {
+        have.push_str(&format!(" and {more} more"));
+    }
+    Failure::usage(format!(
+        "--user: this history knows no user `{user}`; it has {have}"
+    ))
 }

@@ -1,6 +1,6 @@
 //! The numbers of a report from our own history: totals in one pass, then who is there now.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gua_model::classify::holders;
 use gua_model::report::fold::ReportFold;
@@ -11,7 +11,7 @@ use gua_model::{
 use gua_store::{CardInfo, History, StoredTick};
 use jiff::Timestamp;
 
-use super::ask::{Ask, choose};
+use super::ask::{Ask, choose, no_such_person};
 use super::layout::{Parts, covered};
 use super::longest::HoldLists;
 use super::old::{self, OldPart};
@@ -23,7 +23,8 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         .into_iter()
         .map(|card| (card.uuid.clone(), card))
         .collect();
-    let mut names = PersonNames::new(history.people()?);
+    let people = history.people()?;
+    let mut names = PersonNames::new(people.clone());
     let thresholds = ask.thresholds.over(history.thresholds()?);
     let window = ask.window;
     let facts = history.old_facts()?;
@@ -93,6 +94,27 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         }
     }
 
+    if let Some(user) = ask.user.as_deref().filter(|user| *user != UNKNOWN) {
+        let mut known: BTreeSet<String> = people.into_values().collect();
+        let nameless = user
+            .strip_prefix("uid ")
+            .is_some_and(|uid| uid.parse::<u32>().is_ok());
+        if !nameless && !known.contains(user) && fold.people.rows().is_empty() {
+            let all = Period::new(Timestamp::MIN, Timestamp::MAX);
+            history.old_moments(all, &mut |moment| {
+                let rows = moment.ticks.iter().flat_map(|tick| tick.processes);
+                for name in rows.filter_map(|row| row.identity) {
+                    if !known.contains(name) {
+                        known.insert(name.to_owned());
+                    }
+                }
+            })?;
+            if !known.contains(user) {
+                return Err(no_such_person(user, known).into());
+            }
+        }
+    }
+
     let last = history.last_tick()?;
     let last = last.filter(|tick| window.contains(tick.tick.sample.at));
     let last_at = last.as_ref().map(|tick| tick.tick.sample.at);
@@ -124,6 +146,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
     let host = host.or_else(|| old::host(facts.as_ref()?));
     let wanted = |gpu: &GpuUuid| fold.wants(gpu);
     let now = last.map(|last| now_of(&last, &thresholds, &since, &mut names, &wanted));
+    let now = now.map(|now| now.of_person(ask.user.as_deref()));
     let parts = Parts {
         ask,
         thresholds,

@@ -11,7 +11,7 @@ use gua_model::{Bytes, Gap, GpuUuid, Micros, Period, Pid, RollUp, State, Thresho
 use gua_store::legacy::{LegacyError, OldFacts, OldFile};
 use jiff::{SignedDuration, Timestamp};
 
-use super::ask::{Ask, choose};
+use super::ask::{Ask, choose, no_such_person};
 use super::layout::Parts;
 use super::longest::HoldLists;
 
@@ -42,6 +42,12 @@ pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
     let (mut fold, part) = file.fold(rows(ask), start, |(fold, part), moment| {
         part.push(moment, fold);
     })?;
+    if let Some(user) = ask.user.as_deref().filter(|user| *user != UNKNOWN) {
+        let people = file.people()?;
+        if !people.contains(user) {
+            return Err(no_such_person(user, people).into());
+        }
+    }
     let mut holds = HoldLists::default();
     let mut notes = Vec::new();
     let coverage = part.finish(&mut fold, &mut holds, &facts, &mut notes);
@@ -211,7 +217,7 @@ pub(super) fn now(
         }
         _ => {}
     }
-    Ok(found)
+    Ok(found.map(|now| now.of_person(ask.user.as_deref())))
 }
 
 fn instant(at: Timestamp) -> Period {

@@ -1,6 +1,7 @@
 //! What `gua report` does with other questions, and with files that are none of its business.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use crate::{gua, printed};
@@ -12,16 +13,17 @@ fn home() -> tempfile::TempDir {
     home
 }
 
-/// Every file below a directory, with its bytes.
-fn files(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+/// Every file below a directory, with a print of its bytes.
+fn files(directory: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
             true => found.extend(files(&path)),
             false => {
-                let bytes = std::fs::read(&path).ok();
-                found.insert(path, bytes);
+                let mut print = std::hash::DefaultHasher::new();
+                std::fs::read(&path).unwrap().hash(&mut print);
+                found.insert(path, print.finish());
             }
         }
     }
@@ -53,7 +55,10 @@ fn wrong_use_is_one_line_with_exit_2_and_changes_nothing() {
             "this history knows no user `nobody`; it has alice, bob",
         ),
         ("--gpu 9", "this history knows no GPU `9`; it has 0 (GPU-0)"),
-        ("--active-util 101", "active_util"),
+        (
+            "--active-util 101",
+            "--active-util: expected a whole number from 1 to 100",
+        ),
         ("--width 0", "0 is not in 1..=1000"),
         ("--by moon", "invalid value 'moon'"),
         ("--db absent.db", "there is no history at absent.db"),
@@ -96,8 +101,12 @@ fn numbers(report: &str) -> Vec<&str> {
 #[test]
 fn every_table_has_the_same_hours_in_text_json_and_csv() {
     let home = home();
+    let first: serde_json::Value =
+        serde_json::from_str(&printed(home.path(), "report --db demo.db --json")).unwrap();
+    let until = first["made_at"].as_str().unwrap();
     for by in ["user", "gpu", "day", "hour", "month", "state"] {
-        let words = format!("report --db demo.db --since 5m --top 100 --by {by}");
+        let words =
+            format!("report --db demo.db --since 2020-01-01 --until {until} --top 100 --by {by}");
         let csv = printed(home.path(), &format!("{words} --csv"));
         let json: serde_json::Value =
             serde_json::from_str(&printed(home.path(), &format!("{words} --json"))).unwrap();

@@ -25,8 +25,11 @@ const EXPLAIN: [&str; 12] = [
 /// Header and sections 1 to 5 without the sentences.
 fn numbers(report: &str) -> Vec<&str> {
     let old = report.split("\n§6 ").next().unwrap();
-    let is_number =
-        |line: &&str| !line.is_empty() && !EXPLAIN.iter().any(|words| line.starts_with(words));
+    let is_number = |line: &&str| {
+        !line.is_empty()
+            && !line.contains(" more: ")
+            && !EXPLAIN.iter().any(|words| line.starts_with(words))
+    };
     old.lines().filter(is_number).collect()
 }
 
