@@ -102,7 +102,7 @@ struct Counted {
 impl Counted {
     fn new() -> Self {
         Self {
-            quarters: LegacyQuarters::new(old_rule()),
+            quarters: LegacyQuarters::default(),
             open: LegacySessions::default(),
             counts: 0,
             sessions: 0,

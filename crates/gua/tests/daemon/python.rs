@@ -1,7 +1,6 @@
 //! The Python tool and ours on one host: each manages the other's collector, and neither touches the other's file.
 
 use std::path::Path;
-use std::process::Command;
 
 use gua_store::legacy::OldFile;
 
