@@ -65,8 +65,9 @@ const OF_CARDS: [(&str, &str); 11] = [
     ("energy_kwh", "kWh"),
 ];
 
-fn of_a_person(sums: &HoldSums) -> Vec<Cell> {
+fn of_a_person(report: &Report, sums: &HoldSums) -> Vec<Cell> {
     let own = sums.held > Micros(0);
+    let counted = own && report.all.energy_known > Micros(0);
     vec![
         Cell::Count(sums.samples()),
         Cell::Hours(sums.hours()),
@@ -77,7 +78,7 @@ fn of_a_person(sums: &HoldSums) -> Vec<Cell> {
         } else {
             Cell::Missing
         },
-        if own {
+        if counted {
             Cell::Kilowatthours(kilowatthours(sums.energy))
         } else {
             Cell::Missing
@@ -116,7 +117,7 @@ fn sums_columns(report: &Report) -> &'static [(&'static str, &'static str)] {
 
 fn sums_cells(report: &Report, sums: &Sums, gap: Option<Micros>) -> Vec<Cell> {
     match report.person {
-        Some(_) => of_a_person(&sums.held),
+        Some(_) => of_a_person(report, &sums.held),
         None => of_cards(sums, gap),
     }
 }
@@ -136,7 +137,7 @@ fn users(report: &Report) -> Table {
     let mut table = with_columns(&[("user", "user")], &OF_A_PERSON);
     for person in &report.people {
         let mut row = vec![Cell::Text(person.name.clone())];
-        row.extend(of_a_person(&person.sums));
+        row.extend(of_a_person(report, &person.sums));
         table.rows.push(row);
     }
     table

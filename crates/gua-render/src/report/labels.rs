@@ -42,8 +42,10 @@ pub(super) const PERSON: Label = label("only", "대상 사용자");
 pub(super) const SUMMARY: Label = label("Summary", "요약");
 pub(super) const OVER_TIME: Label = label("How the GPUs' time was spent", "시간에 따른 GPU 상태");
 pub(super) const PERSON_OVER_TIME: Label = label("What was held over time", "시간에 따른 점유");
-pub(super) const HOLDERS: Label =
-    label("Held now without use", "조치 필요 — 지금 잡고 안 쓰는 GPU");
+pub(super) const HOLDERS: Label = label(
+    "Held now without use",
+    "조치 필요 — 점유 중이지만 쓰지 않는 GPU",
+);
 pub(super) const NOW: Label = label("All GPUs at the last tick", "전체 GPU 상태 — 마지막 틱");
 pub(super) const PEOPLE: Label = label("People", "사용자");
 pub(super) const PEOPLE_CHART: Label = label("GPU-hours by person", "사용자별 GPU 시간");
@@ -256,5 +258,16 @@ pub(super) fn rows_left_out(count: usize, language: Language) -> String {
         language,
         format!("{count} more GPUs are left out (--gpu chooses)"),
         format!("GPU {count}장은 생략했습니다 (--gpu로 선택)"),
+    )
+}
+
+/// What stands for the columns that a table has no room for.
+pub(super) fn columns_left_out(count: usize, language: Language) -> String {
+    pick(
+        language,
+        format!("{count} more columns of GPUs and people (--top shows them, --csv has all)."),
+        format!(
+            "GPU와 사용자 열 {count}개는 생략했습니다 (--top으로 더 보기, --csv에는 모두 있음)."
+        ),
     )
 }

@@ -33,7 +33,7 @@ fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
             &["report", "--since", "1h"],
             2,
             "",
-            "gpu-usage-audit report: this version of gua does not have",
+            "gpu-usage-audit report: there is no history at",
         ),
         (
             "gpu-usage-audit",

@@ -152,7 +152,8 @@ pub(super) fn sessions(html: &mut Html, page: &Page<'_>) {
     let left_out = rows.len().saturating_sub(MOST_ROWS);
     let row = |((index, gpu), bars): ((u32, &str), Vec<SessionBar>)| SessionRow {
         name: match index {
-            u32::MAX => gpu.to_owned(),
+            // As much of a UUID as tells cards apart.
+            u32::MAX => gpu.chars().take(12).collect(),
             index => format!("#{index}"),
         },
         bars,

@@ -127,7 +127,7 @@ pub(super) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
                                 ("class", class(place)),
                                 ("data-key", column.key.as_str()),
                             ];
-                            html.text("th", &attributes, &title);
+                            html.element("th", &attributes, |html| name(html, &title));
                         }
                     });
                 });
@@ -154,6 +154,19 @@ pub(super) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
     );
 }
 
+/// A text; of a UUID only the beginning is seen, and the rest is there for who points at it.
+fn name(html: &mut Html, text: &str) {
+    if is_uuid(text) {
+        html.text("span", &[("class", "uuid"), ("title", text)], text);
+    } else {
+        html.words(text);
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.starts_with("GPU-") || text.starts_with("MIG-")
+}
+
 /// What stands around a value.
 struct Around<'a> {
     before: &'a dyn Fn(&mut Html),
@@ -163,19 +176,14 @@ struct Around<'a> {
 fn value_cell(html: &mut Html, cell: &Cell, class: &str, around: &Around<'_>) {
     let shown = cell.shown();
     let value = exact(cell);
-    let is_uuid = shown.starts_with("GPU-") || shown.starts_with("MIG-");
     // Only what is long may be broken.
-    let class = match shown.chars().count() > LONG && !is_uuid {
+    let class = match shown.chars().count() > LONG && !is_uuid(&shown) {
         true => "t long",
         false => class,
     };
     html.element("td", &[("class", class), ("data-value", &value)], |html| {
         (around.before)(html);
-        if is_uuid {
-            html.text("span", &[("class", "uuid"), ("title", &shown)], &shown);
-        } else {
-            html.words(&shown);
-        }
+        name(html, &shown);
         (around.below)(html);
     });
 }

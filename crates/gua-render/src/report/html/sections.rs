@@ -3,7 +3,7 @@
 use gua_model::report::IntervalUse;
 use gua_model::{Micros, RollUp};
 
-use super::charts::state_hours;
+use super::charts::{self, state_hours};
 use super::markup::{Html, Look, nothing, table as write_table};
 use super::summary::state_bar;
 use crate::chart::{Language, StateHours};
@@ -278,28 +278,57 @@ fn write_states(html: &mut Html, page: &Page<'_>, mut states: Table, id: &str) {
     write_table(html, &states, look);
 }
 
-/// The one table that was asked for.
+/// The one table that was asked for, under the chart that shows the same.
 pub(super) fn by(html: &mut Html, page: &Page<'_>, by: By) {
-    html.element("section", &[("id", "by")], |html| {
-        html.text("h2", &[], labels::by(by, page.language));
-        let rows = table(page.report, by);
+    let rows = table(page.report, by);
+    match by {
+        By::User => charts::people(html, page),
+        By::Day | By::Month => charts::over_time(html, page),
+        By::Hour => charts::heat(html, page),
+        By::Gpu | By::State => {}
+    }
+    let title = labels::by(by, page.language);
+    section(html, "by", (title, None), |html| {
         if rows.rows.is_empty() {
             return say(html, labels::NOTHING.of(page.language));
         }
+        // Time is a series: cutting it off would hide the newest.
+        let whole = Look {
+            top: usize::MAX,
+            ..look(page, "by-table")
+        };
         match by {
             By::Gpu => write_gpus(html, page, "by-table"),
             By::State => write_states(html, page, rows, "by-table"),
             By::User => write_table(html, &rows, look(page, "by-table")),
-            // Time is a series: cutting it off would hide the newest.
-            By::Day | By::Hour | By::Month => {
-                let look = Look {
-                    top: usize::MAX,
-                    ..look(page, "by-table")
-                };
-                write_table(html, &with_columns(&rows, says_something), look);
+            By::Day | By::Month => write_table(html, &with_columns(&rows, says_something), whole),
+            By::Hour => {
+                let (rows, left_out) = first_columns(rows, page.top);
+                write_table(html, &with_columns(&rows, says_something), whole);
+                if left_out > 0 {
+                    say(html, &labels::columns_left_out(left_out, page.language));
+                }
             }
         }
     });
+}
+
+/// Only the first cards and people of those that have a column each, and how many have none.
+fn first_columns(mut rows: Table, top: usize) -> (Table, usize) {
+    let mut cut = Vec::new();
+    for start in ["active_share ", "held_hours "] {
+        let of_kind =
+            (0..rows.columns.len()).filter(|place| rows.columns[*place].key.starts_with(start));
+        cut.extend(of_kind.skip(top));
+    }
+    cut.sort_unstable();
+    for place in cut.iter().rev() {
+        rows.columns.remove(*place);
+        for row in &mut rows.rows {
+            row.remove(*place);
+        }
+    }
+    (rows, cut.len())
 }
 
 pub(super) fn notes(html: &mut Html, page: &Page<'_>) {

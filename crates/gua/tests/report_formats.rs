@@ -1,0 +1,166 @@
+//! One report in four formats: whatever the window and the table, text, JSON, CSV and HTML add up to the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use jiff::{SignedDuration, Timestamp};
+use roxmltree::{Document, Node, ParsingOptions};
+use serde_json::Value;
+
+/// Sums by column.
+type Sums = BTreeMap<String, f64>;
+
+fn gua(home: &Path, line: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gua"));
+    command
+        .env_clear()
+        .env("HOME", home)
+        .current_dir(home)
+        .args(line.split(' '));
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "gua {line}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn can_be_added(key: &str) -> bool {
+    key.ends_with("hours") || key == "energy_kwh" || key == "samples"
+}
+
+fn of_csv(csv: &str) -> Sums {
+    let mut lines = csv.lines();
+    let keys: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let mut sums = Sums::new();
+    for line in lines {
+        for (key, cell) in keys.iter().zip(line.split(',')) {
+            add(&mut sums, key, cell.parse().ok());
+        }
+    }
+    sums
+}
+
+fn of_json(json: &str) -> Sums {
+    let json: Value = serde_json::from_str(json).unwrap();
+    let mut sums = Sums::new();
+    for row in json["by"]["rows"].as_array().unwrap() {
+        for (key, cell) in row.as_object().unwrap() {
+            add(&mut sums, key, cell.as_f64());
+        }
+    }
+    sums
+}
+
+/// From the exact values, and from what people read.
+fn of_html(page: &str) -> (Sums, Sums) {
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
+    let document = Document::parse_with_options(page, options).unwrap();
+    let table = document
+        .descendants()
+        .find(|node| node.attribute("id") == Some("by-table"))
+        .unwrap();
+    let keys: Vec<&str> = table
+        .descendants()
+        .filter_map(|node| node.attribute("data-key"))
+        .collect();
+    let (mut exact, mut shown) = (Sums::new(), Sums::new());
+    let rows = table.descendants().filter(|node| node.has_tag_name("tr"));
+    for row in rows {
+        let cells: Vec<Node<'_, '_>> = row
+            .children()
+            .filter(|cell| cell.has_tag_name("td"))
+            .collect();
+        for (key, cell) in keys.iter().zip(cells) {
+            add(
+                &mut exact,
+                key,
+                cell.attribute("data-value")
+                    .and_then(|value| value.parse().ok()),
+            );
+            add(
+                &mut shown,
+                key,
+                cell.text().and_then(|text| text.parse().ok()),
+            );
+        }
+    }
+    (exact, shown)
+}
+
+/// From the table's lines, whose columns stand at least two blanks apart and in the order of the CSV.
+fn of_text(text: &str, keys: &[&str]) -> Sums {
+    let fields = |line: &str| -> Vec<String> {
+        let parts = line.trim().split("  ").map(str::trim);
+        parts
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let rows = text
+        .lines()
+        .map(fields)
+        .filter(|fields| fields.len() == keys.len());
+    let mut sums = Sums::new();
+    for row in rows.skip(1) {
+        for (key, cell) in keys.iter().zip(&row) {
+            add(&mut sums, key, cell.parse().ok());
+        }
+    }
+    sums
+}
+
+fn add(sums: &mut Sums, key: &str, value: Option<f64>) {
+    if let Some(value) = value.filter(|_| can_be_added(key)) {
+        *sums.entry(key.to_owned()).or_default() += value;
+    }
+}
+
+fn assert_equal(one: &Sums, other: &Sums, within: f64, what: &str) {
+    for (key, value) in one {
+        let Some(found) = other.get(key) else {
+            // A page leaves out a column that says nothing.
+            assert!(*value == 0.0, "{what}: {key} is missing");
+            continue;
+        };
+        assert!(
+            (value - found).abs() <= within,
+            "{what} {key}: {value} and {found}"
+        );
+    }
+}
+
+#[test]
+fn four_formats_add_up_to_the_same_for_every_window_and_table() {
+    let home = tempfile::tempdir().unwrap();
+    gua(home.path(), "demo --db demo.db --interval 30s --ticks 400");
+    // The demo ended a moment ago: with a moment for an end, every report is about the same time.
+    let json: Value =
+        serde_json::from_str(&gua(home.path(), "report --db demo.db --json --tz UTC")).unwrap();
+    let until: Timestamp = json["made_at"].as_str().unwrap().parse().unwrap();
+    let moment = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    for minutes in [240, 37, 100, 1440] {
+        let since = moment(until - SignedDuration::from_mins(minutes));
+        let window = format!("--since {since} --until {}", moment(until));
+        for by in ["user", "gpu", "day", "hour", "month", "state"] {
+            let ask = |more: &str| {
+                let line = format!("report --db demo.db --tz UTC {window} --by {by}{more}");
+                gua(home.path(), &line)
+            };
+            let lines = ask(" --csv");
+            let csv = of_csv(&lines);
+            let keys: Vec<&str> = lines.lines().next().unwrap().split(',').collect();
+            let what = format!("{window} by {by}");
+            assert!(!csv.is_empty(), "{what}");
+            assert_equal(&csv, &of_json(&ask(" --json")), 1e-9, &what);
+            assert_equal(&csv, &of_text(&ask(""), &keys), 24.0 * 0.005, &what);
+            for language in ["en", "ko"] {
+                let (exact, shown) = of_html(&ask(&format!(" --format html --lang {language}")));
+                assert_equal(&csv, &exact, 1e-9, &what);
+                assert_equal(&csv, &shown, 24.0 * 0.005, &what);
+            }
+        }
+    }
+}
