@@ -69,6 +69,14 @@ impl Survey {
         let cards = self.claims.iter().flat_map(|live| &live.cards);
         cards.map(|card| card.gpu.clone()).collect()
     }
+
+    /// The free cards that are kept for those who wait.
+    #[must_use]
+    pub fn kept(&self, look: &Look, processes: &dyn Processes) -> HashSet<GpuUuid> {
+        let counts = |waiter: &&Waiter| waiter.counts(look, processes);
+        let waiting = self.queue.iter().filter(counts);
+        set_aside(waiting, &self.claimed(), look.at.since_boot)
+    }
 }
 
 impl ClaimDir {

@@ -69,7 +69,7 @@ impl Default for Wish {
 /// When history last saw a card in use.
 pub type LastUse = BTreeMap<GpuUuid, Timestamp>;
 
-/// What speaks against a card.
+/// What speaks against a card. Claims are not known here: whoever reads them adds theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// Its instances stand in its place.
@@ -90,6 +90,10 @@ pub enum Obstacle {
     UtilTooHigh(Percent),
     /// History saw it in use at this moment.
     UsedAt(Timestamp),
+    /// It is leased to somebody.
+    Claimed,
+    /// It is kept for those who came before and wait.
+    Awaited,
 }
 
 impl fmt::Display for Obstacle {
@@ -108,6 +112,8 @@ impl fmt::Display for Obstacle {
             Obstacle::TooLittleFree(free) => write!(out, "only {} free", mb(free)),
             Obstacle::UtilTooHigh(util) => write!(out, "utilisation {util}"),
             Obstacle::UsedAt(_) => write!(out, "in use a moment ago"),
+            Obstacle::Claimed => write!(out, "claimed"),
+            Obstacle::Awaited => write!(out, "kept for those who wait"),
         }
     }
 }

@@ -164,6 +164,14 @@ impl ProcessTable {
         self.processes.insert(pid, known);
     }
 
+    /// A user by their number, with the name if it is known in time.
+    pub fn user(&mut self, uid: Uid) -> User {
+        User {
+            uid,
+            name: self.names.name(uid, clock::monotonic()),
+        }
+    }
+
     /// Ends the tick: processes that nobody asked for are forgotten, and the others are looked at again in the next.
     pub fn end_tick(&mut self) {
         self.end_tick_at(clock::monotonic());

@@ -1,74 +1,70 @@
 //! `gua available`: the cards that are free, for a script; and for a person, who holds the others.
 
+mod lease;
+mod page;
+
 use std::process::ExitCode;
 
-use gua_model::pick::{
-    FreeRule, LastUse, Obstacle, Order, Wish, against, free_memory, obstacle, sort,
-};
-use gua_model::{Gpu, Place, Sample, classify};
-use gua_probe::host::time::ticks_per_second;
+use gua_claim::LiveClaim;
+use gua_model::pick::{FreeRule, LastUse, Obstacle, Order, Wish, obstacle, sort};
+use gua_model::{Gpu, GpuUuid, Place, Sample};
 use jiff::SignedDuration;
-use serde_json::{Value, json};
 
+use crate::claims::words::Names;
+use crate::claims::{self, Taken};
 use crate::cli::{AvailableArgs, RuleName};
 use crate::config::Loaded;
-use crate::failure::Exit;
-use crate::list::words::rough;
-use crate::look::people;
+use crate::failure::{Exit, Failure};
 use crate::look::recorded::Recorded;
 use crate::{driver, output};
-
-/// The version of the JSON. Keys are added under the same number; none changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
-
-/// Holders beyond this are counted and not named.
-const NAMED: usize = 4;
+use page::Page;
 
 pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    if args.claim.is_some() || args.wait.is_some() {
+        return lease::run(args, loaded);
+    }
+    if args.holder.is_some() {
+        return Err(Failure::usage("--for needs --claim or --wait").into());
+    }
     let settings = &loaded.settings;
     let sample = driver::sample(&mut driver::reader(settings), settings)?;
     let wish = wish(args, loaded, &sample);
-    let (mut free, others) = divide(&sample, &wish, &last_use(&wish, loaded, &sample));
-    order(&mut free, args.order.as_ref());
-    let has_no_number = |gpu: &&Gpu| matches!(gpu.place, Place::Instance { .. });
-    let instances = free.iter().filter(|gpu| has_no_number(gpu)).count();
-    if !args.uuid {
-        free.retain(|gpu| !has_no_number(gpu));
+    let mut found = Found::new(args, loaded, &sample, &wish);
+    let mut claims = Vec::new();
+    // nvgpu knows of no claims.
+    if args.rule == RuleName::Gua {
+        match claims::taken(settings, &sample, found.free_uuids()) {
+            Ok(taken) => claims = found.leave_out(taken, &wish),
+            Err(error) => output::talk(&format!("gua available: {error}\n")),
+        }
     }
     let wanted = args
         .count
         .map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-    let is_enough = !free.is_empty() && wanted.is_none_or(|wanted| free.len() >= wanted);
-    let found = free.len();
+    let is_enough =
+        !found.free.is_empty() && wanted.is_none_or(|wanted| found.free.len() >= wanted);
+    let had = found.free.len();
     match wanted.or(args.limit.filter(|limit| *limit > 0)) {
-        _ if !is_enough => free.clear(),
-        Some(most) => free.truncate(most),
+        _ if !is_enough => found.free.clear(),
+        Some(most) => found.free.truncate(most),
         None => {}
     }
-    if args.json {
-        let shown = shown_json(&sample, args, &free, &others, &wish);
-        let text = serde_json::to_string_pretty(&shown)?;
-        output::raw(format!("{text}\n").as_bytes())?;
-    } else if is_enough || args.rule == RuleName::Nvgpu {
-        let name = |gpu: &&Gpu| match args.uuid {
-            true => gpu.uuid.to_string(),
-            false => gpu.index.to_string(),
-        };
-        let names: Vec<String> = free.iter().map(name).collect();
-        output::data(&format!("{}\n", names.join(",")))?;
-    }
+    let page = Page {
+        sample: &sample,
+        wish: &wish,
+        args,
+        found: &found,
+        claims: &claims,
+    };
+    page.print(is_enough || args.rule == RuleName::Nvgpu, None)?;
     if args.rule == RuleName::Nvgpu {
         return Ok(ExitCode::SUCCESS);
     }
     if !args.quiet {
-        let mut told = told(&sample, &others, &wish);
-        if instances > 0 && !args.uuid && !is_enough {
-            told.push_str(&format!(
-                "gua available: {instances} MIG instances are free; --uuid names them\n"
-            ));
-        }
+        let mut told = page.told();
         if !is_enough {
-            told.push_str(&shortage(found, wanted));
+            told.push_str(&found.hidden_instances(args));
+            told.push_str(&shortage(had, wanted));
         }
         output::talk(&told);
     }
@@ -76,6 +72,79 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => Exit::Nothing.into(),
     })
+}
+
+/// The cards of a sample by a wish: those that are free in the wished order, and what speaks against the others.
+#[derive(Debug)]
+struct Found<'a> {
+    free: Vec<&'a Gpu>,
+    others: Vec<(&'a Gpu, Obstacle)>,
+    /// Free MIG instances that were not asked for.
+    instances: usize,
+}
+
+impl<'a> Found<'a> {
+    fn new(args: &AvailableArgs, loaded: &Loaded, sample: &'a Sample, wish: &Wish) -> Self {
+        let (mut free, others) = divide(sample, wish, &last_use(wish, loaded, sample));
+        order(&mut free, args.order.as_ref());
+        let has_no_number = |gpu: &&Gpu| matches!(gpu.place, Place::Instance { .. });
+        let instances = free.iter().filter(|gpu| has_no_number(gpu)).count();
+        if !args.uuid {
+            free.retain(|gpu| !has_no_number(gpu));
+        }
+        Self {
+            free,
+            others,
+            instances: if args.uuid { 0 } else { instances },
+        }
+    }
+
+    fn free_uuids(&self) -> Vec<GpuUuid> {
+        self.free.iter().map(|gpu| gpu.uuid.clone()).collect()
+    }
+
+    /// Takes out what is claimed or kept for others, and gives back the claims that counted.
+    fn leave_out(&mut self, taken: Taken, wish: &Wish) -> Vec<LiveClaim> {
+        let mut names = Names::default();
+        let mut claims = taken.survey.claims;
+        if !wish.as_free.is_empty() {
+            claims.retain(|live| {
+                let (uid, name) = (live.claim.owner, names.user(live.claim.owner));
+                let is_named = |user: &String| *user == uid.to_string() || *user == name;
+                !wish.as_free.iter().any(is_named)
+            });
+        }
+        self.against(&claims, |gpu| taken.kept.contains(gpu));
+        claims
+    }
+
+    /// Moves free cards that are claimed, or kept for those who wait, to the others.
+    fn against(&mut self, claims: &[LiveClaim], is_kept: impl Fn(&GpuUuid) -> bool) {
+        let why = |gpu: &Gpu| {
+            let is_claimed = claims.iter().any(|live| holds(live, &gpu.uuid));
+            is_claimed
+                .then_some(Obstacle::Claimed)
+                .or_else(|| is_kept(&gpu.uuid).then_some(Obstacle::Awaited))
+        };
+        let moved = self.free.iter().filter_map(|gpu| Some((*gpu, why(gpu)?)));
+        self.others.extend(moved);
+        self.others.sort_by_key(|(gpu, _)| gpu.index);
+        self.free.retain(|gpu| why(gpu).is_none());
+    }
+
+    fn hidden_instances(&self, args: &AvailableArgs) -> String {
+        match self.instances {
+            0 => String::new(),
+            _ if args.uuid => String::new(),
+            instances => {
+                format!("gua available: {instances} MIG instances are free; --uuid names them\n")
+            }
+        }
+    }
+}
+
+fn holds(live: &LiveClaim, gpu: &GpuUuid) -> bool {
+    live.cards.iter().any(|card| card.gpu == *gpu)
 }
 
 fn shortage(found: usize, wanted: Option<usize>) -> String {
@@ -146,100 +215,4 @@ fn order(free: &mut [&Gpu], order: Option<&Order>) {
         sort(free, order, |gpu| gpu);
     }
     free.sort_by_key(|gpu| matches!(gpu.place, Place::Instance { .. }));
-}
-
-/// One line a card that is not free.
-fn told(sample: &Sample, others: &[(&Gpu, Obstacle)], wish: &Wish) -> String {
-    let mut text = String::new();
-    for (gpu, why) in others {
-        let card = match &gpu.place {
-            Place::Instance { .. } => format!("gpu {} instance {}", gpu.index, gpu.uuid),
-            Place::Whole | Place::Parent { .. } => format!("gpu {}", gpu.index),
-        };
-        let line = match why {
-            Obstacle::OtherModel | Obstacle::Divided => continue,
-            Obstacle::Held => format!("{card} is held by {}", holders(gpu, sample, wish)),
-            Obstacle::UsedAt(at) => {
-                let age = sample.at.duration_since(*at).as_secs();
-                format!("{card} was in use {age} s ago")
-            }
-            other => format!("{card} is not free: {other}"),
-        };
-        text.push_str(&format!("gua available: {line}\n"));
-    }
-    for problem in sample
-        .problems
-        .iter()
-        .filter(|problem| problem.gpu.is_none())
-    {
-        text.push_str(&format!("gua available: {problem}\n"));
-    }
-    text
-}
-
-fn holders(gpu: &Gpu, sample: &Sample, wish: &Wish) -> String {
-    let ticks = ticks_per_second();
-    let mut named: Vec<String> = against(gpu, wish)
-        .map(|process| {
-            let identity = process.identity.as_ref().ok();
-            let age = identity.and_then(|identity| people::age(identity, sample, ticks));
-            let since = age.map_or_else(String::new, |age| format!(", since {}", rough(age)));
-            let owner = people::owner_and_workload(process);
-            format!("{owner} (pid {}{since})", process.pid)
-        })
-        .collect();
-    let more = named.len().saturating_sub(NAMED);
-    named.truncate(NAMED);
-    if more > 0 {
-        named.push(format!("{more} more"));
-    }
-    format!(
-        "{}; {}",
-        named.join(", "),
-        classify(gpu, &wish.thresholds, None).state
-    )
-}
-
-fn shown_json(
-    sample: &Sample,
-    args: &AvailableArgs,
-    free: &[&Gpu],
-    others: &[(&Gpu, Obstacle)],
-    wish: &Wish,
-) -> Value {
-    let card = |gpu: &Gpu| {
-        json!({
-            "index": gpu.index,
-            "uuid": gpu.uuid.as_str(),
-            "parent_uuid": gpu.place.parent().map(|parent| parent.as_str().to_owned()),
-            "name": gpu.name.as_ref().ok(),
-            "memory_free_bytes": free_memory(gpu).ok().map(|bytes| bytes.0),
-            "memory_total_bytes": gpu.memory_total.ok().map(|bytes| bytes.0),
-            "power_milliwatts": gpu.power.ok().map(|power| power.0),
-            "temperature_celsius": gpu.temperature.ok().map(|degrees| degrees.0),
-            "util_percent": gpu.util.ok().map(|util| util.get()),
-        })
-    };
-    let others: Vec<Value> = others
-        .iter()
-        .map(|(gpu, why)| {
-            let mut shown = card(gpu);
-            shown["why"] = why.to_string().into();
-            shown["state"] = classify(gpu, &wish.thresholds, None).state.word().into();
-            let holders =
-                against(gpu, wish).map(|process| crate::list::json::holder(process, sample));
-            shown["holders"] = holders.collect();
-            shown
-        })
-        .collect();
-    json!({
-        "schema_version": SCHEMA_VERSION,
-        "at": sample.at.to_string(),
-        "rule": match args.rule {
-            RuleName::Gua => "gua",
-            RuleName::Nvgpu => "nvgpu",
-        },
-        "available": free.iter().map(|gpu| card(gpu)).collect::<Vec<_>>(),
-        "not_available": others,
-    })
 }

@@ -1,6 +1,7 @@
 //! What can be typed. These files only declare, by group; `dispatch` acts.
 
 mod collect;
+mod jobs;
 mod keep;
 mod look;
 mod report;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{ColorChoice, Parser, Subcommand};
 
 pub use self::collect::*;
+pub use self::jobs::*;
 pub use self::keep::*;
 pub use self::look::*;
 pub use self::report::*;
@@ -24,6 +26,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
         "Collect",
         &["doctor", "daemon", "start", "status", "stop", "service"],
     ),
+    ("Jobs", &["claim"]),
     ("Report", &["report", "export", "import"]),
     (
         "Keep",
@@ -89,6 +92,22 @@ pub enum Command {
     Service {
         #[command(subcommand)]
         command: ServiceCommand,
+    },
+
+    /// Show and give back leases on cards.
+    #[command(
+        subcommand_required = true,
+        arg_required_else_help = true,
+        disable_help_subcommand = true,
+        after_help = "`gua available --claim 10m` makes them.\n\n\
+                      Examples:\n  \
+                      gua claim list                which card is leased to whom, and who waits\n  \
+                      gua claim release 1c9d03fe    give the cards of a claim back\n  \
+                      gua claim release --all-mine  give all of my own back"
+    )]
+    Claim {
+        #[command(subcommand)]
+        command: ClaimCommand,
     },
 
     Report(ReportArgs),
@@ -196,6 +215,10 @@ impl Command {
                 ConfigCommand::Path => "gua config path",
             },
             Command::Service { .. } => "gua service",
+            Command::Claim { command } => match command {
+                ClaimCommand::List { .. } => "gua claim list",
+                ClaimCommand::Release { .. } => "gua claim release",
+            },
             Command::Report(_) => "gua report",
             Command::Export(_) => "gua export",
             Command::Import(_) => "gua import",

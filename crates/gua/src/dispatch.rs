@@ -14,8 +14,8 @@ use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
-    available, daemon, db, demo, doctor, explain, export, import, list, manual, output, report,
-    service, top,
+    available, claim, daemon, db, demo, doctor, explain, export, import, list, manual, output,
+    report, service, top,
 };
 
 /// The number that `gua version` prints.
@@ -92,6 +92,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             return daemon::status::run(&load_what_is_sound(&command.settings())?);
         }
         Command::Stop(_) => return daemon::stop::run(&load_what_is_sound(&command.settings())?),
+        Command::Claim { command: what } => return claim::run(what, &load(&command.settings())?),
         Command::Report(args) => return report::run(args, &load(&command.settings())?),
         Command::Demo(args) => return demo::run(args, &load(&command.settings())?),
         Command::Export(args) => return export::run(args, &load(&command.settings())?),

@@ -4,6 +4,8 @@
 //! No rule about GPUs stands here: those are in `gua-model`.
 
 pub mod available;
+pub mod claim;
+pub mod claims;
 pub mod cli;
 pub mod config;
 pub mod daemon;

@@ -74,15 +74,18 @@ impl FormatArgs {
 /// Print the numbers of the cards that are free, for CUDA_VISIBLE_DEVICES.
 ///
 /// A card is free when at most 20 % of its memory is used, nobody holds it and it is not at work; with a running daemon
-/// also only when it was truly idle for the last minute. stderr says who holds the others. With none free it prints
-/// nothing and exits with 3.
+/// also only when it was truly idle for the last minute. Cards that are leased are left out. stderr says who holds the
+/// others. With none free it prints nothing and exits with 3.
 #[derive(Debug, Args)]
 #[command(
     after_help = "The numbers are the driver's: set CUDA_DEVICE_ORDER=PCI_BUS_ID, so that CUDA counts alike, or use --uuid.\n\
+                  A lease ends with the process that called gua: the shell, also inside $(). In a pipeline or a subshell that is\n\
+                  the subshell; name the script then with --for $$. `gua claim list` shows leases, docs/claims.md explains them.\n\
                   MIG instances have no numbers; --uuid offers them after the whole cards.\n\
                   An empty CUDA_VISIBLE_DEVICES hides every card; `|| exit` keeps a script from going on with it.\n\n\
                   Examples:\n  \
                   export CUDA_VISIBLE_DEVICES=$(gua available -l 1) || exit\n  \
+                  export CUDA_VISIBLE_DEVICES=$(gua available --claim 10m --wait 1h) || exit\n  \
                   gua available --count 2 --order -free-memory     two cards, those with the most free memory\n  \
                   gua available --gpu-model a100 --min-free-memory 40GB --uuid\n  \
                   gua available --account-as-free \"$USER\"          as if my own processes were gone\n  \
@@ -128,6 +131,19 @@ pub struct AvailableArgs {
     /// How long a card must have been truly idle, as far as a running daemon knows.
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "60s")]
     pub free_for: Duration,
+
+    /// Lease them for so long, so that nobody else who asks gua is sent to them. One card, unless -l or --count says more.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    pub claim: Option<Duration>,
+
+    /// The process that the lease ends with [default: the one that called gua].
+    #[arg(long = "for", value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub holder: Option<u32>,
+
+    /// Wait for cards, in order of arrival, at most so long [default: as long as it takes]. Leases them for a minute
+    /// if --claim does not say how long.
+    #[arg(long, value_name = "TIMEOUT", value_parser = crate::duration::parse, num_args = 0..=1)]
+    pub wait: Option<Option<Duration>>,
 
     /// By which rule a card is free; nvgpu's looks at memory alone and exits with 0 though none is.
     #[arg(long, value_name = "RULE", value_enum, default_value_t)]

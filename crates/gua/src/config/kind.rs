@@ -325,6 +325,49 @@ impl Kind for LibraryName {
     }
 }
 
+/// A directory for claims; `None` where the host decides.
+#[derive(Debug)]
+pub struct ClaimPlace;
+
+impl Kind for ClaimPlace {
+    type Value = Option<PathBuf>;
+    const WHAT: &'static str = "a directory, or auto";
+
+    fn parse(raw: Raw<'_>, home: &Home) -> Result<Option<PathBuf>, String> {
+        match path_text::<Self>(raw)?.as_bytes() {
+            b"auto" => Ok(None),
+            _ => FilePath::parse(raw, home).map(Some),
+        }
+    }
+
+    fn json(value: &Option<PathBuf>) -> serde_json::Value {
+        match value {
+            Some(path) => FilePath::json(path),
+            None => "auto".into(),
+        }
+    }
+}
+
+/// How long a claim may last. What is longer would not be honoured by others.
+#[derive(Debug)]
+pub struct LeaseLength;
+
+impl Kind for LeaseLength {
+    type Value = Duration;
+    const WHAT: &'static str = "a duration from 1s to 7d, such as 12h";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
+        match at_least::<Self>(raw, Duration::from_secs(1))? {
+            longest if longest <= gua_claim::LONGEST_LEASE => Ok(longest),
+            _ => Err(unexpected::<Self>(raw)),
+        }
+    }
+
+    fn json(value: &Duration) -> serde_json::Value {
+        duration::written(*value).into()
+    }
+}
+
 fn path_text<K: Kind>(raw: Raw<'_>) -> Result<&OsStr, String> {
     match text(raw) {
         Some(path) if path.is_empty() => Err(format!("expected {}, found nothing", K::WHAT)),

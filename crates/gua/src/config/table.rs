@@ -4,8 +4,8 @@
 use std::ffi::OsStr;
 
 use super::kind::{
-    ActivePercent, FilePath, GraphicsSwitch, Home, Kind, LibraryName, LogMegabytes, Megabytes, Raw,
-    RawAge, ReadDeadline, TickInterval,
+    ActivePercent, ClaimPlace, FilePath, GraphicsSwitch, Home, Kind, LeaseLength, LibraryName,
+    LogMegabytes, Megabytes, Raw, RawAge, ReadDeadline, TickInterval,
 };
 use super::{Setting, Source};
 
@@ -148,6 +148,13 @@ settings! {
     history: HistorySettings {
         /// The history file. The flag --db wins over it.
         db: FilePath = "~/.gua/gua.db", "GUA_DB";
+    }
+    /// Leases on cards, which `gua available --claim` makes.
+    claim: ClaimSettings {
+        /// The directory that all users of this host share; "auto" takes the first that everyone can write (docs/claims.md).
+        dir: ClaimPlace = "auto", "GUA_CLAIM_DIR";
+        /// The longest lease that may be asked for; 7d at most.
+        longest: LeaseLength = "7d", "GUA_CLAIM_LONGEST";
     }
     /// How the daemon collects. It reads these again on SIGHUP, the two files apart.
     collect: CollectSettings {

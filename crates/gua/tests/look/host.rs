@@ -61,6 +61,7 @@ impl Host {
         for name in ["nvgpu", "nvl"] {
             symlink(env!("CARGO_BIN_EXE_gua"), home.path().join(name)).unwrap();
         }
+        std::fs::create_dir(home.path().join("claims")).unwrap();
         let host = Self {
             home,
             library,
@@ -92,6 +93,7 @@ impl Host {
             .env("TZ", "UTC")
             .env("GUA_NVML_LIBRARY", &self.library)
             .env("LD_LIBRARY_PATH", self.home.path())
+            .env("GUA_CLAIM_DIR", self.path("claims"))
             .env("NVML_SIM_SCENARIO", self.path("nvml-sim.toml"))
             .current_dir(self.home.path())
             .stdin(Stdio::null());

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod available;
+mod claims;
 mod host;
 mod list;
 mod peers;

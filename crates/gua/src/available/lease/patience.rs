@@ -1,0 +1,140 @@
+//! Waiting for a turn: the pause between two looks, the end of patience, signals, and the one line that tells of it.
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gua_claim::{Request, Short};
+use gua_collector::chain::chain;
+use gua_probe::clock;
+use gua_probe::fault::DriverFault;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::list::words::rough;
+use crate::output;
+
+/// How long a signal may wait for a driver that does not answer.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
+/// What comes after a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Again,
+    TimeIsUp,
+    Signal(i32),
+}
+
+/// How long is still waited, unless a signal comes.
+pub(super) struct Patience {
+    /// On the clock for deadlines; `None` for as long as it takes.
+    until: Option<Duration>,
+    signals: Receiver<i32>,
+}
+
+impl Patience {
+    pub(super) fn new(began: Duration, longest: Option<Duration>) -> anyhow::Result<Self> {
+        let mut heeded =
+            Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+        let (sender, signals) = channel();
+        thread::spawn(move || {
+            for signal in heeded.forever() {
+                let is_heard = sender.send(signal).is_ok();
+                if is_heard {
+                    // The place in the queue is left in good order, unless the driver keeps us from it.
+                    thread::sleep(LAST_MOMENT);
+                }
+                let _ = emulate_default_handler(signal);
+            }
+        });
+        Ok(Self {
+            until: longest.map(|longest| began.saturating_add(longest)),
+            signals,
+        })
+    }
+
+    pub(super) fn pause(&mut self, usual: Duration) -> Next {
+        let now = clock::monotonic();
+        let left = self.until.map(|until| until.saturating_sub(now));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Next::TimeIsUp;
+        }
+        let pause = left.map_or(usual, |left| left.min(usual));
+        match self.signals.recv_timeout(pause) {
+            Ok(signal) => Next::Signal(signal),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Next::Again,
+        }
+    }
+}
+
+/// Ends as if the signal had not been heeded, so that a shell sees what happened.
+pub(super) fn end_by(signal: i32) -> ExitCode {
+    let _ = emulate_default_handler(signal);
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
+}
+
+/// One line on stderr: written over on a terminal, said once elsewhere.
+pub(super) struct Line {
+    is_terminal: bool,
+    is_quiet: bool,
+    is_shown: bool,
+    /// A driver that stopped answering is told once.
+    in_trouble: bool,
+}
+
+impl Line {
+    pub(super) fn new(is_quiet: bool) -> Self {
+        Self {
+            is_terminal: std::io::stderr().is_terminal(),
+            is_quiet,
+            is_shown: false,
+            in_trouble: false,
+        }
+    }
+
+    pub(super) fn show(&mut self, request: &Request, short: &Short, waited: Duration) {
+        if self.is_quiet || (self.is_shown && !self.is_terminal) {
+            return;
+        }
+        self.is_shown = true;
+        let text = format!("gua available: {}", waiting(request, short));
+        output::talk(&match self.is_terminal {
+            true => format!("\r\x1b[K{text}, {} so far", rough(waited)),
+            false => format!("{text}\n"),
+        });
+    }
+
+    pub(super) fn trouble(&mut self, fault: &DriverFault) {
+        if !self.is_quiet && !self.in_trouble {
+            self.in_trouble = true;
+            self.clear();
+            let said = chain(fault);
+            output::talk(&format!("gua available: {said}; waiting on\n"));
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        if self.is_shown && self.is_terminal {
+            output::talk("\r\x1b[K");
+        }
+    }
+}
+
+fn waiting(request: &Request, short: &Short) -> String {
+    let cards = |count: usize| match count {
+        1 => "1 card".to_owned(),
+        count => format!("{count} cards"),
+    };
+    let mut text = format!("waiting for {}", cards(request.at_least));
+    if !short.left.is_empty() {
+        text.push_str(&format!(", {} could be had now", short.left.len()));
+    }
+    if !short.ahead.is_empty() {
+        text.push_str(&format!(", {} ahead in the queue", short.ahead.len()));
+    }
+    text
+}

@@ -1,0 +1,113 @@
+//! `gua claim`: which cards are leased to whom, who waits, and giving leases back.
+
+pub mod json;
+mod table;
+
+use std::process::ExitCode;
+
+use gua_claim::{ClaimId, Look, Survey};
+use gua_collector::chain::chain;
+use gua_model::{Missing, Sample};
+
+use crate::claims::words::Names;
+use crate::claims::{Claims, blind_look, boot_of, look};
+use crate::cli::ClaimCommand;
+use crate::config::Loaded;
+use crate::failure::Exit;
+use crate::{driver, output};
+
+pub fn run(command: &ClaimCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let claims = Claims::open(&loaded.settings)?;
+    match command {
+        ClaimCommand::List { json } => list(&claims, loaded, *json),
+        ClaimCommand::Release {
+            ids,
+            all_mine: false,
+        } => release(&claims, ids),
+        ClaimCommand::Release { .. } => release_own(&claims, loaded),
+    }
+}
+
+/// The cards as they are now. Without a driver claims can still be told, except those that live by use alone.
+struct Seen {
+    sample: Option<Sample>,
+    look: Look,
+}
+
+fn see(loaded: &Loaded, name: &str) -> anyhow::Result<Seen> {
+    match driver::sample(&mut driver::reader(&loaded.settings), &loaded.settings) {
+        Ok(sample) => Ok(Seen {
+            look: look(&sample, boot_of(sample.boot)?, Vec::new()),
+            sample: Some(sample),
+        }),
+        Err(fault) => {
+            output::talk(&format!(
+                "{name}: {}\n{name}: who is on which card is not known, so claims past their deadline are left out\n",
+                chain(&fault)
+            ));
+            Ok(Seen {
+                look: blind_look(boot_of(Err(Missing::Failed))?),
+                sample: None,
+            })
+        }
+    }
+}
+
+fn list(claims: &Claims, loaded: &Loaded, as_json: bool) -> anyhow::Result<ExitCode> {
+    let seen = see(loaded, "gua claim list")?;
+    let survey = claims.survey(&seen.look)?;
+    let mut names = Names::default();
+    match as_json {
+        true => {
+            let shown = json::listing(
+                claims.dir.path(),
+                &survey,
+                &seen.look,
+                seen.sample.as_ref(),
+                &mut names,
+            );
+            output::raw(format!("{}\n", serde_json::to_string_pretty(&shown)?).as_bytes())?;
+        }
+        false => output::data(&table::text(
+            &survey,
+            &seen.look,
+            seen.sample.as_ref(),
+            &mut names,
+        ))?,
+    }
+    tell_problems(&survey);
+    Ok(match seen.sample {
+        Some(_) => ExitCode::SUCCESS,
+        None => Exit::Failed.into(),
+    })
+}
+
+fn tell_problems(survey: &Survey) {
+    for problem in &survey.problems {
+        output::talk(&format!("gua claim list: {problem}; it does not count\n"));
+    }
+}
+
+fn release(claims: &Claims, ids: &[ClaimId]) -> anyhow::Result<ExitCode> {
+    let mut end = ExitCode::SUCCESS;
+    for id in ids {
+        if let Err(error) = claims.dir.release(id) {
+            output::talk(&format!("gua claim release: {}\n", chain(&error)));
+            end = Exit::Failed.into();
+        }
+    }
+    Ok(end)
+}
+
+fn release_own(claims: &Claims, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let seen = see(loaded, "gua claim release")?;
+    let survey = claims.survey(&seen.look)?;
+    let own = survey
+        .claims
+        .iter()
+        .filter(|live| live.claim.owner == claims.dir.me());
+    let own: Vec<ClaimId> = own.map(|live| live.claim.id.clone()).collect();
+    let end = release(claims, &own)?;
+    output::talk(&format!("gua claim release: {} given back\n", own.len()));
+    Ok(end)
+}

@@ -1,0 +1,196 @@
+//! The claims of this host as commands meet them: where they stand, what a sample says about them, and who asks.
+
+pub mod refusal;
+pub mod words;
+
+use std::collections::HashSet;
+
+use anyhow::Context as _;
+use gua_claim::{
+    ClaimDir, ClaimError, Look, Moment, OnCard, OpenError, Processes, Standing, Survey,
+    USUAL_PLACES,
+};
+use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Reading, Sample};
+use gua_probe::clock;
+use gua_probe::process::lineage::{Life, Lineage};
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+
+use crate::config::Settings;
+use crate::failure::{Exit, Failure};
+
+/// The shared directory, and the processes by which claims are judged.
+#[derive(Debug)]
+pub struct Claims {
+    pub dir: ClaimDir,
+    pub processes: HostProcesses,
+}
+
+/// The processes of this host.
+#[derive(Debug, Default)]
+pub struct HostProcesses(Lineage);
+
+impl Processes for HostProcesses {
+    fn standing(&self, process: &ProcessKey) -> Standing {
+        match self.0.life(process) {
+            Life::Running => Standing::Running,
+            Life::Stopped => Standing::Stopped,
+            Life::Ended => Standing::Ended,
+            Life::Unknown => Standing::Unknown,
+        }
+    }
+
+    fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
+        self.0.descends(process, ancestor)
+    }
+}
+
+/// Opens the directory that the settings name, else the one that all users of this host find.
+pub fn directory(settings: &Settings) -> Result<ClaimDir, OpenError> {
+    match &settings.claim.dir.value {
+        Some(path) => ClaimDir::open(path),
+        None => ClaimDir::find(&USUAL_PLACES),
+    }
+}
+
+impl Claims {
+    pub fn open(settings: &Settings) -> Result<Self, Failure> {
+        let dir = directory(settings).map_err(|error| Failure {
+            exit: Exit::Failed,
+            message: gua_collector::chain::chain(&error),
+            hint: Some(
+                "an administrator can make /run/gua (mode 1777, root's), or name a directory with claim.dir".to_owned(),
+            ),
+        })?;
+        Ok(Self {
+            dir,
+            processes: HostProcesses::default(),
+        })
+    }
+
+    /// Who has what and who waits, by this look.
+    pub fn survey(&self, look: &Look) -> Result<Survey, ClaimError> {
+        self.dir.survey(look, &self.processes)
+    }
+
+    /// The process that a claim is to end with: the one that is named, else the one that called us.
+    pub fn holder(&self, named: Option<u32>, boot: BootId) -> Result<ProcessKey, Failure> {
+        let pid = named.unwrap_or_else(std::os::unix::process::parent_id);
+        let found = self.processes.0.process(Pid(pid), boot);
+        let lives = |process: &ProcessKey| self.processes.standing(process) != Standing::Ended;
+        found.filter(lives).ok_or_else(|| {
+            let message = match named {
+                Some(pid) => format!("there is no process {pid} to be seen that could hold the claim"),
+                None => format!(
+                    "the process that called gua (pid {pid}) cannot be seen, so no claim can end with it"
+                ),
+            };
+            Failure {
+                exit: Exit::Failed,
+                message,
+                hint: Some("--for PID names another".to_owned()),
+            }
+        })
+    }
+
+    /// This process, for a place in the queue.
+    pub fn this_process(&self, boot: BootId) -> anyhow::Result<ProcessKey> {
+        let found = self.processes.0.process(Pid(std::process::id()), boot);
+        found.context("this process cannot be seen in /proc")
+    }
+
+    /// The error with what can be found out about it: who sits on the lock.
+    pub fn explained(&self, error: ClaimError) -> anyhow::Error {
+        let is_busy = matches!(error, ClaimError::Busy { .. });
+        let locks = std::fs::read_to_string("/proc/locks").ok();
+        let owner = locks
+            .filter(|_| is_busy)
+            .and_then(|locks| self.dir.lock_owner(&locks));
+        match owner {
+            Some(pid) => {
+                let who = words::Names::default().process(pid);
+                anyhow::Error::new(error).context(format!("the lock is held by {who}"))
+            }
+            None => error.into(),
+        }
+    }
+}
+
+/// What a sample says to those who judge claims. `free` are the cards that the asker would take.
+pub fn look(sample: &Sample, boot: BootId, free: Vec<GpuUuid>) -> Look {
+    let on_cards = sample.gpus.iter().flat_map(|gpu| {
+        gpu.processes.iter().filter_map(|process| {
+            let identity = process.identity.as_ref().ok()?;
+            Some(OnCard {
+                gpu: gpu.uuid.clone(),
+                process: identity.key,
+                user: identity.own.as_ref().ok().map(|user| user.uid),
+            })
+        })
+    });
+    Look {
+        at: Moment {
+            boot,
+            since_boot: sample.since_boot,
+            wall: sample.at,
+        },
+        free,
+        cards: sample.gpus.iter().filter(|gpu| gpu.place.counts()).count(),
+        on_cards: on_cards.collect(),
+    }
+}
+
+/// The same where the driver does not answer: nobody is seen on any card.
+pub fn blind_look(boot: BootId) -> Look {
+    Look {
+        at: Moment {
+            boot,
+            since_boot: clock::since_boot(),
+            wall: clock::now(),
+        },
+        free: Vec::new(),
+        cards: 0,
+        on_cards: Vec::new(),
+    }
+}
+
+/// The boot that claims belong to.
+pub fn boot_of(boot: Reading<BootId>) -> anyhow::Result<BootId> {
+    let boot = boot.or_else(|_| ProcessTable::new(ProcRoot::default(), Passwd::System).boot());
+    boot.map_err(|why| {
+        anyhow::anyhow!(
+            "the kernel does not say which boot this is ({})",
+            why.word()
+        )
+    })
+}
+
+/// What stands in the way of cards that are free otherwise, for those who only look. Where there are no claims to be
+/// read, nothing does.
+#[derive(Debug, Default)]
+pub struct Taken {
+    pub survey: Survey,
+    pub kept: HashSet<GpuUuid>,
+}
+
+/// Reads the claims for a listing. A host without a place for claims has none; what else goes wrong is told.
+pub fn taken(settings: &Settings, sample: &Sample, free: Vec<GpuUuid>) -> Result<Taken, String> {
+    let said = |error: &(dyn std::error::Error + 'static)| gua_collector::chain::chain(error);
+    let dir = match directory(settings) {
+        Ok(dir) => dir,
+        Err(OpenError::NoPlace { .. }) => return Ok(Taken::default()),
+        Err(error) => return Err(said(&error)),
+    };
+    let Ok(boot) = sample.boot else {
+        return Err(
+            "the kernel does not say which boot this is, so claims cannot be judged".to_owned(),
+        );
+    };
+    let claims = Claims {
+        dir,
+        processes: HostProcesses::default(),
+    };
+    let look = look(sample, boot, free);
+    let survey = claims.survey(&look).map_err(|error| said(&error))?;
+    let kept = survey.kept(&look, &claims.processes);
+    Ok(Taken { survey, kept })
+}

@@ -1,0 +1,84 @@
+//! Claims in words: who holds one, and until when.
+
+use std::time::Duration;
+
+use gua_claim::LiveClaim;
+use gua_model::text::harmless;
+use gua_model::{Pid, ProcessKey, Uid};
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::look::people;
+
+/// What users and processes are called.
+#[derive(Debug)]
+pub struct Names(ProcessTable);
+
+impl Default for Names {
+    fn default() -> Self {
+        Self(ProcessTable::new(ProcRoot::default(), Passwd::System))
+    }
+}
+
+impl Names {
+    /// A user by name, else `uid 1000`.
+    pub fn user(&mut self, uid: Uid) -> String {
+        people::name(&self.0.user(uid))
+    }
+
+    /// A process's short name, if it is still that process and can be seen.
+    pub fn comm(&mut self, key: &ProcessKey) -> Option<String> {
+        let identity = self.0.resolve(key.pid).ok()?;
+        let comm = (identity.key == *key).then_some(identity.comm)?.ok()?;
+        Some(harmless(&comm))
+    }
+
+    /// `pid 4711 (bash) of ada`, as far as it can be seen.
+    pub fn process(&mut self, pid: Pid) -> String {
+        let Ok(identity) = self.0.resolve(pid) else {
+            return format!("pid {pid}");
+        };
+        let comm = identity
+            .comm
+            .map_or_else(|_| String::new(), |comm| format!(" ({})", harmless(&comm)));
+        let user = identity.own.map_or_else(
+            |_| String::new(),
+            |user| format!(" of {}", people::name(&user)),
+        );
+        format!("pid {pid}{comm}{user}")
+    }
+
+    /// `ada (pid 4711 bash)`.
+    pub fn holder(&mut self, owner: Uid, holder: &ProcessKey) -> String {
+        let comm = self
+            .comm(holder)
+            .map_or_else(String::new, |comm| format!(" {comm}"));
+        format!("{} (pid {}{comm})", self.user(owner), holder.pid)
+    }
+
+    /// `ada (pid 4711 bash) until 14:30:05`.
+    pub fn claim(&mut self, live: &LiveClaim, now: Timestamp) -> String {
+        let who = self.holder(live.claim.owner, &live.claim.holder);
+        match deadline(live.left, now) {
+            Some(at) => format!("{who} until {}", moment(at, now)),
+            None => format!("{who} as long as it is on the card"),
+        }
+    }
+}
+
+/// The deadline by the wall clock; `None` once it has passed.
+pub fn deadline(left: Duration, now: Timestamp) -> Option<Timestamp> {
+    (!left.is_zero()).then(|| now.checked_add(left).ok())?
+}
+
+/// A moment near to now, in the local zone: the date only where it is another day's.
+pub fn moment(at: Timestamp, now: Timestamp) -> String {
+    let zone = TimeZone::system();
+    let (at, now) = (at.to_zoned(zone.clone()), now.to_zoned(zone));
+    let shape = match at.date() == now.date() {
+        true => "%H:%M:%S",
+        false => "%Y-%m-%d %H:%M",
+    };
+    at.strftime(shape).to_string()
+}

@@ -1,0 +1,40 @@
+//! The group Jobs: what stands around a program that uses cards.
+
+use clap::Subcommand;
+use gua_claim::ClaimId;
+
+/// What can be done with claims.
+#[derive(Debug, Subcommand)]
+pub enum ClaimCommand {
+    /// Show which cards are leased to whom until when, and who waits.
+    ///
+    /// A claim ends with its holder, at its deadline unless the holder is on the card by then, or when it is released.
+    #[command(
+        after_help = "Examples:\n  gua claim list\n  gua claim list --json | jq '.claims[].id'"
+    )]
+    List {
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give cards back before the claim ends by itself.
+    ///
+    /// One's own claims; root may give back anyone's.
+    #[command(
+        after_help = "Examples:\n  gua claim release 1c9d03fe\n  gua claim release --all-mine"
+    )]
+    Release {
+        /// The claims, as `gua claim list` calls them.
+        #[arg(value_name = "ID", value_parser = claim_id, required_unless_present = "all_mine", conflicts_with = "all_mine")]
+        ids: Vec<ClaimId>,
+
+        /// All of one's own.
+        #[arg(long)]
+        all_mine: bool,
+    },
+}
+
+fn claim_id(text: &str) -> Result<ClaimId, String> {
+    text.parse()
+        .map_err(|_| "a claim is called by eight digits and letters from a to f".to_owned())
+}

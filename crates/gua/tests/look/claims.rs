@@ -1,0 +1,416 @@
+//! Leases through the program, as scripts ask for them: given once, ended with their holder, waited for in turn.
+
+use std::process::{Child, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::host::{Ended, Host, Sleeper, ended};
+
+const GUA: &str = env!("CARGO_BIN_EXE_gua");
+
+/// Card 0 is held by a process that does nothing; 1 and 2 are free.
+fn lab() -> Host {
+    Host::new(
+        "[clock]\nat = 100\n\
+         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n\
+         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-b\"\n\
+         [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-c\"\n",
+    )
+}
+
+impl Host {
+    /// Asks for a lease that ends with the sleeper.
+    fn lease(&self, holder: &Sleeper, line: &str) -> Ended {
+        self.gua(&format!(
+            "available --claim 10m --for {} {line}",
+            holder.pid()
+        ))
+    }
+
+    fn claims(&self) -> Value {
+        let ended = self.gua("claim list --json");
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+
+    fn start(&self, line: &str) -> Child {
+        let mut command = self.command(GUA);
+        command.args(line.split_whitespace());
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Looks until so many wait.
+    fn wait_for_queue(&self, length: usize) {
+        wait_until(|| self.claims()["queue"].as_array().unwrap().len() == length);
+    }
+
+    fn events(&self) -> Vec<Value> {
+        let drawers = std::fs::read_dir(self.path("claims")).unwrap();
+        let mut files: Vec<_> = drawers
+            .flat_map(|drawer| std::fs::read_dir(drawer.unwrap().path()).unwrap())
+            .map(|file| file.unwrap().path())
+            .filter(|path| {
+                path.file_name()
+                    .unwrap()
+                    .to_string_lossy()
+                    .starts_with("event-")
+            })
+            .collect();
+        files.sort();
+        let read = |path| serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap();
+        files
+            .into_iter()
+            .map(read)
+            .map(|event| event["body"].clone())
+            .collect()
+    }
+}
+
+fn wait_until(so: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("it never came to be so");
+}
+
+fn end(child: Child) -> Output {
+    child.wait_with_output().unwrap()
+}
+
+#[track_caller]
+fn check(ended: &Ended, code: i32, stdout: &str) {
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (code, stdout),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_card_is_leased_once_and_free_again_when_its_holder_has_ended() {
+    let host = lab();
+    let (ada, bob) = (Sleeper::new(), Sleeper::new());
+    let first = host.lease(&ada, "");
+    check(&first, 0, "1\n");
+    assert!(first.stderr.contains(": gpu 1 until "), "{}", first.stderr);
+    check(&host.lease(&bob, "--uuid"), 0, "GPU-c\n");
+    let refused = host.lease(&bob, "");
+    check(&refused, 3, "");
+    let said = format!("gpu 1 is claimed by root (pid {} sleep) until ", ada.pid());
+    if first.stderr.contains(" of root ends") {
+        assert!(refused.stderr.contains(&said), "{}", refused.stderr);
+    }
+    assert!(
+        refused.stderr.contains("gpu 0 is held by "),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("no card is free"),
+        "{}",
+        refused.stderr
+    );
+
+    let listed = host.claims();
+    assert_eq!(listed["claims"].as_array().unwrap().len(), 2);
+    let of_ada = |claim: &&Value| claim["holder_pid"] == ada.pid();
+    let claim = listed["claims"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(of_ada)
+        .unwrap();
+    assert_eq!(claim["cards"][0]["index"], 1);
+    assert_eq!(claim["cards"][0]["in_use"], false);
+    let text = host.gua("claim list").stdout;
+    assert!(
+        text.contains(&format!("(pid {} sleep)", bob.pid())),
+        "{text}"
+    );
+
+    drop(ada);
+    check(&host.lease(&bob, ""), 0, "1\n");
+}
+
+#[test]
+fn plain_questions_leave_claimed_cards_out_and_nvgpus_rule_does_not() {
+    let host = lab();
+    let ada = Sleeper::new();
+    check(&host.lease(&ada, "-q"), 0, "1\n");
+    let plain = host.gua("available");
+    check(&plain, 0, "2\n");
+    assert!(
+        plain.stderr.contains("gpu 1 is claimed by "),
+        "{}",
+        plain.stderr
+    );
+    check(&host.gua("available -q --rule nvgpu"), 0, "0,1,2\n");
+    check(&host.named("nvgpu", "available"), 0, "0,1,2\n");
+    let json: Value = serde_json::from_str(&host.gua("available -q --json").stdout).unwrap();
+    assert_eq!(json["not_available"][1]["why"], "claimed");
+    assert_eq!(
+        json["not_available"][1]["claims"][0]["holder_pid"],
+        ada.pid()
+    );
+    let me = ended(host.command("id").arg("-un").output().unwrap()).stdout;
+    let as_free = format!("available -q --account-as-free {}", me.trim());
+    check(&host.gua(&as_free), 0, "0,1,2\n");
+    assert_eq!(host.events(), Vec::<Value>::new());
+}
+
+#[test]
+fn the_holder_is_the_shell_that_asked() {
+    let host = lab();
+    let script = format!(
+        "cards=$({GUA} available -q --claim 10m --count 2) || exit; echo $cards $$; {GUA} claim list --json"
+    );
+    let output = host.command("sh").args(["-c", &script]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (first, listed) = text.split_once('\n').unwrap();
+    let listed: Value = serde_json::from_str(listed).unwrap();
+    let pid = listed["claims"][0]["holder_pid"].to_string();
+    assert_eq!(first, format!("1,2 {pid}"));
+    // The shell has ended, and with it the claim.
+    assert_eq!(host.claims()["claims"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn claims_are_given_back_by_name_or_all_at_once() {
+    let host = lab();
+    let ada = Sleeper::new();
+    for card in ["1\n", "2\n"] {
+        check(&host.lease(&ada, "-q"), 0, card);
+    }
+    let id = host.claims()["claims"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    check(&host.gua(&format!("claim release {id}")), 0, "");
+    let again = host.gua(&format!("claim release {id}"));
+    check(&again, 1, "");
+    assert!(
+        again.stderr.contains(&format!("there is no claim {id}")),
+        "{}",
+        again.stderr
+    );
+    check(&host.gua("claim release --all-mine"), 0, "");
+    check(&host.gua("claim list"), 0, "nothing is claimed\n");
+    check(&host.gua("available -q"), 0, "1,2\n");
+}
+
+#[test]
+fn those_who_wait_are_served_in_order_of_arrival() {
+    let host = lab();
+    let holders = [Sleeper::new(), Sleeper::new(), Sleeper::new()];
+    check(&host.lease(&holders[0], "-q --count 2"), 0, "1,2\n");
+    let ask = |holder: &Sleeper| {
+        host.start(&format!(
+            "available --claim 10m --wait --for {}",
+            holder.pid()
+        ))
+    };
+    let first = ask(&holders[1]);
+    host.wait_for_queue(1);
+    let second = ask(&holders[2]);
+    host.wait_for_queue(2);
+    let queue = host.claims()["queue"].clone();
+    assert_eq!(queue[0]["pid"], first.id());
+    assert_eq!(queue[1]["pid"], second.id());
+    let text = host.gua("claim list").stdout;
+    assert!(text.contains("\n2      1 card     "), "{text}");
+    // Both are freed at once: the first to come has the first of them.
+    check(&host.gua("claim release --all-mine"), 0, "");
+    let first = ended(end(first));
+    check(&first, 0, "1\n");
+    assert!(
+        first.stderr.contains("waiting for 1 card\n"),
+        "{}",
+        first.stderr
+    );
+    check(&ended(end(second)), 0, "2\n");
+    let events = host.events();
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(events[0]["outcome"], "granted");
+}
+
+#[test]
+fn patience_ends_with_3_and_a_signal_leaves_the_queue() {
+    let host = lab();
+    let ada = Sleeper::new();
+    check(&host.lease(&ada, "-q --count 2"), 0, "1,2\n");
+    check(&host.gua("available --wait 300ms"), 3, "");
+    let gave_up = &host.events()[0];
+    assert_eq!(gave_up["outcome"], "gave-up");
+    assert_eq!(gave_up["wanted"], 1);
+    let blocked = gave_up["blocked_by"].as_array().unwrap();
+    assert_eq!(blocked.len(), 3);
+    assert_eq!(blocked[0]["gpu"], "GPU-a");
+    assert!(blocked[0]["idle_since"].is_string(), "{blocked:?}");
+
+    let waiting = host.start("available --wait 10m");
+    host.wait_for_queue(1);
+    let pid = waiting.id().to_string();
+    assert!(
+        host.command("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = end(waiting);
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&output.status),
+        Some(2)
+    );
+    let drawer = std::fs::read_dir(host.path("claims"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    let tickets = std::fs::read_dir(drawer.path()).unwrap();
+    let names = tickets.map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.starts_with("wait-")).count(), 0);
+}
+
+#[test]
+fn what_can_never_be_had_is_not_waited_for() {
+    let host = lab();
+    let said = host.gua("available --wait --count 4");
+    check(&said, 3, "");
+    assert!(
+        said.stderr.contains("4 wanted, and this host has 3"),
+        "{}",
+        said.stderr
+    );
+    check(&host.gua("available --wait --gpu-model h100"), 3, "");
+}
+
+#[test]
+fn wrong_use_is_refused() {
+    let host = lab();
+    for line in [
+        "available --claim",
+        "available --claim 10",
+        "available --claim 0s",
+        "available --claim 8d",
+        "available --for 1",
+        "available --claim 1m --for 0",
+        "available --claim 1m --rule nvgpu",
+        "available --wait --rule nvgpu",
+        "claim",
+        "claim release",
+        "claim release xyz",
+        "claim release 00000000 --all-mine",
+    ] {
+        let ended = host.gua(line);
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (2, ""),
+            "{line}: {}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_told_and_costs_only_claims() {
+    let host = lab();
+    let ada = Sleeper::new();
+    let missing = host.path("nowhere");
+    let file = host.path("file");
+    std::fs::write(&file, "").unwrap();
+    let open = host.path("open");
+    std::fs::create_dir(&open).unwrap();
+    let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&open, everyone).unwrap();
+    for (place, sentence) in [
+        (&missing, "cannot open the claims directory"),
+        (&file, "is a link or no directory"),
+        (&open, "has no sticky bit"),
+    ] {
+        let run = |line: &str| {
+            let mut command = host.command(GUA);
+            command
+                .env("GUA_CLAIM_DIR", place)
+                .args(line.split_whitespace());
+            ended(command.output().unwrap())
+        };
+        let claim = run(&format!("available --claim 1m --for {}", ada.pid()));
+        check(&claim, 1, "");
+        assert!(claim.stderr.contains(sentence), "{}", claim.stderr);
+        check(&run("claim list"), 1, "");
+        let plain = run("available");
+        check(&plain, 0, "1,2\n");
+        assert!(plain.stderr.contains(sentence), "{}", plain.stderr);
+        assert_eq!(run("list --csv").code, 0);
+    }
+}
+
+#[test]
+fn planted_files_are_told_and_count_for_nothing() {
+    let host = lab();
+    let ada = Sleeper::new();
+    check(&host.lease(&ada, "-q"), 0, "1\n");
+    let drawer = std::fs::read_dir(host.path("claims"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    std::fs::write(drawer.join("claim-00000000"), "{}").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", drawer.join("claim-11111111")).unwrap();
+    let listed = host.gua("claim list");
+    assert_eq!(listed.code, 0);
+    assert!(
+        listed.stderr.contains("`claim-00000000`"),
+        "{}",
+        listed.stderr
+    );
+    assert!(
+        listed.stderr.contains("`claim-11111111`"),
+        "{}",
+        listed.stderr
+    );
+    check(&host.gua("available -q"), 0, "2\n");
+    check(&host.lease(&ada, "-q"), 0, "2\n");
+}
+
+#[test]
+fn without_a_driver_nothing_is_leased_and_claims_are_still_told() {
+    let host = lab();
+    let ada = Sleeper::new();
+    check(&host.lease(&ada, "-q"), 0, "1\n");
+    for (name, value) in [
+        ("GUA_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1"),
+        ("GUA_DRIVER_DEADLINE", "200ms"),
+    ] {
+        if name == "GUA_DRIVER_DEADLINE" {
+            host.play("[[card]]\nuuid = \"GPU-a\"\n[[fault]]\ncall = \"nvmlDeviceGetCount_v2\"\nhang = true\n");
+        }
+        let run = |line: &str| {
+            let mut command = host.command(GUA);
+            command.env(name, value).args(line.split_whitespace());
+            ended(command.output().unwrap())
+        };
+        let claim = run(&format!("available --claim 1m --wait --for {}", ada.pid()));
+        check(&claim, 1, "");
+        assert!(
+            claim.stderr.starts_with("gua available: "),
+            "{}",
+            claim.stderr
+        );
+        let listed = run("claim list");
+        assert_eq!(listed.code, 1, "{}", listed.stderr);
+        assert!(listed.stdout.contains("GPU-b"), "{}", listed.stdout);
+        assert!(listed.stderr.contains("left out"), "{}", listed.stderr);
+    }
+}
