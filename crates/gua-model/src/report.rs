@@ -229,7 +229,11 @@ pub struct Hold {
     pub peak_memory: Option<Bytes>,
     pub samples: u64,
     pub shared: bool,
-    /// Time in which the card was idle-held; `None` for old rows.
+    /// Time in which the card's state was seen; `None` for old rows.
+    pub observed: Option<Micros>,
+    /// Of that, with the card active; `None` for old rows.
+    pub active: Option<Micros>,
+    /// Of that, with the card idle-held; `None` for old rows.
     pub idle_held: Option<Micros>,
     /// Whether it was there at the last tick.
     pub current: bool,

@@ -33,7 +33,7 @@ pub(super) fn pick<T>(language: Language, english: T, korean: T) -> T {
 pub(super) const TITLE: Label = label("GPU usage report", "GPU 사용 리포트");
 pub(super) const NO_HOST: Label = label("no host recorded yet", "아직 기록된 호스트 없음");
 pub(super) const WINDOW: Label = label("window", "구간");
-pub(super) const TIME_ZONE: Label = label("times in", "시간대");
+pub(super) const TIME_ZONE: Label = label("times in", "표준 시간대");
 pub(super) const DRIVER: Label = label("driver", "드라이버");
 pub(super) const ENVIRONMENT: Label = label("environment", "환경");
 pub(super) const MADE: Label = label("made", "생성");

@@ -282,6 +282,8 @@ fn sessions(shape: Shape) -> Vec<Hold> {
                 peak_memory: Some(Bytes::from_mb(1200 + dice.roll(40_000))),
                 samples: 120,
                 shared: dice.roll(5) == 0,
+                observed: Some(period.micros()),
+                active: Some(Micros(period.micros().0 * (100 - idle) / 100)),
                 idle_held: Some(Micros(period.micros().0 * idle / 100)),
                 current: to == end(),
             });

@@ -201,6 +201,8 @@ fn hold(
         peak_memory: session.peak_memory.ok(),
         samples: session.ticks,
         shared: session.shared,
+        observed: Some(session.observed),
+        active: Some(session.active),
         idle_held: Some(session.idle_held),
         current: session.open && last.is_some_and(|last| session.to >= last),
     }

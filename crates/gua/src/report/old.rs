@@ -188,6 +188,8 @@ fn hold(session: &LegacySession, last: Option<Timestamp>) -> Hold {
         peak_memory: session.peak_mb.map(Bytes::from_mb),
         samples: session.samples,
         shared: session.shared,
+        observed: None,
+        active: None,
         idle_held: None,
         current: recent.is_some_and(|recent| session.to >= recent),
     }

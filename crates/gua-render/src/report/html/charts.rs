@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gua_model::report::{Hold, HoldSums, Report, Sums};
-use gua_model::{Micros, Period, RollUp};
+use gua_model::{Period, RollUp};
 
 use super::markup::Html;
 use crate::chart::{
@@ -196,17 +196,27 @@ fn held_hours(sums: &HoldSums) -> StateHours {
     }
 }
 
-/// Old rows do not say when a session was idle: its mean decides for the whole of it, as in the lists.
+/// How a session's time was spent, as far as it was observed.
 fn session_hours(hold: &Hold, report: &Report) -> StateHours {
-    let all = hold.period.micros();
-    let idle = match hold.idle_held {
-        Some(idle) => idle.min(all),
-        None if hold.is_without_use(&report.thresholds) => all,
-        None => Micros(0),
+    let mut hours = StateHours::default();
+    let (Some(observed), Some(active), Some(idle)) = (hold.observed, hold.active, hold.idle_held)
+    else {
+        // Old rows do not say when a session was idle: its mean decides for the whole of it, as in the lists.
+        let all = hold.period.micros().hours();
+        match hold.is_without_use(&report.thresholds) {
+            true => hours.idle_held = all,
+            false => hours.active = all,
+        }
+        return hours;
     };
-    StateHours {
-        active: all.hours() - idle.hours(),
-        idle_held: idle.hours(),
-        ..StateHours::default()
+    hours.active = active.hours();
+    hours.idle_held = idle.hours();
+    let rest = observed.hours() - hours.active - hours.idle_held;
+    // A trifle of memory on a card that nobody uses leaves the card truly idle; else its use is unknown.
+    let over = |memory: gua_model::Bytes| memory.whole_mb() > report.thresholds.held_mb;
+    match hold.peak_memory.is_none_or(over) {
+        true => hours.held_unknown = rest,
+        false => hours.idle_held += rest,
     }
+    hours
 }
