@@ -25,7 +25,12 @@ fn main() {
         .parse::<Timestamp>()
         .expect("this is a time");
     match words.as_slice() {
-        ["write", path, ..] => {
+        ["write", path, rest @ ..] => {
+            // A moment may follow: the tool that wrote such files only reports up to now.
+            let end = rest
+                .first()
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(end);
             let written = synthetic::write(Path::new(path), &synthetic::MONTH, end);
             return written.expect("the file can be written");
         }

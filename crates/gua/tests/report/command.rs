@@ -95,7 +95,10 @@ fn a_filter_takes_its_part() {
 
 /// The lines with shares; others tell of the time that passes.
 fn numbers(report: &str) -> Vec<&str> {
-    report.lines().filter(|line| line.contains(" samples)")).collect()
+    report
+        .lines()
+        .filter(|line| line.contains(" samples)"))
+        .collect()
 }
 
 #[test]

@@ -1,1 +1,231 @@
+use jiff::Timestamp;
+use proptest::prelude::*;
 
+use super::*;
+use crate::classify::Basis;
+use crate::id::Uid;
+use crate::legacy::{LegacyIdentityCount, LegacyRun};
+use crate::report::HoldSums;
+use crate::total::{CardTotal, OwnerTotal, StateTotal};
+use crate::unit::{Micros, Millijoules};
+
+const QUARTER: u64 = 900_000_000;
+
+fn question() -> Question {
+    Question {
+        zone: TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap(),
+        gpus: None,
+        person: None,
+        unit: CalendarUnit::Day,
+        interval: None,
+        by_hour: true,
+    }
+}
+
+fn names() -> PersonNames {
+    PersonNames::new(BTreeMap::from([
+        (Uid(1), "ada".to_owned()),
+        (Uid(2), "bob".to_owned()),
+    ]))
+}
+
+fn gpu(number: u8) -> GpuUuid {
+    format!("GPU-{number}").parse().unwrap()
+}
+
+/// One card in one quarter: time in two states, and owners who share what was held.
+fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterTotal {
+    let mut total = QuarterTotal {
+        card: CardTotal {
+            ticks: 30,
+            observed: Micros(active + idle_held),
+            energy: Millijoules(active * 2),
+            energy_known: Micros(active + idle_held),
+            ..CardTotal::default()
+        },
+        ..QuarterTotal::default()
+    };
+    let state = |micros| StateTotal {
+        micros: Micros(micros),
+        energy: Millijoules(micros),
+    };
+    *total.states.entry((State::Active, Basis::Buffer)) = state(active);
+    *total.states.entry((State::IdleHeld, Basis::Instant)) = state(idle_held);
+    for (owner, held) in owners {
+        *total.owners.entry(owner.map(Uid)) = OwnerTotal {
+            held: Micros(*held),
+            charged: Micros(held / 2),
+            idle_held: Micros((*held).min(idle_held)),
+            energy: Millijoules(*held),
+            ticks: 30,
+        };
+    }
+    total
+}
+
+#[test]
+fn a_quarter_goes_to_the_local_day_weekday_and_hour_that_it_lies_in() {
+    let mut fold = ReportFold::new(question(), names());
+    // 2026-03-29 00:30 UTC is 01:30 in Berlin, half an hour before its clocks go forward; it was a Sunday.
+    let quarter = |text: &str| Quarter::of(text.parse::<Timestamp>().unwrap());
+    fold.own(
+        quarter("2026-03-29T00:30:00Z"),
+        &gpu(0),
+        &total(QUARTER, 0, &[]),
+    );
+    fold.own(
+        quarter("2026-03-29T01:00:00Z"),
+        &gpu(0),
+        &total(0, QUARTER, &[]),
+    );
+    fold.own(
+        quarter("2026-03-29T22:00:00Z"),
+        &gpu(0),
+        &total(0, QUARTER, &[]),
+    );
+    assert_eq!(fold.heat.cells[0][1].share(), Some(1.0));
+    assert_eq!(fold.heat.cells[0][3].share(), Some(0.0));
+    assert_eq!(
+        fold.heat.cells[0][2].share(),
+        None,
+        "that hour was left out"
+    );
+    assert_eq!(fold.heat.cells[1][0].share(), Some(0.0));
+    let days: Vec<String> = fold
+        .slots
+        .keys()
+        .map(|day| day.strftime("%m-%d").to_string())
+        .collect();
+    assert_eq!(days, ["03-29", "03-30"]);
+}
+
+#[test]
+fn a_person_has_the_same_part_whichever_way_it_is_asked_for() {
+    let all = |person: Option<&str>| {
+        let mut fold = ReportFold::new(
+            Question {
+                person: person.map(str::to_owned),
+                ..question()
+            },
+            names(),
+        );
+        fold.own(
+            Quarter(7),
+            &gpu(0),
+            &total(500, 400, &[(Some(1), 900), (None, 900)]),
+        );
+        fold.own(Quarter(8), &gpu(1), &total(0, 800, &[(Some(2), 800)]));
+        fold
+    };
+    let everyone = all(None);
+    for name in ["ada", "bob", "unknown"] {
+        let alone = all(Some(name));
+        assert_eq!(alone.people.get(name), everyone.people.get(name), "{name}");
+        assert_eq!(alone.all.held, everyone.people.get(name), "{name}");
+        assert_eq!(alone.people.rows().len(), 1, "{name}");
+    }
+    assert_eq!(all(Some("nobody")).all, Sums::default());
+}
+
+#[test]
+fn a_user_without_a_name_is_called_by_the_number() {
+    let mut fold = ReportFold::new(question(), names());
+    fold.own(Quarter(7), &gpu(0), &total(5, 0, &[(Some(1007), 5)]));
+    assert_eq!(fold.people.rows()[0].name, "uid 1007");
+}
+
+fn old_count(active: u64, idle_held: u64, identities: &[(Option<&str>, u64)]) -> LegacyCount {
+    LegacyCount {
+        active,
+        idle_held,
+        rows: active + idle_held,
+        active_rows: active,
+        identities: identities
+            .iter()
+            .map(|(name, ticks)| {
+                let count = LegacyIdentityCount {
+                    ticks: *ticks,
+                    idle_held: 0,
+                };
+                (name.map(str::to_owned), count)
+            })
+            .collect(),
+        ..LegacyCount::default()
+    }
+}
+
+#[test]
+fn old_rows_alone_have_shares_of_ticks_and_with_own_ones_of_time() {
+    let mut fold = ReportFold::new(question(), names());
+    let key = |seconds| LegacyKey {
+        quarter: Quarter(7),
+        gpu: gpu(0),
+        run: LegacyRun {
+            run: Some(1),
+            interval: Duration::from_secs(seconds),
+        },
+    };
+    fold.old(&key(30), &old_count(1, 0, &[(Some("ada"), 1)]));
+    fold.old(&key(10), &old_count(0, 1, &[(None, 1)]));
+    assert_eq!(fold.all.share(RollUp::Active), Some(0.5));
+    assert_eq!(fold.all.hours(RollUp::Active), 30.0 / 3600.0);
+    assert_eq!(fold.all.samples(), 2);
+    fold.own(
+        Quarter(8),
+        &gpu(0),
+        &total(20_000_000, 20_000_000, &[(Some(1), 40_000_000)]),
+    );
+    assert_eq!(fold.all.share(RollUp::Active), Some(50.0 / 80.0));
+    // Ada's old rows and Ada's uid are one person.
+    assert_eq!(fold.people.get("ada").hours(), 70.0 / 3600.0);
+}
+
+fn any_quarters() -> impl Strategy<Value = Vec<(i64, u8, u64, u64, u32)>> {
+    prop::collection::vec(
+        (
+            1_980_000i64..1_981_000,
+            0u8..4,
+            0..QUARTER / 2,
+            0..QUARTER / 2,
+            1u32..4,
+        ),
+        0..60,
+    )
+}
+
+proptest! {
+    /// Whatever the rows are, they add up to the same.
+    #[test]
+    fn cards_days_hours_and_people_add_up_to_all(quarters in any_quarters()) {
+        let mut fold = ReportFold::new(question(), names());
+        for (quarter, card, active, idle, uid) in &quarters {
+            let held = active + idle;
+            fold.own(Quarter(*quarter), &gpu(*card), &total(*active, *idle, &[(Some(*uid), held)]));
+        }
+        let add = |sums: Vec<&Sums>| {
+            let time = |class| sums.iter().map(|sums| sums.nanos(class)).sum::<u128>();
+            let energy: Millijoules = sums.iter().map(|sums| sums.energy).sum();
+            (RollUp::ALL.map(time), energy, sums.iter().map(|sums| sums.ticks).sum::<u64>())
+        };
+        let all = add(vec![&fold.all]);
+        prop_assert_eq!(&add(fold.cards.values().collect()), &all);
+        prop_assert_eq!(&add(fold.slots.values().collect()), &all);
+        let cards: Vec<GpuUuid> = fold.cards.keys().cloned().collect();
+        let people: Vec<String> = fold.people.rows().into_iter().map(|row| row.name).collect();
+        let hours = fold.hours(&cards, &people);
+        prop_assert_eq!(&add(hours.iter().map(|hour| &hour.sums).collect()), &all);
+        prop_assert_eq!(&add(hours.iter().flat_map(|hour| &hour.cards).collect()), &all);
+        let mut held = HoldSums::default();
+        fold.people.rows().iter().for_each(|row| held.merge(&row.sums));
+        prop_assert_eq!(held, fold.all.held);
+        let mut by_hour = HoldSums::default();
+        hours.iter().flat_map(|hour| &hour.people).for_each(|sums| by_hour.merge(sums));
+        prop_assert_eq!(by_hour, held);
+        let cells = fold.heat.cells.iter().flatten();
+        let (active, observed) = cells.fold((Micros(0), Micros(0)), |(active, observed), cell| {
+            (active + cell.active, observed + cell.observed)
+        });
+        prop_assert_eq!(observed, fold.all.observed());
+        prop_assert_eq!(u128::from(active.0) * 1000, fold.all.nanos(RollUp::Active));
+    }
+}
