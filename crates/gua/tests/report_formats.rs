@@ -1,5 +1,7 @@
 //! One report in four formats: whatever the window and the table, text, JSON, CSV and HTML add up to the same.
 
+#![cfg(test)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

@@ -195,3 +195,35 @@ fn the_old_name_reports_too() {
     assert!(String::from_utf8_lossy(&missing.stderr).starts_with("gpu-usage-audit report: "));
     assert!(run("demo --ticks 1").status.success());
 }
+
+/// Every key of an object and of what is in it. Keys that name a person or a card are not the form's.
+fn keys(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (key, value) in object {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_of_the_json_is_documented() {
+    let home = home();
+    let json = printed(
+        home.path(),
+        "report --db demo.db --since 1d --by day --json",
+    );
+    let mut found = std::collections::BTreeSet::new();
+    keys(&serde_json::from_str(&json).unwrap(), &mut found);
+    let documented = include_str!("../../../../docs/report.md");
+    let missing: Vec<_> = found
+        .iter()
+        .filter(|key| !documented.contains(&format!("`{key}`")) && *key != "day")
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(found.len() > 60);
+}
