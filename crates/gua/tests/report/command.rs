@@ -123,7 +123,10 @@ fn every_table_has_the_same_hours_in_text_json_and_csv() {
                 let same = match value {
                     serde_json::Value::String(text) => text == cell,
                     serde_json::Value::Null => cell.is_empty(),
-                    number => cell == number.to_string(),
+                    number => {
+                        let shown = number.to_string();
+                        shown == cell
+                    }
                 };
                 assert!(same, "{by} {key}: {cell} in CSV, {value} in JSON");
             }
