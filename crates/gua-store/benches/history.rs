@@ -59,7 +59,10 @@ fn main() -> Anything {
 
 fn write(path: &Path, days: u32) -> Anything {
     let mut out = std::io::stdout();
-    let mut host = Host::new(CARDS, INTERVAL, Timestamp::from_second(synthetic::START)?);
+    // However long it is, it ends when the month does: what lies ahead is not reported.
+    let earlier = (i64::from(days) - i64::from(DAYS)) * 86_400;
+    let start = Timestamp::from_second(synthetic::START - earlier)?;
+    let mut host = Host::new(CARDS, INTERVAL, start);
     let mut store = Store::open(path, OpenMode::Create, &WriterOptions::default())?;
     let run = store.begin_run(&NewRun {
         started: host.now(),

@@ -13,7 +13,7 @@ use super::answer::{Answer, Card, Found, GapFound, OldRow, QuarterFound, Seen, W
 use super::{card, now, old};
 use crate::config::Loaded;
 use crate::failure::Failure;
-use crate::look::recorded;
+use crate::which;
 
 /// How far around a moment a gap is followed, step by step: most are short.
 const REACH: [SignedDuration; 4] = [
@@ -29,8 +29,7 @@ pub(super) fn answer(
     now: Timestamp,
     loaded: &Loaded,
 ) -> anyhow::Result<Answer> {
-    let own = || loaded.settings.history.db.value.clone();
-    let path = recorded::path(loaded).unwrap_or_else(own);
+    let path = which::history(loaded);
     match what_is_this(&path) {
         FileKind::Missing => {
             let problem = format!("there is no history at {}", path.display());

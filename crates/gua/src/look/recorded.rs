@@ -3,22 +3,17 @@
 //! A history that is not there, or cannot be read, costs these answers and never the command.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use gua_collector::managed::{Maker, Occupant, occupant};
-use gua_collector::pid_file::PidFile;
 use gua_model::period::{Period, Quarter};
 use gua_model::pick::{LastUse, note_use};
 use gua_model::since::{Since, Start, whole_quarters, within};
 use gua_model::{GpuUuid, RollUp, Span, Spans, Thresholds, Totals};
-use gua_store::{FileKind, History, ReadError, what_is_this};
+use gua_store::{History, ReadError};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::config::{Loaded, Source};
-
-/// Where the service keeps the host's history.
-const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
+use crate::config::Loaded;
+use crate::which;
 
 /// How far back is looked for the beginning of a state, step by step: most states are young.
 const STEPS: [SignedDuration; 3] = [
@@ -38,10 +33,10 @@ impl Recorded {
     /// The history that was named; else that of the user's running daemon, else the host's. `None` where there is none.
     #[must_use]
     pub fn open(loaded: &Loaded) -> Option<Self> {
-        Self::open_at(&path(loaded)?, loaded.settings.thresholds())
+        Self::open_at(&which::history(loaded), loaded.settings.thresholds())
     }
 
-    /// The history at a path that [`path`] gave.
+    /// The history at a path.
     #[must_use]
     pub(crate) fn open_at(path: &Path, thresholds: Thresholds) -> Option<Self> {
         let history = History::open(path).ok()?;
@@ -175,40 +170,3 @@ impl Recorded {
 
 /// Ticks come a little late.
 const LATE: SignedDuration = SignedDuration::from_secs(2);
-
-/// Where it is: as for [`Recorded::open`].
-pub(crate) fn path(loaded: &Loaded) -> Option<PathBuf> {
-    let db = &loaded.settings.history.db;
-    let is_history = |path: &Path| matches!(what_is_this(path), FileKind::OurHistory { .. });
-    if matches!(db.source, Source::Flag(_)) {
-        return Some(db.value.clone());
-    }
-    let own = of_own_daemon(loaded).or_else(|| {
-        // A daemon in the foreground has no pid file; its ticks tell.
-        is_fresh(&db.value).then(|| db.value.clone())
-    });
-    let host = Path::new(OF_THE_HOST);
-    own.or_else(|| is_history(host).then(|| host.to_owned()))
-}
-
-fn of_own_daemon(loaded: &Loaded) -> Option<PathBuf> {
-    let pid_file = PidFile::at(&loaded.settings.collect.pid_file.value);
-    let Occupant::Managed(managed) = occupant(pid_file.read()?, &pid_file) else {
-        return None;
-    };
-    if managed.maker != Maker::Ours {
-        return None;
-    }
-    let mut words = managed.arguments.iter().skip_while(|word| *word != "--db");
-    words.nth(1).map(PathBuf::from)
-}
-
-/// Whether a file was written lately: its journal is, with every tick.
-fn is_fresh(path: &Path) -> bool {
-    const LATELY: Duration = Duration::from_secs(600);
-    let mut journal = path.as_os_str().to_owned();
-    journal.push("-wal");
-    let changed = std::fs::metadata(&journal).and_then(|facts| facts.modified());
-    let now = std::time::SystemTime::from(gua_probe::clock::now());
-    changed.is_ok_and(|changed| now.duration_since(changed).is_ok_and(|age| age < LATELY))
-}

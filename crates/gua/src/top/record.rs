@@ -13,7 +13,8 @@ use gua_tui::timeline::Source as Seen;
 use jiff::Timestamp;
 
 use crate::config::Loaded;
-use crate::look::recorded::{self, Recorded};
+use crate::look::recorded::Recorded;
+use crate::which;
 
 /// How far back is looked, step by step, until something is found.
 const REACH: [Duration; 4] = [
@@ -36,7 +37,7 @@ pub(super) struct Record {
 impl Record {
     /// The history that was named, else that of the running daemon, else the host's.
     pub(super) fn find(loaded: &Loaded) -> Option<Self> {
-        let path = recorded::path(loaded)?;
+        let path = which::history(loaded);
         let is_ours = matches!(what_is_this(&path), FileKind::OurHistory { .. });
         is_ours.then(|| Self {
             path,
