@@ -64,11 +64,18 @@ struct Sweep {
     driver: Driver,
     gpus: Vec<Gpu>,
     problems: Vec<Problem>,
+    /// Places in `gpus` of what answers, with its handle.
+    devices: Vec<(usize, Device)>,
     /// A card that was here before is gone, or answers to nothing: perhaps it is the library that has grown stale.
     lost_a_card: bool,
 }
 
 impl Sweep {
+    fn push(&mut self, gpu: Gpu, device: Device) {
+        self.devices.push((self.gpus.len(), device));
+        self.gpus.push(gpu);
+    }
+
     fn note(
         &mut self,
         library: &Library,
@@ -214,6 +221,7 @@ impl Probe {
             driver,
             gpus: Vec::new(),
             problems: Vec::new(),
+            devices: Vec::new(),
             lost_a_card: false,
         };
         let mut seen = vec![false; self.known.len()];
@@ -222,6 +230,7 @@ impl Probe {
                 self.read_card(library, place, device, &mut sweep);
             }
         }
+        self.confirm_holders(library, &mut sweep);
         self.add_lost(&seen, &mut sweep);
         Ok(sweep)
     }

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::ancestry::{Ancestor, ancestry};
 use self::names::Names;
-use self::tree::{Mark, Seen, Tree};
+use self::tree::{Mark, Seen, Tree, have_ended};
 use crate::clock;
 
 /// When a process that seems unchanged is read anew: what does not show in its mark (a move to another cgroup) shows
@@ -74,7 +74,17 @@ struct Known {
     read_at: Duration,
     /// When its name and its owner were last compared with what was read.
     compared_at: Duration,
+    /// Whether the answers of this tick rest on the process not having ended, which was not looked at yet.
+    is_assumed: bool,
     seen: Reading<Seen>,
+}
+
+/// When it is looked at whether a known process has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Liveness {
+    Now,
+    /// By [`ProcessTable::confirm`], for all of them in one go.
+    Later,
 }
 
 impl ProcessTable {
@@ -107,10 +117,42 @@ impl ProcessTable {
     ///
     /// Within one tick the answer stays the same.
     pub fn resolve(&mut self, pid: Pid) -> Reading<Identity> {
-        self.resolve_at(pid, clock::monotonic())
+        self.resolve_at(pid, clock::monotonic(), Liveness::Now)
     }
 
-    fn resolve_at(&mut self, pid: Pid, now: Duration) -> Reading<Identity> {
+    /// As [`ProcessTable::resolve`], but a process that is known is taken to live on until [`ProcessTable::confirm`] is
+    /// asked.
+    pub(crate) fn resolve_for_now(&mut self, pid: Pid) -> Reading<Identity> {
+        self.resolve_at(pid, clock::monotonic(), Liveness::Later)
+    }
+
+    /// Which of the processes that were taken to live on have ended: what was said of them in this tick was not true, and
+    /// they are to be resolved again. All others lived from before they were asked for until now.
+    pub(crate) fn confirm(&mut self) -> Vec<Pid> {
+        let (mut pids, mut all) = (Vec::new(), Vec::new());
+        for (pid, known) in &self.processes {
+            if known.is_assumed
+                && let Ok(seen) = &known.seen
+            {
+                pids.push(*pid);
+                all.push(seen);
+            }
+        }
+        let mut ended = have_ended(&all).into_iter();
+        pids.retain(|_| ended.next().unwrap_or(true));
+        for known in self.processes.values_mut() {
+            known.is_assumed = false;
+        }
+        for pid in &pids {
+            if let Some(known) = self.processes.get_mut(pid) {
+                // As if nobody had asked for it in this tick.
+                known.tick = known.tick.wrapping_sub(1);
+            }
+        }
+        pids
+    }
+
+    fn resolve_at(&mut self, pid: Pid, now: Duration, liveness: Liveness) -> Reading<Identity> {
         // Zero and negative numbers mean whole groups of processes to the kernel, and never reach it.
         let number = i32::try_from(pid.0)
             .ok()
@@ -122,7 +164,7 @@ impl ProcessTable {
             .get(&pid)
             .is_none_or(|known| known.tick != self.tick)
         {
-            self.look(pid, number, now);
+            self.look(pid, number, now, liveness);
         }
         let known = self.processes.get(&pid).ok_or(Missing::Failed)?;
         let seen = known.seen.as_ref().map_err(|why| *why)?;
@@ -138,13 +180,15 @@ impl ProcessTable {
         ))
     }
 
-    fn look(&mut self, pid: Pid, number: rustix::process::Pid, now: Duration) {
+    fn look(&mut self, pid: Pid, number: rustix::process::Pid, now: Duration, liveness: Liveness) {
         if let Some(known) = self.processes.get_mut(&pid)
             && let Ok(seen) = &known.seen
             && now.saturating_sub(known.read_at) < READ_AGAIN
         {
             let is_fresh = now.saturating_sub(known.compared_at) < COMPARE_AGAIN;
-            let is_the_same = if is_fresh && Tree::lives_on(seen) {
+            let is_assumed = is_fresh && liveness == Liveness::Later && Tree::is_open(seen);
+            let is_the_same = if is_assumed || (is_fresh && have_ended(&[seen]) == [false]) {
+                known.is_assumed = is_assumed;
                 true
             } else {
                 known.compared_at = now;
@@ -159,6 +203,7 @@ impl ProcessTable {
             tick: self.tick,
             read_at: now,
             compared_at: now,
+            is_assumed: false,
             seen: self.tree.see(number),
         };
         self.processes.insert(pid, known);

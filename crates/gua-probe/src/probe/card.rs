@@ -6,7 +6,7 @@ use gua_model::{
     Place, Reading, UtilWindow,
 };
 
-use super::holders::{Found, Instance};
+use super::holders::{Found, Instance, resolve_again};
 use super::{Probe, Sweep};
 use crate::clock;
 use crate::nvml::{Code, Device, EccKind, Library, Memory};
@@ -143,14 +143,34 @@ impl Probe {
         }
         found.into_gpu(&mut gpu, &mut asker, lists, processes, &since, device);
         sweep.lost_a_card |= !answers(&gpu);
-        sweep.gpus.push(gpu);
+        sweep.push(gpu, device);
         for (mut instance, device, found) in instances {
             let uuid = instance.uuid.clone();
             let mut asker = Asker::new(library, sweep, &uuid, index);
             found.into_gpu(&mut instance, &mut asker, lists, processes, &since, device);
-            sweep.gpus.push(instance);
+            sweep.push(instance, device);
         }
         sweep.gpus.append(&mut unread);
+    }
+}
+
+impl Probe {
+    /// Looks whether the processes that were known already have lived until now, in one go for all cards.
+    pub(super) fn confirm_holders(&mut self, library: &Library, sweep: &mut Sweep) {
+        let ended = self.processes.confirm();
+        let devices = std::mem::take(&mut sweep.devices);
+        if ended.is_empty() {
+            return;
+        }
+        for (place, device) in devices {
+            let nothing = Gpu::without_readings(sweep.gpus[place].uuid.clone(), 0, Missing::Failed);
+            let mut gpu = std::mem::replace(&mut sweep.gpus[place], nothing);
+            let uuid = gpu.uuid.clone();
+            let mut asker = Asker::new(library, sweep, &uuid, gpu.index);
+            let (lists, table) = (&mut self.lists, &mut self.processes);
+            resolve_again(&mut gpu, &ended, &mut asker, lists, table, device);
+            sweep.gpus[place] = gpu;
+        }
     }
 }
 

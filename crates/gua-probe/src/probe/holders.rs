@@ -63,17 +63,9 @@ impl Found {
         let mut merged = self.merge();
         for process in &mut merged {
             process.sm_util = since.sm_util(process.pid);
-            process.identity = table.resolve(process.pid);
+            process.identity = table.resolve_for_now(process.pid);
         }
-        let gone = |process: &Process| matches!(process.identity, Err(Missing::Gone));
-        if merged.iter().any(gone) {
-            // It may have ended between the driver's list and the look into /proc. Only a pid that the driver still
-            // lists after that is an orphan.
-            let again = Found::read(asker, lists, device);
-            if again.compute.is_ok() {
-                merged.retain(|process| !gone(process) || again.lists_pid(process.pid));
-            }
-        }
+        leave_out_ended(&mut merged, asker, lists, device);
         gpu.compute_list = self.compute.map(|_| ());
         gpu.graphics_list = self.graphics.map(|_| ());
         gpu.processes = merged;
@@ -107,6 +99,45 @@ impl Found {
             }
         }
         merged
+    }
+}
+
+/// A process may have ended between the driver's list and the look into /proc. Only a pid that the driver still lists
+/// after that is an orphan.
+fn leave_out_ended(
+    processes: &mut Vec<Process>,
+    asker: &mut Asker<'_>,
+    lists: &mut Lists,
+    device: Device,
+) {
+    let gone = |process: &Process| matches!(process.identity, Err(Missing::Gone));
+    if processes.iter().any(gone) {
+        let again = Found::read(asker, lists, device);
+        if again.compute.is_ok() {
+            processes.retain(|process| !gone(process) || again.lists_pid(process.pid));
+        }
+    }
+}
+
+/// Names the processes that have ended while the cards were read anew, and leaves out those that the driver does not list
+/// any more either.
+pub(super) fn resolve_again(
+    gpu: &mut Gpu,
+    ended: &[Pid],
+    asker: &mut Asker<'_>,
+    lists: &mut Lists,
+    table: &mut ProcessTable,
+    device: Device,
+) {
+    let mut is_changed = false;
+    for process in &mut gpu.processes {
+        if ended.contains(&process.pid) {
+            process.identity = table.resolve(process.pid);
+            is_changed = true;
+        }
+    }
+    if is_changed {
+        leave_out_ended(&mut gpu.processes, asker, lists, device);
     }
 }
 

@@ -377,7 +377,9 @@ fn an_unchanged_process_is_not_read_again_for_a_while() {
     let tree = FakeProc::new();
     let mut table = table(&tree);
     tree.put(&python(4711, 7));
-    table.resolve_at(PID, Duration::ZERO).unwrap();
+    table
+        .resolve_at(PID, Duration::ZERO, Liveness::Now)
+        .unwrap();
     tree.write(
         "4711/cgroup",
         "0::/system.slice/slurmstepd.scope/job_42/step_0\n",
@@ -385,12 +387,12 @@ fn an_unchanged_process_is_not_read_again_for_a_while() {
     table.end_tick();
     let job = |identity: Reading<Identity>| identity.unwrap().workload.job.map(String::from);
     assert_eq!(
-        job(table.resolve_at(PID, READ_AGAIN - Duration::from_secs(1))),
+        job(table.resolve_at(PID, READ_AGAIN - Duration::from_secs(1), Liveness::Now)),
         None
     );
     table.end_tick();
     assert_eq!(
-        job(table.resolve_at(PID, READ_AGAIN)).as_deref(),
+        job(table.resolve_at(PID, READ_AGAIN, Liveness::Now)).as_deref(),
         Some("42")
     );
 }

@@ -44,11 +44,38 @@ pub(super) struct Seen {
     kept: Option<Kept>,
 }
 
-/// A process's directory and its stat file, kept open: they stand for this process alone and are read again without
-/// looking for them by name, which is most of the cost.
+impl Seen {
+    fn open(&self) -> Option<&OwnedFd> {
+        self.kept.as_ref()?.process.as_ref()
+    }
+}
+
+/// Of these processes, which may have ended since they were read, in one look at all of them. An open process stands for
+/// itself, whoever has its pid now.
+pub(super) fn have_ended(all: &[&Seen]) -> Vec<bool> {
+    let open: Vec<&OwnedFd> = all.iter().filter_map(|seen| seen.open()).collect();
+    // One becomes readable when its process ends (pidfd_open(2)).
+    let mut open: Vec<PollFd<'_>> = open
+        .into_iter()
+        .map(|process| PollFd::new(process, PollFlags::IN))
+        .collect();
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let polled = open.is_empty() || poll(&mut open, Some(&at_once)).is_ok();
+    let mut looks = open.iter().map(|look| !look.revents().is_empty());
+    all.iter()
+        .map(|seen| !polled || seen.open().is_none() || looks.next().unwrap_or(true))
+        .collect()
+}
+
+/// A process's directory and its name, kept open: they stand for this process alone, whoever has its pid now, and are read
+/// again without looking for them by name, which is most of the cost.
 struct Kept {
     directory: OwnedFd,
-    stat: OwnedFd,
+    /// The `comm` file. It cannot be read any more once the process has ended and was reaped.
+    comm: OwnedFd,
     /// The process itself; `None` on kernels before 5.3.
     process: Option<OwnedFd>,
     /// Counts itself among the files that are open.
@@ -163,38 +190,32 @@ impl Tree {
 
     /// Whether the process is still the one that was read. Cheap, and asked at every tick.
     pub(super) fn is_still(&mut self, pid: process::Pid, seen: &Seen) -> bool {
-        let stood = match &seen.kept {
-            Some(kept) => self.read_kept(kept),
-            None => self.read_by_name(pid),
-        };
-        let Ok((directory_owner, length)) = stood else {
+        if let Some(kept) = &seen.kept {
+            return self.has_the_mark(kept, &seen.mark).unwrap_or(false);
+        }
+        let Ok((directory_owner, length)) = self.read_by_name(pid) else {
             return false;
         };
         parse::stat(&self.buffer[..length]).is_some_and(|stat| seen.mark.is(&stat, directory_owner))
     }
 
-    /// Whether the process has not ended since it was read; `false` where that cannot be told so cheaply. An open process
-    /// stands for itself, whoever has its pid now.
-    pub(super) fn lives_on(seen: &Seen) -> bool {
-        let Some(process) = seen.kept.as_ref().and_then(|kept| kept.process.as_ref()) else {
-            return false;
-        };
-        // It becomes readable when the process ends (pidfd_open(2)).
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&at_once)) == Ok(0)
+    /// Open files are of the one process, so its start need not be compared. The owner is asked first: a process that ended
+    /// in between has no name any more.
+    fn has_the_mark(&mut self, kept: &Kept, mark: &Mark) -> Result<bool, Errno> {
+        let owner = rustix::fs::fstat(&kept.directory)?.st_uid;
+        let length = rustix::io::pread(&kept.comm, &mut self.buffer[..], 0)?;
+        let line = &self.buffer[..length];
+        let comm = line.strip_suffix(b"\n").unwrap_or(line);
+        Ok(mark.comm == comm && mark.directory_owner == Uid(owner))
+    }
+
+    /// Whether it can be told cheaply that the process has not ended: with [`have_ended`].
+    pub(super) fn is_open(seen: &Seen) -> bool {
+        seen.open().is_some()
     }
 
     /// The owner of the directory, and how much of the buffer the stat line fills. The owner is asked first: should the
     /// pid change hands in between, the start time tells. The kernel hands out the line whole.
-    fn read_kept(&mut self, kept: &Kept) -> Result<(Uid, usize), Errno> {
-        let owner = rustix::fs::fstat(&kept.directory)?.st_uid;
-        let length = rustix::io::pread(&kept.stat, &mut self.buffer[..], 0)?;
-        Ok((Uid(owner), length))
-    }
-
     fn read_by_name(&mut self, pid: process::Pid) -> Result<(Uid, usize), Errno> {
         self.path.clear();
         let _ = write!(self.path, "{}", pid.as_raw_nonzero());
@@ -214,12 +235,12 @@ impl Tree {
             return None;
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let stat = rustix::fs::openat(directory, c"stat", flags, Mode::empty()).ok()?;
+        let comm = rustix::fs::openat(directory, c"comm", flags, Mode::empty()).ok()?;
         let directory = directory.try_clone().ok()?;
         let process = process::pidfd_open(pid, PidfdFlags::empty()).ok();
         Some(Kept {
             directory,
-            stat,
+            comm,
             process,
             _one_of: Rc::clone(&self.kept),
         })

@@ -107,6 +107,37 @@ fn a_zombie_is_still_there_and_a_reaped_one_is_gone() {
 }
 
 #[test]
+fn of_all_that_were_taken_to_live_on_those_that_ended_are_told() {
+    let (mut zombie, ended, living) = (
+        Running::start(&mut sleep()),
+        Running::start(&mut sleep()),
+        Running::start(&mut sleep()),
+    );
+    let mut table = real_table();
+    let all = [zombie.pid(), ended.pid(), living.pid()];
+    let before = [&zombie, &ended, &living].map(|child| resolve_as(&mut table, child, "sleep").key);
+    for pid in all {
+        table.resolve(pid).unwrap();
+    }
+    table.end_tick();
+    zombie.become_zombie();
+    drop(ended);
+    for (pid, key) in all.into_iter().zip(before) {
+        assert_eq!(table.resolve_for_now(pid).unwrap().key, key);
+    }
+    let mut told = table.confirm();
+    told.sort();
+    let mut expected = [all[0], all[1]];
+    expected.sort();
+    assert_eq!(told, expected);
+    assert_eq!(table.resolve(all[0]).unwrap().key, before[0]);
+    assert_eq!(table.resolve(all[1]), Err(Missing::Gone));
+    assert!(table.confirm().is_empty(), "each is told once");
+    table.end_tick();
+    assert_eq!(table.resolve_for_now(all[1]), Err(Missing::Gone));
+}
+
+#[test]
 fn a_short_life_is_seen_whole_or_not_at_all() {
     let mut table = real_table();
     let us = table.resolve(Pid(std::process::id())).unwrap();
