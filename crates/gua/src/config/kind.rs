@@ -195,7 +195,7 @@ pub struct ReadDeadline;
 
 impl Kind for ReadDeadline {
     type Value = Duration;
-    const WHAT: &'static str = "a duration from 100ms to 1h, such as 10s";
+    const WHAT: &'static str = "a duration from 50ms to 1h, such as 10s";
 
     fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
         let Some(text) = text(raw) else {
@@ -203,7 +203,7 @@ impl Kind for ReadDeadline {
         };
         let duration =
             duration::parse(&text.to_string_lossy()).map_err(|error| error.to_string())?;
-        let sensible = Duration::from_millis(100)..=Duration::from_secs(3600);
+        let sensible = Duration::from_millis(50)..=Duration::from_secs(3600);
         if sensible.contains(&duration) {
             Ok(duration)
         } else {

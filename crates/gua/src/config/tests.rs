@@ -279,7 +279,7 @@ fn a_word_that_is_no_toml_is_told_with_its_key_and_what_was_expected() {
     check(
         "[driver]\ndeadline = 10s\n[history]\ndb=/x/y\n",
         &[
-            "f:2:12: driver.deadline: expected a duration from 100ms to 1h, such as 10s, found `10s` without quotes",
+            "f:2:12: driver.deadline: expected a duration from 50ms to 1h, such as 10s, found `10s` without quotes",
             "f:4:4: history.db: expected a path, found `/x/y` without quotes",
         ],
     );
@@ -403,7 +403,7 @@ fn every_wrong_value_is_told_with_what_was_expected() {
     }
     check(
         "[driver]\ndeadline = 10\n",
-        &["f:2:12: driver.deadline: expected a duration from 100ms to 1h, such as 10s, found 10"],
+        &["f:2:12: driver.deadline: expected a duration from 50ms to 1h, such as 10s, found 10"],
     );
     check(
         "[driver]\ndeadline = '10'\n",
@@ -414,7 +414,7 @@ fn every_wrong_value_is_told_with_what_was_expected() {
     check(
         "[driver]\ndeadline = '2h'\n",
         &[
-            "f:2:12: driver.deadline: expected a duration from 100ms to 1h, such as 10s, found the string \"2h\"",
+            "f:2:12: driver.deadline: expected a duration from 50ms to 1h, such as 10s, found the string \"2h\"",
         ],
     );
     check(

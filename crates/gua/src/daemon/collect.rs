@@ -157,10 +157,11 @@ fn reader(settings: &Settings) -> Reader {
         ..ProbeOptions::default()
     };
     let options = ReaderOptions::this_program(probe, driver.deadline.value);
-    // A pause that is over before the next tick costs none that the driver would have answered.
-    let longest_pause =
-        (settings.collect.interval.value / 2).clamp(options.first_pause, options.longest_pause);
+    // Pauses that are over before the next tick, with time left for an attempt that hangs, cost none that the driver would
+    // have answered. Ticks of less than seconds have shorter pauses too.
+    let longest_pause = (settings.collect.interval.value / 4).min(options.longest_pause);
     Reader::new(ReaderOptions {
+        first_pause: options.first_pause.min(longest_pause),
         longest_pause,
         ..options
     })

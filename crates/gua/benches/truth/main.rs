@@ -1,0 +1,354 @@
+//! The truth bench: a script of what cards and people do, played by the simulated driver at a hundredth of real time,
+//! and beside it what `gua` and the tool that it replaces say about it. It ends with 1 where we are off by more than 1 %
+//! of the hours of a state or an owner over the observed time, or by more than a tick at either end of a gap.
+//!
+//! `scripts/bench truth` runs it, as root: the processes of the script belong to several users. It takes two minutes.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a bench prints its figures"
+)]
+
+mod people;
+mod script;
+mod tools;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use gua_probe::clock;
+use jiff::Timestamp;
+use nvml_sim::driver::{self, Generation};
+
+use people::People;
+use script::{END, Gpu, HANG, Hours, OUTAGE, PEOPLE, REUSE, SCALE, Stretch, TICK, WINDOW};
+use tools::{Gap, Ours, Tool};
+
+/// The largest error that is allowed, in parts of the truth.
+const LIMIT: f64 = 0.01;
+
+fn main() -> ExitCode {
+    // `cargo bench` passes `--bench`; the rest are paths: the Python tool's program, and where the table goes.
+    let mut arguments = std::env::args_os()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .map(PathBuf::from);
+    let (python, table) = (arguments.next(), arguments.next());
+    if !rustix::process::getuid().is_root() {
+        eprintln!("the truth bench starts processes of several users: run it as root");
+        return ExitCode::from(2);
+    }
+    let run = play(python.as_deref());
+    let page = page(&run);
+    println!("{page}");
+    if let Some(table) = table {
+        std::fs::write(&table, &page).expect("the table can be written");
+    }
+    match run.breaches.as_slice() {
+        [] => ExitCode::SUCCESS,
+        breaches => {
+            breaches
+                .iter()
+                .for_each(|breach| eprintln!("broken: {breach}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What came out.
+struct Run {
+    truth: Hours,
+    ours: Hours,
+    python: Option<Hours>,
+    gaps: Vec<GapRow>,
+    breaches: Vec<String>,
+}
+
+/// A gap of the script and the one that was reported for it.
+struct GapRow {
+    what: &'static str,
+    reason: &'static str,
+    script: Stretch,
+    found: Option<Gap>,
+}
+
+fn play(python: Option<&Path>) -> Run {
+    let folder = tempfile::tempdir().expect("a directory for the bench");
+    driver::install(folder.path(), Generation::LATEST).expect("the driver installs");
+    let gpus = script::gpus();
+    let mut people = People::start(&gpus);
+    let origin = Timestamp::from_millisecond(clock::now().as_millisecond()).expect("it is now");
+    let origin_ms = u64::try_from(origin.as_millisecond()).expect("after 1970");
+    let scenario = script::scenario(&gpus, &people.pids, origin_ms);
+    scenario
+        .write(folder.path().join(nvml_sim::BESIDE))
+        .expect("the scenario can be written");
+
+    let interval = format!("{}ms", TICK * 1000.0);
+    let collect = format!("daemon --foreground --interval {interval}");
+    let gua = Path::new(env!("CARGO_BIN_EXE_gua"));
+    let mut ours = Tool::new(
+        gua,
+        &format!("{collect} --append"),
+        folder.path().join("ours"),
+        folder.path(),
+    );
+    let mut theirs = python.map(|program| {
+        Tool::new(
+            program,
+            &collect,
+            folder.path().join("theirs"),
+            folder.path(),
+        )
+    });
+
+    ours.start();
+    theirs.iter_mut().for_each(Tool::start);
+    let mut breaches = Vec::new();
+    wait_until(origin, REUSE);
+    let reused = gpus
+        .iter()
+        .position(|gpu| gpu.reuses_pid)
+        .expect("one card does");
+    let pid = people.pids[reused][0];
+    if let Err(why) = people.hand_over(pid, PEOPLE[2]) {
+        breaches.push(format!("the script could not be played: {why}"));
+    }
+    wait_until(origin, OUTAGE.from);
+    // Side by side: one that takes its time must not delay the other.
+    std::thread::scope(|scope| {
+        scope.spawn(|| ours.stop());
+        theirs.iter_mut().for_each(Tool::stop);
+    });
+    wait_until(origin, OUTAGE.to);
+    ours.start();
+    theirs.iter_mut().for_each(Tool::start);
+    wait_until(origin, END);
+    let python = theirs.as_ref().and_then(|tool| {
+        let since = clock::now().duration_since(origin).as_secs_f64() - WINDOW.from;
+        let found = tools::theirs(tool, since);
+        found
+            .inspect_err(|why| eprintln!("the Python tool's report failed: {why}\n{}", tool.log()))
+            .ok()
+    });
+    ours.stop();
+    let found = tools::ours(&ours, &gpus, WINDOW, origin);
+    let truth = truth(&gpus, &found);
+    let gaps = gaps(&gpus, &found, &mut breaches);
+    judge(&truth, &found.hours, &mut breaches);
+    Run {
+        truth,
+        ours: found.hours,
+        python,
+        gaps,
+        breaches,
+    }
+}
+
+fn wait_until(origin: Timestamp, second: f64) {
+    let passed = clock::now().duration_since(origin).as_secs_f64();
+    std::thread::sleep(Duration::from_secs_f64((second - passed).max(0.0)));
+}
+
+/// What is true of the time that was observed: the script without the gaps that were reported. Ticks that come a little
+/// late leave holes of milliseconds that are reported as a sum; they weigh on everything alike.
+fn truth(gpus: &[Gpu], found: &Ours) -> Hours {
+    let mut truth = Hours::default();
+    for (gpu, (gaps, observed)) in gpus.iter().zip(&found.cards) {
+        let seen = without(
+            WINDOW,
+            gaps.iter().filter(|gap| is_whole(gap)).map(|gap| gap.when),
+        );
+        let length: f64 = seen.iter().map(|stretch| stretch.length()).sum();
+        let weight = observed * 3600.0 / SCALE / length;
+        for stretch in seen {
+            gpu.add_truth(stretch, weight, &mut truth);
+        }
+    }
+    truth
+}
+
+/// Whether all of a gap was missing, so that it is known where.
+fn is_whole(gap: &Gap) -> bool {
+    gap.missing + 0.02 >= gap.when.length()
+}
+
+fn without(whole: Stretch, gaps: impl Iterator<Item = Stretch>) -> Vec<Stretch> {
+    let mut gaps: Vec<Stretch> = gaps.collect();
+    gaps.sort_by(|one, other| one.from.total_cmp(&other.from));
+    let mut rest = Vec::new();
+    let mut from = whole.from;
+    for gap in gaps {
+        rest.push(Stretch { from, to: gap.from });
+        from = from.max(gap.to);
+    }
+    rest.push(Stretch { from, to: whole.to });
+    rest.retain(|stretch| stretch.length() > 0.0);
+    rest
+}
+
+/// Sets every gap of the script beside what was reported for each card; other gaps longer than a tick are breaches.
+fn gaps(gpus: &[Gpu], found: &Ours, breaches: &mut Vec<String>) -> Vec<GapRow> {
+    let mut rows: Vec<GapRow> = Vec::new();
+    for (gpu, (reported, _)) in gpus.iter().zip(&found.cards) {
+        let mut script = vec![
+            ("the daemon is stopped", "collector-down", OUTAGE),
+            ("the driver hangs", "driver-hung", HANG),
+        ];
+        script.extend(gpu.lost.map(|lost| ("a card is lost", "card-lost", lost)));
+        // A machine that is busy otherwise may cost a tick, which is told as a gap; more of them are a fault.
+        let is_scripted = |gap: &&Gap| {
+            let overlaps =
+                |stretch: &Stretch| stretch.from < gap.when.to && gap.when.from < stretch.to;
+            script.iter().any(|(_, _, stretch)| overlaps(stretch))
+        };
+        let others: Vec<&Gap> = reported
+            .iter()
+            .filter(|gap| is_whole(gap) && !is_scripted(gap))
+            .collect();
+        let missing: f64 = others.iter().map(|gap| gap.missing).sum();
+        if missing > WINDOW.length() * LIMIT {
+            breaches.push(format!(
+                "{}: gaps that are not in the script: {others:?}",
+                gpu.what
+            ));
+        }
+        for (what, reason, stretch) in script {
+            let fits = |gap: &&Gap| {
+                gap.missing > TICK && stretch.from < gap.when.to && gap.when.from < stretch.to
+            };
+            let mut fitting = reported.iter().filter(fits);
+            let gap = fitting.next().cloned();
+            let is_near = gap.as_ref().is_some_and(|gap| {
+                (gap.when.from - stretch.from).abs() <= TICK
+                    && (gap.when.to - stretch.to).abs() <= TICK
+                    && gap.reason == reason
+                    && is_whole(gap)
+            });
+            if !is_near || fitting.next().is_some() {
+                breaches.push(format!(
+                    "{}: {what} from {} to {}: {gap:?}",
+                    gpu.what, stretch.from, stretch.to
+                ));
+            }
+            if !rows.iter().any(|row| row.what == what) {
+                rows.push(GapRow {
+                    what,
+                    reason,
+                    script: stretch,
+                    found: gap,
+                });
+            }
+        }
+    }
+    rows
+}
+
+fn judge(truth: &Hours, ours: &Hours, breaches: &mut Vec<String>) {
+    for (what, truth, ours) in [
+        ("", &truth.states, &ours.states),
+        ("held by ", &truth.held, &ours.held),
+        ("charged to ", &truth.charged, &ours.charged),
+    ] {
+        for name in truth
+            .keys()
+            .chain(ours.keys().filter(|name| !truth.contains_key(*name)))
+        {
+            let (true_hours, our_hours) = (get(truth, name), get(ours, name));
+            if error(true_hours, our_hours).is_none_or(|error| error.abs() > LIMIT) {
+                breaches.push(format!(
+                    "{what}{name}: {our_hours:.4} h instead of {true_hours:.4} h"
+                ));
+            }
+        }
+    }
+}
+
+fn get(hours: &BTreeMap<String, f64>, name: &str) -> f64 {
+    hours.get(name).copied().unwrap_or(0.0)
+}
+
+/// In parts of the truth; nothing where nothing is true is no error.
+fn error(truth: f64, found: f64) -> Option<f64> {
+    match truth > 0.0 {
+        true => Some((found - truth) / truth),
+        false => (found == 0.0).then_some(0.0),
+    }
+}
+
+fn page(run: &Run) -> String {
+    let mut page = include_str!("head.md").to_owned();
+    page.push_str("\n## Hours by state\n\n");
+    let rolled = |hours: &Hours| tools::rolled_up(&hours.states);
+    let python_states = run.python.as_ref().map(|hours| hours.states.clone());
+    page.push_str(&table("state", &run.truth.states, &run.ours.states, None));
+    page.push_str("\nIn the three states that gpu-usage-audit knows:\n\n");
+    page.push_str(&table(
+        "state",
+        &rolled(&run.truth),
+        &rolled(&run.ours),
+        python_states.as_ref(),
+    ));
+    page.push_str("\n## Hours by owner\n\nHeld hours: a person's hours on a card in full.\n\n");
+    let python = run.python.as_ref().map(|hours| &hours.held);
+    page.push_str(&table("owner", &run.truth.held, &run.ours.held, python));
+    page.push_str("\nCharged hours: the same time shared equally among the owners on a card.\n\n");
+    page.push_str(&table("owner", &run.truth.charged, &run.ours.charged, None));
+    page.push_str("\n## Gaps\n\nIn ticks from the script's; the worst allowed is 1.\n\n");
+    page.push_str("| what happens | reason told | begins | ends |\n|---|---|---:|---:|\n");
+    for row in &run.gaps {
+        let off = |found: f64, script: f64| format!("{:+.2}", (found - script) / TICK);
+        let (from, to, reason) = match &row.found {
+            Some(gap) => (
+                off(gap.when.from, row.script.from),
+                off(gap.when.to, row.script.to),
+                gap.reason.as_str(),
+            ),
+            None => ("not told".to_owned(), String::new(), row.reason),
+        };
+        page.push_str(&format!("| {} | {reason} | {from} | {to} |\n", row.what));
+    }
+    page
+}
+
+/// Truth beside what was found, in hours and in parts of the truth.
+fn table(
+    what: &str,
+    truth: &BTreeMap<String, f64>,
+    ours: &BTreeMap<String, f64>,
+    python: Option<&BTreeMap<String, f64>>,
+) -> String {
+    let mut text = format!("| {what} | truth | gua | error |");
+    let mut rule = "|---|---:|---:|---:|".to_owned();
+    if python.is_some() {
+        text.push_str(" gpu-usage-audit 1.1.0 | error |");
+        rule.push_str("---:|---:|");
+    }
+    text.push_str(&format!("\n{rule}\n"));
+    let percent = |truth: f64, found: f64| match error(truth, found) {
+        Some(error) => format!("{:+.2} %", error * 100.0),
+        None => "no such time".to_owned(),
+    };
+    let mut names: Vec<&String> = truth.keys().collect();
+    names.extend(
+        python
+            .iter()
+            .flat_map(|python| python.keys())
+            .filter(|name| !truth.contains_key(*name)),
+    );
+    for name in names {
+        let (true_hours, our_hours) = (get(truth, name), get(ours, name));
+        text.push_str(&format!(
+            "| {name} | {true_hours:.3} | {our_hours:.3} | {} |",
+            percent(true_hours, our_hours)
+        ));
+        if let Some(python) = python {
+            let hours = get(python, name);
+            text.push_str(&format!(" {hours:.3} | {} |", percent(true_hours, hours)));
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,91 @@
+//! The processes of the script: real ones, of several users, so that a collector finds their owners where it always does.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use crate::script::{Gpu, Hold, PEOPLE, Who};
+
+/// The processes of all cards, in the order of their holds. They end with this.
+pub(crate) struct People {
+    children: Vec<Child>,
+    pub(crate) pids: Vec<Vec<u32>>,
+}
+
+impl People {
+    pub(crate) fn start(gpus: &[Gpu]) -> Self {
+        let mut people = Self {
+            children: Vec::new(),
+            pids: Vec::new(),
+        };
+        for gpu in gpus {
+            let mut pids = Vec::new();
+            for hold in &gpu.holds {
+                pids.push(people.pid(hold, gpu.reuses_pid && !pids.is_empty(), &pids));
+            }
+            people.pids.push(pids);
+        }
+        people
+    }
+
+    fn pid(&mut self, hold: &Hold, comes_later: bool, before: &[u32]) -> u32 {
+        match hold.who {
+            // It is started when the first one has ended.
+            _ if comes_later => before[0],
+            Who::Person(person) => {
+                let child = sleeper(PEOPLE[person]);
+                let pid = child.id();
+                self.children.push(child);
+                pid
+            }
+            Who::Gone => {
+                let mut child = sleeper(PEOPLE[0]);
+                let pid = child.id();
+                end(&mut child);
+                pid
+            }
+        }
+    }
+
+    /// Ends the process with this number and starts one of another user that gets it.
+    pub(crate) fn hand_over(&mut self, pid: u32, to: &str) -> Result<(), String> {
+        let first = self.children.iter_mut().find(|child| child.id() == pid);
+        end(first.ok_or("there is no such process")?);
+        for _ in 0..200 {
+            // The kernel gives the number after the last one next (pid_namespaces(7)).
+            fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())
+                .map_err(|error| format!("cannot choose the number of a process: {error}"))?;
+            let mut child = sleeper(to);
+            if child.id() == pid {
+                self.children.push(child);
+                return Ok(());
+            }
+            end(&mut child);
+        }
+        Err(format!("the number {pid} was not given again"))
+    }
+}
+
+impl Drop for People {
+    fn drop(&mut self) {
+        self.children.iter_mut().for_each(end);
+    }
+}
+
+/// A process of a user, from a login session of theirs.
+fn sleeper(user: &str) -> Child {
+    let script = format!(
+        "uid=$(id -u {user}); echo $uid > /proc/self/loginuid; exec setpriv --reuid {user} --clear-groups sleep 600"
+    );
+    Command::new("sh")
+        .args(["-c", &script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a shell is everywhere")
+}
+
+fn end(child: &mut Child) {
+    // One that has ended already is what is wanted.
+    let _ = child.kill();
+    let _ = child.wait();
+}

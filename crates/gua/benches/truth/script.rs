@@ -1,0 +1,312 @@
+//! What the cards do, second by second, and what follows from it: the scenario for the simulated driver, and the truth
+//! that a collector ought to find. The truth is computed from the script alone, exactly.
+
+use std::collections::BTreeMap;
+
+use nvml_sim::scenario::{Buffers, Card, Clock, Fault, Instance, Process, Scenario, Value};
+
+/// A tick of the bench; it stands for one of 30 s.
+pub(crate) const TICK: f64 = 0.3;
+/// A second of the bench stands for so many.
+pub(crate) const SCALE: f64 = 100.0;
+
+/// The stretch that is judged. Before it the collectors start, after it they end.
+pub(crate) const WINDOW: Stretch = Stretch {
+    from: 4.0,
+    to: 104.0,
+};
+/// Everything is over then.
+pub(crate) const END: f64 = 105.0;
+/// No collector runs.
+pub(crate) const OUTAGE: Stretch = Stretch {
+    from: 40.0,
+    to: 47.0,
+};
+/// The driver does not answer.
+pub(crate) const HANG: Stretch = Stretch {
+    from: 58.0,
+    to: 64.0,
+};
+/// One card is lost.
+pub(crate) const LOST: Stretch = Stretch {
+    from: 70.0,
+    to: 80.0,
+};
+/// A process ends, and another user's gets its number.
+pub(crate) const REUSE: f64 = 34.0;
+
+/// Users that every system has, so that they have names.
+pub(crate) const PEOPLE: [&str; 3] = ["daemon", "bin", "sys"];
+const ADA: Who = Who::Person(0);
+const BOB: Who = Who::Person(1);
+const EVE: Who = Who::Person(2);
+
+/// From a second on, up to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stretch {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+impl Stretch {
+    pub(crate) fn length(self) -> f64 {
+        (self.to - self.from).max(0.0)
+    }
+
+    pub(crate) fn contains(self, second: f64) -> bool {
+        self.from <= second && second < self.to
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Who {
+    Person(usize),
+    /// The process has ended, and the driver has not noticed.
+    Gone,
+}
+
+/// A process on a card.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    pub(crate) who: Who,
+    pub(crate) when: Stretch,
+    pub(crate) mib: f64,
+}
+
+/// One thing that is counted: a card, or an instance of the card at `parent`.
+#[derive(Clone, Debug)]
+pub(crate) struct Gpu {
+    pub(crate) what: &'static str,
+    pub(crate) uuid: &'static str,
+    /// Utilisation from each second on; none for an instance.
+    pub(crate) util: Vec<(f64, f64)>,
+    pub(crate) lost: Option<Stretch>,
+    pub(crate) holds: Vec<Hold>,
+    /// Whether its two holds are one process number.
+    pub(crate) reuses_pid: bool,
+}
+
+pub(crate) fn gpus() -> Vec<Gpu> {
+    let hold = |who, from: f64, to: f64, mib| Hold {
+        who,
+        when: Stretch { from, to },
+        mib,
+    };
+    let always = |who, mib| hold(who, 0.0, f64::INFINITY, mib);
+    let gpu = |what, uuid, util: &[(f64, f64)], holds: &[Hold]| Gpu {
+        what,
+        uuid,
+        util: util.to_vec(),
+        lost: None,
+        holds: holds.to_vec(),
+        reuses_pid: false,
+    };
+    vec![
+        gpu(
+            "bursts shorter than a tick",
+            "GPU-0bursts",
+            &bursts(),
+            &[always(ADA, 9000.0)],
+        ),
+        gpu(
+            "shared",
+            "GPU-1shared",
+            &[(0.0, 80.0), (30.0, 2.0), (85.0, 55.0)],
+            &[always(ADA, 4000.0), hold(BOB, 20.0, 92.0, 3000.0)],
+        ),
+        Gpu {
+            lost: Some(LOST),
+            ..gpu(
+                "lost for a while",
+                "GPU-2lost",
+                &[(0.0, 0.0)],
+                &[always(BOB, 8000.0)],
+            )
+        },
+        Gpu {
+            reuses_pid: true,
+            ..gpu(
+                "a reused pid",
+                "GPU-3reuse",
+                &[(0.0, 40.0), (66.0, 0.0)],
+                &[
+                    hold(BOB, 0.0, REUSE, 6000.0),
+                    hold(EVE, REUSE, f64::INFINITY, 6000.0),
+                ],
+            )
+        },
+        gpu(
+            "left behind, then a ghost",
+            "GPU-4empty",
+            &[(0.0, 0.0), (66.0, 70.0)],
+            &[hold(Who::Gone, 9.0, 54.0, 700.0)],
+        ),
+        gpu("MIG, held", "MIG-5a", &[], &[always(EVE, 2000.0)]),
+        gpu(
+            "MIG, held for a while",
+            "MIG-5b",
+            &[],
+            &[hold(ADA, 25.0, 90.0, 2000.0)],
+        ),
+    ]
+}
+
+/// Work that comes and goes within a tick, never twice the same: 0.15 s to 0.29 s, with pauses of 0.2 s to 0.9 s.
+fn bursts() -> Vec<(f64, f64)> {
+    let mut steps = vec![(0.0, 0.0)];
+    let (mut second, mut seed) = (0.1, 7u64);
+    let mut random = |least: f64, most: f64| {
+        // Knuth's MMIX; its upper bits are random enough for the times of a script.
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let share = f64::from(u32::try_from(seed >> 32).unwrap_or(0)) / f64::from(u32::MAX);
+        least + (most - least) * share
+    };
+    while second < END + 5.0 {
+        let length = random(0.15, 0.29);
+        steps.push((second, 90.0));
+        steps.push((second + length, 0.0));
+        second += length + random(0.2, 0.9);
+    }
+    steps
+}
+
+/// The scenario, with the numbers of the processes in the order of the holds.
+pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64) -> Scenario {
+    let mut cards: Vec<Card> = Vec::new();
+    let mut split = Card {
+        uuid: "GPU-5mig".to_owned(),
+        ..Card::default()
+    };
+    for (gpu, pids) in gpus.iter().zip(pids) {
+        let processes: Vec<Process> = match (gpu.reuses_pid, pids.first()) {
+            (true, Some(pid)) => vec![Process::new(*pid, gpu.holds[0].mib)],
+            _ => gpu.holds.iter().zip(pids).map(process).collect(),
+        };
+        if gpu.util.is_empty() {
+            split.instances.push(Instance {
+                uuid: gpu.uuid.to_owned(),
+                processes,
+                ..Instance::default()
+            });
+            continue;
+        }
+        cards.push(Card {
+            uuid: gpu.uuid.to_owned(),
+            util: Some(Value::steps(gpu.util.clone())),
+            lost: gpu.lost.iter().map(|lost| [lost.from, lost.to]).collect(),
+            processes,
+            ..Card::default()
+        });
+    }
+    cards.push(split);
+    Scenario {
+        clock: Clock {
+            origin_unix_ms: Some(origin_unix_ms),
+            ..Clock::default()
+        },
+        // A real driver keeps 120 samples of 167 ms.
+        buffers: Buffers {
+            period_ms: 167.0 / SCALE,
+            ..Buffers::default()
+        },
+        cards,
+        faults: vec![Fault {
+            function: "nvmlDeviceGetMemoryInfo*".to_owned(),
+            from: Some(HANG.from),
+            until: Some(HANG.to),
+            hang: true,
+            ..Fault::default()
+        }],
+        ..Scenario::default()
+    }
+}
+
+fn process((hold, pid): (&Hold, &u32)) -> Process {
+    Process {
+        from: Some(hold.when.from),
+        until: hold.when.to.is_finite().then_some(hold.when.to),
+        ..Process::new(*pid, hold.mib)
+    }
+}
+
+impl Gpu {
+    /// The state at a second of the script, by the rules of docs/states.md.
+    fn state(&self, second: f64) -> &'static str {
+        let on_it: Vec<&Hold> = self
+            .holds
+            .iter()
+            .filter(|hold| hold.when.contains(second))
+            .collect();
+        let mib = |holds: &mut dyn Iterator<Item = &&Hold>| holds.map(|hold| hold.mib).sum::<f64>();
+        let live = mib(&mut on_it.iter().filter(|hold| hold.who != Who::Gone));
+        let all = mib(&mut on_it.iter());
+        let util = self
+            .util
+            .iter()
+            .rfind(|(from, _)| *from <= second)
+            .map(|(_, util)| *util);
+        match util {
+            None if on_it.is_empty() => "truly-idle",
+            None => "held-unknown",
+            Some(util) if util >= 10.0 && on_it.is_empty() => "ghost",
+            Some(util) if util >= 10.0 => "active",
+            Some(_) if live > 100.0 => "idle-held",
+            Some(_) if all > 100.0 => "orphan-held",
+            Some(_) => "truly-idle",
+        }
+    }
+
+    /// The seconds at which anything changes.
+    fn changes(&self) -> Vec<f64> {
+        let utils = self.util.iter().map(|(from, _)| *from);
+        let holds = self
+            .holds
+            .iter()
+            .flat_map(|hold| [hold.when.from, hold.when.to]);
+        utils.chain(holds).collect()
+    }
+
+    /// Adds what is true of this card in a stretch, weighed.
+    pub(crate) fn add_truth(&self, stretch: Stretch, weight: f64, truth: &mut Hours) {
+        let mut cuts = self.changes();
+        cuts.extend([stretch.from, stretch.to]);
+        cuts.retain(|cut| stretch.from <= *cut && *cut <= stretch.to);
+        cuts.sort_by(f64::total_cmp);
+        for pair in cuts.windows(2) {
+            let [from, to] = [pair[0], pair[1]];
+            let hours = (to - from) * weight * SCALE / 3600.0;
+            let middle = f64::midpoint(from, to);
+            *truth
+                .states
+                .entry(self.state(middle).to_owned())
+                .or_default() += hours;
+            let mut owners: Vec<Who> = self
+                .holds
+                .iter()
+                .filter(|hold| hold.when.contains(middle))
+                .map(|hold| hold.who)
+                .collect();
+            owners.sort();
+            owners.dedup();
+            for owner in &owners {
+                let name = match owner {
+                    Who::Person(person) => PEOPLE[*person],
+                    Who::Gone => "unknown",
+                };
+                let number = f64::from(u32::try_from(owners.len()).unwrap_or(u32::MAX));
+                *truth.held.entry(name.to_owned()).or_default() += hours;
+                *truth.charged.entry(name.to_owned()).or_default() += hours / number;
+            }
+        }
+    }
+}
+
+/// Hours at the script's scale.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hours {
+    pub(crate) states: BTreeMap<String, f64>,
+    pub(crate) held: BTreeMap<String, f64>,
+    pub(crate) charged: BTreeMap<String, f64>,
+}

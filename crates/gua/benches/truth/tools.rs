@@ -1,0 +1,253 @@
+//! Both collectors, started and stopped as the script says, and what their reports say afterwards.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use gua_probe::clock;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::script::{Gpu, Hours, SCALE, Stretch, TICK};
+
+/// A collector that can be started and stopped.
+pub(crate) struct Tool {
+    program: PathBuf,
+    arguments: Vec<String>,
+    home: PathBuf,
+    driver: PathBuf,
+    child: Option<Child>,
+}
+
+impl Tool {
+    pub(crate) fn new(program: &Path, arguments: &str, home: PathBuf, driver: &Path) -> Self {
+        std::fs::create_dir_all(&home).expect("a home can be made");
+        Self {
+            program: program.to_owned(),
+            arguments: arguments.split_whitespace().map(str::to_owned).collect(),
+            home,
+            driver: driver.to_owned(),
+            child: None,
+        }
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .env_clear()
+            .env("HOME", &self.home)
+            .env("PATH", "/usr/bin:/bin")
+            .env("TZ", "UTC")
+            .env("GUA_NVML_LIBRARY", self.driver.join("libnvidia-ml.so.1"))
+            .env("LD_LIBRARY_PATH", &self.driver)
+            // A hundredth of what suits ticks of 30 s.
+            .env("GUA_DRIVER_DEADLINE", "50ms")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn start(&mut self) {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.home.join("log"))
+            .expect("a log can be made");
+        let mut command = self.command();
+        command.args(&self.arguments);
+        command
+            .stdout(log.try_clone().expect("a file can be shared"))
+            .stderr(log);
+        self.child = Some(command.spawn().expect("the collector starts"));
+    }
+
+    /// Asks it to end. One that cannot, because the driver does not let it go, is killed.
+    pub(crate) fn stop(&mut self) {
+        let Some(mut child) = self.child.take() else {
+            return;
+        };
+        if let Ok(pid) = i32::try_from(child.id()) {
+            let pid = rustix::process::Pid::from_raw(pid).expect("a child has a number");
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let patience = clock::monotonic() + Duration::from_secs(2);
+        while clock::monotonic() < patience {
+            if let Ok(Some(_)) = child.try_wait() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.home.join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A gap as the report tells it, in seconds of the script.
+#[derive(Clone, Debug)]
+pub(crate) struct Gap {
+    pub(crate) when: Stretch,
+    pub(crate) reason: String,
+    /// How much of it was missing, where it is only a part.
+    pub(crate) missing: f64,
+}
+
+/// What our report says.
+pub(crate) struct Ours {
+    pub(crate) hours: Hours,
+    /// Of each card in the order of the script: its gaps, and the hours that were observed.
+    pub(crate) cards: Vec<(Vec<Gap>, f64)>,
+}
+
+/// Asks our report about a stretch of the script, which began at `origin`.
+pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Stretch, origin: Timestamp) -> Ours {
+    let at = |second: f64| {
+        let offset = jiff::SignedDuration::from_secs_f64(second);
+        origin
+            .checked_add(offset)
+            .expect("the bench is short")
+            .to_string()
+    };
+    let ask = |more: &[&str]| -> Value {
+        let (since, until) = (at(window.from), at(window.to));
+        let mut command = tool.command();
+        command.args([
+            "report", "--format", "json", "--since", &since, "--until", &until,
+        ]);
+        let output = command.args(more).output().expect("the report runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "gua report: {said}");
+        serde_json::from_slice(&output.stdout).expect("the report is JSON")
+    };
+    let second = |value: &Value| {
+        let at: Timestamp = value
+            .as_str()
+            .unwrap_or_default()
+            .parse()
+            .expect("a moment");
+        at.duration_since(origin).as_secs_f64()
+    };
+    let hours = |value: &Value| value.as_f64().unwrap_or(0.0) * SCALE;
+    let whole = ask(&[]);
+    let mut found = Hours::default();
+    for row in whole["states"].as_array().into_iter().flatten() {
+        let state = row["state"].as_str().unwrap_or_default();
+        if state != "gap" {
+            found.states.insert(state.to_owned(), hours(&row["hours"]));
+        }
+    }
+    for row in whole["users"].as_array().into_iter().flatten() {
+        let name = row["user"].as_str().unwrap_or_default().to_owned();
+        found.held.insert(name.clone(), hours(&row["held_hours"]));
+        found.charged.insert(name, hours(&row["charged_hours"]));
+    }
+    let cards = gpus.iter().map(|gpu| {
+        let card = ask(&["--gpu", gpu.uuid]);
+        let gaps = card["coverage"]["gaps"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let gap = |row: &Value| Gap {
+            when: Stretch {
+                from: second(&row["from"]),
+                to: second(&row["to"]),
+            },
+            reason: row["reason"].as_str().unwrap_or_default().to_owned(),
+            missing: row["hours"].as_f64().unwrap_or(0.0) * 3600.0,
+        };
+        (
+            gaps.iter().map(gap).collect(),
+            hours(&card["coverage"]["observed_hours"]),
+        )
+    });
+    Ours {
+        cards: cards.collect(),
+        hours: found,
+    }
+}
+
+/// What the replaced tool's report says, by state and identity, in hours of the script. Its own words are read: an
+/// interval that is ten thousand times longer than the ticks gives its two decimals a meaning.
+pub(crate) fn theirs(tool: &Tool, since: f64) -> Result<Hours, String> {
+    const LONGER: f64 = 10_000.0;
+    let mut command = tool.command();
+    let interval = format!("{}s", TICK * LONGER);
+    command.args([
+        "report",
+        "--since",
+        &format!("{since}s"),
+        "--interval",
+        &interval,
+    ]);
+    let output = command.output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let hours = |word: &str| {
+        word.trim_start_matches('~')
+            .parse::<f64>()
+            .ok()
+            .map(|hours| hours / LONGER * SCALE)
+    };
+    let mut found = Hours::default();
+    let mut samples = 0.0;
+    let mut in_identities = false;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        in_identities = match line.chars().next() {
+            Some('§') => line.starts_with("§4"),
+            _ => in_identities,
+        };
+        match words.as_slice() {
+            [count, "samples)"] if !in_identities => {
+                samples = count.trim_start_matches('(').parse::<f64>().unwrap_or(0.0);
+            }
+            [
+                state @ ("idle-held:" | "truly-idle:"),
+                number,
+                "GPU-hours,",
+                ..,
+            ] => {
+                let state = state.trim_end_matches(':').to_owned();
+                found.states.insert(state, hours(number).unwrap_or(0.0));
+            }
+            [name, number, share, _] if in_identities && share.ends_with('%') => {
+                found
+                    .held
+                    .insert((*name).to_owned(), hours(number).unwrap_or(0.0));
+            }
+            _ => {}
+        }
+    }
+    let others: f64 = found.states.values().sum();
+    found.states.insert(
+        "active".to_owned(),
+        samples * TICK / 3600.0 * SCALE - others,
+    );
+    Ok(found)
+}
+
+/// The roll-up of fine states, for the tool that knows no others. What belongs to none of the three is not in it.
+pub(crate) fn rolled_up(states: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let mut sums = BTreeMap::new();
+    for (state, hours) in states {
+        let into = match state.as_str() {
+            "active" | "stalled" | "ghost" => "active",
+            "idle-held" | "orphan-held" => "idle-held",
+            "truly-idle" => "truly-idle",
+            _ => continue,
+        };
+        *sums.entry(into.to_owned()).or_default() += hours;
+    }
+    sums
+}
