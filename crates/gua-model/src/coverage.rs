@@ -67,6 +67,9 @@ pub struct KnownCard {
     pub parent: Option<GpuUuid>,
 }
 
+/// What ticks that come a little late may leave out of a quarter hour.
+const LATE: Micros = Micros::from_secs(1);
+
 /// The fold from spans, and from totals, to coverage. It keeps sums and holes.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -166,6 +169,22 @@ impl Ledger {
                 card.seen.add_gap(hull, missing, reason);
             }
         }
+    }
+
+    /// Whether time is missing somewhere inside of a quarter hour, so that its sums cannot tell when: more than ticks that
+    /// come a little late leave. Where its ticks are kept, its spans tell more than [`Ledger::push_quarter`] can.
+    #[must_use]
+    pub fn is_ragged(&self, cards: &[CardQuarter]) -> bool {
+        cards.iter().any(|CardQuarter { gpu, total }| {
+            let (Some(first), Some(last)) = (total.card.first, total.card.last) else {
+                return false;
+            };
+            let hull = Period::new(first, last).micros();
+            let unobserved: Micros = total.unobserved.values().copied().sum();
+            let is_known = self.cards.contains_key(gpu);
+            is_known
+                && (total.card.present + LATE < hull || (unobserved > LATE && unobserved < hull))
+        })
     }
 
     /// How long any card of the host was looked at.
@@ -299,12 +318,25 @@ impl Coverage {
         }
     }
 
-    /// Gaps in order of time, joined where they touch and have one reason.
+    /// Gaps in order of time, joined where they touch and have one reason. What a late tick leaves between two of them is
+    /// part of both: a card that was lost before it and after it was lost in it too.
     fn in_order(mut self) -> Self {
         let mut gaps = std::mem::take(&mut self.gaps);
         gaps.sort_by_key(|gap| gap.period);
         for gap in gaps {
             self.add_gap(gap.period, gap.micros, gap.reason);
+            if let [.., before, hole, after] = self.gaps.as_slice()
+                && [before, hole, after].iter().all(|gap| gap.is_whole())
+                && before.reason == after.reason
+                && hole.micros <= LATE
+                && before.period.to() == hole.period.from()
+                && hole.period.to() == after.period.from()
+            {
+                let all = Period::new(before.period.from(), after.period.to());
+                let reason = after.reason;
+                self.gaps.truncate(self.gaps.len() - 3);
+                self.add_gap(all, all.micros(), reason);
+            }
         }
         self
     }
@@ -315,13 +347,18 @@ impl Coverage {
         }
     }
 
-    /// Joins a gap with the one before it, if that ends where this begins and has the same reason.
+    /// Joins a gap with the one before it, if that ends where this begins and has the same reason. One of which it is not
+    /// known where in its period it was is not joined with one that fills its own: then it would seem to have begun sooner.
     fn add_gap(&mut self, period: Period, micros: Micros, reason: GapReason) {
         if micros == Micros(0) {
             return;
         }
         match self.gaps.last_mut() {
-            Some(last) if last.reason == reason && last.period.to() == period.from() => {
+            Some(last)
+                if last.reason == reason
+                    && last.period.to() == period.from()
+                    && last.is_whole() == (micros == period.micros()) =>
+            {
                 last.period = Period::new(last.period.from(), period.to());
                 last.micros += micros;
             }

@@ -84,6 +84,14 @@ impl GapReason {
     }
 }
 
+impl Gap {
+    /// Whether all of its period was missing.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.micros == self.period.micros()
+    }
+}
+
 impl Outage {
     #[must_use]
     pub fn period(&self) -> Period {

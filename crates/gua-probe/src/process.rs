@@ -6,6 +6,7 @@
 mod ancestry;
 mod cgroup;
 pub mod command;
+pub mod cost;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod lineage;

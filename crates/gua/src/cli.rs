@@ -30,7 +30,15 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("Report", &["report", "export", "import"]),
     (
         "Keep",
-        &["db", "config", "demo", "completions", "version", "help"],
+        &[
+            "db",
+            "config",
+            "demo",
+            "bench",
+            "completions",
+            "version",
+            "help",
+        ],
     ),
 ];
 
@@ -152,6 +160,8 @@ pub enum Command {
 
     Demo(DemoArgs),
 
+    Bench(BenchArgs),
+
     Completions(CompletionsArgs),
 
     /// Print the version number and nothing else.
@@ -231,6 +241,7 @@ impl Command {
                 DbCommand::SetAside { .. } => "gua db set-aside",
             },
             Command::Demo(_) => "gua demo",
+            Command::Bench(_) => "gua bench",
             Command::Completions(_) => "gua completions",
             Command::Version => "gua version",
             Command::Help(_) => "gua help",

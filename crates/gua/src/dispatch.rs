@@ -14,8 +14,8 @@ use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
-    available, claim, daemon, db, demo, doctor, explain, export, import, list, manual, output,
-    report, service, top,
+    available, bench, claim, daemon, db, demo, doctor, explain, export, import, list, manual,
+    output, report, service, top,
 };
 
 /// The number that `gua version` prints.
@@ -95,6 +95,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Claim { command: what } => return claim::run(what, &load(&command.settings())?),
         Command::Report(args) => return report::run(args, &load(&command.settings())?),
         Command::Demo(args) => return demo::run(args, &load(&command.settings())?),
+        Command::Bench(args) => return bench::run(args, &load(&command.settings())?),
         Command::Export(args) => return export::run(args, &load(&command.settings())?),
         Command::Import(args) => return import::run(args, &load(&command.settings())?),
         Command::Db { command: what } => return db::run(what, &load(&command.settings())?),

@@ -4,6 +4,7 @@
 //! No rule about GPUs stands here: those are in `gua-model`.
 
 pub mod available;
+pub mod bench;
 pub mod claim;
 pub mod claims;
 pub mod cli;

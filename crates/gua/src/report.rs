@@ -5,6 +5,7 @@ mod gather;
 mod layout;
 mod longest;
 mod old;
+mod ragged;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -121,6 +121,42 @@ fn a_card_that_others_were_seen_without_is_lost() {
 }
 
 #[test]
+fn what_a_late_tick_leaves_between_two_gaps_of_one_reason_is_part_of_them() {
+    let history = "0 gpu0; 30 gpu0 util=gone; 60.4 gpu0 util=gone; 90.4 gpu0 util=gone; 120.4 gpu0";
+    let window = Period::new(at(0.0), at(150.0));
+    let found = cover(&ticks(history), Thresholds::default(), window, &[]);
+    let gaps = &found[&uuid("gpu0")].gaps;
+    let lost = Period::new(at(30.0), at(120.4));
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+    assert_eq!(
+        (gaps[0].period, gaps[0].reason),
+        (lost, GapReason::CardLost)
+    );
+    assert!(gaps[0].is_whole());
+}
+
+#[test]
+fn a_gap_of_a_quarter_hour_that_cannot_be_placed_does_not_move_the_one_after_it() {
+    // A tick is ten seconds late, then nobody looks any more.
+    let history = "0 gpu0; 40 gpu0; 70 gpu0";
+    let all = ticks(history);
+    let mut totals = Totals::default();
+    fold(&all, Thresholds::default())
+        .iter()
+        .for_each(|span| totals.add(span));
+    let mut ledger = Ledger::new(Period::new(at(0.0), at(500.0)), known(&all), &[]);
+    for (_, cards) in totals.by_quarter() {
+        assert!(ledger.is_ragged(&cards));
+        ledger.push_quarter(&cards);
+    }
+    let gaps = ledger.finish().remove(&uuid("gpu0")).unwrap().gaps;
+    let found: Vec<_> = gaps.iter().map(|gap| (gap.period, gap.micros)).collect();
+    let loose = (Period::new(at(0.0), at(100.0)), Micros::from_secs(10));
+    let after = (Period::new(at(100.0), at(500.0)), Micros::from_secs(400));
+    assert_eq!(found, [loose, after]);
+}
+
+#[test]
 fn a_card_and_its_instances_are_never_counted_together() {
     check(
         "0 gpu0; 30 gpu0 instances=1, mig0 parent=gpu0 ada:900; 60 gpu0 instances=1, mig0 parent=gpu0; 90 gpu0; 120 gpu0",

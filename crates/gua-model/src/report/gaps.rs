@@ -16,6 +16,7 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
         *cards += 1;
         *micros += gap.micros;
     }
+    let joined = without_late_ticks(joined);
     let detail = |period: Period, reason: GapReason| {
         let told = |outage: &&Outage| {
             outage.reason == reason
@@ -37,5 +38,31 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
         };
     let mut rows: Vec<GapRow> = joined.into_iter().map(row).collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.micros), row.period));
+    rows
+}
+
+type Joined = BTreeMap<(Period, GapReason), (usize, Micros)>;
+
+/// What ticks that come a little late leave between them, of one reason as one row: where each of them was is no news.
+fn without_late_ticks(joined: Joined) -> Joined {
+    const LATE: Micros = Micros::from_secs(1);
+    let mut rows = Joined::new();
+    let mut late: BTreeMap<GapReason, (Period, usize, Micros)> = BTreeMap::new();
+    for ((period, reason), (cards, micros)) in joined {
+        let each = Micros(micros.0 / u64::try_from(cards.max(1)).unwrap_or(u64::MAX));
+        if each > LATE {
+            rows.insert((period, reason), (cards, micros));
+            continue;
+        }
+        let (hull, most, sum) = late.entry(reason).or_insert((period, 0, Micros(0)));
+        *hull = Period::new(hull.from().min(period.from()), hull.to().max(period.to()));
+        *most = cards.max(*most);
+        *sum += micros;
+    }
+    for (reason, (hull, cards, micros)) in late {
+        let (most, sum) = rows.entry((hull, reason)).or_default();
+        *most = cards.max(*most);
+        *sum += micros;
+    }
     rows
 }

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use nvml_sim::driver::{self, Generation};
 
 use people::People;
-use script::{END, Gpu, HANG, Hours, OUTAGE, PEOPLE, REUSE, SCALE, Stretch, TICK, WINDOW};
+use script::{END, Gpu, HANG, Hours, Mig, OUTAGE, PEOPLE, REUSE, SCALE, Stretch, TICK, WINDOW};
 use tools::{Gap, Ours, Tool};
 
 /// The largest error that is allowed, in parts of the truth.
@@ -61,8 +61,11 @@ fn main() -> ExitCode {
 struct Run {
     truth: Hours,
     ours: Hours,
-    python: Option<Hours>,
+    /// What is true of the cards that it saw, and what it says.
+    python: Option<(Hours, Hours)>,
     gaps: Vec<GapRow>,
+    /// The share of the time of the card with bursts that rests on the driver's samples.
+    buffered: f64,
     breaches: Vec<String>,
 }
 
@@ -76,33 +79,33 @@ struct GapRow {
 
 fn play(python: Option<&Path>) -> Run {
     let folder = tempfile::tempdir().expect("a directory for the bench");
-    driver::install(folder.path(), Generation::LATEST).expect("the driver installs");
     let gpus = script::gpus();
     let mut people = People::start(&gpus);
     let origin = Timestamp::from_millisecond(clock::now().as_millisecond()).expect("it is now");
     let origin_ms = u64::try_from(origin.as_millisecond()).expect("after 1970");
-    let scenario = script::scenario(&gpus, &people.pids, origin_ms);
-    scenario
-        .write(folder.path().join(nvml_sim::BESIDE))
-        .expect("the scenario can be written");
+    let drivers = [Mig::With, Mig::Without].map(|mig| {
+        let driver = folder.path().join(format!("{mig:?}"));
+        driver::install(&driver, Generation::LATEST).expect("the driver installs");
+        let scenario = script::scenario(&gpus, &people.pids, origin_ms, mig);
+        scenario
+            .write(driver.join(nvml_sim::BESIDE))
+            .expect("the scenario can be written");
+        driver
+    });
 
     let interval = format!("{}ms", TICK * 1000.0);
     let collect = format!("daemon --foreground --interval {interval}");
     let gua = Path::new(env!("CARGO_BIN_EXE_gua"));
+    let home = |name: &str| folder.path().join(name);
     let mut ours = Tool::new(
         gua,
         &format!("{collect} --append"),
-        folder.path().join("ours"),
-        folder.path(),
+        home("ours"),
+        &drivers[0],
     );
-    let mut theirs = python.map(|program| {
-        Tool::new(
-            program,
-            &collect,
-            folder.path().join("theirs"),
-            folder.path(),
-        )
-    });
+    // It ends at once where a card has no utilisation, as one that MIG splits.
+    let mut theirs =
+        python.map(|program| Tool::new(program, &collect, home("theirs"), &drivers[1]));
 
     ours.start();
     theirs.iter_mut().for_each(Tool::start);
@@ -118,45 +121,62 @@ fn play(python: Option<&Path>) -> Run {
     }
     wait_until(origin, OUTAGE.from);
     // Side by side: one that takes its time must not delay the other.
-    std::thread::scope(|scope| {
-        scope.spawn(|| ours.stop());
+    let down_from = std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| {
+            ours.stop();
+            passed(origin)
+        });
         theirs.iter_mut().for_each(Tool::stop);
+        stopping.join().expect("stopping does not panic")
     });
     wait_until(origin, OUTAGE.to);
+    let outage = Stretch {
+        from: down_from,
+        to: passed(origin),
+    };
     ours.start();
     theirs.iter_mut().for_each(Tool::start);
     wait_until(origin, END);
     let python = theirs.as_ref().and_then(|tool| {
-        let since = clock::now().duration_since(origin).as_secs_f64() - WINDOW.from;
-        let found = tools::theirs(tool, since);
+        let found = tools::theirs(tool, passed(origin) - WINDOW.from);
         found
             .inspect_err(|why| eprintln!("the Python tool's report failed: {why}\n{}", tool.log()))
             .ok()
     });
     ours.stop();
     let found = tools::ours(&ours, &gpus, WINDOW, origin);
-    let truth = truth(&gpus, &found);
-    let gaps = gaps(&gpus, &found, &mut breaches);
-    judge(&truth, &found.hours, &mut breaches);
+    let gaps = gaps(&gpus, &found, outage, &mut breaches);
+    let of_all = truth(gpus.iter().zip(&found.cards));
+    let without_mig = gpus
+        .iter()
+        .zip(&found.cards)
+        .filter(|(gpu, _)| !gpu.util.is_empty());
+    let of_python = truth(without_mig);
+    judge(&of_all, &found.hours, &mut breaches);
     Run {
-        truth,
+        truth: of_all,
         ours: found.hours,
-        python,
+        python: python.map(|hours| (of_python, hours)),
         gaps,
+        buffered: found.buffered,
         breaches,
     }
 }
 
+/// Seconds of the script until now.
+fn passed(origin: Timestamp) -> f64 {
+    clock::now().duration_since(origin).as_secs_f64()
+}
+
 fn wait_until(origin: Timestamp, second: f64) {
-    let passed = clock::now().duration_since(origin).as_secs_f64();
-    std::thread::sleep(Duration::from_secs_f64((second - passed).max(0.0)));
+    std::thread::sleep(Duration::from_secs_f64((second - passed(origin)).max(0.0)));
 }
 
 /// What is true of the time that was observed: the script without the gaps that were reported. Ticks that come a little
 /// late leave holes of milliseconds that are reported as a sum; they weigh on everything alike.
-fn truth(gpus: &[Gpu], found: &Ours) -> Hours {
+fn truth<'a>(cards: impl Iterator<Item = (&'a Gpu, &'a (Vec<Gap>, f64))>) -> Hours {
     let mut truth = Hours::default();
-    for (gpu, (gaps, observed)) in gpus.iter().zip(&found.cards) {
+    for (gpu, (gaps, observed)) in cards {
         let seen = without(
             WINDOW,
             gaps.iter().filter(|gap| is_whole(gap)).map(|gap| gap.when),
@@ -190,11 +210,11 @@ fn without(whole: Stretch, gaps: impl Iterator<Item = Stretch>) -> Vec<Stretch> 
 }
 
 /// Sets every gap of the script beside what was reported for each card; other gaps longer than a tick are breaches.
-fn gaps(gpus: &[Gpu], found: &Ours, breaches: &mut Vec<String>) -> Vec<GapRow> {
+fn gaps(gpus: &[Gpu], found: &Ours, outage: Stretch, breaches: &mut Vec<String>) -> Vec<GapRow> {
     let mut rows: Vec<GapRow> = Vec::new();
     for (gpu, (reported, _)) in gpus.iter().zip(&found.cards) {
         let mut script = vec![
-            ("the daemon is stopped", "collector-down", OUTAGE),
+            ("the daemon is stopped", "collector-down", outage),
             ("the driver hangs", "driver-hung", HANG),
         ];
         script.extend(gpu.lost.map(|lost| ("a card is lost", "card-lost", lost)));
@@ -281,21 +301,20 @@ fn error(truth: f64, found: f64) -> Option<f64> {
 fn page(run: &Run) -> String {
     let mut page = include_str!("head.md").to_owned();
     page.push_str("\n## Hours by state\n\n");
-    let rolled = |hours: &Hours| tools::rolled_up(&hours.states);
-    let python_states = run.python.as_ref().map(|hours| hours.states.clone());
-    page.push_str(&table("state", &run.truth.states, &run.ours.states, None));
-    page.push_str("\nIn the three states that gpu-usage-audit knows:\n\n");
-    page.push_str(&table(
-        "state",
-        &rolled(&run.truth),
-        &rolled(&run.ours),
-        python_states.as_ref(),
+    page.push_str(&table("state", "gua", &run.truth.states, &run.ours.states));
+    page.push_str(&format!(
+        "\nOf the time of the card with bursts, {:.1} % rests on the driver's samples, the rest on single readings.\n",
+        run.buffered * 100.0
     ));
     page.push_str("\n## Hours by owner\n\nHeld hours: a person's hours on a card in full.\n\n");
-    let python = run.python.as_ref().map(|hours| &hours.held);
-    page.push_str(&table("owner", &run.truth.held, &run.ours.held, python));
+    page.push_str(&table("owner", "gua", &run.truth.held, &run.ours.held));
     page.push_str("\nCharged hours: the same time shared equally among the owners on a card.\n\n");
-    page.push_str(&table("owner", &run.truth.charged, &run.ours.charged, None));
+    page.push_str(&table(
+        "owner",
+        "gua",
+        &run.truth.charged,
+        &run.ours.charged,
+    ));
     page.push_str("\n## Gaps\n\nIn ticks from the script's; the worst allowed is 1.\n\n");
     page.push_str("| what happens | reason told | begins | ends |\n|---|---|---:|---:|\n");
     for row in &run.gaps {
@@ -310,45 +329,37 @@ fn page(run: &Run) -> String {
         };
         page.push_str(&format!("| {} | {reason} | {from} | {to} |\n", row.what));
     }
+    if let Some((truth, found)) = &run.python {
+        page.push_str(include_str!("python.md"));
+        let name = "gpu-usage-audit 1.1.0";
+        let states = tools::rolled_up(&truth.states);
+        page.push_str(&table("state", name, &states, &found.states));
+        page.push('\n');
+        page.push_str(&table("owner", name, &truth.held, &found.held));
+    }
     page
 }
 
 /// Truth beside what was found, in hours and in parts of the truth.
 fn table(
     what: &str,
+    who: &str,
     truth: &BTreeMap<String, f64>,
-    ours: &BTreeMap<String, f64>,
-    python: Option<&BTreeMap<String, f64>>,
+    found: &BTreeMap<String, f64>,
 ) -> String {
-    let mut text = format!("| {what} | truth | gua | error |");
-    let mut rule = "|---|---:|---:|---:|".to_owned();
-    if python.is_some() {
-        text.push_str(" gpu-usage-audit 1.1.0 | error |");
-        rule.push_str("---:|---:|");
-    }
-    text.push_str(&format!("\n{rule}\n"));
-    let percent = |truth: f64, found: f64| match error(truth, found) {
-        Some(error) => format!("{:+.2} %", error * 100.0),
-        None => "no such time".to_owned(),
-    };
-    let mut names: Vec<&String> = truth.keys().collect();
-    names.extend(
-        python
-            .iter()
-            .flat_map(|python| python.keys())
-            .filter(|name| !truth.contains_key(*name)),
-    );
-    for name in names {
-        let (true_hours, our_hours) = (get(truth, name), get(ours, name));
+    let mut text = format!("| {what} | truth | {who} | error |\n|---|---:|---:|---:|\n");
+    let more = found
+        .iter()
+        .filter(|(name, hours)| !truth.contains_key(*name) && **hours != 0.0);
+    for name in truth.keys().chain(more.map(|(name, _)| name)) {
+        let (true_hours, hours) = (get(truth, name), get(found, name));
+        let off = error(true_hours, hours);
+        let off = off.map_or("no such time".to_owned(), |off| {
+            format!("{:+.2} %", off * 100.0)
+        });
         text.push_str(&format!(
-            "| {name} | {true_hours:.3} | {our_hours:.3} | {} |",
-            percent(true_hours, our_hours)
+            "| {name} | {true_hours:.3} | {hours:.3} | {off} |\n"
         ));
-        if let Some(python) = python {
-            let hours = get(python, name);
-            text.push_str(&format!(" {hours:.3} | {} |", percent(true_hours, hours)));
-        }
-        text.push('\n');
     }
     text
 }

@@ -172,8 +172,15 @@ fn bursts() -> Vec<(f64, f64)> {
     steps
 }
 
+/// Whether the card that MIG splits is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mig {
+    With,
+    Without,
+}
+
 /// The scenario, with the numbers of the processes in the order of the holds.
-pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64) -> Scenario {
+pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64, mig: Mig) -> Scenario {
     let mut cards: Vec<Card> = Vec::new();
     let mut split = Card {
         uuid: "GPU-5mig".to_owned(),
@@ -200,7 +207,9 @@ pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64) -> 
             ..Card::default()
         });
     }
-    cards.push(split);
+    if mig == Mig::With {
+        cards.push(split);
+    }
     Scenario {
         clock: Clock {
             origin_unix_ms: Some(origin_unix_ms),

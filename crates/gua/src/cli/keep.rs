@@ -7,6 +7,24 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use super::report::TableFormat;
 use crate::config::FlagValue;
 
+/// Measure what one tick, one day of history and one report cost on this machine.
+///
+/// Looks at the driver, writes a day of ticks into a temporary directory, reports it and removes it again; it takes a few
+/// seconds. Without a driver it measures with made-up telemetry, and says so.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gua bench\n  gua bench --fake    without asking the driver\n  gua bench --json"
+)]
+pub struct BenchArgs {
+    /// Measure with made-up telemetry, and do not ask the driver.
+    #[arg(long)]
+    pub fake: bool,
+
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum DbCommand {
     /// Read everything and compare the totals with the ticks; exit 1 if anything is wrong.

@@ -15,6 +15,7 @@ use super::ask::{Ask, choose, no_such_person};
 use super::layout::{Parts, covered};
 use super::longest::HoldLists;
 use super::old::{self, OldPart};
+use super::ragged::Ragged;
 
 /// Reads everything that a report says from a history of ours.
 pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report> {
@@ -49,21 +50,26 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         .map(|(uuid, card)| (uuid.clone(), first(card)))
         .collect();
     let outages = history.outages(window)?;
+    let raw_from = history.raw_from()?;
     let folded = history.fold_totals(
         window,
         Some(thresholds),
         |window| {
             let fold = ReportFold::new(question, names.clone());
-            (fold, Ledger::new(window, firsts, &outages))
+            let ragged = Ragged::new(raw_from);
+            (fold, Ledger::new(window, firsts, &outages), ragged)
         },
-        |(fold, ledger), quarter, cards| {
-            ledger.push_quarter(cards);
+        |(fold, ledger, ragged), quarter, cards| {
+            if !ragged.takes(quarter, cards, ledger) {
+                ledger.push_quarter(cards);
+            }
             for card in cards {
                 fold.own(quarter, &card.gpu, &card.total);
             }
         },
     )?;
-    let (mut fold, ledger) = folded.sum;
+    let (mut fold, mut ledger, ragged) = folded.sum;
+    ragged.tell(history, thresholds, &mut ledger)?;
     let host_observed = ledger.host_observed();
     let mut coverage = ledger.finish();
     coverage.retain(|gpu, _| fold.wants(gpu));

@@ -1,0 +1,57 @@
+//! What a process of ours costs: processor time and memory, as the kernel counts them.
+
+use std::fs;
+use std::time::Duration;
+
+use gua_model::Bytes;
+
+/// Processor time that all threads of a process have used so far, to the nanosecond where the kernel keeps it.
+#[must_use]
+pub fn processor_time(pid: u32) -> Option<Duration> {
+    // The first number of each line is the time on a processor (Documentation/scheduler/sched-stats.rst).
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let spent = threads.flatten().filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    Some(Duration::from_nanos(spent.sum()))
+}
+
+/// Memory of a process that is its own, with its part of what it shares.
+#[must_use]
+pub fn memory(pid: u32) -> Option<Bytes> {
+    kilobytes(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+}
+
+/// Forgets what the most memory of this process was, so that [`peak_memory`] speaks of what comes.
+pub fn forget_peak_memory() -> std::io::Result<()> {
+    // proc_pid_clear_refs(5): 5 resets the peak resident set size.
+    fs::write("/proc/self/clear_refs", "5")
+}
+
+/// The most memory that this process had at once.
+#[must_use]
+pub fn peak_memory() -> Option<Bytes> {
+    kilobytes("/proc/self/status", "VmHWM:")
+}
+
+fn kilobytes(path: &str, key: &str) -> Option<Bytes> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let number = line.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some(Bytes(number.saturating_mul(1024)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_memory_and_has_worked() {
+        let own = std::process::id();
+        assert!(memory(own).is_some_and(|bytes| bytes.0 > 100_000));
+        assert!(processor_time(own).is_some());
+        assert!(peak_memory() >= memory(own).map(|bytes| Bytes(bytes.0 / 2)));
+        assert_eq!(processor_time(u32::MAX), None);
+    }
+}

@@ -1,0 +1,285 @@
+//! `gua bench`: what one tick, one day of history and one report cost on this machine. Everything that it writes is in a
+//! directory of its own, which it removes.
+
+mod page;
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gua_collector::chain::chain;
+use gua_model::{Bytes, Milliwatts, Percent, Sample, Tick};
+use gua_probe::clock;
+use gua_probe::process::cost;
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::cli::{BenchArgs, ReportArgs};
+use crate::config::{Loaded, Settings};
+use crate::dispatch::VERSION;
+use crate::fake::{self, Script};
+use crate::progress::Bar;
+use crate::report::{self, ask::Ask};
+use crate::{driver, output};
+
+/// Looks at the driver; the first, which opens it, is not counted.
+const LOOKS: u32 = 20;
+/// Looks stop here, however slow the driver is.
+const LONGEST: Duration = Duration::from_secs(5);
+const DAY: Duration = Duration::from_secs(86_400);
+const INTERVAL: Duration = Duration::from_secs(30);
+/// Reports of the same day; the cheapest counts, as the others met something else.
+const REPORTS: u32 = 5;
+
+/// What things cost.
+#[derive(Debug)]
+pub struct Costs {
+    pub telemetry: Telemetry,
+    /// `None` without a driver: made-up telemetry costs nothing to read.
+    pub look: Option<Look>,
+    pub history: Written,
+    pub report: Reported,
+}
+
+/// Where the numbers of the day came from.
+#[derive(Debug)]
+pub struct Telemetry {
+    /// The driver's version; `None` is made up.
+    pub driver: Option<String>,
+    pub cards: usize,
+    pub processes: usize,
+}
+
+/// One look at all cards, with the child that reads the driver.
+#[derive(Debug)]
+pub struct Look {
+    pub number: u32,
+    pub processor: Option<Duration>,
+    pub elapsed: Duration,
+    pub reader_memory: Option<Bytes>,
+}
+
+/// A day of ticks in a history file.
+#[derive(Debug)]
+pub struct Written {
+    pub ticks: u32,
+    /// Of one tick.
+    pub processor: Duration,
+    /// The file after the day.
+    pub bytes: Bytes,
+}
+
+/// The report of that day.
+#[derive(Debug)]
+pub struct Reported {
+    pub processor: Duration,
+    pub peak_memory: Option<Bytes>,
+}
+
+pub fn run(args: &BenchArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let directory = Directory::make(&loaded.inputs.temporary())?;
+    let (telemetry, look, sample) = look(args, &loaded.settings);
+    let db = directory.0.join("day.db");
+    let end = clock::now();
+    let history = write(&db, end, sample.as_ref())?;
+    let report = tell(&db, end, &loaded.settings)?;
+    let costs = Costs {
+        telemetry,
+        look,
+        history,
+        report,
+    };
+    output::data(&match args.json {
+        true => format!("{}\n", serde_json::to_string_pretty(&page::json(&costs))?),
+        false => page::text(&costs),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Looks at the driver. Without one, or where none is wanted, telemetry is made up.
+fn look(args: &BenchArgs, settings: &Settings) -> (Telemetry, Option<Look>, Option<Sample>) {
+    let made_up = || Telemetry {
+        driver: None,
+        cards: 3,
+        processes: 4,
+    };
+    if args.fake {
+        return (made_up(), None, None);
+    }
+    let mut reader = driver::reader(settings);
+    let first = match driver::sample(&mut reader, settings) {
+        Ok(sample) => sample,
+        Err(fault) => {
+            output::talk(&format!(
+                "gua bench: {}; measuring with made-up telemetry\n",
+                chain(&fault)
+            ));
+            return (made_up(), None, None);
+        }
+    };
+    let telemetry = Telemetry {
+        driver: Some(first.driver.version.clone().unwrap_or_default()),
+        cards: first.gpus.len(),
+        processes: first.gpus.iter().map(|gpu| gpu.processes.len()).sum(),
+    };
+    let child = reader.child_pid();
+    let spent = || {
+        let own = clock::processor_time();
+        Some(own + child.and_then(cost::processor_time)?)
+    };
+    let (began, before) = (clock::monotonic(), spent());
+    let mut bar = Bar::new("looking at the driver");
+    let mut number = 0u32;
+    while number < LOOKS && clock::monotonic().saturating_sub(began) < LONGEST {
+        if reader.sample().is_err() {
+            break;
+        }
+        number += 1;
+        bar.share(f64::from(number) / f64::from(LOOKS));
+    }
+    bar.clear();
+    let elapsed = clock::monotonic().saturating_sub(began);
+    let look = (number > 0).then(|| Look {
+        number,
+        processor: spent()
+            .zip(before)
+            .map(|(after, before)| after.saturating_sub(before) / number),
+        elapsed: elapsed / number,
+        reader_memory: child.and_then(cost::memory),
+    });
+    (telemetry, look, Some(first))
+}
+
+/// Writes a day that ends now, as a daemon writes it.
+fn write(db: &Path, end: Timestamp, sample: Option<&Sample>) -> anyhow::Result<Written> {
+    let options = WriterOptions::default();
+    let mut store = Store::open(db, OpenMode::Create, &options)?;
+    let start = end.checked_sub(SignedDuration::try_from(DAY)?)?;
+    let run = store.begin_run(&NewRun {
+        started: start,
+        interval: INTERVAL,
+        host: "bench".to_owned(),
+        version: VERSION.to_owned(),
+        boot: None,
+    })?;
+    let ticks = u32::try_from(DAY.as_secs() / INTERVAL.as_secs())?;
+    let mut bar = Bar::new("writing a day");
+    let before = clock::processor_time();
+    let mut restless = Restless(1);
+    for number in 0..ticks {
+        let passed = INTERVAL * number;
+        let at = start.checked_add(SignedDuration::try_from(passed)?)?;
+        let tick = Tick {
+            sample: day(sample, number, at, passed, &mut restless),
+            interval: INTERVAL,
+        };
+        store.record(run, &tick)?;
+        while store.maintain(at)?.more {}
+        bar.share(f64::from(number) / f64::from(ticks));
+    }
+    store.end_run(run, end)?;
+    store.close()?;
+    bar.clear();
+    let processor = clock::processor_time().saturating_sub(before) / ticks;
+    let size = |suffix: &str| {
+        let mut name = db.as_os_str().to_owned();
+        name.push(suffix);
+        std::fs::metadata(PathBuf::from(name)).map_or(0, |facts| facts.len())
+    };
+    Ok(Written {
+        ticks,
+        processor,
+        bytes: Bytes(size("") + size("-wal")),
+    })
+}
+
+/// A tick of the day. Readings differ from tick to tick, as sensors do: equal ones would take next to no room.
+fn day(
+    sample: Option<&Sample>,
+    number: u32,
+    at: Timestamp,
+    since_boot: Duration,
+    restless: &mut Restless,
+) -> Sample {
+    let mut sample = match sample {
+        Some(sample) => Sample {
+            at,
+            since_boot: sample.since_boot.saturating_add(since_boot),
+            ..sample.clone()
+        },
+        None => fake::sample(Script::V1_8, number.into(), at, since_boot),
+    };
+    for gpu in &mut sample.gpus {
+        gpu.util = gpu.util.and_then(|util| {
+            Percent::new((u32::from(util.get()) + restless.below(5)).min(100))
+                .ok_or(gua_model::Missing::Failed)
+        });
+        gpu.power = gpu
+            .power
+            .map(|power| Milliwatts(power.0 + u64::from(restless.below(9000))));
+        gpu.temperature = gpu
+            .temperature
+            .map(|heat| gua_model::Celsius(heat.0 + i32::try_from(restless.below(3)).unwrap_or(0)));
+    }
+    sample
+}
+
+/// Numbers that look random and are the same every time.
+struct Restless(u64);
+
+impl Restless {
+    fn below(&mut self, limit: u32) -> u32 {
+        // Knuth's MMIX; the upper bits are random enough here.
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        u32::try_from(self.0 >> 33).unwrap_or(0) % limit
+    }
+}
+
+/// Tells the day in the form for people.
+fn tell(db: &Path, end: Timestamp, settings: &Settings) -> anyhow::Result<Reported> {
+    let args = ReportArgs {
+        since: "24h".to_owned(),
+        ..ReportArgs::default()
+    };
+    let peak_is_ours = cost::forget_peak_memory().is_ok();
+    let mut processor = Duration::MAX;
+    for _ in 0..REPORTS {
+        let before = clock::processor_time();
+        let ask = Ask::new(&args, settings, &TimeZone::system(), end)?;
+        let told = report::print(&args, &ask, &report::read(db, &ask)?);
+        anyhow::ensure!(!told.is_empty(), "the report is empty");
+        processor = processor.min(clock::processor_time().saturating_sub(before));
+    }
+    Ok(Reported {
+        processor,
+        peak_memory: cost::peak_memory().filter(|_| peak_is_ours),
+    })
+}
+
+/// A directory that goes when this does.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn make(temporary: &Path) -> anyhow::Result<Self> {
+        let unique = clock::now().as_nanosecond();
+        let path = temporary.join(format!("gua-bench-{}-{unique:x}", std::process::id()));
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("cannot make the directory {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // What cannot be removed lies in the directory for files that nobody will miss.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

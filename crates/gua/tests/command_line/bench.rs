@@ -1,0 +1,43 @@
+//! `gua bench`: it measures, says with what, and leaves nothing behind.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn what_things_cost_is_measured_without_a_driver_and_nothing_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_gua"))
+            .arg("bench")
+            .args(arguments)
+            .env_clear()
+            .env("HOME", home.path())
+            .env("TMPDIR", home.path())
+            .env("GUA_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (text, said) = bench(&[]);
+    assert!(text.contains("with made-up telemetry: 3 cards"), "{text}");
+    assert!(said.contains("measuring with made-up telemetry"), "{said}");
+    let (json, said) = bench(&["--fake", "--json"]);
+    assert_eq!(said, "");
+    let costs: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(costs["telemetry"], "made-up");
+    assert_eq!(costs["history"]["ticks"], 2880);
+    assert!(
+        costs["history"]["day_bytes"].as_u64().unwrap() > 10_000,
+        "{costs}"
+    );
+    assert!(
+        costs["report"]["processor_microseconds"].as_f64().unwrap() > 0.0,
+        "{costs}"
+    );
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
