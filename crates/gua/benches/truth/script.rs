@@ -215,8 +215,10 @@ pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64, mig
             origin_unix_ms: Some(origin_unix_ms),
             ..Clock::default()
         },
-        // A real driver keeps 120 samples of 167 ms.
+        // A real driver samples every 167 ms. It keeps more than a tick here: that the reader drains shorter buffers in
+        // between, every second at most, cannot be played at this scale.
         buffers: Buffers {
+            samples: 240,
             period_ms: 167.0 / SCALE,
             ..Buffers::default()
         },
