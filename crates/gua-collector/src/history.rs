@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::attendant::Options;
 use crate::chain::chain;
+use crate::events::Events;
 use crate::sink::{Sink, SinkError};
 
 /// Writes ticks to a history that is open.
@@ -23,6 +24,8 @@ pub struct HistorySink {
     is_changed: bool,
     /// The quarter hour of the last tick, when nothing was left to do for it.
     kept_up: Option<Quarter>,
+    /// What users leave for the collector, where that is taken in.
+    events: Option<Events>,
 }
 
 impl HistorySink {
@@ -35,7 +38,17 @@ impl HistorySink {
             next: run,
             is_changed: false,
             kept_up: None,
+            events: None,
         })
+    }
+
+    /// Takes in what users leave for the collector, too.
+    #[must_use]
+    pub fn with_events(self, events: Events) -> Self {
+        Self {
+            events: Some(events),
+            ..self
+        }
     }
 
     fn begin_again(&mut self, at: Timestamp, interval: Duration) -> Result<(), SinkError> {
@@ -78,6 +91,9 @@ impl Sink for HistorySink {
         let Some(store) = &mut self.store else {
             return Ok(());
         };
+        if let Some(events) = &mut self.events {
+            events.take_in(store, at).map_err(|error| lost(&error))?;
+        }
         // Totals and retention go by quarter hours, so within one there is nothing to look for.
         if self.kept_up == Some(quarter) {
             return Ok(());

@@ -16,6 +16,7 @@ pub mod owner;
 pub mod period;
 pub mod pick;
 pub mod reading;
+pub mod refusal;
 pub mod report;
 pub mod sample;
 pub mod session;

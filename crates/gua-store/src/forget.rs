@@ -8,6 +8,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::error::WriteError;
 use crate::legacy;
 use crate::maintain::{fold_again, into_write};
+use crate::refusal;
 use crate::store::Store;
 use crate::totals;
 
@@ -57,6 +58,7 @@ impl Store {
             // Totals know numbers only: those of others with the same number must be told apart again, and what does
             // not divide among owners goes by their number.
             fold_again(&transaction)?;
+            refusal::close_the_book(&transaction)?;
         }
         transaction.commit()?;
         self.start_chain_anew();
@@ -143,12 +145,14 @@ fn erase_person(
             ("process", "job_user"),
             ("session", "owner"),
             ("session", "job_user"),
+            ("refusal", "asker"),
         ] {
             connection.execute(
                 &format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1"),
                 params![other, kept],
             )?;
         }
+        refusal::merge_holders(connection, *other, *kept)?;
         connection.execute("DELETE FROM person WHERE id = ?1", [other])?;
     }
     connection.execute(

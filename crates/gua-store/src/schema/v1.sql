@@ -127,3 +127,25 @@ CREATE TABLE idle_power (
     micros INTEGER NOT NULL,
     PRIMARY KEY (card, day, watts)
 ) STRICT, WITHOUT ROWID;
+
+-- Somebody asked for cards and did not get them at once, as their own program told; `event` is what it called that.
+CREATE TABLE refusal (
+    id      INTEGER PRIMARY KEY,
+    at      INTEGER NOT NULL,
+    asker   INTEGER NOT NULL REFERENCES person (id),
+    event   TEXT NOT NULL,
+    wanted  INTEGER NOT NULL,
+    had     INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    waited  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX refusal_by_time ON refusal (at);
+
+-- Who held which card at that time, as the collector's own ticks saw it; `idle` is 1 where it was idle-held.
+CREATE TABLE refusal_card (
+    refusal INTEGER NOT NULL REFERENCES refusal (id),
+    card    INTEGER NOT NULL REFERENCES card (id),
+    holder  INTEGER NOT NULL REFERENCES person (id),
+    idle    INTEGER NOT NULL,
+    PRIMARY KEY (refusal, card, holder)
+) STRICT, WITHOUT ROWID;

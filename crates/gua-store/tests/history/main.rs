@@ -6,6 +6,7 @@ mod damage;
 mod kill;
 mod migration;
 mod place;
+mod refusals;
 mod room;
 mod synthetic;
 mod totals;

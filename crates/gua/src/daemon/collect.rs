@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use gua_collector::events::Events;
 use gua_collector::pid_file::PidFile;
 use gua_collector::systemd::{Notifier, heartbeat};
 use gua_collector::{Attendant as _, Collector, Machine, Options};
@@ -96,7 +97,10 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         }
         taken_over => taken_over?,
     }
-    let history = place.open(job.append, &sample, &options)?;
+    let events = Events::in_directory(settings.claim.dir.value.clone());
+    let history = place
+        .open(job.append, &sample, &options)?
+        .with_events(events);
     voice.note(&started(&sample, settings));
     let own_pid = std::process::id();
     let beats = heartbeat(

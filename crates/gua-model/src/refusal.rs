@@ -1,0 +1,167 @@
+//! Somebody asked for cards and did not get them at once: what they asked for, and who held the cards meanwhile.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::id::{GpuUuid, Uid};
+use crate::owner::User;
+
+/// How asking ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalOutcome {
+    /// Refused at once.
+    Refused,
+    /// Waited, and then had cards.
+    Granted,
+    /// Waited as long as they wanted to, or gave up.
+    GaveUp,
+}
+
+impl RefusalOutcome {
+    pub const ALL: [RefusalOutcome; 3] = [
+        RefusalOutcome::Refused,
+        RefusalOutcome::Granted,
+        RefusalOutcome::GaveUp,
+    ];
+
+    /// The name that every column and key uses.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            RefusalOutcome::Refused => "refused",
+            RefusalOutcome::Granted => "granted",
+            RefusalOutcome::GaveUp => "gave-up",
+        }
+    }
+
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
+    }
+}
+
+/// What an asker tells of themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// When they asked.
+    pub at: Timestamp,
+    pub asker: User,
+    pub wanted: u32,
+    /// How many they could have had.
+    pub had: u32,
+    pub outcome: RefusalOutcome,
+    /// Zero for those who did not wait.
+    pub waited: SignedDuration,
+}
+
+/// A refusal as the history keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub asking: Asking,
+    /// Who held the cards that they would have taken, as ticks saw it.
+    pub blocked_by: Vec<Blocking>,
+}
+
+/// A person on a card that another asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocking {
+    pub gpu: GpuUuid,
+    pub holder: Uid,
+    /// Whether the card was idle-held.
+    pub is_idle: bool,
+}
+
+/// Whose idle-held card stood in whose way, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InTheWay {
+    pub holder: Uid,
+    pub gpu: GpuUuid,
+    pub asker: Uid,
+    pub times: u64,
+    /// All waiting together, of those who waited.
+    pub waited: SignedDuration,
+}
+
+/// Counts who stood in whose way with cards that they did not use; the most often first. Nobody is in their own way.
+#[must_use]
+pub fn in_the_way(refusals: &[Refusal]) -> Vec<InTheWay> {
+    let mut counted: BTreeMap<(Uid, GpuUuid, Uid), (u64, SignedDuration)> = BTreeMap::new();
+    for Refusal { asking, blocked_by } in refusals {
+        let asker = asking.asker.uid;
+        for block in blocked_by {
+            if block.is_idle && block.holder != asker {
+                let key = (block.holder, block.gpu.clone(), asker);
+                let (times, waited) = counted.entry(key).or_default();
+                *times += 1;
+                *waited = waited.saturating_add(asking.waited);
+            }
+        }
+    }
+    let mut rows: Vec<InTheWay> = counted
+        .into_iter()
+        .map(|((holder, gpu, asker), (times, waited))| InTheWay {
+            holder,
+            gpu,
+            asker,
+            times,
+            waited,
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.times));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `asker<holder:card[!]...`, a `!` for a card in use.
+    fn refusal(text: &str) -> Refusal {
+        let uid = |name: &str| Uid(u32::from(name.as_bytes()[0]));
+        let (asker, blocks) = text.split_once('<').unwrap();
+        let block = |text: &str| {
+            let (holder, card) = text.split_once(':').unwrap();
+            Blocking {
+                gpu: card.trim_end_matches('!').parse().unwrap(),
+                holder: uid(holder),
+                is_idle: !card.ends_with('!'),
+            }
+        };
+        Refusal {
+            asking: Asking {
+                at: Timestamp::UNIX_EPOCH,
+                asker: User {
+                    uid: uid(asker),
+                    name: None,
+                },
+                wanted: 1,
+                had: 0,
+                outcome: RefusalOutcome::GaveUp,
+                waited: SignedDuration::from_secs(60),
+            },
+            blocked_by: blocks.split_whitespace().map(block).collect(),
+        }
+    }
+
+    #[test]
+    fn idle_cards_of_others_are_in_the_way_and_busy_or_own_ones_are_not() {
+        let refusals = [
+            "a<b:GPU-1 c:GPU-2! a:GPU-3",
+            "a<b:GPU-1",
+            "c<b:GPU-1",
+            "b<b:GPU-1",
+        ];
+        let rows = in_the_way(&refusals.map(refusal));
+        let name = |uid: Uid| char::from_u32(uid.0).unwrap();
+        let told: Vec<String> = rows
+            .iter()
+            .map(|row| {
+                let (holder, asker) = (name(row.holder), name(row.asker));
+                let waited = row.waited.as_secs();
+                format!("{holder} {} {asker} {} {waited}", row.gpu, row.times)
+            })
+            .collect();
+        assert_eq!(told, ["b GPU-1 a 2 120", "b GPU-1 c 1 60"]);
+    }
+}

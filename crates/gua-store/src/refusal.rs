@@ -1,0 +1,211 @@
+//! Refusals: who asked for cards and did not get them. That they asked is the asker's word; who held the cards meanwhile
+//! is not, it is looked up in the ticks.
+
+use std::collections::BTreeSet;
+
+use gua_model::classify::holders;
+use gua_model::refusal::{Asking, Blocking, Refusal, RefusalOutcome};
+use gua_model::{GpuUuid, Period, RollUp, Thresholds, Uid, User, classify};
+use jiff::SignedDuration;
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use crate::error::{ReadError, WriteError};
+use crate::history::{History, at};
+use crate::names;
+use crate::store::{Store, meta, set_meta};
+use crate::ticks::{self, Ticks};
+
+/// More than this a user cannot have kept in a day, so that a loop that asks and asks fills no disk.
+const MOST_A_DAY: i64 = 200;
+const DAY: i64 = 86_400_000_000;
+
+/// How far a tick may lie before the moment that it speaks for.
+const OLDEST_TICK: i64 = 600_000_000;
+
+/// Refusals up to here are not taken in: somebody was forgotten after them.
+const REFUSALS_AFTER: &str = "refusals_after";
+
+/// One that is to be kept.
+#[derive(Clone, Debug)]
+pub struct NewRefusal {
+    pub asking: Asking,
+    /// What the asker's program calls it: the same one is kept once.
+    pub event: String,
+    /// The cards that the asker found taken.
+    pub cards: Vec<GpuUuid>,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    Yes,
+    /// It was kept before, there are too many, or somebody was forgotten since.
+    No,
+}
+
+impl Store {
+    /// Keeps a refusal, with who held its cards then as the ticks tell.
+    pub fn record_refusal(&mut self, new: &NewRefusal) -> Result<Kept, WriteError> {
+        let thresholds = self.thresholds()?;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let asked = new.asking.at.as_microsecond();
+        if !is_wanted(&transaction, new, asked)? {
+            return Ok(Kept::No);
+        }
+        let Asking {
+            asker,
+            wanted,
+            had,
+            outcome,
+            waited,
+            ..
+        } = &new.asking;
+        let person = names::person(&transaction, asker)?.cast_signed();
+        let waited = i64::try_from(waited.as_micros()).unwrap_or(i64::MAX);
+        transaction.execute(
+            "INSERT INTO refusal (at, asker, event, wanted, had, outcome, waited) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![asked, person, new.event, wanted, had, outcome.word(), waited],
+        )?;
+        let refusal = transaction.last_insert_rowid();
+        for (card, holder, is_idle) in seen(&transaction, asked, &new.cards, &thresholds)? {
+            let person = names::person(&transaction, &holder)?.cast_signed();
+            transaction.execute(
+                "INSERT OR IGNORE INTO refusal_card (refusal, card, holder, idle)
+                 SELECT ?1, id, ?3, ?4 FROM card WHERE uuid = ?2",
+                params![refusal, card.as_str(), person, is_idle],
+            )?;
+        }
+        transaction.commit()?;
+        Ok(Kept::Yes)
+    }
+}
+
+fn is_wanted(connection: &Connection, new: &NewRefusal, asked: i64) -> rusqlite::Result<bool> {
+    let uid = new.asking.asker.uid.0;
+    if meta(connection, REFUSALS_AFTER)?.is_some_and(|after| asked <= after) {
+        return Ok(false);
+    }
+    let is_known = connection
+        .prepare_cached(
+            "SELECT 1 FROM refusal JOIN person ON person.id = asker WHERE at = ?1 AND event = ?2 AND uid = ?3",
+        )?
+        .exists(params![asked, new.event, uid])?;
+    let of_the_day: i64 = connection
+        .prepare_cached(
+            "SELECT count(*) FROM refusal JOIN person ON person.id = asker WHERE at > ?1 AND at <= ?2 AND uid = ?3",
+        )?
+        .query_row(params![asked.saturating_sub(DAY), asked, uid], |row| row.get(0))?;
+    Ok(!is_known && of_the_day < MOST_A_DAY)
+}
+
+/// Who was on these cards at that moment, by the last tick before it; and whether the card was idle-held.
+fn seen(
+    connection: &Connection,
+    asked: i64,
+    cards: &[GpuUuid],
+    thresholds: &Thresholds,
+) -> rusqlite::Result<Vec<(GpuUuid, User, bool)>> {
+    let mut statement = ticks::statement(connection)?;
+    let from = asked.saturating_sub(OLDEST_TICK);
+    let mut stored = Ticks::new(connection, &mut statement, from, asked.saturating_add(1))?;
+    let mut last = None;
+    while let Some((_, tick)) = stored.step()? {
+        // A damaged tick tells nothing; the one before it is as good as any.
+        last = tick.ok().or(last);
+    }
+    let Some(last) = last else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for gpu in &last.tick.sample.gpus {
+        if !cards.contains(&gpu.uuid) {
+            continue;
+        }
+        let is_idle = classify(gpu, thresholds, None).state.roll_up() == Some(RollUp::IdleHeld);
+        let mut known = BTreeSet::new();
+        for process in holders(gpu, thresholds) {
+            let owner = process
+                .identity
+                .as_ref()
+                .ok()
+                .and_then(|identity| identity.owner());
+            if let Some(owner) = owner
+                && known.insert(owner.user.uid)
+            {
+                found.push((gpu.uuid.clone(), owner.user, is_idle));
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl History {
+    /// The refusals of those who asked in a window, in order of time.
+    pub fn refusals(&self, window: Period) -> Result<Vec<Refusal>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT refusal.id, at, uid, name, wanted, had, outcome, waited FROM refusal
+                 JOIN person ON person.id = asker WHERE at >= ?1 AND at < ?2 ORDER BY at, refusal.id",
+            )?;
+            let mut blocking = connection.prepare(
+                "SELECT uuid, uid, idle FROM refusal_card JOIN card ON card.id = card JOIN person ON person.id = holder
+                 WHERE refusal = ?1 ORDER BY uuid, uid",
+            )?;
+            let (from, to) = (window.from(), window.to());
+            let mut rows = statement.query(params![from.as_microsecond(), to.as_microsecond()])?;
+            let mut refusals = Vec::new();
+            while let Some(row) = rows.next()? {
+                let outcome: String = row.get(6)?;
+                let asking = Asking {
+                    at: at(row.get(1)?)?,
+                    asker: User {
+                        uid: Uid(row.get(2)?),
+                        name: row.get(3)?,
+                    },
+                    wanted: row.get(4)?,
+                    had: row.get(5)?,
+                    outcome: RefusalOutcome::of(&outcome).ok_or(ReadError::Value("outcome"))?,
+                    waited: SignedDuration::from_micros(row.get(7)?),
+                };
+                let mut cards = blocking.query([row.get::<_, i64>(0)?])?;
+                let mut blocked_by = Vec::new();
+                while let Some(card) = cards.next()? {
+                    let uuid: String = card.get(0)?;
+                    blocked_by.push(Blocking {
+                        gpu: uuid.parse().map_err(|_| ReadError::Value("uuid"))?,
+                        holder: Uid(card.get(1)?),
+                        is_idle: card.get(2)?,
+                    });
+                }
+                refusals.push(Refusal { asking, blocked_by });
+            }
+            Ok(refusals)
+        })
+    }
+}
+
+/// Puts one person in another's place where both held the same card.
+pub(crate) fn merge_holders(
+    connection: &Connection,
+    other: i64,
+    kept: i64,
+) -> rusqlite::Result<()> {
+    connection.execute(
+        "UPDATE OR IGNORE refusal_card SET holder = ?2 WHERE holder = ?1",
+        [other, kept],
+    )?;
+    connection.execute("DELETE FROM refusal_card WHERE holder = ?1", [other])?;
+    Ok(())
+}
+
+/// After somebody was forgotten, what their program told before must not come back from its files.
+pub(crate) fn close_the_book(connection: &Connection) -> rusqlite::Result<()> {
+    let last: Option<i64> =
+        connection.query_row("SELECT max(at) FROM refusal", [], |row| row.get(0))?;
+    match last {
+        Some(last) => set_meta(connection, REFUSALS_AFTER, last),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,141 @@
+//! Refusals: the asker's word for asking, the ticks' word for who held what.
+
+use gua_model::refusal::{Asking, Blocking, RefusalOutcome};
+use gua_model::{Tick, Uid, User};
+use gua_store::{Kept, NewRefusal, Store};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::synthetic::Host;
+use crate::{Place, all, begin, record};
+
+fn asking(at: Timestamp, uid: u32, event: &str, tick: &Tick) -> NewRefusal {
+    let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap();
+    let mut cards: Vec<_> = tick
+        .sample
+        .gpus
+        .iter()
+        .map(|gpu| gpu.uuid.clone())
+        .collect();
+    cards.push("GPU-nobody-has-it".parse().unwrap());
+    NewRefusal {
+        asking: Asking {
+            at,
+            asker: User {
+                uid: Uid(uid),
+                name: Some(format!("asker-{uid}")),
+            },
+            wanted: 2,
+            had: 1,
+            outcome: RefusalOutcome::GaveUp,
+            waited: SignedDuration::from_secs(90),
+        },
+        event: event.to_owned(),
+        cards,
+    }
+}
+
+/// A history of a small host whose last tick has a holder.
+fn recorded(place: &Place) -> (Store, Host, Tick) {
+    let mut store = place.store();
+    let mut host = Host::small();
+    let run = begin(&mut store, &host);
+    let tick = loop {
+        let tick = record(&mut store, run, &mut host, 1).remove(0);
+        if !holders(&tick).is_empty() {
+            break tick;
+        }
+    };
+    (store, host, tick)
+}
+
+fn holders(tick: &Tick) -> Vec<Blocking> {
+    let thresholds = gua_model::Thresholds::default();
+    let mut found = Vec::new();
+    for gpu in &tick.sample.gpus {
+        let state = gua_model::classify(gpu, &thresholds, None).state;
+        for process in gua_model::classify::holders(gpu, &thresholds) {
+            let Some(owner) = process.identity.as_ref().ok().and_then(|who| who.owner()) else {
+                continue;
+            };
+            let blocking = Blocking {
+                gpu: gpu.uuid.clone(),
+                holder: owner.user.uid,
+                is_idle: state.roll_up() == Some(gua_model::RollUp::IdleHeld),
+            };
+            if !found.contains(&blocking) {
+                found.push(blocking);
+            }
+        }
+    }
+    found.sort_by_key(|block| (block.gpu.clone(), block.holder));
+    found
+}
+
+#[test]
+fn who_held_the_cards_is_told_by_the_ticks() {
+    let place = Place::new();
+    let (mut store, _, tick) = recorded(&place);
+    let at = tick.sample.at + SignedDuration::from_secs(5);
+    let new = asking(at, 4001, "event-1", &tick);
+    assert_eq!(store.record_refusal(&new).unwrap(), Kept::Yes);
+    let kept = place.history().refusals(all()).unwrap();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0].asking, new.asking);
+    assert_eq!(kept[0].blocked_by, holders(&tick));
+    // Nobody looked at that time: nobody is blamed.
+    let long_ago = at - SignedDuration::from_hours(50);
+    let new = asking(long_ago, 4001, "event-0", &tick);
+    assert_eq!(store.record_refusal(&new).unwrap(), Kept::Yes);
+    assert_eq!(place.history().refusals(all()).unwrap()[0].blocked_by, []);
+    assert!(place.history().check(|_| {}).unwrap().is_clean());
+    let stats = place.history().stats().unwrap();
+    assert!(
+        stats
+            .tables
+            .iter()
+            .any(|table| table.name == "refusal" && table.rows == 2)
+    );
+}
+
+#[test]
+fn the_same_event_is_kept_once_and_a_flood_is_not_kept() {
+    let place = Place::new();
+    let (mut store, _, tick) = recorded(&place);
+    let at = tick.sample.at;
+    let mut keep = |uid, event: &str| {
+        store
+            .record_refusal(&asking(at, uid, event, &tick))
+            .unwrap()
+    };
+    assert_eq!(keep(4001, "event-1"), Kept::Yes);
+    assert_eq!(keep(4001, "event-1"), Kept::No);
+    // Another user may call theirs the same.
+    assert_eq!(keep(4002, "event-1"), Kept::Yes);
+    let kept = (0..300).filter(|number| keep(4001, &format!("flood-{number}")) == Kept::Yes);
+    assert_eq!(kept.count(), 199);
+    assert_eq!(keep(4002, "event-2"), Kept::Yes);
+}
+
+#[test]
+fn a_forgotten_person_is_gone_from_refusals_and_does_not_come_back() {
+    let place = Place::new();
+    let (mut store, _, tick) = recorded(&place);
+    let new = asking(tick.sample.at, 4001, "event-1", &tick);
+    store.record_refusal(&new).unwrap();
+    let forgotten = store.forget("asker-4001").unwrap();
+    let uid = Uid(forgotten.known_as[0].0);
+    let kept = place.history().refusals(all()).unwrap();
+    assert_eq!(kept[0].asking.asker.uid, uid);
+    assert_eq!(store.record_refusal(&new).unwrap(), Kept::No);
+    let holder = holders(&tick)[0].holder;
+    let name = place.history().people().unwrap()[&holder].clone();
+    store.forget(&name).unwrap();
+    let kept = place.history().refusals(all()).unwrap();
+    assert!(
+        kept[0]
+            .blocked_by
+            .iter()
+            .all(|block| block.holder != holder)
+    );
+    assert!(place.history().check(|_| {}).unwrap().is_clean());
+}
