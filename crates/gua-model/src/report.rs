@@ -57,6 +57,8 @@ pub struct Report {
     /// The longest sessions, whether used or not, in order of their start.
     pub sessions: Vec<Hold>,
     pub now: Option<Now>,
+    /// Who asked for cards and did not get them at once; `None` where nobody did.
+    pub refused: Option<Refused>,
     /// The time between ticks, as the newest run was asked for it.
     pub tick_interval: Option<std::time::Duration>,
     /// Whether `Old::ticks` in these numbers stand for another interval than the recorded one.
@@ -261,6 +263,26 @@ pub struct CardNow {
     pub process: Option<String>,
     /// Since when the oldest of its holders has been there.
     pub held_since: Option<Timestamp>,
+}
+
+/// Requests for cards that were not granted at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub requests: usize,
+    /// Whose idle-held card stood in whose way, the most often first.
+    pub in_the_way: Vec<BlockRow>,
+}
+
+/// One card that one person held without use while another asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockRow {
+    pub holder: String,
+    pub gpu: GpuUuid,
+    pub index: Option<u32>,
+    pub asker: String,
+    pub times: u64,
+    /// How long the asker waited, all times together.
+    pub waited: jiff::SignedDuration,
 }
 
 /// What a reader has to know.

@@ -17,12 +17,14 @@ use gua_probe::clock;
 use gua_probe::host::time::ticks_per_second;
 use gua_probe::reader::Reader;
 
+use crate::claims;
+use crate::claims::words::Names;
 use crate::cli::{ListArgs, TableFormat};
 use crate::config::Loaded;
 use crate::failure::Failure;
 use crate::look::recorded::Recorded;
 use crate::{driver, output};
-use row::{Row, Terms};
+use row::{Leased, Row, Terms};
 
 /// A terminal that does not say how wide it is.
 const USUAL_WIDTH: usize = 80;
@@ -110,6 +112,7 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
     };
     let mut rows = row::rows(sample, &terms, args.order.as_ref());
     remember(&mut rows, loaded, sample);
+    let unread = note_claims(&mut rows, loaded, sample);
     Ok(match format {
         TableFormat::Json => {
             let value = json::listing(sample, &rows);
@@ -124,6 +127,9 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
             let mut text = table::text(sample, &rows, width, args.wide);
             for problem in sample.problems.iter().filter(|_| args.wide) {
                 text.push_str(&format!("{problem}\n"));
+            }
+            if let Some(unread) = unread.filter(|_| args.wide) {
+                text.push_str(&format!("{unread}\n"));
             }
             text
         }
@@ -142,6 +148,31 @@ fn remember(rows: &mut [Row<'_>], loaded: &Loaded, sample: &Sample) {
     for row in rows {
         row.since = row.gpu.and_then(|gpu| since.get(&gpu.uuid).copied());
     }
+}
+
+/// To whom cards are leased; what keeps that from being read.
+fn note_claims(rows: &mut [Row<'_>], loaded: &Loaded, sample: &Sample) -> Option<String> {
+    let taken = match claims::taken(&loaded.settings, sample, Vec::new()) {
+        Ok(taken) => taken,
+        Err(error) => return Some(error),
+    };
+    if taken.survey.claims.is_empty() {
+        return None;
+    }
+    let mut names = Names::default();
+    for row in rows {
+        let Some(gpu) = row.gpu else { continue };
+        let on_it =
+            |live: &&gua_claim::LiveClaim| live.cards.iter().any(|card| card.gpu == gpu.uuid);
+        for live in taken.survey.claims.iter().filter(on_it) {
+            row.claims.push(Leased {
+                text: names.claim(live, sample.at),
+                user: names.user(live.claim.owner),
+                json: crate::claim::json::claim(live, &mut names, sample.at),
+            });
+        }
+    }
+    None
 }
 
 /// `None` where nobody's eyes are limited: a file, a pipe.

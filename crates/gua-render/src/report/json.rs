@@ -79,6 +79,19 @@ fn value(page: &Page<'_>) -> Value {
             "text": words::note(page, note),
         })).collect::<Vec<_>>(),
     });
+    if let Some(refused) = &report.refused {
+        value["refused"] = json!({
+            "requests": refused.requests,
+            "in_the_way": refused.in_the_way.iter().map(|row| json!({
+                "holder": row.holder,
+                "gpu_uuid": row.gpu.as_str(),
+                "gpu_index": row.index,
+                "asker": row.asker,
+                "times": row.times,
+                "waited_seconds": row.waited.as_secs(),
+            })).collect::<Vec<_>>(),
+        });
+    }
     if let (Some(by), Some(rows)) = (page.by, by) {
         value["by"] = json!({ "what": name(by), "rows": rows });
     }

@@ -10,7 +10,9 @@ use gua_model::text::harmless;
 use gua_model::{Micros, RollUp};
 use unicode_width::UnicodeWidthStr as _;
 
-use self::beyond::{cards_now, charged_and_energy, coverage, holders, more, past_waste};
+use self::beyond::{
+    asked_in_vain, cards_now, charged_and_energy, coverage, holders, more, past_waste,
+};
 use super::{By, Page, table, words};
 
 /// The whole report, or with `--by` its head and that table.
@@ -35,6 +37,7 @@ pub fn text(page: &Page<'_>) -> String {
         past_waste,
         cards_now,
         charged_and_energy,
+        asked_in_vain,
         notes,
     ] {
         let before = out.len();

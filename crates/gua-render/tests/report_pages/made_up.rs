@@ -247,6 +247,7 @@ fn finished(
         past,
         sessions,
         now: any.then(|| now(shape)),
+        refused: None,
         tick_interval: any.then(|| std::time::Duration::from_secs(30)),
         interval: IntervalUse::Recorded,
         notes: if shape.days > 20 {

@@ -8,7 +8,7 @@ use crate::look::people;
 
 const COLUMNS: &str = "at,index,uuid,parent_uuid,name,status,state,state_since,util_percent,memory_used_bytes,\
 memory_total_bytes,power_milliwatts,temperature_celsius,sm_clock_megahertz,oldest_holder_seconds,owners,pids,comms,\
-containers,pods,jobs";
+containers,pods,jobs,claimed_by";
 
 #[must_use]
 pub fn table(sample: &Sample, rows: &[Row<'_>], with_header: bool) -> String {
@@ -86,6 +86,7 @@ fn fields(sample: &Sample, row: &Row<'_>) -> Vec<String> {
         workload(&|workload| workload.container.as_ref().map(ToString::to_string)),
         workload(&|workload| workload.pod.as_ref().map(ToString::to_string)),
         workload(&|workload| workload.job.as_ref().map(ToString::to_string)),
+        people::distinct(row.claims.iter().map(|claim| claim.user.clone())).join(" "),
     ]
 }
 

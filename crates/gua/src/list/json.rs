@@ -51,6 +51,7 @@ fn card(row: &Row<'_>, sample: &Sample) -> Value {
         "fan_percent": row.reading(|gpu| gpu.fan).map(|fan| fan.0),
         "sm_clock_megahertz": row.reading(|gpu| gpu.sm_clock).map(|clock| clock.0),
         "processes_listed": gpu.is_some_and(|gpu| gpu.compute_list.is_ok()),
+        "claims": row.claims.iter().map(|claim| claim.json.clone()).collect::<Vec<_>>(),
         "holders": holders.map(|process| holder(process, sample)).collect::<Vec<_>>(),
     })
 }

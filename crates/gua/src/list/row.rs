@@ -10,6 +10,7 @@ use gua_model::{
 };
 use gua_probe::process::ProcRoot;
 use gua_probe::process::command::{CommandLine, command_line};
+use serde_json::Value;
 
 use crate::look::people;
 
@@ -67,6 +68,17 @@ pub struct Row<'a> {
     pub oldest: Option<Duration>,
     /// Since when it has been in its state, where a daemon knows.
     pub since: Option<Since>,
+    /// To whom it is leased.
+    pub claims: Vec<Leased>,
+}
+
+/// A lease on a card.
+#[derive(Clone, Debug)]
+pub struct Leased {
+    /// `ada (pid 4711 bash) until 14:30:05`.
+    pub text: String,
+    pub user: String,
+    pub json: Value,
 }
 
 /// The cards in the wished order, instances below their card, the nameless ones by their number.
@@ -130,6 +142,7 @@ fn row<'a>(gpu: &'a Gpu, sample: &Sample, terms: &Terms) -> Row<'a> {
         holders,
         oldest,
         since: None,
+        claims: Vec::new(),
     }
 }
 
@@ -143,6 +156,7 @@ fn nameless(index: u32, why: Missing) -> Row<'static> {
         holders: Vec::new(),
         oldest: None,
         since: None,
+        claims: Vec::new(),
     }
 }
 
@@ -151,6 +165,12 @@ impl Row<'_> {
     pub fn is_instance(&self) -> bool {
         self.gpu
             .is_some_and(|gpu| matches!(gpu.place, Place::Instance { .. }))
+    }
+
+    /// Whether nobody holds it, and somebody has leased it.
+    #[must_use]
+    pub fn is_only_claimed(&self) -> bool {
+        self.sign == Sign::Free && !self.claims.is_empty()
     }
 
     /// A reading of the card, for showing; `None` where there is none.

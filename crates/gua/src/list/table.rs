@@ -10,6 +10,9 @@ use super::words::rough;
 use crate::doctor::check::gigabytes;
 use crate::look::people;
 
+/// The sign of a card that is free and leased; nvgpu knows no leases.
+const CLAIMED: &str = "[c]";
+
 /// Between two columns.
 const GAP: usize = 2;
 
@@ -89,7 +92,7 @@ pub fn text(sample: &Sample, rows: &[Row<'_>], width: Option<usize>, with_uuid: 
         text.push('\n');
     }
     for (row, cells) in rows.iter().zip(&cells) {
-        let style = style(row.sign);
+        let style = style(row);
         text.push_str(&format!(
             "{style}{}{style:#}\n",
             line(cells, &widths, width)
@@ -175,7 +178,10 @@ fn cells(row: &Row<'_>, sample: &Sample) -> Vec<String> {
     };
     vec![
         index,
-        row.sign.text().to_owned(),
+        match row.is_only_claimed() {
+            true => CLAIMED.to_owned(),
+            false => row.sign.text().to_owned(),
+        },
         row.name(sample).unwrap_or_else(dash),
         row.reading(|gpu| gpu.util)
             .map_or_else(dash, |util| format!("{util:>3}")),
@@ -187,13 +193,22 @@ fn cells(row: &Row<'_>, sample: &Sample) -> Vec<String> {
         row.reading(|gpu| gpu.power)
             .map_or_else(dash, |power| format!("{} W", power.0 / 1000)),
         state(row, sample),
-        users.join(", "),
+        match row.is_only_claimed() {
+            true => claimed(row),
+            false => users.join(", "),
+        },
         row.oldest.map_or_else(String::new, rough),
         pids.join(","),
         row.command()
             .map_or_else(String::new, |command| command.to_string()),
         row.gpu.map_or_else(String::new, |gpu| gpu.uuid.to_string()),
     ]
+}
+
+/// Who has leased a card that nobody uses yet.
+fn claimed(row: &Row<'_>) -> String {
+    let claims = row.claims.iter().map(|claim| claim.text.clone());
+    format!("claimed by {}", people::distinct(claims).join(", "))
 }
 
 /// The state and, where a daemon knows, for how long; `>` where it may be longer.
@@ -216,9 +231,10 @@ fn state(row: &Row<'_>, sample: &Sample) -> String {
     }
 }
 
-/// nvgpu's colours.
-fn style(sign: Sign) -> Style {
-    let color = match sign {
+/// nvgpu's colours, and one for cards that are leased and not used yet.
+fn style(row: &Row<'_>) -> Style {
+    let color = match row.sign {
+        _ if row.is_only_claimed() => AnsiColor::Yellow,
         Sign::Free => AnsiColor::Green,
         Sign::Held => AnsiColor::Blue,
         Sign::Wrong => AnsiColor::Red,

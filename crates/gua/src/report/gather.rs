@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gua_model::classify::holders;
+use gua_model::refusal::in_the_way;
 use gua_model::report::fold::ReportFold;
-use gua_model::report::{CardNow, Hold, Host, Note, Now, PersonNames, Report, UNKNOWN};
+use gua_model::report::{
+    BlockRow, CardNow, Hold, Host, Note, Now, PersonNames, Refused, Report, UNKNOWN,
+};
 use gua_model::{
     GpuUuid, KnownCard, Ledger, Micros, Missing, OwnerSource, Period, Session, Thresholds, classify,
 };
@@ -153,6 +156,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
     let wanted = |gpu: &GpuUuid| fold.wants(gpu);
     let now = last.map(|last| now_of(&last, &thresholds, &since, &mut names, &wanted));
     let now = now.map(|now| now.of_person(ask.user.as_deref()));
+    let refused = refused(history, ask, &known, &mut names, &wanted)?;
     let parts = Parts {
         ask,
         thresholds,
@@ -163,6 +167,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         host_observed,
         host,
         now,
+        refused,
         tick_interval: history
             .runs()?
             .last()
@@ -212,6 +217,47 @@ fn hold(
         idle_held: Some(session.idle_held),
         current: session.open && last.is_some_and(|last| session.to >= last),
     }
+}
+
+/// Who asked in vain; of one person, what they asked for and where they were in the way.
+fn refused(
+    history: &History,
+    ask: &Ask,
+    known: &BTreeMap<GpuUuid, CardInfo>,
+    names: &mut PersonNames,
+    wanted: &dyn Fn(&GpuUuid) -> bool,
+) -> anyhow::Result<Option<Refused>> {
+    let mut refusals = history.refusals(ask.window)?;
+    for refusal in &mut refusals {
+        refusal.blocked_by.retain(|block| wanted(&block.gpu));
+    }
+    let is_theirs = |user: &str| ask.user.as_deref().is_none_or(|wanted| wanted == user);
+    refusals.retain(|refusal| {
+        let blocks = refusal.blocked_by.iter();
+        let mut people = blocks
+            .map(|block| block.holder)
+            .chain([refusal.asking.asker.uid]);
+        people.any(|uid| is_theirs(names.of(Some(uid))))
+    });
+    let mut rows = Vec::new();
+    for row in in_the_way(&refusals) {
+        let holder = names.of(Some(row.holder)).to_owned();
+        let asker = names.of(Some(row.asker)).to_owned();
+        if is_theirs(&holder) || is_theirs(&asker) {
+            rows.push(BlockRow {
+                holder,
+                index: known.get(&row.gpu).and_then(|card| card.index),
+                gpu: row.gpu,
+                asker,
+                times: row.times,
+                waited: row.waited,
+            });
+        }
+    }
+    Ok((!refusals.is_empty()).then_some(Refused {
+        requests: refusals.len(),
+        in_the_way: rows,
+    }))
 }
 
 fn host_of(history: &History, last: Option<&StoredTick>) -> anyhow::Result<Option<Host>> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{
-    CardRow, Covered, Host, IntervalUse, Note, Now, Report, SlotRow, gap_rows,
+    CardRow, Covered, Host, IntervalUse, Note, Now, Refused, Report, SlotRow, gap_rows,
 };
 use gua_model::{CalendarUnit, Coverage, Gap, GpuUuid, Micros, Outage, Period, Thresholds, slots};
 
@@ -27,6 +27,7 @@ pub(super) struct Parts<'a> {
     pub(super) host_observed: Micros,
     pub(super) host: Option<Host>,
     pub(super) now: Option<Now>,
+    pub(super) refused: Option<Refused>,
     pub(super) tick_interval: Option<std::time::Duration>,
     pub(super) notes: Vec<Note>,
 }
@@ -93,6 +94,7 @@ impl Parts<'_> {
             past_count,
             sessions,
             now: self.now,
+            refused: self.refused,
             tick_interval: self.tick_interval,
             interval: ask
                 .interval

@@ -64,6 +64,7 @@ pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
         host_observed: Micros(0),
         host: host(&facts),
         now,
+        refused: None,
         tick_interval: facts.interval,
         notes,
     };

@@ -168,6 +168,30 @@ fn plain_questions_leave_claimed_cards_out_and_nvgpus_rule_does_not() {
 }
 
 #[test]
+fn the_listing_shows_to_whom_a_free_card_is_leased() {
+    let host = lab();
+    let ada = Sleeper::new();
+    check(&host.lease(&ada, "-q"), 0, "1\n");
+    let text = host.gua("list").stdout;
+    let line = text.lines().nth(3).unwrap();
+    assert!(line.contains("  [c]  ") || line.contains("[c]"), "{text}");
+    assert!(line.contains("claimed by "), "{text}");
+    let listed = host.listing();
+    assert_eq!(listed["gpus"][1]["status"], "free");
+    assert_eq!(listed["gpus"][1]["claims"][0]["holder_pid"], ada.pid());
+    assert_eq!(listed["gpus"][2]["claims"], Value::Array(Vec::new()));
+    // Once the holder is on the card, that is what the line tells.
+    host.play(&format!(
+        "[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n[[card.process]]\npid = {}\nmemory_mib = 2048\n",
+        ada.pid()
+    ));
+    let listed = host.claims();
+    assert_eq!(listed["claims"][0]["cards"][0]["in_use"], true);
+    assert_eq!(host.listing()["gpus"][1]["status"], "held");
+    assert!(!host.gua("list").stdout.contains("claimed by"));
+}
+
+#[test]
 fn the_holder_is_the_shell_that_asked() {
     let host = lab();
     let script = format!(

@@ -4,6 +4,7 @@
 
 mod available;
 mod claims;
+mod crowd;
 mod host;
 mod list;
 mod peers;

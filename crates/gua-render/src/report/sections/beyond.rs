@@ -1,4 +1,4 @@
-//! Sections 6 to 10: what gpu-usage-audit could not tell. How much was observed, who holds without use, what it cost.
+//! Sections 6 to 11: what gpu-usage-audit could not tell. How much was observed, who holds without use, what it cost.
 
 use std::fmt::Write as _;
 
@@ -208,6 +208,43 @@ fn now_row(page: &Page<'_>, card: &CardNow) -> Vec<Cell> {
         text(card.process.clone()),
         text(card.held_since.map(|at| page.short(at))),
     ]
+}
+
+/// Who asked for cards and did not get them at once, and whose unused cards stood in the way.
+pub(super) fn asked_in_vain(out: &mut String, page: &Page<'_>) {
+    let Some(refused) = &page.report.refused else {
+        return;
+    };
+    let _ = writeln!(out, "§11 Asked for in vain ({})", refused.requests);
+    let _ = writeln!(
+        out,
+        "  requests by `gua available --claim` and `--wait` that were not granted at once"
+    );
+    for row in refused.in_the_way.iter().take(page.top) {
+        let card = match row.index {
+            Some(index) => format!("GPU {index}"),
+            None => row.gpu.to_string(),
+        };
+        let times = match row.times {
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        };
+        let waited = match row.waited.as_mins() {
+            0 => String::new(),
+            minutes @ 1..120 => format!(", who waited {minutes} min"),
+            minutes => format!(", who waited {} h", minutes / 60),
+        };
+        let _ = writeln!(
+            out,
+            "  {}'s idle-held {card} stood in the way of {} {times}{waited}",
+            harmless(&row.holder),
+            harmless(&row.asker)
+        );
+    }
+    more(out, refused.in_the_way.len(), page.top);
+    if refused.in_the_way.is_empty() {
+        let _ = writeln!(out, "  nobody's idle-held card stood in the way");
+    }
 }
 
 pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {

@@ -1,0 +1,217 @@
+//! Fifty processes of five users that want eight cards through the program, half of them killed; and what is left of a
+//! refusal in the report.
+//!
+//! Whoever is given a card locks a file that stands for it. That lock has nothing to do with claims, and the kernel ends it
+//! with its process: if it cannot be had, a card was given twice.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::host::{Host, Sleeper, ended};
+
+const CARDS: usize = 8;
+const PROCESSES: usize = 50;
+const USERS: u32 = 5;
+const FIRST_USER: u32 = 20_001;
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// Takes a card when its turn comes, says which, and keeps it until its input ends. The process that holds the card is the
+/// one that holds the lock.
+const MEMBER: &str = r#"
+card=$(./gua available -q --uuid --claim 10m --wait) || exit 4
+exec flock --nonblock --close --conflict-exit-code 5 "cards/$card" sh -c "echo $card; exec cat >/dev/null"
+"#;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A host whose files every user can reach, the program among them.
+fn open_host(scenario: &str) -> Host {
+    let host = Host::new(scenario);
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(&host.path(""), 0o755);
+    if is_root() {
+        set_mode(&host.path("claims"), 0o1777);
+    }
+    // The build directory may be closed to other users.
+    fs::copy(env!("CARGO_BIN_EXE_gua"), host.path("gua")).unwrap();
+    set_mode(&host.path("gua"), 0o755);
+    for name in [host.library.as_path(), &host.path("nvml-sim.toml")] {
+        set_mode(name, 0o755);
+    }
+    host
+}
+
+/// The command as another user, where the tests may.
+fn of_user(command: &mut Command, number: u32) -> &mut Command {
+    if is_root() {
+        let user = FIRST_USER + number % USERS;
+        command.uid(user).gid(user);
+    } else {
+        eprintln!("SKIPPED, because the tests do not run as root: several users; it runs as one");
+    }
+    command
+}
+
+struct Crowd {
+    members: Vec<Child>,
+    words: Receiver<(usize, String)>,
+}
+
+impl Crowd {
+    fn start(host: &Host) -> Self {
+        let (sender, words) = channel();
+        let mut members = Vec::new();
+        for number in 0..PROCESSES {
+            let mut command = host.command("sh");
+            command.args(["-c", MEMBER]);
+            of_user(&mut command, u32::try_from(number).unwrap());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let out = BufReader::new(child.stdout.take().unwrap());
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for line in out.lines().map_while(Result::ok) {
+                    let _ = sender.send((number, line));
+                }
+            });
+            members.push(child);
+        }
+        Self { members, words }
+    }
+
+    fn next(&self) -> (usize, String) {
+        self.words
+            .recv_timeout(LONGEST)
+            .expect("somebody has a card by now")
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _ = member.kill();
+            let _ = member.wait();
+        }
+    }
+}
+
+#[test]
+fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half_are_killed() {
+    let cards = (0..CARDS).map(|card| format!("[[card]]\nuuid = \"GPU-{card}\"\n"));
+    let host = open_host(&cards.collect::<String>());
+    fs::create_dir(host.path("cards")).unwrap();
+    for card in 0..CARDS {
+        fs::write(host.path(&format!("cards/GPU-{card}")), "").unwrap();
+    }
+    let mut crowd = Crowd::start(&host);
+    let mut first: Vec<_> = (0..CARDS).map(|_| crowd.next()).collect();
+    first.sort_by(|one, other| one.1.cmp(&other.1));
+    let names: Vec<_> = first.iter().map(|(_, card)| card.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5", "GPU-6", "GPU-7"
+        ]
+    );
+    let is_killed = |number: usize| number.is_multiple_of(2);
+    for number in (0..PROCESSES).filter(|number| is_killed(*number)) {
+        crowd.members[number].kill().unwrap();
+        crowd.members[number].wait().unwrap();
+    }
+    // The others are served one after the other, each when somebody before it has ended.
+    let mut served = Vec::new();
+    let mut waiting: Vec<usize> = first.into_iter().map(|(number, _)| number).collect();
+    while served.len() < PROCESSES / 2 {
+        let number = waiting.pop().unwrap_or_else(|| crowd.next().0);
+        if is_killed(number) || served.contains(&number) {
+            continue;
+        }
+        drop(crowd.members[number].stdin.take());
+        let status = crowd.members[number].wait().unwrap();
+        assert!(status.success(), "member {number}: {status}");
+        served.push(number);
+    }
+    // Programs whose shell was killed notice that nobody is left to hold a card for.
+    let listed = || -> Value {
+        let ended = host.gua("claim list --json");
+        serde_json::from_str(&ended.stdout).unwrap()
+    };
+    let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+    let mut left = listed();
+    for _ in 0..200 {
+        if is_empty(&left["queue"]) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        left = listed();
+    }
+    assert!(
+        is_empty(&left["claims"]) && is_empty(&left["queue"]),
+        "{left}"
+    );
+    assert!(is_empty(&left["problems"]), "{left}");
+    let holder = Sleeper::new();
+    let all = host.gua(&format!(
+        "available -q --claim 1m --count 8 --for {}",
+        holder.pid()
+    ));
+    assert_eq!(
+        (all.code, all.stdout.as_str()),
+        (0, "0,1,2,3,4,5,6,7\n"),
+        "{}",
+        all.stderr
+    );
+}
+
+#[test]
+fn a_report_says_whose_idle_card_stood_in_whose_way() {
+    if !is_root() {
+        eprintln!("SKIPPED, because the tests do not run as root: one user in another's way");
+        return;
+    }
+    let host = open_host(
+        "[clock]\nat = 100\n\
+         [[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n\
+         [[card]]\nuuid = \"GPU-b\"\nutil = 90\n[[card.process]]\npid = OTHER\nmemory_mib = 2048\n",
+    );
+    let fine = |line: &str| {
+        let ended = host.gua(line);
+        assert_eq!(ended.code, 0, "{line}: {}", ended.stderr);
+        ended.stdout
+    };
+    fine("start --db gua.db --interval 50ms");
+    fine("stop");
+    for _ in 0..2 {
+        let mut ask = host.command(host.path("gua"));
+        ask.args(["available", "--claim", "10m"]);
+        let refused = ended(of_user(&mut ask, 0).output().unwrap());
+        assert_eq!(refused.code, 3, "{}", refused.stderr);
+    }
+    // A collector that begins looks at what was left for it.
+    fine("start --db gua.db --append --interval 50ms");
+    fine("stop");
+    let text = fine("report --since 1h --db gua.db");
+    let sentence = "  root's idle-held GPU 0 stood in the way of uid 20001 2 times\n";
+    assert!(text.contains(sentence), "{text}");
+    assert!(!text.contains("GPU 1 stood"), "{text}");
+    let report: Value =
+        serde_json::from_str(&fine("report --since 1h --db gua.db --json")).unwrap();
+    assert_eq!(report["refused"]["requests"], 2);
+    assert_eq!(report["refused"]["in_the_way"][0]["gpu_index"], 0);
+    fine("db check --db gua.db");
+    fine("db forget 20001 --yes --db gua.db");
+    let text = fine("report --since 1h --db gua.db");
+    assert!(text.contains("in the way of forgotten-1 2 times"), "{text}");
+}
