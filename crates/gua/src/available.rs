@@ -85,7 +85,11 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn new(args: &AvailableArgs, loaded: &Loaded, sample: &'a Sample, wish: &Wish) -> Self {
-        let (mut free, others) = divide(sample, wish, &last_use(wish, loaded, sample));
+        let (mut free, mut others) = divide(sample, wish, &LastUse::new());
+        // Only of cards that could be taken the past matters.
+        if !free.is_empty() {
+            (free, others) = divide(sample, wish, &last_use(wish, loaded, sample));
+        }
         order(&mut free, args.order.as_ref());
         let has_no_number = |gpu: &&Gpu| matches!(gpu.place, Place::Instance { .. });
         let instances = free.iter().filter(|gpu| has_no_number(gpu)).count();

@@ -114,7 +114,7 @@ impl Asker<'_> {
     fn at_once(&self, sample: &Sample) -> anyhow::Result<ExitCode> {
         let wish = wish(self.args, self.loaded, sample);
         let mut found = Found::new(self.args, self.loaded, sample, &wish);
-        if let Some(end) = self.impossible(&found) {
+        if let Some(end) = self.impossible(sample, &wish, &mut found)? {
             return Ok(end);
         }
         let look = look(sample, self.boot, found.free_uuids());
@@ -151,7 +151,7 @@ impl Asker<'_> {
         loop {
             let wish = wish(self.args, self.loaded, &sample);
             let mut found = Found::new(self.args, self.loaded, &sample, &wish);
-            if let Some(end) = self.impossible(&found) {
+            if let Some(end) = self.impossible(&sample, &wish, &mut found)? {
                 return Ok(end);
             }
             let look = look(&sample, self.boot, found.free_uuids());
@@ -220,15 +220,29 @@ impl Asker<'_> {
 
 impl Asker<'_> {
     /// A wish that no waiting fulfils ends at once.
-    fn impossible(&self, found: &Found<'_>) -> Option<ExitCode> {
+    fn impossible<'a>(
+        &self,
+        sample: &'a Sample,
+        wish: &Wish,
+        found: &mut Found<'a>,
+    ) -> anyhow::Result<Option<ExitCode>> {
         let could = |(gpu, why): &&(&gua_model::Gpu, Obstacle)| {
             let has_name = self.args.uuid || !matches!(gpu.place, Place::Instance { .. });
             has_name && !matches!(why, Obstacle::OtherModel | Obstacle::Divided)
         };
         let could_be_had = found.free.len() + found.others.iter().filter(could).count();
         if could_be_had >= self.request.at_least {
-            return None;
+            return Ok(None);
         }
+        found.free.clear();
+        let page = Page {
+            sample,
+            wish,
+            args: self.args,
+            found,
+            claims: &[],
+        };
+        page.print(false, None)?;
         if !self.args.quiet {
             let wanted = self.request.at_least;
             output::talk(&format!(
@@ -236,7 +250,7 @@ impl Asker<'_> {
                 found.hidden_instances(self.args)
             ));
         }
-        Some(Exit::Nothing.into())
+        Ok(Some(Exit::Nothing.into()))
     }
 
     /// Prints what was leased. Cards that nobody was told of are given back.

@@ -176,6 +176,55 @@ fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half
 }
 
 #[test]
+fn a_directory_that_the_asker_cannot_write_is_told() {
+    if !is_root() {
+        eprintln!("SKIPPED, because the tests do not run as root: a directory of another user");
+        return;
+    }
+    let host = open_host("[[card]]\nuuid = \"GPU-a\"\n");
+    fs::set_permissions(host.path("claims"), fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |line: &str| {
+        let mut command = host.command(host.path("gua"));
+        command.args(line.split_whitespace());
+        ended(of_user(&mut command, 0).output().unwrap())
+    };
+    for line in ["available --claim 1m", "available --wait 1m"] {
+        let claim = run(line);
+        assert_eq!(
+            (claim.code, claim.stdout.as_str()),
+            (1, ""),
+            "{}",
+            claim.stderr
+        );
+        assert!(
+            claim
+                .stderr
+                .contains("cannot write in the claims directory"),
+            "{}",
+            claim.stderr
+        );
+    }
+    assert_eq!(run("available -q").stdout, "0\n");
+    // What another has leased is theirs to give back.
+    fs::set_permissions(host.path("claims"), fs::Permissions::from_mode(0o1777)).unwrap();
+    let holder = Sleeper::new();
+    let leased = host.gua(&format!(
+        "available -q --json --claim 1m --for {}",
+        holder.pid()
+    ));
+    let leased: Value = serde_json::from_str(&leased.stdout).unwrap();
+    let id = leased["claim"]["id"].as_str().unwrap();
+    let release = run(&format!("claim release {id}"));
+    assert_eq!(release.code, 1);
+    assert!(
+        release.stderr.contains("belongs to uid 0"),
+        "{}",
+        release.stderr
+    );
+    assert_eq!(run("available -q").code, 3);
+}
+
+#[test]
 fn a_report_says_whose_idle_card_stood_in_whose_way() {
     if !is_root() {
         eprintln!("SKIPPED, because the tests do not run as root: one user in another's way");
