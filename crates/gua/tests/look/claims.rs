@@ -267,6 +267,28 @@ fn those_who_wait_are_served_in_order_of_arrival() {
 }
 
 #[test]
+fn a_free_card_is_kept_for_those_who_wait() {
+    let host = lab();
+    let (ada, bob) = (Sleeper::new(), Sleeper::new());
+    check(&host.lease(&ada, "-q"), 0, "1\n");
+    let mut waiting = host.start("available --wait --count 2");
+    host.wait_for_queue(1);
+    let plain = host.gua("available");
+    check(&plain, 3, "");
+    assert!(
+        plain
+            .stderr
+            .contains("gpu 2 is not free: kept for those who wait"),
+        "{}",
+        plain.stderr
+    );
+    check(&host.lease(&bob, "-q"), 3, "");
+    waiting.kill().unwrap();
+    end(waiting);
+    check(&host.lease(&bob, "-q"), 0, "2\n");
+}
+
+#[test]
 fn patience_ends_with_3_and_a_signal_leaves_the_queue() {
     let host = lab();
     let ada = Sleeper::new();
