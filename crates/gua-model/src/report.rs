@@ -54,8 +54,11 @@ pub struct Report {
     /// The same for those that are gone: the longest of them, and how many there are in all.
     pub past: Vec<Hold>,
     pub past_count: usize,
-    /// The longest sessions, whether used or not, in order of their start.
+    /// The longest sessions, whether used or not, in order of their start, and how many there are in all.
     pub sessions: Vec<Hold>,
+    pub session_count: usize,
+    /// The part of the window in which the history knows anything.
+    pub known: Period,
     pub now: Option<Now>,
     /// Who asked for cards and did not get them at once; `None` where nobody did.
     pub refused: Option<Refused>,
@@ -211,6 +214,8 @@ pub struct GapRow {
     pub micros: Micros,
     /// What the collector said about it.
     pub detail: Option<String>,
+    /// Whether it is what ticks that came a little late left between them.
+    pub late: bool,
 }
 
 /// One process on one card, for people to act on.
@@ -516,15 +521,16 @@ impl Hold {
     }
 }
 
-impl Now {
-    /// Only the cards that this person is on, where one is named.
+impl Report {
+    /// Whether the last tick is so recent that its processes can be acted on: a pid of long ago is another's by now.
     #[must_use]
-    pub fn of_person(mut self, person: Option<&str>) -> Self {
-        if let Some(person) = person {
-            self.cards
-                .retain(|card| card.owners.iter().any(|owner| owner == person));
-        }
-        self
+    pub fn is_fresh(&self) -> bool {
+        let longest = self.tick_interval.unwrap_or_default().saturating_mul(3);
+        let longest = longest.max(std::time::Duration::from_secs(300));
+        self.now.as_ref().is_some_and(|now| {
+            let age = crate::period::micros_between(now.at, self.made).0;
+            u128::from(age) <= longest.as_micros()
+        })
     }
 }
 

@@ -151,8 +151,13 @@ impl History {
 
     /// The last tick that can be read; `None` before the first.
     pub fn last_tick(&self) -> Result<Option<StoredTick>, ReadError> {
+        self.last_tick_before(Timestamp::MAX)
+    }
+
+    /// The last tick before a moment that can be read.
+    pub fn last_tick_before(&self, moment: Timestamp) -> Result<Option<StoredTick>, ReadError> {
         self.read(|connection| {
-            let mut end = i64::MAX;
+            let mut end = moment.as_microsecond();
             while let Some(last) = tick_before(connection, end)? {
                 let from = ticks::quarter_start(last);
                 let mut statement = ticks::statement(connection)?;

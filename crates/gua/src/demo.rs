@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use gua_model::{Thresholds, Tick};
 use gua_probe::clock;
-use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -37,6 +37,17 @@ pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         Some(_) => loaded.settings.history.db.value.clone(),
         None => fresh(&loaded.inputs.temporary())?,
     };
+    if let Ok(history) = History::open(&db)
+        && history.host()?.is_some_and(|host| host != HOST)
+    {
+        let problem = format!(
+            "{} holds what a collector recorded; a demo would falsify it",
+            db.display()
+        );
+        return Err(Failure::usage(problem)
+            .hint("give --db another file, or none")
+            .into());
+    }
     output::talk(&format!(
         "# {}\n# Recording {} fake ticks at {} interval...\n",
         db.display(),

@@ -92,6 +92,11 @@ impl ReportFold {
                 .retain(|owner, _| names.of(*owner) == person.as_str());
             total
         });
+        let cell = &mut self.heat.cells[place.weekday][place.hour];
+        if self.question.person.is_some() {
+            // Of all that was observed, also where the person had nothing.
+            cell.observed += total.card.observed;
+        }
         let total = narrowed.as_ref().unwrap_or(total);
         if self.question.person.is_some() && total.owners.is_empty() {
             return;
@@ -104,7 +109,6 @@ impl ReportFold {
         }
         let cell = &mut self.heat.cells[place.weekday][place.hour];
         if self.question.person.is_some() {
-            cell.observed += total.card.observed;
             cell.active += total.owners.values().map(|owner| owner.held).sum();
         } else {
             own_heat(cell, total);
@@ -133,6 +137,9 @@ impl ReportFold {
                 .retain(|name, _| PersonNames::of_old(name.as_deref()) == person.as_str());
             count
         });
+        let cell = &mut self.heat.cells[place.weekday][place.hour];
+        cell.old_rows += count.rows;
+        cell.old_nanos += u128::from(count.rows) * nanos;
         let count = narrowed.as_ref().unwrap_or(count);
         if self.question.person.is_some() && count.identities.is_empty() {
             return;
@@ -157,9 +164,7 @@ impl ReportFold {
                 .map(|identity| identity.ticks)
                 .sum(),
         };
-        cell.old_rows += count.rows;
         cell.old_active_rows += active;
-        cell.old_nanos += u128::from(count.rows) * nanos;
         cell.old_active_nanos += u128::from(active) * nanos;
         if let Some(hour) = self.hours.get_mut(place.hour) {
             hour.sums.add_old(count, nanos);

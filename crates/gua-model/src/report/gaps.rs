@@ -16,7 +16,7 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
         *cards += 1;
         *micros += gap.micros;
     }
-    let joined = without_late_ticks(joined);
+    let (joined, late) = without_late_ticks(joined);
     let detail = |period: Period, reason: GapReason| {
         let told = |outage: &&Outage| {
             outage.reason == reason
@@ -35,8 +35,10 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
             cards,
             micros,
             detail: detail(period, reason),
+            late: false,
         };
     let mut rows: Vec<GapRow> = joined.into_iter().map(row).collect();
+    rows.extend(late);
     rows.sort_by_key(|row| (std::cmp::Reverse(row.micros), row.period));
     rows
 }
@@ -44,7 +46,7 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
 type Joined = BTreeMap<(Period, GapReason), (usize, Micros)>;
 
 /// What ticks that come a little late leave between them, of one reason as one row: where each of them was is no news.
-fn without_late_ticks(joined: Joined) -> Joined {
+fn without_late_ticks(joined: Joined) -> (Joined, Vec<GapRow>) {
     const LATE: Micros = Micros::from_secs(1);
     let mut rows = Joined::new();
     let mut late: BTreeMap<GapReason, (Period, usize, Micros)> = BTreeMap::new();
@@ -59,10 +61,13 @@ fn without_late_ticks(joined: Joined) -> Joined {
         *most = cards.max(*most);
         *sum += micros;
     }
-    for (reason, (hull, cards, micros)) in late {
-        let (most, sum) = rows.entry((hull, reason)).or_default();
-        *most = cards.max(*most);
-        *sum += micros;
-    }
-    rows
+    let row = |(reason, (period, cards, micros))| GapRow {
+        reason,
+        period,
+        cards,
+        micros,
+        detail: None,
+        late: true,
+    };
+    (rows, late.into_iter().map(row).collect())
 }

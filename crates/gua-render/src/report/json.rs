@@ -67,12 +67,12 @@ fn value(page: &Page<'_>) -> Value {
         },
         "heatmap": {
             "weekdays": ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"],
-            "active_share": report.heat.cells.iter().map(|day| {
+            (if report.person.is_some() { "held_share" } else { "active_share" }): report.heat.cells.iter().map(|day| {
                 day.iter().map(|cell| cell.share().map(rounded)).collect::<Vec<_>>()
             }).collect::<Vec<_>>(),
         },
-        "holders": report.holders.iter().map(hold).collect::<Vec<_>>(),
-        "past_waste": report.past.iter().map(hold).collect::<Vec<_>>(),
+        "holders": report.holders.iter().map(|it| hold(page, it)).collect::<Vec<_>>(),
+        "past_waste": report.past.iter().map(|it| hold(page, it)).collect::<Vec<_>>(),
         "now": report.now.as_ref().map(now),
         "notes": report.notes.iter().map(|note| json!({
             "kind": kind(note),
@@ -134,7 +134,7 @@ fn covered(covered: &Covered) -> Value {
         "driver_samples_hours": hours(covered.buffered),
         "old_overlap_hours": hours(covered.overlap),
         "gaps": covered.gaps.iter().map(|gap| json!({
-            "reason": gap.reason.word(),
+            "reason": if gap.late { "late-ticks" } else { gap.reason.word() },
             "from": stamp(gap.period.from()),
             "to": stamp(gap.period.to()),
             "gpus": gap.cards,
@@ -144,8 +144,8 @@ fn covered(covered: &Covered) -> Value {
     })
 }
 
-fn hold(hold: &Hold) -> Value {
-    let (look, stop) = words::commands(hold);
+fn hold(page: &Page<'_>, hold: &Hold) -> Value {
+    let commands = words::commands(page, hold);
     json!({
         "gpu_uuid": hold.gpu.as_str(),
         "gpu_index": hold.index,
@@ -167,8 +167,8 @@ fn hold(hold: &Hold) -> Value {
         "samples": hold.samples,
         "shared": hold.shared,
         "current": hold.current,
-        "look": look,
-        "stop": stop,
+        "look": commands.as_ref().map(|(look, _)| look),
+        "stop": commands.as_ref().map(|(_, stop)| stop),
     })
 }
 

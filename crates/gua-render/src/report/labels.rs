@@ -74,6 +74,7 @@ pub(super) const UNKNOWN: Label = label("unknown", "알 수 없음");
 pub(super) const FREE: Label = label("free", "현재 가용");
 pub(super) const LOOK: Label = label("look", "확인");
 pub(super) const STOP: Label = label("stop", "종료");
+pub(super) const LATE_TICKS: Label = label("ticks came a little late", "수집이 조금 늦음");
 pub(super) const NOTHING: Label = label("nothing in window", "이 구간에 해당하는 항목이 없습니다");
 pub(super) const NO_SAMPLES: Label = label(
     "There are no samples in this window.",
@@ -258,6 +259,15 @@ pub(super) fn rows_left_out(count: usize, language: Language) -> String {
         language,
         format!("{count} more GPUs are left out (--gpu chooses)"),
         format!("GPU {count}장은 생략했습니다 (--gpu로 선택)"),
+    )
+}
+
+/// What is said where a chart has no room for all sessions.
+pub(super) fn sessions_left_out(shown: usize, all: usize, language: Language) -> String {
+    pick(
+        language,
+        format!("The {shown} longest of {all} sessions."),
+        format!("세션 {all}건 가운데 가장 긴 {shown}건."),
     )
 }
 

@@ -182,6 +182,9 @@ fn idle_capacity(out: &mut String, page: &Page<'_>) {
         (false, IntervalUse::Recorded) => {
             "using recorded daemon interval (legacy rows fall back to 30s)".to_owned()
         }
+        (true, IntervalUse::Given(_)) if report.all.old.ticks == [0; 3] => {
+            "each tick counts for the time that it observed".to_owned()
+        }
         (true, IntervalUse::Given(interval)) => {
             format!(
                 "using report --interval ({}) for old rows",

@@ -55,12 +55,15 @@ pub(super) fn card(hold: &Hold) -> String {
         .map_or_else(|| hold.gpu.to_string(), |index| index.to_string())
 }
 
-/// How to look at a holder, and how to stop it.
-pub(super) fn commands(hold: &Hold) -> (String, String) {
+/// How to look at a holder, and how to stop it; `None` where it is not there any more, or may not be.
+pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)> {
+    if !hold.current || !page.report.is_fresh() {
+        return None;
+    }
     let look = format!(
         "gua explain {}; ps -o user,etime,args -p {}",
         card(hold),
         hold.pid
     );
-    (look, format!("kill {}", hold.pid))
+    Some((look, format!("kill {}", hold.pid)))
 }

@@ -193,6 +193,7 @@ fn finished(
             cards: shape.cards as usize,
             micros: coverage.gap,
             detail: Some("no answer within 5s from <nvml>".to_owned()),
+            late: false,
         });
     }
     let numbers: BTreeMap<GpuUuid, u32> = (0..shape.cards).map(|card| (uuid(card), card)).collect();
@@ -245,7 +246,9 @@ fn finished(
         past_count: past.len(),
         holders,
         past,
+        session_count: sessions.len(),
         sessions,
+        known: window,
         now: any.then(|| now(shape)),
         refused: None,
         tick_interval: any.then(|| std::time::Duration::from_secs(30)),

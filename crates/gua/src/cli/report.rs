@@ -84,11 +84,16 @@ pub struct ReportArgs {
     pub db: Option<PathBuf>,
 
     /// Where the window begins: how long ago, or a moment.
-    #[arg(long, value_name = "WHEN", default_value = "1h")]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "1h",
+        allow_hyphen_values = true
+    )]
     pub since: String,
 
-    /// Where the window ends [default: now].
-    #[arg(long, value_name = "WHEN")]
+    /// Where the window ends: how long ago, or a moment [default: now].
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub until: Option<String>,
 
     /// One table instead of the sections.
@@ -103,7 +108,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "GPU")]
     pub gpu: Vec<String>,
 
-    /// How many rows a list shows; one line tells of the rest.
+    /// How many rows a list of people, cards or holders shows in text and HTML; one line tells of the rest.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
 

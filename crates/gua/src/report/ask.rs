@@ -223,16 +223,23 @@ pub(super) fn choose(
     let mut chosen = BTreeSet::new();
     for text in asked {
         let number = text.parse::<u32>().ok();
-        let fits = |(uuid, index): &&(GpuUuid, Option<u32>)| {
-            (number.is_some() && *index == number)
-                || uuid.as_str() == text
-                || (text.len() >= 3 && uuid.as_str().starts_with(text.as_str()))
+        let is_it = |(uuid, index): &&(GpuUuid, Option<u32>)| {
+            (number.is_some() && *index == number) || uuid.as_str() == text
         };
-        let found: Vec<_> = known
-            .iter()
-            .filter(fits)
-            .map(|(uuid, _)| uuid.clone())
-            .collect();
+        let begins = |(uuid, _): &&(GpuUuid, Option<u32>)| {
+            text.len() >= 3 && uuid.as_str().starts_with(text.as_str())
+        };
+        let name = |(uuid, _): &(GpuUuid, Option<u32>)| uuid.clone();
+        let mut found: Vec<GpuUuid> = known.iter().filter(is_it).map(name).collect();
+        if found.is_empty() {
+            found = known.iter().filter(begins).map(name).collect();
+            if found.len() > 1 {
+                return Err(Failure::usage(format!(
+                    "--gpu: {} GPUs begin with `{text}`; write more of the UUID, or the number",
+                    found.len()
+                )));
+            }
+        }
         if found.is_empty() {
             let shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
             let mut names: Vec<String> = known

@@ -9,7 +9,8 @@ use gua_model::report::{
     BlockRow, CardNow, Hold, Host, Note, Now, PersonNames, Refused, Report, UNKNOWN,
 };
 use gua_model::{
-    GpuUuid, KnownCard, Ledger, Micros, Missing, OwnerSource, Period, Session, Thresholds, classify,
+    GpuUuid, KnownCard, Ledger, Micros, Missing, OwnerSource, Period, RollUp, Session, Thresholds,
+    UtilSource, classify,
 };
 use gua_store::{CardInfo, History, StoredTick};
 use jiff::Timestamp;
@@ -124,7 +125,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         }
     }
 
-    let last = history.last_tick()?;
+    let last = history.last_tick_before(window.to())?;
     let last = last.filter(|tick| window.contains(tick.tick.sample.at));
     let last_at = last.as_ref().map(|tick| tick.tick.sample.at);
     let mut since: HashMap<GpuUuid, Timestamp> = HashMap::new();
@@ -154,8 +155,15 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
     let host = host_of(history, last.as_ref())?;
     let host = host.or_else(|| old::host(facts.as_ref()?));
     let wanted = |gpu: &GpuUuid| fold.wants(gpu);
+    if let Some(last) = &last {
+        for hold in nameless_holds(last, &thresholds, &wanted) {
+            let theirs = ask.user.as_deref().is_none_or(|user| user == UNKNOWN);
+            if theirs {
+                holds.push(hold, &thresholds);
+            }
+        }
+    }
     let now = last.map(|last| now_of(&last, &thresholds, &since, &mut names, &wanted));
-    let now = now.map(|now| now.of_person(ask.user.as_deref()));
     let refused = refused(history, ask, &known, &mut names, &wanted)?;
     let parts = Parts {
         ask,
@@ -215,8 +223,52 @@ fn hold(
         observed: Some(session.observed),
         active: Some(session.active),
         idle_held: Some(session.idle_held),
-        current: session.open && last.is_some_and(|last| session.to >= last),
+        // In the last tick of the window, whatever came after it.
+        current: last.is_some_and(|last| session.from <= last && session.to >= last),
     }
+}
+
+/// Holders in the last tick that nobody can name, and that therefore have no session: processes that are gone, or hidden
+/// from us. Since when they hold their card is not known.
+fn nameless_holds(
+    last: &StoredTick,
+    thresholds: &Thresholds,
+    wanted: &dyn Fn(&GpuUuid) -> bool,
+) -> Vec<Hold> {
+    let sample = &last.tick.sample;
+    let mut found = Vec::new();
+    for gpu in sample.gpus.iter().filter(|gpu| wanted(&gpu.uuid)) {
+        let state = classify(gpu, thresholds, None).state;
+        if state.roll_up() != Some(RollUp::IdleHeld) {
+            continue;
+        }
+        let there = holders(gpu, thresholds).count();
+        for process in holders(gpu, thresholds).filter(|process| process.identity.is_err()) {
+            found.push(Hold {
+                gpu: gpu.uuid.clone(),
+                index: Some(gpu.index),
+                owner: None,
+                by_login: false,
+                process: None,
+                workload: matches!(process.identity, Err(Missing::Gone))
+                    .then(|| "gone, its memory is still held".to_owned()),
+                pid: process.pid,
+                period: Period::new(sample.at, sample.at),
+                util: gpu
+                    .util
+                    .ok()
+                    .map(|util| (f64::from(util.get()), UtilSource::Card)),
+                peak_memory: process.memory.ok(),
+                samples: 1,
+                shared: there > 1,
+                observed: None,
+                active: None,
+                idle_held: None,
+                current: true,
+            });
+        }
+    }
+    found
 }
 
 /// Who asked in vain; of one person, what they asked for and where they were in the way.

@@ -74,7 +74,7 @@ impl Parts<'_> {
         let people = fold.people.rows();
         let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
         let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
-        let (holders, past, past_count, sessions) = holds.finish();
+        let lists = holds.finish();
         Report {
             host: self.host,
             window: self.window,
@@ -89,10 +89,12 @@ impl Parts<'_> {
             people,
             unit,
             coverage: whole,
-            holders,
-            past,
-            past_count,
-            sessions,
+            holders: lists.holders,
+            past: lists.past,
+            past_count: lists.past_count,
+            sessions: lists.sessions,
+            session_count: lists.session_count,
+            known: self.seen,
             now: self.now,
             refused: self.refused,
             tick_interval: self.tick_interval,

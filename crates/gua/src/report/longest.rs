@@ -18,6 +18,7 @@ pub(super) struct HoldLists {
     past: Longest,
     past_count: usize,
     charted: Longest,
+    sessions: usize,
 }
 
 impl Default for HoldLists {
@@ -27,6 +28,7 @@ impl Default for HoldLists {
             past: Longest::new(KEPT),
             past_count: 0,
             charted: Longest::new(CHARTED),
+            sessions: 0,
         }
     }
 }
@@ -41,20 +43,35 @@ impl HoldLists {
                 self.past.push(hold.clone());
             }
         }
-        self.charted.push(hold);
+        // A holder that was seen once and has no session has no length to draw.
+        if !hold.period.is_empty() {
+            self.sessions += 1;
+            self.charted.push(hold);
+        }
     }
 
-    pub(super) fn finish(mut self) -> (Vec<Hold>, Vec<Hold>, usize, Vec<Hold>) {
+    pub(super) fn finish(mut self) -> Lists {
         self.current.sort_by(order);
         let mut charted = self.charted.into_sorted();
         charted.sort_by_key(|hold| (hold.period, hold.pid.0));
-        (
-            self.current,
-            self.past.into_sorted(),
-            self.past_count,
-            charted,
-        )
+        Lists {
+            holders: self.current,
+            past: self.past.into_sorted(),
+            past_count: self.past_count,
+            sessions: charted,
+            session_count: self.sessions,
+        }
     }
+}
+
+/// What became of all of them.
+#[derive(Debug)]
+pub(super) struct Lists {
+    pub(super) holders: Vec<Hold>,
+    pub(super) past: Vec<Hold>,
+    pub(super) past_count: usize,
+    pub(super) sessions: Vec<Hold>,
+    pub(super) session_count: usize,
 }
 
 /// Keeps the longest, drops the rest.

@@ -220,7 +220,7 @@ pub(super) fn now(
         }
         _ => {}
     }
-    Ok(found.map(|now| now.of_person(ask.user.as_deref())))
+    Ok(found)
 }
 
 fn instant(at: Timestamp) -> Period {

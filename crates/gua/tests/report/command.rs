@@ -54,6 +54,8 @@ fn wrong_use_is_one_line_with_exit_2_and_changes_nothing() {
             "--user nobody",
             "this history knows no user `nobody`; it has alice, bob",
         ),
+        ("--gpu GPU-", "3 GPUs begin with `GPU-`"),
+        ("--since -1h", "`-1h` is not a duration"),
         ("--gpu 9", "this history knows no GPU `9`; it has 0 (GPU-0)"),
         (
             "--active-util 101",
@@ -85,7 +87,8 @@ fn a_filter_takes_its_part() {
     let home = home();
     let alice = printed(home.path(), "report --db demo.db --since 5m --user alice");
     assert!(alice.contains("(48 samples, "), "{alice}");
-    assert!(!alice.contains("bob"), "{alice}");
+    let own = alice.split("§9 All GPUs").next().unwrap();
+    assert!(!own.contains("bob"), "{alice}");
     let second = printed(home.path(), "report --db demo.db --since 5m --gpu 1");
     assert!(second.contains("idle-held    ▒  100.0%"), "{second}");
     assert!(!second.contains("GPU-0"), "{second}");

@@ -140,7 +140,9 @@ pub(super) fn sessions(html: &mut Html, page: &Page<'_>) {
         });
     }
     // Which cards a gap hit is known only where it hit all of them.
-    let everywhere = |gap: &&gua_model::report::GapRow| gap.cards == report.cards.len();
+    let everywhere = |gap: &&gua_model::report::GapRow| {
+        gap.cards == report.cards.len() && !gap.late
+    };
     let gaps: Vec<Period> = report
         .coverage
         .gaps
@@ -169,7 +171,15 @@ pub(super) fn sessions(html: &mut Html, page: &Page<'_>) {
         zone: page.zone.clone(),
     };
     let title = labels::SESSIONS.of(page.language);
-    let subtitle = (left_out > 0).then(|| labels::rows_left_out(left_out, page.language));
+    let mut told = Vec::new();
+    if report.session_count > report.sessions.len() {
+        let (shown, all) = (report.sessions.len(), report.session_count);
+        told.push(labels::sessions_left_out(shown, all, page.language));
+    }
+    if left_out > 0 {
+        told.push(labels::rows_left_out(left_out, page.language));
+    }
+    let subtitle = (!told.is_empty()).then(|| told.join(" "));
     let figure = Figure {
         id: "sessions",
         title,

@@ -6,7 +6,7 @@ use gua_model::{RollUp, State};
 
 use super::markup::{Html, Look, table as write_table};
 use super::sections::{look, say, section};
-use crate::chart::{Language, Shown};
+use crate::chart::Shown;
 use crate::report::labels::{self, pick};
 use crate::report::{Page, words};
 use crate::table::{Cell, Table};
@@ -57,15 +57,16 @@ pub(super) fn holders(html: &mut Html, page: &Page<'_>) {
             );
             html.element("ul", &[("class", "commands")], |html| {
                 for hold in report.holders.iter().take(page.top) {
-                    html.element("li", &[], |html| commands(html, hold, language));
+                    html.element("li", &[], |html| commands(html, page, hold));
                 }
             });
         },
     );
 }
 
-fn commands(html: &mut Html, hold: &Hold, language: Language) {
-    let (look, stop) = words::commands(hold);
+fn commands(html: &mut Html, page: &Page<'_>, hold: &Hold) {
+    let language = page.language;
+    let commands = words::commands(page, hold);
     let owner = hold.owner.as_deref().map(harmless);
     let decide = match (&owner, hold.by_login) {
         (Some(owner), true) => pick(
@@ -89,7 +90,8 @@ fn commands(html: &mut Html, hold: &Hold, language: Language) {
         html.text("strong", &[], &format!("{process} ({})", hold.pid));
         html.words(&format!(" — {decide}"));
     });
-    for (label, command) in [(labels::LOOK, look), (labels::STOP, stop)] {
+    let commands = commands.map(|(look, stop)| [(labels::LOOK, look), (labels::STOP, stop)]);
+    for (label, command) in commands.into_iter().flatten() {
         html.element("div", &[("class", "command")], |html| {
             html.text("span", &[], label.of(language));
             html.text("code", &[], &command);

@@ -207,7 +207,10 @@ fn gap_table(page: &Page<'_>) -> Table {
         ("reason", "reason"),
     ]);
     for gap in &page.report.coverage.gaps {
-        let reason = labels::reason(gap.reason, page.language);
+        let reason = match gap.late {
+            true => labels::LATE_TICKS.of(page.language),
+            false => labels::reason(gap.reason, page.language),
+        };
         let detail = gap
             .detail
             .as_deref()

@@ -23,6 +23,14 @@ pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
         covered.capacity.hours(),
         covered.gap.hours()
     );
+    let known = page.report.known;
+    if known.from() > page.report.window.from() {
+        let _ = writeln!(
+            out,
+            "  the history begins {}; what lies before it is not counted",
+            page.long(known.from())
+        );
+    }
     if page.report.all.observed() > Micros(0) {
         let buffered = covered.buffered.hours() / covered.observed.hours() * 100.0;
         let _ = writeln!(
@@ -49,7 +57,10 @@ pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
             Cell::Text(page.stretch(gap.period)),
             Cell::Count(u64::try_from(gap.cards).unwrap_or(u64::MAX)),
             Cell::Hours(gap.micros.hours()),
-            Cell::Text(format!("{}{detail}", words::reason(gap.reason))),
+            Cell::Text(match gap.late {
+                true => "ticks came a little late".to_owned(),
+                false => format!("{}{detail}", words::reason(gap.reason)),
+            }),
         ]);
     }
     out.push_str(&table.text(2));
@@ -70,7 +81,12 @@ fn shortened(text: &str, most: usize) -> String {
 pub(super) fn holders(out: &mut String, page: &Page<'_>) {
     let report = page.report;
     let Some(now) = &report.now else { return };
-    let _ = writeln!(out, "§7 Held now without use ({})", report.holders.len());
+    let when = if report.is_fresh() {
+        "now"
+    } else {
+        "at the last tick"
+    };
+    let _ = writeln!(out, "§7 Held {when} without use ({})", report.holders.len());
     if report.holders.is_empty() {
         let _ = writeln!(
             out,
@@ -81,14 +97,20 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
     }
     let _ = writeln!(
         out,
-        "  mean utilisation under {} %, over {} MB held, there at the last tick ({})",
+        "  mean utilisation under {} %, over {} MB held, there at {}; whole sessions, also before the window",
         report.thresholds.active_util.get(),
         report.thresholds.held_mb,
         page.short(now.at)
     );
     out.push_str(&hold_table(page, report.holders.iter().take(page.top)).text(2));
     for hold in report.holders.iter().take(page.top) {
-        let (look, stop) = words::commands(hold);
+        let Some((look, stop)) = words::commands(page, hold) else {
+            let _ = writeln!(
+                out,
+                "    the last tick is old: look whether they are still there before you act"
+            );
+            break;
+        };
         let who = match (&hold.owner, hold.by_login) {
             (Some(owner), true) => format!("ask {} first", harmless(owner)),
             (Some(owner), false) => format!(
@@ -109,7 +131,10 @@ pub(super) fn past_waste(out: &mut String, page: &Page<'_>) {
         return;
     }
     let _ = writeln!(out, "§8 Past waste ({})", report.past_count);
-    let _ = writeln!(out, "  processes that held a GPU without use and are gone");
+    let _ = writeln!(
+        out,
+        "  processes that held a GPU without use and were no longer there at the last tick; whole sessions"
+    );
     out.push_str(&hold_table(page, report.past.iter().take(page.top)).text(2));
     more(out, report.past_count, page.top.min(report.past.len()));
 }
@@ -296,6 +321,7 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
         ]);
     }
     out.push_str(&people.text(2));
+    more(out, charged.len(), page.top);
     let _ = writeln!(
         out,
         "  charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU"
