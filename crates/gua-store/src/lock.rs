@@ -53,7 +53,7 @@ impl WriterLock {
         Ok(Self { file, is_new })
     }
 
-    /// As [`WriterLock::take`], and makes no lock file. `None` where there is none: nobody has written, and a lock file
+    /// As where a writer takes it, and makes no lock file. `None` where there is none: nobody has written, and a lock file
     /// that root made would keep the owner's collector out.
     pub fn take_if_there(path: &Path) -> Result<Option<Self>, OpenError> {
         let name = crate::beside(path, "-lock");
