@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Python 3.12 or later: on PATH, else under pyenv's versions folder.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     let is_new_enough = |python: &Path| {
         let check = "import sys; sys.exit(sys.version_info < (3, 12))";
         let run = Command::new(python).args(["-c", check]).output();
@@ -29,8 +29,7 @@ fn python() -> PathBuf {
 
 /// The released tool in an environment of its own beside the build, made at first use.
 pub(crate) fn released(version: &str) -> PathBuf {
-    let binary = Path::new(env!("CARGO_BIN_EXE_gua"));
-    let target = binary.ancestors().nth(2).unwrap();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let tools = target.join("test-tools");
     std::fs::create_dir_all(&tools).unwrap();
     let name = format!("gpu-usage-audit-{version}");
