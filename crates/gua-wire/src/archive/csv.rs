@@ -1,0 +1,188 @@
+//! CSV as Python's writer makes it: comma, CRLF, quotes only where they are needed, nothing for a missing value. Rows are
+//! written as they come, so that a day of any size needs little memory.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::{Table, real};
+use crate::users::UserPolicy;
+
+/// One value of a row, as SQLite has them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    Integer(i64),
+    Real(f64),
+    Text(Cow<'a, str>),
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Value::Text(Cow::Borrowed(text))
+    }
+}
+
+/// Writes a header, then rows.
+#[derive(Debug)]
+pub struct CsvWriter<W> {
+    out: W,
+    /// For each column, whether it names people.
+    names_people: Vec<bool>,
+    users: UserPolicy,
+    line: Vec<u8>,
+}
+
+impl<W: Write> CsvWriter<W> {
+    /// Writes the header. The policy governs the columns that name people.
+    ///
+    /// # Errors
+    /// When `out` takes nothing more.
+    pub fn new(out: W, header: &[&str], users: UserPolicy) -> io::Result<Self> {
+        let is_user = |column: &&str| Table::USER_COLUMNS.contains(column);
+        let mut writer = Self {
+            out,
+            names_people: header.iter().map(is_user).collect(),
+            users,
+            line: Vec::new(),
+        };
+        fill(
+            &mut writer.line,
+            header.iter().map(|name| Some(Value::from(*name))),
+        );
+        writer.out.write_all(&writer.line)?;
+        Ok(writer)
+    }
+
+    /// Writes one row, a value for each column.
+    ///
+    /// # Errors
+    /// When `out` takes nothing more.
+    pub fn row<'a>(&mut self, row: Vec<Option<Value<'a>>>) -> io::Result<()> {
+        debug_assert_eq!(
+            row.len(),
+            self.names_people.len(),
+            "a value for each column"
+        );
+        let told = |(value, names_people): (Option<Value<'a>>, &bool)| match value {
+            Some(Value::Text(name)) if *names_people => self
+                .users
+                .told(&name)
+                .map(|told| Value::Text(Cow::Owned(told.into_owned()))),
+            other => other,
+        };
+        fill(
+            &mut self.line,
+            row.into_iter().zip(&self.names_people).map(told),
+        );
+        self.out.write_all(&self.line)
+    }
+
+    /// Gives back what was written to.
+    ///
+    /// # Errors
+    /// When `out` takes nothing more.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// Makes one line of the values.
+fn fill<'a>(line: &mut Vec<u8>, row: impl Iterator<Item = Option<Value<'a>>>) {
+    line.clear();
+    let mut columns = 0;
+    for value in row {
+        if columns > 0 {
+            line.push(b',');
+        }
+        columns += 1;
+        match value {
+            Some(Value::Integer(number)) => line.extend_from_slice(number.to_string().as_bytes()),
+            Some(Value::Real(number)) => real::push(line, number),
+            Some(Value::Text(text)) => push_text(line, &text),
+            None => {}
+        }
+    }
+    // A line with nothing on it would be no row at all.
+    if columns == 1 && line.is_empty() {
+        line.extend_from_slice(b"\"\"");
+    }
+    line.extend_from_slice(b"\r\n");
+}
+
+fn push_text(line: &mut Vec<u8>, text: &str) {
+    if text.contains([',', '"', '\r', '\n']) {
+        line.push(b'"');
+        line.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+        line.push(b'"');
+    } else {
+        line.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Compresses what is written to it, as the archive's files are. No time stands in it: the same rows give the same file.
+pub fn compressed<W: Write>(out: W) -> GzEncoder<W> {
+    GzEncoder::new(out, Compression::new(6))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use crate::users::Salt;
+
+    fn written(users: UserPolicy) -> String {
+        let header = ["ts", "loginuid_user", "owner_user", "x"];
+        let mut csv = CsvWriter::new(Vec::new(), &header, users).unwrap();
+        let texts = |texts: [&'static str; 4]| texts.map(|text| Some(Value::from(text))).to_vec();
+        csv.row(texts(["a,b", "alice", "root", "say \"x\"\r\n"]))
+            .unwrap();
+        let numbers = vec![
+            Some(Value::Real(30.0)),
+            None,
+            None,
+            Some(Value::Integer(-1)),
+        ];
+        csv.row(numbers).unwrap();
+        String::from_utf8(csv.finish().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn quotes_stand_only_where_they_are_needed() {
+        assert_eq!(
+            written(UserPolicy::Plain),
+            "ts,loginuid_user,owner_user,x\r\n\"a,b\",alice,root,\"say \"\"x\"\"\r\n\"\r\n30.0,,,-1\r\n"
+        );
+    }
+
+    #[test]
+    fn the_columns_that_name_people_follow_the_policy() {
+        let omitted = written(UserPolicy::Omit);
+        assert!(omitted.contains("\r\n\"a,b\",,,\"say"), "{omitted}");
+        let hidden = written(UserPolicy::Hash(Salt::new(&[7; 16]).unwrap()));
+        assert!(hidden.contains("\r\n\"a,b\",user-"), "{hidden}");
+        assert!(
+            !hidden.contains("alice") && !hidden.contains(",root"),
+            "{hidden}"
+        );
+        assert!(hidden.ends_with("30.0,,,-1\r\n"), "{hidden}");
+    }
+
+    #[test]
+    fn a_compressed_file_is_the_same_each_time() {
+        let file = || {
+            let out = compressed(Vec::new());
+            let csv = CsvWriter::new(out, &["ts", "gpu_uuid"], UserPolicy::Plain).unwrap();
+            csv.finish().unwrap().finish().unwrap()
+        };
+        assert_eq!(file(), file());
+        let mut text = String::new();
+        let bytes = file();
+        let mut plain = flate2::read::GzDecoder::new(bytes.as_slice());
+        plain.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "ts,gpu_uuid\r\n");
+    }
+}

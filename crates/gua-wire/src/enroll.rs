@@ -1,0 +1,179 @@
+//! The claim: a host shows a one-time token and learns who it is and by which secret it speaks from then on.
+
+use serde::Serialize;
+
+use crate::fields::{FieldsError, required};
+use crate::token::{Token, TokenError};
+
+/// The longest host name that a claim carries, in characters.
+pub const LONGEST_HOSTNAME: usize = 255;
+/// The longest version that a claim carries, in characters.
+pub const LONGEST_VERSION: usize = 64;
+
+/// What a host tells of itself when it claims its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    enrollment_token: Token,
+    hostname: Option<String>,
+    agent_version: Option<String>,
+    driver_version: Option<String>,
+}
+
+/// What a claim may carry beside its token. A blank text counts as none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AboutHost<'a> {
+    pub hostname: &'a str,
+    pub agent_version: &'a str,
+    pub driver_version: &'a str,
+}
+
+/// A text that the board would refuse. Found before the one-time token is spent on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} is longer than the {longest} characters that a board takes")]
+pub struct TooLong {
+    pub field: &'static str,
+    pub longest: usize,
+}
+
+impl ClaimRequest {
+    /// Texts are trimmed.
+    ///
+    /// # Errors
+    /// When one of them is longer than the contract allows.
+    pub fn new(enrollment_token: Token, about: AboutHost<'_>) -> Result<Self, TooLong> {
+        Ok(Self {
+            enrollment_token,
+            hostname: bounded("hostname", about.hostname, LONGEST_HOSTNAME)?,
+            agent_version: bounded("agentVersion", about.agent_version, LONGEST_VERSION)?,
+            driver_version: bounded("driverVersion", about.driver_version, LONGEST_VERSION)?,
+        })
+    }
+
+    /// The request's body. It holds the one-time token.
+    #[must_use]
+    pub fn body(&self) -> String {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Body<'a> {
+            enrollment_token: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            hostname: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            agent_version: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            driver_version: Option<&'a str>,
+        }
+        let body = Body {
+            enrollment_token: self.enrollment_token.reveal(),
+            hostname: self.hostname.as_deref(),
+            agent_version: self.agent_version.as_deref(),
+            driver_version: self.driver_version.as_deref(),
+        };
+        serde_json::to_string(&body).expect("strings are always JSON")
+    }
+}
+
+fn bounded(field: &'static str, text: &str, longest: usize) -> Result<Option<String>, TooLong> {
+    let text = text.trim();
+    if text.chars().count() > longest {
+        return Err(TooLong { field, longest });
+    }
+    Ok((!text.is_empty()).then(|| text.to_owned()))
+}
+
+/// What the board answers to a claim that it grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimAnswer {
+    pub host_id: String,
+    pub display_name: String,
+    pub agent_token: Token,
+    pub token_prefix: String,
+}
+
+/// Why an answer grants nothing that could be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    #[error("the board's answer to the claim cannot be used")]
+    Fields(#[from] FieldsError),
+    #[error("the board's answer to the claim has an unusable agentToken")]
+    Token(#[from] TokenError),
+}
+
+impl ClaimAnswer {
+    /// Reads the answer's body.
+    ///
+    /// # Errors
+    /// When one of the four fields is missing, empty or no text.
+    pub fn read(bytes: &[u8]) -> Result<Self, AnswerError> {
+        let names = ["hostId", "displayName", "agentToken", "tokenPrefix"];
+        let [host_id, display_name, agent_token, token_prefix] = required(bytes, names)?;
+        Ok(Self {
+            host_id,
+            display_name,
+            agent_token: Token::new(&agent_token)?,
+            token_prefix,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(about: AboutHost<'_>) -> Result<ClaimRequest, TooLong> {
+        ClaimRequest::new(Token::new("gua_enroll_secret").unwrap(), about)
+    }
+
+    #[test]
+    fn a_claim_leaves_out_what_is_blank() {
+        let body = |hostname, driver_version| {
+            let about = AboutHost {
+                hostname,
+                agent_version: "0.1.0",
+                driver_version,
+            };
+            claim(about).unwrap().body()
+        };
+        assert_eq!(
+            body(" a ", "  "),
+            r#"{"enrollmentToken":"gua_enroll_secret","hostname":"a","agentVersion":"0.1.0"}"#
+        );
+        assert_eq!(
+            body("", "560"),
+            r#"{"enrollmentToken":"gua_enroll_secret","agentVersion":"0.1.0","driverVersion":"560"}"#
+        );
+        let shown = format!("{:?}", claim(AboutHost::default()).unwrap());
+        assert!(!shown.contains("secret"));
+    }
+
+    #[test]
+    fn what_the_board_would_refuse_is_not_sent() {
+        let long = "\u{e9}".repeat(256);
+        let about = AboutHost {
+            hostname: &long[2..],
+            ..AboutHost::default()
+        };
+        assert!(claim(about).is_ok());
+        let about = AboutHost {
+            hostname: &long,
+            ..AboutHost::default()
+        };
+        let refused = claim(about).unwrap_err();
+        assert_eq!((refused.field, refused.longest), ("hostname", 255));
+        let about = AboutHost {
+            driver_version: &long[..130],
+            ..AboutHost::default()
+        };
+        assert_eq!(claim(about).unwrap_err().field, "driverVersion");
+    }
+
+    #[test]
+    fn an_answer_needs_all_four_fields() {
+        let good = br#"{"hostId":"h","displayName":"d","agentToken":"gua_agent_x","tokenPrefix":"gua","more":[]}"#;
+        assert_eq!(ClaimAnswer::read(good).unwrap().host_id, "h");
+        let bad = ClaimAnswer::read(br#"{"hostId":"h","displayName":"","agentToken":1}"#);
+        let missing = FieldsError::Missing(vec!["displayName", "agentToken", "tokenPrefix"]);
+        assert_eq!(bad, Err(missing.into()));
+        assert_eq!(ClaimAnswer::read(b"\xff"), Err(FieldsError::NotJson.into()));
+    }
+}

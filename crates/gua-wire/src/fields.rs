@@ -1,0 +1,40 @@
+//! JSON objects of which certain fields must be non-empty strings: the form of `cloud.json` and of the claim's answer.
+
+use serde_json::{Map, Value};
+
+/// What is wrong with such an object. No value of a field is in it, since one of them is a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FieldsError {
+    #[error("it is not valid JSON")]
+    NotJson,
+    #[error("it is not a JSON object")]
+    NotAnObject,
+    #[error("fields are missing, empty or no text: {}", .0.join(", "))]
+    Missing(Vec<&'static str>),
+}
+
+/// The required fields, in the order in which they were named. Fields that are not named are ignored.
+pub(crate) fn required<const COUNT: usize>(
+    bytes: &[u8],
+    names: [&'static str; COUNT],
+) -> Result<[String; COUNT], FieldsError> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|_| FieldsError::NotJson)?;
+    let Value::Object(mut object) = value else {
+        return Err(FieldsError::NotAnObject);
+    };
+    let missing: Vec<_> = names
+        .into_iter()
+        .filter(|name| !is_text(&object, name))
+        .collect();
+    if !missing.is_empty() {
+        return Err(FieldsError::Missing(missing));
+    }
+    Ok(names.map(|name| match object.remove(name) {
+        Some(Value::String(text)) => text,
+        _ => unreachable!("it was seen to be a text, and the names differ"),
+    }))
+}
+
+fn is_text(object: &Map<String, Value>, name: &str) -> bool {
+    matches!(object.get(name), Some(Value::String(text)) if !text.is_empty())
+}

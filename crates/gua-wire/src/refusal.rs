@@ -1,0 +1,110 @@
+//! What a board's error answer says, in one sentence that is fit to be shown: bounded, without anything that could steer a
+//! terminal, and without the secret that the request carried.
+
+use gua_model::text::harmless;
+use serde_json::Value;
+
+use crate::token::Token;
+
+/// A longer answer is not looked into.
+const LONGEST_BODY: usize = 64 * 1024;
+/// So many characters of a board's sentence are shown.
+const LONGEST_DETAIL: usize = 500;
+
+/// Whether a status is a success: any of the two hundreds.
+#[must_use]
+pub fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+/// The sentence for an answer that is no success. The board's own words are added where the body is a JSON object whose
+/// `detail` is a text; a list, as boards send it for a body that they could not check, is not shown.
+#[must_use]
+pub fn sentence(status: u16, body: &[u8], secret: &Token) -> String {
+    let told = format!("GUA Board request failed with HTTP {status}");
+    match detail(body, secret) {
+        Some(detail) => format!("{told}: {detail}"),
+        None => told,
+    }
+}
+
+fn detail(body: &[u8], secret: &Token) -> Option<String> {
+    if body.len() > LONGEST_BODY {
+        return None;
+    }
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let detail = value.as_object()?.get("detail")?.as_str()?;
+    // Hidden before it is cut, so that no half of a secret is left at the end.
+    let shown = harmless(&secret.hide_in(detail));
+    Some(match shown.char_indices().nth(LONGEST_DETAIL) {
+        Some((end, _)) => format!("{}…", &shown[..end]),
+        None => shown,
+    })
+    .filter(|shown| !shown.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PLAIN: &str = "GUA Board request failed with HTTP 422";
+
+    fn told(body: &[u8]) -> String {
+        sentence(422, body, &Token::new("gua_agent_secret").unwrap())
+    }
+
+    #[test]
+    fn only_a_detail_that_is_a_text_is_shown() {
+        assert_eq!(
+            told(br#"{"detail":"no such host"}"#),
+            format!("{PLAIN}: no such host")
+        );
+        let silent: [&[u8]; 8] = [
+            br#"{"detail":[{"msg":"x"}]}"#,
+            br#"{"detail":null}"#,
+            br#"{"detail":" "}"#,
+            br#"{"error":"x"}"#,
+            br#""detail""#,
+            b"<html>",
+            b"",
+            b"{\"detail\":\"\xff\"}",
+        ];
+        for body in silent {
+            assert_eq!(told(body), PLAIN, "{:?}", String::from_utf8_lossy(body));
+        }
+    }
+
+    #[test]
+    fn a_detail_is_bounded_harmless_and_without_the_secret() {
+        let escape = br#"{"detail":"\u001b[31m gua_agent_secret\n"}"#;
+        assert_eq!(
+            told(escape),
+            format!("{PLAIN}: \u{fffd}[31m [hidden]\u{fffd}")
+        );
+        let long = format!(r#"{{"detail":"{}gua_agent_secret"}}"#, "é".repeat(495));
+        let shown = told(long.as_bytes());
+        assert!(shown.ends_with("é[hidd…"), "{shown}");
+        let huge = format!(r#"{{"detail":"{}"}}"#, "x".repeat(LONGEST_BODY));
+        assert_eq!(told(huge.as_bytes()), PLAIN);
+        let deep = format!(r#"{{"detail":{}"#, "[".repeat(LONGEST_BODY - 20));
+        assert_eq!(told(deep.as_bytes()), PLAIN);
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_never_shown_at_length(
+            status: u16,
+            garbage in proptest::collection::vec(any::<u8>(), 0..200),
+            text in ".{0,700}",
+        ) {
+            let secret = Token::new("gua_agent_secret").unwrap();
+            prop_assert!(sentence(status, &garbage, &secret).chars().count() <= 600);
+            let body = serde_json::json!({ "detail": text }).to_string();
+            let shown = sentence(status, body.as_bytes(), &secret);
+            prop_assert!(shown.chars().count() <= 600);
+            prop_assert!(!shown.chars().any(gua_model::text::is_harmful));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! From a sample to a snapshot. The form has no place for a missing utilisation or amount of memory, and none for a part of a
+//! card; nothing is invented for them. Such a card is left out, the snapshot is `partial` and says why in `errors`, and the
+//! caller learns which card it was.
+
+use std::collections::HashMap;
+
+use gua_model::usage_state::{UsageState, UsageTracker};
+use gua_model::{Gpu, GpuUuid, Missing, Place, Process, Sample};
+
+use super::{
+    Card, CardProcess, CollectionStatus, ErrorCode, Form, Host, ProcessType, SchemaVersion,
+    Snapshot, stamp,
+};
+use crate::users::{UNKNOWN, UserPolicy};
+
+/// The old word for each card that has one.
+pub type UsageStates = HashMap<GpuUuid, UsageState>;
+
+/// Takes one tick into the tracker. A single look, as `sync-once` has it, brings a new tracker; a daemon keeps its own.
+#[must_use]
+pub fn usage_states(tracker: &mut UsageTracker, sample: &Sample) -> UsageStates {
+    let seen = sample.gpus.iter();
+    seen.filter_map(|gpu| Some((gpu.uuid.clone(), tracker.see(gpu)?)))
+        .collect()
+}
+
+/// Who is speaking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About<'a> {
+    pub hostname: &'a str,
+    pub agent_version: &'a str,
+    pub host_id: Option<&'a str>,
+    pub display_name: Option<&'a str>,
+}
+
+impl About<'_> {
+    pub(super) fn host(&self, driver: Option<&str>) -> Host {
+        Host {
+            hostname: self.hostname.to_owned(),
+            agent_version: self.agent_version.to_owned(),
+            driver_version: known(driver),
+            host_id: self.host_id.map(str::to_owned),
+            display_name: self.display_name.map(str::to_owned),
+        }
+    }
+}
+
+/// All that a snapshot is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    pub about: About<'a>,
+    pub sample: &'a Sample,
+    pub usage: &'a UsageStates,
+    pub users: &'a UserPolicy,
+    pub form: Form,
+}
+
+/// A snapshot, and the cards that have no place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    pub snapshot: Snapshot,
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A card that is on the host and not in the snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The driver's number of the card.
+    pub index: u32,
+    pub why: Untold,
+}
+
+/// Why the form has no place for a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Untold {
+    #[error("its total memory is not known ({0})")]
+    NoTotalMemory(Missing),
+    #[error("its total memory is less than a megabyte")]
+    ZeroTotalMemory,
+    #[error("its used memory is not known ({0})")]
+    NoUsedMemory(Missing),
+    #[error("its utilisation is not known ({0})")]
+    NoUtil(Missing),
+    #[error("it is divided into instances, for which a snapshot has no place")]
+    Divided,
+    #[error("the driver did not say which card it is")]
+    Unnamed,
+}
+
+/// There are cards, and none of them can be told of. [`Snapshot::error_heartbeat`] can say so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no card can be told of: {}", .0.iter().map(|card| format!("gpu {}: {}", card.index, card.why)).collect::<Vec<_>>().join("; "))]
+pub struct BuildError(pub Vec<LeftOut>);
+
+impl Observed<'_> {
+    /// Makes the snapshot.
+    ///
+    /// # Errors
+    /// When there are cards and none of them can be told of.
+    pub fn build(&self) -> Result<Built, BuildError> {
+        let mut left_out = Vec::new();
+        let mut gpus = Vec::new();
+        let mut lists_read = true;
+        for gpu in whole_cards(self.sample) {
+            match self.card(gpu) {
+                Ok(card) => {
+                    gpus.push(card);
+                    lists_read &= self.lists_read(gpu);
+                }
+                Err(why) => left_out.push(LeftOut {
+                    index: gpu.index,
+                    why,
+                }),
+            }
+        }
+        left_out.extend(unnamed(self.sample));
+        if gpus.is_empty() && !left_out.is_empty() {
+            return Err(BuildError(left_out));
+        }
+        let mut errors = Vec::new();
+        if !lists_read {
+            errors.push(ErrorCode::ProcessListUnavailable.word().to_owned());
+        }
+        if !left_out.is_empty() {
+            errors.push(ErrorCode::GpuReadingUnavailable.word().to_owned());
+        }
+        let collection_status = if errors.is_empty() {
+            CollectionStatus::Ok
+        } else {
+            CollectionStatus::Partial
+        };
+        let snapshot = Snapshot {
+            schema_version: SchemaVersion::V1,
+            collection_status,
+            observed_at: stamp(self.sample.at),
+            host: self.about.host(self.sample.driver.version.as_deref().ok()),
+            gpus,
+            errors,
+        };
+        Ok(Built { snapshot, left_out })
+    }
+
+    fn card(&self, gpu: &Gpu) -> Result<Card, Untold> {
+        if !gpu.place.counts() {
+            return Err(Untold::Divided);
+        }
+        let total = gpu.memory_total.map_err(Untold::NoTotalMemory)?.whole_mb();
+        if total == 0 {
+            return Err(Untold::ZeroTotalMemory);
+        }
+        let used = gpu.memory_used.map_err(Untold::NoUsedMemory)?.whole_mb();
+        let processes = gpu.processes.iter();
+        let usage = self.usage.get(&gpu.uuid).copied();
+        Ok(Card {
+            index: gpu.index,
+            uuid: gpu.uuid.as_str().to_owned(),
+            name: known(gpu.name.as_deref().ok()),
+            memory_total_mb: total,
+            util_pct: gpu.util.map_err(Untold::NoUtil)?.get(),
+            memory_used_mb: used.min(total),
+            temperature_c: gpu
+                .temperature
+                .ok()
+                .map(|heat| heat.0.max(0).unsigned_abs()),
+            power_w: gpu.power.ok().map(|power| power.0 / 1000),
+            processes: processes.filter_map(|one| self.process(one)).collect(),
+            usage_state: match self.form {
+                Form::V1_1 => None,
+                Form::V1_4 => usage.map(Into::into),
+            },
+        })
+    }
+
+    fn process(&self, process: &Process) -> Option<CardProcess> {
+        if process.pid.0 == 0 {
+            return None;
+        }
+        let memory = process.memory.ok().map(gua_model::Bytes::whole_mb);
+        let kind = match self.form {
+            // The old form knows neither a process that only draws nor one whose memory the driver hides.
+            Form::V1_1 if !process.kind.computes() || memory.is_none() => return None,
+            Form::V1_1 => None,
+            Form::V1_4 if process.kind.computes() => Some(ProcessType::Compute),
+            Form::V1_4 => Some(ProcessType::Graphics),
+        };
+        let identity = process.identity.as_ref().ok();
+        let login = identity.and_then(|identity| identity.login.as_ref().ok()?.as_ref());
+        let login = login.and_then(|user| user.name.as_deref());
+        let user = login
+            .filter(|name| !name.is_empty())
+            .and_then(|name| self.users.told(name));
+        let comm = identity.and_then(|identity| identity.comm.as_deref().ok());
+        Some(CardProcess {
+            pid: process.pid.0,
+            linux_user: known(user.as_deref()),
+            name: known(comm),
+            kind,
+            memory_used_mb: memory,
+        })
+    }
+
+    /// Whether the lists from which this form is made could be read.
+    fn lists_read(&self, gpu: &Gpu) -> bool {
+        gpu.compute_list.is_ok() && (self.form == Form::V1_1 || gpu.graphics_list.is_ok())
+    }
+}
+
+/// The cards of a sample; instances of a card are parts, not cards.
+pub(crate) fn whole_cards(sample: &Sample) -> impl Iterator<Item = &Gpu> {
+    let gpus = sample.gpus.iter();
+    gpus.filter(|gpu| !matches!(gpu.place, Place::Instance { .. }))
+}
+
+/// Cards of which the driver gave a number and no name. Several calls may have failed on one.
+fn unnamed(sample: &Sample) -> Vec<LeftOut> {
+    let problems = sample.problems.iter();
+    let mut numbers: Vec<u32> = problems
+        .filter(|problem| problem.gpu.is_none())
+        .filter_map(|problem| problem.index)
+        .filter(|index| whole_cards(sample).all(|gpu| gpu.index != *index))
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let left_out = |index| LeftOut {
+        index,
+        why: Untold::Unnamed,
+    };
+    numbers.into_iter().map(left_out).collect()
+}
+
+fn known(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty())
+        .unwrap_or(UNKNOWN)
+        .to_owned()
+}

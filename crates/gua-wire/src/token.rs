@@ -1,0 +1,83 @@
+//! A secret that must never be shown. It has no `Display`, its `Debug` hides it, and no error carries it; the one way to
+//! its text is [`Token::reveal`], which is easy to look for.
+
+use std::fmt;
+
+/// The secret with which a host enrols, or with which an enrolled host speaks to its board.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// Takes a token without the blanks around it.
+    ///
+    /// # Errors
+    /// When nothing is left, or when a character could not stand in an HTTP header.
+    pub fn new(text: &str) -> Result<Self, TokenError> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(TokenError::Blank);
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(TokenError::Unprintable);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The secret itself, for the request or the file that needs it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// The value of the `Authorization` header. It reveals the secret.
+    #[must_use]
+    pub fn bearer(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+
+    /// The text with every occurrence of this secret replaced: for what a server answers.
+    #[must_use]
+    pub fn hide_in(&self, text: &str) -> String {
+        text.replace(&self.0, Self::HIDDEN)
+    }
+
+    /// What is shown in the place of a secret.
+    pub const HIDDEN: &str = "[hidden]";
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Token({})", Self::HIDDEN)
+    }
+}
+
+/// Why a text is no token. The text is not in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    #[error("a token cannot be blank")]
+    Blank,
+    #[error("a token has only printable ASCII characters and no blanks inside")]
+    Unprintable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_trimmed_and_must_fit_a_header() {
+        assert_eq!(Token::new(" gua_x \n").unwrap().bearer(), "Bearer gua_x");
+        assert_eq!(Token::new(" \t"), Err(TokenError::Blank));
+        for bad in ["a b", "a\r\nX-Other: 1", "ä"] {
+            assert_eq!(Token::new(bad), Err(TokenError::Unprintable), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_does_not_show_itself() {
+        let token = Token::new("gua_agent_secret").unwrap();
+        assert_eq!(format!("{token:?}"), "Token([hidden])");
+        assert_eq!(format!("{token:#?}"), "Token([hidden])");
+        assert_eq!(token.hide_in("no gua_agent_secret!"), "no [hidden]!");
+    }
+}

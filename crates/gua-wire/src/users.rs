@@ -1,0 +1,97 @@
+//! How much of a user's name leaves the host: all of it, a name that only this site can undo, or nothing.
+//!
+//! The hidden form is HMAC-SHA-256 over the name, keyed with a salt that the site keeps to itself, cut to 64 bits: `user-` and
+//! 16 hexadecimal digits. One name has one hidden form under one salt, so that a board can still add up a person's hours, on
+//! all hosts that share the salt. Whoever has the salt can try names; whoever has not cannot. Names that differ share a
+//! hidden form with a chance of about one in 10^12 for 5000 users.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// What is sent in the place of a name that is not known or not told.
+pub const UNKNOWN: &str = "unknown";
+
+/// The setting `cloud.users`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserPolicy {
+    /// Names are sent as they are: what gpu-usage-audit does.
+    Plain,
+    /// Names are sent hidden.
+    Hash(Salt),
+    /// Names are not sent.
+    Omit,
+}
+
+impl UserPolicy {
+    /// A name as it may leave the host, or `None` where none may.
+    #[must_use]
+    pub fn told<'name>(&self, name: &'name str) -> Option<Cow<'name, str>> {
+        match self {
+            UserPolicy::Plain => Some(Cow::Borrowed(name)),
+            UserPolicy::Hash(salt) => Some(Cow::Owned(salt.hide(name))),
+            UserPolicy::Omit => None,
+        }
+    }
+}
+
+/// The secret of a site that keys the hidden names. It does not show itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Salt(Vec<u8>);
+
+/// A salt so short that it could be guessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the salt for user names has fewer than {} bytes", Salt::SHORTEST)]
+pub struct ShortSalt;
+
+impl Salt {
+    /// 128 bits.
+    pub const SHORTEST: usize = 16;
+
+    /// # Errors
+    /// When it has fewer than 16 bytes.
+    pub fn new(bytes: &[u8]) -> Result<Self, ShortSalt> {
+        if bytes.len() < Self::SHORTEST {
+            return Err(ShortSalt);
+        }
+        Ok(Self(bytes.to_vec()))
+    }
+
+    fn hide(&self, name: &str) -> String {
+        let mut code =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
+        code.update(name.as_bytes());
+        let digest = code.finalize().into_bytes();
+        let digits = digest.iter().take(8).map(|byte| format!("{byte:02x}"));
+        format!("user-{}", digits.collect::<String>())
+    }
+}
+
+impl fmt::Debug for Salt {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Salt([hidden])")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_told_hidden_or_not_at_all() {
+        let salt = Salt::new(b"0123456789abcdef").unwrap();
+        assert_eq!(UserPolicy::Plain.told("alice").as_deref(), Some("alice"));
+        assert_eq!(UserPolicy::Omit.told("alice"), None);
+        // python3 -c "import hmac; print(hmac.new(b'0123456789abcdef', b'alice', 'sha256').hexdigest()[:16])"
+        let hidden = UserPolicy::Hash(salt);
+        assert_eq!(
+            hidden.told("alice").as_deref(),
+            Some("user-fdbf8b1cacd3d578")
+        );
+        assert_ne!(hidden.told("bob"), hidden.told("alice"));
+        assert_eq!(format!("{hidden:?}"), "Hash(Salt([hidden]))");
+        assert_eq!(Salt::new(b"short"), Err(ShortSalt));
+    }
+}

@@ -1,0 +1,217 @@
+//! Golden files: forms that have been released do not change by a byte. A form that must change is a new one.
+
+use std::path::Path;
+
+use gua_model::{
+    Bytes, Celsius, GpuUuid, Milliwatts, Missing, Place, Problem, ProcessKind, Sample, Uid, User,
+};
+use gua_wire::snapshot::{About, BuildError, ErrorCode, Form, LeftOut, Snapshot, Untold};
+use gua_wire::stream::UtilFrame;
+use gua_wire::users::{Salt, UserPolicy};
+use jiff::Timestamp;
+
+use crate::cards::{ABOUT, look, process, sample};
+
+fn at() -> Timestamp {
+    "2026-11-16T02:44:34.554909Z".parse().unwrap()
+}
+
+/// Compares with a golden file; its last newline is not part of what is sent.
+fn check(name: &str, sent: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(golden.trim_end_matches('\n'), sent, "{}", path.display());
+}
+
+/// Compares a snapshot, and sees that a board reads from it what was meant.
+fn check_snapshot(name: &str, snapshot: &Snapshot) {
+    check(name, &snapshot.body());
+    let read: Snapshot = serde_json::from_str(&snapshot.body()).unwrap();
+    assert_eq!(read, *snapshot);
+}
+
+fn snapshot(sample: &Sample, form: Form, users: &UserPolicy) -> Snapshot {
+    look(ABOUT, sample, form, users).unwrap().snapshot
+}
+
+/// Cards of which everything is odd that can be odd without being left out.
+fn odd_cards() -> Sample {
+    let mut sample = sample(Form::V1_4, at());
+    sample.driver.version = Err(Missing::Failed);
+    let [first, second, third] = sample.gpus.as_mut_slice() else {
+        panic!("three cards");
+    };
+    first.name = Err(Missing::Failed);
+    first.temperature = Ok(Celsius(-5));
+    first.power = Ok(Milliwatts(70_999));
+    first.memory_used = Ok(Bytes(Bytes::PER_MB * 8 - 1));
+    first.processes[0].memory = Err(Missing::Unsupported);
+    first.processes.push(process(0, None, 1));
+    let mut both = process(4321, Some(("", "")), 5);
+    both.kind = ProcessKind::Both;
+    first.processes.push(both);
+    second.temperature = Err(Missing::Unsupported);
+    second.power = Err(Missing::Denied);
+    second.compute_list = Err(Missing::Failed);
+    second.processes.clear();
+    let nameless = User {
+        uid: Uid(77),
+        name: None,
+    };
+    third.processes[0].identity.as_mut().unwrap().login = Ok(Some(nameless));
+    sample
+}
+
+#[test]
+fn the_released_forms_do_not_change() {
+    let plain = UserPolicy::Plain;
+    check_snapshot(
+        "snapshot-1.1.json",
+        &snapshot(&sample(Form::V1_1, at()), Form::V1_1, &plain),
+    );
+    check_snapshot(
+        "snapshot-1.4.json",
+        &snapshot(&sample(Form::V1_4, at()), Form::V1_4, &plain),
+    );
+    check_snapshot(
+        "snapshot-1.1-odd.json",
+        &snapshot(&odd_cards(), Form::V1_1, &plain),
+    );
+    check_snapshot(
+        "snapshot-1.4-odd.json",
+        &snapshot(&odd_cards(), Form::V1_4, &plain),
+    );
+    let about = About {
+        host_id: None,
+        display_name: None,
+        ..ABOUT
+    };
+    let heartbeat = Snapshot::error_heartbeat(about, at(), ErrorCode::NvmlInitFailed);
+    check_snapshot("heartbeat.json", &heartbeat);
+}
+
+#[test]
+fn a_frame_of_the_stream_has_utilisation_and_memory_alone() {
+    let mut sample = sample(Form::V1_4, at());
+    sample.gpus[1].util = Err(Missing::Unsupported);
+    let frame = UtilFrame::of(&sample);
+    check("stream.json", &frame.text());
+    assert_eq!(
+        serde_json::from_str::<UtilFrame>(&frame.text()).unwrap(),
+        frame
+    );
+    sample.at = "2026-11-16T02:44:34Z".parse().unwrap();
+    assert!(
+        UtilFrame::of(&sample)
+            .text()
+            .starts_with(r#"{"type":"util","ts":1794797074.0,"#)
+    );
+}
+
+#[test]
+fn names_of_users_follow_the_policy() {
+    let users = |policy: &UserPolicy| -> Vec<String> {
+        let sent = snapshot(&sample(Form::V1_4, at()), Form::V1_4, policy);
+        let processes = sent.gpus.into_iter().flat_map(|card| card.processes);
+        processes.map(|process| process.linux_user).collect()
+    };
+    assert_eq!(
+        users(&UserPolicy::Plain),
+        ["alice", "bob", "unknown", "gdm"]
+    );
+    assert_eq!(users(&UserPolicy::Omit), ["unknown"; 4]);
+    let hidden = users(&UserPolicy::Hash(Salt::new(&[7; 16]).unwrap()));
+    assert!(hidden[0].starts_with("user-") && hidden[0] != hidden[1]);
+    assert_eq!(hidden[2], "unknown");
+}
+
+#[test]
+fn a_card_without_the_readings_that_the_form_demands_is_left_out_and_said() {
+    let told = |change: fn(&mut Sample)| {
+        let mut sample = sample(Form::V1_4, at());
+        change(&mut sample);
+        let built = look(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap();
+        let uuids: Vec<_> = built.snapshot.gpus.iter().map(|card| card.index).collect();
+        let errors = built.snapshot.errors.join(" ");
+        let left_out = built
+            .left_out
+            .iter()
+            .map(|LeftOut { index, why }| format!("{index}: {why}"));
+        (uuids, errors, left_out.collect::<Vec<_>>().join("; "))
+    };
+    let check = |change: fn(&mut Sample), why: &str| {
+        let expected = (
+            vec![0, 2],
+            "gpu_reading_unavailable".to_owned(),
+            format!("1: {why}"),
+        );
+        assert_eq!(told(change), expected);
+    };
+    check(
+        |sample| sample.gpus[1].util = Err(Missing::Unsupported),
+        "its utilisation is not known (unsupported)",
+    );
+    check(
+        |sample| sample.gpus[1].memory_total = Err(Missing::Gone),
+        "its total memory is not known (gone)",
+    );
+    check(
+        |sample| sample.gpus[1].memory_total = Ok(Bytes(1000)),
+        "its total memory is less than a megabyte",
+    );
+    check(
+        |sample| sample.gpus[1].memory_used = Err(Missing::Denied),
+        "its used memory is not known (denied)",
+    );
+    check(
+        |sample| {
+            let parent: GpuUuid = sample.gpus[1].uuid.clone();
+            let mut instance = sample.gpus[1].clone();
+            instance.uuid = "MIG-1".parse().unwrap();
+            instance.place = Place::Instance {
+                parent,
+                gpu_instance: Ok(1),
+                compute_instance: Ok(0),
+                slice: Err(Missing::Unsupported),
+            };
+            sample.gpus[1].place = Place::Parent { instances: 1 };
+            sample.gpus.insert(2, instance);
+        },
+        "it is divided into instances, for which a snapshot has no place",
+    );
+    check(
+        |sample| {
+            sample.gpus.remove(1);
+            for call in ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"] {
+                sample.problems.push(Problem {
+                    gpu: None,
+                    index: Some(1),
+                    call: call.to_owned(),
+                    code: Some(15),
+                    why: Missing::Gone,
+                    text: "lost".to_owned(),
+                });
+            }
+        },
+        "the driver did not say which card it is",
+    );
+}
+
+#[test]
+fn cards_of_which_nothing_can_be_told_make_no_snapshot() {
+    let mut sample = sample(Form::V1_4, at());
+    sample.gpus.truncate(1);
+    sample.gpus[0].memory_total = Err(Missing::Gone);
+    let refused = look(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap_err();
+    let why = Untold::NoTotalMemory(Missing::Gone);
+    assert_eq!(refused, BuildError(vec![LeftOut { index: 0, why }]));
+    assert_eq!(
+        refused.to_string(),
+        "no card can be told of: gpu 0: its total memory is not known (gone)"
+    );
+    sample.gpus.clear();
+    let empty = look(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap();
+    assert!(empty.snapshot.errors.is_empty() && empty.snapshot.gpus.is_empty());
+}

@@ -1,0 +1,10 @@
+//! What we write, beside golden files and beside what the real agents of gpu-usage-audit send for the same cards.
+#![cfg(test)]
+
+mod archive;
+mod board;
+mod cards;
+mod golden;
+#[path = "../../../gua/tests/shared/released.rs"]
+mod released;
+mod sent;

@@ -1,0 +1,138 @@
+//! The real agents enrol and push to the recording board; ours must say the same, byte for byte but for the blanks that
+//! Python puts after commas and colons.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use gua_wire::enroll::AboutHost;
+use gua_wire::server_url::{CLAIM, OBSERVATIONS};
+use gua_wire::snapshot::{About, ErrorCode, Form, Snapshot, stamp};
+use gua_wire::users::UserPolicy;
+use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, ServerUrl, Token};
+use jiff::Timestamp;
+
+use crate::board::{Board, CLAIM_ANSWER};
+use crate::cards::{ABOUT, look, sample};
+use crate::released::released;
+
+/// Runs a real agent with a home of its own.
+pub(crate) fn agent(version: &str, home: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(released(version));
+    // What stands in the way of the driver's library makes sure that there is none, also on a host with cards.
+    std::fs::write(home.join("libnvidia-ml.so.1"), "").unwrap();
+    command.env("HOME", home).env("LD_LIBRARY_PATH", home);
+    for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
+        command.env_remove(proxy);
+    }
+    command.args(arguments).output().unwrap()
+}
+
+pub(crate) fn succeed(version: &str, home: &Path, arguments: &[&str]) {
+    let run = agent(version, home, arguments);
+    let complaint = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{version} {arguments:?}: {complaint}");
+}
+
+/// JSON of made-up data, without the blanks that Python puts between its parts.
+fn compact(json: &str) -> String {
+    json.replace(": ", ":").replace(", ", ",")
+}
+
+/// The moment that a snapshot tells.
+fn observed_at(snapshot: &str) -> Timestamp {
+    let read: Snapshot = serde_json::from_str(snapshot).unwrap();
+    let at = read.observed_at.parse().unwrap();
+    assert_eq!(stamp(at), read.observed_at);
+    at
+}
+
+fn check(version: &'static str, form: Form) {
+    let home = tempfile::tempdir().unwrap();
+    let board = Board::start(String::new());
+    let claim = [
+        "enroll",
+        "--enrollment-token",
+        " gua_enroll_x ",
+        "--hostname",
+        "vm",
+        "--server-url",
+    ];
+    let url = format!(" {}/ ", board.url());
+    succeed(version, home.path(), &[&claim[..], &[&url]].concat());
+    let [request] = board.take().try_into().unwrap();
+    assert_eq!(request.line, format!("POST {CLAIM}"));
+    assert_eq!(request.header("authorization"), None);
+    let about = AboutHost {
+        hostname: "vm",
+        agent_version: version,
+        driver_version: " ",
+    };
+    let ours = ClaimRequest::new(Token::new("gua_enroll_x").unwrap(), about).unwrap();
+    assert_eq!(compact(request.text()), ours.body());
+
+    let kept = std::fs::read_to_string(home.path().join(".gua/cloud.json")).unwrap();
+    let server = ServerUrl::parse(&url).unwrap();
+    let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
+    let mut config = CloudConfig::enrolled(server, answer);
+    assert_eq!(kept, config.write());
+
+    // The file that we write is the agent's, too.
+    config.display_name = "lab \u{e9}".to_owned();
+    std::fs::write(home.path().join(".gua/cloud.json"), config.write()).unwrap();
+    succeed(version, home.path(), &["sync-once", "--fake"]);
+    config.display_name = "lab 1".to_owned();
+    std::fs::write(home.path().join(".gua/cloud.json"), config.write()).unwrap();
+    succeed(version, home.path(), &["sync-once", "--fake"]);
+    let [other, request] = board.take().try_into().unwrap();
+    assert!(other.text().contains(r"lab \u00e9"), "{}", other.text());
+    assert_eq!(request.line, format!("POST {OBSERVATIONS}"));
+    let bearer = config.agent_token.bearer();
+    assert_eq!(request.header("authorization"), Some(bearer.as_str()));
+    let theirs: Snapshot = serde_json::from_str(request.text()).unwrap();
+    let about = About {
+        hostname: &theirs.host.hostname,
+        agent_version: version,
+        ..ABOUT
+    };
+    let sample = sample(form, observed_at(request.text()));
+    let ours = look(about, &sample, form, &UserPolicy::Plain)
+        .unwrap()
+        .snapshot;
+    assert_eq!(ours.body(), compact(request.text()));
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn ours_and_release_1_1_send_the_same() {
+    check("1.1.0", Form::V1_1);
+}
+
+#[test]
+fn ours_and_release_1_8_send_the_same() {
+    check("1.8.0", Form::V1_4);
+}
+
+#[test]
+fn ours_and_release_1_8_tell_of_a_driver_that_is_away_in_the_same_words() {
+    let home = tempfile::tempdir().unwrap();
+    let board = Board::start(String::new());
+    let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
+    let config = CloudConfig::enrolled(ServerUrl::parse(&board.url()).unwrap(), answer);
+    let file = home.path().join("cloud.json");
+    std::fs::write(&file, config.write()).unwrap();
+    let run = agent(
+        "1.8.0",
+        home.path(),
+        &["sync-once", "--config", file.to_str().unwrap()],
+    );
+    assert_eq!(run.status.code(), Some(1));
+    let [request] = board.take().try_into().unwrap();
+    let theirs: Snapshot = serde_json::from_str(request.text()).unwrap();
+    let about = About {
+        hostname: &theirs.host.hostname,
+        ..ABOUT
+    };
+    let at = observed_at(request.text());
+    let ours = Snapshot::error_heartbeat(about, at, ErrorCode::NvmlInitFailed);
+    assert_eq!(ours.body(), compact(request.text()));
+}
