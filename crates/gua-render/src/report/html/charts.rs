@@ -140,9 +140,8 @@ pub(super) fn sessions(html: &mut Html, page: &Page<'_>) {
         });
     }
     // Which cards a gap hit is known only where it hit all of them.
-    let everywhere = |gap: &&gua_model::report::GapRow| {
-        gap.cards == report.cards.len() && !gap.late
-    };
+    let everywhere =
+        |gap: &&gua_model::report::GapRow| gap.cards == report.cards.len() && !gap.late;
     let gaps: Vec<Period> = report
         .coverage
         .gaps
