@@ -3,7 +3,7 @@
 use gua_model::Sample;
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::build::whole_cards;
+use crate::snapshot::build::{used_memory, whole_cards};
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ impl UtilFrame {
             Some(CardUtil {
                 device_uuid: gpu.uuid.as_str().to_owned(),
                 util_pct: gpu.util.ok()?.get(),
-                mem_used_mb: gpu.memory_used.ok()?.whole_mb(),
+                mem_used_mb: used_memory(gpu).ok()?.whole_mb(),
             })
         });
         Self {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use gua_model::usage_state::{UsageState, UsageTracker};
-use gua_model::{Gpu, GpuUuid, Missing, Place, Process, Sample};
+use gua_model::{Bytes, Gpu, GpuUuid, Missing, Place, Process, Reading, Sample};
 
 use super::{
     Card, CardProcess, CollectionStatus, ErrorCode, Form, Host, ProcessType, SchemaVersion,
@@ -148,7 +148,7 @@ impl Observed<'_> {
         if total == 0 {
             return Err(Untold::ZeroTotalMemory);
         }
-        let used = gpu.memory_used.map_err(Untold::NoUsedMemory)?.whole_mb();
+        let used = used_memory(gpu).map_err(Untold::NoUsedMemory)?.whole_mb();
         let processes = gpu.processes.iter();
         let usage = self.usage.get(&gpu.uuid).copied();
         Ok(Card {
@@ -175,7 +175,7 @@ impl Observed<'_> {
         if process.pid.0 == 0 {
             return None;
         }
-        let memory = process.memory.ok().map(gua_model::Bytes::whole_mb);
+        let memory = process.memory.ok().map(Bytes::whole_mb);
         let kind = match self.form {
             // The old form knows neither a process that only draws nor one whose memory the driver hides.
             Form::V1_1 if !process.kind.computes() || memory.is_none() => return None,
@@ -209,6 +209,13 @@ impl Observed<'_> {
 pub(crate) fn whole_cards(sample: &Sample) -> impl Iterator<Item = &Gpu> {
     let gpus = sample.gpus.iter();
     gpus.filter(|gpu| !matches!(gpu.place, Place::Instance { .. }))
+}
+
+/// Used memory as the contract means it: with what the driver keeps for itself. The old call, which gpu-usage-audit makes,
+/// does not tell the two apart; where our reading does, they are put together again.
+pub(crate) fn used_memory(gpu: &Gpu) -> Reading<Bytes> {
+    let reserved = gpu.memory_reserved.unwrap_or(Bytes(0));
+    Ok(gpu.memory_used? + reserved)
 }
 
 /// Cards of which the driver gave a number and no name. Several calls may have failed on one.

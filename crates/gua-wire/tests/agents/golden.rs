@@ -47,6 +47,7 @@ fn odd_cards() -> Sample {
     first.temperature = Ok(Celsius(-5));
     first.power = Ok(Milliwatts(70_999));
     first.memory_used = Ok(Bytes(Bytes::PER_MB * 8 - 1));
+    first.memory_reserved = Ok(Bytes(Bytes::PER_MB));
     first.processes[0].memory = Err(Missing::Unsupported);
     first.processes.push(process(0, None, 1));
     let mut both = process(4321, Some(("", "")), 5);

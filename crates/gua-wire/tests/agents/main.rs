@@ -8,3 +8,4 @@ mod golden;
 #[path = "../../../gua/tests/shared/released.rs"]
 mod released;
 mod sent;
+mod stream;

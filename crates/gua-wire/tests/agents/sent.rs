@@ -34,7 +34,7 @@ pub(crate) fn succeed(version: &str, home: &Path, arguments: &[&str]) {
 }
 
 /// JSON of made-up data, without the blanks that Python puts between its parts.
-fn compact(json: &str) -> String {
+pub(crate) fn compact(json: &str) -> String {
     json.replace(": ", ":").replace(", ", ",")
 }
 
