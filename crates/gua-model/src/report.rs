@@ -99,8 +99,9 @@ pub struct Sums {
     pub util_known: Micros,
     pub energy: Millijoules,
     pub energy_known: Micros,
-    /// Time in which MIG instances stood in a card's place.
+    /// Time in which MIG instances stood in a card's place, and what the card drew in it: no instance counts energy.
     pub set_aside: Micros,
+    pub set_aside_energy: Millijoules,
     pub old: OldSums,
     /// What people had of it.
     pub held: HoldSums,
@@ -301,6 +302,10 @@ pub enum Note {
     Overlap { micros: Micros },
     /// Rows of gpu-usage-audit and own ticks are both in the window.
     Mixed,
+    /// Old rows of time in which our own ticks saw the card: they are left out, so that no time counts twice.
+    OldLeftOut { ticks: u64 },
+    /// Sessions keep the thresholds of the file, whatever is asked for.
+    SessionsByFile,
     /// Rows that only draw stand in the old file; the old tool counted them.
     GraphicsLeftOut,
 }
@@ -325,11 +330,16 @@ impl Sums {
             set_aside,
             ..
         } = total.card;
-        self.ticks += ticks;
+        // A card whose MIG instances stood in its place all the time is counted by them.
+        if !total.states.is_empty() {
+            self.ticks += ticks;
+        }
         self.util_sum += util_sum;
         self.util_known += util_known;
-        self.energy += energy;
-        self.energy_known += energy_known;
+        let of_states: Millijoules = total.states.values().map(|sums| sums.energy).sum();
+        self.energy += of_states;
+        self.set_aside_energy += Millijoules(energy.0.saturating_sub(of_states.0));
+        self.energy_known += Micros(energy_known.0.saturating_sub(set_aside.0));
         self.set_aside += set_aside;
         for owner in total.owners.values() {
             self.held.add(owner);
@@ -555,8 +565,9 @@ impl Report {
     /// The cards that one class stands for, on average over the time in which the host was observed.
     #[must_use]
     pub fn equivalent(&self, class: RollUp) -> f64 {
-        if self.coverage.host_observed == Micros(0) || self.all.observed() == Micros(0) {
-            // The old tool's rule, for old rows alone.
+        let has_old = self.all.old.ticks != [0; 3];
+        if self.coverage.host_observed == Micros(0) || self.all.observed() == Micros(0) || has_old {
+            // The old tool's rule, for old rows; of time where there are own ticks too.
             return self.all.share(class).unwrap_or(0.0) * count(self.cards.len());
         }
         self.all.hours(class) / self.coverage.host_observed.hours()

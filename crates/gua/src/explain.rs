@@ -30,6 +30,8 @@ pub fn run(args: &ExplainArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         None => now::answer(&args.gpu, loaded)?,
         Some(text) => {
             let at = ask::moment("--at", text, &zone, now)?.at;
+            // This very moment belongs to no tick yet.
+            let at = at.min(now - SignedDuration::from_micros(1));
             if at > now {
                 return Err(Failure::usage("--at: that moment is yet to come").into());
             }

@@ -53,12 +53,13 @@ impl LegacyCoverage {
     }
 
     /// The coverage of every card in `window`, with its gaps. `began` is the first tick of the file: from then on somebody
-    /// could have looked.
+    /// could have looked. `until` is where others look at a card instead.
     #[must_use]
     pub fn finish(
         self,
         window: Period,
         began: Option<Timestamp>,
+        until: impl Fn(&GpuUuid) -> Timestamp,
     ) -> Vec<(GpuUuid, Covered, Vec<Gap>)> {
         let first = self.cards.iter().map(|card| card.first).min();
         let could = began.map_or(window.from(), |began| began.max(window.from()));
@@ -73,12 +74,13 @@ impl LegacyCoverage {
             if start > from.as_microsecond().saturating_add(slack) {
                 card.gaps.extend(gap(from.as_microsecond(), start));
             }
-            let to = window.to().as_microsecond();
+            let end = until(&card.gpu).min(window.to());
+            let to = end.as_microsecond();
             if to > card.end.saturating_add(slack) {
                 card.gaps.extend(gap(card.end, to));
             }
             card.gaps.sort_by_key(|gap| gap.period);
-            let capacity = micros_between(from, window.to());
+            let capacity = micros_between(from, end);
             let lost: Micros = card.gaps.iter().map(|gap| gap.micros).sum();
             let covered = Covered {
                 capacity,

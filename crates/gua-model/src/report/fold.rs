@@ -86,11 +86,13 @@ impl ReportFold {
         let place = self.place_of(quarter);
         let names = &mut self.names;
         let narrowed = self.question.person.as_ref().map(|person| {
-            let mut total = total.clone();
-            total
-                .owners
-                .retain(|owner, _| names.of(*owner) == person.as_str());
-            total
+            // What the cards did is not one person's: only what the person had of them is told.
+            let mut owners = total.owners.clone();
+            owners.retain(|owner, _| names.of(*owner) == person.as_str());
+            QuarterTotal {
+                owners,
+                ..QuarterTotal::default()
+            }
         });
         let cell = &mut self.heat.cells[place.weekday][place.hour];
         if self.question.person.is_some() {
@@ -131,7 +133,10 @@ impl ReportFold {
         let interval = self.question.interval.unwrap_or(key.run.interval);
         let nanos = interval.as_nanos();
         let narrowed = self.question.person.as_ref().map(|person| {
-            let mut count = count.clone();
+            let mut count = LegacyCount {
+                identities: count.identities.clone(),
+                ..LegacyCount::default()
+            };
             count
                 .identities
                 .retain(|name, _| PersonNames::of_old(name.as_deref()) == person.as_str());

@@ -1,7 +1,7 @@
 //! The one table of a report: by person, card, day, hour of the day, month or state.
 
 use gua_model::report::{HoldSums, Report, Sums};
-use gua_model::{CalendarUnit, Micros, RollUp, State};
+use gua_model::{CalendarUnit, Micros, Millijoules, RollUp, State};
 
 use super::kilowatthours;
 use crate::table::{Cell, Table};
@@ -79,11 +79,19 @@ fn of_a_person(report: &Report, sums: &HoldSums) -> Vec<Cell> {
             Cell::Missing
         },
         if counted {
-            Cell::Kilowatthours(kilowatthours(sums.energy))
+            energy_cell(sums.energy)
         } else {
             Cell::Missing
         },
     ]
+}
+
+/// No card draws nothing: where the sum is zero, nobody counted.
+fn energy_cell(energy: Millijoules) -> Cell {
+    match energy {
+        Millijoules(0) => Cell::Missing,
+        energy => Cell::Kilowatthours(kilowatthours(energy)),
+    }
 }
 
 fn of_cards(sums: &Sums, gap: Option<Micros>) -> Vec<Cell> {
@@ -242,7 +250,7 @@ fn states(report: &Report) -> Table {
         };
         let hours = own.micros.hours() + old;
         let energy = match known {
-            true => Cell::Kilowatthours(kilowatthours(own.energy)),
+            true => energy_cell(own.energy),
             false => Cell::Missing,
         };
         table.rows.push(vec![

@@ -41,16 +41,19 @@ fn value(page: &Page<'_>) -> Value {
             "count_graphics": report.thresholds.count_graphics == gua_model::CountGraphics::Yes,
         },
         "user": report.person,
-        "samples": report.all.samples(),
+        "samples": match report.person {
+            Some(_) => report.all.held.samples(),
+            None => report.all.samples(),
+        },
         "totals": sums(&report.all),
         "equivalent_gpus": {
-            "idle_held": rounded(report.equivalent(RollUp::IdleHeld)),
-            "truly_idle": rounded(report.equivalent(RollUp::TrulyIdle)),
+            "idle_held": report.person.is_none().then(|| rounded(report.equivalent(RollUp::IdleHeld))),
+            "truly_idle": report.person.is_none().then(|| rounded(report.equivalent(RollUp::TrulyIdle))),
         },
         "coverage": covered(&report.coverage),
         "gpus": table(report, By::Gpu).json(),
         "users": table(report, By::User).json(),
-        "states": table(report, By::State).json(),
+        "states": report.person.is_none().then(|| table(report, By::State).json()),
         "slots": {
             "unit": match report.unit {
                 CalendarUnit::Hour => "hour",
@@ -72,6 +75,7 @@ fn value(page: &Page<'_>) -> Value {
             }).collect::<Vec<_>>(),
         },
         "holders": report.holders.iter().map(|it| hold(page, it)).collect::<Vec<_>>(),
+        "past_waste_count": report.past_count,
         "past_waste": report.past.iter().map(|it| hold(page, it)).collect::<Vec<_>>(),
         "now": report.now.as_ref().map(now),
         "notes": report.notes.iter().map(|note| json!({
@@ -121,6 +125,7 @@ fn sums(sums: &Sums) -> Value {
         "charged_hours": own.then(|| hours(sums.held.charged)),
         "util_mean_percent": sums.util().map(rounded),
         "energy_kwh": (sums.energy_known > Micros(0)).then(|| rounded(kilowatthours(sums.energy))),
+        "mig_parent_energy_kwh": (sums.set_aside_energy.0 > 0).then(|| rounded(kilowatthours(sums.set_aside_energy))),
         "energy_known_hours": hours(sums.energy_known),
     })
 }
@@ -197,6 +202,8 @@ fn kind(note: &Note) -> &'static str {
         Note::Damaged { .. } => "damaged-ticks",
         Note::Overlap { .. } => "old-ticks-overlap",
         Note::Mixed => "mixed",
+        Note::OldLeftOut { .. } => "old-rows-left-out",
+        Note::SessionsByFile => "sessions-by-file",
         Note::GraphicsLeftOut => "graphics-left-out",
     }
 }

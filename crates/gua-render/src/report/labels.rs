@@ -193,9 +193,15 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
             "옛 파일의 틱이 {:.2} GPU 시간만큼 겹칩니다. 기록한 도구와 같이 모두 그대로 셉니다",
             micros.hours()
         ),
-        Note::Mixed => "gpu-usage-audit의 행은 틱 전체를, gua의 틱은 실제 관측한 시간을 셉니다. 배분 시간, 에너지, 관측 범위는 gua의 \
+        Note::Mixed => "gpu-usage-audit의 행은 틱 전체를, gua의 틱은 실제 관측한 시간을 셉니다. 배분 시간과 에너지는 gua의 \
                         틱만으로 계산합니다"
             .to_owned(),
+        Note::OldLeftOut { ticks } => format!(
+            "gua의 틱이 이미 본 시간의 gpu-usage-audit 행 {ticks}개는 두 번 세지 않도록 제외했습니다"
+        ),
+        Note::SessionsByFile => {
+            "세션(조치 필요, 낭비 이력)은 기록을 만들 때의 기준값을 따릅니다".to_owned()
+        }
         Note::GraphicsLeftOut => "화면 표시만 하는 프로세스의 행은 제외했습니다. --count-graphics를 주면 gpu-usage-audit처럼 함께 \
                                   셉니다"
             .to_owned(),

@@ -243,11 +243,15 @@ fn per_gpu(out: &mut String, page: &Page<'_>) {
     } else {
         let _ = writeln!(out, "  the same shares for each GPU");
     }
-    if report.cards.iter().all(|card| card.sums.samples() == 0) {
+    if report.cards.iter().all(|card| !has_any(report, &card.sums)) {
         let _ = writeln!(out, "  (no GPU cards in window)");
         return;
     }
-    for card in report.cards.iter().filter(|card| card.sums.samples() > 0) {
+    for card in report
+        .cards
+        .iter()
+        .filter(|card| has_any(report, &card.sums))
+    {
         let uuid = card.gpu.as_str();
         if report.person.is_some() {
             let held = &card.sums.held;
@@ -273,6 +277,14 @@ fn per_gpu(out: &mut String, page: &Page<'_>) {
             share(RollUp::TrulyIdle),
             card.sums.samples()
         );
+    }
+}
+
+/// Whether anything is known of a card: a window may be shorter than a tick.
+fn has_any(report: &Report, sums: &Sums) -> bool {
+    match report.person {
+        Some(_) => sums.held.hours() > 0.0,
+        None => sums.observed() > Micros(0) || sums.samples() > 0,
     }
 }
 

@@ -38,7 +38,14 @@ pub(super) fn note(page: &Page<'_>, note: &Note) -> String {
         ),
         Note::Mixed => {
             "rows of gpu-usage-audit count whole ticks, own ticks the time that they observed; \
-                        charged hours, energy and coverage are of own ticks alone"
+                        charged hours and energy are of own ticks alone"
+                .to_owned()
+        }
+        Note::OldLeftOut { ticks } => format!(
+            "{ticks} card-ticks of gpu-usage-audit are left out: our own ticks saw those cards by then, and no time counts twice"
+        ),
+        Note::SessionsByFile => {
+            "sessions (sections 7 and 8) keep the thresholds that the history was made with"
                 .to_owned()
         }
         Note::GraphicsLeftOut => {
@@ -57,7 +64,8 @@ pub(super) fn card(hold: &Hold) -> String {
 
 /// How to look at a holder, and how to stop it; `None` where it is not there any more, or may not be.
 pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)> {
-    if !hold.current || !page.report.is_fresh() {
+    // A pid that is no number of a process would mean a whole group of them.
+    if !hold.current || hold.pid.0 == 0 || !page.report.is_fresh() {
         return None;
     }
     let look = format!(

@@ -86,6 +86,11 @@ impl Ask {
             (Some(before), None) => Clockwise(before).to_string(),
             _ => format!("{} to {}", shown(since.at, &zone), shown(until, &zone)),
         };
+        if args.user.is_some() && args.by == Some(ReportBy::State) {
+            let problem =
+                "--by state tells what the cards did, which is not one person's; leave --user out";
+            return Err(Failure::usage(problem));
+        }
         let thresholds = settings.thresholds();
         Ok(Self {
             // Nobody has looked at the future.

@@ -9,8 +9,8 @@ use gua_model::report::{
     BlockRow, CardNow, Hold, Host, Note, Now, PersonNames, Refused, Report, UNKNOWN,
 };
 use gua_model::{
-    GpuUuid, KnownCard, Ledger, Micros, Missing, OwnerSource, Period, RollUp, Session, Thresholds,
-    UtilSource, classify,
+    Gpu, GpuUuid, KnownCard, Ledger, Micros, Missing, OwnerSource, Period, RollUp, Session,
+    Thresholds, UtilSource, classify,
 };
 use gua_store::{CardInfo, History, StoredTick};
 use jiff::Timestamp;
@@ -30,7 +30,8 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         .collect();
     let people = history.people()?;
     let mut names = PersonNames::new(people.clone());
-    let thresholds = ask.thresholds.over(history.thresholds()?);
+    let own_thresholds = history.thresholds()?;
+    let thresholds = ask.thresholds.over(own_thresholds);
     let window = ask.window;
     let facts = history.old_facts()?;
     let began = known.values().map(|card| card.first_seen);
@@ -88,28 +89,38 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         .into_iter()
         .map(|(gpu, coverage)| (gpu, covered(coverage)))
         .collect();
+    let last = history.last_tick_before(window.to())?;
+    let last = last.filter(|tick| window.contains(tick.tick.sample.at));
+    let last_at = last.as_ref().map(|tick| tick.tick.sample.at);
     let mut holds = HoldLists::default();
     let mut notes = Vec::new();
     if let Some(facts) = &facts {
-        let mut part = OldPart::new(thresholds, ask);
+        let own_since = known
+            .iter()
+            .map(|(gpu, card)| (gpu.clone(), card.first_seen));
+        let own_since = own_since.collect();
+        let mut part = OldPart::new(thresholds, ask, &own_since);
         history.old_moments(old::rows(ask), &mut |moment| part.push(moment, &mut fold))?;
         let had_own = fold.all.observed() > Micros(0);
-        let old = part.finish(&mut fold, &mut holds, facts, &mut notes);
-        if had_own && fold.all.old.ticks.iter().sum::<u64>() > 0 {
+        let old = part.finish(&mut fold, facts, last_at);
+        holds = old.holds;
+        notes = old.notes;
+        if had_own && fold.all.old.ticks != [0; 3] {
             notes.push(Note::Mixed);
         }
-        // Where our own ticks know a card, they tell for how long it was observed.
-        for (gpu, covered) in old {
-            coverage.entry(gpu).or_insert(covered);
+        for (gpu, (covered, gaps)) in old.coverage {
+            let (sum, all) = coverage.entry(gpu).or_default();
+            sum.add(&covered);
+            all.extend(gaps);
         }
+    }
+    if thresholds != own_thresholds {
+        notes.push(Note::SessionsByFile);
     }
 
     if let Some(user) = ask.user.as_deref().filter(|user| *user != UNKNOWN) {
         let mut known: BTreeSet<String> = people.into_values().collect();
-        let nameless = user
-            .strip_prefix("uid ")
-            .is_some_and(|uid| uid.parse::<u32>().is_ok());
-        if !nameless && !known.contains(user) && fold.people.rows().is_empty() {
+        if !known.contains(user) && fold.people.rows().is_empty() {
             let all = Period::new(Timestamp::MIN, Timestamp::MAX);
             history.old_moments(all, &mut |moment| {
                 let rows = moment.ticks.iter().flat_map(|tick| tick.processes);
@@ -125,9 +136,6 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         }
     }
 
-    let last = history.last_tick_before(window.to())?;
-    let last = last.filter(|tick| window.contains(tick.tick.sample.at));
-    let last_at = last.as_ref().map(|tick| tick.tick.sample.at);
     let mut since: HashMap<GpuUuid, Timestamp> = HashMap::new();
     history.each_session(window, |session| {
         let gpu = &session.key.gpu;
@@ -164,6 +172,12 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         }
     }
     let now = last.map(|last| now_of(&last, &thresholds, &since, &mut names, &wanted));
+    let now = match (now, &facts) {
+        (None, Some(facts)) => old::now(facts, ask, &fold, thresholds, &mut |window, each| {
+            history.old_moments(window, each)
+        })?,
+        (now, _) => now,
+    };
     let refused = refused(history, ask, &known, &mut names, &wanted)?;
     let parts = Parts {
         ask,
@@ -237,7 +251,8 @@ fn nameless_holds(
 ) -> Vec<Hold> {
     let sample = &last.tick.sample;
     let mut found = Vec::new();
-    for gpu in sample.gpus.iter().filter(|gpu| wanted(&gpu.uuid)) {
+    let counted = |gpu: &&Gpu| gpu.place.counts() && wanted(&gpu.uuid);
+    for gpu in sample.gpus.iter().filter(counted) {
         let state = classify(gpu, thresholds, None).state;
         if state.roll_up() != Some(RollUp::IdleHeld) {
             continue;
@@ -330,7 +345,8 @@ fn now_of(
 ) -> Now {
     let sample = &last.tick.sample;
     let mut cards = Vec::new();
-    for gpu in sample.gpus.iter().filter(|gpu| wanted(&gpu.uuid)) {
+    let counted = |gpu: &&Gpu| gpu.place.counts() && wanted(&gpu.uuid);
+    for gpu in sample.gpus.iter().filter(counted) {
         let mut there: Vec<_> = holders(gpu, thresholds).collect();
         there.sort_by_key(|process| std::cmp::Reverse(process.memory.ok()));
         let mut owners: Vec<String> = Vec::new();

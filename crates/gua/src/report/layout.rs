@@ -69,7 +69,11 @@ impl Parts<'_> {
         }
         whole.gaps = gap_rows(gaps.iter().copied(), self.outages);
         // A card that was neither seen nor expected in the window has no row.
-        cards.retain(|card| card.covered.capacity > Micros(0) || card.sums.samples() > 0);
+        cards.retain(|card| {
+            card.covered.capacity > Micros(0)
+                || card.sums.samples() > 0
+                || card.sums.held.samples() > 0
+        });
         let unit = fold.question().unit;
         let people = fold.people.rows();
         let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();

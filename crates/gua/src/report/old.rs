@@ -33,11 +33,12 @@ pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
             .collect()
     })?;
     let window = ask.window;
-    let seen = seen(&facts, window);
+    let seen = seen(&facts, window, ask.ends);
     let question = ask.question(gpus, seen);
+    let nothing = BTreeMap::new();
     let start = || {
         let fold = ReportFold::new(question.clone(), PersonNames::default());
-        (fold, OldPart::new(thresholds, ask))
+        (fold, OldPart::new(thresholds, ask, &nothing))
     };
     let (mut fold, part) = file.fold(rows(ask), start, |(fold, part), moment| {
         part.push(moment, fold);
@@ -48,9 +49,7 @@ pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
             return Err(no_such_person(user, people).into());
         }
     }
-    let mut holds = HoldLists::default();
-    let mut notes = Vec::new();
-    let coverage = part.finish(&mut fold, &mut holds, &facts, &mut notes);
+    let old = part.finish(&mut fold, &facts, None);
     let now = now(&facts, ask, &fold, thresholds, &mut |window, each| {
         file.fold(window, || (), |(), moment| each(moment))
     })?;
@@ -60,15 +59,15 @@ pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
         window,
         seen,
         outages: &[],
-        coverage,
+        coverage: old.coverage,
         host_observed: Micros(0),
         host: host(&facts),
         now,
         refused: None,
         tick_interval: facts.interval,
-        notes,
+        notes: old.notes,
     };
-    Ok(parts.into_report(fold, holds, &|gpu| {
+    Ok(parts.into_report(fold, old.holds, &|gpu| {
         let name = facts.cards.get(gpu).map(|card| card.name.clone());
         (indexes.get(gpu).copied().flatten(), name)
     }))
@@ -87,9 +86,11 @@ pub(super) fn rows(ask: &Ask) -> Period {
 }
 
 /// The part of a window in which the file knows anything.
-pub(super) fn seen(facts: &OldFacts, window: Period) -> Period {
+pub(super) fn seen(facts: &OldFacts, window: Period, ends: bool) -> Period {
     let began = facts.began.unwrap_or(window.to()).max(window.from());
-    Period::new(began, window.to())
+    // Without an end that was named, rows that are dated ahead count too.
+    let ended = facts.ended.filter(|_| !ends).unwrap_or(window.to());
+    Period::new(began, window.to().max(ended))
 }
 
 pub(super) fn host(facts: &OldFacts) -> Option<Host> {
@@ -104,33 +105,87 @@ pub(super) fn host(facts: &OldFacts) -> Option<Host> {
 pub(super) struct OldPart<'a> {
     ask: &'a Ask,
     thresholds: Thresholds,
+    /// From when on our own ticks know each card: then they tell, and old rows are left out.
+    own_since: &'a BTreeMap<GpuUuid, Timestamp>,
     quarters: LegacyQuarters,
     sessions: LegacySessions,
-    over: Vec<LegacySession>,
+    holds: HoldLists,
     coverage: LegacyCoverage,
     last: Option<Timestamp>,
     draws: bool,
+    left_out: u64,
+}
+
+/// What they came to.
+pub(super) struct OldSums {
+    pub(super) coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
+    pub(super) holds: HoldLists,
+    pub(super) notes: Vec<Note>,
 }
 
 impl<'a> OldPart<'a> {
-    pub(super) fn new(thresholds: Thresholds, ask: &'a Ask) -> Self {
+    pub(super) fn new(
+        thresholds: Thresholds,
+        ask: &'a Ask,
+        own_since: &'a BTreeMap<GpuUuid, Timestamp>,
+    ) -> Self {
         Self {
             ask,
             thresholds,
+            own_since,
             quarters: LegacyQuarters::new(thresholds),
             sessions: LegacySessions::default(),
-            over: Vec::new(),
+            holds: HoldLists::default(),
             coverage: LegacyCoverage::default(),
             last: None,
             draws: false,
+            left_out: 0,
         }
     }
 
     pub(super) fn push(&mut self, moment: &LegacyMoment<'_>, fold: &mut ReportFold) {
+        let is_ours = |gpu: &GpuUuid| {
+            let since = self.own_since.get(gpu);
+            since.is_some_and(|since| *since <= moment.at)
+        };
+        if !moment.ticks.iter().any(|tick| is_ours(tick.gpu)) {
+            return self.count(moment, fold);
+        }
+        let ticks: Vec<_> = moment
+            .ticks
+            .iter()
+            .filter(|tick| !is_ours(tick.gpu))
+            .copied()
+            .collect();
+        let strays: Vec<_> = moment
+            .strays
+            .iter()
+            .filter(|(gpu, _)| !is_ours(gpu))
+            .copied()
+            .collect();
+        self.left_out += to_u64(moment.ticks.len() - ticks.len());
+        let rest = LegacyMoment {
+            at: moment.at,
+            ticks: &ticks,
+            strays: &strays,
+        };
+        self.count(&rest, fold);
+    }
+
+    fn count(&mut self, moment: &LegacyMoment<'_>, fold: &mut ReportFold) {
         self.quarters
             .push(moment, &mut |key, count| fold.old(key, count));
-        self.sessions
-            .push(moment, &mut |session| self.over.push(session));
+        let Self {
+            sessions,
+            holds,
+            ask,
+            thresholds,
+            ..
+        } = self;
+        // What is over by now ended longer ago than any session that is still there.
+        sessions.push(moment, &mut |session| {
+            keep(&session, None, ask, fold, holds, thresholds);
+        });
         self.coverage.push(moment, self.ask.interval);
         self.last = Some(moment.at);
         if !self.draws {
@@ -139,39 +194,71 @@ impl<'a> OldPart<'a> {
         }
     }
 
-    /// The coverage of every card that was asked for; sessions and notes go where they belong.
+    /// `own_last` is the last tick of our own in the window, where there is one.
     pub(super) fn finish(
-        mut self,
+        self,
         fold: &mut ReportFold,
-        holds: &mut HoldLists,
         facts: &OldFacts,
-        notes: &mut Vec<Note>,
-    ) -> BTreeMap<GpuUuid, (Covered, Vec<Gap>)> {
+        own_last: Option<Timestamp>,
+    ) -> OldSums {
+        let Self {
+            ask,
+            thresholds,
+            own_since,
+            mut holds,
+            ..
+        } = self;
         self.quarters.finish(&mut |key, count| fold.old(key, count));
-        self.sessions.finish(&mut |session| self.over.push(session));
-        // Longest first with ties in the order of card, process and time, as the old tool has them.
-        for session in &self.over {
-            let owner = session.owner.as_deref().unwrap_or(UNKNOWN);
-            let other = self.ask.user.as_deref().is_some_and(|user| user != owner);
-            if fold.wants(&session.gpu) && !other {
-                holds.push(hold(session, self.last), &self.thresholds);
-            }
-        }
-        if self.draws && self.thresholds.count_graphics == gua_model::CountGraphics::No {
+        let last = self.last.max(own_last);
+        self.sessions.finish(&mut |session| {
+            keep(&session, last, ask, fold, &mut holds, &thresholds);
+        });
+        let mut notes = Vec::new();
+        if self.draws && thresholds.count_graphics == gua_model::CountGraphics::No {
             notes.push(Note::GraphicsLeftOut);
         }
-        let covered = self.coverage.finish(self.ask.window, facts.began);
-        let wanted: BTreeMap<_, _> = covered
+        if self.left_out > 0 {
+            notes.push(Note::OldLeftOut {
+                ticks: self.left_out,
+            });
+        }
+        let until = |gpu: &GpuUuid| own_since.get(gpu).copied().unwrap_or(Timestamp::MAX);
+        let covered = self.coverage.finish(ask.window, facts.began, until);
+        let coverage: BTreeMap<_, _> = covered
             .into_iter()
             .filter(|(gpu, ..)| fold.wants(gpu))
             .map(|(gpu, covered, gaps)| (gpu, (covered, gaps)))
             .collect();
-        let overlap: Micros = wanted.values().map(|(covered, _)| covered.overlap).sum();
+        let overlap: Micros = coverage.values().map(|(covered, _)| covered.overlap).sum();
         if overlap > Micros(0) {
             notes.push(Note::Overlap { micros: overlap });
         }
-        wanted
+        OldSums {
+            coverage,
+            holds,
+            notes,
+        }
     }
+}
+
+/// Keeps a session that was asked for.
+fn keep(
+    session: &LegacySession,
+    last: Option<Timestamp>,
+    ask: &Ask,
+    fold: &ReportFold,
+    holds: &mut HoldLists,
+    thresholds: &Thresholds,
+) {
+    let owner = session.owner.as_deref().unwrap_or(UNKNOWN);
+    let other = ask.user.as_deref().is_some_and(|user| user != owner);
+    if fold.wants(&session.gpu) && !other {
+        holds.push(hold(session, last), thresholds);
+    }
+}
+
+fn to_u64(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 fn hold(session: &LegacySession, last: Option<Timestamp>) -> Hold {

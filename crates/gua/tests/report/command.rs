@@ -233,3 +233,92 @@ fn every_key_of_the_json_is_documented() {
     assert!(missing.is_empty(), "{missing:?}");
     assert!(found.len() > 60);
 }
+
+#[test]
+fn a_window_that_ended_is_told_as_of_its_own_last_tick() {
+    let home = tempfile::tempdir().unwrap();
+    printed(home.path(), "demo --db demo.db --ticks 720 --interval 60s");
+    let report = printed(home.path(), "report --db demo.db --since 6h --until 2h");
+    assert!(report.contains("(bare, driver 560.35.05-fake)"), "{report}");
+    assert!(
+        report.contains("§7 Held at the last tick without use (2)"),
+        "{report}"
+    );
+    assert!(
+        !report.contains("kill "),
+        "a process of hours ago may be another by now\n{report}"
+    );
+    assert!(report.contains("§9 All GPUs at the last tick"), "{report}");
+    let past = report.split("§8 Past waste").nth(1).unwrap_or_default();
+    assert!(
+        !past.contains("bob"),
+        "who is still there is not gone\n{report}"
+    );
+}
+
+#[test]
+fn what_the_cards_did_is_not_one_persons() {
+    let home = home();
+    let json = printed(
+        home.path(),
+        "report --db demo.db --since 5m --user alice --json",
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["samples"], 48);
+    assert_eq!(json["totals"]["truly_idle_hours"], 0.0);
+    assert_eq!(json["totals"]["active_share"], serde_json::Value::Null);
+    assert_eq!(
+        json["equivalent_gpus"]["idle_held"],
+        serde_json::Value::Null
+    );
+    assert_eq!(json["states"], serde_json::Value::Null);
+    let cells = json["heatmap"]["held_share"].as_array().unwrap();
+    let cells = cells.iter().flat_map(|day| day.as_array().unwrap());
+    let most = cells
+        .filter_map(serde_json::Value::as_f64)
+        .fold(0.0, f64::max);
+    assert!(most < 0.34, "she held a part of one of three cards: {most}");
+    let refused = gua(home.path(), "report --db demo.db --user alice --by state");
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn a_holder_that_nobody_can_name_is_told_too() {
+    let home = home();
+    let report = printed(home.path(), "report --db demo.db --since 5m");
+    let holders = report
+        .split("§7 ")
+        .nth(1)
+        .unwrap()
+        .split("§9")
+        .next()
+        .unwrap();
+    assert!(
+        holders.contains("bob") && holders.contains("? (9999"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_demo_does_not_write_into_what_a_collector_recorded() {
+    let home = home();
+    let db = home.path().join("demo.db");
+    let real = gua_store::Store::open(
+        &db,
+        gua_store::OpenMode::Append,
+        &gua_store::WriterOptions::default(),
+    );
+    let mut store = real.unwrap();
+    let run = gua_store::NewRun {
+        started: jiff::Timestamp::now(),
+        interval: std::time::Duration::from_secs(30),
+        host: "node1".to_owned(),
+        version: "0".to_owned(),
+        boot: None,
+    };
+    store.begin_run(&run).unwrap();
+    store.close().unwrap();
+    let output = gua(home.path(), "demo --db demo.db");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("holds what a collector recorded"));
+}

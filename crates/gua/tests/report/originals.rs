@@ -159,3 +159,23 @@ fn old_rows_can_be_counted_by_other_thresholds() {
     );
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn no_time_counts_twice_where_both_tools_watched() {
+    let home = tempfile::tempdir().unwrap();
+    let old = home.path().join("old.db");
+    demo("1.8.0", &old);
+    printed(home.path(), "demo --db ours.db --ticks 600");
+    let before = printed(home.path(), "report --db ours.db --since 1h");
+    printed(home.path(), "import old.db --db ours.db");
+    let after = printed(home.path(), "report --db ours.db --since 1h");
+    assert!(
+        after.contains("note: 120 card-ticks of gpu-usage-audit are left out"),
+        "{after}"
+    );
+    let shares = |report: &str| -> Vec<String> {
+        let lines = report.lines().filter(|line| line.contains(" samples)"));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(shares(&after), shares(&before));
+}

@@ -39,7 +39,7 @@ fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterT
         card: CardTotal {
             ticks: 30,
             observed: Micros(active + idle_held),
-            energy: Millijoules(active * 2),
+            energy: Millijoules(active + idle_held),
             energy_known: Micros(active + idle_held),
             ..CardTotal::default()
         },
@@ -228,4 +228,30 @@ proptest! {
         prop_assert_eq!(observed, fold.all.observed());
         prop_assert_eq!(u128::from(active.0) * 1000, fold.all.nanos(RollUp::Active));
     }
+}
+
+#[test]
+fn a_card_whose_instances_stand_in_its_place_is_counted_by_them() {
+    let mut fold = ReportFold::new(question(), names());
+    let parent = QuarterTotal {
+        card: CardTotal {
+            ticks: 30,
+            present: Micros(QUARTER),
+            set_aside: Micros(QUARTER),
+            energy: Millijoules(7),
+            energy_known: Micros(QUARTER),
+            ..CardTotal::default()
+        },
+        ..QuarterTotal::default()
+    };
+    fold.own(Quarter(7), &gpu(0), &parent);
+    fold.own(Quarter(7), &gpu(1), &total(500, 400, &[]));
+    assert_eq!(fold.all.samples(), 30);
+    assert_eq!(fold.all.set_aside_energy, Millijoules(7));
+    // What is told of the whole is the sum of what is told of its states.
+    assert_eq!(
+        fold.all.energy,
+        fold.all.state(State::Active).energy + fold.all.state(State::IdleHeld).energy
+    );
+    assert_eq!(fold.all.energy_known, Micros(900));
 }

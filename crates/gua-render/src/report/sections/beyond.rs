@@ -139,9 +139,9 @@ pub(super) fn past_waste(out: &mut String, page: &Page<'_>) {
     more(out, report.past_count, page.top.min(report.past.len()));
 }
 
-pub(super) fn more(out: &mut String, all: usize, top: usize) {
-    if all > top {
-        let _ = writeln!(out, "  ({} more; --top shows them)", all - top);
+pub(super) fn more(out: &mut String, all: usize, shown: usize) {
+    if all > shown {
+        let _ = writeln!(out, "  ({} more)", all - shown);
     }
 }
 
@@ -274,7 +274,7 @@ pub(super) fn asked_in_vain(out: &mut String, page: &Page<'_>) {
 
 pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
     let report = page.report;
-    if report.all.observed() == Micros(0) {
+    if report.all.observed() == Micros(0) && report.all.held.held == Micros(0) {
         return;
     }
     let _ = writeln!(out, "§10 Charged hours and energy (kWh, NVML-reported)");
@@ -316,6 +316,7 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
             Cell::Hours(person.sums.charged.hours()),
             match report.all.energy_known {
                 Micros(0) => Cell::Missing,
+                _ if person.sums.energy.0 == 0 => Cell::Missing,
                 _ => Cell::Kilowatthours(kilowatthours(person.sums.energy)),
             },
         ]);
