@@ -12,6 +12,7 @@ mod words;
 use std::process::ExitCode;
 
 use gua_probe::clock;
+use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 
 use crate::cli::ExplainArgs;

@@ -310,7 +310,7 @@ fn a_demo_does_not_write_into_what_a_collector_recorded() {
     );
     let mut store = real.unwrap();
     let run = gua_store::NewRun {
-        started: jiff::Timestamp::now(),
+        started: gua_probe::clock::now(),
         interval: std::time::Duration::from_secs(30),
         host: "node1".to_owned(),
         version: "0".to_owned(),
