@@ -1,4 +1,6 @@
-//! Texts that others wrote (a driver, a process, a directory service), made fit to be shown.
+//! Texts as people see them: what others wrote (a driver, a process, a directory service) made fit to be shown, and ages.
+
+use std::time::Duration;
 
 /// Whether a character could steer a terminal or turn a line around: controls, bidirectional marks, invisible ones.
 #[must_use]
@@ -21,9 +23,37 @@ pub fn harmless(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
+/// How long something has lasted: `8s`, `1m47s`, `20m`, `3h12m`, `2d5h`. Two units at most.
+#[must_use]
+pub fn short_age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        ..60 => format!("{seconds}s"),
+        60..600 => format!("{minutes}m{:02}s", seconds % 60),
+        600..3600 => format!("{minutes}m"),
+        3600..86_400 => format!("{hours}h{:02}m", minutes % 60),
+        _ => format!("{days}d{}h", hours % 24),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_age_has_two_units_at_most() {
+        let check = |seconds, expected: &str| {
+            assert_eq!(short_age(Duration::from_secs(seconds)), expected);
+        };
+        check(0, "0s");
+        check(59, "59s");
+        check(61, "1m01s");
+        check(600, "10m");
+        check(3599, "59m");
+        check(11_520, "3h12m");
+        check(86_400 * 9 + 3600 * 5, "9d5h");
+    }
 
     #[test]
     fn what_could_steer_a_terminal_is_replaced_one_for_one() {

@@ -54,6 +54,14 @@ impl Bytes {
     }
 }
 
+impl Milliwatts {
+    /// Whole watts as people see them, rounded to the nearest, halves up.
+    #[must_use]
+    pub const fn whole_watts(self) -> u64 {
+        self.0.saturating_add(500) / 1000
+    }
+}
+
 /// Amounts that are added up; absurd ones stop at the largest number instead of starting anew.
 macro_rules! adds_up {
     ($($name:ident),*) => {$(

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::ancestry::{Ancestor, ancestry};
 use self::names::Names;
+pub use self::names::is_user;
 use self::tree::{Mark, Seen, Tree, have_ended};
 use crate::clock;
 

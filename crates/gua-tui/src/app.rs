@@ -15,6 +15,7 @@ use gua_model::{GpuUuid, Pid, ProcessKey, RollUp, Sample, State, Thresholds, Uid
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::lost;
 use crate::rows::{self, Column, ProcessRow, UserRow};
 use crate::streak::Streaks;
 use crate::terminal::Palette;
@@ -40,6 +41,8 @@ pub struct Setup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     ReadOnly,
+    /// What is shown is made up, and so are its pids.
+    MadeUp,
     /// Those of this person, and nobody else's.
     Own(Me),
 }
@@ -216,7 +219,10 @@ impl App {
     }
 
     /// What the driver answered.
-    pub fn take_sample(&mut self, sample: Sample) {
+    pub fn take_sample(&mut self, mut sample: Sample) {
+        let before = self.timeline.last_index();
+        let before = before.and_then(|index| self.timeline.get(index));
+        lost::put_in(&mut sample, before.map(|before| &before.sample));
         self.driver = Driver::Answered(sample.at);
         let interval = self.setup.interval;
         self.streaks.see(&sample, interval);
@@ -248,7 +254,16 @@ impl App {
     }
 
     /// Recorded moments, in order of time; none where there are no older ones.
-    pub fn take_recorded(&mut self, recorded: Vec<Moment>) {
+    pub fn take_recorded(&mut self, mut recorded: Vec<Moment>) {
+        for place in 0..recorded.len() {
+            let (before, rest) = recorded.split_at_mut(place);
+            if let Some(moment) = rest.first_mut() {
+                lost::put_in(
+                    &mut moment.sample,
+                    before.last().map(|before| &before.sample),
+                );
+            }
+        }
         self.is_loading = false;
         let before = self.timeline.first_at();
         match self.timeline.put_before(recorded) {

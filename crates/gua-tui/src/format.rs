@@ -1,7 +1,5 @@
 //! Numbers and names as a narrow table shows them. A missing value is a dash, never a zero.
 
-use std::time::Duration;
-
 use gua_model::text::{harmless, is_harmful};
 use gua_model::{Bytes, Reading};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -76,19 +74,6 @@ pub(crate) fn reading<T>(value: &Reading<T>, show: impl FnOnce(&T) -> String) ->
     value.as_ref().map_or_else(|_| MISSING.to_owned(), show)
 }
 
-/// `8s`, `4m`, `3h12m`, `2d5h`: two units at most.
-pub(crate) fn age(age: Duration) -> String {
-    let seconds = age.as_secs();
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    match seconds {
-        ..60 => format!("{seconds}s"),
-        60..600 => format!("{minutes}m{:02}s", seconds % 60),
-        600..3600 => format!("{minutes}m"),
-        3600..86400 => format!("{hours}h{:02}m", minutes % 60),
-        _ => format!("{days}d{}h", hours % 24),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,18 +87,6 @@ mod tests {
         check(49140, "47.9G");
         check(102_400, "100G");
         check(2 << 20, "2.0T");
-    }
-
-    #[test]
-    fn an_age_has_two_units_at_most() {
-        let check = |seconds, expected: &str| {
-            assert_eq!(age(Duration::from_secs(seconds)), expected);
-        };
-        check(0, "0s");
-        check(61, "1m01s");
-        check(3599, "59m");
-        check(11520, "3h12m");
-        check(86400 * 9 + 3600 * 5, "9d5h");
     }
 
     #[test]

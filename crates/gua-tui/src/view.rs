@@ -8,6 +8,7 @@ mod table;
 mod tests;
 
 use gua_model::Sample;
+use gua_model::text::short_age;
 use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,7 +16,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
 use crate::app::{App, Driver, Overlay, Rights, View};
-use crate::format::{age, clip, width};
+use crate::format::{clip, width};
 use crate::timeline::{Moment, Source};
 use style::Styles;
 
@@ -133,10 +134,10 @@ fn mode(app: &App, moment: Option<&Moment>, now: Timestamp) -> (String, Mode) {
     let Some(at) = app.frozen else {
         return ("live".to_owned(), Mode::Live);
     };
-    let behind = age(now.duration_since(at).unsigned_abs());
+    let behind = short_age(now.duration_since(at).unsigned_abs());
     match moment {
         Some(moment) if moment.source == Source::Recorded => {
-            let every = age(moment.interval);
+            let every = short_age(moment.interval);
             (format!("RECORDED, {behind} ago, every {every}"), Mode::Past)
         }
         _ => (format!("PAUSED, {behind} ago"), Mode::Past),
@@ -155,7 +156,7 @@ fn trouble(app: &App, now: Timestamp) -> Option<String> {
     match &app.driver {
         Driver::Opening(since) if app.timeline.last_index().is_none() => Some(format!(
             "waiting for the driver's first answer for {}",
-            age(waited(*since).unsigned_abs())
+            short_age(waited(*since).unsigned_abs())
         )),
         Driver::Opening(since) | Driver::Answered(since) => {
             let silent = waited(*since);
@@ -164,14 +165,14 @@ fn trouble(app: &App, now: Timestamp) -> Option<String> {
                 format!(
                     "driver does not answer since {} ({})",
                     clock(*since),
-                    age(silent.unsigned_abs())
+                    short_age(silent.unsigned_abs())
                 )
             })
         }
         Driver::Faulty { since, fault } => Some(format!(
             "driver does not answer since {} ({}): {fault}",
             clock(*since),
-            age(waited(*since).unsigned_abs())
+            short_age(waited(*since).unsigned_abs())
         )),
     }
 }

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use gua_claim::LiveClaim;
 use gua_model::pick::{FreeRule, LastUse, Obstacle, Order, Wish, obstacle, sort};
+use gua_model::text::harmless;
 use gua_model::{Gpu, GpuUuid, Place, Sample};
+use gua_probe::process::is_user;
 use jiff::SignedDuration;
 
 use crate::claims::words::Names;
@@ -20,6 +22,13 @@ use crate::{driver, output};
 use page::Page;
 
 pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    for user in &args.account_as_free {
+        // A number needs no name; a directory that does not answer may know them.
+        if user.parse::<u32>().is_err() && is_user(user) == Some(false) {
+            let user = harmless(user);
+            output::talk(&format!("gua available: no user `{user}` is known here\n"));
+        }
+    }
     if args.claim.is_some() || args.wait.is_some() {
         return lease::run(args, loaded);
     }
@@ -64,7 +73,7 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         let mut told = page.told();
         if !is_enough {
             told.push_str(&found.hidden_instances(args));
-            told.push_str(&shortage(had, wanted));
+            told.push_str(&found.shortage(&wish, had, wanted));
         }
         output::talk(&told);
     }
@@ -136,6 +145,30 @@ impl<'a> Found<'a> {
         self.free.retain(|gpu| why(gpu).is_none());
     }
 
+    /// Why there are too few: `had` of the `wanted` ones.
+    fn shortage(&self, wish: &Wish, had: usize, wanted: Option<usize>) -> String {
+        match wanted {
+            Some(wanted) if had > 0 => format!("gua available: {had} free, {wanted} wanted\n"),
+            _ if self.is_without_model(wish) => format!(
+                "gua available: no card here is called {}\n",
+                wish.models
+                    .iter()
+                    .map(|model| format!("`{}`", harmless(model)))
+                    .collect::<Vec<_>>()
+                    .join(" or ")
+            ),
+            _ => "gua available: no card is free\n".to_owned(),
+        }
+    }
+
+    /// Whether a model was asked for and no card here is of it.
+    fn is_without_model(&self, wish: &Wish) -> bool {
+        let is_other =
+            |(_, why): &(&Gpu, Obstacle)| matches!(why, Obstacle::OtherModel | Obstacle::Divided);
+        let has_none = self.free.is_empty() && self.instances == 0;
+        !wish.models.is_empty() && has_none && self.others.iter().all(is_other)
+    }
+
     fn hidden_instances(&self, args: &AvailableArgs) -> String {
         match self.instances {
             0 => String::new(),
@@ -149,13 +182,6 @@ impl<'a> Found<'a> {
 
 fn holds(live: &LiveClaim, gpu: &GpuUuid) -> bool {
     live.cards.iter().any(|card| card.gpu == *gpu)
-}
-
-fn shortage(found: usize, wanted: Option<usize>) -> String {
-    match wanted {
-        Some(wanted) if found > 0 => format!("gua available: {found} free, {wanted} wanted\n"),
-        _ => "gua available: no card is free\n".to_owned(),
-    }
 }
 
 fn wish(args: &AvailableArgs, loaded: &Loaded, sample: &Sample) -> Wish {

@@ -89,14 +89,18 @@ fn tell_problems(survey: &Survey) {
 }
 
 fn release(claims: &Claims, ids: &[ClaimId]) -> anyhow::Result<ExitCode> {
-    let mut end = ExitCode::SUCCESS;
+    let mut given_back = 0;
     for id in ids {
-        if let Err(error) = claims.dir.release(id) {
-            output::talk(&format!("gua claim release: {}\n", chain(&error)));
-            end = Exit::Failed.into();
+        match claims.dir.release(id) {
+            Ok(_) => given_back += 1,
+            Err(error) => output::talk(&format!("gua claim release: {}\n", chain(&error))),
         }
     }
-    Ok(end)
+    output::talk(&format!("gua claim release: {given_back} given back\n"));
+    Ok(match given_back == ids.len() {
+        true => ExitCode::SUCCESS,
+        false => Exit::Failed.into(),
+    })
 }
 
 fn release_own(claims: &Claims, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -107,7 +111,5 @@ fn release_own(claims: &Claims, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         .iter()
         .filter(|live| live.claim.owner == claims.dir.me());
     let own: Vec<ClaimId> = own.map(|live| live.claim.id.clone()).collect();
-    let end = release(claims, &own)?;
-    output::talk(&format!("gua claim release: {} given back\n", own.len()));
-    Ok(end)
+    release(claims, &own)
 }

@@ -25,6 +25,7 @@ use crate::failure::Failure;
 use crate::look::recorded::Recorded;
 use crate::{driver, output};
 use row::{Leased, Row, Terms};
+use table::Detail;
 
 /// A terminal that does not say how wide it is.
 const USUAL_WIDTH: usize = 80;
@@ -124,7 +125,11 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
         TableFormat::Csv => csv::table(sample, &rows, first == First::Yes),
         TableFormat::Text => {
             let width = if args.wide { None } else { width() };
-            let mut text = table::text(sample, &rows, width, args.wide);
+            let detail = match args.wide {
+                true => Detail::Whole,
+                false => Detail::Usual,
+            };
+            let mut text = table::text(sample, &rows, width, detail);
             for problem in sample.problems.iter().filter(|_| args.wide) {
                 text.push_str(&format!("{problem}\n"));
             }

@@ -59,9 +59,10 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
         ColorChoice::Never => Palette::Plain,
         _ => Palette::Colour,
     };
-    let rights = match args.readonly || args.fake || args.once {
-        true => Rights::ReadOnly,
-        false => Rights::Own(signal::me()),
+    let rights = match args {
+        _ if args.readonly || args.once => Rights::ReadOnly,
+        _ if args.fake => Rights::MadeUp,
+        _ => Rights::Own(signal::me()),
     };
     Setup {
         host: host::name(),

@@ -394,7 +394,7 @@ fn the_page_says_who_holds_which_card() {
         held.starts_with("  0: NVIDIA A100, idle-held, 11.0 / 80.0 GB, "),
         "{held}"
     );
-    assert!(free.ends_with(", nobody"), "{free}");
+    assert!(free.ends_with(", no owner"), "{free}");
     let holder = &host.json()["cards"][0]["holders"][0];
     assert_eq!(
         (&holder["pid"], &holder["gone"]),

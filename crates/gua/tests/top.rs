@@ -248,6 +248,26 @@ fn read_only_signals_nobody() {
 }
 
 #[test]
+fn made_up_processes_cannot_be_signalled() {
+    let host = Host::new(TWO_CARDS);
+    let terminal = host.top("--fake", (80, 24));
+    terminal.shows("live");
+    terminal.keys(&["x"]);
+    terminal.shows("made-up processes cannot be signalled");
+}
+
+#[test]
+fn a_lost_card_is_shown_as_lost() {
+    let lost = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nlost = [[0, inf]]\n";
+    let host = Host::new(lost);
+    let text = String::from_utf8(host.gua("top --once").stdout).unwrap();
+    assert!(text.contains("1 other"), "{text}");
+    assert!(text.contains("unobserved  the card is lost"), "{text}");
+    let terminal = host.top("", (80, 24));
+    terminal.shows("the card is lost");
+}
+
+#[test]
 fn a_hung_driver_is_told_and_keys_still_work() {
     let host = Host::new(TWO_CARDS);
     let terminal = host.top("--interval 200ms", (80, 24));

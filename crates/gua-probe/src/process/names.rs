@@ -61,6 +61,16 @@ fn system(uid: Uid) -> Option<String> {
     uzers::get_user_by_uid(uid.0).map(|user| user.name().to_string_lossy().into_owned())
 }
 
+/// Whether the host knows a user by this name; `None` where its directory does not answer in time.
+#[must_use]
+pub fn is_user(name: &str) -> Option<bool> {
+    let (sender, answer) = mpsc::channel();
+    let name = name.to_owned();
+    let ask = move || sender.send(uzers::get_user_by_name(&name).is_some());
+    thread::Builder::new().spawn(ask).ok()?;
+    answer.recv_timeout(PATIENCE).ok()
+}
+
 /// Names from a function that may block for ever.
 pub(super) struct Directory {
     lookup: Lookup,
@@ -297,6 +307,12 @@ mod tests {
             thread::park_timeout(Duration::from_millis(5));
         }
         panic!("the name of {uid} never came");
+    }
+
+    #[test]
+    fn a_user_is_known_by_name_or_not_at_all() {
+        assert_eq!(is_user("root"), Some(true));
+        assert_ne!(is_user("no such user"), Some(true));
     }
 
     #[test]

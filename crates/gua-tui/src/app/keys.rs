@@ -220,6 +220,7 @@ impl App {
     fn wish(&mut self) {
         let me = match self.setup.rights {
             Rights::Own(me) => me,
+            Rights::MadeUp => return self.warn("made-up processes cannot be signalled"),
             Rights::ReadOnly => return self.warn("read-only: no process is signalled"),
         };
         if self.view == View::Users {

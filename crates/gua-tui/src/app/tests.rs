@@ -237,6 +237,8 @@ fn nobody_elses_process_and_nothing_read_only_is_signalled() {
     let mut app = watched();
     app.setup.rights = Rights::ReadOnly;
     assert!(refused(&mut app, "jx").contains("read-only"));
+    app.setup.rights = Rights::MadeUp;
+    assert!(refused(&mut app, "x").contains("made-up processes cannot be signalled"));
     let mut root = watched();
     root.setup.rights = Rights::Own(Me {
         uid: Uid(0),

@@ -2,6 +2,7 @@
 
 use gua_model::classify::holders;
 use gua_model::since::{Since, Start};
+use gua_model::text::short_age;
 use gua_model::{Gpu, Missing, Place, Verdict, classify};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,7 +12,8 @@ use ratatui::widgets::Widget as _;
 
 use super::style::Styles;
 use crate::app::{App, Density, Medium};
-use crate::format::{MISSING, age, bytes, clip, left, reading, right, width};
+use crate::format::{MISSING, bytes, clip, left, reading, right, width};
+use crate::lost;
 use crate::rows::{label, user_name};
 use crate::spark::{bar, spark};
 use crate::timeline::Moment;
@@ -381,7 +383,7 @@ impl Card<'_> {
         let used: usize = spans.iter().map(|span| width(&span.content)).sum();
         let rest = room.saturating_sub(used + 3);
         if rest > 8 {
-            let name = self.gpu.name.as_deref().unwrap_or(self.gpu.uuid.as_str());
+            let name = lost::name(self.gpu).unwrap_or("its name is not known");
             spans.push(Span::styled(
                 format!(" · {}", clip(&self.details(name, rest), rest)),
                 self.styles.dim(),
@@ -443,7 +445,7 @@ impl Card<'_> {
     }
 
     fn name(&self) -> String {
-        let name = self.gpu.name.as_deref().unwrap_or(self.gpu.uuid.as_str());
+        let name = lost::name(self.gpu).unwrap_or(MISSING);
         let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
         match &self.gpu.place {
             // The profile says more than the card that it is a part of.
@@ -466,7 +468,7 @@ impl Card<'_> {
             // That it began at some time is no news.
             return String::new();
         }
-        let passed = age(passed);
+        let passed = short_age(passed);
         if since.start == Start::Seen {
             passed
         } else {
@@ -515,13 +517,13 @@ impl Card<'_> {
 
     /// The power alone, where there is no room for its limit.
     fn watts(&self) -> String {
-        reading(&self.gpu.power, |power| format!("{}W", watts(power.0)))
+        reading(&self.gpu.power, |power| format!("{}W", power.whole_watts()))
     }
 
     fn power(&self) -> String {
         match (&self.gpu.power, &self.gpu.power_limit) {
-            (Ok(power), Ok(limit)) => format!("{}/{}W", watts(power.0), watts(limit.0)),
-            (power, _) => reading(power, |power| format!("{}W", watts(power.0))),
+            (Ok(power), Ok(limit)) => format!("{}/{}W", power.whole_watts(), limit.whole_watts()),
+            (power, _) => reading(power, |power| format!("{}W", power.whole_watts())),
         }
     }
 
@@ -574,11 +576,6 @@ fn value_of(gpu: &Gpu, measure: Measure, most_power: Option<u64>) -> Option<f64>
             .ok()
             .map(|heat| (f64::from(heat.0) - COOL) / (HOT - COOL)),
     }
-}
-
-/// Whole watts, rounded.
-fn watts(milliwatts: u64) -> u64 {
-    milliwatts.saturating_add(500) / 1000
 }
 
 fn percent(gpu: &Gpu) -> String {

@@ -9,8 +9,9 @@ use ratatui::widgets::Widget as _;
 
 use super::style::Styles;
 use crate::app::{App, Medium, View};
-use crate::format::{MISSING, age, bytes, clip, left, right};
+use crate::format::{MISSING, bytes, clip, left, right};
 use crate::rows::{Column, ProcessRow, UserRow, user_name};
+use gua_model::text::short_age;
 
 /// A column: its head, its width, whether numbers stand in it, what it sorts by, and how dear it is (0 stays longest).
 struct Shape {
@@ -290,7 +291,7 @@ fn process_cells(row: &ProcessRow) -> Vec<String> {
             .ok()
             .flatten()
             .map_or_else(|| MISSING.to_owned(), |sm| sm.get().to_string()),
-        row.age.map_or_else(|| MISSING.to_owned(), age),
+        row.age.map_or_else(|| MISSING.to_owned(), short_age),
         name,
         row.workload.clone(),
     ]

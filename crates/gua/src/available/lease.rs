@@ -13,7 +13,7 @@ use gua_probe::clock;
 use jiff::SignedDuration;
 
 use super::page::Page;
-use super::{Found, shortage, wish};
+use super::{Found, wish};
 use crate::claims::refusal::Asked;
 use crate::claims::words::{Names, moment};
 use crate::claims::{Claims, boot_of, look};
@@ -128,7 +128,7 @@ impl Asker<'_> {
                 let page = refused(&short, sample, &wish, self.args, &mut found);
                 page.print(false, None)?;
                 self.tell(&page);
-                self.tell_shortage(&short, page.found);
+                self.tell_shortage(&short, &page);
                 self.record(&self.refusal(&page, &short));
                 Ok(Exit::Nothing.into())
             }
@@ -210,7 +210,7 @@ impl Asker<'_> {
                         return Ok(patience::end_by(signal));
                     }
                     page.print(false, None)?;
-                    self.tell_shortage(&short, page.found);
+                    self.tell_shortage(&short, &page);
                     return Ok(Exit::Nothing.into());
                 }
             }
@@ -245,10 +245,13 @@ impl Asker<'_> {
         page.print(false, None)?;
         if !self.args.quiet {
             let wanted = self.request.at_least;
-            output::talk(&format!(
-                "gua available: {wanted} wanted, and this host has {could_be_had} that could be\n{}",
-                found.hidden_instances(self.args)
-            ));
+            let why = match found.is_without_model(wish) {
+                true => found.shortage(wish, 0, None),
+                false => format!(
+                    "gua available: {wanted} wanted, and this host has {could_be_had} that could be\n"
+                ),
+            };
+            output::talk(&format!("{why}{}", found.hidden_instances(self.args)));
         }
         Ok(Some(Exit::Nothing.into()))
     }
@@ -294,13 +297,13 @@ impl Asker<'_> {
         }
     }
 
-    fn tell_shortage(&self, short: &Short, found: &Found<'_>) {
+    fn tell_shortage(&self, short: &Short, page: &Page<'_>) {
         if self.args.quiet {
             return;
         }
         let wanted = self.args.count.map(|_| self.request.at_least);
-        let mut text = found.hidden_instances(self.args);
-        text.push_str(&shortage(short.left.len(), wanted));
+        let mut text = page.found.hidden_instances(self.args);
+        text.push_str(&page.found.shortage(page.wish, short.left.len(), wanted));
         output::talk(&text);
     }
 

@@ -2,14 +2,15 @@
 
 use gua_claim::{Claim, LiveClaim};
 use gua_model::pick::{Obstacle, Wish, against, free_memory};
+use gua_model::text::short_age;
 use gua_model::{Gpu, Place, Sample, classify};
 use gua_probe::host::time::ticks_per_second;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Found, holds};
 use crate::claims::words::{Names, deadline};
 use crate::cli::{AvailableArgs, RuleName};
-use crate::list::words::rough;
 use crate::look::people;
 use crate::output;
 
@@ -59,8 +60,7 @@ impl Page<'_> {
                 Obstacle::OtherModel | Obstacle::Divided => continue,
                 Obstacle::Held => format!("{card} is held by {}", self.holders(gpu)),
                 Obstacle::UsedAt(at) => {
-                    let age = self.sample.at.duration_since(*at).as_secs();
-                    format!("{card} was in use {age} s ago")
+                    format!("{card} was in use {} s ago", self.seconds_since(*at))
                 }
                 Obstacle::Claimed => {
                     let by = self.claims.iter().filter(|live| holds(live, &gpu.uuid));
@@ -79,13 +79,18 @@ impl Page<'_> {
         text
     }
 
+    fn seconds_since(&self, at: Timestamp) -> i64 {
+        self.sample.at.duration_since(at).as_secs()
+    }
+
     fn holders(&self, gpu: &Gpu) -> String {
         let ticks = ticks_per_second();
         let mut named: Vec<String> = against(gpu, self.wish)
             .map(|process| {
                 let identity = process.identity.as_ref().ok();
                 let age = identity.and_then(|identity| people::age(identity, self.sample, ticks));
-                let since = age.map_or_else(String::new, |age| format!(", since {}", rough(age)));
+                let since =
+                    age.map_or_else(String::new, |age| format!(", since {}", short_age(age)));
                 let owner = people::owner_and_workload(process);
                 format!("{owner} (pid {}{since})", process.pid)
             })
@@ -111,6 +116,10 @@ impl Page<'_> {
             .map(|(gpu, why)| {
                 let mut shown = card(gpu);
                 shown["why"] = why.to_string().into();
+                shown["used_seconds_ago"] = match why {
+                    Obstacle::UsedAt(at) => self.seconds_since(*at).into(),
+                    _ => Value::Null,
+                };
                 let state = classify(gpu, &self.wish.thresholds, None).state;
                 shown["state"] = state.word().into();
                 let holders = against(gpu, self.wish)

@@ -1,10 +1,10 @@
 //! Claims for people: a line a card, then the queue.
 
 use gua_claim::{Hold, Look, Survey};
+use gua_model::text::short_age;
 use gua_model::{GpuUuid, Place, Sample};
 
 use crate::claims::words::{Names, deadline, moment};
-use crate::list::words::rough;
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -56,7 +56,7 @@ pub(super) fn text(
                 wanted => format!("{wanted} cards"),
             },
             names.holder(waiter.owner, &waiter.process),
-            rough(waited),
+            short_age(waited),
         ]);
     }
     if !survey.queue.is_empty() {

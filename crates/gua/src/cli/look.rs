@@ -24,7 +24,7 @@ use super::TableFormat;
                   gua list --json | jq '.gpus[] | select(.state == \"idle-held\")'"
 )]
 pub struct ListArgs {
-    /// Cut nothing, and show the UUIDs too.
+    /// Cut nothing: whole command lines of all holders (4096 bytes each), and the UUIDs too.
     #[arg(long)]
     pub wide: bool,
 
@@ -39,7 +39,8 @@ pub struct ListArgs {
     #[command(flatten)]
     pub format: FormatArgs,
 
-    /// The history that says since when [default: that of the running daemon].
+    /// The history that says since when [default: that of your running daemon, else /var/lib/gua/gua.db, else
+    /// ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
@@ -157,7 +158,8 @@ pub struct AvailableArgs {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// The history to ask [default: that of the running daemon].
+    /// The history to ask [default: that of your running daemon, else /var/lib/gua/gua.db, else
+    /// ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
@@ -193,7 +195,8 @@ pub struct ExplainArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// The history to ask [default: that of the running daemon, else ~/.gua/gua.db].
+    /// The history to ask [default: that of your running daemon, else /var/lib/gua/gua.db, else
+    /// ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
@@ -330,7 +333,8 @@ pub struct TopArgs {
     #[arg(long)]
     pub fake: bool,
 
-    /// The recorded history to scroll back into [default: ~/.gua/gua.db, else /var/lib/gua/gua.db].
+    /// The history to scroll back into [default: that of your running daemon, else /var/lib/gua/gua.db, else
+    /// ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }

@@ -79,7 +79,8 @@ pub enum TableFormat {
                   gua report --db /tmp/old-gua.db               a file of gpu-usage-audit, as it is"
 )]
 pub struct ReportArgs {
-    /// The history file [default: ~/.gua/gua.db if its daemon runs, else the host's].
+    /// The history file [default: that of your running daemon, else /var/lib/gua/gua.db, else
+    /// ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 

@@ -126,8 +126,15 @@ fn arguments(settings: &Settings, flags: &[FlagValue], append: Append) -> Vec<Os
     let db = &settings.history.db.value;
     words.extend(["--db".into(), db.clone().into_os_string()]);
     for FlagValue { flag, value, .. } in flags {
-        if *flag != "--db" {
-            words.extend([(*flag).into(), value.clone()]);
+        match *flag {
+            "--db" => {}
+            // `gua status` reads it from here, wherever it is asked.
+            "--log-file" => {
+                let log = &settings.collect.log_file.value;
+                let log = std::path::absolute(log).unwrap_or_else(|_| log.clone());
+                words.extend(["--log-file".into(), log.into_os_string()]);
+            }
+            flag => words.extend([flag.into(), value.clone()]),
         }
     }
     if append == Append::Yes {

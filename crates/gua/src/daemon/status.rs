@@ -1,5 +1,6 @@
 //! `gua status`: whether a daemon runs in the background, and how it is doing.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use gua_collector::managed::{Maker, Managed, Occupant, occupant};
@@ -21,7 +22,9 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
                 let mut text = format!(
                     "{BACKGROUND}: running (pid {pid})\n  pid file: {}\n  log: {}\n",
                     pid_file.path().display(),
-                    collect.log_file.value.display()
+                    argument(&managed, "--log-file")
+                        .map_or(collect.log_file.value.as_path(), Path::new)
+                        .display()
                 );
                 text.push_str(&details(&managed, trouble_file::read(pid_file.path(), pid)));
                 text
@@ -46,11 +49,14 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
 fn details(managed: &Managed, trouble: Option<(Timestamp, String)>) -> String {
     match managed.maker {
         Maker::Python => "  collector: gpu-usage-audit (Python)\n".to_owned(),
-        Maker::Ours => managed
-            .arguments
-            .iter()
-            .skip_while(|word| *word != "--db")
-            .nth(1)
+        Maker::Ours => argument(managed, "--db")
             .map_or_else(String::new, |db| history::summary(db.as_ref(), trouble)),
     }
+}
+
+/// What one of our own daemons was started with; `None` where it was not, or is not ours.
+fn argument<'a>(managed: &'a Managed, flag: &str) -> Option<&'a str> {
+    let words = (managed.maker == Maker::Ours).then_some(&managed.arguments)?;
+    let mut words = words.iter().skip_while(|word| *word != flag);
+    words.nth(1).map(String::as_str)
 }

@@ -8,10 +8,9 @@ use gua_model::{
 };
 use serde_json::{Value, json};
 
-use gua_model::text::harmless;
+use gua_model::text::{harmless, short_age};
 
 use super::check::{count, gigabytes, size};
-use crate::list::words::rough;
 
 /// Holders beyond this are counted and not named.
 const NAMED: usize = 8;
@@ -230,9 +229,9 @@ impl Card {
         };
         if holders.is_empty() {
             return vec![match self.drawing {
-                0 => "nobody".to_owned(),
+                0 => "no owner".to_owned(),
                 some => format!(
-                    "nobody ({} only)",
+                    "no owner ({} only)",
                     count(some, "graphics process", "graphics processes")
                 ),
             }];
@@ -275,7 +274,7 @@ impl Holder {
             return format!("gone pid {}{memory}", self.pid);
         }
         let what = self.comm.clone().or(Some(format!("pid {}", self.pid)));
-        let age = self.age.map(|age| format!("since {}", rough(age)));
+        let age = self.age.map(|age| format!("since {}", short_age(age)));
         let known: Vec<String> = [what, memory, age].into_iter().flatten().collect();
         let owner = self.owner.as_deref().unwrap_or("?");
         format!("{owner} ({})", known.join(", "))

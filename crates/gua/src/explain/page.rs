@@ -5,7 +5,7 @@ use std::time::Duration;
 use anstyle::Style;
 use gua_model::classify::holders;
 use gua_model::since::{Since, Start};
-use gua_model::text::harmless;
+use gua_model::text::{harmless, short_age};
 use gua_model::window::EDGES;
 use gua_model::{
     Basis, GpuUuid, Histogram, Micros, Process, ProcessKind, Reading, Session, State, UtilWindow,
@@ -16,7 +16,6 @@ use jiff::tz::TimeZone;
 use super::answer::{Answer, Card, Found, GapFound, OldRow, QuarterFound, Seen, When};
 use super::words;
 use crate::doctor::check::gigabytes;
-use crate::list::words::rough;
 
 /// Where values stand, behind their names.
 const LABEL: usize = 16;
@@ -125,7 +124,7 @@ impl Page<'_> {
     }
 
     fn state(&mut self, state: State) {
-        self.heading(&format!("{state}: {}", words::counts_as(state)));
+        self.heading(&words::named(state));
     }
 
     fn seen(&mut self, at: Timestamp, seen: &Seen) {
@@ -178,12 +177,9 @@ impl Page<'_> {
         for share in &seen.shares {
             let verdict = &share.verdict;
             if seen.shares.len() > 1 {
-                let state = verdict.state;
-                self.heading(&format!(
-                    "{} of it {state}: {}",
-                    percent(share.weight, all),
-                    words::counts_as(state)
-                ));
+                let part = percent(share.weight, all);
+                let state = words::named(verdict.state);
+                self.heading(&format!("{part} of it {state}"));
             } else {
                 self.state(verdict.state);
             }
@@ -214,7 +210,7 @@ impl Page<'_> {
             Start::Seen => "",
             Start::AtLatest => " at least: nobody looked before that",
         };
-        format!("Since {} ({}){bound}.", self.time(since.at), rough(age))
+        format!("Since {} ({}){bound}.", self.time(since.at), short_age(age))
     }
 
     fn evidence(&mut self, seen: &Seen) {
@@ -274,7 +270,9 @@ impl Page<'_> {
     }
 
     fn power(&self, seen: &Seen) -> String {
-        let power = reading(&seen.gpu.power, |power| format!("{} W", power.0 / 1000));
+        let power = reading(&seen.gpu.power, |power| {
+            format!("{} W", power.whole_watts())
+        });
         let floor = seen
             .shares
             .first()
@@ -282,7 +280,7 @@ impl Page<'_> {
         match floor {
             Some(floor) => format!(
                 "{power}; idle floor {} W, from the seven days before",
-                floor.0 / 1000
+                floor.whole_watts()
             ),
             None => format!("{power}; no idle floor is known, so it cannot be called stalled"),
         }
@@ -302,14 +300,17 @@ impl Page<'_> {
         self.fact(
             "driver's buffer",
             &format!(
-                "{} samples over {:.1} s{over}; mean {mean:.1} %, highest {most} %",
-                window.samples(),
+                "{} over {:.1} s{over}; mean {mean:.1} %, highest {most} %",
+                counted(window.samples(), "sample", "samples"),
                 window.covered.as_secs_f64(),
             ),
         );
         self.more(&histogram(&window.histogram));
         if window.junk > 0 {
-            self.more(&format!("{} samples over 100 % were left out", window.junk));
+            let junk = u64::from(window.junk);
+            let were = if junk == 1 { "was" } else { "were" };
+            let junk = counted(junk, "sample", "samples");
+            self.more(&format!("{junk} over 100 % {were} left out"));
         }
     }
 
@@ -332,14 +333,14 @@ impl Page<'_> {
                 }
             }
         }
-        let others = gpu
-            .processes
-            .iter()
-            .filter(|process| !holding.contains(process));
-        for (place, process) in others.enumerate() {
-            if place == 0 {
-                self.fact("not holders", "they only draw");
-            }
+        let others = gpu.processes.iter();
+        let others: Vec<&Process> = others.filter(|it| !holding.contains(it)).collect();
+        match others.len() {
+            0 => {}
+            1 => self.fact("not holders", "it only draws"),
+            _ => self.fact("not holders", "they only draw"),
+        }
+        for process in others {
             self.process(process, seen);
         }
     }
@@ -351,7 +352,10 @@ impl Page<'_> {
             .ok()
             .and_then(|identity| identity.comm.as_ref().ok());
         let name = name.map_or(String::new(), |name| format!(" {}", harmless(name)));
-        let memory = reading(&process.memory, |bytes| format!("{} MB", bytes.whole_mb()));
+        let memory = match process.memory {
+            Ok(bytes) => format!("{} MB", bytes.whole_mb()),
+            Err(why) => format!("memory not known ({})", words::missing(why)),
+        };
         let kind = match process.kind {
             ProcessKind::Compute => "computes",
             ProcessKind::Graphics => "draws",
@@ -364,7 +368,7 @@ impl Page<'_> {
             let text = format!(
                 "  on the card since {} ({})",
                 self.time(session.from),
-                rough(age)
+                short_age(age)
             );
             self.more(&text);
         }
@@ -387,9 +391,9 @@ impl Page<'_> {
         ));
         for outage in &gap.outages {
             self.say(&format!(
-                "  The collector noted: {} ({} ticks were lost)",
+                "  The collector noted: {} ({} lost)",
                 harmless(&outage.detail),
-                outage.ticks_lost
+                counted(outage.ticks_lost.into(), "tick", "ticks")
             ));
         }
         self.say(&format!(
@@ -418,11 +422,10 @@ impl Page<'_> {
             };
             self.fact(
                 state.word(),
-                &format!(
-                    "{}, {basis}; {}",
-                    seconds(sum.micros),
-                    words::counts_as(*state)
-                ),
+                &match words::counts_as(*state) {
+                    Some(counts_as) => format!("{}, {basis}; {counts_as}", seconds(sum.micros)),
+                    None => format!("{}, {basis}", seconds(sum.micros)),
+                },
             );
         }
         for (reason, micros) in &quarter.total.unobserved {
@@ -508,6 +511,10 @@ fn session<'a>(process: &Process, sessions: &'a [Session]) -> Option<&'a Session
     sessions.iter().rfind(|session| session.key.process == key)
 }
 
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 fn percent(part: u64, whole: u64) -> String {
     let tenths = (part.saturating_mul(1000) + whole / 2)
         .checked_div(whole)
@@ -529,7 +536,7 @@ fn seconds_of(duration: Duration) -> String {
             let (days, rest) = (seconds / 86_400, seconds % 86_400);
             let clock = format!("{}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
             if days > 0 {
-                format!("{days} days and {clock}")
+                format!("{} and {clock}", counted(days, "day", "days"))
             } else {
                 clock
             }

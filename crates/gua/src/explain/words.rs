@@ -7,14 +7,23 @@ use gua_model::{
 
 use crate::look::people;
 
-/// What a state counts as in every report.
-pub(super) fn counts_as(state: State) -> &'static str {
-    match state.roll_up() {
-        Some(RollUp::Active) => "counts as active",
-        Some(RollUp::IdleHeld) => "counts as idle-held",
-        Some(RollUp::TrulyIdle) => "counts as truly-idle",
-        None if state == State::Unobserved => "counts as a gap, not as idle time",
-        None => "a share of its own, neither active nor idle",
+/// What a state counts as in every report, where that is not itself.
+pub(super) fn counts_as(state: State) -> Option<&'static str> {
+    match (state, state.roll_up()) {
+        (State::Active | State::IdleHeld | State::TrulyIdle, _) => None,
+        (_, Some(RollUp::Active)) => Some("counts as active"),
+        (_, Some(RollUp::IdleHeld)) => Some("counts as idle-held"),
+        (_, Some(RollUp::TrulyIdle)) => Some("counts as truly-idle"),
+        (State::Unobserved, None) => Some("counts as a gap, not as idle time"),
+        (_, None) => Some("a share of its own, neither active nor idle"),
+    }
+}
+
+/// The state and, where that is another, what it counts as.
+pub(super) fn named(state: State) -> String {
+    match counts_as(state) {
+        Some(counts_as) => format!("{state}: {counts_as}"),
+        None => state.to_string(),
     }
 }
 
@@ -73,9 +82,15 @@ fn from_buffer(state: State, evidence: &Evidence, samples: u64, all: u64) -> Str
         Some(RollUp::Active) => "at or over",
         _ => "below",
     };
+    let threshold = evidence.thresholds.active_util.get();
+    if all == 1 {
+        return format!(
+            "The one sample that the driver buffered in this time was {side} {threshold} % (states.active_util)."
+        );
+    }
+    let were = if samples == 1 { "was" } else { "were" };
     format!(
-        "Of the {all} samples that the driver buffered in this time, {samples} were {side} {} % (states.active_util).",
-        evidence.thresholds.active_util.get()
+        "Of the {all} samples that the driver buffered in this time, {samples} {were} {side} {threshold} % (states.active_util)."
     )
 }
 
@@ -99,8 +114,8 @@ fn power(evidence: &Evidence) -> String {
     match (evidence.power, evidence.idle_floor) {
         (Ok(power), Some(floor)) => format!(
             "It draws {} W, and {} W is what it draws when truly idle.",
-            power.0 / 1000,
-            floor.0 / 1000
+            power.whole_watts(),
+            floor.whole_watts()
         ),
         _ => "Its power is not known.".to_owned(),
     }
@@ -123,14 +138,16 @@ fn holding(state: State, evidence: &Evidence) -> String {
         (0, _) => String::new(),
         (1, 1) => " The kernel says that it is gone.".to_owned(),
         (gone, all) if gone == all => " The kernel says that all of them are gone.".to_owned(),
+        (1, _) => " The kernel says that one of them is gone.".to_owned(),
         (gone, _) => format!(" The kernel says that {gone} of them are gone."),
     };
     match state {
         State::TrulyIdle if evidence.holders == 0 => match evidence.processes {
             0 => "No process is on the card.".to_owned(),
+            1 => "One process is on the card and does not hold it: it only draws (states.count_graphics)."
+                .to_owned(),
             count => format!(
-                "{} on the card, and none holds it: they only draw (states.count_graphics).",
-                are(count)
+                "{count} processes are on the card, and none holds it: they only draw (states.count_graphics)."
             ),
         },
         State::TrulyIdle => format!(
@@ -165,13 +182,6 @@ fn together(count: u32) -> &'static str {
 
 fn have(count: u32) -> &'static str {
     if count == 1 { "has" } else { "have" }
-}
-
-fn are(count: u32) -> String {
-    match count {
-        1 => "One process is".to_owned(),
-        count => format!("{count} processes are"),
-    }
 }
 
 /// Why nobody could see a card, in a sentence.

@@ -1,5 +1,6 @@
 //! The listing as one table of comma-separated values, a line a card; several holders stand in one field, with blanks.
 
+use gua_model::since::Start;
 use gua_model::text::harmless;
 use gua_model::{Process, Sample, State};
 
@@ -8,7 +9,7 @@ use crate::look::people;
 
 const COLUMNS: &str = "at,index,uuid,parent_uuid,name,status,state,state_since,util_percent,memory_used_bytes,\
 memory_total_bytes,power_milliwatts,temperature_celsius,sm_clock_megahertz,oldest_holder_seconds,owners,pids,comms,\
-containers,pods,jobs,claimed_by";
+containers,pods,jobs,claimed_by,state_since_is_bound";
 
 #[must_use]
 pub fn table(sample: &Sample, rows: &[Row<'_>], with_header: bool) -> String {
@@ -87,6 +88,9 @@ fn fields(sample: &Sample, row: &Row<'_>) -> Vec<String> {
         workload(&|workload| workload.pod.as_ref().map(ToString::to_string)),
         workload(&|workload| workload.job.as_ref().map(ToString::to_string)),
         people::distinct(row.claims.iter().map(|claim| claim.user.clone())).join(" "),
+        of(row
+            .since
+            .map(|since| (since.start == Start::AtLatest).to_string())),
     ]
 }
 

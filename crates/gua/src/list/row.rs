@@ -200,4 +200,19 @@ impl Row<'_> {
         });
         lines.next().map(|line| line.in_short())
     }
+
+    /// The command line of every holder in the order of the pids, whole; `?` for one that cannot be seen. For a person's
+    /// eyes alone.
+    #[must_use]
+    pub fn commands(&self) -> Vec<String> {
+        let root = ProcRoot::default();
+        let line = |process: &&Process| {
+            let identity = process.identity.as_ref().ok()?;
+            Some(command_line(&root, &identity.key).ok()?.to_string())
+        };
+        let lines = self.holders.iter().map(line);
+        lines
+            .map(|line| line.unwrap_or_else(|| "?".to_owned()))
+            .collect()
+    }
 }

@@ -2,11 +2,11 @@
 
 use anstyle::{AnsiColor, Style};
 use gua_model::since::Start;
+use gua_model::text::short_age;
 use gua_model::{Missing, Sample, State};
 use std::time::Duration;
 
 use super::row::{Row, Sign};
-use super::words::rough;
 use crate::doctor::check::gigabytes;
 use crate::look::people;
 
@@ -58,14 +58,22 @@ const COLUMNS: [Column; 14] = [
     column("uuid", Align::Left, 0, 1),
 ];
 
+/// How much a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    Usual,
+    /// Whole command lines, and UUIDs.
+    Whole,
+}
+
 /// The table, with colours in it; whoever prints it drops them where they are not wanted.
 #[must_use]
-pub fn text(sample: &Sample, rows: &[Row<'_>], width: Option<usize>, with_uuid: bool) -> String {
+pub fn text(sample: &Sample, rows: &[Row<'_>], width: Option<usize>, detail: Detail) -> String {
     if rows.is_empty() {
         return "the driver knows no card\n".to_owned();
     }
-    let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row, sample)).collect();
-    let shown = COLUMNS.len() - usize::from(!with_uuid);
+    let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row, sample, detail)).collect();
+    let shown = COLUMNS.len() - usize::from(detail == Detail::Usual);
     let natural: Vec<usize> = COLUMNS[..shown]
         .iter()
         .enumerate()
@@ -154,7 +162,7 @@ fn line(cells: &[String], widths: &[Option<usize>], most: Option<usize>) -> Stri
     most.map_or_else(|| line.to_owned(), |most| cut(line, most))
 }
 
-fn cells(row: &Row<'_>, sample: &Sample) -> Vec<String> {
+fn cells(row: &Row<'_>, sample: &Sample, detail: Detail) -> Vec<String> {
     let dash = || "-".to_owned();
     let users = people::distinct(
         row.holders
@@ -191,16 +199,20 @@ fn cells(row: &Row<'_>, sample: &Sample) -> Vec<String> {
         row.reading(|gpu| gpu.sm_clock)
             .map_or_else(dash, |clock| clock.0.to_string()),
         row.reading(|gpu| gpu.power)
-            .map_or_else(dash, |power| format!("{} W", power.0 / 1000)),
+            .map_or_else(dash, |power| format!("{} W", power.whole_watts())),
         state(row, sample),
         match row.is_only_claimed() {
             true => claimed(row),
             false => users.join(", "),
         },
-        row.oldest.map_or_else(String::new, rough),
+        row.oldest.map_or_else(String::new, short_age),
         pids.join(","),
-        row.command()
-            .map_or_else(String::new, |command| command.to_string()),
+        match detail {
+            Detail::Usual => row
+                .command()
+                .map_or_else(String::new, |line| line.to_string()),
+            Detail::Whole => row.commands().join("; "),
+        },
         row.gpu.map_or_else(String::new, |gpu| gpu.uuid.to_string()),
     ]
 }
@@ -225,7 +237,7 @@ fn state(row: &Row<'_>, sample: &Sample) -> String {
                 Start::Seen => "",
                 Start::AtLatest => ">",
             };
-            format!("{state} {bound}{}", rough(age))
+            format!("{state} {bound}{}", short_age(age))
         }
         _ => state.word().to_owned(),
     }

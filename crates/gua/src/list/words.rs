@@ -1,18 +1,6 @@
-//! Ages in words: short ones of our own, and nvgpu's.
+//! Ages in nvgpu's words.
 
 use std::time::Duration;
-
-/// In the largest unit of which there are two; a fraction more or less is not the question.
-#[must_use]
-pub fn rough(age: Duration) -> String {
-    let seconds = age.as_secs();
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7_200 => format!("{}m", seconds / 60),
-        7_200..172_800 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -91,15 +79,5 @@ mod tests {
         check("2026-03-01T00:00", "2026-03-16T00:00", 1);
         check("2026-01-31T12:00", "2026-02-28T13:00", 1);
         check("2025-12-01T00:00", "2026-03-02T00:00", 3);
-    }
-
-    #[test]
-    fn short_ages_keep_two_of_their_unit() {
-        let check =
-            |seconds, expected: &str| assert_eq!(rough(Duration::from_secs(seconds)), expected);
-        check(119, "119s");
-        check(7_199, "119m");
-        check(172_799, "47h");
-        check(172_800, "2d");
     }
 }

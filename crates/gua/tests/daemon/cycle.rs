@@ -9,6 +9,16 @@ use rustix::process::Signal;
 use crate::host::{Host, TWO_CARDS, exists, send, until};
 
 #[test]
+fn status_names_the_log_that_the_daemon_was_started_with() {
+    let host = Host::new(TWO_CARDS);
+    host.fine("daemon --interval 20ms --pid-file b/g.pid --log-file b/g.log");
+    let status = host.fine("status --pid-file b/g.pid");
+    let log = format!("\n  log: {}\n", host.path("b/g.log").display());
+    assert!(status.contains(&log), "{status}");
+    host.fine("stop --pid-file b/g.pid");
+}
+
+#[test]
 fn a_daemon_is_started_seen_and_stopped() {
     let host = Host::new(TWO_CARDS);
     assert_eq!(host.fine("status"), "gua daemon: not running\n");

@@ -56,6 +56,10 @@ fn with_none_free_it_prints_nothing_and_exits_with_3() {
     let said = check(&host, "--count 3", 3, "");
     assert!(said.contains("2 free, 3 wanted"), "{said}");
     let said = check(&host, "--gpu-model h100", 3, "");
+    assert!(said.contains("no card here is called `h100`"), "{said}");
+    let said = check(&host, "--gpu-model h100 --claim 1m", 3, "");
+    assert!(said.contains("no card here is called `h100`"), "{said}");
+    let said = check(&host, "--gpu-model a6000 --min-free-memory 60GB", 3, "");
     assert!(said.contains("no card is free"), "{said}");
     check(&host, "--gpu-model h100 --rule nvgpu", 0, "\n");
     let script = format!(
@@ -77,7 +81,11 @@ fn processes_of_a_user_can_be_taken_for_gone() {
         0,
         "0,1,2\n",
     );
-    check(&host, "--account-as-free nobody-at-all", 0, "1,2\n");
+    let said = check(&host, "--account-as-free nobody-at-all", 0, "1,2\n");
+    let warning = "no user `nobody-at-all` is known here";
+    assert!(said.contains(warning), "{said}");
+    let said = host.gua("available --account-as-free root").stderr;
+    assert!(!said.contains("is known here"), "{said}");
 }
 
 #[test]
@@ -90,6 +98,11 @@ fn json_says_why() {
     assert_eq!(
         answer["not_available"][0]["holders"][0]["pid"],
         host.one.pid()
+    );
+    let key = "used_seconds_ago";
+    assert_eq!(
+        answer["not_available"][0].get(key),
+        Some(&serde_json::Value::Null)
     );
 }
 

@@ -218,7 +218,9 @@ fn claims_are_given_back_by_name_or_all_at_once() {
         .as_str()
         .unwrap()
         .to_owned();
-    check(&host.gua(&format!("claim release {id}")), 0, "");
+    let released = host.gua(&format!("claim release {id}"));
+    check(&released, 0, "");
+    assert_eq!(released.stderr, "gua claim release: 1 given back\n");
     let again = host.gua(&format!("claim release {id}"));
     check(&again, 1, "");
     assert!(
@@ -226,7 +228,9 @@ fn claims_are_given_back_by_name_or_all_at_once() {
         "{}",
         again.stderr
     );
-    check(&host.gua("claim release --all-mine"), 0, "");
+    let released = host.gua("claim release --all-mine");
+    check(&released, 0, "");
+    assert_eq!(released.stderr, "gua claim release: 1 given back\n");
     check(&host.gua("claim list"), 0, "nothing is claimed\n");
     check(&host.gua("available -q"), 0, "1,2\n");
 }

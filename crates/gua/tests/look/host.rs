@@ -14,8 +14,12 @@ pub(crate) struct Sleeper(Child);
 
 impl Sleeper {
     pub(crate) fn new() -> Self {
+        Self::with(&["600"])
+    }
+
+    pub(crate) fn with(arguments: &[&str]) -> Self {
         let child = Command::new("sleep")
-            .arg("600")
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gua_probe::clock;
 use serde_json::Value;
 
-use crate::host::{Host, ended};
+use crate::host::{Host, Sleeper, ended};
 
 const TWO_CARDS: &str = "[clock]\nat = 100\n[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n";
 
@@ -43,6 +43,35 @@ fn every_format_carries_the_same_numbers_and_no_command_line_but_the_table() {
         line.split(',').count()
     );
     assert_eq!(listing["gpus"][1]["status"], "free");
+}
+
+#[test]
+fn wide_shows_the_whole_command_line_of_every_holder() {
+    let words = ["600", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    let long = Sleeper::with(&words);
+    let holder = format!("[[card.process]]\npid = {}\nmemory_mib = 512\n", long.pid());
+    let host = Host::new(&format!(
+        "{TWO_CARDS}[[card]]\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n{holder}"
+    ));
+    let line = |arguments: &str| {
+        let text = host.gua(arguments).stdout;
+        text.lines().last().unwrap_or_default().to_owned()
+    };
+    let whole = line("list --wide");
+    let expected = [
+        String::from("sleep 600"),
+        format!("sleep {}", words.join(" ")),
+    ];
+    let found = expected
+        .iter()
+        .filter(|command| whole.contains(command.as_str()));
+    assert_eq!(found.count(), 2, "{whole}");
+    assert!(
+        whole.contains("; sleep") && !whole.contains("..."),
+        "{whole}"
+    );
+    let usual = line("list");
+    assert!(!usual.contains(&expected[1]), "{usual}");
 }
 
 #[test]
@@ -232,6 +261,11 @@ fn a_running_daemon_says_since_when() {
     };
     assert_eq!(since["state"], "idle-held");
     assert_eq!(since["state_since_is_bound"], true, "nobody looked before");
+    let csv = host.gua("list --csv").stdout;
+    let mut lines = csv.lines();
+    let is_last = |line: Option<&str>, end| line.is_some_and(|line| line.ends_with(end));
+    assert!(is_last(lines.next(), ",state_since_is_bound"), "{csv}");
+    assert!(is_last(lines.next(), ",true"), "{csv}");
     // Just freed, so history speaks against it; a person who does not care can say so.
     host.play("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n");
     let picked = host.gua("available");
@@ -246,6 +280,9 @@ fn a_running_daemon_says_since_when() {
         "{}",
         picked.stderr
     );
+    let picked: Value = serde_json::from_str(&host.gua("available --json").stdout).unwrap();
+    let used = &picked["not_available"][0];
+    assert!(used["used_seconds_ago"].is_u64(), "{used}");
     assert_eq!(host.gua("available --free-for 0s").stdout, "0,1\n");
     assert_eq!(host.gua("stop").code, 0);
 }

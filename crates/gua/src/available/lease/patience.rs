@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use gua_claim::{Request, Short};
 use gua_collector::chain::chain;
+use gua_model::text::short_age;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::list::words::rough;
 use crate::output;
 
 /// How long a signal may wait for a driver that does not answer.
@@ -103,7 +103,7 @@ impl Line {
         self.is_shown = true;
         let text = format!("gua available: {}", waiting(request, short));
         output::talk(&match self.is_terminal {
-            true => format!("\r\x1b[K{text}, {} so far", rough(waited)),
+            true => format!("\r\x1b[K{text}, {} so far", short_age(waited)),
             false => format!("{text}\n"),
         });
     }

@@ -82,8 +82,8 @@ Host GPU:
   not checked: skipped, memory errors
 
 Cards:
-  0: NVIDIA A100-SXM4-80GB, truly-idle, 19.5 / 80.0 GB, nobody
-  1: NVIDIA A100-SXM4-80GB, truly-idle, 19.5 / 80.0 GB, nobody
+  0: NVIDIA A100-SXM4-80GB, truly-idle, 19.5 / 80.0 GB, no owner
+  1: NVIDIA A100-SXM4-80GB, truly-idle, 19.5 / 80.0 GB, no owner
 
 Setup:
   other collectors: ok, none
@@ -333,5 +333,5 @@ fn on_a_narrow_terminal_the_text_stands_below_its_name() {
     let clock = "\n  clock  ok\n    2026-11-15 10:02:03 +09:00\n    (Asia/Seoul), synchronised\n";
     assert!(page.contains(clock), "{page}");
     assert!(page.contains("\n  path\n    /home/ada/.gua/gua.db\n  status\n    absent"));
-    assert!(page.contains("\n  0  A100-SXM4-80GB\n    19.5 / 80.0 GB, truly-idle\n    nobody\n"));
+    assert!(page.contains("\n  0  A100-SXM4-80GB\n    19.5 / 80.0 GB, truly-idle\n    no owner\n"));
 }
