@@ -93,6 +93,7 @@ fn body(html: &mut Html, page: &Page<'_>) {
             sections::coverage(html, page);
             sections::energy(html, page);
             holders::past(html, page);
+            holders::asked_in_vain(html, page);
         });
     }
     sections::notes(html, page);

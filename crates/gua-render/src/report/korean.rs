@@ -44,6 +44,7 @@ pub fn korean(page: &Page<'_>) -> String {
     if let Some(now) = &report.now {
         all_cards(&mut out, now);
     }
+    asked_in_vain(&mut out, page);
     foot(&mut out, page);
     out
 }
@@ -271,6 +272,27 @@ fn all_cards(out: &mut String, now: &Now) {
             names.join(" ")
         );
     }
+}
+
+fn asked_in_vain(out: &mut String, page: &Page<'_>) {
+    let Some(refused) = &page.report.refused else {
+        return;
+    };
+    let language = Language::Korean;
+    let title = labels::IN_VAIN.of(language);
+    let _ = writeln!(out, "■ {title} ({}건)\n", refused.requests);
+    let _ = writeln!(out, "  {}", labels::IN_VAIN_MEANS.of(language));
+    for row in refused.in_the_way.iter().take(page.top) {
+        let _ = writeln!(out, "  {}", labels::in_the_way(row, language));
+    }
+    if refused.in_the_way.is_empty() {
+        let _ = writeln!(out, "  {}", labels::NONE_IN_THE_WAY.of(language));
+    }
+    let left_out = refused.in_the_way.len().saturating_sub(page.top);
+    if left_out > 0 {
+        let _ = writeln!(out, "  … 외 {left_out}건");
+    }
+    out.push('\n');
 }
 
 fn foot(out: &mut String, page: &Page<'_>) {

@@ -1,6 +1,7 @@
 //! The words of a page in each language, in one place. What programs read (keys, names of states in files) stands elsewhere.
 
-use gua_model::report::{Note, Report};
+use gua_model::report::{BlockRow, Note, Report};
+use gua_model::text::harmless;
 use gua_model::{CalendarUnit, GapReason, State};
 
 use super::{By, Page, words};
@@ -56,6 +57,7 @@ pub(super) const GPUS: Label = label("Each GPU", "GPU별");
 pub(super) const PAST: Label = label("Past waste", "기간 중 낭비 이력");
 pub(super) const COVERAGE: Label = label("Coverage and gaps", "관측 범위와 공백");
 pub(super) const ENERGY: Label = label("States and energy", "상태별 시간과 에너지");
+pub(super) const IN_VAIN: Label = label("Asked for in vain", "요청했지만 바로 받지 못한 GPU");
 pub(super) const NOTES: Label = label("Notes", "참고");
 pub(super) const METHOD: Label = label("How to read this", "읽는 법");
 
@@ -97,6 +99,14 @@ pub(super) const CHARGED: Label = label(
      people add up to the GPU. Energy is charged the same way, in kWh, NVML-reported.",
     "점유: 사용자가 GPU를 잡고 있던 시간 전체. 배분: 같은 GPU에 있던 사람들이 시간을 똑같이 나눈 값으로, 모두 더하면 GPU의 \
      시간이 됩니다. 에너지(kWh, NVML 보고값)도 같은 방식으로 배분합니다.",
+);
+pub(super) const IN_VAIN_MEANS: Label = label(
+    "requests by `gua available --claim` and `--wait` that were not granted at once",
+    "`gua available --claim`이나 `--wait`로 요청했지만 바로 받지 못한 경우입니다",
+);
+pub(super) const NONE_IN_THE_WAY: Label = label(
+    "nobody's idle-held card stood in the way",
+    "유휴점유 GPU 때문에 받지 못한 경우는 없습니다",
 );
 pub(super) const PAST_MEANS: Label = label(
     "Processes that held a GPU without use and are gone.",
@@ -158,6 +168,10 @@ pub(super) fn column(key: &str, title: &str, language: Language) -> String {
         "gpus" => "GPU 수",
         "reason" => "이유",
         "since" => "점유 시작",
+        "holder" => "점유자",
+        "asker" => "요청자",
+        "times" => "횟수",
+        "waited_hours" => "기다린 시간 h",
         _ => title,
     };
     pick(language, title, korean).to_owned()
@@ -207,6 +221,38 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
             .to_owned(),
     };
     pick(language, words::note(page, note), korean)
+}
+
+/// Whose idle-held card stood in whose way, in a sentence.
+pub(super) fn in_the_way(row: &BlockRow, language: Language) -> String {
+    let card = match row.index {
+        Some(index) => format!("GPU {index}"),
+        None => row.gpu.to_string(),
+    };
+    let (holder, asker) = (harmless(&row.holder), harmless(&row.asker));
+    let times = match row.times {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    let (waited, waited_korean) = match row.waited.as_mins() {
+        0 => (String::new(), String::new()),
+        minutes @ 1..120 => (
+            format!(", who waited {minutes} min"),
+            format!(" (기다린 시간 {minutes}분)"),
+        ),
+        minutes => (
+            format!(", who waited {} h", minutes / 60),
+            format!(" (기다린 시간 {}시간)", minutes / 60),
+        ),
+    };
+    pick(
+        language,
+        format!("{holder}'s idle-held {card} stood in the way of {asker} {times}{waited}"),
+        format!(
+            "{holder}의 유휴점유 {card} 때문에 {asker} 사용자가 {}번 받지 못함{waited_korean}",
+            row.times
+        ),
+    )
 }
 
 /// What the states mean, with the thresholds of this report.

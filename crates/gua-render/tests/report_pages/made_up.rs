@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::report::fold::{Question, ReportFold};
 use gua_model::report::{
-    CardNow, CardRow, Covered, GapRow, Hold, Host, IntervalUse, Note, Now, PersonNames, Report,
-    SlotRow,
+    BlockRow, CardNow, CardRow, Covered, GapRow, Hold, Host, IntervalUse, Note, Now, PersonNames,
+    Refused, Report, SlotRow,
 };
 use gua_model::{
     Basis, Bytes, CalendarUnit, GapReason, GpuUuid, Micros, Millijoules, Period, Pid, QuarterTotal,
@@ -250,7 +250,7 @@ fn finished(
         sessions,
         known: window,
         now: any.then(|| now(shape)),
-        refused: None,
+        refused: any.then(|| refused(shape, &uuids)),
         tick_interval: any.then(|| std::time::Duration::from_secs(30)),
         interval: IntervalUse::Recorded,
         notes: if shape.days > 20 {
@@ -259,6 +259,23 @@ fn finished(
             Vec::new()
         },
         cards,
+    }
+}
+
+/// Everyone stood once in the way of the next.
+fn refused(shape: Shape, uuids: &[GpuUuid]) -> Refused {
+    let row = |number: u32| BlockRow {
+        holder: person(number),
+        gpu: uuids[0].clone(),
+        index: Some(0),
+        asker: person(number + 1),
+        times: u64::from(number) + 1,
+        waited: SignedDuration::from_mins(i64::from(number) * 45),
+    };
+    let in_the_way = (0..shape.people).map(row);
+    Refused {
+        requests: 7,
+        in_the_way: in_the_way.collect(),
     }
 }
 

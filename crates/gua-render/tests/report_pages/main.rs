@@ -333,3 +333,40 @@ fn the_action_report_counts_what_it_lists() {
         assert!(words.contains(&format!("현재 ({}장)", shape.cards)));
     }
 }
+
+#[test]
+fn who_stood_in_whose_way_is_told_in_every_face() {
+    let shape = Shape {
+        cards: 1,
+        people: 3,
+        days: 1,
+    };
+    let report = report(shape, &TimeZone::UTC);
+    let of = |language| page(&report, language, None, 2);
+    let english = text(&of(Language::English));
+    assert!(english.contains("§11 Asked for in vain (7)"), "{english}");
+    assert!(
+        english.contains(
+            "김민수's idle-held GPU 0 stood in the way of grace 2 times, who waited 45 min"
+        ),
+        "{english}"
+    );
+    let action = korean(&of(Language::Korean));
+    assert!(
+        action.contains("■ 요청했지만 바로 받지 못한 GPU (7건)"),
+        "{action}"
+    );
+    assert!(
+        action.contains(
+            "김민수의 유휴점유 GPU 0 때문에 grace 사용자가 2번 받지 못함 (기다린 시간 45분)"
+        ),
+        "{action}"
+    );
+    assert!(action.contains("… 외 1건"), "{action}");
+    for (_, language) in LANGUAGES {
+        let page = html(&of(language));
+        let sums = column_sums(&parsed(&page), "in-vain-table");
+        assert_near(sums["times"], 6.0, "times");
+        assert_near(sums["waited_hours"], 2.25, "waited");
+    }
+}

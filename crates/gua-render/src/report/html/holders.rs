@@ -229,6 +229,46 @@ pub(super) fn now(html: &mut Html, page: &Page<'_>) {
     );
 }
 
+/// Who asked for cards and did not get them at once, and whose unused cards stood in the way.
+pub(super) fn asked_in_vain(html: &mut Html, page: &Page<'_>) {
+    let language = page.language;
+    let Some(refused) = &page.report.refused else {
+        return;
+    };
+    let title = labels::IN_VAIN.of(language);
+    section(html, "in-vain", (title, Some(refused.requests)), |html| {
+        say(html, &sentence(labels::IN_VAIN_MEANS.of(language)));
+        if refused.in_the_way.is_empty() {
+            return say(html, &sentence(labels::NONE_IN_THE_WAY.of(language)));
+        }
+        let mut rows = Table::new([
+            ("holder", "held idle by"),
+            ("gpu", "gpu"),
+            ("asker", "in the way of"),
+            ("times", "times"),
+            ("waited_hours", "waited h"),
+        ]);
+        for row in &refused.in_the_way {
+            let name = |index: u32| format!("#{index}");
+            rows.rows.push(vec![
+                Cell::Text(row.holder.clone()),
+                Cell::Text(row.index.map_or_else(|| row.gpu.to_string(), name)),
+                Cell::Text(row.asker.clone()),
+                Cell::Count(row.times),
+                Cell::Hours(row.waited.as_secs_f64() / 3600.0),
+            ]);
+        }
+        write_table(html, &rows, look(page, "in-vain-table"));
+    });
+}
+
+/// With a capital and a full stop.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters.by_ref()).chain(['.']).collect()
+}
+
 fn card_name(card: &CardNow) -> String {
     card.index
         .map_or_else(|| card.gpu.to_string(), |index| format!("#{index}"))

@@ -6,7 +6,8 @@ use gua_model::report::{CardNow, Hold};
 use gua_model::text::harmless;
 use gua_model::{Micros, State};
 
-use crate::report::{By, Page, kilowatthours, table, words};
+use crate::chart::Language;
+use crate::report::{By, Page, kilowatthours, labels, table, words};
 use crate::table::{Cell, Table};
 
 pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
@@ -240,35 +241,16 @@ pub(super) fn asked_in_vain(out: &mut String, page: &Page<'_>) {
     let Some(refused) = &page.report.refused else {
         return;
     };
-    let _ = writeln!(out, "§11 Asked for in vain ({})", refused.requests);
-    let _ = writeln!(
-        out,
-        "  requests by `gua available --claim` and `--wait` that were not granted at once"
-    );
+    let language = Language::English;
+    let title = labels::IN_VAIN.of(language);
+    let _ = writeln!(out, "§11 {title} ({})", refused.requests);
+    let _ = writeln!(out, "  {}", labels::IN_VAIN_MEANS.of(language));
     for row in refused.in_the_way.iter().take(page.top) {
-        let card = match row.index {
-            Some(index) => format!("GPU {index}"),
-            None => row.gpu.to_string(),
-        };
-        let times = match row.times {
-            1 => "once".to_owned(),
-            times => format!("{times} times"),
-        };
-        let waited = match row.waited.as_mins() {
-            0 => String::new(),
-            minutes @ 1..120 => format!(", who waited {minutes} min"),
-            minutes => format!(", who waited {} h", minutes / 60),
-        };
-        let _ = writeln!(
-            out,
-            "  {}'s idle-held {card} stood in the way of {} {times}{waited}",
-            harmless(&row.holder),
-            harmless(&row.asker)
-        );
+        let _ = writeln!(out, "  {}", labels::in_the_way(row, language));
     }
     more(out, refused.in_the_way.len(), page.top);
     if refused.in_the_way.is_empty() {
-        let _ = writeln!(out, "  nobody's idle-held card stood in the way");
+        let _ = writeln!(out, "  {}", labels::NONE_IN_THE_WAY.of(language));
     }
 }
 
