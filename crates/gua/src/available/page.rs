@@ -60,7 +60,8 @@ impl Page<'_> {
                 Obstacle::OtherModel | Obstacle::Divided => continue,
                 Obstacle::Held => format!("{card} is held by {}", self.holders(gpu)),
                 Obstacle::UsedAt(at) => {
-                    format!("{card} was in use {} s ago", self.seconds_since(*at))
+                    let age = self.sample.at.duration_since(*at).unsigned_abs();
+                    format!("{card} was in use {} ago", short_age(age))
                 }
                 Obstacle::Claimed => {
                     let by = self.claims.iter().filter(|live| holds(live, &gpu.uuid));

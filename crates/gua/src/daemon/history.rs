@@ -10,6 +10,7 @@ use gua_collector::history::HistorySink;
 use gua_collector::rival::python_writer;
 use gua_model::Sample;
 use gua_model::period::Period;
+use gua_model::text::short_age;
 use gua_probe::clock;
 use gua_probe::host::{self, HostRoot};
 use gua_store::legacy::{Adopted, LegacyError, OldCollector, OnProgress, adopt};
@@ -263,7 +264,7 @@ fn with_age(at: Timestamp, now: Timestamp) -> String {
     let age = if age.is_negative() {
         "in the future: the clock was set".to_owned()
     } else {
-        format!("{} s ago", age.as_secs())
+        format!("{} ago", short_age(age.unsigned_abs()))
     };
     format!("{} ({age})", shown.strftime("%Y-%m-%d %H:%M:%S %Z"))
 }
