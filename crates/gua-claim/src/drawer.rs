@@ -57,11 +57,11 @@ impl ClaimDir {
             let directory = match open_beneath(self.handle(), &name, flags) {
                 Ok(directory) => directory,
                 Err(Errno::NOENT) => continue,
-                Err(error) if is_its_owners_doing(error) => {
+                Err(error) if is_ours(error) => return Err(fail(error)),
+                Err(error) => {
                     problems.push(Problem::new(None, &name, Trouble::Closed(error)));
                     continue;
                 }
-                Err(error) => return Err(fail(error)),
             };
             let facts = fstat(&directory).map_err(fail)?;
             let owner = Uid(facts.st_uid);
@@ -115,13 +115,22 @@ impl ClaimDir {
 }
 
 impl Drawer {
-    /// The files whose names begin so, by name.
+    /// The files whose names begin so, by name. A drawer that its owner has closed, or removed by now, has none.
     pub(crate) fn names(
         &self,
         prefix: &str,
         problems: &mut Vec<Problem>,
     ) -> Result<Vec<String>, Errno> {
-        let mut names = names(&self.directory, prefix)?;
+        let mut names = match names(&self.directory, prefix) {
+            Ok(names) => names,
+            Err(Errno::NOENT) => return Ok(Vec::new()),
+            Err(error) if is_ours(error) => return Err(error),
+            Err(error) => {
+                let trouble = Trouble::Closed(error);
+                problems.push(Problem::new(Some(self.owner), &self.name, trouble));
+                return Ok(Vec::new());
+            }
+        };
         if names.len() > MOST_FILES {
             names.truncate(MOST_FILES);
             problems.push(Problem::new(Some(self.owner), &self.name, Trouble::TooMany));
@@ -137,8 +146,8 @@ impl Drawer {
         let file = match open_beneath(&self.directory, name, flags) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            Err(error) if is_its_owners_doing(error) => return wrong(Trouble::Closed(error)),
-            Err(error) => return Err(error),
+            Err(error) if is_ours(error) => return Err(error),
+            Err(error) => return wrong(Trouble::Closed(error)),
         };
         let facts = fstat(&file)?;
         if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
@@ -148,8 +157,11 @@ impl Drawer {
         if facts.st_uid != self.owner.0 {
             return wrong(Trouble::Foreign(Uid(facts.st_uid)));
         }
-        let Some(bytes) = read_up_to(&file, LARGEST_FILE)? else {
-            return wrong(Trouble::TooLarge);
+        let bytes = match read_up_to(&file, LARGEST_FILE) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return wrong(Trouble::TooLarge),
+            Err(error) if is_ours(error) => return Err(error),
+            Err(error) => return wrong(Trouble::Closed(error)),
         };
         Ok(Some(Ok(Entry {
             owner: self.owner,
@@ -242,19 +254,11 @@ fn open_beneath(directory: impl AsFd, name: &str, flags: OFlags) -> Result<Owned
     }
 }
 
-/// Errors that a user can bring about in their own drawer. Any other is ours, and then no claim may be made: an honest
-/// user's claim could be what was not read.
-fn is_its_owners_doing(error: Errno) -> bool {
-    matches!(
-        error,
-        Errno::ACCESS
-            | Errno::PERM
-            | Errno::LOOP
-            | Errno::NOTDIR
-            | Errno::XDEV
-            | Errno::NXIO
-            | Errno::NOTCONN
-    )
+/// Errors that no user's drawer can bring about. With one of these no claim may be made: an honest user's claim could be
+/// what was not read. Every other one below a drawer is its owner's doing (a mode, a lease on a file, a drawer that is
+/// removed meanwhile), and must keep nobody else from claiming.
+fn is_ours(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }
 
 /// The names in a directory that begin so, sorted, so that every reader sees the same ones first.
@@ -302,4 +306,25 @@ fn born(file: &OwnedFd) -> Option<i64> {
     let facts = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
     let known = facts.stx_mask & StatxFlags::BTIME.bits() != 0;
     known.then_some(facts.stx_btime.tv_sec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawer_that_is_removed_meanwhile_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("{DRAWER}a"));
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("claim-00000000"), "{}").unwrap();
+        let dir = ClaimDir::open(folder.path()).unwrap();
+        let mut problems = Vec::new();
+        let drawers = dir.drawers(&mut problems).unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+        let names = drawers[0].names("claim-", &mut problems);
+        assert_eq!(names.unwrap(), Vec::<String>::new());
+        assert!(drawers[0].read("claim-00000000").unwrap().is_none());
+        assert_eq!(problems, []);
+    }
 }

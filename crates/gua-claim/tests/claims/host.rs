@@ -25,6 +25,19 @@ pub(crate) fn skipped_without_root(what: &str) -> bool {
     !is_root()
 }
 
+/// Does something as another user, who is not above modes as root is. Only for root.
+pub(crate) fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|threads| {
+        let other = threads.spawn(|| {
+            let uid = rustix::process::Uid::from_raw(uid);
+            // Of this thread alone.
+            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+            work()
+        });
+        other.join().unwrap()
+    })
+}
+
 pub(crate) fn gpu(number: usize) -> GpuUuid {
     format!("GPU-{number}").parse().unwrap()
 }

@@ -1,17 +1,18 @@
 //! What others may have put in the way. It costs them, and nobody else.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_claim::{ClaimDir, Hold, OpenError, Trouble};
+use gua_claim::{Answer, ClaimDir, Hold, OpenError, Trouble};
 use gua_model::Uid;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::host::{Host, gpus, shared_folder, skipped_without_root};
+use crate::host::{Host, as_user, gpus, process, request, shared_folder, skipped_without_root};
 
 const MALLORY: u32 = 20_666;
 
@@ -155,6 +156,31 @@ fn what_only_looks_like_a_drawer_does_not_count() {
     symlink("/nowhere", host.path().join("gua-claims-dangling")).unwrap();
     assert_eq!(troubles(&host).len(), 4);
     host.granted(10, 1);
+}
+
+#[test]
+fn a_drawer_that_is_closed_to_others_keeps_nobody_from_claiming() {
+    if skipped_without_root("modes, as a user who is not above them") {
+        return;
+    }
+    for mode in [0o755, 0o711, 0o644, 0o444, 0o000] {
+        let host = Host::with_cards(2);
+        let drawer = plant(&host, "gua-claims-a", MALLORY, MALLORY);
+        set_mode(&drawer.join("claim-0000abcd"), 0o000);
+        set_mode(&drawer, mode);
+        as_user(20_001, || {
+            let dir = ClaimDir::open(&host.path()).unwrap();
+            let survey = dir.survey(&host.look, &host.processes).unwrap();
+            let closed = Trouble::Closed(rustix::io::Errno::ACCESS);
+            let is_told = |problem: &gua_claim::Problem| problem.trouble == closed;
+            assert!(survey.problems.iter().any(is_told), "{mode:o}");
+            let answer = dir.take(&request(10, 1), &host.look, &host.processes);
+            assert!(matches!(answer, Ok(Answer::Granted(_))), "{mode:o}");
+            dir.join(&request(10, 1), process(10), &host.look, &host.processes)
+                .unwrap();
+            assert!(dir.events(&HashSet::new()).is_ok(), "{mode:o}");
+        });
+    }
 }
 
 #[test]
