@@ -10,7 +10,7 @@ use gua_claim::{
     ClaimDir, ClaimError, Look, Moment, OnCard, OpenError, Processes, Standing, Survey,
     USUAL_PLACES,
 };
-use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Reading, Sample};
+use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Reading, Sample, StartTicks};
 use gua_probe::clock;
 use gua_probe::process::lineage::{Life, Lineage};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
@@ -73,14 +73,15 @@ impl Claims {
     }
 
     /// The process that a claim is to end with: the one that is named, else the one that called us.
-    pub fn holder(&self, named: Option<u32>, boot: BootId) -> Result<ProcessKey, Failure> {
-        let pid = named.unwrap_or_else(std::os::unix::process::parent_id);
-        let found = self.processes.0.process(Pid(pid), boot);
+    pub fn holder(&self, caller: &Caller, boot: BootId) -> Result<ProcessKey, Failure> {
+        let pid = caller.pid;
+        let found = caller.start.map(|start| ProcessKey { boot, pid, start });
         let lives = |process: &ProcessKey| self.processes.standing(process) != Standing::Ended;
+        caller.check()?;
         found.filter(lives).ok_or_else(|| {
-            let message = match named {
-                Some(pid) => format!("there is no process {pid} to be seen that could hold the claim"),
-                None => format!(
+            let message = match caller.is_named {
+                true => format!("there is no process {pid} to be seen that could hold the claim"),
+                false => format!(
                     "the process that called gua (pid {pid}) cannot be seen, so no claim can end with it"
                 ),
             };
@@ -112,6 +113,55 @@ impl Claims {
             }
             None => error.into(),
         }
+    }
+}
+
+/// The process that a claim is to end with, as it was when we began: if it ends before the claim is made, another
+/// process has taken its children by then, and perhaps its pid.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    pid: Pid,
+    /// `None` where there is no such process to be seen.
+    start: Option<StartTicks>,
+    is_named: bool,
+}
+
+impl Caller {
+    /// Asked before anything that takes time.
+    #[must_use]
+    pub fn now(named: Option<u32>) -> Self {
+        let pid = Pid(named.unwrap_or_else(std::os::unix::process::parent_id));
+        // Which boot this is, is not asked of it.
+        let found = Lineage::default().process(pid, BootId(0));
+        Self {
+            pid,
+            start: found.map(|process| process.start),
+            is_named: named.is_some(),
+        }
+    }
+
+    /// Refuses a caller that has ended since, and one that may only have taken us over from it.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.is_named {
+            return Ok(());
+        }
+        let pid = self.pid;
+        if pid == Pid(1) {
+            return Err(Failure::usage(
+                "the process that called gua has ended, or is the first one of this host (pid 1), which no claim ends with",
+            )
+            .hint("--for PID names the process to hold the claim; --for $$ the shell"));
+        }
+        if Pid(std::os::unix::process::parent_id()) != pid {
+            return Err(Failure {
+                exit: Exit::Failed,
+                message: format!(
+                    "the process that called gua (pid {pid}) has ended, so nobody would hold the claim"
+                ),
+                hint: None,
+            });
+        }
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use super::page::Page;
 use super::{Found, wish};
 use crate::claims::refusal::Asked;
 use crate::claims::words::{Names, moment};
-use crate::claims::{Claims, boot_of, look};
+use crate::claims::{Caller, Claims, boot_of, look};
 use crate::cli::{AvailableArgs, RuleName};
 use crate::config::Loaded;
 use crate::duration::written;
@@ -31,7 +31,9 @@ const LEASE_OF_WAITERS: Duration = Duration::from_mins(1);
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let caller = Caller::now(args.holder);
     let lease = lease(args, loaded)?;
+    caller.check()?;
     let claims = Claims::open(&loaded.settings)?;
     let mut reader = driver::reader(&loaded.settings);
     let sample = driver::sample(&mut reader, &loaded.settings)?;
@@ -42,12 +44,13 @@ pub(super) fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitC
             at_least: wanted.at_least,
             at_most: wanted.at_most,
             lease,
-            holder: claims.holder(args.holder, boot)?,
+            holder: claims.holder(&caller, boot)?,
         },
         args,
         loaded,
         claims,
         boot,
+        caller,
     };
     match args.wait {
         None => asker.at_once(&sample),
@@ -107,6 +110,7 @@ struct Asker<'a> {
     loaded: &'a Loaded,
     claims: Claims,
     boot: BootId,
+    caller: Caller,
     request: Request,
 }
 
@@ -118,6 +122,7 @@ impl Asker<'_> {
             return Ok(end);
         }
         let look = look(sample, self.boot, found.free_uuids());
+        self.caller.check()?;
         let answer = self
             .claims
             .dir
@@ -156,6 +161,7 @@ impl Asker<'_> {
             }
             let look = look(&sample, self.boot, found.free_uuids());
             let fail = |error: ClaimError| self.claims.explained(error);
+            self.caller.check()?;
             let place = match &mut ticket {
                 Some(ticket) => ticket,
                 none => {

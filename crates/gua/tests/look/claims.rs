@@ -208,6 +208,57 @@ fn the_holder_is_the_shell_that_asked() {
 }
 
 #[test]
+fn a_shell_that_is_killed_while_the_driver_answers_leaves_no_claim_to_its_heir() {
+    let host = lab();
+    host.play("[[card]]\nuuid = \"GPU-a\"\n[[fault]]\nfunction = \"nvmlDeviceGetCount*\"\ndelay_ms = 1500\n");
+    let script = format!(
+        "{GUA} available --claim 10m >out 2>err & echo $! >pid.new; mv pid.new pid; wait; true"
+    );
+    let mut shell = host.command("sh").args(["-c", &script]).spawn().unwrap();
+    let pid = host.path("pid");
+    wait_until(|| pid.exists());
+    let pid = std::fs::read_to_string(pid).unwrap().trim().to_owned();
+    // It has started the process that asks the driver, so it is past its look at who called it.
+    let asks = || {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let mut children =
+            threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")));
+        children.any(|children| children.is_ok_and(|children| !children.is_empty()))
+    };
+    wait_until(asks);
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    wait_until(|| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    });
+    let said = std::fs::read_to_string(host.path("err")).unwrap();
+    assert!(said.contains("has ended, so nobody would hold"), "{said}");
+    assert_eq!(host.claims()["claims"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn the_first_process_of_a_host_holds_no_claim_unless_it_is_named() {
+    let host = lab();
+    let in_its_own = |line: &str| {
+        let script = format!("{GUA} available -q {line}; exit $?");
+        let mut command = host.command("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", &script]);
+        command.output()
+    };
+    match in_its_own("--claim 1m --for 1") {
+        Ok(output) if output.status.success() => {}
+        _ => {
+            eprintln!("SKIPPED: this host makes no pid namespace");
+            return;
+        }
+    }
+    let refused = ended(in_its_own("--claim 1m").unwrap());
+    check(&refused, 2, "");
+    assert!(refused.stderr.contains("--for PID"), "{}", refused.stderr);
+}
+
+#[test]
 fn claims_are_given_back_by_name_or_all_at_once() {
     let host = lab();
     let ada = Sleeper::new();
