@@ -114,9 +114,15 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
     let mut rows = row::rows(sample, &terms, args.order.as_ref());
     remember(&mut rows, loaded, sample);
     let unread = note_claims(&mut rows, loaded, sample);
+    if let Some(unread) = &unread
+        && first == First::Yes
+        && format != TableFormat::Json
+    {
+        output::talk(&format!("gua list: claims are not shown: {unread}\n"));
+    }
     Ok(match format {
         TableFormat::Json => {
-            let value = json::listing(sample, &rows);
+            let value = json::listing(sample, &rows, unread.as_deref());
             match args.watch {
                 Some(_) => format!("{value}\n"),
                 None => format!("{}\n", serde_json::to_string_pretty(&value)?),
@@ -132,9 +138,6 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
             let mut text = table::text(sample, &rows, width, detail);
             for problem in sample.problems.iter().filter(|_| args.wide) {
                 text.push_str(&format!("{problem}\n"));
-            }
-            if let Some(unread) = unread.filter(|_| args.wide) {
-                text.push_str(&format!("{unread}\n"));
             }
             text
         }

@@ -12,18 +12,22 @@ use crate::look::people;
 /// The version of this JSON. Keys are added under the same number; none changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
+/// `unread` is what kept the claims from being read.
 #[must_use]
-pub fn listing(sample: &Sample, rows: &[Row<'_>]) -> Value {
+pub fn listing(sample: &Sample, rows: &[Row<'_>], unread: Option<&str>) -> Value {
+    let problems = sample.problems.iter().map(ToString::to_string);
+    let problems = problems.chain(unread.map(str::to_owned));
     json!({
         "schema_version": SCHEMA_VERSION,
         "at": sample.at.to_string(),
         "driver_version": sample.driver.version.as_ref().ok(),
-        "gpus": rows.iter().map(|row| card(row, sample)).collect::<Vec<_>>(),
-        "problems": sample.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "gpus": rows.iter().map(|row| card(row, sample, unread.is_none())).collect::<Vec<_>>(),
+        "problems": problems.collect::<Vec<_>>(),
     })
 }
 
-fn card(row: &Row<'_>, sample: &Sample) -> Value {
+fn card(row: &Row<'_>, sample: &Sample, has_claims_read: bool) -> Value {
+    let claims = row.claims.iter().map(|claim| claim.json.clone());
     let gpu = row.gpu;
     let holders = row.holders.iter();
     json!({
@@ -51,7 +55,7 @@ fn card(row: &Row<'_>, sample: &Sample) -> Value {
         "fan_percent": row.reading(|gpu| gpu.fan).map(|fan| fan.0),
         "sm_clock_megahertz": row.reading(|gpu| gpu.sm_clock).map(|clock| clock.0),
         "processes_listed": gpu.is_some_and(|gpu| gpu.compute_list.is_ok()),
-        "claims": row.claims.iter().map(|claim| claim.json.clone()).collect::<Vec<_>>(),
+        "claims": has_claims_read.then(|| claims.collect::<Vec<_>>()),
         "holders": holders.map(|process| holder(process, sample)).collect::<Vec<_>>(),
     })
 }

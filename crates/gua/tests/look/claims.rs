@@ -455,7 +455,14 @@ fn a_directory_that_cannot_be_used_is_told_and_costs_only_claims() {
         let plain = run("available");
         check(&plain, 0, "1,2\n");
         assert!(plain.stderr.contains(sentence), "{}", plain.stderr);
-        assert_eq!(run("list --csv").code, 0);
+        for line in ["list --csv", "list"] {
+            let listed = run(line);
+            assert_eq!(listed.code, 0, "{line}");
+            assert!(listed.stderr.contains(sentence), "{}", listed.stderr);
+        }
+        let listed: Value = serde_json::from_str(&run("list --json").stdout).unwrap();
+        assert_eq!(listed["gpus"][1]["claims"], Value::Null, "not: none");
+        assert!(listed["problems"].to_string().contains(sentence));
     }
 }
 
