@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::claim::{CLAIM, Claim, ClaimId, Judged, LiveClaim};
 use crate::directory::{ClaimDir, Lock};
-use crate::drawer::{Drawer, MOST_FILES, random_word};
+use crate::drawer::{Allowance, Drawer, MOST_FILES, random_word};
 use crate::error::{ClaimError, Problem, Trouble};
 use crate::facts::{Look, Processes, Standing};
 use crate::queue::{TICKET, Ticket, Waiter, set_aside};
@@ -107,13 +107,13 @@ impl ClaimDir {
         processes: &dyn Processes,
     ) -> Result<Ticket, ClaimError> {
         self.check(request, look, processes)?;
-        let _lock = self.lock()?;
+        let lock = self.lock()?;
         let survey = self.survey_drawers(look, processes, Sweep::Ended)?;
         let mine = |waiter: &&Waiter| waiter.owner == self.me();
         if survey.queue.iter().filter(mine).count() >= MOST_FILES / 2 {
             return Err(self.too_many("waiting processes"));
         }
-        let drawer = self.own_drawer()?;
+        let drawer = self.own_drawer(&lock)?;
         // The look is from before the lock: who got the lock later must not come before.
         let last = survey.queue.last().map(|last| last.arrived);
         let after_last = last.map_or(Duration::ZERO, |last| last + Duration::from_micros(1));
@@ -227,7 +227,7 @@ impl ClaimDir {
     /// Picks and writes, with nobody else doing so meanwhile.
     fn take_locked(
         &self,
-        _lock: &Lock,
+        lock: &Lock,
         request: &Request,
         ticket: Option<&str>,
         look: &Look,
@@ -266,7 +266,7 @@ impl ClaimDir {
             made: look.at.wall,
             deadline: look.at.since_boot + request.lease,
         };
-        self.own_drawer()?
+        self.own_drawer(lock)?
             .write(&claim.id.file(), &claim.to_bytes())
             .map_err(|source| self.cannot_write(source))?;
         Ok(Answer::Granted(claim))
@@ -278,20 +278,25 @@ impl ClaimDir {
         processes: &dyn Processes,
         sweep: Sweep,
     ) -> Result<Survey, ClaimError> {
-        let fail = |source| ClaimError::Read {
-            path: self.path().to_owned(),
-            source,
-        };
+        let fail = |source| self.cannot_read(source);
         let mut survey = Survey::default();
-        for drawer in self.drawers(&mut survey.problems)? {
-            let may_sweep = matches!(sweep, Sweep::Ended) && self.may_change(&drawer);
+        let mut allowed = (Allowance::default(), Allowance::default());
+        for name in self.drawer_names()? {
+            let Some(drawer) = self.drawer(&name, &mut survey.problems)? else {
+                continue;
+            };
+            let judge = Judge {
+                look,
+                processes,
+                may_sweep: matches!(sweep, Sweep::Ended) && self.may_change(&drawer),
+            };
             survey
-                .read_claims(&drawer, look, processes, may_sweep)
+                .read_claims(&drawer, &judge, &mut allowed.0)
                 .map_err(fail)?;
             survey
-                .read_queue(&drawer, look, processes, may_sweep)
+                .read_queue(&drawer, &judge, &mut allowed.1)
                 .map_err(fail)?;
-            if may_sweep {
+            if judge.may_sweep {
                 drawer.sweep_unfinished(look.at.wall.as_second());
             }
         }
@@ -305,12 +310,14 @@ impl ClaimDir {
 
     fn find_claim(&self, id: &ClaimId) -> Result<(Drawer, Claim), ClaimError> {
         let mut others = None;
-        for drawer in self.drawers(&mut Vec::new())? {
-            let name = id.file();
-            let entry = drawer.read(&name).map_err(|source| ClaimError::Read {
-                path: self.path().to_owned(),
-                source,
-            })?;
+        let name = id.file();
+        for drawer in self.drawer_names()? {
+            let Some(drawer) = self.drawer(&drawer, &mut Vec::new())? else {
+                continue;
+            };
+            let entry = drawer
+                .read(&name)
+                .map_err(|source| self.cannot_read(source))?;
             let Some(Ok(entry)) = entry else { continue };
             let Some(claim) = Claim::from_bytes(entry.owner, &name, &entry.bytes) else {
                 continue;
@@ -350,15 +357,26 @@ enum Sweep {
     Ended,
 }
 
+/// By what the entries of a drawer are judged.
+struct Judge<'a> {
+    look: &'a Look,
+    processes: &'a dyn Processes,
+    may_sweep: bool,
+}
+
 impl Survey {
     fn read_claims(
         &mut self,
         drawer: &Drawer,
-        look: &Look,
-        processes: &dyn Processes,
-        may_sweep: bool,
+        judge: &Judge<'_>,
+        allowance: &mut Allowance,
     ) -> Result<(), Errno> {
-        for name in drawer.names(CLAIM, &mut self.problems)? {
+        let Judge {
+            look,
+            processes,
+            may_sweep,
+        } = *judge;
+        for name in drawer.names(CLAIM, allowance, &mut self.problems)? {
             let Some(entry) = self.entry(drawer, &name)? else {
                 continue;
             };
@@ -379,11 +397,15 @@ impl Survey {
     fn read_queue(
         &mut self,
         drawer: &Drawer,
-        look: &Look,
-        processes: &dyn Processes,
-        may_sweep: bool,
+        judge: &Judge<'_>,
+        allowance: &mut Allowance,
     ) -> Result<(), Errno> {
-        for name in drawer.names(TICKET, &mut self.problems)? {
+        let Judge {
+            look,
+            processes,
+            may_sweep,
+        } = *judge;
+        for name in drawer.names(TICKET, allowance, &mut self.problems)? {
             let Some(entry) = self.entry(drawer, &name)? else {
                 continue;
             };

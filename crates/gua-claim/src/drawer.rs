@@ -11,13 +11,15 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::directory::{ClaimDir, only_owner_writes};
+use crate::directory::{ClaimDir, Lock, only_owner_writes};
 use crate::error::{ClaimError, Problem, Trouble};
 
 const DRAWER: &str = "gua-claims-";
 /// A file that is being written; it gets its name when it is whole.
 const UNFINISHED: &str = "new-";
-const MOST_DRAWERS: usize = 4;
+/// What is read of one user's files of a kind, in all drawers together; a drawer counts as one more. An honest user has
+/// one drawer and fewer files, so no claim of theirs is left out, in whichever drawer it is.
+const MOST_OF_A_USER: usize = 4 * MOST_FILES;
 /// Of each kind of file in a drawer. Writers stop below it, so only a forger's are left out.
 pub(crate) const MOST_FILES: usize = 256;
 /// A claim on 256 cards has about 12 KB.
@@ -33,6 +35,10 @@ pub(crate) struct Drawer {
     name: String,
 }
 
+/// What was read of each user's files of one kind, so that nobody's crowd out another's.
+#[derive(Debug, Default)]
+pub(crate) struct Allowance(HashMap<Uid, usize>);
+
 /// A file of a drawer, read whole. Its owner is the drawer's.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -44,66 +50,82 @@ pub(crate) struct Entry {
 }
 
 impl ClaimDir {
-    /// All drawers that can be trusted to be their owners', by name.
-    pub(crate) fn drawers(&self, problems: &mut Vec<Problem>) -> Result<Vec<Drawer>, ClaimError> {
-        let fail = |source| ClaimError::Read {
-            path: self.path().to_owned(),
-            source,
-        };
-        let mut drawers = Vec::new();
-        let mut by_owner: HashMap<Uid, usize> = HashMap::new();
-        for name in names(self.handle(), DRAWER).map_err(fail)? {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            let directory = match open_beneath(self.handle(), &name, flags) {
-                Ok(directory) => directory,
-                Err(Errno::NOENT) => continue,
-                Err(error) if is_ours(error) => return Err(fail(error)),
-                Err(error) => {
-                    problems.push(Problem::new(None, &name, Trouble::Closed(error)));
-                    continue;
-                }
-            };
-            let facts = fstat(&directory).map_err(fail)?;
-            let owner = Uid(facts.st_uid);
-            // One's own is mended when it is written to.
-            if owner != self.me() && !only_owner_writes(facts.st_mode) {
-                problems.push(Problem::new(Some(owner), &name, Trouble::Shared));
-                continue;
-            }
-            let count = by_owner.entry(owner).or_default();
-            *count += 1;
-            if *count > MOST_DRAWERS {
-                problems.push(Problem::new(Some(owner), &name, Trouble::TooMany));
-                continue;
-            }
-            drawers.push(Drawer {
-                owner,
-                directory,
-                name,
-            });
-        }
-        Ok(drawers)
+    /// What has the name of a drawer, in order.
+    pub(crate) fn drawer_names(&self) -> Result<Vec<String>, ClaimError> {
+        names(self.handle(), DRAWER).map_err(|source| self.cannot_read(source))
     }
 
-    /// The caller's own drawer, made if there is none.
-    pub(crate) fn own_drawer(&self) -> Result<Drawer, ClaimError> {
-        let fail = |source| self.cannot_write(source);
-        let mine = |drawer: &Drawer| drawer.owner == self.me();
-        if let Some(drawer) = self.drawers(&mut Vec::new())?.into_iter().find(mine) {
-            drawer.open_to_readers().map_err(fail)?;
+    /// The drawer of that name, if it can be trusted to be its owner's. One after the other is opened, so nobody can use
+    /// up our descriptors with theirs.
+    pub(crate) fn drawer(
+        &self,
+        name: &str,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Option<Drawer>, ClaimError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let directory = match open_beneath(self.handle(), name, flags) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) if is_ours(error) => return Err(self.cannot_read(error)),
+            Err(error) => {
+                problems.push(Problem::new(None, name, Trouble::Closed(error)));
+                return Ok(None);
+            }
+        };
+        let facts = fstat(&directory).map_err(|source| self.cannot_read(source))?;
+        let owner = Uid(facts.st_uid);
+        // One's own is mended when it is written to.
+        if owner != self.me() && !only_owner_writes(facts.st_mode) {
+            problems.push(Problem::new(Some(owner), name, Trouble::Shared));
+            return Ok(None);
+        }
+        Ok(Some(Drawer {
+            owner,
+            directory,
+            name: name.to_owned(),
+        }))
+    }
+
+    /// The caller's own drawer, if there is one.
+    pub(crate) fn existing_drawer(&self) -> Result<Option<Drawer>, ClaimError> {
+        for name in self.drawer_names()? {
+            if let Some(drawer) = self.drawer(&name, &mut Vec::new())?
+                && drawer.owner == self.me()
+            {
+                drawer
+                    .open_to_readers()
+                    .map_err(|source| self.cannot_write(source))?;
+                return Ok(Some(drawer));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The caller's own drawer, made if there is none; under the lock, so that nobody gets a second one.
+    pub(crate) fn own_drawer(&self, _lock: &Lock) -> Result<Drawer, ClaimError> {
+        if let Some(drawer) = self.existing_drawer()? {
             return Ok(drawer);
         }
+        let fail = |source| self.cannot_write(source);
         let name = format!("{DRAWER}{}{}", random_word(), random_word());
-        rustix::fs::mkdirat(self.handle(), &name, Mode::from_raw_mode(0o755)).map_err(fail)?;
+        let mode = Mode::from_raw_mode(0o755);
+        rustix::fs::mkdirat(self.handle(), &name, mode).map_err(fail)?;
+        // The umask may have taken from it, even our own right to open it. Nobody else can have put another in its place.
+        rustix::fs::chmodat(self.handle(), &name, mode, AtFlags::empty()).map_err(fail)?;
         let directory =
             open_beneath(self.handle(), &name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
-        let drawer = Drawer {
+        Ok(Drawer {
             owner: self.me(),
             directory,
             name,
-        };
-        drawer.open_to_readers().map_err(fail)?;
-        Ok(drawer)
+        })
+    }
+
+    pub(crate) fn cannot_read(&self, source: Errno) -> ClaimError {
+        ClaimError::Read {
+            path: self.path().to_owned(),
+            source,
+        }
     }
 
     pub(crate) fn cannot_write(&self, source: Errno) -> ClaimError {
@@ -119,8 +141,15 @@ impl Drawer {
     pub(crate) fn names(
         &self,
         prefix: &str,
+        allowance: &mut Allowance,
         problems: &mut Vec<Problem>,
     ) -> Result<Vec<String>, Errno> {
+        let used = allowance.0.entry(self.owner).or_default();
+        let left = MOST_OF_A_USER.saturating_sub(*used);
+        if left == 0 {
+            problems.push(Problem::new(Some(self.owner), &self.name, Trouble::TooMany));
+            return Ok(Vec::new());
+        }
         let mut names = match names(&self.directory, prefix) {
             Ok(names) => names,
             Err(Errno::NOENT) => return Ok(Vec::new()),
@@ -131,10 +160,12 @@ impl Drawer {
                 return Ok(Vec::new());
             }
         };
-        if names.len() > MOST_FILES {
-            names.truncate(MOST_FILES);
+        let most = left.min(MOST_FILES);
+        if names.len() > most {
+            names.truncate(most);
             problems.push(Problem::new(Some(self.owner), &self.name, Trouble::TooMany));
         }
+        *used += 1 + names.len();
         Ok(names)
     }
 
@@ -320,11 +351,13 @@ mod tests {
         std::fs::write(path.join("claim-00000000"), "{}").unwrap();
         let dir = ClaimDir::open(folder.path()).unwrap();
         let mut problems = Vec::new();
-        let drawers = dir.drawers(&mut problems).unwrap();
+        let names = dir.drawer_names().unwrap();
+        let drawer = dir.drawer(&names[0], &mut problems).unwrap().unwrap();
         std::fs::remove_dir_all(&path).unwrap();
-        let names = drawers[0].names("claim-", &mut problems);
+        let names = drawer.names("claim-", &mut Allowance::default(), &mut problems);
         assert_eq!(names.unwrap(), Vec::<String>::new());
-        assert!(drawers[0].read("claim-00000000").unwrap().is_none());
+        assert!(drawer.read("claim-00000000").unwrap().is_none());
+        assert!(dir.drawer(&drawer.name, &mut problems).unwrap().is_none());
         assert_eq!(problems, []);
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::directory::ClaimDir;
-use crate::drawer::{Drawer, LARGEST_FILE, random_word};
+use crate::drawer::{Allowance, Drawer, LARGEST_FILE, random_word};
 use crate::error::{ClaimError, Problem, Trouble};
 
 const EVENT: &str = "event-";
@@ -99,15 +99,20 @@ pub struct TakenIn {
 }
 
 impl ClaimDir {
-    /// Leaves an event for the collector, and removes the caller's oldest ones. Needs no lock.
+    /// Leaves an event for the collector, and removes the caller's oldest ones. Needs the lock only to make a drawer.
     pub fn record(&self, event: &Event, now: Timestamp) -> Result<(), ClaimError> {
         let bytes = to_bytes(event);
         if bytes.len() > LARGEST_FILE {
             return Err(self.cannot_write(rustix::io::Errno::FBIG));
         }
         let fail = |source| self.cannot_write(source);
-        let drawer = self.own_drawer()?;
-        let names = drawer.names(EVENT, &mut Vec::new()).map_err(fail)?;
+        let drawer = match self.existing_drawer()? {
+            Some(drawer) => drawer,
+            None => self.own_drawer(&self.lock()?)?,
+        };
+        let names = drawer
+            .names(EVENT, &mut Allowance::default(), &mut Vec::new())
+            .map_err(fail)?;
         for name in names.iter().rev().skip(MOST_EVENTS - 1) {
             let _ = drawer.remove(name);
         }
@@ -120,23 +125,27 @@ impl ClaimDir {
     /// can remove the files, so there is no other mark.
     pub fn events(&self, known: &HashSet<EventId>) -> Result<TakenIn, ClaimError> {
         let mut taken = TakenIn::default();
-        let drawers = self.drawers(&mut taken.problems)?;
-        for drawer in &drawers {
-            taken
-                .read(drawer, known)
-                .map_err(|source| ClaimError::Read {
-                    path: self.path().to_owned(),
-                    source,
-                })?;
+        let mut allowance = Allowance::default();
+        for name in self.drawer_names()? {
+            if let Some(drawer) = self.drawer(&name, &mut taken.problems)? {
+                taken
+                    .read(&drawer, known, &mut allowance)
+                    .map_err(|source| self.cannot_read(source))?;
+            }
         }
         Ok(taken)
     }
 }
 
 impl TakenIn {
-    fn read(&mut self, drawer: &Drawer, known: &HashSet<EventId>) -> Result<(), rustix::io::Errno> {
+    fn read(
+        &mut self,
+        drawer: &Drawer,
+        known: &HashSet<EventId>,
+        allowance: &mut Allowance,
+    ) -> Result<(), rustix::io::Errno> {
         let mut opened = 0;
-        for name in drawer.names(EVENT, &mut self.problems)? {
+        for name in drawer.names(EVENT, allowance, &mut self.problems)? {
             let id = EventId {
                 owner: drawer.owner,
                 name,

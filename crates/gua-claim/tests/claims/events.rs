@@ -102,3 +102,21 @@ fn an_event_that_is_too_large_is_refused() {
         .record(&Event::Run(large), Timestamp::UNIX_EPOCH)
         .unwrap_err();
 }
+
+#[test]
+fn events_that_are_the_first_of_a_user_share_one_drawer() {
+    let host = Host::with_cards(1);
+    let start = std::sync::Barrier::new(16);
+    std::thread::scope(|threads| {
+        for wanted in 1..=16 {
+            let (host, start) = (&host, &start);
+            threads.spawn(move || {
+                let dir = gua_claim::ClaimDir::open(&host.path()).unwrap();
+                start.wait();
+                dir.record(&refusal(wanted), host.look.at.wall).unwrap();
+            });
+        }
+    });
+    assert_eq!(std::fs::read_dir(host.path()).unwrap().count(), 1);
+    assert_eq!(host.files().len(), 16);
+}

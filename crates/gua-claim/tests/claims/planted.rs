@@ -213,6 +213,20 @@ fn one_users_flood_does_not_crowd_out_anothers_claim() {
 }
 
 #[test]
+fn a_live_claim_counts_in_whichever_drawer_it_is() {
+    let host = Host::with_cards(1);
+    let me = host.dir.me().0;
+    for number in 0..9 {
+        let drawer = plant(&host, &format!("gua-claims-{number}"), me, me);
+        if number < 8 {
+            fs::remove_file(drawer.join("claim-0000abcd")).unwrap();
+        }
+    }
+    assert_eq!(host.claimed(), gpus([0]));
+    assert_eq!(troubles(&host), []);
+}
+
+#[test]
 fn a_lease_for_ever_does_not_count() {
     let host = Host::with_cards(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
@@ -296,7 +310,7 @@ proptest! {
             }
         }
         host.dir.survey(&host.look, &host.processes).unwrap();
-        host.dir.events(&std::collections::HashSet::new()).unwrap();
+        host.dir.events(&HashSet::new()).unwrap();
         host.take(11, 1);
     }
 
