@@ -173,7 +173,7 @@ impl ClaimDir {
             return Err(too_long());
         }
         let _lock = self.lock()?;
-        let (drawer, claim) = self.find_claim(id)?;
+        let (drawer, claim) = self.own_claim(id)?;
         let Judged::Live(live) = claim.judge(look, processes) else {
             return Err(ClaimError::Ended(id.clone()));
         };
@@ -190,14 +190,33 @@ impl ClaimDir {
         Ok(claim)
     }
 
-    /// Gives the cards back. Needs no lock, so nobody can hinder it. Root may give back anyone's.
-    pub fn release(&self, id: &ClaimId) -> Result<Claim, ClaimError> {
-        let (drawer, claim) = self.find_claim(id)?;
-        match drawer.remove(&id.file()) {
-            Ok(()) => Ok(claim),
-            Err(Errno::NOENT) => Err(ClaimError::NoSuchClaim(id.clone())),
+    /// Gives the cards back. Needs no lock, so nobody can hinder it. Root may give back anyone's: all that are called
+    /// so, since anyone can copy an id and the copy must not go in the place of the claim.
+    pub fn release(&self, id: &ClaimId) -> Result<Vec<Claim>, ClaimError> {
+        let mut released = Vec::new();
+        let mut remove = |drawer: &Drawer, claim| match drawer.remove(&id.file()) {
+            Ok(()) => {
+                released.push(claim);
+                Ok(())
+            }
+            Err(Errno::NOENT) => Ok(()),
             Err(source) => Err(self.cannot_write(source)),
+        };
+        match self.own_claim(id) {
+            Ok((drawer, claim)) => remove(&drawer, claim)?,
+            Err(ClaimError::NotYours { .. }) if self.me() == Uid::ROOT => {
+                for name in self.drawer_names()? {
+                    if let Some((drawer, claim)) = self.claim_in(&name, id)? {
+                        remove(&drawer, claim)?;
+                    }
+                }
+            }
+            Err(error) => return Err(error),
         }
+        if released.is_empty() {
+            return Err(ClaimError::NoSuchClaim(id.clone()));
+        }
+        Ok(released)
     }
 
     fn check(
@@ -308,34 +327,36 @@ impl ClaimDir {
         Ok(survey)
     }
 
-    fn find_claim(&self, id: &ClaimId) -> Result<(Drawer, Claim), ClaimError> {
-        let mut others = None;
-        let name = id.file();
-        for drawer in self.drawer_names()? {
-            let Some(drawer) = self.drawer(&drawer, &mut Vec::new())? else {
-                continue;
-            };
-            let entry = drawer
-                .read(&name)
-                .map_err(|source| self.cannot_read(source))?;
-            let Some(Ok(entry)) = entry else { continue };
-            let Some(claim) = Claim::from_bytes(entry.owner, &name, &entry.bytes) else {
-                continue;
-            };
-            // A stranger's file of the same name must not stand in the way of one's own.
-            if drawer.owner == self.me() {
-                return Ok((drawer, claim));
+    /// The caller's own claim. A stranger's file of the same name does not stand in its way.
+    fn own_claim(&self, id: &ClaimId) -> Result<(Drawer, Claim), ClaimError> {
+        let mut other = None;
+        for name in self.drawer_names()? {
+            match self.claim_in(&name, id)? {
+                Some(own) if own.0.owner == self.me() => return Ok(own),
+                Some((drawer, _)) => other = Some(drawer.owner),
+                None => {}
             }
-            others = Some((drawer, claim));
         }
-        match others {
-            Some((drawer, claim)) if self.may_change(&drawer) => Ok((drawer, claim)),
-            Some((drawer, _)) => Err(ClaimError::NotYours {
-                id: id.clone(),
-                owner: drawer.owner,
-            }),
-            None => Err(ClaimError::NoSuchClaim(id.clone())),
-        }
+        let id = id.clone();
+        Err(match other {
+            Some(owner) => ClaimError::NotYours { id, owner },
+            None => ClaimError::NoSuchClaim(id),
+        })
+    }
+
+    fn claim_in(&self, drawer: &str, id: &ClaimId) -> Result<Option<(Drawer, Claim)>, ClaimError> {
+        let Some(drawer) = self.drawer(drawer, &mut Vec::new())? else {
+            return Ok(None);
+        };
+        let name = id.file();
+        let entry = drawer
+            .read(&name)
+            .map_err(|source| self.cannot_read(source))?;
+        let Some(Ok(entry)) = entry else {
+            return Ok(None);
+        };
+        let claim = Claim::from_bytes(entry.owner, &name, &entry.bytes);
+        Ok(claim.map(|claim| (drawer, claim)))
     }
 
     fn may_change(&self, drawer: &Drawer) -> bool {

@@ -92,7 +92,17 @@ fn release(claims: &Claims, ids: &[ClaimId]) -> anyhow::Result<ExitCode> {
     let mut given_back = 0;
     for id in ids {
         match claims.dir.release(id) {
-            Ok(_) => given_back += 1,
+            Ok(released) => {
+                given_back += 1;
+                if released.len() > 1 {
+                    let mut names = Names::default();
+                    let owners = released.iter().map(|claim| names.user(claim.owner));
+                    let owners = owners.collect::<Vec<_>>().join(", ");
+                    output::talk(&format!(
+                        "gua claim release: several had a claim {id}, all are given back: {owners}\n"
+                    ));
+                }
+            }
             Err(error) => output::talk(&format!("gua claim release: {}\n", chain(&error))),
         }
     }
