@@ -120,9 +120,11 @@ impl ClaimDir {
         let waiter = Waiter {
             owner: self.me(),
             process: waiter,
+            namespace: processes.namespace(),
             wanted: request.at_least,
             arrived: look.at.since_boot.max(after_last),
             acceptable: acceptable(look),
+            asked: look.at.wall.as_second(),
             name: format!("{TICKET}{}", random_word()),
         };
         let file = drawer
@@ -282,6 +284,7 @@ impl ClaimDir {
             owner: self.me(),
             cards: left,
             holder: request.holder,
+            namespace: processes.namespace(),
             made: look.at.wall,
             deadline: look.at.since_boot + request.lease,
         };

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::LONGEST_LEASE;
 use crate::drawer::random_word;
-use crate::facts::{Look, Processes, Standing};
+use crate::facts::{Look, PidNamespace, Processes, Standing, is_elsewhere};
 
 pub(crate) const CLAIM: &str = "claim-";
 const VERSION: u32 = 1;
@@ -60,6 +60,8 @@ pub struct Claim {
     pub cards: Vec<GpuUuid>,
     /// The claim ends with this process.
     pub holder: ProcessKey,
+    /// Where the holder has this pid.
+    pub namespace: Option<PidNamespace>,
     /// For display; the wall clock may have been set since.
     pub made: Timestamp,
     /// On the clock that never jumps, of the holder's boot.
@@ -102,17 +104,20 @@ pub(crate) enum Judged {
 
 impl Claim {
     /// The one rule: a claim ends with its boot, its holder or its deadline; past the deadline it keeps the cards on
-    /// which the holder's processes are, as long as they are.
+    /// which the holder's processes are, as long as they are. A holder of another pid namespace cannot be asked after, so
+    /// its claim ends at the deadline.
     pub(crate) fn judge(self, look: &Look, processes: &dyn Processes) -> Judged {
         let now = look.at.since_boot;
-        if self.holder.boot != look.at.boot || processes.standing(&self.holder) == Standing::Ended {
+        let is_elsewhere = is_elsewhere(self.namespace, processes);
+        let has_ended = || processes.standing(&self.holder) == Standing::Ended;
+        if self.holder.boot != look.at.boot || (!is_elsewhere && has_ended()) {
             return Judged::Ended;
         }
         let left = self.deadline.saturating_sub(now);
         if left > LONGEST_LEASE + LOOK_AGE {
             return Judged::TooLong;
         }
-        let held = |gpu: &GpuUuid| match self.is_on(gpu, look, processes) {
+        let held = |gpu: &GpuUuid| match !is_elsewhere && self.is_on(gpu, look, processes) {
             true => Some(Hold::InUse),
             false if !left.is_zero() => Some(Hold::Leased),
             false => None,
@@ -151,7 +156,7 @@ impl Claim {
         let written = WrittenClaim {
             version: VERSION,
             cards: self.cards.clone(),
-            holder: WrittenProcess::from(self.holder),
+            holder: WrittenProcess::new(self.holder, self.namespace),
             made: self.made,
             deadline_us: micros(self.deadline),
         };
@@ -168,6 +173,7 @@ impl Claim {
             owner,
             cards: written.cards,
             holder: written.holder.key()?,
+            namespace: written.holder.namespace(),
             made: written.made,
             deadline: Duration::from_micros(written.deadline_us),
         })
@@ -189,25 +195,30 @@ pub(crate) struct WrittenProcess {
     boot: String,
     pid: u32,
     start: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pid_namespace: Option<u64>,
 }
 
 impl WrittenProcess {
+    pub(crate) fn new(process: ProcessKey, namespace: Option<PidNamespace>) -> Self {
+        Self {
+            boot: process.boot.to_string(),
+            pid: process.pid.0,
+            start: process.start.0,
+            pid_namespace: namespace.map(|namespace| namespace.0),
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> Option<PidNamespace> {
+        self.pid_namespace.map(PidNamespace)
+    }
+
     pub(crate) fn key(&self) -> Option<ProcessKey> {
         Some(ProcessKey {
             boot: self.boot.parse::<BootId>().ok()?,
             pid: Pid(self.pid),
             start: StartTicks(self.start),
         })
-    }
-}
-
-impl From<ProcessKey> for WrittenProcess {
-    fn from(process: ProcessKey) -> Self {
-        Self {
-            boot: process.boot.to_string(),
-            pid: process.pid.0,
-            start: process.start.0,
-        }
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Entry {
     pub(crate) bytes: Vec<u8>,
     /// When the file was made by the wall clock, in seconds; the kernel's word, where the file system keeps it.
     pub(crate) born: Option<i64>,
+    /// When it was last written, in the same way.
+    pub(crate) changed: i64,
 }
 
 impl ClaimDir {
@@ -199,6 +201,7 @@ impl Drawer {
             name: name.to_owned(),
             bytes,
             born: born(&file),
+            changed: facts.st_mtime,
         })))
     }
 

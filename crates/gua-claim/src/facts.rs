@@ -50,10 +50,23 @@ pub enum Standing {
     Unknown,
 }
 
+/// A pid namespace, by the inode of `/proc/self/ns/pid`. The same pid is another process in another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PidNamespace(pub u64);
+
 /// The host's processes.
 pub trait Processes {
+    /// The namespace whose pids these are; `None` where the kernel does not tell.
+    fn namespace(&self) -> Option<PidNamespace>;
+
     fn standing(&self, process: &ProcessKey) -> Standing;
 
     /// Whether `process` was started, directly or through others that still live, by `ancestor`.
     fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool;
+}
+
+/// Whether a process was written down in another pid namespace than ours: then nothing here can be asked about it, and a
+/// process of the same pid is not it. What names no namespace is taken for one of ours.
+pub(crate) fn is_elsewhere(written: Option<PidNamespace>, processes: &dyn Processes) -> bool {
+    written.is_some() && written != processes.namespace()
 }

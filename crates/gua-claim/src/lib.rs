@@ -36,5 +36,5 @@ pub use claim::{Claim, ClaimId, HeldCard, Hold, LiveClaim};
 pub use directory::{ClaimDir, USUAL_PLACES};
 pub use error::{ClaimError, OpenError, Problem, Trouble};
 pub use event::{BlockingCard, Event, EventId, Outcome, Refusal, Run, TakenIn};
-pub use facts::{Look, Moment, OnCard, Processes, Standing};
+pub use facts::{Look, Moment, OnCard, PidNamespace, Processes, Standing};
 pub use queue::{PATIENCE, Ticket, Waiter};

@@ -7,19 +7,20 @@
 //! still the first to be served whenever enough are free at once.
 //!
 //! Passed over are waiters that have ended, that are stopped (Ctrl-Z: they keep their place), and that want more cards
-//! than the host has.
+//! than the host has. Whether a waiter of another pid namespace lives cannot be asked: it counts while it asks.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use gua_model::{GpuUuid, ProcessKey, Uid};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use serde::{Deserialize, Serialize};
 
 use crate::ask::LONGEST_WAIT;
 use crate::claim::{LOOK_AGE, WrittenProcess, micros};
 use crate::drawer::{Drawer, Entry, overwrite};
-use crate::facts::{Look, Processes, Standing};
+use crate::facts::{Look, PidNamespace, Processes, Standing, is_elsewhere};
 
 pub(crate) const TICKET: &str = "wait-";
 const VERSION: u32 = 1;
@@ -30,17 +31,25 @@ pub const PATIENCE: Duration = Duration::from_hours(1);
 /// The wall clock may be corrected by this much, and a file's birth has whole seconds.
 const BIRTH_SLACK: Duration = Duration::from_secs(5);
 
+/// A waiter of another pid namespace that has not asked for so long is passed over. It asks every few seconds, unless it
+/// was stopped or killed, or its driver does not answer.
+const SILENCE_SECONDS: i64 = 120;
+
 /// One who waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
     pub owner: Uid,
     /// The process that waits.
     pub process: ProcessKey,
+    /// Where the process has this pid.
+    pub namespace: Option<PidNamespace>,
     pub wanted: usize,
     /// On the clock that never jumps.
     pub arrived: Duration,
     /// The cards that it would take now if they were not claimed.
     pub acceptable: Vec<GpuUuid>,
+    /// When it last asked for its turn, by the wall clock in seconds.
+    pub(crate) asked: i64,
     pub(crate) name: String,
 }
 
@@ -59,13 +68,21 @@ impl Ticket {
         self.waiter.arrived
     }
 
-    /// Tells those behind which cards would be taken now.
+    /// Tells those behind which cards would be taken now, and that somebody still asks.
     pub(crate) fn accept(&mut self, free: &[GpuUuid]) -> Result<(), rustix::io::Errno> {
         if self.waiter.acceptable != free {
             free.clone_into(&mut self.waiter.acceptable);
-            overwrite(&self.file, &self.waiter.to_bytes())?;
+            return overwrite(&self.file, &self.waiter.to_bytes());
         }
-        Ok(())
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        rustix::fs::futimens(&self.file, &times)
     }
 }
 
@@ -81,18 +98,23 @@ impl Waiter {
     pub(crate) fn has_ended(&self, look: &Look, processes: &dyn Processes) -> bool {
         self.process.boot != look.at.boot
             || look.at.since_boot.saturating_sub(self.arrived) > LONGEST_WAIT
-            || processes.standing(&self.process) == Standing::Ended
+            || (!is_elsewhere(self.namespace, processes)
+                && processes.standing(&self.process) == Standing::Ended)
     }
 
     /// Whether those behind have to wait for this one.
     pub(crate) fn counts(&self, look: &Look, processes: &dyn Processes) -> bool {
-        self.wanted <= look.cards && processes.standing(&self.process) != Standing::Stopped
+        self.wanted <= look.cards
+            && match is_elsewhere(self.namespace, processes) {
+                true => look.at.wall.as_second().saturating_sub(self.asked) <= SILENCE_SECONDS,
+                false => processes.standing(&self.process) != Standing::Stopped,
+            }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let written = WrittenTicket {
             version: VERSION,
-            waiter: WrittenProcess::from(self.process),
+            waiter: WrittenProcess::new(self.process, self.namespace),
             wanted: self.wanted,
             arrived_us: micros(self.arrived),
             acceptable: self.acceptable.clone(),
@@ -110,9 +132,11 @@ impl Waiter {
         Some(Self {
             owner: entry.owner,
             process: written.waiter.key()?,
+            namespace: written.waiter.namespace(),
             wanted: written.wanted,
             arrived: arrival(said, entry.born, look),
             acceptable: written.acceptable,
+            asked: entry.changed,
             name: entry.name.clone(),
         })
     }

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use anyhow::Context as _;
 use gua_claim::{
-    ClaimDir, ClaimError, Look, Moment, OnCard, OpenError, Processes, Standing, Survey,
-    USUAL_PLACES,
+    ClaimDir, ClaimError, Look, Moment, OnCard, OpenError, PidNamespace, Processes, Standing,
+    Survey, USUAL_PLACES,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Reading, Sample, StartTicks};
 use gua_probe::clock;
@@ -30,6 +30,10 @@ pub struct Claims {
 pub struct HostProcesses(Lineage);
 
 impl Processes for HostProcesses {
+    fn namespace(&self) -> Option<PidNamespace> {
+        self.0.namespace().map(PidNamespace)
+    }
+
     fn standing(&self, process: &ProcessKey) -> Standing {
         match self.0.life(process) {
             Life::Running => Standing::Running,

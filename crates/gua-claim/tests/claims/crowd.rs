@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use gua_claim::{Answer, Claim, ClaimDir, Look, Moment, Processes, Request, Standing};
+use gua_claim::{
+    Answer, Claim, ClaimDir, Look, Moment, PidNamespace, Processes, Request, Standing,
+};
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks};
 use rustix::fs::{FlockOperation, flock};
 
@@ -40,6 +42,10 @@ fn stat(pid: u32) -> Option<(bool, u64)> {
 }
 
 impl Processes for ProcFiles {
+    fn namespace(&self) -> Option<PidNamespace> {
+        None
+    }
+
     fn standing(&self, process: &ProcessKey) -> Standing {
         match stat(process.pid.0) {
             Some((false, start)) if start == process.start.0 => Standing::Running,

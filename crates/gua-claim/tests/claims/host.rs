@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, Look, Moment, OnCard, Processes, Request, Short, Standing,
+    Answer, Claim, ClaimDir, Look, Moment, OnCard, PidNamespace, Processes, Request, Short,
+    Standing,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 use jiff::Timestamp;
@@ -70,9 +71,14 @@ pub(crate) struct FakeProcesses {
     pub(crate) reused: HashMap<u32, u64>,
     /// Child and ancestor.
     pub(crate) descends: HashSet<(u32, u32)>,
+    pub(crate) namespace: Option<PidNamespace>,
 }
 
 impl Processes for FakeProcesses {
+    fn namespace(&self) -> Option<PidNamespace> {
+        self.namespace
+    }
+
     fn standing(&self, process: &ProcessKey) -> Standing {
         let pid = process.pid.0;
         if self.ended.contains(&pid)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gua_claim::{Answer, ClaimDir, ClaimError, Hold, LONGEST_LEASE, Request};
+use gua_claim::{Answer, ClaimDir, ClaimError, Hold, LONGEST_LEASE, PidNamespace, Request};
 use gua_model::{BootId, Uid};
 
 use crate::host::{Host, gpu, gpus, request};
@@ -71,6 +71,24 @@ fn a_claim_ends_with_its_holder_and_a_reused_pid_is_not_the_holder() {
         host.dir.take(&request(10, 1), &host.look, &host.processes),
         Err(ClaimError::HolderEnded)
     ));
+}
+
+#[test]
+fn a_claim_of_another_pid_namespace_counts_until_its_deadline_and_no_longer() {
+    let mut host = Host::with_cards(1);
+    host.processes.namespace = Some(PidNamespace(1));
+    host.granted(10, 1);
+    // From elsewhere: there is no such pid, or it is a process of somebody else that is on the card.
+    host.processes.namespace = Some(PidNamespace(2));
+    host.processes.ended.insert(10);
+    host.refused(11, 1);
+    assert_eq!(host.files().len(), 1, "and it is not swept");
+    host.comes_onto(0, 10, host.dir.me());
+    host.later(Duration::from_mins(11));
+    assert_eq!(host.claimed(), []);
+    host.processes.ended.clear();
+    host.processes.namespace = Some(PidNamespace(1));
+    assert_eq!(host.claimed(), gpus([0]), "there it is in use");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gua_claim::{Answer, ClaimError, LONGEST_WAIT, PATIENCE, Ticket};
+use gua_claim::{Answer, ClaimError, LONGEST_WAIT, PATIENCE, PidNamespace, Ticket};
 
 use crate::host::{Host, gpus, process, request};
 
@@ -77,6 +77,20 @@ fn a_waiter_that_was_stopped_is_passed_over_and_keeps_its_place() {
     host.processes.ended.insert(12);
     assert!(!host.serves(&mut third));
     assert!(host.serves(&mut stopped));
+}
+
+#[test]
+fn a_waiter_of_another_pid_namespace_counts_while_it_asks() {
+    let mut host = Host::with_cards(1);
+    host.processes.namespace = Some(PidNamespace(1));
+    let _waiting = host.joins(10, 1);
+    host.processes.namespace = Some(PidNamespace(2));
+    host.processes.ended.insert(10);
+    assert_eq!(host.refused(11, 1).ahead.len(), 1);
+    host.later(Duration::from_mins(3));
+    host.granted(11, 1);
+    let survey = host.dir.survey(&host.look, &host.processes).unwrap();
+    assert_eq!(survey.queue.len(), 1, "it keeps its place");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! Asks about single processes, by boot, pid and start time, and remembers nothing.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use gua_model::id::{BootId, Pid, ProcessKey, StartTicks};
@@ -36,6 +37,13 @@ impl Lineage {
     #[must_use]
     pub fn new(root: ProcRoot) -> Self {
         Self { root }
+    }
+
+    /// The pid namespace in which this process has its pid, by its inode; `None` where the kernel does not tell.
+    #[must_use]
+    pub fn namespace(&self) -> Option<u64> {
+        let facts = std::fs::metadata(self.root.0.join("self/ns/pid"));
+        facts.ok().map(|facts| facts.ino())
     }
 
     /// The process that has this pid now; `None` where there is none to be seen.

@@ -256,6 +256,11 @@ fn the_first_process_of_a_host_holds_no_claim_unless_it_is_named() {
     let refused = ended(in_its_own("--claim 1m").unwrap());
     check(&refused, 2, "");
     assert!(refused.stderr.contains("--for PID"), "{}", refused.stderr);
+    // The one that was named has another pid here, so nobody can tell that it has ended: its claim counts until the
+    // deadline.
+    let ada = Sleeper::new();
+    check(&host.lease(&ada, "-q"), 0, "2\n");
+    assert_eq!(host.claims()["claims"].as_array().unwrap().len(), 2);
 }
 
 #[test]
