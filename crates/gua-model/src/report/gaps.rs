@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::GapRow;
 use crate::gap::{Gap, GapReason, Outage};
-use crate::period::Period;
+use crate::period::{Period, micros_between};
 use crate::unit::Micros;
 
 /// One row for each stretch and reason, the largest first. Outages lend their words.
@@ -16,7 +16,7 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
         *cards += 1;
         *micros += gap.micros;
     }
-    let (joined, late) = without_late_ticks(joined);
+    let (joined, late) = without_late_ticks(over_late_ticks(joined));
     let detail = |period: Period, reason: GapReason| {
         let told = |outage: &&Outage| {
             outage.reason == reason
@@ -43,16 +43,47 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
     rows
 }
 
+/// What ticks are late by at most.
+const LATE: Micros = Micros::from_secs(1);
+
+/// Joins gaps of one reason that only a late tick divides: a card that is lost is lost in between too.
+fn over_late_ticks(joined: Joined) -> Joined {
+    let mut rows = Joined::new();
+    let mut open: BTreeMap<GapReason, (Period, usize, Micros)> = BTreeMap::new();
+    for ((period, reason), (cards, micros)) in joined {
+        if reason == GapReason::CollectorDown {
+            rows.insert((period, reason), (cards, micros));
+            continue;
+        }
+        let Some((before, others, sum)) = open.get_mut(&reason) else {
+            open.insert(reason, (period, cards, micros));
+            continue;
+        };
+        let between = micros_between(before.to(), period.from());
+        if before.to() <= period.from() && between <= LATE && *others == cards {
+            *before = Period::new(before.from(), period.to());
+            *sum += micros;
+        } else {
+            rows.insert((*before, reason), (*others, *sum));
+            (*before, *others, *sum) = (period, cards, micros);
+        }
+    }
+    for (reason, (period, cards, micros)) in open {
+        rows.insert((period, reason), (cards, micros));
+    }
+    rows
+}
+
 type Joined = BTreeMap<(Period, GapReason), (usize, Micros)>;
 
 /// What ticks that come a little late leave between them, of one reason as one row: where each of them was is no news.
 fn without_late_ticks(joined: Joined) -> (Joined, Vec<GapRow>) {
-    const LATE: Micros = Micros::from_secs(1);
     let mut rows = Joined::new();
     let mut late: BTreeMap<GapReason, (Period, usize, Micros)> = BTreeMap::new();
     for ((period, reason), (cards, micros)) in joined {
         let each = Micros(micros.0 / u64::try_from(cards.max(1)).unwrap_or(u64::MAX));
-        if each > LATE {
+        // Whatever else is wrong for so short is no matter of lateness.
+        if each > LATE || reason != GapReason::CollectorDown {
             rows.insert((period, reason), (cards, micros));
             continue;
         }
@@ -70,4 +101,70 @@ fn without_late_ticks(joined: Joined) -> (Joined, Vec<GapRow>) {
         late: true,
     };
     (rows, late.into_iter().map(row).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(gaps: &[(i64, i64, GapReason)], expected: &[(i64, i64, GapReason, bool)]) {
+        let period = |from, to| {
+            let at = |millis| Timestamp::from_millisecond(millis).unwrap();
+            Period::new(at(from), at(to))
+        };
+        let gaps: Vec<Gap> = gaps
+            .iter()
+            .map(|(from, to, reason)| Gap {
+                period: period(*from, *to),
+                micros: period(*from, *to).micros(),
+                reason: *reason,
+            })
+            .collect();
+        let rows: Vec<_> = gap_rows(&gaps, &[])
+            .into_iter()
+            .map(|row| (row.period, row.reason, row.late))
+            .collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(from, to, reason, late)| (period(*from, *to), *reason, *late))
+            .collect();
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn a_late_tick_does_not_divide_a_lost_card() {
+        use GapReason::{CardLost, CollectorDown};
+        check(
+            &[
+                (70_000, 70_990, CardLost),
+                (70_990, 71_080, CollectorDown),
+                (71_080, 80_000, CardLost),
+            ],
+            &[
+                (70_000, 80_000, CardLost, false),
+                (70_990, 71_080, CollectorDown, true),
+            ],
+        );
+    }
+
+    #[test]
+    fn holes_of_late_ticks_are_one_row_and_a_short_loss_is_none_of_them() {
+        use GapReason::{CardLost, CollectorDown};
+        check(
+            &[
+                (0, 5, CollectorDown),
+                (1000, 1005, CollectorDown),
+                (2000, 2500, CardLost),
+                (9000, 20_000, CollectorDown),
+            ],
+            &[
+                (9000, 20_000, CollectorDown, false),
+                (2000, 2500, CardLost, false),
+                (0, 1005, CollectorDown, true),
+            ],
+        );
+    }
 }
