@@ -53,8 +53,13 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Takes it again after [`Screen::leave`], and draws everything anew next time.
+    /// Takes it again, after [`Screen::leave`] or after another program had it while we were stopped, and draws everything
+    /// anew next time.
     pub fn take(&mut self) -> io::Result<()> {
+        if self.is_ours {
+            // It would believe that the mode is as it left it.
+            disable_raw_mode()?;
+        }
         enable_raw_mode()?;
         self.is_ours = true;
         execute!(self.terminal.backend_mut(), EnterAlternateScreen, Hide)?;

@@ -194,6 +194,67 @@ fn q_quits_and_gives_the_terminal_back() {
 }
 
 #[test]
+fn after_a_stop_that_cannot_be_caught_the_screen_is_taken_again() {
+    let host = Host::new(TWO_CARDS);
+    let gua = env!("CARGO_BIN_EXE_gua");
+    let pid = host.home.path().join("pid");
+    // As an interactive shell does: it has the terminal while its job is stopped, and sets it to its liking.
+    let start = format!(
+        "bash -c 'echo $$ >{0}.new; mv {0}.new {0}; exec {gua} top'",
+        pid.display()
+    );
+    let shell = format!(
+        "set -m; {start}; stty sane; printf '\\033[?1049l\\033[?25h'; echo the shell; read -r line; fg; echo \"code=$?\"; exec cat"
+    );
+    let script = host.home.path().join("shell");
+    std::fs::write(&script, shell).unwrap();
+    let terminal = host.terminal(&format!("exec bash {}", script.display()), (80, 24));
+    terminal.shows("1 active");
+    let pid = std::fs::read_to_string(pid).unwrap();
+    let stopped = host.command("kill").args(["-STOP", pid.trim()]).status();
+    assert!(stopped.unwrap().success());
+    terminal.shows("the shell");
+    terminal.keys(&["Enter"]);
+    terminal.shows("1 active");
+    let flags = [
+        "display-message",
+        "-p",
+        "-t",
+        "top",
+        "#{alternate_on}#{cursor_flag}",
+    ];
+    terminal.until("its own screen", |_| terminal.tmux(&flags).trim() == "10");
+    // Without raw mode a key would wait for the end of its line.
+    terminal.keys(&["q"]);
+    terminal.shows("code=0");
+    assert_eq!(terminal.tmux(&flags).trim(), "01");
+}
+
+#[test]
+fn a_user_who_may_have_no_more_threads_is_told_so() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED, because the tests do not run as root: a limit of another user");
+        return;
+    }
+    let host = Host::new(TWO_CARDS);
+    let mode = || std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(host.home.path(), mode()).unwrap();
+    // The build directory may be closed to other users.
+    let gua = host.home.path().join("gua");
+    std::fs::copy(env!("CARGO_BIN_EXE_gua"), &gua).unwrap();
+    std::fs::set_permissions(&gua, mode()).unwrap();
+    let limited = "setpriv --reuid 20666 --clear-groups prlimit --nproc=1";
+    let line = format!(
+        "{limited} {} top --fake; echo \"code=$?\"; exec cat",
+        gua.display()
+    );
+    let terminal = host.terminal(&line, (100, 24));
+    let screen = terminal.shows("code=");
+    assert!(screen.contains("code=1"), "{screen}");
+    assert!(screen.contains("gua top: cannot"), "{screen}");
+}
+
+#[test]
 fn another_size_is_another_picture() {
     let host = Host::new(TWO_CARDS);
     let terminal = host.top("--interval 200ms", (120, 40));

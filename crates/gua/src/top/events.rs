@@ -61,7 +61,11 @@ impl Origin {
 }
 
 /// Asks for a sample at every interval, on a fixed schedule; what is missed is not caught up.
-pub(super) fn sample(mut origin: Origin, interval: Duration, events: SyncSender<Event>) {
+pub(super) fn sample(
+    mut origin: Origin,
+    interval: Duration,
+    events: SyncSender<Event>,
+) -> io::Result<()> {
     spawn("sampler", move || {
         let mut due = clock::monotonic();
         loop {
@@ -78,10 +82,10 @@ pub(super) fn sample(mut origin: Origin, interval: Duration, events: SyncSender<
             }
             thread::sleep(due - now);
         }
-    });
+    })
 }
 
-pub(super) fn listen(events: SyncSender<Event>) {
+pub(super) fn listen(events: SyncSender<Event>) -> io::Result<()> {
     spawn("keys", move || {
         loop {
             let event = match terminal::read_input() {
@@ -93,7 +97,7 @@ pub(super) fn listen(events: SyncSender<Event>) {
                 return;
             }
         }
-    });
+    })
 }
 
 pub(super) fn heed_signals(events: SyncSender<Event>) -> io::Result<()> {
@@ -104,8 +108,7 @@ pub(super) fn heed_signals(events: SyncSender<Event>) -> io::Result<()> {
                 return;
             }
         }
-    });
-    Ok(())
+    })
 }
 
 /// Runs something that ends with one event, or with none.
@@ -113,17 +116,18 @@ pub(super) fn later(
     name: &str,
     events: &SyncSender<Event>,
     work: impl FnOnce() -> Option<Event> + Send + 'static,
-) {
+) -> io::Result<()> {
     let events = events.clone();
     spawn(name, move || {
         if let Some(event) = work() {
             // Nobody waits for it any more.
             let _ = events.send(event);
         }
-    });
+    })
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+/// Fails where the user or the container may have no more threads.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.expect("a process that has just started may have a few threads");
+    started.map(drop)
 }

@@ -21,6 +21,8 @@ use super::signal;
 /// How long to wait for a first answer before the screen is taken: most drivers answer at once, or refuse.
 const FIRST_LOOK: Duration = Duration::from_millis(700);
 
+const NO_THREAD: &str = "cannot start a thread";
+
 pub(super) fn run(
     setup: Setup,
     origin: Origin,
@@ -28,7 +30,7 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let (sender, events) = events::queue();
     events::heed_signals(sender.clone()).context("cannot wait for signals")?;
-    events::sample(origin, setup.interval, sender.clone());
+    events::sample(origin, setup.interval, sender.clone()).context(NO_THREAD)?;
     let app = App::new(setup, clock::now());
     let mut session = Session {
         app,
@@ -54,7 +56,7 @@ pub(super) fn run(
     give_back_on_panic();
     let palette = session.app_palette();
     let mut screen = Screen::enter(palette).context("cannot take over the terminal")?;
-    events::listen(session.sender.clone());
+    events::listen(session.sender.clone()).context(NO_THREAD)?;
     for event in early {
         session.heed(event)?;
     }
@@ -79,6 +81,8 @@ enum Next {
     Draw,
     /// Everything, since something else was on the screen.
     Repaint,
+    /// After a stop that could not be seen coming (SIGSTOP): the shell has had the terminal meanwhile.
+    Retake,
     /// The terminal is to be given back, and the program to be stopped.
     Stop,
     End,
@@ -113,6 +117,7 @@ impl Session {
                 match self.heed(event)? {
                     Next::Draw => {}
                     Next::Repaint => screen.forget().context("cannot draw")?,
+                    Next::Retake => screen.take().context("cannot take the terminal again")?,
                     Next::Stop => stop(screen)?,
                     Next::End => return Ok(()),
                 }
@@ -128,7 +133,7 @@ impl Session {
             Event::Answer(answer) => match *answer {
                 Ok(sample) => {
                     if !std::mem::replace(&mut self.has_answered, true) {
-                        self.ask_since_when(&sample);
+                        self.ask_since_when(&sample)?;
                     }
                     self.app.take_sample(sample);
                     self.look_up();
@@ -139,14 +144,14 @@ impl Session {
             },
             Event::Input(Input::Key(key)) => {
                 if let Some(action) = self.app.key(key) {
-                    return Ok(self.perform(action));
+                    return self.perform(action);
                 }
                 self.look_up();
             }
             Event::Input(Input::Resized) => {}
             Event::Deaf => return Ok(Next::End),
             Event::Signal(SIGTSTP) => return Ok(Next::Stop),
-            Event::Signal(SIGCONT) => return Ok(Next::Repaint),
+            Event::Signal(SIGCONT) => return Ok(Next::Retake),
             Event::Signal(_) => return Ok(Next::End),
             Event::Recorded(moments) => self.app.take_recorded(moments),
             Event::Since(since) => self.app.take_since(&since),
@@ -155,25 +160,28 @@ impl Session {
     }
 
     /// What began before this run is in the history, if anywhere.
-    fn ask_since_when(&self, sample: &Sample) {
+    fn ask_since_when(&self, sample: &Sample) -> anyhow::Result<()> {
         if let Some(record) = self.record.clone() {
             let sample = sample.clone();
             events::later("history", &self.sender, move || {
                 Some(Event::Since(record.since(&sample)))
-            });
+            })
+            .context(NO_THREAD)?;
         }
+        Ok(())
     }
 
-    fn perform(&mut self, action: Action) -> Next {
+    fn perform(&mut self, action: Action) -> anyhow::Result<Next> {
         match action {
-            Action::Quit => return Next::End,
-            Action::Suspend => return Next::Stop,
-            Action::Repaint => return Next::Repaint,
+            Action::Quit => return Ok(Next::End),
+            Action::Suspend => return Ok(Next::Stop),
+            Action::Repaint => return Ok(Next::Repaint),
             Action::LoadBefore(before) => {
                 if let Some(record) = self.record.clone() {
                     events::later("history", &self.sender, move || {
                         Some(Event::Recorded(record.page_before(before)))
-                    });
+                    })
+                    .context(NO_THREAD)?;
                 }
             }
             Action::Signal { process, signal } => {
@@ -185,7 +193,7 @@ impl Session {
                 }
             }
         }
-        Next::Draw
+        Ok(Next::Draw)
     }
 
     /// Who started whom, where that is shown.
