@@ -163,35 +163,6 @@ impl ClaimDir {
         Duration::from_millis(300 + 200 * u64::from(steps))
     }
 
-    /// Moves the deadline of one's own claim to `lease` from now; refused once it has ended.
-    pub fn renew(
-        &self,
-        id: &ClaimId,
-        lease: Duration,
-        look: &Look,
-        processes: &dyn Processes,
-    ) -> Result<Claim, ClaimError> {
-        if lease > LONGEST_LEASE {
-            return Err(too_long());
-        }
-        let _lock = self.lock()?;
-        let (drawer, claim) = self.own_claim(id)?;
-        let Judged::Live(live) = claim.judge(look, processes) else {
-            return Err(ClaimError::Ended(id.clone()));
-        };
-        if live.cards.len() < live.claim.cards.len() {
-            return Err(ClaimError::Ended(id.clone()));
-        }
-        let claim = Claim {
-            deadline: look.at.since_boot + lease,
-            ..live.claim
-        };
-        drawer
-            .write(&id.file(), &claim.to_bytes())
-            .map_err(|source| self.cannot_write(source))?;
-        Ok(claim)
-    }
-
     /// Gives the cards back. Needs no lock, so nobody can hinder it. Root may give back anyone's: all that are called
     /// so, since anyone can copy an id and the copy must not go in the place of the claim.
     pub fn release(&self, id: &ClaimId) -> Result<Vec<Claim>, ClaimError> {

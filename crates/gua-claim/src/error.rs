@@ -68,8 +68,6 @@ pub enum ClaimError {
     NoSuchClaim(ClaimId),
     #[error("claim {id} belongs to uid {owner}")]
     NotYours { id: ClaimId, owner: Uid },
-    #[error("claim {0} has ended, and another may have its cards")]
-    Ended(ClaimId),
 }
 
 /// Something in a drawer that does not count, and why. It never stops anyone but its owner.

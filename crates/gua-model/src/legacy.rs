@@ -290,20 +290,11 @@ impl LegacyTotals {
 
 /// Whole nanoseconds are summed, and divided once.
 fn hours(counts: impl Iterator<Item = (u64, Duration)>) -> f64 {
-    let nanos: u128 = counts
+    let nanos = counts
         .map(|(count, interval)| u128::from(count).saturating_mul(interval.as_nanos()))
         .fold(0, u128::saturating_add);
-    let whole = nanos / NANOS_PER_SECOND;
-    let rest = nanos % NANOS_PER_SECOND;
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "whole seconds stay exact up to 2^53, and this is for showing"
-    )]
-    let seconds = whole as f64 + rest as f64 / NANOS_PER_SECOND as f64;
-    seconds / 3600.0
+    crate::report::hours(nanos)
 }
-
-const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests;

@@ -7,23 +7,24 @@
 pub mod fold;
 mod gaps;
 mod holds;
+mod sums;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
 use crate::calendar::CalendarUnit;
-use crate::classify::Basis;
 use crate::gap::GapReason;
 use crate::id::{GpuUuid, Pid};
-use crate::legacy::LegacyCount;
 use crate::period::Period;
 use crate::session::UtilSource;
 use crate::state::{RollUp, State, Thresholds};
-use crate::total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal};
-use crate::unit::{Bytes, Micros, Millijoules};
+use crate::unit::{Bytes, Micros};
 
 pub use self::gaps::gap_rows;
 pub use self::holds::{Holds, PersonNames, UNKNOWN};
+pub(crate) use self::sums::hours;
+pub use self::sums::{HoldSums, OldSums, Sums};
+use self::sums::{count, own_nanos, ratio};
 
 /// Everything that a report says.
 #[derive(Clone, Debug)]
@@ -85,54 +86,6 @@ pub enum IntervalUse {
     #[default]
     Recorded,
     Given(std::time::Duration),
-}
-
-/// What was seen of some cards over some time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
-    /// By [`State`], in its order.
-    states: [StateTotal; State::ALL.len()],
-    /// Observed time that rests on the driver's buffer.
-    pub buffered: Micros,
-    pub ticks: u64,
-    pub util_sum: u128,
-    pub util_known: Micros,
-    pub energy: Millijoules,
-    pub energy_known: Micros,
-    /// Time in which MIG instances stood in a card's place, and what the card drew in it: no instance counts energy.
-    pub set_aside: Micros,
-    pub set_aside_energy: Millijoules,
-    pub old: OldSums,
-    /// What people had of it.
-    pub held: HoldSums,
-}
-
-/// The same of old rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OldSums {
-    /// Card-ticks by [`RollUp`], in its order.
-    pub ticks: [u64; 3],
-    /// What they stand for, in nanoseconds.
-    pub nanos: [u128; 3],
-    pub rows: u64,
-    pub active_rows: u64,
-    pub row_nanos: u128,
-    pub active_nanos: u128,
-}
-
-/// What one person, or all of them, had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HoldSums {
-    pub held: Micros,
-    /// Own ticks alone: old rows do not say how a card was shared.
-    pub charged: Micros,
-    pub idle_held: Micros,
-    pub energy: Millijoules,
-    pub ticks: u64,
-    pub old_ticks: u64,
-    pub old_idle_ticks: u64,
-    pub old_nanos: u128,
-    pub old_idle_nanos: u128,
 }
 
 /// One card.
@@ -230,7 +183,8 @@ pub struct Hold {
     pub by_login: bool,
     pub process: Option<String>,
     pub workload: Option<String>,
-    pub pid: Pid,
+    /// `None` for a row whose number can be no process.
+    pub pid: Option<Pid>,
     pub period: Period,
     /// Mean, in percent, and whose it is.
     pub util: Option<(f64, UtilSource)>,
@@ -310,198 +264,6 @@ pub enum Note {
     GraphicsLeftOut,
 }
 
-impl Sums {
-    /// Adds what one quarter hour has of one card.
-    pub fn add(&mut self, total: &QuarterTotal) {
-        for ((state, basis), sums) in &total.states {
-            let mine = &mut self.states[state.place()];
-            mine.micros += sums.micros;
-            mine.energy += sums.energy;
-            if *basis == Basis::Buffer && *state != State::Unobserved {
-                self.buffered += sums.micros;
-            }
-        }
-        let CardTotal {
-            ticks,
-            util_sum,
-            util_known,
-            energy,
-            energy_known,
-            set_aside,
-            ..
-        } = total.card;
-        // A card whose MIG instances stood in its place all the time is counted by them.
-        if !total.states.is_empty() {
-            self.ticks += ticks;
-        }
-        self.util_sum += util_sum;
-        self.util_known += util_known;
-        let of_states: Millijoules = total.states.values().map(|sums| sums.energy).sum();
-        self.energy += of_states;
-        self.set_aside_energy += Millijoules(energy.0.saturating_sub(of_states.0));
-        self.energy_known += Micros(energy_known.0.saturating_sub(set_aside.0));
-        self.set_aside += set_aside;
-        for owner in total.owners.values() {
-            self.held.add(owner);
-        }
-    }
-
-    /// Adds old card-ticks, each standing for `nanos`.
-    pub fn add_old(&mut self, count: &LegacyCount, nanos: u128) {
-        for class in RollUp::ALL {
-            let ticks = count.of(class);
-            self.old.ticks[class.place()] += ticks;
-            self.old.nanos[class.place()] += u128::from(ticks) * nanos;
-        }
-        self.old.rows += count.rows;
-        self.old.active_rows += count.active_rows;
-        self.old.row_nanos += u128::from(count.rows) * nanos;
-        self.old.active_nanos += u128::from(count.active_rows) * nanos;
-        for identity in count.identities.values() {
-            self.held.add_old(identity.ticks, identity.idle_held, nanos);
-        }
-    }
-
-    /// The time in one state, of own ticks.
-    #[must_use]
-    pub fn state(&self, state: State) -> StateTotal {
-        self.states[state.place()]
-    }
-
-    /// Observed time of own ticks.
-    #[must_use]
-    pub fn observed(&self) -> Micros {
-        let seen = State::ALL
-            .iter()
-            .filter(|state| **state != State::Unobserved);
-        seen.map(|state| self.state(*state).micros).sum()
-    }
-
-    /// Card-ticks of whatever source.
-    #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.ticks + self.old.ticks.iter().sum::<u64>()
-    }
-
-    /// Hours of one class, of whatever source.
-    #[must_use]
-    pub fn hours(&self, class: RollUp) -> f64 {
-        hours(self.nanos(class))
-    }
-
-    /// The same of old rows alone.
-    #[must_use]
-    pub fn old_hours(&self, class: RollUp) -> f64 {
-        hours(self.old.nanos[class.place()])
-    }
-
-    /// Hours in which somebody held a card and nobody can tell whether it was used.
-    #[must_use]
-    pub fn unknown_hours(&self) -> f64 {
-        self.state(State::HeldUnknown).micros.hours()
-    }
-
-    /// The share of one class; `None` where nothing was observed.
-    #[must_use]
-    pub fn share(&self, class: RollUp) -> Option<f64> {
-        if self.observed() == Micros(0) {
-            let all: u64 = self.old.ticks.iter().sum();
-            return ratio(self.old.ticks[class.place()].into(), all.into());
-        }
-        ratio(self.nanos(class), self.all_nanos())
-    }
-
-    /// The share of the time in which a holder was there and no utilisation was to be had.
-    #[must_use]
-    pub fn unknown_share(&self) -> Option<f64> {
-        ratio(
-            own_nanos(self.state(State::HeldUnknown).micros),
-            self.all_nanos(),
-        )
-    }
-
-    /// Mean utilisation in percent, of own ticks.
-    #[must_use]
-    pub fn util(&self) -> Option<f64> {
-        ratio(self.util_sum, u128::from(self.util_known.0) * 100)
-    }
-
-    fn nanos(&self, class: RollUp) -> u128 {
-        let of_class = |state: &&State| state.roll_up() == Some(class);
-        let own: Micros = State::ALL
-            .iter()
-            .filter(of_class)
-            .map(|state| self.state(*state).micros)
-            .sum();
-        own_nanos(own) + self.old.nanos[class.place()]
-    }
-
-    fn all_nanos(&self) -> u128 {
-        own_nanos(self.observed()) + self.old.nanos.iter().sum::<u128>()
-    }
-}
-
-impl HoldSums {
-    pub fn add(&mut self, owner: &OwnerTotal) {
-        self.held += owner.held;
-        self.charged += owner.charged;
-        self.idle_held += owner.idle_held;
-        self.energy += owner.energy;
-        self.ticks += owner.ticks;
-    }
-
-    pub fn add_old(&mut self, ticks: u64, idle_ticks: u64, nanos: u128) {
-        self.old_ticks += ticks;
-        self.old_idle_ticks += idle_ticks;
-        self.old_nanos += u128::from(ticks) * nanos;
-        self.old_idle_nanos += u128::from(idle_ticks) * nanos;
-    }
-
-    pub fn merge(&mut self, other: &Self) {
-        self.held += other.held;
-        self.charged += other.charged;
-        self.idle_held += other.idle_held;
-        self.energy += other.energy;
-        self.ticks += other.ticks;
-        self.old_ticks += other.old_ticks;
-        self.old_idle_ticks += other.old_idle_ticks;
-        self.old_nanos += other.old_nanos;
-        self.old_idle_nanos += other.old_idle_nanos;
-    }
-
-    /// Held hours, of whatever source.
-    #[must_use]
-    pub fn hours(&self) -> f64 {
-        hours(self.nanos())
-    }
-
-    #[must_use]
-    pub fn idle_hours(&self) -> f64 {
-        hours(own_nanos(self.idle_held) + self.old_idle_nanos)
-    }
-
-    /// The idle-held share of what was held.
-    #[must_use]
-    pub fn idle_share(&self) -> Option<f64> {
-        if self.held == Micros(0) {
-            return ratio(self.old_idle_ticks.into(), self.old_ticks.into());
-        }
-        ratio(
-            own_nanos(self.idle_held) + self.old_idle_nanos,
-            self.nanos(),
-        )
-    }
-
-    #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.ticks + self.old_ticks
-    }
-
-    fn nanos(&self) -> u128 {
-        own_nanos(self.held) + self.old_nanos
-    }
-}
-
 impl HeatCell {
     /// The active share; `None` without a sample.
     #[must_use]
@@ -572,31 +334,4 @@ impl Report {
         }
         self.all.hours(class) / self.coverage.host_observed.hours()
     }
-}
-
-fn own_nanos(time: Micros) -> u128 {
-    u128::from(time.0) * 1000
-}
-
-/// Whole seconds stay exact; the rest is for showing.
-pub(crate) fn hours(nanos: u128) -> f64 {
-    const PER_SECOND: u128 = 1_000_000_000;
-    (approximate(nanos / PER_SECOND) + approximate(nanos % PER_SECOND) / approximate(PER_SECOND))
-        / 3600.0
-}
-
-fn ratio(part: u128, whole: u128) -> Option<f64> {
-    (whole > 0).then(|| approximate(part) / approximate(whole))
-}
-
-fn count(number: usize) -> f64 {
-    approximate(number as u128)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "the last step before a number is shown"
-)]
-fn approximate(number: u128) -> f64 {
-    number as f64
 }

@@ -1,5 +1,6 @@
 //! Texts as people see them: what others wrote (a driver, a process, a directory service) made fit to be shown, and ages.
 
+use std::fmt;
 use std::time::Duration;
 
 /// Whether a character could steer a terminal or turn a line around: controls, bidirectional marks, invisible ones.
@@ -34,6 +35,33 @@ pub fn short_age(age: Duration) -> String {
         600..3600 => format!("{minutes}m"),
         3600..86_400 => format!("{hours}h{:02}m", minutes % 60),
         _ => format!("{days}d{}h", hours % 24),
+    }
+}
+
+/// The printed form everywhere: `0:01:00`, `1 day, 12:00:00`, `0:00:00.200000`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clockwise(pub Duration);
+
+impl fmt::Display for Clockwise {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let micros = self.0.subsec_micros();
+        match seconds / 86_400 {
+            0 => {}
+            1 => out.write_str("1 day, ")?,
+            days => write!(out, "{days} days, ")?,
+        }
+        write!(
+            out,
+            "{}:{:02}:{:02}",
+            seconds / 3600 % 24,
+            seconds / 60 % 60,
+            seconds % 60
+        )?;
+        if micros > 0 {
+            write!(out, ".{micros:06}")?;
+        }
+        Ok(())
     }
 }
 

@@ -4,9 +4,9 @@
 //! narrower than that of any library on purpose, so that a value means the same in both programs. Nothing here knows
 //! which durations make sense for a setting.
 
-use std::fmt;
 use std::time::Duration;
 
+pub use gua_model::text::Clockwise;
 use thiserror::Error;
 
 /// The longest duration that can be written, in days. The replaced tool has the same limit.
@@ -102,33 +102,6 @@ fn shortened(text: &str) -> String {
         format!("{shown}...")
     } else {
         shown
-    }
-}
-
-/// The printed form everywhere: `0:01:00`, `1 day, 12:00:00`, `0:00:00.200000`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clockwise(pub Duration);
-
-impl fmt::Display for Clockwise {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs();
-        let micros = self.0.subsec_micros();
-        match seconds / 86_400 {
-            0 => {}
-            1 => out.write_str("1 day, ")?,
-            days => write!(out, "{days} days, ")?,
-        }
-        write!(
-            out,
-            "{}:{:02}:{:02}",
-            seconds / 3600 % 24,
-            seconds / 60 % 60,
-            seconds % 60
-        )?;
-        if micros > 0 {
-            write!(out, ".{micros:06}")?;
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,6 @@
 //! `gua explain`: the state of one card, what was seen, and the rule behind it; now, or at a moment of the past.
 
 pub mod answer;
-mod card;
 mod json;
 mod now;
 mod old;

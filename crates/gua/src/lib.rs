@@ -5,6 +5,7 @@
 
 pub mod available;
 pub mod bench;
+pub mod card;
 pub mod claim;
 pub mod claims;
 pub mod cli;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gua_claim::{Answer, ClaimDir, ClaimError, Hold, LONGEST_LEASE, PidNamespace, Request};
 use gua_model::{BootId, Uid};
 
-use crate::host::{Host, gpu, gpus, request};
+use crate::host::{Host, gpus, request};
 
 #[test]
 fn two_askers_get_different_cards_and_a_third_hears_who_has_them() {
@@ -165,23 +165,6 @@ fn a_released_card_is_free_and_cannot_be_released_twice() {
         host.dir.release(&claim.id),
         Err(ClaimError::NoSuchClaim(_))
     ));
-}
-
-#[test]
-fn a_claim_is_renewed_while_it_lives_and_not_after() {
-    let mut host = Host::with_cards(1);
-    let claim = host.granted(10, 1);
-    let renew = |host: &Host| {
-        let lease = Duration::from_mins(10);
-        host.dir
-            .renew(&claim.id, lease, &host.look, &host.processes)
-    };
-    host.later(Duration::from_mins(9));
-    renew(&host).unwrap();
-    host.later(Duration::from_mins(9));
-    assert_eq!(host.claimed(), [gpu(0)]);
-    host.later(Duration::from_mins(2));
-    assert!(matches!(renew(&host), Err(ClaimError::Ended(_))));
 }
 
 #[test]

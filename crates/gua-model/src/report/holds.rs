@@ -38,15 +38,6 @@ impl PersonNames {
     pub fn of_old(name: Option<&str>) -> &str {
         name.unwrap_or(UNKNOWN)
     }
-
-    /// Every name, in order.
-    #[must_use]
-    pub fn all(&self) -> Vec<&str> {
-        let mut all: Vec<&str> = self.names.values().map(String::as_str).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
 }
 
 /// What each person had.

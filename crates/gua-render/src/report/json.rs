@@ -158,7 +158,7 @@ fn hold(page: &Page<'_>, hold: &Hold) -> Value {
         "user_by_login": hold.by_login,
         "process": hold.process,
         "workload": hold.workload,
-        "pid": hold.pid.0,
+        "pid": hold.pid.map(|pid| pid.0),
         "from": stamp(hold.period.from()),
         "to": stamp(hold.period.to()),
         "held_hours": hours(hold.period.micros()),

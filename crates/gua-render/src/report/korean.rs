@@ -12,7 +12,7 @@ use gua_model::{Micros, RollUp, State};
 
 use self::boxes::{Align, Boxed};
 use self::spell::{ago, grouped, interval, since};
-use super::{By, Page, labels, table};
+use super::{By, Page, labels, table, words};
 use crate::chart::Language;
 use crate::table::Cell;
 
@@ -152,7 +152,7 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
             format!(
                 "{} ({})",
                 harmless(hold.process.as_deref().unwrap_or("?")),
-                hold.pid
+                words::pid(hold)
             ),
             held(hold),
             util(hold),
@@ -182,12 +182,17 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
             .index
             .map_or_else(|| hold.gpu.to_string(), |index| index.to_string());
         let look = format!("ssh {host} 'nvidia-smi -i {card}'");
-        let _ = match hold.by_login {
-            true => writeln!(out, "    ↳ 확인하고 정리:  {look}  →  kill {}", hold.pid),
-            false => writeln!(
+        // A process of long ago may be another by now.
+        let stop = words::commands(page, hold).map(|(_, stop)| stop);
+        let _ = match (stop, hold.by_login) {
+            (Some(stop), true) => writeln!(out, "    ↳ 확인하고 정리:  {look}  →  {stop}"),
+            (Some(stop), false) => writeln!(
                 out,
-                "    ↳ 먼저 확인:  {look}  (끝내도 되는 작업이면 kill {})",
-                hold.pid
+                "    ↳ 먼저 확인:  {look}  (끝내도 되는 작업이면 {stop})"
+            ),
+            (None, _) => writeln!(
+                out,
+                "    ↳ 마지막 수집이 오래되었습니다. 아직 있는지 먼저 확인:  {look}"
             ),
         };
     }

@@ -6,7 +6,7 @@ mod beyond;
 use std::fmt::Write as _;
 
 use gua_model::report::{IntervalUse, Report, Sums};
-use gua_model::text::harmless;
+use gua_model::text::{Clockwise, harmless};
 use gua_model::{Micros, RollUp};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -188,11 +188,11 @@ fn idle_capacity(out: &mut String, page: &Page<'_>) {
         (true, IntervalUse::Given(interval)) => {
             format!(
                 "using report --interval ({}) for old rows",
-                clockwise(interval)
+                Clockwise(interval)
             )
         }
         (false, IntervalUse::Given(interval)) => {
-            format!("using report --interval ({})", clockwise(interval))
+            format!("using report --interval ({})", Clockwise(interval))
         }
     };
     let _ = writeln!(out, "§2 Idle capacity");
@@ -209,26 +209,12 @@ fn idle_capacity(out: &mut String, page: &Page<'_>) {
     line(out, "truly-idle", RollUp::TrulyIdle, "free");
 }
 
-/// `H:MM:SS`, as the old tool prints durations.
-fn clockwise(duration: std::time::Duration) -> String {
-    let seconds = duration.as_secs();
-    let micros = duration.subsec_micros();
-    let days = match seconds / 86_400 {
-        0 => String::new(),
-        1 => "1 day, ".to_owned(),
-        days => format!("{days} days, "),
-    };
-    let fraction = if micros > 0 {
-        format!(".{micros:06}")
-    } else {
-        String::new()
-    };
-    format!(
-        "{days}{}:{:02}:{:02}{fraction}",
-        seconds / 3600 % 24,
-        seconds / 60 % 60,
-        seconds % 60
-    )
+/// A share in as many columns and its sign; a line where nobody measured it.
+fn percent(share: Option<f64>, columns: usize) -> String {
+    match share {
+        Some(share) => format!("{:columns$.1}%", share * 100.0),
+        None => format!("{:>columns$} ", "-"),
+    }
 }
 
 fn per_gpu(out: &mut String, page: &Page<'_>) {
@@ -257,21 +243,21 @@ fn per_gpu(out: &mut String, page: &Page<'_>) {
             let held = &card.sums.held;
             let _ = writeln!(
                 out,
-                "  {uuid:<8}  held {:8.2} h  idle-held {:5.1}%  ({} samples)",
+                "  {uuid:<8}  held {:8.2} h  idle-held {}  ({} samples)",
                 held.hours(),
-                held.idle_share().unwrap_or(0.0) * 100.0,
+                percent(held.idle_share(), 5),
                 held.samples()
             );
             continue;
         }
-        let share = |class| card.sums.share(class).unwrap_or(0.0) * 100.0;
+        let share = |class| percent(card.sums.share(class), 5);
         let unknown = match card.sums.unknown_share().filter(|share| *share > 0.0) {
             Some(share) => format!("  held-unknown {:5.1}%", share * 100.0),
             None => String::new(),
         };
         let _ = writeln!(
             out,
-            "  {uuid:<8}  active {:5.1}%  idle-held {:5.1}%  truly-idle {:5.1}%{unknown}  ({} samples)",
+            "  {uuid:<8}  active {}  idle-held {}  truly-idle {}{unknown}  ({} samples)",
             share(RollUp::Active),
             share(RollUp::IdleHeld),
             share(RollUp::TrulyIdle),
@@ -309,9 +295,9 @@ fn identities(out: &mut String, page: &Page<'_>) {
         let pad = " ".repeat(20usize.saturating_sub(name.width()));
         let _ = writeln!(
             out,
-            "  {name}{pad} {:10.2}  {:9.1}%  {:8}",
+            "  {name}{pad} {:10.2}  {}  {:8}",
             person.sums.hours(),
-            person.sums.idle_share().unwrap_or(0.0) * 100.0,
+            percent(person.sums.idle_share(), 9),
             person.sums.samples()
         );
     }

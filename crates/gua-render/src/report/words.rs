@@ -62,16 +62,17 @@ pub(super) fn card(hold: &Hold) -> String {
         .map_or_else(|| hold.gpu.to_string(), |index| index.to_string())
 }
 
+/// The number of a process, as a table shows it.
+pub(super) fn pid(hold: &Hold) -> String {
+    hold.pid
+        .map_or_else(|| "?".to_owned(), |pid| pid.to_string())
+}
+
 /// How to look at a holder, and how to stop it; `None` where it is not there any more, or may not be.
 pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)> {
-    // A pid that is no number of a process would mean a whole group of them.
-    if !hold.current || hold.pid.0 == 0 || !page.report.is_fresh() {
-        return None;
-    }
-    let look = format!(
-        "gua explain {}; ps -o user,etime,args -p {}",
-        card(hold),
-        hold.pid
-    );
-    Some((look, format!("kill {}", hold.pid)))
+    let pid = hold
+        .pid
+        .filter(|_| hold.current && page.report.is_fresh())?;
+    let look = format!("gua explain {}; ps -o user,etime,args -p {pid}", card(hold));
+    Some((look, format!("kill {pid}")))
 }

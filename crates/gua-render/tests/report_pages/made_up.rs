@@ -297,7 +297,7 @@ fn sessions(shape: Shape) -> Vec<Hold> {
                 by_login: number != 2,
                 process: Some(if idle > 90 { "jupyter-lab" } else { "python" }.to_owned()),
                 workload: (idle > 70).then(|| "job 4711".to_owned()),
-                pid: Pid(4000 + card * 7 + u32::try_from(length).unwrap()),
+                pid: Some(Pid(4000 + card * 7 + u32::try_from(length).unwrap())),
                 period,
                 util: Some((if idle > 60 { 2.4 } else { 71.0 }, UtilSource::Card)),
                 peak_memory: Some(Bytes::from_mb(1200 + dice.roll(40_000))),

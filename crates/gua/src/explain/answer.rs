@@ -9,6 +9,8 @@ use gua_model::{
 };
 use jiff::Timestamp;
 
+use crate::card::Card;
+
 /// The answer to "why?".
 #[derive(Debug)]
 pub struct Answer {
@@ -16,17 +18,6 @@ pub struct Answer {
     /// The moment that was asked for.
     pub at: Timestamp,
     pub found: Found,
-}
-
-/// A card as people know it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
-    /// `None` where the card does not even tell its name, and no history remembers it.
-    pub uuid: Option<GpuUuid>,
-    pub index: Option<u32>,
-    pub name: Option<String>,
-    /// The card that it is a MIG instance of.
-    pub parent: Option<GpuUuid>,
 }
 
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use gua_model::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::answer::{Answer, Card, Found, Seen, When};
-use super::card;
+use super::answer::{Answer, Found, Seen, When};
+use crate::card::{self, Card};
 use crate::config::Loaded;
 use crate::driver;
 use crate::look::recorded::Recorded;

@@ -8,8 +8,8 @@ use gua_store::History;
 use gua_store::legacy::OldFile;
 use jiff::{SignedDuration, Timestamp};
 
-use super::answer::{Answer, Card, Found, OldRow};
-use super::card;
+use super::answer::{Answer, Found, OldRow};
+use crate::card::{self, Card};
 
 /// Rows that stand for longer than this are not looked for.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);

@@ -13,8 +13,9 @@ use gua_model::{
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::answer::{Answer, Card, Found, GapFound, OldRow, QuarterFound, Seen, When};
+use super::answer::{Answer, Found, GapFound, OldRow, QuarterFound, Seen, When};
 use super::words;
+use crate::card::Card;
 use crate::doctor::check::gigabytes;
 
 /// Where values stand, behind their names.

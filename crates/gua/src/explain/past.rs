@@ -9,8 +9,9 @@ use gua_model::{
 use gua_store::{CardInfo, FileKind, History, TickAt, what_is_this};
 use jiff::{SignedDuration, Timestamp};
 
-use super::answer::{Answer, Card, Found, GapFound, OldRow, QuarterFound, Seen, When};
-use super::{card, now, old};
+use super::answer::{Answer, Found, GapFound, OldRow, QuarterFound, Seen, When};
+use super::{now, old};
+use crate::card::{self, Card};
 use crate::config::Loaded;
 use crate::failure::Failure;
 use crate::which;

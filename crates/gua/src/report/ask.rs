@@ -13,6 +13,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::card::{self, Card};
 use crate::cli::{ReportArgs, ReportBy};
 use crate::config::Settings;
 use crate::duration::{self, Clockwise};
@@ -216,10 +217,10 @@ pub fn zone(name: &str) -> Result<TimeZone, Failure> {
     })
 }
 
-/// The cards that were asked for, by number, UUID or the beginning of one.
+/// The cards that were asked for, each with its MIG instances; `None` where all are.
 pub(super) fn choose(
     asked: &[String],
-    known: &dyn Fn() -> Vec<(GpuUuid, Option<u32>)>,
+    known: &dyn Fn() -> Vec<Card>,
 ) -> Result<Option<BTreeSet<GpuUuid>>, Failure> {
     if asked.is_empty() {
         return Ok(None);
@@ -227,43 +228,12 @@ pub(super) fn choose(
     let known = known();
     let mut chosen = BTreeSet::new();
     for text in asked {
-        let number = text.parse::<u32>().ok();
-        let is_it = |(uuid, index): &&(GpuUuid, Option<u32>)| {
-            (number.is_some() && *index == number) || uuid.as_str() == text
-        };
-        let begins = |(uuid, _): &&(GpuUuid, Option<u32>)| {
-            text.len() >= 3 && uuid.as_str().starts_with(text.as_str())
-        };
-        let name = |(uuid, _): &(GpuUuid, Option<u32>)| uuid.clone();
-        let mut found: Vec<GpuUuid> = known.iter().filter(is_it).map(name).collect();
-        if found.is_empty() {
-            found = known.iter().filter(begins).map(name).collect();
-            if found.len() > 1 {
-                return Err(Failure::usage(format!(
-                    "--gpu: {} GPUs begin with `{text}`; write more of the UUID, or the number",
-                    found.len()
-                )));
-            }
-        }
-        if found.is_empty() {
-            let shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-            let mut names: Vec<String> = known
-                .iter()
-                .map(|(uuid, index)| {
-                    index.map_or_else(|| uuid.to_string(), |index| format!("{index} ({uuid})"))
-                })
-                .collect();
-            names.truncate(16);
-            let have = if names.is_empty() {
-                "no GPU at all".to_owned()
-            } else {
-                names.join(", ")
-            };
-            return Err(Failure::usage(format!(
-                "--gpu: this history knows no GPU `{shown}`; it has {have}"
-            )));
-        }
-        chosen.extend(found);
+        let card = card::choose(text, &known)?;
+        let instances = known
+            .iter()
+            .filter(|other| other.parent.is_some() && other.parent == card.uuid);
+        chosen.extend(instances.filter_map(|instance| instance.uuid.clone()));
+        chosen.extend(card.uuid);
     }
     Ok(Some(chosen))
 }

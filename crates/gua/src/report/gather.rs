@@ -15,6 +15,8 @@ use gua_model::{
 use gua_store::{CardInfo, History, StoredTick};
 use jiff::Timestamp;
 
+use crate::card::Card;
+
 use super::ask::{Ask, choose, no_such_person};
 use super::layout::{Parts, covered};
 use super::longest::HoldLists;
@@ -40,10 +42,16 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         .min();
     let seen = Period::new(began.unwrap_or(window.to()).max(window.from()), window.to());
     let gpus = choose(&ask.gpus, &|| {
-        let own = known.values().map(|card| (card.uuid.clone(), card.index));
+        let own = known.values().map(|card| Card {
+            uuid: Some(card.uuid.clone()),
+            index: card.index,
+            name: card.name.clone(),
+            parent: card.parent.clone(),
+        });
         let old = facts.iter().flat_map(|facts| facts.cards.keys());
         let old = old.filter(|gpu| !known.contains_key(*gpu));
-        own.chain(old.map(|gpu| (gpu.clone(), None))).collect()
+        own.chain(old.map(|gpu| Card::of_old(gpu.clone(), None)))
+            .collect()
     })?;
     let question = ask.question(gpus, seen);
     let first = |card: &CardInfo| KnownCard {
@@ -226,7 +234,7 @@ fn hold(
         by_login: owner.is_some_and(|owner| owner.source == OwnerSource::Login),
         process: session.comm.as_ref().ok().cloned(),
         workload: work,
-        pid: session.key.process.pid,
+        pid: Some(session.key.process.pid),
         period: session.period(),
         util: session
             .util()
@@ -267,7 +275,7 @@ fn nameless_holds(
                 process: None,
                 workload: matches!(process.identity, Err(Missing::Gone))
                     .then(|| "gone, its memory is still held".to_owned()),
-                pid: process.pid,
+                pid: Some(process.pid),
                 period: Period::new(sample.at, sample.at),
                 util: gpu
                     .util

@@ -53,7 +53,7 @@ impl HoldLists {
     pub(super) fn finish(mut self) -> Lists {
         self.current.sort_by(order);
         let mut charted = self.charted.into_sorted();
-        charted.sort_by_key(|hold| (hold.period, hold.pid.0));
+        charted.sort_by_key(|hold| (hold.period, hold.pid.map(|pid| pid.0)));
         Lists {
             holders: self.current,
             past: self.past.into_sorted(),
@@ -91,7 +91,7 @@ fn order(one: &Hold, other: &Hold) -> Ordering {
     length(other)
         .cmp(&length(one))
         .then_with(|| one.gpu.cmp(&other.gpu))
-        .then_with(|| one.pid.0.cmp(&other.pid.0))
+        .then_with(|| one.pid.map(|pid| pid.0).cmp(&other.pid.map(|pid| pid.0)))
         .then_with(|| one.period.cmp(&other.period))
 }
 

@@ -11,6 +11,8 @@ use gua_model::{Bytes, Gap, GpuUuid, Micros, Period, Pid, RollUp, State, Thresho
 use gua_store::legacy::{LegacyError, OldFacts, OldFile};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::card::Card;
+
 use super::ask::{Ask, choose, no_such_person};
 use super::layout::Parts;
 use super::longest::HoldLists;
@@ -29,7 +31,8 @@ pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
         .collect();
     let gpus = choose(&ask.gpus, &|| {
         let all = facts.cards.keys().chain(indexes.keys());
-        all.map(|gpu| (gpu.clone(), indexes.get(gpu).copied().flatten()))
+        let index = |gpu: &GpuUuid| indexes.get(gpu).copied().flatten();
+        all.map(|gpu| Card::of_old(gpu.clone(), index(gpu)))
             .collect()
     })?;
     let window = ask.window;
@@ -270,7 +273,10 @@ fn hold(session: &LegacySession, last: Option<Timestamp>) -> Hold {
         by_login: session.has_login,
         process: session.name.clone(),
         workload: None,
-        pid: Pid(u32::try_from(session.pid).unwrap_or(0)),
+        pid: u32::try_from(session.pid)
+            .ok()
+            .filter(|pid| *pid > 0)
+            .map(Pid),
         period: Period::new(session.from, session.to),
         util: session.util().map(|util| (util, UtilSource::Card)),
         peak_memory: session.peak_mb.map(Bytes::from_mb),

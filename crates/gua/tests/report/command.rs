@@ -31,7 +31,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, u64> {
 }
 
 #[test]
-fn wrong_use_is_one_line_with_exit_2_and_changes_nothing() {
+fn wrong_use_is_told_with_exit_2_and_changes_nothing() {
     let home = home();
     std::fs::write(home.path().join("text.db"), "no history\n").unwrap();
     std::fs::write(home.path().join("empty.db"), "").unwrap();
@@ -54,9 +54,9 @@ fn wrong_use_is_one_line_with_exit_2_and_changes_nothing() {
             "--user nobody",
             "this history knows no user `nobody`; it has alice, bob",
         ),
-        ("--gpu GPU-", "3 GPUs begin with `GPU-`"),
+        ("--gpu GPU-", "several GPUs begin with `GPU-`: 0 (GPU-0)"),
         ("--since -1h", "`-1h` is not a duration"),
-        ("--gpu 9", "this history knows no GPU `9`; it has 0 (GPU-0)"),
+        ("--gpu 9", "there is no GPU `9`; there is 0 (GPU-0)"),
         (
             "--active-util 101",
             "--active-util: expected a whole number from 1 to 100",

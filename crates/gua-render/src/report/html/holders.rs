@@ -87,7 +87,7 @@ fn commands(html: &mut Html, page: &Page<'_>, hold: &Hold) {
     };
     let process = harmless(hold.process.as_deref().unwrap_or("?"));
     html.element("div", &[("class", "who")], |html| {
-        html.text("strong", &[], &format!("{process} ({})", hold.pid));
+        html.text("strong", &[], &format!("{process} ({})", words::pid(hold)));
         html.words(&format!(" — {decide}"));
     });
     let commands = commands.map(|(look, stop)| [(labels::LOOK, look), (labels::STOP, stop)]);
@@ -152,7 +152,10 @@ fn hold_table(page: &Page<'_>, holds: &[Hold]) -> Table {
                     .map_or_else(|| hold.gpu.to_string(), |index| format!("#{index}")),
             ),
             Cell::Text(hold.owner.clone().unwrap_or_else(unknown)),
-            Cell::Text(format!("{process} ({}{shared}){workload}", hold.pid)),
+            Cell::Text(format!(
+                "{process} ({}{shared}){workload}",
+                words::pid(hold)
+            )),
             Cell::Hours(hold.period.micros().hours()),
             hold.idle_held
                 .map_or(Cell::Missing, |idle| Cell::Hours(idle.hours())),

@@ -120,7 +120,7 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
             ),
             (None, _) => "owner unknown: decide first".to_owned(),
         };
-        let _ = writeln!(out, "    pid {}: look: {look}", hold.pid);
+        let _ = writeln!(out, "    pid {}: look: {look}", words::pid(hold));
         let _ = writeln!(out, "      stop: {stop}   ({who})");
     }
     more(out, report.holders.len(), page.top);
@@ -167,7 +167,10 @@ fn hold_table<'a>(page: &Page<'_>, holds: impl Iterator<Item = &'a Hold>) -> Tab
         table.rows.push(vec![
             Cell::Text(words::card(hold)),
             Cell::Text(hold.owner.clone().unwrap_or_else(|| "unknown".to_owned())),
-            Cell::Text(format!("{process} ({}{shared}){workload}", hold.pid)),
+            Cell::Text(format!(
+                "{process} ({}{shared}){workload}",
+                words::pid(hold)
+            )),
             Cell::Text(format!("{:.1}h", hold.period.micros().hours())),
             hold.idle_held.map_or(Cell::Missing, |idle| {
                 Cell::Text(format!("{:.1}h", idle.hours()))

@@ -2,14 +2,37 @@
 
 use gua_model::GpuUuid;
 
-use super::answer::Card;
 use crate::failure::Failure;
+
+/// A card, as far as it can be named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// `None` for a card of which nothing but its number is known.
+    pub uuid: Option<GpuUuid>,
+    pub index: Option<u32>,
+    pub name: Option<String>,
+    /// The card that this one is a MIG instance of.
+    pub parent: Option<GpuUuid>,
+}
+
+impl Card {
+    /// A card of an old history, which knows no MIG.
+    #[must_use]
+    pub fn of_old(uuid: GpuUuid, index: Option<u32>) -> Self {
+        Self {
+            uuid: Some(uuid),
+            index,
+            name: None,
+            parent: None,
+        }
+    }
+}
 
 /// The shortest beginning of a UUID: less would be a guess.
 const SHORTEST: usize = 3;
 
 /// The one card that `asked` means. `known` are all there are, the likeliest first where several carry one number.
-pub(super) fn choose(asked: &str, known: &[Card]) -> Result<Card, Failure> {
+pub fn choose(asked: &str, known: &[Card]) -> Result<Card, Failure> {
     let number = asked.parse::<u32>().ok();
     let exact = |card: &&Card| {
         let is_it = card
