@@ -12,6 +12,7 @@ pub mod gap;
 mod history;
 pub mod id;
 pub mod legacy;
+pub mod nvgpu;
 pub mod owner;
 pub mod period;
 pub mod pick;
@@ -31,6 +32,7 @@ pub mod tick;
 pub mod total;
 pub mod unit;
 pub mod usage_state;
+pub mod visible;
 pub mod window;
 
 pub use calendar::{CalendarUnit, Slot, slots};
@@ -59,4 +61,5 @@ pub use total::{CardQuarter, CardTotal, OwnerTotal, QuarterTotal, StateTotal, To
 pub use unit::{
     Bytes, Celsius, Centipercent, FanSpeed, Megahertz, Micros, Millijoules, Milliwatts, Percent,
 };
+pub use visible::VisibleDevices;
 pub use window::{Histogram, UtilWindow};

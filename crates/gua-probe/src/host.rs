@@ -11,6 +11,7 @@ pub mod driver;
 pub mod mount;
 pub mod namespace;
 pub mod privilege;
+pub mod processor;
 pub mod time;
 
 use std::fs::File;
@@ -124,6 +125,7 @@ mod tests {
         let _ = mount::holding(&mounts, Path::new("/home/ada/.gua/gua.db"));
         let _ = namespace::parse_pid_namespace(bytes);
         let _ = privilege::parse_status(bytes);
+        let _ = processor::parse_processor_time(bytes);
         let _ = time::parse_boot_time(bytes);
         let _ = collector::recognise(bytes, more);
         let _ = device::is_gpu(&String::from_utf8_lossy(bytes));

@@ -7,6 +7,7 @@ mod backoff;
 pub mod clock;
 pub mod fault;
 pub mod host;
+pub mod nvgpu;
 mod nvml;
 pub mod probe;
 pub mod process;

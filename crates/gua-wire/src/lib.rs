@@ -11,12 +11,14 @@
 //! - [`archive`]: closed days as compressed CSV
 //! - [`users`]: how much of a user's name may leave the host
 //! - [`refusal`]: what a board's error answer says
+//! - [`run`]: the files of a watched job
 
 pub mod archive;
 pub mod cloud;
 pub mod enroll;
 mod fields;
 pub mod refusal;
+pub mod run;
 pub mod server_url;
 pub mod snapshot;
 pub mod stream;

@@ -1,0 +1,131 @@
+//! Which cards a program was given: `CUDA_VISIBLE_DEVICES`, read as CUDA reads it.
+
+use std::collections::BTreeSet;
+
+use crate::id::GpuUuid;
+use crate::sample::{Gpu, Place};
+
+/// A list of cards. As for CUDA, what comes after an entry that names no card counts for nothing, and an empty list is no
+/// card at all.
+///
+/// Numbers are taken for the driver's. CUDA counts so too with `CUDA_DEVICE_ORDER=PCI_BUS_ID`, and in any case where all
+/// cards are of one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VisibleDevices {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Entry {
+    Number(u32),
+    /// A UUID, or the beginning of one.
+    Uuid(String),
+}
+
+impl VisibleDevices {
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let entry = |text: &str| {
+            let text = text.trim();
+            match text.parse() {
+                Ok(number) => Some(Entry::Number(number)),
+                Err(_) if is_uuid(text) => Some(Entry::Uuid(text.to_owned())),
+                Err(_) => None,
+            }
+        };
+        Self {
+            entries: text.split(',').map_while(entry).collect(),
+        }
+    }
+
+    /// Whether cards are named by their number, so that their order matters.
+    #[must_use]
+    pub fn has_numbers(&self) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Number(_)))
+    }
+
+    /// The cards that are meant. Of a card in MIG mode its instances, which stand in its place.
+    #[must_use]
+    pub fn cards(&self, gpus: &[Gpu]) -> BTreeSet<GpuUuid> {
+        let mut cards = BTreeSet::new();
+        for entry in &self.entries {
+            let named: Vec<&Gpu> = gpus.iter().filter(|gpu| entry.names(gpu)).collect();
+            if named.is_empty() {
+                break;
+            }
+            for gpu in named {
+                match gpu.place.counts() {
+                    true => cards.extend([gpu.uuid.clone()]),
+                    false => cards.extend(instances(gpu, gpus)),
+                }
+            }
+        }
+        cards
+    }
+}
+
+fn instances<'a>(parent: &'a Gpu, gpus: &'a [Gpu]) -> impl Iterator<Item = GpuUuid> + 'a {
+    gpus.iter()
+        .filter(|gpu| gpu.place.parent() == Some(&parent.uuid))
+        .map(|gpu| gpu.uuid.clone())
+}
+
+impl Entry {
+    fn names(&self, gpu: &Gpu) -> bool {
+        match self {
+            Entry::Number(number) => {
+                gpu.index == *number && !matches!(gpu.place, Place::Instance { .. })
+            }
+            Entry::Uuid(begin) => gpu.uuid.as_str().starts_with(begin.as_str()),
+        }
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.starts_with("GPU-") || text.starts_with("MIG-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::Missing;
+
+    fn check(text: &str, expected: &str) {
+        let card = |uuid: &str, index| {
+            Gpu::without_readings(uuid.parse().unwrap(), index, Missing::Failed)
+        };
+        let mut divided = card("GPU-cc", 2);
+        divided.place = Place::Parent { instances: 1 };
+        let mut part = card("MIG-dd", 2);
+        part.place = Place::Instance {
+            parent: "GPU-cc".parse().unwrap(),
+            gpu_instance: Ok(1),
+            compute_instance: Ok(0),
+            slice: Err(Missing::Failed),
+        };
+        let gpus = [card("GPU-aa", 0), card("GPU-bb", 1), divided, part];
+        let cards = VisibleDevices::parse(text).cards(&gpus);
+        let cards: Vec<&str> = cards.iter().map(GpuUuid::as_str).collect();
+        assert_eq!(cards.join(" "), expected, "{text:?}");
+    }
+
+    #[test]
+    fn a_list_is_read_up_to_the_first_entry_that_names_no_card() {
+        check("0", "GPU-aa");
+        check(" 1 , 0", "GPU-aa GPU-bb");
+        check("0,-1,1", "GPU-aa");
+        check("0,7,1", "GPU-aa");
+        check("GPU-b,0", "GPU-aa GPU-bb");
+        check("", "");
+        check("-1", "");
+        check("NoDevFiles", "");
+    }
+
+    #[test]
+    fn a_divided_card_stands_for_its_instances() {
+        check("2", "MIG-dd");
+        check("MIG-dd", "MIG-dd");
+    }
+}

@@ -1,0 +1,135 @@
+//! A file that only grows, a line at a time. Each line is handed to the kernel as a whole, so that `tail -f` shows it at
+//! once, and the death of this process loses nothing. A line that cannot be written is lost and told; later ones are tried.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// An append-only file of lines.
+#[derive(Debug)]
+pub struct LineFile {
+    file: File,
+    /// What the file ends with is no line end: a write stopped in the middle, because the disk was full.
+    is_torn: bool,
+    lost: u64,
+    last_error: Option<io::Error>,
+}
+
+impl LineFile {
+    /// Opens the file, and makes it where there is none. What is in it stays.
+    pub fn append(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        Ok(Self::of(file))
+    }
+
+    /// Makes the file anew, without what was in it.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .and_then(|file| file.set_len(0).map(|()| file))?;
+        Ok(Self::of(file))
+    }
+
+    fn of(file: File) -> Self {
+        Self {
+            file,
+            is_torn: false,
+            lost: 0,
+            last_error: None,
+        }
+    }
+
+    /// Writes the line and its end. Whether it is in the file.
+    pub fn write(&mut self, line: &str) -> bool {
+        let mut bytes = Vec::with_capacity(line.len() + 2);
+        if self.is_torn {
+            bytes.push(b'\n');
+        }
+        bytes.extend_from_slice(line.as_bytes());
+        bytes.push(b'\n');
+        match self.write_all(&bytes) {
+            Ok(()) => {
+                self.is_torn = false;
+                true
+            }
+            Err(error) => {
+                self.lost += 1;
+                self.last_error = Some(error);
+                false
+            }
+        }
+    }
+
+    /// How many lines could not be written.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Why the last of them could not.
+    #[must_use]
+    pub fn last_error(&self) -> Option<&io::Error> {
+        self.last_error.as_ref()
+    }
+
+    /// The same error for handing on; errors cannot be cloned.
+    pub(crate) fn copied_error(&self) -> Option<io::Error> {
+        let error = self.last_error.as_ref()?;
+        Some(match error.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => error.kind().into(),
+        })
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let whole = bytes.len();
+        while !bytes.is_empty() {
+            match self.file.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(length) => {
+                    bytes = &bytes[length..];
+                    self.is_torn = !bytes.is_empty();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.is_torn |= bytes.len() < whole;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_in_the_file_before_anything_else_happens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        let mut file = LineFile::append(&path).unwrap();
+        assert!(file.write("one"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
+        let mut again = LineFile::append(&path).unwrap();
+        assert!(again.write("two"));
+        assert!(file.write("three"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\n");
+        LineFile::create(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+    }
+
+    #[test]
+    fn a_full_disk_costs_lines_and_is_told() {
+        // Every write to it fails as on a full disk (full(4)).
+        let mut file = LineFile::append(Path::new("/dev/full")).unwrap();
+        assert!(!file.write("one"));
+        assert!(!file.write("two"));
+        assert_eq!(file.lost(), 2);
+        let error = file.last_error().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+}

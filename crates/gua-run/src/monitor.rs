@@ -1,0 +1,370 @@
+//! Samples cards and processors into the three metric files, on threads of its own, until it is stopped.
+//!
+//! Lines are written as they are read. A driver that is not there costs the two files of the cards; one that hangs costs
+//! readings, and never the end: [`HwMonitor::stop`] waits for a thread that is caught in the driver for a moment, and then
+//! leaves it behind.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use gua_model::{Gpu, Sample, VisibleDevices};
+use gua_probe::clock;
+use gua_probe::fault::DriverFault;
+use gua_probe::host::HostRoot;
+use gua_probe::host::processor::processor_time;
+use gua_probe::probe::{Probe, ProbeOptions};
+use gua_probe::reader::{Reader, ReaderOptions};
+use gua_wire::run::{file, metrics};
+use jiff::tz::TimeZone;
+
+use crate::lines::LineFile;
+
+/// How long a sampler is waited for at the end.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How to sample.
+#[derive(Clone, Debug)]
+pub struct MonitorOptions {
+    /// From one sample to the next.
+    pub interval: Duration,
+    pub source: GpuSource,
+    pub cards: Cards,
+    /// The zone of the moments in `hw_metrics.csv`, which has local time as nvidia-smi's output has.
+    pub zone: TimeZone,
+    pub host: HostRoot,
+}
+
+impl Default for MonitorOptions {
+    /// All cards every two seconds, read in this process.
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(2),
+            source: GpuSource::InProcess(ProbeOptions::default()),
+            cards: Cards::All,
+            zone: TimeZone::system(),
+            host: HostRoot::real(),
+        }
+    }
+}
+
+/// Who reads the driver.
+#[derive(Clone, Debug)]
+pub enum GpuSource {
+    /// A thread of this process.
+    InProcess(ProbeOptions),
+    /// A child, which is replaced when the driver hangs; for programs that can be their own reader.
+    Child(ReaderOptions),
+}
+
+/// Which cards are written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cards {
+    All,
+    /// Those that a program was given.
+    Visible(VisibleDevices),
+}
+
+impl Cards {
+    /// The cards of a sample that are meant. A card that is divided is left out: its instances stand for it.
+    pub fn of<'a>(&self, sample: &'a Sample) -> impl Iterator<Item = &'a Gpu> + use<'a> {
+        let visible = match self {
+            Cards::All => None,
+            Cards::Visible(list) => Some(list.cards(&sample.gpus)),
+        };
+        sample.gpus.iter().filter(move |gpu| {
+            gpu.place.counts()
+                && visible
+                    .as_ref()
+                    .is_none_or(|cards| cards.contains(&gpu.uuid))
+        })
+    }
+}
+
+/// The samplers of one run.
+#[derive(Debug)]
+pub struct HwMonitor {
+    directory: PathBuf,
+    written: Arc<Written>,
+    gpu: Option<Sampler>,
+    cpu: Option<Sampler>,
+}
+
+/// Lines so far.
+#[derive(Debug, Default)]
+struct Written {
+    gpu: AtomicU64,
+    cpu: AtomicU64,
+}
+
+/// What is left of a monitor that was stopped. A path is `None` where nothing was sampled.
+#[derive(Debug)]
+pub struct MonitorFiles {
+    pub gpu: Option<PathBuf>,
+    pub cpu: Option<PathBuf>,
+    pub dmon: Option<PathBuf>,
+    /// Why the driver's last answer was none, if it was.
+    pub fault: Option<DriverFault>,
+    /// Why the last line that is lost could not be written, if there is one.
+    pub write_error: Option<io::Error>,
+}
+
+/// One thread, and how it is told to end.
+#[derive(Debug)]
+struct Sampler {
+    stop: Sender<()>,
+    ended: Receiver<Ended>,
+}
+
+#[derive(Debug, Default)]
+struct Ended {
+    fault: Option<DriverFault>,
+    write_error: Option<io::Error>,
+}
+
+impl HwMonitor {
+    /// Makes the directory, and begins. The first line about a card comes at once, the first about the processors after
+    /// one interval.
+    pub fn start(directory: &Path, options: MonitorOptions) -> io::Result<Self> {
+        std::fs::create_dir_all(directory)?;
+        let written = Arc::new(Written::default());
+        let files = (
+            LineFile::create(&directory.join(file::GPU))?,
+            LineFile::create(&directory.join(file::DMON))?,
+        );
+        let cpu_path = directory.join(file::CPU);
+        // What an earlier run left would be taken for this one's.
+        match std::fs::remove_file(&cpu_path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let counted = Arc::clone(&written);
+        let (host, interval) = (options.host.clone(), options.interval);
+        let cpu = Sampler::start("gua-cpu", move |stop| {
+            sample_cpu(&cpu_path, &host, interval, &counted.cpu, stop)
+        })?;
+        let counted = Arc::clone(&written);
+        let gpu = Sampler::start("gua-gpu", move |stop| {
+            sample_gpu(files, options, &counted.gpu, stop)
+        })?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            written,
+            gpu: Some(gpu),
+            cpu: Some(cpu),
+        })
+    }
+
+    /// Ends the samplers and tells which files there are. It returns within five seconds, whatever the driver does.
+    #[must_use]
+    pub fn stop(mut self) -> MonitorFiles {
+        let (gpu, cpu) = self.end();
+        let path = |lines: &AtomicU64, name: &str| {
+            (lines.load(Ordering::Acquire) > 0).then(|| self.directory.join(name))
+        };
+        MonitorFiles {
+            gpu: path(&self.written.gpu, file::GPU),
+            cpu: path(&self.written.cpu, file::CPU),
+            dmon: path(&self.written.gpu, file::DMON),
+            fault: gpu.fault,
+            write_error: gpu.write_error.or(cpu.write_error),
+        }
+    }
+
+    fn end(&mut self) -> (Ended, Ended) {
+        let samplers = [self.gpu.take(), self.cpu.take()];
+        for sampler in samplers.iter().flatten() {
+            // A thread that has ended needs no telling.
+            let _ = sampler.stop.send(());
+        }
+        let until = clock::monotonic() + PATIENCE;
+        let mut ended = samplers.into_iter().map(|sampler| {
+            let left = until.saturating_sub(clock::monotonic());
+            let told = sampler.map(|sampler| sampler.ended.recv_timeout(left));
+            match told {
+                Some(Ok(ended)) => ended,
+                Some(Err(_)) => Ended {
+                    fault: Some(DriverFault::Hung { deadline: PATIENCE }),
+                    write_error: None,
+                },
+                None => Ended::default(),
+            }
+        });
+        (
+            ended.next().unwrap_or_default(),
+            ended.next().unwrap_or_default(),
+        )
+    }
+}
+
+impl Drop for HwMonitor {
+    fn drop(&mut self) {
+        if self.gpu.is_some() || self.cpu.is_some() {
+            self.end();
+        }
+    }
+}
+
+impl Sampler {
+    fn start(
+        name: &str,
+        work: impl FnOnce(&Receiver<()>) -> Ended + Send + 'static,
+    ) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let (tell, ended) = mpsc::channel();
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                // Nobody listens any more if the monitor has left us behind.
+                let _ = tell.send(work(&stopped));
+            })?;
+        Ok(Self { stop, ended })
+    }
+}
+
+/// Moments at a fixed distance. One that was missed is left out: there are no bursts.
+struct Pace {
+    next: Duration,
+    interval: Duration,
+}
+
+impl Pace {
+    fn new(interval: Duration) -> Self {
+        Self {
+            next: clock::monotonic() + interval,
+            interval,
+        }
+    }
+
+    /// Waits for the next moment; `false` when it is time to end.
+    fn wait(&mut self, stop: &Receiver<()>) -> bool {
+        let now = clock::monotonic();
+        if self.next < now {
+            self.next = now;
+        }
+        let told = stop.recv_timeout(self.next - now);
+        self.next += self.interval;
+        told == Err(RecvTimeoutError::Timeout)
+    }
+}
+
+fn sample_cpu(
+    path: &Path,
+    host: &HostRoot,
+    interval: Duration,
+    lines: &AtomicU64,
+    stop: &Receiver<()>,
+) -> Ended {
+    let mut ended = Ended::default();
+    let mut file: Option<LineFile> = None;
+    let mut earlier = processor_time(host);
+    let mut pace = Pace::new(interval);
+    while pace.wait(stop) {
+        let now = processor_time(host);
+        let Some(shares) = now
+            .ok()
+            .zip(earlier.ok())
+            .and_then(|(now, earlier)| now.since(&earlier))
+        else {
+            earlier = now.or(earlier);
+            continue;
+        };
+        earlier = now;
+        // There is no file before there is a line for it.
+        if file.is_none() {
+            match LineFile::create(path) {
+                Ok(mut made) => {
+                    made.write(metrics::CPU_HEADER);
+                    file = Some(made);
+                }
+                Err(error) => ended.write_error = Some(error),
+            }
+        }
+        let line = metrics::cpu_line(clock::now(), shares.usr_pct, shares.idle_pct);
+        if file.as_mut().is_some_and(|file| file.write(&line)) {
+            lines.fetch_add(1, Ordering::Release);
+        }
+    }
+    ended.write_error = ended
+        .write_error
+        .or(file.as_ref().and_then(LineFile::copied_error));
+    ended
+}
+
+fn sample_gpu(
+    (mut gpu_file, mut dmon_file): (LineFile, LineFile),
+    options: MonitorOptions,
+    lines: &AtomicU64,
+    stop: &Receiver<()>,
+) -> Ended {
+    let mut source = match options.source {
+        GpuSource::InProcess(probe) => Source::Probe(Box::new(Probe::new(probe))),
+        GpuSource::Child(reader) => Source::Reader(Box::new(Reader::new(reader))),
+    };
+    let mut fault = None;
+    let mut pace = Pace::new(options.interval);
+    let mut has_head = false;
+    loop {
+        let answer = source.sample();
+        if let Ok(sample) = &answer {
+            let at = sample.at.to_zoned(options.zone.clone());
+            for gpu in options.cards.of(sample) {
+                if !has_head {
+                    has_head = dmon_file.write(metrics::DMON_HEADER);
+                }
+                dmon_file.write(&metrics::dmon_line(gpu));
+                if gpu_file.write(&metrics::gpu_line(&at, gpu)) {
+                    lines.fetch_add(1, Ordering::Release);
+                }
+            }
+        }
+        fault = answer.err().map(|new| match (new, fault) {
+            // The first reason, and not that we wait before we try again.
+            (DriverFault::BackingOff { .. }, Some(first)) => first,
+            (new, _) => new,
+        });
+        if !pace.wait(stop) {
+            break;
+        }
+    }
+    Ended {
+        fault,
+        write_error: gpu_file.copied_error().or_else(|| dmon_file.copied_error()),
+    }
+}
+
+enum Source {
+    Probe(Box<Probe>),
+    Reader(Box<Reader>),
+}
+
+impl Source {
+    fn sample(&mut self) -> Result<Sample, DriverFault> {
+        match self {
+            Source::Probe(probe) => probe.sample(),
+            Source::Reader(reader) => reader.sample(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_that_was_missed_is_left_out() {
+        let (stop, stopped) = mpsc::channel();
+        let mut pace = Pace {
+            next: Duration::ZERO,
+            interval: Duration::from_secs(3600),
+        };
+        assert!(pace.wait(&stopped));
+        assert!(pace.next > clock::monotonic() + Duration::from_secs(3500));
+        stop.send(()).unwrap();
+        assert!(!pace.wait(&stopped));
+    }
+}

@@ -1,0 +1,111 @@
+//! Ten numbers from the metric files of a run, ours or the original's.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::Path;
+
+use gua_wire::run::summary::{ResourceSummary, Tally};
+
+/// No line of these files is longer; more is not looked at.
+const LONGEST_LINE: u64 = 4096;
+
+/// A summary and what is to be known about it.
+#[derive(Clone, Debug)]
+pub struct Summarized {
+    pub summary: ResourceSummary,
+    /// What was never measured, and stands as zero in the summary.
+    pub missing: Vec<&'static str>,
+    /// Whether memory utilisation rests on the place of a column that no head names.
+    pub guessed_mem_util: bool,
+    /// Lines of readings in each of the files.
+    pub gpu_lines: u64,
+    pub cpu_lines: u64,
+    pub dmon_lines: u64,
+}
+
+/// What a job used, from its metric files. A file that is not there, or not given, leaves its numbers at zero.
+///
+/// ```
+/// use gua_run::build_resource_summary;
+///
+/// # let folder = tempfile::tempdir()?;
+/// let gpu = folder.path().join("hw_metrics.csv");
+/// std::fs::write(&gpu, "2026/05/11 00:00:00.000, 40, 5, 1024, 40960, 50.25, 41, 1410, 1215\n")?;
+/// let summary = build_resource_summary(Some(&gpu), None, None)?;
+/// assert_eq!(summary.peak_vram_mb, 1024.0);
+/// assert_eq!(summary.cpu_usr_mean_pct, 0.0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn build_resource_summary(
+    gpu: Option<&Path>,
+    cpu: Option<&Path>,
+    dmon: Option<&Path>,
+) -> io::Result<ResourceSummary> {
+    summarize(gpu, cpu, dmon).map(|summarized| summarized.summary)
+}
+
+/// As [`build_resource_summary`], with what was missing.
+pub fn summarize(
+    gpu: Option<&Path>,
+    cpu: Option<&Path>,
+    dmon: Option<&Path>,
+) -> io::Result<Summarized> {
+    let mut tally = Tally::default();
+    let gpu_lines = lines(gpu, |line| tally.gpu_line(line))?;
+    let dmon_lines = lines(dmon, |line| tally.dmon_line(line))?;
+    let cpu_lines = lines(cpu, |line| tally.cpu_line(line))?;
+    Ok(Summarized {
+        summary: tally.summary(),
+        missing: tally.missing(),
+        guessed_mem_util: tally.guessed_mem_util(),
+        gpu_lines,
+        cpu_lines,
+        dmon_lines,
+    })
+}
+
+/// Hands over the lines of a file one by one, and counts those that were of use.
+fn lines(path: Option<&Path>, mut take: impl FnMut(&str) -> bool) -> io::Result<u64> {
+    let file = match path.map(File::open) {
+        None => return Ok(0),
+        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Some(opened) => opened?,
+    };
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    let mut counted = 0;
+    loop {
+        line.clear();
+        if (&mut reader)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)?
+            == 0
+        {
+            return Ok(counted);
+        }
+        counted += u64::from(take(String::from_utf8_lossy(&line).trim_end()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_not_there_leave_zeros_and_are_told() {
+        let nowhere = Path::new("/nonexistent/hw_metrics.csv");
+        let found = summarize(Some(nowhere), None, Some(nowhere)).unwrap();
+        assert_eq!(found.summary, ResourceSummary::default());
+        assert_eq!(found.missing.len(), 6);
+        assert_eq!(found.gpu_lines, 0);
+    }
+
+    #[test]
+    fn a_file_without_lines_does_not_fill_the_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long");
+        std::fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
+        let found = summarize(Some(&path), Some(&path), Some(&path)).unwrap();
+        assert_eq!(found.summary, ResourceSummary::default());
+    }
+}

@@ -1,0 +1,5 @@
+//! The library as a program uses it: beside the original, and against a simulated driver.
+#![cfg(test)]
+
+mod monitor;
+mod original;

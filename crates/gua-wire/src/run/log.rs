@@ -1,0 +1,109 @@
+//! The lines of `run.jsonl`: phases with their length, and events.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::json::Fields;
+
+/// A moment as every line begins with it: UTC, milliseconds, cut off and not rounded.
+#[must_use]
+pub fn stamp(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S%.3f+00:00").to_string()
+}
+
+/// A phase that has ended, without the line end. An extra value cannot take the place of the moment or the kind: it is
+/// written under `extra_ts` or `extra_type`.
+///
+/// ```
+/// use gua_wire::run::json::Fields;
+/// use gua_wire::run::log::phase;
+///
+/// let at = "2026-05-11T00:00:00.1239Z".parse().unwrap();
+/// assert_eq!(
+///     phase(at, "fit", 12.34567, &Fields::new().with("epochs", 3)),
+///     r#"{"ts": "2026-05-11T00:00:00.123+00:00", "type": "phase", "name": "fit", "seconds": 12.346, "epochs": 3}"#,
+/// );
+/// ```
+#[must_use]
+pub fn phase(at: Timestamp, name: &str, seconds: f64, extra: &Fields) -> String {
+    let mut line = begun(at, "phase")
+        .with("name", name)
+        .with("seconds", thousandths(seconds));
+    for (name, text) in extra.iter() {
+        let taken = line.has(name);
+        match taken {
+            true => line.put(&format!("extra_{name}"), text.to_owned()),
+            false => line.put(name, text.to_owned()),
+        }
+    }
+    line.to_json()
+}
+
+/// Something that happened, without the line end. Data that is empty is left out.
+#[must_use]
+pub fn event(at: Timestamp, name: &str, data: &Fields) -> String {
+    let mut line = begun(at, "event").with("event", name);
+    if !data.is_empty() {
+        line.put("data", data.to_json());
+    }
+    line.to_json()
+}
+
+/// A line of another kind, which the original does not know.
+#[must_use]
+pub fn other(at: Timestamp, kind: &str, fields: &Fields) -> String {
+    let mut line = begun(at, kind);
+    for (name, text) in fields.iter() {
+        line.put(name, text.to_owned());
+    }
+    line.to_json()
+}
+
+fn begun(at: Timestamp, kind: &str) -> Fields {
+    Fields::new().with("ts", stamp(at)).with("type", kind)
+}
+
+/// Three decimals as Python rounds: to the nearest of the exact value, an exact half to the even digit.
+fn thousandths(seconds: f64) -> Value {
+    format!("{seconds:.3}")
+        .parse::<f64>()
+        .ok()
+        .filter(|seconds| seconds.is_finite())
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at() -> Timestamp {
+        "2026-11-16T04:12:26.3219Z".parse().unwrap()
+    }
+
+    #[test]
+    fn an_event_without_data_has_no_data() {
+        assert_eq!(
+            event(at(), "e", &Fields::new()),
+            r#"{"ts": "2026-11-16T04:12:26.321+00:00", "type": "event", "event": "e"}"#
+        );
+    }
+
+    #[test]
+    fn an_extra_value_cannot_change_when_it_was_or_what_it_is() {
+        let extra = Fields::new()
+            .with("ts", "boo")
+            .with("type", "x")
+            .with("k", 2);
+        assert_eq!(
+            phase(at(), "a", 1.0, &extra),
+            "{\"ts\": \"2026-11-16T04:12:26.321+00:00\", \"type\": \"phase\", \"name\": \"a\", \"seconds\": 1.0, \
+             \"extra_ts\": \"boo\", \"extra_type\": \"x\", \"k\": 2}"
+        );
+    }
+
+    #[test]
+    fn a_length_that_nobody_knows_is_null() {
+        let line = phase(at(), "a", f64::NAN, &Fields::new());
+        assert!(line.contains("\"seconds\": null"), "{line}");
+    }
+}

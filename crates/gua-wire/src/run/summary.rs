@@ -1,0 +1,336 @@
+//! What a job used, in the ten numbers that the original gives: made of lines of the metric files, one after another, in
+//! room that does not grow.
+
+use super::metrics::GPU_FIELDS;
+
+/// What a job used. Zero also where nothing was measured, as in the original; [`Tally::missing`] tells these apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ResourceSummary {
+    /// The most memory that any of the cards had in use.
+    pub peak_vram_mb: f64,
+    /// What JAX says of its own peak; set by the caller.
+    pub jax_peak_bytes_mb: f64,
+    pub gpu_util_mean_pct: f64,
+    pub gpu_util_max_pct: f64,
+    pub mem_util_mean_pct: f64,
+    pub mem_util_max_pct: f64,
+    pub power_watts_mean: f64,
+    pub power_watts_max: f64,
+    pub cpu_usr_mean_pct: f64,
+    pub cpu_idle_mean_pct: f64,
+}
+
+impl ResourceSummary {
+    /// The dictionary form: one decimal each, in the original's order, and only what it shows.
+    ///
+    /// ```
+    /// use gua_wire::run::summary::ResourceSummary;
+    ///
+    /// let summary = ResourceSummary { peak_vram_mb: 191.25, ..ResourceSummary::default() };
+    /// assert_eq!(summary.entries()[0], ("peak_vram_mb", 191.2));
+    /// assert_eq!(summary.entries().len(), 7);
+    /// ```
+    #[must_use]
+    pub fn entries(&self) -> Vec<(&'static str, f64)> {
+        let mut entries = vec![
+            ("peak_vram_mb", self.peak_vram_mb),
+            ("gpu_util_mean_pct", self.gpu_util_mean_pct),
+            ("gpu_util_max_pct", self.gpu_util_max_pct),
+            ("power_watts_mean", self.power_watts_mean),
+            ("power_watts_max", self.power_watts_max),
+            ("cpu_usr_mean_pct", self.cpu_usr_mean_pct),
+            ("cpu_idle_mean_pct", self.cpu_idle_mean_pct),
+        ];
+        if self.jax_peak_bytes_mb > 0.0 {
+            entries.push(("jax_peak_bytes_mb", self.jax_peak_bytes_mb));
+        }
+        if self.mem_util_mean_pct > 0.0 {
+            entries.push(("mem_util_mean_pct", self.mem_util_mean_pct));
+            entries.push(("mem_util_max_pct", self.mem_util_max_pct));
+        }
+        entries
+            .into_iter()
+            .map(|(name, value)| (name, one_decimal(value)))
+            .collect()
+    }
+}
+
+/// The nearest number of one decimal to the exact value of `value`; an exact half goes to the even digit.
+#[must_use]
+pub fn one_decimal(value: f64) -> f64 {
+    format!("{value:.1}").parse().unwrap_or(value)
+}
+
+/// Sums of what was read so far.
+///
+/// ```
+/// use gua_wire::run::summary::Tally;
+///
+/// let mut tally = Tally::default();
+/// tally.gpu_line("2026/05/11 00:00:00.000, 40, 5, 1024, 40960, [N/A], 41, 1410, 1215");
+/// tally.gpu_line("2026/05/11 00:00:02.000, 60, 5, 2048, 40960, 50.25, 41, 1410, 1215");
+/// let summary = tally.summary();
+/// assert_eq!(summary.gpu_util_mean_pct, 50.0);
+/// assert_eq!(summary.peak_vram_mb, 2048.0);
+/// assert_eq!(summary.power_watts_mean, 50.25);
+/// assert_eq!(tally.missing(), ["mem_util", "cpu_usr", "cpu_idle"]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    gpu_util: Sum,
+    vram: Sum,
+    power: Sum,
+    mem_util: Sum,
+    cpu_usr: Sum,
+    cpu_idle: Sum,
+    dmon: Columns,
+}
+
+/// Where the columns of `hw_dmon.csv` are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Columns {
+    /// No line has named them. The original goes by the place then.
+    #[default]
+    Unnamed,
+    /// The place of memory utilisation, if there is such a column.
+    Named(Option<usize>),
+}
+
+/// The place at which the original looks for memory utilisation.
+const MEM_UNNAMED: usize = 2;
+/// The original leaves out lines with fewer fields.
+const DMON_FIELDS: usize = 4;
+
+impl Tally {
+    /// A line of `hw_metrics.csv`. Whether it was one.
+    pub fn gpu_line(&mut self, line: &str) -> bool {
+        let fields: Vec<&str> = line.split(',').collect();
+        if fields.len() < GPU_FIELDS {
+            return false;
+        }
+        self.gpu_util.add(number(fields[1]));
+        self.vram.add(number(fields[3]));
+        self.power.add(number(fields[5]));
+        true
+    }
+
+    /// A line of `hw_dmon.csv`, heads among them. Whether it was one of readings.
+    pub fn dmon_line(&mut self, line: &str) -> bool {
+        let line = line.trim();
+        if let Some(head) = line.strip_prefix('#') {
+            self.dmon_head(head);
+            return false;
+        }
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        if fields.len() < DMON_FIELDS {
+            return false;
+        }
+        let place = match self.dmon {
+            Columns::Unnamed => Some(MEM_UNNAMED),
+            Columns::Named(place) => place,
+        };
+        self.mem_util
+            .add(place.and_then(|place| number(fields.get(place)?)));
+        true
+    }
+
+    /// Names stand in the first line of a head, units in the second; a long file has several heads.
+    fn dmon_head(&mut self, head: &str) {
+        let names: Vec<&str> = head.split_ascii_whitespace().collect();
+        let has = |name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        if has("gpu") {
+            let is_mem = |name: &&str| name.eq_ignore_ascii_case("mem");
+            self.dmon = Columns::Named(names.iter().position(is_mem));
+        }
+    }
+
+    /// A line of `cpu_metrics.csv`. Whether it was one of readings.
+    pub fn cpu_line(&mut self, line: &str) -> bool {
+        let mut fields = line.split(',').skip(1);
+        let (Some(usr), Some(idle)) = (fields.next(), fields.next()) else {
+            return false;
+        };
+        let (usr, idle) = (number(usr), number(idle));
+        self.cpu_usr.add(usr);
+        self.cpu_idle.add(idle);
+        usr.is_some() || idle.is_some()
+    }
+
+    #[must_use]
+    pub fn summary(&self) -> ResourceSummary {
+        ResourceSummary {
+            peak_vram_mb: self.vram.max(),
+            jax_peak_bytes_mb: 0.0,
+            gpu_util_mean_pct: self.gpu_util.mean(),
+            gpu_util_max_pct: self.gpu_util.max(),
+            mem_util_mean_pct: self.mem_util.mean(),
+            mem_util_max_pct: self.mem_util.max(),
+            power_watts_mean: self.power.mean(),
+            power_watts_max: self.power.max(),
+            cpu_usr_mean_pct: self.cpu_usr.mean(),
+            cpu_idle_mean_pct: self.cpu_idle.mean(),
+        }
+    }
+
+    /// What was never measured, and stands as zero in the summary.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        [
+            ("gpu_util", self.gpu_util),
+            ("vram", self.vram),
+            ("power", self.power),
+            ("mem_util", self.mem_util),
+            ("cpu_usr", self.cpu_usr),
+            ("cpu_idle", self.cpu_idle),
+        ]
+        .into_iter()
+        .filter(|(_, sum)| sum.count == 0)
+        .map(|(name, _)| name)
+        .collect()
+    }
+
+    /// Whether readings of `hw_dmon.csv` were counted of which no head said what they are: the original's guess stands.
+    #[must_use]
+    pub fn guessed_mem_util(&self) -> bool {
+        self.dmon == Columns::Unnamed && self.mem_util.count > 0
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    total: f64,
+    most: Option<f64>,
+    count: u32,
+}
+
+impl Sum {
+    fn add(&mut self, value: Option<f64>) {
+        let Some(value) = value else { return };
+        self.total += value;
+        self.most = Some(self.most.map_or(value, |most| most.max(value)));
+        self.count = self.count.saturating_add(1);
+    }
+
+    fn mean(self) -> f64 {
+        match self.count {
+            0 => 0.0,
+            count => self.total / f64::from(count),
+        }
+    }
+
+    fn max(self) -> f64 {
+        self.most.unwrap_or(0.0)
+    }
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim()
+        .parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn one_decimal_is_rounded_as_python_rounds() {
+        for (value, expected) in [
+            (191.25, 191.2),
+            (191.35, 191.3),
+            (0.05, 0.1),
+            (0.25, 0.2),
+            (0.75, 0.8),
+            (-0.04, -0.0),
+            (2.675, 2.7),
+            (1e300, 1e300),
+        ] {
+            assert_eq!(one_decimal(value), expected, "{value}");
+        }
+    }
+
+    fn dmon(text: &str) -> (f64, f64, bool) {
+        let mut tally = Tally::default();
+        for line in text.lines() {
+            tally.dmon_line(line);
+        }
+        let summary = tally.summary();
+        (
+            summary.mem_util_mean_pct,
+            summary.mem_util_max_pct,
+            tally.guessed_mem_util(),
+        )
+    }
+
+    #[test]
+    fn memory_utilisation_is_found_by_its_name() {
+        let cases = [
+            // As `dmon -s mu` prints: the third column is BAR1 and not utilisation.
+            (
+                "# gpu     fb   bar1   ccpm     sm    mem    enc\n# Idx     MB     MB     MB      %      %      %\n    0   1024     10      0     45     12      0\n    0   1024     10      0     45      -      0\n    0   1024     10      0     45     20      0\n",
+                (16.0, 20.0, false),
+            ),
+            (
+                "# gpu     sm    mem    enc\n# Idx      %      %      %\n    0     50     12      0\n",
+                (12.0, 12.0, false),
+            ),
+            (
+                "#Date       Time        gpu     sm    mem\n 20260511  00:00:00     0   1   7\n",
+                (7.0, 7.0, false),
+            ),
+            // A column that is not there is not guessed at.
+            ("# gpu   fb  bar1 ccpm\n 0 1024 10 0\n", (0.0, 0.0, false)),
+            ("0 50 12 0\n0 50 12\n\n", (12.0, 12.0, true)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(dmon(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_missing_costs_itself_and_not_its_line() {
+        let mut tally = Tally::default();
+        assert!(tally.gpu_line("t, 10, 5, 100, 200, 50.5, 40, 1, 1"));
+        assert!(tally.gpu_line("t, 30, 5, 300, 200, [N/A], 40, 1, 1, more"));
+        assert!(tally.gpu_line("t, nan, 5, inf, 200, [Not Supported], 40, 1, 1"));
+        assert!(!tally.gpu_line("t, 99, 5, 900, 200, 50.5, 40, 1"));
+        assert!(!tally.gpu_line(""));
+        let summary = tally.summary();
+        assert_eq!(summary.gpu_util_mean_pct, 20.0);
+        assert_eq!(summary.peak_vram_mb, 300.0);
+        assert_eq!(summary.power_watts_mean, 50.5);
+    }
+
+    #[test]
+    fn processor_shares_count_each_for_itself() {
+        let mut tally = Tally::default();
+        for line in [
+            "timestamp,usr_pct,idle_pct",
+            "2026,1.0,2.0",
+            "2026,3.0,x",
+            "2026,5",
+            "2026,y,7",
+        ] {
+            tally.cpu_line(line);
+        }
+        let summary = tally.summary();
+        assert_eq!(summary.cpu_usr_mean_pct, 2.0);
+        assert_eq!(summary.cpu_idle_mean_pct, 4.5);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_strange(lines: Vec<String>, near in "[#0-9a-z, .\\-\\[\\]]{0,80}") {
+            let mut tally = Tally::default();
+            for line in lines.iter().chain([&near]) {
+                tally.gpu_line(line);
+                tally.dmon_line(line);
+                tally.cpu_line(line);
+            }
+            prop_assert!(tally.summary().entries().iter().all(|(_, value)| !value.is_nan()));
+        }
+    }
+}
