@@ -6,6 +6,7 @@
 pub mod app;
 mod format;
 pub mod key;
+mod line;
 mod lost;
 pub mod plain;
 mod rows;

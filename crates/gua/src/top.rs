@@ -1,6 +1,7 @@
 //! `gua top`: the live view. The picture and the keys are gua-tui's; here are the driver, the history, the signals.
 
 mod events;
+mod panics;
 mod record;
 mod session;
 mod signal;
@@ -10,6 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
+use gua_model::Sample;
+use gua_probe::fault::DriverFault;
 use gua_probe::{clock, host};
 use gua_tui::{App, Palette, Rights, Setup, plain};
 use jiff::tz::TimeZone;
@@ -18,9 +21,12 @@ use crate::cli::TopArgs;
 use crate::config::{Loaded, Settings};
 use crate::driver;
 use crate::failure::Failure;
+use crate::fake::{self, Script};
 use crate::output;
-use events::Origin;
 use record::Record;
+
+/// Where samples come from: asked once an interval, in a thread of its own.
+pub type Samples = Box<dyn FnMut() -> Result<Sample, DriverFault> + Send>;
 
 /// Below this the driver is busy with being asked.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
@@ -32,26 +38,44 @@ pub fn run(args: &TopArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     if args.interval < SHORTEST_INTERVAL {
         return Err(Failure::usage("--interval must be at least 100ms").into());
     }
-    let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-    if !args.once && !has_terminal {
+    let samples: Samples = match args.fake {
+        true => Box::new(|| Ok(made_up())),
+        false => {
+            let mut reader = driver::reader(&loaded.settings);
+            Box::new(move || reader.sample())
+        }
+    };
+    match args.once {
+        true => once(args, loaded, samples),
+        false => watch(args, loaded, samples),
+    }
+}
+
+/// The live view of these samples.
+pub fn watch(args: &TopArgs, loaded: &Loaded, samples: Samples) -> anyhow::Result<ExitCode> {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let message = "this needs a terminal to draw on, and stdin or stdout is none";
         return Err(Failure::usage(message)
             .hint("`gua top --once` prints one picture as text")
             .into());
     }
-    let record = match args.fake {
+    let record = record(args, loaded);
+    let setup = setup(args, &loaded.settings, record.is_some());
+    session::run(setup, samples, record)
+}
+
+fn record(args: &TopArgs, loaded: &Loaded) -> Option<Record> {
+    match args.fake {
         true => None,
         false => Record::find(loaded),
-    };
-    let setup = setup(args, &loaded.settings, record.is_some());
-    let origin = match args.fake {
-        true => Origin::Fake,
-        false => Origin::Driver(Box::new(driver::reader(&loaded.settings))),
-    };
-    match args.once {
-        true => once(setup, origin, record.as_ref()),
-        false => session::run(setup, origin, record),
     }
+}
+
+/// As in the replaced tool, the second says what is played.
+fn made_up() -> Sample {
+    let now = clock::now();
+    let phase = now.as_second().rem_euclid(5).unsigned_abs();
+    fake::sample(Script::V1_8, phase, now, clock::since_boot())
 }
 
 fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
@@ -76,9 +100,11 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
     }
 }
 
-fn once(setup: Setup, mut origin: Origin, record: Option<&Record>) -> anyhow::Result<ExitCode> {
+fn once(args: &TopArgs, loaded: &Loaded, mut samples: Samples) -> anyhow::Result<ExitCode> {
+    let record = record(args, loaded);
+    let setup = setup(args, &loaded.settings, record.is_some());
     let mut app = App::new(setup, clock::now());
-    let sample = origin.sample()?;
+    let sample = samples()?;
     let since = record.map(|record| record.since(&sample));
     app.take_sample(sample);
     app.take_since(&since.unwrap_or_default());

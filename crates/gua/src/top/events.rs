@@ -11,12 +11,11 @@ use gua_model::since::Since;
 use gua_model::{GpuUuid, Sample};
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
-use gua_probe::reader::Reader;
 use gua_tui::{Input, Moment, terminal};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use crate::fake::{self, Script};
+use super::Samples;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -26,6 +25,10 @@ pub(super) enum Event {
     Deaf,
     Answer(Box<Result<Sample, DriverFault>>),
     Signal(i32),
+    /// The last picture has reached the terminal.
+    Drawn,
+    /// A thread failed; what it said is kept by [`super::panics`].
+    Panicked,
     /// Recorded moments that were asked for.
     Recorded(Vec<Moment>),
     /// What the history knows about the states that go on.
@@ -39,37 +42,16 @@ pub(super) fn queue() -> (SyncSender<Event>, Receiver<Event>) {
     sync_channel(MOST_WAITING)
 }
 
-/// Where samples come from.
-#[derive(Debug)]
-pub(super) enum Origin {
-    Driver(Box<Reader>),
-    Fake,
-}
-
-impl Origin {
-    pub(super) fn sample(&mut self) -> Result<Sample, DriverFault> {
-        match self {
-            Origin::Driver(reader) => reader.sample(),
-            Origin::Fake => {
-                let now = clock::now();
-                // As in the replaced tool, the second says what is played.
-                let phase = now.as_second().rem_euclid(5).unsigned_abs();
-                Ok(fake::sample(Script::V1_8, phase, now, clock::since_boot()))
-            }
-        }
-    }
-}
-
 /// Asks for a sample at every interval, on a fixed schedule; what is missed is not caught up.
 pub(super) fn sample(
-    mut origin: Origin,
+    mut samples: Samples,
     interval: Duration,
     events: SyncSender<Event>,
 ) -> io::Result<()> {
     spawn("sampler", move || {
         let mut due = clock::monotonic();
         loop {
-            let answer = Box::new(origin.sample());
+            let answer = Box::new(samples());
             match events.try_send(Event::Answer(answer)) {
                 // While the program is stopped or the line is slow, old answers are of no use.
                 Ok(()) | Err(TrySendError::Full(_)) => {}
@@ -101,7 +83,7 @@ pub(super) fn listen(events: SyncSender<Event>) -> io::Result<()> {
 }
 
 pub(super) fn heed_signals(events: SyncSender<Event>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTSTP, SIGCONT])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT])?;
     spawn("signals", move || {
         for signal in signals.forever() {
             if events.send(Event::Signal(signal)).is_err() {

@@ -1,6 +1,6 @@
 //! One session at a terminal, from taking it over to giving it back.
 
-use std::panic;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
@@ -10,13 +10,14 @@ use gua_model::Sample;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::process::{ProcRoot, ancestry};
-use gua_tui::{Action, Ancestor, App, Input, Rights, Screen, Setup, terminal};
+use gua_tui::{Action, Ancestor, App, Input, Rights, Screen, Setup};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
-use super::events::{self, Event, Origin};
+use super::events::{self, Event};
+use super::panics::Panics;
 use super::record::Record;
-use super::signal;
+use super::{Samples, signal};
 
 /// How long to wait for a first answer before the screen is taken: most drivers answer at once, or refuse.
 const FIRST_LOOK: Duration = Duration::from_millis(700);
@@ -25,12 +26,12 @@ const NO_THREAD: &str = "cannot start a thread";
 
 pub(super) fn run(
     setup: Setup,
-    origin: Origin,
+    samples: Samples,
     record: Option<Record>,
 ) -> anyhow::Result<ExitCode> {
     let (sender, events) = events::queue();
     events::heed_signals(sender.clone()).context("cannot wait for signals")?;
-    events::sample(origin, setup.interval, sender.clone()).context(NO_THREAD)?;
+    events::sample(samples, setup.interval, sender.clone()).context(NO_THREAD)?;
     let app = App::new(setup, clock::now());
     let mut session = Session {
         app,
@@ -53,27 +54,30 @@ pub(super) fn run(
             Err(_) => break,
         }
     }
-    give_back_on_panic();
+    let panics = Panics::keep(session.sender.clone());
     let palette = session.app_palette();
-    let mut screen = Screen::enter(palette).context("cannot take over the terminal")?;
-    events::listen(session.sender.clone()).context(NO_THREAD)?;
-    for event in early {
-        session.heed(event)?;
-    }
-    let ended = session.watch(&events, &mut screen);
+    let drawn = session.sender.clone();
+    let on_written = move || {
+        // With a full queue the session is awake, and looks at the line when it draws.
+        let _ = drawn.try_send(Event::Drawn);
+    };
+    let mut screen = Screen::enter(palette, on_written).context("cannot take over the terminal")?;
+    // A panic in this thread ends as one in any other: with the terminal given back, and then told.
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        events::listen(session.sender.clone()).context(NO_THREAD)?;
+        for event in early {
+            session.heed(event)?;
+        }
+        session.watch(&events, &mut screen, &panics)
+    }));
     let given_back = screen.leave();
-    ended?;
+    if let Some(said) = panics.said() {
+        anyhow::bail!("{said}");
+    }
+    // A panic was kept, and told by now.
+    ended.unwrap_or(Ok(()))?;
     given_back.context("cannot give the terminal back")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A panic is told on a terminal that can show it.
-fn give_back_on_panic() {
-    let before = panic::take_hook();
-    panic::set_hook(Box::new(move |what| {
-        let _ = terminal::restore();
-        before(what);
-    }));
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +104,12 @@ impl Session {
         self.app.palette()
     }
 
-    fn watch(&mut self, events: &Receiver<Event>, screen: &mut Screen) -> anyhow::Result<()> {
+    fn watch(
+        &mut self,
+        events: &Receiver<Event>,
+        screen: &mut Screen,
+        panics: &Panics,
+    ) -> anyhow::Result<()> {
         // Longer than an interval, so that a healthy driver sets the pace, and the clock goes on without one.
         let pulse = Duration::from_millis(1200);
         screen
@@ -121,6 +130,9 @@ impl Session {
                     Next::Stop => stop(screen)?,
                     Next::End => return Ok(()),
                 }
+            }
+            if panics.said().is_some() {
+                return Ok(());
             }
             screen
                 .draw(&mut self.app, clock::now())
@@ -153,6 +165,7 @@ impl Session {
             Event::Signal(SIGTSTP) => return Ok(Next::Stop),
             Event::Signal(SIGCONT) => return Ok(Next::Retake),
             Event::Signal(_) => return Ok(Next::End),
+            Event::Drawn | Event::Panicked => {}
             Event::Recorded(moments) => self.app.take_recorded(moments),
             Event::Since(since) => self.app.take_since(&since),
         }

@@ -1,0 +1,33 @@
+//! `gua top` with made-up cards and a thread that panics at its third look: what a person sees when gua itself is broken.
+//! The tests run it in a terminal.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use gua::cli::TopArgs;
+use gua::fake::{self, Script};
+use gua::{dispatch, failure, top};
+use gua_probe::clock;
+
+fn main() -> ExitCode {
+    let args = TopArgs {
+        interval: Duration::from_millis(200),
+        once: false,
+        readonly: true,
+        fake: true,
+        db: None,
+    };
+    let mut looks = 0;
+    let samples = move || {
+        looks += 1;
+        assert!(looks < 3, "the third look is one too many");
+        let now = clock::now();
+        Ok(fake::sample(Script::V1_8, looks, now, clock::since_boot()))
+    };
+    let loaded = match dispatch::load(&[]) {
+        Ok(loaded) => loaded,
+        Err(failed) => return failure::report("gua top", &failed.into()),
+    };
+    top::watch(&args, &loaded, Box::new(samples))
+        .unwrap_or_else(|error| failure::report("gua top", &error))
+}

@@ -1,0 +1,155 @@
+//! A terminal that takes no output: nobody reads the other end, as behind a connection that hangs.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use gua_probe::clock;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::host::{Host, TWO_CARDS};
+
+/// It has to end within this.
+const SOON: Duration = Duration::from_secs(4);
+
+/// For what depends on how busy the machine is.
+const AT_LAST: Duration = Duration::from_secs(30);
+
+/// Both ends of a terminal: what people see, and what programs write to, which fails here rather than wait.
+struct Pty {
+    seen: File,
+    written: File,
+    name: String,
+}
+
+impl Pty {
+    fn new() -> Self {
+        let seen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&seen).unwrap();
+        unlockpt(&seen).unwrap();
+        let name = ptsname(&seen, Vec::new()).unwrap().into_string().unwrap();
+        let size = Winsize {
+            ws_col: 100,
+            ws_row: 30,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&seen, size).unwrap();
+        let written = open(&name, OFlags::NONBLOCK);
+        Self {
+            seen: File::from(seen),
+            written: File::from(written),
+            name,
+        }
+    }
+
+    fn top(&self, host: &Host) -> Child {
+        let end = || Stdio::from(open(&self.name, OFlags::empty()));
+        let mut command = host.command("setsid");
+        command
+            .args(["--ctty", env!("CARGO_BIN_EXE_gua"), "top"])
+            .stdin(end())
+            .stdout(end())
+            .stderr(end());
+        command.spawn().unwrap()
+    }
+
+    /// Until there is no room for another byte. The kernel moves what was written on to where it is read, in its own time.
+    fn fill(&self) {
+        let is_full = || (&self.written).write(b"x").is_err();
+        let mut turns = 0;
+        while turns < 50 {
+            turns = if is_full() { turns + 1 } else { 0 };
+            std::thread::yield_now();
+        }
+    }
+
+    fn is_raw(&self) -> bool {
+        let modes = tcgetattr(&self.written).unwrap().local_modes;
+        !modes.contains(LocalModes::ICANON)
+    }
+
+    /// Reads on until something was seen.
+    fn until(&self, text: &str) {
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains(text) {
+            let mut some = [0; 4096];
+            let length = (&self.seen).read(&mut some).unwrap();
+            seen.extend_from_slice(&some[..length]);
+        }
+    }
+
+    /// What waits to be read; nobody writes any more.
+    fn rest(self) -> String {
+        let Self { seen, written, .. } = self;
+        drop(written);
+        let mut rest = Vec::new();
+        // The end of a terminal that nobody has open is an error of reading.
+        let _ = (&seen).read_to_end(&mut rest);
+        String::from_utf8_lossy(&rest).into_owned()
+    }
+}
+
+fn open(name: &str, flags: OFlags) -> OwnedFd {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | flags;
+    rustix::fs::open(name, flags, Mode::empty()).unwrap()
+}
+
+#[track_caller]
+fn wait_for(what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
+    let limit = clock::monotonic() + patience;
+    while !is_so() {
+        assert!(clock::monotonic() < limit, "waited for {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Ends it while its terminal takes nothing; the terminal is as it was.
+#[track_caller]
+fn check(when: &str, end: impl Fn(&Pty, Pid)) {
+    let host = Host::new(TWO_CARDS);
+    let pty = Pty::new();
+    if when == "from the start" {
+        pty.fill();
+    }
+    let mut top = pty.top(&host);
+    wait_for("the terminal to be taken", AT_LAST, || pty.is_raw());
+    if when == "later" {
+        pty.until("q quit");
+        pty.fill();
+    }
+    end(&pty, Pid::from_child(&top));
+    let mut code = None;
+    wait_for("the end", SOON, || {
+        code = top.try_wait().unwrap();
+        code.is_some()
+    });
+    assert_eq!(code.unwrap().code(), Some(0), "{when}");
+    assert!(!pty.is_raw(), "{when}");
+    // What nobody had read was thrown away, so that the last words have room.
+    let rest = pty.rest();
+    assert!(
+        rest.contains("\u{1b}[?1049l") && rest.ends_with("\u{1b}[?25h"),
+        "{when}: {:?}",
+        rest.get(rest.len().saturating_sub(200)..)
+    );
+}
+
+#[test]
+fn signals_end_it_though_the_terminal_takes_nothing() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        for when in ["from the start", "later"] {
+            check(when, |_, pid| kill_process(pid, signal).unwrap());
+        }
+    }
+}
+
+#[test]
+fn q_ends_it_though_the_terminal_takes_nothing() {
+    check("later", |pty, _| (&pty.seen).write_all(b"q").unwrap());
+}
