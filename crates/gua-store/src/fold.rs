@@ -40,15 +40,15 @@ pub(crate) fn walk(
         return Ok(walked);
     }
     let start = tick_before(connection, from)?.unwrap_or(from);
-    let end = tick_from(connection, to)?;
     let mut day = None;
     let mut spans = Spans::new(thresholds, Floors::new());
     let mut statement = ticks::statement(connection)?;
-    let until = end.map_or(to, |end| end.saturating_add(1));
-    let mut stored = Ticks::new(connection, &mut statement, start, until)?;
+    // Without an end: the last span of the window is closed by the next tick that can be read, however many before it
+    // cannot. Rows are fetched as they are asked for, so what comes later costs nothing.
+    let mut stored = Ticks::new(connection, &mut statement, start, i64::MAX)?;
     while let Some((at, tick)) = stored.step()? {
         let Ok(stored) = tick else {
-            walked.damaged += 1;
+            walked.damaged += u32::from(at < to);
             continue;
         };
         let mut tick = stored.tick;
@@ -59,6 +59,9 @@ pub(crate) fn walk(
             at,
             closed: &closed,
         })?;
+        if at >= to {
+            return Ok(walked);
+        }
         // The tick that was pushed is closed by the next one, with the floors of its own day: those that the days
         // before it told, so that what is known later changes no earlier verdict.
         let today = UtcDay::of(tick.sample.at);
@@ -67,10 +70,8 @@ pub(crate) fn walk(
             day = Some(today);
         }
     }
-    if end.is_none() {
-        let closed = spans.finish(Timestamp::MAX);
-        each(Step::End { closed: &closed })?;
-    }
+    let closed = spans.finish(Timestamp::MAX);
+    each(Step::End { closed: &closed })?;
     Ok(walked)
 }
 

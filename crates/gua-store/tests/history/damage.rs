@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gua_model::Period;
 use gua_store::{
     FileKind, History, OpenError, OpenMode, ReadError, Store, WriterOptions, set_aside,
     what_is_this,
@@ -147,6 +148,32 @@ fn a_damaged_tick_costs_its_quarter_hour_at_most_and_is_reported() {
     let report = history.check(|_| {}).unwrap();
     assert_eq!(report.ticks_damaged.len(), damaged);
     assert!(!report.is_clean());
+}
+
+#[test]
+fn a_damaged_tick_after_a_window_takes_no_time_from_the_window() {
+    let place = written(100);
+    let ticks: Vec<_> = read(&place.history(), all())
+        .into_iter()
+        .map(|tick| tick.unwrap().sample.at)
+        .collect();
+    let window = Period::new(ticks[35], ticks[40]);
+    // Energy and the driver's histogram came with the damaged tick and are gone; the time is not.
+    let observed = |place: &Place| {
+        let totals = place.history().totals(window).unwrap().totals;
+        let cards = totals.quarters.values().flat_map(|cards| cards.values());
+        cards.map(|total| total.card.observed.0).sum::<u64>()
+    };
+    let whole = observed(&place);
+    assert!(whole > 0);
+    let connection = Connection::open(place.path()).unwrap();
+    let changed = connection.execute(
+        "UPDATE tick SET body = CAST(substr(body, 1, length(body) - 1) || x'00' AS BLOB) WHERE at = ?1",
+        [ticks[40].as_microsecond()],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    drop(connection);
+    assert_eq!(observed(&place), whole);
 }
 
 #[test]
