@@ -9,6 +9,7 @@ pub mod chain;
 pub mod clocks;
 pub mod collector;
 mod complaint;
+pub mod csv;
 pub mod events;
 pub mod history;
 pub mod machine;

@@ -88,6 +88,32 @@ pub struct LegacyProcess<'a> {
     pub name: Option<&'a str>,
     pub memory_mb: Option<u64>,
     pub kind: ProcessKind,
+    pub tool: LegacyTool,
+}
+
+/// Who wrote a row, which decides what it can say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LegacyTool {
+    #[default]
+    GpuUsageAudit,
+    /// It names the user of one process on a card, and never how much memory that has.
+    GpuStats,
+}
+
+impl LegacyProcess<'_> {
+    /// The name that its tool counts it under.
+    #[must_use]
+    pub fn counted_as(&self) -> Option<&str> {
+        match self.tool {
+            LegacyTool::GpuUsageAudit => self.identity,
+            LegacyTool::GpuStats => self.owner,
+        }
+    }
+
+    /// Whether it holds its card although nobody wrote down its memory: gpu_stats lists whom it finds on a card.
+    fn holds_unseen(&self) -> bool {
+        self.tool == LegacyTool::GpuStats
+    }
 }
 
 impl LegacyCardTick<'_> {
@@ -96,7 +122,7 @@ impl LegacyCardTick<'_> {
     pub fn class(&self, rule: &Thresholds) -> RollUp {
         if self.is_active(self.util, rule) {
             RollUp::Active
-        } else if memory(self.counted(rule)) > rule.held_mb {
+        } else if holds(self.counted(rule), rule) {
             RollUp::IdleHeld
         } else {
             RollUp::TrulyIdle
@@ -117,17 +143,20 @@ impl LegacyCardTick<'_> {
     /// Each identity on the card once, and whether its own memory makes it idle-held.
     fn identities(&self, rule: &Thresholds) -> impl Iterator<Item = (Option<&str>, bool)> {
         let low = !self.is_active(self.util, rule);
-        let held_mb = rule.held_mb;
         let rows = self.counted(rule);
         rows.clone().enumerate().filter_map(move |(place, row)| {
-            let is_its = |other: &&LegacyProcess<'_>| other.identity == row.identity;
+            let is_its = |other: &&LegacyProcess<'_>| other.counted_as() == row.counted_as();
             if rows.clone().take(place).any(|other| is_its(&other)) {
                 return None;
             }
             let own = rows.clone().filter(is_its);
-            Some((row.identity, low && memory(own) > held_mb))
+            Some((row.counted_as(), low && holds(own, rule)))
         })
     }
+}
+
+fn holds<'a>(rows: impl Iterator<Item = &'a LegacyProcess<'a>> + Clone, rule: &Thresholds) -> bool {
+    rows.clone().any(LegacyProcess::holds_unseen) || memory(rows) > rule.held_mb
 }
 
 fn memory<'a>(rows: impl Iterator<Item = &'a LegacyProcess<'a>>) -> u64 {

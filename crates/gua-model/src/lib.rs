@@ -45,7 +45,7 @@ pub use id::{
 };
 pub use legacy::{
     LegacyCardTick, LegacyCount, LegacyMoment, LegacyProcess, LegacyQuarters, LegacyRun,
-    LegacySession, LegacySessions, LegacyTotals,
+    LegacySession, LegacySessions, LegacyTool, LegacyTotals,
 };
 pub use owner::{Identity, Owner, OwnerSource, User, Workload};
 pub use period::{Period, Quarter};

@@ -1,5 +1,6 @@
 //! What can be typed. These files only declare, by group; `dispatch` acts.
 
+mod account;
 mod collect;
 mod jobs;
 mod keep;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{ColorChoice, Parser, Subcommand};
 
+pub use self::account::*;
 pub use self::collect::*;
 pub use self::jobs::*;
 pub use self::keep::*;
@@ -28,6 +30,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Jobs", &["claim"]),
     ("Report", &["report", "export", "import"]),
+    ("Account", &["csv"]),
     (
         "Keep",
         &[
@@ -124,6 +127,23 @@ pub enum Command {
 
     Import(ImportArgs),
 
+    /// Write the daily CSV of gpu_stats.
+    #[command(
+        subcommand_required = true,
+        arg_required_else_help = true,
+        disable_help_subcommand = true,
+        after_help = "The daemon can write it too: `gua daemon --csv-dir ~/gpu_stats`. `gua import --gpu-stats DIR` takes\n\
+                      old days into the history.\n\n\
+                      Examples:\n  \
+                      gua csv sample                  one set of rows into ~/gpu_stats, now\n  \
+                      gua csv install                 the same every 5 minutes, without root and without a daemon\n  \
+                      gua csv uninstall               no more; the files stay"
+    )]
+    Csv {
+        #[command(subcommand)]
+        command: CsvCommand,
+    },
+
     /// Look after the history file.
     #[command(
         subcommand_required = true,
@@ -192,6 +212,7 @@ impl Command {
             Command::Demo(args) => args.settings(),
             Command::Export(args) => db(&args.db).into_iter().collect(),
             Command::Import(args) => db(&args.db).into_iter().collect(),
+            Command::Csv { command } => command.settings(),
             Command::Db { command } => db(command.db()).into_iter().collect(),
             Command::Daemon(DaemonArgs { collect, files, .. })
             | Command::Start(StartArgs { collect, files }) => {
@@ -232,6 +253,11 @@ impl Command {
             Command::Report(_) => "gua report",
             Command::Export(_) => "gua export",
             Command::Import(_) => "gua import",
+            Command::Csv { command } => match command {
+                CsvCommand::Sample(_) => "gua csv sample",
+                CsvCommand::Install(_) => "gua csv install",
+                CsvCommand::Uninstall(_) => "gua csv uninstall",
+            },
             Command::Db { command } => match command {
                 DbCommand::Check { .. } => "gua db check",
                 DbCommand::Stats { .. } => "gua db stats",

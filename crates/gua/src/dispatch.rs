@@ -14,7 +14,7 @@ use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
-    available, bench, claim, daemon, db, demo, doctor, explain, export, import, list, manual,
+    available, bench, claim, csv, daemon, db, demo, doctor, explain, export, import, list, manual,
     output, report, service, top,
 };
 
@@ -98,6 +98,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => return bench::run(args, &load(&command.settings())?),
         Command::Export(args) => return export::run(args, &load(&command.settings())?),
         Command::Import(args) => return import::run(args, &load(&command.settings())?),
+        Command::Csv { command: what } => return csv::run(what, &load(&command.settings())?),
         Command::Db { command: what } => return db::run(what, &load(&command.settings())?),
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,7 @@
 //! `gua import`: takes the rows of an old history into ours.
 
+mod gpu_stats;
+
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,32 +19,27 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Bar;
 
-/// Imports `args.path` into the history of the settings.
+/// Imports what the arguments name into the history of the settings.
 pub fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
-    let setting = &loaded.settings.history.db;
-    let db = setting.value.as_path();
-    if is_same(&args.path, db) {
+    let db = loaded.settings.history.db.value.as_path();
+    let Some(old) = &args.path else {
+        return gpu_stats::run(args, loaded);
+    };
+    if is_same(old, db) {
         return take_over(db);
     }
     // Looked at before a history is made for it.
-    gua_store::legacy::OldFile::open(&args.path).map_err(explained)?;
-    if setting.source == Source::Default
-        && let Some(directory) = db.parent()
-    {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
-    }
-    let options = WriterOptions::default();
-    let mut store = Store::open(db, OpenMode::CreateOrAppend, &options).map_err(busy)?;
+    gua_store::legacy::OldFile::open(old).map_err(explained)?;
+    let mut store = open(loaded)?;
     let mut bar = Bar::new("importing");
-    let imported = store.import_old(&args.path, clock::now(), &mut |progress| {
+    let imported = store.import_old(old, clock::now(), &mut |progress| {
         bar.show(progress);
         ControlFlow::Continue(())
     });
     bar.clear();
     let imported = imported.map_err(explained)?;
     store.close().context("cannot close the history")?;
-    let (path, db) = (args.path.display(), db.display());
+    let (path, db) = (old.display(), db.display());
     output::data(&match is_new(&imported) {
         true => format!("{} from {path} into {db}\n", sentence(&imported)),
         false => {
@@ -51,6 +48,19 @@ pub fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The history to import into, made where it is not there.
+fn open(loaded: &Loaded) -> anyhow::Result<Store> {
+    let setting = &loaded.settings.history.db;
+    let db = setting.value.as_path();
+    if setting.source == Source::Default
+        && let Some(directory) = db.parent()
+    {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+    }
+    Store::open(db, OpenMode::CreateOrAppend, &WriterOptions::default()).map_err(busy)
 }
 
 /// The old history stands where ours would: it becomes ours, and the old file is set aside.

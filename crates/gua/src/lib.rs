@@ -10,6 +10,7 @@ pub mod claim;
 pub mod claims;
 pub mod cli;
 pub mod config;
+pub mod csv;
 pub mod daemon;
 pub mod db;
 pub mod demo;

@@ -2,13 +2,14 @@
 //!
 //! It writes one unit file and lets systemctl do the rest. It never touches a unit that it did not write.
 
-mod place;
-mod unit;
+pub(crate) mod place;
+pub(crate) mod systemctl;
+pub(crate) mod unit;
 
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_probe::host::{HostRoot, mount};
@@ -17,6 +18,7 @@ use crate::cli::{ServiceCommand, ServiceInstallArgs, ServiceScopeArgs};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use place::{Place, Scope};
+use systemctl::Systemctl;
 use unit::{Readers, UnitFacts};
 
 /// The service's name, and the one under which gpu-usage-audit was installed.
@@ -115,7 +117,7 @@ fn refuse_strangers(place: &Place, force: bool) -> anyhow::Result<()> {
                 return Err(error).with_context(|| format!("cannot look at `{}`", path.display()));
             }
             Ok(_) if points_to_ours(&path) => true,
-            Ok(_) => is_written_by_us(&path)?,
+            Ok(_) => begins_with(&path, unit::FIRST_LINE)?,
         };
         if !is_ours && !force {
             let message = format!("`{}` was not written by gua", path.display());
@@ -144,19 +146,21 @@ fn points_to_ours(path: &Path) -> bool {
     fs::read_link(path).is_ok_and(|target| target.file_name().is_some_and(|name| name == NAME))
 }
 
-fn is_written_by_us(path: &Path) -> anyhow::Result<bool> {
+/// Whether a unit begins with the line by which ours are known.
+pub(crate) fn begins_with(path: &Path, first_line: &str) -> anyhow::Result<bool> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    Ok(text.starts_with(unit::FIRST_LINE))
+    Ok(text.starts_with(first_line))
 }
 
 /// A reader sees the old unit or the new one.
-fn write_unit(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write_unit(path: &Path, text: &str) -> anyhow::Result<()> {
     let directory = path.parent().expect("a unit lies in a directory");
     fs::create_dir_all(directory)
         .with_context(|| format!("cannot create `{}`", directory.display()))?;
     let attempt = || -> std::io::Result<()> {
-        let next = path.with_extension("service.new");
+        let mut next = path.as_os_str().to_owned();
+        next.push(".new");
         let mut file = fs::File::create(&next)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
@@ -174,7 +178,7 @@ fn uninstall(args: &ServiceScopeArgs) -> anyhow::Result<()> {
             path.display()
         ));
     }
-    if !is_written_by_us(&path)? {
+    if !begins_with(&path, unit::FIRST_LINE)? {
         let message = format!(
             "`{}` was not written by gua and is left alone",
             path.display()
@@ -215,7 +219,7 @@ fn status(args: &ServiceScopeArgs) -> anyhow::Result<ExitCode> {
     let systemctl = Systemctl { place: &place };
     let mut said = format!("gua service: installed at {}\n", path.display());
     if systemctl.is_running() {
-        let state = |property: &str| systemctl.property(property);
+        let state = |property: &str| systemctl.property(NAME, property);
         said.push_str(&format!(
             "  state: {} ({})\n",
             state("ActiveState"),
@@ -231,75 +235,6 @@ fn status(args: &ServiceScopeArgs) -> anyhow::Result<ExitCode> {
     said.push_str(&format!("  history: {}\n", place.history()));
     output::data(&said)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Runs systemctl for the scope at hand.
-struct Systemctl<'a> {
-    place: &'a Place,
-}
-
-impl Systemctl<'_> {
-    /// Whether systemd manages this system; in an image or a plain container it does not.
-    fn is_running(&self) -> bool {
-        !self.place.is_image() && Path::new("/run/systemd/system").is_dir()
-    }
-
-    fn arguments(&self, words: &[&str]) -> Vec<String> {
-        let mut arguments = Vec::new();
-        if self.place.scope == Scope::User {
-            // In an image there is no one user: it is enabled for all of them.
-            let scope = if self.place.is_image() {
-                "--global"
-            } else {
-                "--user"
-            };
-            arguments.push(scope.to_owned());
-        }
-        if let Some(root) = &self.place.root {
-            arguments.push(format!("--root={}", root.display()));
-        }
-        arguments.extend(words.iter().map(|word| (*word).to_owned()));
-        arguments
-    }
-
-    fn shown(&self, words: &[&str]) -> String {
-        let arguments = self.arguments(words);
-        let words = arguments.iter().map(String::as_str);
-        let words = shlex::try_join(words).unwrap_or_else(|_| arguments.join(" "));
-        format!("systemctl {words}")
-    }
-
-    fn run(&self, words: &[&str]) -> anyhow::Result<()> {
-        let shown = self.shown(words);
-        let done = Command::new("systemctl")
-            .args(self.arguments(words))
-            .output()
-            .with_context(|| format!("cannot run `{shown}`"))?;
-        if done.status.success() {
-            return Ok(());
-        }
-        let words = String::from_utf8_lossy(&done.stderr);
-        let message = format!("`{shown}` failed: {}", words.trim());
-        Err(Failure {
-            exit: Exit::Failed,
-            message,
-            hint: None,
-        }
-        .into())
-    }
-
-    fn property(&self, name: &str) -> String {
-        let flag = format!("--property={name}");
-        let asked = Command::new("systemctl")
-            .args(self.arguments(&["show", "--value", &flag, NAME]))
-            .output();
-        match asked {
-            Ok(answer) if answer.status.success() => {
-                String::from_utf8_lossy(&answer.stdout).trim().to_owned()
-            }
-            _ => "unknown".to_owned(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,19 @@
 //! Who held a card from when to when, told from old rows as their own tool tells it: the compute rows of one pid on one
-//! card are one session until nothing was seen of it for more than three minutes.
+//! card are one session until nothing was seen of it for more than three minutes, or for two looks of gpu_stats.
 //!
 //! An old row does not say when its process started, so that a pid that was used again soon is not told apart.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{LegacyMoment, LegacyProcess};
+use super::{LegacyMoment, LegacyProcess, LegacyTool};
 use crate::id::GpuUuid;
 use crate::sample::ProcessKind;
 
 /// A session ends where nothing follows for longer than this.
 const LONGEST_GAP: SignedDuration = SignedDuration::from_secs(180);
+
+/// gpu_stats looks every few minutes: there a session goes on over one look that is missing.
+const LOOKS: u32 = 2;
 
 /// One pid on one card.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +69,8 @@ struct Card {
     util: Option<i64>,
     pid: Option<i64>,
     is_shared: bool,
+    /// How long nothing may be seen of its sessions.
+    longest_gap: SignedDuration,
     open: Vec<LegacySession>,
 }
 
@@ -83,6 +88,15 @@ impl LegacySessions {
             // Runs are not told apart: where two saw the card, the later row counts.
             card.util = Some(*tick.more_rows.last().unwrap_or(&tick.util));
             card.look_around(tick.processes.iter());
+            if tick
+                .processes
+                .iter()
+                .any(|row| row.tool == LegacyTool::GpuStats)
+            {
+                let looks = tick.run.interval.saturating_mul(LOOKS);
+                let looks = SignedDuration::try_from(looks).unwrap_or(LONGEST_GAP);
+                card.longest_gap = card.longest_gap.max(looks);
+            }
         }
         for (gpu, process) in moment.strays {
             self.card(gpu).look_around(std::iter::once(process));
@@ -117,7 +131,7 @@ impl LegacySessions {
         self.swept = Some(now);
         for card in &mut self.cards {
             card.open
-                .extract_if(.., |session| is_over(session, now))
+                .extract_if(.., |session| is_over(session, now, card.longest_gap))
                 .for_each(&mut *give);
         }
         self.cards.retain(|card| !card.open.is_empty());
@@ -137,6 +151,7 @@ impl LegacySessions {
                 util: None,
                 pid: None,
                 is_shared: false,
+                longest_gap: LONGEST_GAP,
                 open: Vec::new(),
             });
             self.cards.len() - 1
@@ -150,8 +165,8 @@ fn counts(process: &LegacyProcess<'_>) -> bool {
     process.kind != ProcessKind::Graphics
 }
 
-fn is_over(session: &LegacySession, now: Timestamp) -> bool {
-    now.duration_since(session.to) > LONGEST_GAP
+fn is_over(session: &LegacySession, now: Timestamp, longest_gap: SignedDuration) -> bool {
+    now.duration_since(session.to) > longest_gap
 }
 
 impl Card {
@@ -171,7 +186,7 @@ impl Card {
     ) {
         let mut all = self.open.iter();
         let place = match all.position(|session| session.pid == process.pid) {
-            Some(place) if is_over(&self.open[place], at) => {
+            Some(place) if is_over(&self.open[place], at, self.longest_gap) => {
                 let over = std::mem::replace(&mut self.open[place], begin(&self.gpu, at, process));
                 give(over);
                 place

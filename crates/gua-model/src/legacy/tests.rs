@@ -21,6 +21,7 @@ fn tick(
         name: None,
         memory_mb: *memory_mb,
         kind: ProcessKind::Graphics,
+        tool: LegacyTool::GpuUsageAudit,
     });
     LegacyCardTick {
         at: Timestamp::from_second(second).unwrap(),
@@ -177,4 +178,30 @@ fn a_quarter_at_a_time_counts_the_same() {
     quarters.finish(&mut give);
     assert_eq!(parts, whole);
     assert_eq!(most, 23);
+}
+
+#[test]
+fn whom_gpu_stats_names_holds_the_card_although_no_memory_is_known() {
+    let row = LegacyProcess {
+        pid: 7,
+        index: Some(0),
+        identity: None,
+        owner: Some("ada"),
+        name: None,
+        memory_mb: None,
+        kind: ProcessKind::Compute,
+        tool: LegacyTool::GpuStats,
+    };
+    let check = |util, class| {
+        let tick = LegacyCardTick {
+            util,
+            processes: kept(vec![row]),
+            ..tick(0, "gpu_stats-0", util, &[])
+        };
+        assert_eq!(tick.class(&Thresholds::default()), class);
+        let held: Vec<_> = tick.identities(&Thresholds::default()).collect();
+        assert_eq!(held, [(Some("ada"), class == RollUp::IdleHeld)]);
+    };
+    check(90, RollUp::Active);
+    check(0, RollUp::IdleHeld);
 }

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use gua_model::legacy::{LegacyCardTick, LegacyMoment, LegacyProcess, LegacyRun};
+use gua_model::legacy::{LegacyCardTick, LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
 use gua_model::{GpuUuid, Period, ProcessKind};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::cursor::{Cursor, Moments, Unpacked, Wanted};
 use super::error::LegacyError;
+use super::gpu_stats::OF_GPU_STATS;
 use super::import::load_texts;
 use super::open::OldFile;
 use super::rows::{CardRow, OldRow, ProcessRow, TextId, Texts};
@@ -418,6 +419,10 @@ fn process<'a>(row: &ProcessRow, texts: &'a Texts) -> LegacyProcess<'a> {
         kind: match text(row.process_type) {
             Some("graphics") => ProcessKind::Graphics,
             _ => ProcessKind::Compute,
+        },
+        tool: match text(row.process_type) {
+            Some(OF_GPU_STATS) => LegacyTool::GpuStats,
+            _ => LegacyTool::GpuUsageAudit,
         },
     }
 }

@@ -101,6 +101,18 @@ impl OldFile {
         })
     }
 
+    /// Rows that were laid out as an old history in memory, and where they were read.
+    pub(super) fn in_memory(path: &Path, connection: Connection) -> Result<Self, rusqlite::Error> {
+        let columns = columns(&connection)?;
+        Ok(Self {
+            path: path.into(),
+            connection,
+            columns,
+            still: None,
+            logged: false,
+        })
+    }
+
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -17,7 +17,7 @@ fn at() -> Timestamp {
 }
 
 /// Compares with a golden file; its last newline is not part of what is sent.
-fn check(name: &str, sent: &str) {
+pub(crate) fn check(name: &str, sent: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name);

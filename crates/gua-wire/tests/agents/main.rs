@@ -5,6 +5,7 @@ mod archive;
 mod board;
 mod cards;
 mod golden;
+mod gpu_stats;
 #[path = "../../../gua/tests/shared/released.rs"]
 mod released;
 mod sent;

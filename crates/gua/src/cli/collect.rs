@@ -104,6 +104,7 @@ pub struct ServiceInstallArgs {
                   gua daemon                              every 30 s into ~/.gua/gua.db\n  \
                   gua daemon --interval 10s               more often\n  \
                   gua daemon --db /data/gpus.db --append  go on with a history elsewhere\n  \
+                  gua daemon --csv-dir ~/gpu_stats        and the daily CSV of gpu_stats beside it\n  \
                   gua daemon --foreground                 for systemd, a container or a look at it")]
 pub struct DaemonArgs {
     #[command(flatten)]
@@ -161,6 +162,18 @@ pub struct CollectArgs {
     #[arg(long, value_name = "DURATION")]
     pub keep_raw: Option<OsString>,
 
+    /// Write the daily CSV of gpu_stats into this directory too.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub csv_dir: Option<PathBuf>,
+
+    /// The time from one set of its rows to the next [default: 5m].
+    #[arg(long, value_name = "DURATION")]
+    pub csv_every: Option<OsString>,
+
+    /// Its form: classic, as gpu_stats writes it, or full, with every process and card [default: classic].
+    #[arg(long, value_name = "FORM")]
+    pub csv_format: Option<OsString>,
+
     /// Go on with a history that exists at --db.
     #[arg(long)]
     pub append: bool,
@@ -212,7 +225,15 @@ impl CollectArgs {
         let interval = FlagValue::of("--interval", "collect", "interval", interval);
         let keep_raw = self.keep_raw.as_ref();
         let keep_raw = FlagValue::of("--keep-raw", "collect", "keep_raw", keep_raw);
-        [db, interval, keep_raw].into_iter().flatten().collect()
+        let csv_dir = FlagValue::of("--csv-dir", "csv", "dir", self.csv_dir.as_ref());
+        let every = self.csv_every.as_ref();
+        let csv_every = FlagValue::of("--csv-every", "csv", "every", every);
+        let form = self.csv_format.as_ref();
+        let csv_format = FlagValue::of("--csv-format", "csv", "format", form);
+        [db, interval, keep_raw, csv_dir, csv_every, csv_format]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 

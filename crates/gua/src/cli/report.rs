@@ -8,16 +8,26 @@ use crate::config::FlagValue;
 
 /// Take the rows of an old history into ours.
 ///
-/// Reads files of gpu-usage-audit 1.0.2 to 1.8.0 and never changes them. What was imported before is not imported again,
-/// so a file that has grown can be imported anew. An old file at the path of the history itself is set aside afterwards.
+/// Reads files of gpu-usage-audit 1.0.2 to 1.8.0, and the daily CSV of gpu_stats, and never changes them. What was
+/// imported before is not imported again, so a file that has grown can be imported anew. An old file at the path of the
+/// history itself is set aside afterwards.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                         gua import /tmp/gua.db                  an old history of gpu-usage-audit 1.0.2\n  \
-                        gua import backup/gua.db --db all.db    into a history of its own")]
+                        gua import backup/gua.db --db all.db    into a history of its own\n  \
+                        gua import --gpu-stats ~/gpu_stats      all days that gpu_stats has written")]
 pub struct ImportArgs {
     /// The old history.
-    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub path: PathBuf,
+    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "gpu_stats", conflicts_with = "gpu_stats")]
+    pub path: Option<PathBuf>,
+
+    /// The directory of gpu_stats' daily CSV, or one of its files, instead of an old history.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath)]
+    pub gpu_stats: Option<PathBuf>,
+
+    /// What each row of gpu_stats stands for [default: the usual time from one of its rows to the next].
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, requires = "gpu_stats")]
+    pub interval: Option<std::time::Duration>,
 
     /// The history to import into [default: ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]

@@ -1,5 +1,7 @@
 //! What a value may look like, one type per kind. Each reads a text (variable, flag) or a TOML value and writes both.
 
+mod account;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,8 @@ use gua_model::{CountGraphics, Percent};
 use toml::de::DeValue;
 
 use crate::duration;
+
+pub use self::account::{CsvForm, CsvPeriod, CsvPlace};
 
 /// A value before it is understood.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@
 use std::ffi::OsStr;
 
 use super::kind::{
-    ActivePercent, ClaimPlace, FilePath, GraphicsSwitch, Home, Kind, LeaseLength, LibraryName,
-    LogMegabytes, Megabytes, Raw, RawAge, ReadDeadline, TickInterval,
+    ActivePercent, ClaimPlace, CsvForm, CsvPeriod, CsvPlace, FilePath, GraphicsSwitch, Home, Kind,
+    LeaseLength, LibraryName, LogMegabytes, Megabytes, Raw, RawAge, ReadDeadline, TickInterval,
 };
 use super::{Setting, Source};
 
@@ -168,6 +168,15 @@ settings! {
         log_file: FilePath = "~/.gua/gua.log", "GUA_LOG_FILE";
         /// How large the log grows before it is put aside, in MB. Two old ones are kept.
         log_mb: LogMegabytes = "5", "GUA_LOG_MB";
+    }
+    /// The daily CSV of gpu_stats, which the daemon can write too (docs/account.md).
+    csv: CsvSettings {
+        /// The directory for its files; "off" writes none. `gua csv sample` writes to ~/gpu_stats where this is off.
+        dir: CsvPlace = "off", "GUA_CSV_DIR";
+        /// The time from one set of rows to the next.
+        every: CsvPeriod = "5m", "GUA_CSV_EVERY";
+        /// The form: "classic" as gpu_stats writes it, or "full" with every process and card.
+        format: CsvForm = "classic", "GUA_CSV_FORMAT";
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use gua_collector::csv::{CsvOptions, CsvSink, DayFiles};
 use gua_collector::events::Events;
 use gua_collector::pid_file::PidFile;
 use gua_collector::systemd::{Notifier, heartbeat};
@@ -108,10 +109,14 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         inputs.variable("WATCHDOG_PID"),
         own_pid,
     );
-    let summary = Collector::new(machine, voice, options)
+    let csv = daily_csv(settings, &options, &mut voice);
+    let mut collector = Collector::new(machine, voice, options)
         .with_sink(Box::new(history))
-        .with_heartbeat(beats)
-        .run();
+        .with_heartbeat(beats);
+    if let Some(csv) = csv {
+        collector = collector.with_sink(Box::new(csv));
+    }
+    let summary = collector.run();
     if summary.lost > 0 {
         let text = format!("{} ticks of this run were lost", summary.lost);
         output::talk(&log_line(clock::now(), &TimeZone::system(), &text));
@@ -119,6 +124,28 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
     // The pid file goes last: as long as it is there, something of us is.
     drop(held);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The daily CSV, where it is asked for. Whatever is wrong with it costs rows and no tick.
+fn daily_csv(settings: &Settings, options: &Options, voice: &mut Voice) -> Option<CsvSink> {
+    let directory = settings.csv.dir.value.as_ref()?;
+    let sink = CsvSink::new(CsvOptions {
+        files: DayFiles::new(directory, settings.csv.format.value),
+        every: settings.csv.every.value,
+        zone: TimeZone::system(),
+        thresholds: options.thresholds,
+    });
+    match sink {
+        Ok(sink) => {
+            let directory = directory.display();
+            voice.note(&format!("the daily CSV goes to {directory}"));
+            Some(sink)
+        }
+        Err(error) => {
+            voice.note(&format!("there will be no daily CSV: {error}"));
+            None
+        }
+    }
 }
 
 /// An old history at the default path becomes the beginning of the new one.

@@ -170,6 +170,9 @@ pub(super) fn fixed(settings: &Settings) -> Vec<(&'static str, String)> {
             "driver.deadline",
             format!("{:?}", settings.driver.deadline.value),
         ),
+        ("csv.dir", format!("{:?}", settings.csv.dir.value)),
+        ("csv.every", format!("{:?}", settings.csv.every.value)),
+        ("csv.format", format!("{:?}", settings.csv.format.value)),
     ]
 }
 

@@ -132,7 +132,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
             let all = Period::new(Timestamp::MIN, Timestamp::MAX);
             history.old_moments(all, &mut |moment| {
                 let rows = moment.ticks.iter().flat_map(|tick| tick.processes);
-                for name in rows.filter_map(|row| row.identity) {
+                for name in rows.filter_map(|row| row.counted_as()) {
                     if !known.contains(name) {
                         known.insert(name.to_owned());
                     }

@@ -150,7 +150,7 @@ fn is_below_a_home(program: &Path) -> bool {
 }
 
 /// One word of a command line as systemd reads it (systemd.service(5), "Command lines").
-fn word(text: &str) -> String {
+pub(crate) fn word(text: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@,=".contains(letter);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

@@ -63,6 +63,7 @@ fn process(word: &'static str) -> LegacyProcess<'static> {
         } else {
             ProcessKind::Compute
         },
+        tool: LegacyTool::default(),
     }
 }
 

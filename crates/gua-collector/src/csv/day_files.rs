@@ -1,0 +1,215 @@
+//! Appending to the files of a directory, one file a day: whole lines, on the disk, or nothing. A file that is not ours
+//! to append to is left alone.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use gua_wire::gpu_stats::{Form, Minute};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use thiserror::Error;
+
+/// More than any line that we write.
+const LONGEST_LINE: u64 = 4096;
+
+/// The files of a directory, in one form.
+#[derive(Clone, Debug)]
+pub struct DayFiles {
+    directory: PathBuf,
+    form: Form,
+}
+
+/// What became of rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// They stand at the end of this file. Half a line that stood there is now beside it.
+    Written {
+        path: PathBuf,
+        torn: Option<PathBuf>,
+    },
+    /// The file has rows of this minute already.
+    Already { path: PathBuf },
+}
+
+/// Why rows could not be written. The file is as it was before.
+#[derive(Debug, Error)]
+pub enum CsvError {
+    #[error("cannot make the directory `{}`", path.display())]
+    Directory { path: PathBuf, source: io::Error },
+    #[error("cannot write `{}`", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("`{}` is left alone: {why}", path.display())]
+    NotOurs { path: PathBuf, why: &'static str },
+}
+
+impl CsvError {
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        let full = |error: &io::Error| {
+            matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            )
+        };
+        match self {
+            CsvError::Directory { source, .. } | CsvError::Write { source, .. } => full(source),
+            CsvError::NotOurs { .. } => false,
+        }
+    }
+}
+
+impl DayFiles {
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>, form: Form) -> Self {
+        Self {
+            directory: directory.into(),
+            form,
+        }
+    }
+
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Appends whole lines to the file of their day and waits until they are on the disk.
+    pub fn append(&self, minute: Minute, lines: &str) -> Result<Appended, CsvError> {
+        fs::create_dir_all(&self.directory).map_err(|source| CsvError::Directory {
+            path: self.directory.clone(),
+            source,
+        })?;
+        let path = self.directory.join(self.form.file_name(minute.day));
+        let failed = |source| CsvError::Write {
+            path: path.clone(),
+            source,
+        };
+        let mut file = open(&path).map_err(failed)?;
+        let facts = file.metadata().map_err(failed)?;
+        if !facts.is_file() {
+            let path = path.clone();
+            let why = "it is not a file";
+            return Err(CsvError::NotOurs { path, why });
+        }
+        // Another sampler may be at it; whoever comes second finds the header written.
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        let end = End::of(&mut file, self.form.header()).map_err(failed)?;
+        let keep = match end {
+            End::Begun { last, .. } if is_of(last, minute) => {
+                return Ok(Appended::Already { path });
+            }
+            End::Stranger => {
+                let why = "its first line is not the header of this form";
+                return Err(CsvError::NotOurs { path, why });
+            }
+            End::Empty => 0,
+            End::Begun { keep, .. } => keep,
+        };
+        let torn = set_aside(&mut file, &path, keep).map_err(failed)?;
+        let text = match keep {
+            0 => format!("{}\n{lines}", self.form.header()),
+            _ => lines.to_owned(),
+        };
+        let written = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_data());
+        if let Err(source) = written {
+            // No half line is left; if even that fails, the next one sets it aside.
+            let _ = file.set_len(keep);
+            return Err(failed(source));
+        }
+        if keep == 0 {
+            // The name of a new file has to reach the disk too.
+            let _ = File::open(&self.directory).and_then(|directory| directory.sync_all());
+        }
+        Ok(Appended::Written { path, torn })
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        // A pipe of this name must not keep us waiting.
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+}
+
+fn is_of(last: Option<i64>, minute: Minute) -> bool {
+    last.is_some_and(|last| (minute.second..minute.second + 60).contains(&last))
+}
+
+/// How a file ends.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// Nothing, or a header that was cut off.
+    Empty,
+    /// Somebody else's file.
+    Stranger,
+    /// The length up to the last whole line, and the time of that line.
+    Begun { keep: u64, last: Option<i64> },
+}
+
+impl End {
+    fn of(file: &mut File, header: &str) -> io::Result<Self> {
+        let length = file.metadata()?.len();
+        let mut head = Vec::new();
+        file.seek(SeekFrom::Start(0))?;
+        (&*file)
+            .take(header.len() as u64 + 2)
+            .read_to_end(&mut head)?;
+        if header.as_bytes().starts_with(&head) {
+            return Ok(End::Empty);
+        }
+        let after = head.strip_prefix(header.as_bytes());
+        if !after.is_some_and(|rest| rest.starts_with(b"\n") || rest.starts_with(b"\r\n")) {
+            return Ok(End::Stranger);
+        }
+        let mut tail = Vec::new();
+        let from = length.saturating_sub(LONGEST_LINE);
+        file.seek(SeekFrom::Start(from))?;
+        (&*file).take(LONGEST_LINE).read_to_end(&mut tail)?;
+        let Some(newline) = tail.iter().rposition(|byte| *byte == b'\n') else {
+            return Ok(End::Stranger);
+        };
+        let whole = tail.get(..newline).unwrap_or_default();
+        let line = whole
+            .rsplit(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default();
+        let stamp = line.split(|byte| *byte == b',').next().unwrap_or_default();
+        Ok(End::Begun {
+            keep: from + newline as u64 + 1,
+            last: std::str::from_utf8(stamp)
+                .ok()
+                .and_then(|text| text.parse().ok()),
+        })
+    }
+}
+
+/// Moves what stands behind the last whole line into a file beside, and says which; `None` where there is nothing. Half a
+/// line may look like a whole one with a smaller number, so it does not stay among the rows.
+fn set_aside(file: &mut File, path: &Path, keep: u64) -> io::Result<Option<PathBuf>> {
+    let length = file.metadata()?.len();
+    if length <= keep {
+        return Ok(None);
+    }
+    let mut half = Vec::new();
+    file.seek(SeekFrom::Start(keep))?;
+    (&*file).take(length - keep).read_to_end(&mut half)?;
+    half.push(b'\n');
+    let mut name = path.as_os_str().to_owned();
+    name.push(".torn");
+    let beside = PathBuf::from(name);
+    let mut aside = OpenOptions::new().append(true).create(true).open(&beside)?;
+    aside.write_all(&half)?;
+    aside.sync_data()?;
+    file.set_len(keep)?;
+    Ok(Some(beside))
+}

@@ -1,0 +1,82 @@
+//! The fuller form of a day: one line for each process of each card, and one for a card without any. Times are those of
+//! the tick, to the second; what was not to be had is empty.
+
+use gua_model::text::harmless;
+use gua_model::{Gpu, Process, ProcessKind, Reading, Sample, Thresholds, classify};
+
+use super::{field, name_of};
+
+/// The first line of every file.
+pub const HEADER: &str = "timestamp,gpu,uuid,name,state,usage,memory_used_mb,memory_total_mb,power_w,temperature_c,\
+pid,user,owner,owner_from,process,type,process_memory_mb";
+
+pub(super) fn lines(sample: &Sample, thresholds: &Thresholds) -> String {
+    let mut text = String::new();
+    for gpu in sample.gpus.iter().filter(|gpu| gpu.place.counts()) {
+        let of_card = card(sample, gpu, thresholds);
+        let mut line = |of_process: [String; 7]| {
+            let fields: Vec<String> = of_card
+                .iter()
+                .chain(&of_process)
+                .map(|text| field(text))
+                .collect();
+            text.push_str(&fields.join(","));
+            text.push('\n');
+        };
+        match gpu.processes.as_slice() {
+            [] => line(Default::default()),
+            processes => processes
+                .iter()
+                .for_each(|process| line(of_process(process))),
+        }
+    }
+    text
+}
+
+fn card(sample: &Sample, gpu: &Gpu, thresholds: &Thresholds) -> [String; 10] {
+    [
+        sample.at.as_second().to_string(),
+        gpu.index.to_string(),
+        gpu.uuid.to_string(),
+        gpu.name
+            .as_ref()
+            .map(|name| harmless(name))
+            .unwrap_or_default(),
+        classify(gpu, thresholds, None).state.word().to_owned(),
+        shown(gpu.util.map(|util| util.get())),
+        shown(gpu.memory_used.map(|bytes| bytes.whole_mb())),
+        shown(gpu.memory_total.map(|bytes| bytes.whole_mb())),
+        shown(gpu.power.map(|power| power.whole_watts())),
+        shown(gpu.temperature.map(|celsius| celsius.0)),
+    ]
+}
+
+fn of_process(process: &Process) -> [String; 7] {
+    let who = process.identity.as_ref().ok();
+    let own = who.and_then(|who| who.own.as_ref().ok());
+    let owner = who.and_then(|who| who.owner());
+    let comm = who.and_then(|who| who.comm.as_ref().ok());
+    let kind = match process.kind {
+        ProcessKind::Compute => "compute",
+        ProcessKind::Graphics => "graphics",
+        ProcessKind::Both => "both",
+    };
+    [
+        process.pid.0.to_string(),
+        own.map(name_of).unwrap_or_default(),
+        owner
+            .as_ref()
+            .map(|owner| name_of(&owner.user))
+            .unwrap_or_default(),
+        owner
+            .map(|owner| owner.source.word().to_owned())
+            .unwrap_or_default(),
+        comm.map(|comm| harmless(comm)).unwrap_or_default(),
+        kind.to_owned(),
+        shown(process.memory.map(|bytes| bytes.whole_mb())),
+    ]
+}
+
+fn shown<T: ToString>(reading: Reading<T>) -> String {
+    reading.map(|value| value.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,152 @@
+//! Reading a day that gpu_stats, or gua in its place, has written. Every line is judged by itself: one that is broken
+//! costs itself, and is told with its number.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use super::{HEADER, Holder, NOBODY, Row};
+
+/// The lines of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parsed {
+    pub rows: Vec<Row>,
+    /// Lines that are no rows, by their numbers from 1 on.
+    pub bad: Vec<(usize, RowError)>,
+    /// The number of a last line that has no end: it may be half of a row, whatever it looks like.
+    pub torn: Option<usize>,
+}
+
+/// A file that does not begin as gpu_stats' files do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("its first line is not `{HEADER}`")]
+pub struct NotGpuStats;
+
+/// Why a line is no row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowError {
+    NotText,
+    Fields(usize),
+    /// The column, and what stands there.
+    Value(&'static str, String),
+}
+
+impl fmt::Display for RowError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RowError::NotText => out.write_str("it is not UTF-8 text"),
+            RowError::Fields(1) => out.write_str("it has 1 field, and a row has 5"),
+            RowError::Fields(fields) => write!(out, "it has {fields} fields, and a row has 5"),
+            RowError::Value(column, text) => {
+                let shown: String = text.chars().take(40).flat_map(char::escape_debug).collect();
+                write!(out, "`{shown}` cannot be its {column}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RowError {}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// When the first line is not the header. An empty file has no rows, and is none either.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, NotGpuStats> {
+    let mut parsed = Parsed::default();
+    if bytes.is_empty() {
+        return Ok(parsed);
+    }
+    for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+        let Some(line) = line.strip_suffix(b"\n") else {
+            if number == 1 && !HEADER.as_bytes().starts_with(line) {
+                return Err(NotGpuStats);
+            }
+            parsed.torn = Some(number);
+            break;
+        };
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if number == 1 {
+            if line != HEADER.as_bytes() {
+                return Err(NotGpuStats);
+            }
+            continue;
+        }
+        // Two writers may each have begun the file.
+        if line.is_empty() || line == HEADER.as_bytes() {
+            continue;
+        }
+        match std::str::from_utf8(line)
+            .map_err(|_| RowError::NotText)
+            .and_then(row)
+        {
+            Ok(row) => parsed.rows.push(row),
+            Err(error) => parsed.bad.push((number, error)),
+        }
+    }
+    Ok(parsed)
+}
+
+fn row(line: &str) -> Result<Row, RowError> {
+    let fields = fields(line);
+    let [at, user, pid, gpu, usage] = fields.as_slice() else {
+        return Err(RowError::Fields(fields.len()));
+    };
+    let bad = |column, text: &str| RowError::Value(column, text.to_owned());
+    let timestamp: i64 = number(at).ok_or_else(|| bad("timestamp", at))?;
+    // Within the calendar, and after GPUs that compute were made.
+    if !(1_000_000_000..100_000_000_000).contains(&timestamp) {
+        return Err(bad("timestamp", at));
+    }
+    if [user, pid, gpu].iter().all(|text| *text == NOBODY) {
+        return Ok(Row {
+            timestamp,
+            holder: None,
+        });
+    }
+    if user.is_empty() || *user == NOBODY {
+        return Err(bad("user", user));
+    }
+    let usage = match usage.as_str() {
+        "" => None,
+        text => {
+            let percent = number(text).filter(|percent: &u32| *percent <= 100);
+            Some(percent.ok_or_else(|| bad("usage", text))?)
+        }
+    };
+    Ok(Row {
+        timestamp,
+        holder: Some(Holder {
+            user: user.clone(),
+            pid: number(pid).ok_or_else(|| bad("pid", pid))?,
+            gpu: number(gpu)
+                .filter(|gpu| *gpu < 4096)
+                .ok_or_else(|| bad("gpu", gpu))?,
+            usage,
+        }),
+    })
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok())?
+}
+
+/// The fields of a line, without the quotes around those that have them.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let last = fields.last_mut().expect("there is one from the start");
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                last.push('"');
+            }
+            '"' if quoted || last.is_empty() => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            other => last.push(other),
+        }
+    }
+    fields
+}

@@ -1,0 +1,97 @@
+//! `gua csv`: the daily CSV of gpu_stats, one sample at a time, by hand or by a timer of the user's own.
+
+mod timer;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use gua_collector::csv::{Appended, DayFiles};
+use gua_wire::gpu_stats::{Minute, lines};
+use jiff::tz::TimeZone;
+
+use crate::cli::CsvCommand;
+use crate::config::{Loaded, Settings};
+use crate::failure::{Exit, Failure};
+use crate::{driver, output};
+
+/// Where gpu_stats keeps its files, below the home of its user.
+const USUAL: &str = "gpu_stats";
+
+pub fn run(command: &CsvCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    match command {
+        CsvCommand::Sample(_) => sample(loaded),
+        CsvCommand::Install(args) => timer::install(args, &loaded.settings),
+        CsvCommand::Uninstall(args) => timer::uninstall(args),
+    }
+}
+
+/// Looks once and appends what was seen.
+fn sample(loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let settings = &loaded.settings;
+    let files = DayFiles::new(directory(loaded)?, settings.csv.format.value);
+    let mut reader = driver::reader(settings);
+    let sample = driver::sample(&mut reader, settings)?;
+    // By the moment of the readings, whatever the clock says by now.
+    let minute = Minute::of(sample.at, &TimeZone::system());
+    let lines = lines(&sample, files.form(), minute, &settings.thresholds());
+    if !lines.unread.is_empty() {
+        output::talk(&format!("gua csv sample: {}\n", unread(&lines.unread)));
+    }
+    if lines.text.is_empty() {
+        return Err(Failure {
+            exit: Exit::Failed,
+            message: "no row can be written: whether anybody is on the cards is not known"
+                .to_owned(),
+            hint: Some("`gua doctor` says what stands in the way".to_owned()),
+        }
+        .into());
+    }
+    match files.append(minute, &lines.text)? {
+        Appended::Written { path, torn } => {
+            if let Some(torn) = torn {
+                output::talk(&format!(
+                    "gua csv sample: the last line of {} was cut off; it is now in {}\n",
+                    path.display(),
+                    torn.display()
+                ));
+            }
+            let rows = lines.text.lines().count();
+            let rows = if rows == 1 {
+                "1 row".to_owned()
+            } else {
+                format!("{rows} rows")
+            };
+            output::data(&format!("{}: {rows}\n", path.display()))?;
+        }
+        Appended::Already { path } => {
+            output::data(&format!(
+                "{}: has rows of this minute already\n",
+                path.display()
+            ))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unread(cards: &[u32]) -> String {
+    let numbers: Vec<String> = cards.iter().map(u32::to_string).collect();
+    let numbers = numbers.join(", ");
+    format!("the processes of GPU {numbers} could not be read; there is no row for them")
+}
+
+/// The directory that was named, that of the settings, or the usual one.
+fn directory(loaded: &Loaded) -> Result<PathBuf, Failure> {
+    if let Some(named) = named_directory(&loaded.settings) {
+        return Ok(named);
+    }
+    let home = loaded.inputs.home.as_ref();
+    home.map(|home| home.join(USUAL)).ok_or_else(|| {
+        Failure::usage("your home directory is not known")
+            .hint("set HOME, or name a directory with --dir")
+    })
+}
+
+fn named_directory(settings: &Settings) -> Option<PathBuf> {
+    let directory = settings.csv.dir.value.as_ref()?;
+    Some(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
+}

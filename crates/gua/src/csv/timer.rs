@@ -1,0 +1,281 @@
+//! The timer that takes samples: two units of the user's own, written and started like the service.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gua_model::Uid;
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_wire::gpu_stats::Form;
+
+use super::named_directory;
+use crate::cli::{CsvInstallArgs, CsvUninstallArgs, ServiceScopeArgs};
+use crate::config::{Settings, Source};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::service::place::Place;
+use crate::service::systemctl::Systemctl;
+use crate::service::unit::word;
+use crate::service::{begins_with, write_unit};
+
+const SERVICE: &str = "gua-csv.service";
+const TIMER: &str = "gua-csv.timer";
+/// The timer of the tool that this one replaces.
+const OLD_TIMER: &str = "gpu_stats.timer";
+
+/// By this line a unit is known to be ours.
+const FIRST_LINE: &str = "# Written by `gua csv install`. Changes here are lost when it runs again; use `systemctl --user edit`.";
+
+/// Where systemd notes whose services outlive their sessions (loginctl(1)).
+const LINGERING: &str = "/var/lib/systemd/linger";
+
+/// What the units depend on.
+#[derive(Clone, Debug)]
+struct Facts {
+    program: PathBuf,
+    /// `None`: where the settings of that time say.
+    directory: Option<PathBuf>,
+    form: Option<Form>,
+    every: Duration,
+}
+
+pub(super) fn install(args: &CsvInstallArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let place = place(args.root.clone())?;
+    let csv = &settings.csv;
+    let facts = Facts {
+        program: std::env::current_exe().context("cannot tell where this program is")?,
+        // What stands in the configuration is read anew at every sample.
+        directory: is_flag(&csv.dir.source)
+            .then(|| named_directory(settings))
+            .flatten(),
+        form: is_flag(&csv.format.source).then_some(csv.format.value),
+        every: csv.every.value,
+    };
+    let units = [(SERVICE, service(&facts)), (TIMER, timer(&facts))];
+    if args.print {
+        let texts = units.map(|(name, text)| format!("# {name}\n{text}"));
+        output::data(&texts.join("\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (name, _) in &units {
+        refuse_stranger(&place.unit(name), args.force)?;
+    }
+    for (name, text) in &units {
+        write_unit(&place.unit(name), text)?;
+    }
+    let systemctl = Systemctl { place: &place };
+    systemctl.run(&["enable", TIMER])?;
+    let mut said = format!("gua csv: installed {}\n", place.unit(TIMER).display());
+    if systemctl.is_running() {
+        systemctl.run(&["daemon-reload"])?;
+        systemctl.run(&["restart", TIMER])?;
+        said.push_str("  started\n");
+    } else {
+        said.push_str(&format!("  {}\n", place.begins()));
+    }
+    if !place.is_image() && !lingers() {
+        said.push_str(
+            "  lingering is off: the timer rests while you are logged out; to keep it running: loginctl enable-linger\n",
+        );
+    }
+    if place.unit(OLD_TIMER).exists() {
+        let disable = systemctl.shown(&["disable", "--now", OLD_TIMER]);
+        said.push_str(&format!("  the timer of gpu_stats is there too and writes the same files; to end it: {disable}\n"));
+    }
+    let look = systemctl.shown(&["list-timers", TIMER]);
+    said.push_str(&format!("  look: {look}\n"));
+    output::data(&said)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn uninstall(args: &CsvUninstallArgs) -> anyhow::Result<ExitCode> {
+    let place = place(args.root.clone())?;
+    let there: Vec<PathBuf> = [TIMER, SERVICE]
+        .iter()
+        .map(|name| place.unit(name))
+        .filter(|path| path.exists())
+        .collect();
+    if there.is_empty() {
+        let path = place.unit(TIMER);
+        output::data(&format!("gua csv: not installed at {}\n", path.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for path in &there {
+        if !begins_with(path, FIRST_LINE)? {
+            return Err(stranger(path, " and is left alone", None).into());
+        }
+    }
+    let systemctl = Systemctl { place: &place };
+    if systemctl.is_running() {
+        systemctl.run(&["stop", TIMER])?;
+    }
+    systemctl.run(&["disable", TIMER])?;
+    for path in &there {
+        fs::remove_file(path).with_context(|| format!("cannot remove `{}`", path.display()))?;
+    }
+    if systemctl.is_running() {
+        systemctl.run(&["daemon-reload"])?;
+    }
+    let path = place.unit(TIMER);
+    output::data(&format!(
+        "gua csv: removed {}\n  kept: the files of all days\n",
+        path.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Always the user's own, root's too.
+fn place(root: Option<PathBuf>) -> Result<Place, Failure> {
+    Place::of(&ServiceScopeArgs {
+        system: false,
+        user: true,
+        root,
+    })
+}
+
+fn is_flag(source: &Source) -> bool {
+    matches!(source, Source::Flag(_))
+}
+
+/// A unit of this name that somebody else wrote is theirs.
+fn refuse_stranger(path: &Path, force: bool) -> anyhow::Result<()> {
+    if force || !path.exists() || begins_with(path, FIRST_LINE)? {
+        return Ok(());
+    }
+    let hint = "remove it first, or give --force to replace it";
+    Err(stranger(path, "", Some(hint.to_owned())).into())
+}
+
+fn stranger(path: &Path, rest: &str, hint: Option<String>) -> Failure {
+    Failure {
+        exit: Exit::Failed,
+        message: format!("`{}` was not written by gua{rest}", path.display()),
+        hint,
+    }
+}
+
+/// Whether this user's timers go on without a session.
+fn lingers() -> bool {
+    let uid = Uid(rustix::process::getuid().as_raw());
+    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let name = table.user(uid).name;
+    name.is_some_and(|name| Path::new(LINGERING).join(name).exists())
+}
+
+fn service(facts: &Facts) -> String {
+    let mut words = vec![
+        word(&facts.program.to_string_lossy()),
+        "csv".to_owned(),
+        "sample".to_owned(),
+    ];
+    if let Some(directory) = &facts.directory {
+        words.extend(["--dir".to_owned(), word(&directory.to_string_lossy())]);
+    }
+    match facts.form {
+        Some(Form::Full) => words.push("--csv-format=full".to_owned()),
+        Some(Form::Classic) => words.push("--csv-format=classic".to_owned()),
+        None => {}
+    }
+    let exec = words.join(" ");
+    format!(
+        "{FIRST_LINE}\n\
+         [Unit]\n\
+         Description=gua, one sample for the daily CSV of the GPUs\n\
+         \n\
+         [Service]\n\
+         Type=oneshot\n\
+         ExecStart={exec}\n\
+         # Where it goes is no news; what goes wrong is, and stands in the journal.\n\
+         StandardOutput=null\n\
+         TimeoutStartSec=120\n\
+         Nice=5\n\
+         NoNewPrivileges=yes\n"
+    )
+}
+
+fn timer(facts: &Facts) -> String {
+    let when = when(facts.every);
+    format!(
+        "{FIRST_LINE}\n\
+         [Unit]\n\
+         Description=gua, samples for the daily CSV of the GPUs\n\
+         \n\
+         [Timer]\n\
+         {when}\
+         AccuracySec=1s\n\
+         \n\
+         [Install]\n\
+         WantedBy=timers.target\n"
+    )
+}
+
+/// By the clock where the period divides an hour or a day, so that it does not drift; else from one sample to the next
+/// (systemd.timer(5), systemd.time(7)).
+fn when(every: Duration) -> String {
+    let (minutes, rest) = (every.as_secs() / 60, every.as_secs() % 60);
+    let hours = minutes / 60;
+    match (rest, minutes) {
+        (0, 1..60) if 60 % minutes == 0 => format!("OnCalendar=*:0/{minutes}\n"),
+        (0, 60) => "OnCalendar=hourly\n".to_owned(),
+        (0, 1440) => "OnCalendar=daily\n".to_owned(),
+        (0, _) if minutes % 60 == 0 && 24 % hours == 0 => format!("OnCalendar=0/{hours}:00\n"),
+        _ => format!("OnActiveSec=1s\nOnUnitActiveSec={}s\n", every.as_secs()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn facts(minutes: u64) -> Facts {
+        Facts {
+            // Any program that exists: systemd looks whether it can be executed.
+            program: "/bin/true".into(),
+            directory: Some("/home/a b/100% \"x\"".into()),
+            form: Some(Form::Full),
+            every: Duration::from_secs(minutes * 60),
+        }
+    }
+
+    #[test]
+    fn systemd_finds_nothing_wrong_with_the_units() {
+        for minutes in [1, 5, 7, 20, 60, 90, 120, 1440] {
+            let directory = tempfile::tempdir().unwrap();
+            let facts = facts(minutes);
+            fs::write(directory.path().join(SERVICE), service(&facts)).unwrap();
+            fs::write(directory.path().join(TIMER), timer(&facts)).unwrap();
+            let verified = Command::new("systemd-analyze")
+                .args(["verify", "--user"])
+                .arg(directory.path().join(TIMER))
+                .arg(directory.path().join(SERVICE))
+                .env("XDG_RUNTIME_DIR", directory.path())
+                .output()
+                .expect("systemd-analyze is needed (Debian: systemd)");
+            let said = String::from_utf8_lossy(&verified.stderr);
+            let ours: Vec<&str> = said.lines().filter(|line| line.contains("gua")).collect();
+            assert!(
+                verified.status.success() && ours.is_empty(),
+                "{said}\n{}",
+                timer(&facts)
+            );
+        }
+    }
+
+    #[test]
+    fn a_period_that_divides_the_hour_or_the_day_goes_by_the_clock() {
+        let check = |minutes: u64, expected: &str| {
+            assert_eq!(when(Duration::from_secs(minutes * 60)), expected);
+        };
+        check(5, "OnCalendar=*:0/5\n");
+        check(1, "OnCalendar=*:0/1\n");
+        check(60, "OnCalendar=hourly\n");
+        check(240, "OnCalendar=0/4:00\n");
+        check(1440, "OnCalendar=daily\n");
+        check(7, "OnActiveSec=1s\nOnUnitActiveSec=420s\n");
+        check(90, "OnActiveSec=1s\nOnUnitActiveSec=5400s\n");
+    }
+}

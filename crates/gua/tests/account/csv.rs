@@ -1,0 +1,177 @@
+//! The daily CSV: by hand, by the daemon, by a timer.
+
+use std::fs;
+use std::path::Path;
+
+use crate::host::{Host, TWO_CARDS, until};
+
+const HEADER: &str = "timestamp,user,pid,gpu,usage\n";
+
+/// Two cards, and a process of this test on the first.
+fn with_process() -> String {
+    let pid = std::process::id();
+    format!(
+        "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = {pid}\nmemory_mib = 512\n\
+         [[card]]\nuuid = \"GPU-b\"\n"
+    )
+}
+
+/// The one file of a directory, by name and text.
+#[track_caller]
+fn only_file(directory: &Path) -> (String, String) {
+    let mut entries = fs::read_dir(directory).unwrap();
+    let entry = entries.next().unwrap().unwrap();
+    assert!(entries.next().is_none());
+    let name = entry.file_name().into_string().unwrap();
+    (name, fs::read_to_string(entry.path()).unwrap())
+}
+
+#[test]
+fn a_sample_goes_into_the_file_of_the_day_as_gpu_stats_would_write_it() {
+    let host = Host::new(&with_process());
+    let said = host.fine("csv sample");
+    assert!(
+        said.contains("/gpu_stats/") && said.ends_with("_gpu_stats.csv: 1 row\n"),
+        "{said}"
+    );
+    let (name, text) = only_file(&host.path("gpu_stats"));
+    let row = text.strip_prefix(HEADER).unwrap();
+    let fields: Vec<&str> = row.trim_end().split(',').collect();
+    let stamp: i64 = fields[0].parse().unwrap();
+    assert_eq!(stamp % 60, 0);
+    let day = jiff::Timestamp::from_second(stamp)
+        .unwrap()
+        .strftime("%Y%m%d")
+        .to_string();
+    assert_eq!(name, format!("{day}_gpu_stats.csv"));
+    let pid = std::process::id().to_string();
+    let user = std::process::Command::new("id")
+        .arg("-un")
+        .output()
+        .unwrap();
+    let user = String::from_utf8(user.stdout).unwrap();
+    assert_eq!(&fields[1..], [user.trim(), pid.as_str(), "0", "50"]);
+}
+
+#[test]
+fn nobody_on_any_card_is_one_row_of_dashes_and_the_full_form_has_all_cards() {
+    let host = Host::new(TWO_CARDS);
+    host.fine("csv sample --dir days");
+    let (_, text) = only_file(&host.path("days"));
+    assert!(
+        text.starts_with(HEADER) && text.ends_with(",-,-,-,0\n"),
+        "{text}"
+    );
+    let said = host.fine("csv sample --dir full --csv-format full");
+    assert!(said.ends_with("_gpu_stats_full.csv: 2 rows\n"), "{said}");
+    let (_, text) = only_file(&host.path("full"));
+    assert_eq!(text.lines().count(), 3);
+    assert!(text.contains(",GPU-a,"), "{text}");
+}
+
+#[test]
+fn what_keeps_a_sample_from_being_written_is_said_in_one_sentence() {
+    let host = Host::new(TWO_CARDS);
+    host.write("blocked", "");
+    let ended = host.gua("csv sample --dir blocked/days");
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended
+            .stderr
+            .starts_with("gua csv sample: cannot make the directory"),
+        "{ended:?}"
+    );
+    let ended = host.gua("csv sample --csv-format fancy");
+    assert_eq!(ended.code, 2);
+    assert!(
+        ended
+            .stderr
+            .contains("expected classic or full, found `fancy`"),
+        "{ended:?}"
+    );
+    let none = Host::without_driver().gua("csv sample");
+    assert_eq!(none.code, 1, "{none:?}");
+    assert!(none.stderr.starts_with("gua csv sample: "), "{none:?}");
+}
+
+#[test]
+fn the_daemon_writes_it_too_and_ticks_on_when_it_cannot() {
+    let host = Host::new(TWO_CARDS);
+    let mut daemon = host.foreground("daemon --foreground --interval 50ms --csv-dir days");
+    until("a row", || host.path("days").exists().then_some(()));
+    until("ticks", || {
+        (host.ticks(".gua/gua.db").len() >= 3).then_some(())
+    });
+    daemon.stop();
+    let (_, text) = only_file(&host.path("days"));
+    assert!(
+        text.starts_with(HEADER) && text.lines().count() <= 3,
+        "{text}"
+    );
+
+    host.write("blocked", "");
+    let before = host.ticks(".gua/gua.db").len();
+    let mut daemon = host.foreground("daemon --foreground --interval 50ms --csv-dir blocked/days");
+    until("more ticks", || {
+        (host.ticks(".gua/gua.db").len() >= before + 5).then_some(())
+    });
+    fs::remove_file(host.path("blocked")).unwrap();
+    until("a row after all", || {
+        host.path("blocked/days").exists().then_some(())
+    });
+    until("the word of it", || {
+        daemon
+            .stderr()
+            .contains("daily CSV takes ticks again")
+            .then_some(())
+    });
+    daemon.stop();
+    let said = daemon.stderr();
+    let told = said
+        .matches("lost to the daily CSV: cannot make the directory")
+        .count();
+    assert_eq!(told, 1, "{said}");
+    assert!(!said.contains("of this run were lost"), "{said}");
+}
+
+#[test]
+fn the_timer_is_written_enabled_and_removed_again() {
+    let host = Host::new(TWO_CARDS);
+    let image = host.path("image");
+    let said = host.fine("csv install --root image --every 10m --dir /data/stats");
+    assert!(said.contains("gua-csv.timer"), "{said}");
+    let unit = |name: &str| image.join("etc/systemd/user").join(name);
+    let service = fs::read_to_string(unit("gua-csv.service")).unwrap();
+    assert!(
+        service.contains(" csv sample --dir /data/stats\n"),
+        "{service}"
+    );
+    let timer = fs::read_to_string(unit("gua-csv.timer")).unwrap();
+    assert!(timer.contains("OnCalendar=*:0/10\n"), "{timer}");
+    let wanted = unit("timers.target.wants").join("gua-csv.timer");
+    assert!(wanted.symlink_metadata().is_ok());
+    host.fine("csv install --root image");
+    host.fine("csv uninstall --root image");
+    assert!(!unit("gua-csv.timer").exists() && wanted.symlink_metadata().is_err());
+    assert!(
+        host.fine("csv uninstall --root image")
+            .contains("not installed")
+    );
+
+    fs::write(unit("gua-csv.timer"), "[Timer]\n").unwrap();
+    let refused = host.gua("csv install --root image");
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("was not written by gua"),
+        "{refused:?}"
+    );
+    assert_eq!(
+        fs::read_to_string(unit("gua-csv.timer")).unwrap(),
+        "[Timer]\n"
+    );
+    let printed = host.fine("csv install --print");
+    assert!(
+        printed.contains("# gua-csv.service\n") && printed.contains("OnCalendar=*:0/5\n"),
+        "{printed}"
+    );
+}
