@@ -5,6 +5,7 @@
 //! signals), [`Sink`]s and an [`Attendant`], so a test can play all three.
 
 pub mod attendant;
+pub mod board;
 pub mod chain;
 pub mod clocks;
 pub mod collector;

@@ -108,6 +108,16 @@ impl ServerUrl {
         split_port(&self.authority).map_or("", |(host, _)| host)
     }
 
+    /// The port: the one that is written, or the scheme's own.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        let written = split_port(&self.authority).and_then(|(_, port)| port?.parse().ok());
+        written.unwrap_or(match self.scheme {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        })
+    }
+
     /// Whether the address names this machine: a loopback number or `localhost`.
     #[must_use]
     pub fn is_loopback(&self) -> bool {

@@ -5,6 +5,7 @@ mod collect;
 mod jobs;
 mod keep;
 mod look;
+mod many_hosts;
 mod report;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub use self::collect::*;
 pub use self::jobs::*;
 pub use self::keep::*;
 pub use self::look::*;
+pub use self::many_hosts::*;
 pub use self::report::*;
 
 use crate::config::FlagValue;
@@ -31,6 +33,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("Jobs", &["claim"]),
     ("Report", &["report", "export", "import"]),
     ("Account", &["csv"]),
+    ("Many hosts", &["enroll", "unenroll", "sync-once"]),
     (
         "Keep",
         &[
@@ -144,6 +147,12 @@ pub enum Command {
         command: CsvCommand,
     },
 
+    Enroll(EnrollArgs),
+
+    Unenroll(UnenrollArgs),
+
+    SyncOnce(SyncOnceArgs),
+
     /// Look after the history file.
     #[command(
         subcommand_required = true,
@@ -213,6 +222,9 @@ impl Command {
             Command::Export(args) => db(&args.db).into_iter().collect(),
             Command::Import(args) => db(&args.db).into_iter().collect(),
             Command::Csv { command } => command.settings(),
+            Command::Enroll(args) => args.settings(),
+            Command::Unenroll(args) => args.enrolment.settings(),
+            Command::SyncOnce(args) => args.settings(),
             Command::Db { command } => db(command.db()).into_iter().collect(),
             Command::Daemon(DaemonArgs { collect, files, .. })
             | Command::Start(StartArgs { collect, files }) => {
@@ -258,6 +270,9 @@ impl Command {
                 CsvCommand::Install(_) => "gua csv install",
                 CsvCommand::Uninstall(_) => "gua csv uninstall",
             },
+            Command::Enroll(_) => "gua enroll",
+            Command::Unenroll(_) => "gua unenroll",
+            Command::SyncOnce(_) => "gua sync-once",
             Command::Db { command } => match command {
                 DbCommand::Check { .. } => "gua db check",
                 DbCommand::Stats { .. } => "gua db stats",

@@ -2,7 +2,7 @@
 
 pub mod background;
 mod collect;
-mod history;
+pub(crate) mod history;
 mod log_file;
 pub mod status;
 pub mod stop;
@@ -32,7 +32,7 @@ const AUDIT: &str = "gpu-usage-audit daemon";
 
 /// Whether a history that exists may be gone on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Append {
+pub(crate) enum Append {
     Yes,
     No,
 }
@@ -81,7 +81,7 @@ pub(crate) fn answer(command: &str, error: &clap::Error) -> ExitCode {
 }
 
 /// Makes the directory that a file is to stand in.
-fn make_directory_of(file: &Path) -> anyhow::Result<()> {
+pub(crate) fn make_directory_of(file: &Path) -> anyhow::Result<()> {
     match file.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot create the directory `{}`", directory.display())),

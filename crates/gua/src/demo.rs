@@ -26,7 +26,8 @@ use crate::{daemon, output};
 
 /// When a demo takes place that leaves no history behind to be asked again: always the same, so that it prints the same.
 const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
-const HOST: &str = "demo";
+/// The host of made-up telemetry.
+pub(crate) const HOST: &str = "demo";
 
 pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let interval = SignedDuration::try_from(args.interval).context("the interval is too long")?;
@@ -37,17 +38,7 @@ pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         Some(_) => loaded.settings.history.db.value.clone(),
         None => fresh(&loaded.inputs.temporary())?,
     };
-    if let Ok(history) = History::open(&db)
-        && history.host()?.is_some_and(|host| host != HOST)
-    {
-        let problem = format!(
-            "{} holds what a collector recorded; a demo would falsify it",
-            db.display()
-        );
-        return Err(Failure::usage(problem)
-            .hint("give --db another file, or none")
-            .into());
-    }
+    refuse_real(&db)?;
     output::talk(&format!(
         "# {}\n# Recording {} fake ticks at {} interval...\n",
         db.display(),
@@ -96,6 +87,22 @@ pub fn audit(arguments: &[OsString]) -> ExitCode {
             .unwrap_or_else(|error| failure::report(NAME, &error)),
         Err(error) => daemon::answer(NAME, &error),
     }
+}
+
+/// Made-up telemetry must not come into a history of a real host.
+pub(crate) fn refuse_real(db: &Path) -> anyhow::Result<()> {
+    if let Ok(history) = History::open(db)
+        && history.host()?.is_some_and(|host| host != HOST)
+    {
+        let problem = format!(
+            "{} holds what a collector recorded; made-up telemetry would falsify it",
+            db.display()
+        );
+        return Err(Failure::usage(problem)
+            .hint("give --db another file, or none")
+            .into());
+    }
+    Ok(())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +174,7 @@ fn record(
 }
 
 /// A directory of its own for a demo that was given no file. It stays, so that the history can be looked at.
-fn fresh(temporary: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn fresh(temporary: &Path) -> anyhow::Result<PathBuf> {
     let unique = clock::now().as_nanosecond();
     let directory = temporary.join(format!("gpu-usage-audit-demo-{unique:x}"));
     std::fs::DirBuilder::new()

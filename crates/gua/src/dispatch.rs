@@ -14,8 +14,8 @@ use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
-    available, bench, claim, csv, daemon, db, demo, doctor, explain, export, import, list, manual,
-    output, report, service, top,
+    available, bench, claim, cloud, csv, daemon, db, demo, doctor, explain, export, import, list,
+    manual, output, report, service, top,
 };
 
 /// The number that `gua version` prints.
@@ -99,6 +99,13 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Export(args) => return export::run(args, &load(&command.settings())?),
         Command::Import(args) => return import::run(args, &load(&command.settings())?),
         Command::Csv { command: what } => return csv::run(what, &load(&command.settings())?),
+        Command::Enroll(args) => return cloud::enroll::run(args, &load(&command.settings())?),
+        Command::Unenroll(_) => {
+            return cloud::unenroll::run(&load_what_is_sound(&command.settings())?);
+        }
+        Command::SyncOnce(args) => {
+            return cloud::sync_once::run(args, &load(&command.settings())?);
+        }
         Command::Db { command: what } => return db::run(what, &load(&command.settings())?),
     }
     Ok(ExitCode::SUCCESS)

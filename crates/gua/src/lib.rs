@@ -9,6 +9,7 @@ pub mod card;
 pub mod claim;
 pub mod claims;
 pub mod cli;
+pub mod cloud;
 pub mod config;
 pub mod csv;
 pub mod daemon;

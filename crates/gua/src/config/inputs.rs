@@ -7,6 +7,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use gua_collector::board::Proxies;
 use rustix::fs::{Mode, OFlags};
 
 use super::kind::{self, Home};
@@ -17,6 +18,17 @@ pub const CONFIG_VARIABLE: &str = "GUA_CONFIG";
 
 /// What systemd tells a service that it watches (sd_notify(3), sd_watchdog_enabled(3)).
 const SYSTEMD_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+
+/// Proxies, by the names that most programs know. The first that is set counts.
+const PROXY_VARIABLES: [[&str; 2]; 4] = [
+    ["http_proxy", "HTTP_PROXY"],
+    ["https_proxy", "HTTPS_PROXY"],
+    ["all_proxy", "ALL_PROXY"],
+    ["no_proxy", "NO_PROXY"],
+];
+
+/// The one-time token of `gua enroll`. A secret, so it is not among the variables that are kept.
+pub const TOKEN_VARIABLE: &str = "GUA_ENROLLMENT_TOKEN";
 
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
@@ -43,7 +55,8 @@ impl Inputs {
             .iter()
             .map(|entry| entry.env)
             .chain([CONFIG_VARIABLE, "HOME", "PATH", "TMPDIR"])
-            .chain(SYSTEMD_VARIABLES);
+            .chain(SYSTEMD_VARIABLES)
+            .chain(PROXY_VARIABLES.into_iter().flatten());
         let variables: BTreeMap<_, _> = names
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .collect();
@@ -63,6 +76,21 @@ impl Inputs {
             .get(name)
             .map(OsString::as_os_str)
             .filter(|text| !text.is_empty())
+    }
+
+    /// What the environment says about proxies.
+    #[must_use]
+    pub fn proxies(&self) -> Proxies {
+        let [http, https, all, none_for] = PROXY_VARIABLES.map(|names| {
+            let set = names.iter().find_map(|name| self.variable(name));
+            set.map(|text| text.to_string_lossy().into_owned())
+        });
+        Proxies {
+            http,
+            https,
+            all,
+            none_for,
+        }
     }
 
     /// Where files go that nobody will miss.
@@ -94,6 +122,17 @@ impl Inputs {
     }
 }
 
+/// The one-time token, where the environment has it.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reads the environment"
+)]
+pub fn enrollment_token() -> Option<String> {
+    let token = std::env::var_os(TOKEN_VARIABLE)?;
+    Some(token.to_string_lossy().into_owned()).filter(|token| !token.is_empty())
+}
+
 /// Names of variables that are set and look like ours but are not, each with what may have been meant.
 #[must_use]
 #[expect(
@@ -110,7 +149,7 @@ pub(super) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
     let known = || {
         let settings = ENTRIES.iter().map(|entry| entry.env);
         // Without what all have in common, which would make all of them alike.
-        let all = settings.chain([CONFIG_VARIABLE]);
+        let all = settings.chain([CONFIG_VARIABLE, TOKEN_VARIABLE]);
         all.filter_map(|name| name.strip_prefix(PREFIX))
     };
     let mut told: Vec<String> = names

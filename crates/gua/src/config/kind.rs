@@ -1,6 +1,7 @@
 //! What a value may look like, one type per kind. Each reads a text (variable, flag) or a TOML value and writes both.
 
 mod account;
+mod cloud;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,6 +14,7 @@ use toml::de::DeValue;
 use crate::duration;
 
 pub use self::account::{CsvForm, CsvPeriod, CsvPlace};
+pub use self::cloud::{BoardAddress, MaybeFile, PlainHttp, UserNames};
 
 /// A value before it is understood.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +118,18 @@ fn whole(raw: Raw<'_>) -> Option<u64> {
     }
 }
 
+/// Yes or no.
+fn truth(raw: Raw<'_>) -> Option<bool> {
+    match raw {
+        Raw::Text(text) => match text.to_str() {
+            Some("true" | "yes" | "1") => Some(true),
+            Some("false" | "no" | "0") => Some(false),
+            _ => None,
+        },
+        Raw::Toml(value) => value.as_bool(),
+    }
+}
+
 fn text<'a>(raw: Raw<'a>) -> Option<&'a OsStr> {
     match raw {
         Raw::Text(text) => Some(text),
@@ -173,15 +187,7 @@ impl Kind for GraphicsSwitch {
     const WHAT: &'static str = "true or false";
 
     fn parse(raw: Raw<'_>, _: &Home) -> Result<CountGraphics, String> {
-        let on = match raw {
-            Raw::Text(text) => match text.to_str() {
-                Some("true" | "yes" | "1") => Some(true),
-                Some("false" | "no" | "0") => Some(false),
-                _ => None,
-            },
-            Raw::Toml(value) => value.as_bool(),
-        };
-        match on {
+        match truth(raw) {
             Some(true) => Ok(CountGraphics::Yes),
             Some(false) => Ok(CountGraphics::No),
             None => Err(unexpected::<Self>(raw)),

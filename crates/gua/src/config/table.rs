@@ -4,8 +4,9 @@
 use std::ffi::OsStr;
 
 use super::kind::{
-    ActivePercent, ClaimPlace, CsvForm, CsvPeriod, CsvPlace, FilePath, GraphicsSwitch, Home, Kind,
-    LeaseLength, LibraryName, LogMegabytes, Megabytes, Raw, RawAge, ReadDeadline, TickInterval,
+    ActivePercent, BoardAddress, ClaimPlace, CsvForm, CsvPeriod, CsvPlace, FilePath,
+    GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogMegabytes, MaybeFile, Megabytes,
+    PlainHttp, Raw, RawAge, ReadDeadline, TickInterval, UserNames,
 };
 use super::{Setting, Source};
 
@@ -177,6 +178,21 @@ settings! {
         every: CsvPeriod = "5m", "GUA_CSV_EVERY";
         /// The form: "classic" as gpu_stats writes it, or "full" with every process and card.
         format: CsvForm = "classic", "GUA_CSV_FORMAT";
+    }
+    /// The board that this host reports to once it is enrolled (`gua enroll`); nothing leaves it before.
+    cloud: CloudSettings {
+        /// Where the enrolment is kept. It holds the host's secret.
+        config: FilePath = "~/.gua/cloud.json", "GUA_CLOUD_CONFIG";
+        /// The board's address, for `gua enroll` without --server-url.
+        url: BoardAddress = "none", "GUA_SERVER_URL";
+        /// How much of a user's name leaves the host: "plain", "hash" (16 digits that only this site can undo) or "omit".
+        users: UserNames = "plain", "GUA_CLOUD_USERS";
+        /// The site's secret behind users = "hash". It is made at first use; hosts that share it hide a name alike.
+        salt_file: FilePath = "~/.gua/cloud.salt", "GUA_CLOUD_SALT_FILE";
+        /// Certificate authorities (PEM) that are believed beside the system's.
+        ca_file: MaybeFile = "none", "GUA_CA_FILE";
+        /// Whether the secret may cross a network unencrypted. To this machine itself it always may.
+        allow_http: PlainHttp = "false", "GUA_ALLOW_HTTP";
     }
 }
 

@@ -27,7 +27,7 @@ use crate::manual;
 
 /// The file that a collector is to write.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     path: PathBuf,
     choice: Choice,
 }
@@ -41,7 +41,7 @@ enum Choice {
 
 impl Place {
     /// Paths are compared as text, component by component: `//` and `/./` count for nothing, links and `..` are kept.
-    pub(super) fn of(path: &Path, home: Option<&Path>) -> Self {
+    pub(crate) fn of(path: &Path, home: Option<&Path>) -> Self {
         let choice = match home.map(config::default_db) {
             Some(default) if default == path => Choice::Default,
             _ => Choice::Custom,
@@ -52,16 +52,16 @@ impl Place {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         self.choice == Choice::Default
     }
 
     /// Refuses a file that exists, unless it is the default one or ours to go on with. Touches nothing.
-    pub(super) fn admit(&self, append: Append) -> Result<(), Failure> {
+    pub(crate) fn admit(&self, append: Append) -> Result<(), Failure> {
         let path = self.path.display();
         let kind = what_is_this(&self.path);
         match (&kind, self.choice, append) {
@@ -109,7 +109,7 @@ impl Place {
     }
 
     /// Takes over an old history that stands at the default path: imported into a new file and checked, then set aside.
-    pub(super) fn adopt_old(
+    pub(crate) fn adopt_old(
         &self,
         options: &Options,
         on_progress: OnProgress<'_>,
@@ -140,7 +140,7 @@ impl Place {
     }
 
     /// Opens the history, after the driver has answered, and begins a run in it.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         append: Append,
         sample: &Sample,

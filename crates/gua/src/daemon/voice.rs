@@ -142,7 +142,7 @@ impl Attendant for Voice {
 }
 
 /// The settings that the loop knows.
-pub(super) fn options(settings: &Settings) -> Options {
+pub(crate) fn options(settings: &Settings) -> Options {
     Options {
         interval: settings.collect.interval.value,
         thresholds: settings.thresholds(),

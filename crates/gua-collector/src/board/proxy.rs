@@ -1,0 +1,237 @@
+//! Proxies, as the variables that most programs know name them. Whoever reads the environment hands them in.
+
+use std::fmt;
+
+use data_encoding::BASE64;
+use gua_wire::ServerUrl;
+use gua_wire::server_url::Scheme;
+use percent_encoding::percent_decode_str;
+
+/// What the environment says about proxies; empty texts count as none.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Proxies {
+    /// `http_proxy`.
+    pub http: Option<String>,
+    /// `https_proxy`.
+    pub https: Option<String>,
+    /// `all_proxy`: where the two above say nothing.
+    pub all: Option<String>,
+    /// `no_proxy`: hosts that are reached directly.
+    pub none_for: Option<String>,
+}
+
+/// A proxy that tunnels (HTTP `CONNECT`).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proxy {
+    pub host: String,
+    pub port: u16,
+    /// The value of `Proxy-Authorization`.
+    pub(crate) authorization: Option<String>,
+}
+
+/// Why a variable names no proxy that could be used. Its text is not in it: it may carry a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyError {
+    #[error("{0} is not of the form http://HOST:PORT")]
+    Form(&'static str),
+    #[error("{0} names a kind of proxy that gua does not speak; it speaks http://")]
+    Kind(&'static str),
+}
+
+impl Proxies {
+    /// The proxy for a board. This machine itself is always reached directly: what is not encrypted there must not leave it.
+    ///
+    /// # Errors
+    /// When the variable that counts cannot be understood. Going directly instead would go where somebody did not want it.
+    pub fn for_board(&self, board: &ServerUrl) -> Result<Option<Proxy>, ProxyError> {
+        if board.is_loopback() || self.is_excepted(board) {
+            return Ok(None);
+        }
+        let (own, name) = match board.scheme() {
+            Scheme::Http => (&self.http, "http_proxy"),
+            Scheme::Https => (&self.https, "https_proxy"),
+        };
+        let wanted = |text: &Option<String>| text.as_deref().map(str::trim).map(str::to_owned);
+        let own = wanted(own).filter(|text| !text.is_empty());
+        let all = wanted(&self.all).filter(|text| !text.is_empty());
+        match (own, all) {
+            (Some(text), _) => Proxy::parse(&text, name).map(Some),
+            (None, Some(text)) => Proxy::parse(&text, "all_proxy").map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn is_excepted(&self, board: &ServerUrl) -> bool {
+        let host = board.host().to_ascii_lowercase();
+        let excepted = |entry: &str| {
+            let entry = entry.trim().to_ascii_lowercase();
+            // A port may be written behind the host, but not behind a bare number of IPv6.
+            let (name, port) = match entry.rsplit_once(':') {
+                Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
+                    (name, port.parse().ok())
+                }
+                _ => (entry.as_str(), None),
+            };
+            if port.is_some_and(|port: u16| port != board.port()) {
+                return false;
+            }
+            let name = name.trim_start_matches('[').trim_end_matches(']');
+            let name = name.trim_start_matches("*.").trim_start_matches('.');
+            name == "*"
+                || !name.is_empty()
+                    && (host == name
+                        || host
+                            .strip_suffix(name)
+                            .is_some_and(|rest| rest.ends_with('.')))
+        };
+        let list = self.none_for.as_deref().unwrap_or_default();
+        list.split([',', ' ']).any(excepted)
+    }
+}
+
+impl Proxy {
+    fn parse(text: &str, name: &'static str) -> Result<Self, ProxyError> {
+        let rest = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+            Some(_) => return Err(ProxyError::Kind(name)),
+            None => text,
+        };
+        let rest = rest.split('/').next().unwrap_or_default();
+        let (user, place) = match rest.rsplit_once('@') {
+            Some((user, place)) => (Some(user), place),
+            None => (None, rest),
+        };
+        // Read by the same rules as the address of a board.
+        let address = ServerUrl::parse(&format!("http://{place}"));
+        let address = address.map_err(|_| ProxyError::Form(name))?;
+        let authorization = user.map(|user| {
+            let bytes: Vec<u8> = percent_decode_str(user).collect();
+            format!("Basic {}", BASE64.encode(&bytes))
+        });
+        Ok(Self {
+            host: address.host().to_owned(),
+            port: address.port(),
+            authorization,
+        })
+    }
+}
+
+impl fmt::Display for Proxy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", self.host, self.port)
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Proxy({self})")
+    }
+}
+
+impl fmt::Debug for Proxies {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Their addresses may carry passwords.
+        out.debug_struct("Proxies").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(proxies: &Proxies, board: &str, expected: Result<Option<&str>, ProxyError>) {
+        let board = ServerUrl::parse(board).unwrap();
+        let found = proxies.for_board(&board);
+        let found = found.map(|proxy| proxy.map(|proxy| proxy.to_string()));
+        assert_eq!(
+            found,
+            expected.map(|text| text.map(str::to_owned)),
+            "{board}"
+        );
+    }
+
+    fn text(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    #[test]
+    fn the_scheme_of_the_board_chooses_the_proxy() {
+        let proxies = Proxies {
+            http: text("plain.example:3128"),
+            https: text("http://secret.example:8080/"),
+            ..Proxies::default()
+        };
+        check(&proxies, "http://b.example", Ok(Some("plain.example:3128")));
+        check(
+            &proxies,
+            "https://b.example",
+            Ok(Some("secret.example:8080")),
+        );
+        check(&proxies, "http://127.0.0.1:80", Ok(None));
+        check(&proxies, "https://localhost", Ok(None));
+        let all = Proxies {
+            all: text("http://all.example"),
+            https: text(" "),
+            ..Proxies::default()
+        };
+        check(&all, "https://b.example", Ok(Some("all.example:80")));
+        check(&Proxies::default(), "https://b.example", Ok(None));
+    }
+
+    #[test]
+    fn hosts_can_be_excepted_by_name_by_domain_and_by_port() {
+        let except = |list: &str, board: &str, is_direct: bool| {
+            let proxies = Proxies {
+                https: text("p.example:1"),
+                none_for: text(list),
+                ..Proxies::default()
+            };
+            let expected = (!is_direct).then_some("p.example:1");
+            check(&proxies, board, Ok(expected));
+        };
+        except("a.example, .b.example", "https://a.example", true);
+        except("a.example, .b.example", "https://x.b.example", true);
+        except("a.example", "https://x.A.example", true);
+        except("a.example", "https://xa.example", false);
+        except("*.a.example", "https://x.a.example", true);
+        except("*", "https://a.example", true);
+        except("a.example:8443", "https://a.example:8443", true);
+        except("a.example:8443", "https://a.example", false);
+        except("10.0.0.7", "https://10.0.0.7", true);
+        except("fd00::1", "https://[fd00::1]:8443", true);
+        except(", ,", "https://a.example", false);
+    }
+
+    #[test]
+    fn a_proxy_that_is_not_understood_is_no_reason_to_go_directly() {
+        let check = |proxy: &str, expected| {
+            let proxies = Proxies {
+                https: text(proxy),
+                ..Proxies::default()
+            };
+            check(&proxies, "https://b.example", Err(expected));
+        };
+        check("socks5://p.example:1", ProxyError::Kind("https_proxy"));
+        check("http://p.example:x", ProxyError::Form("https_proxy"));
+        check("http://", ProxyError::Form("https_proxy"));
+    }
+
+    #[test]
+    fn the_password_of_a_proxy_is_sent_and_not_shown() {
+        let proxies = Proxies {
+            https: text("http://ada:s%40crate@p.example:3128"),
+            ..Proxies::default()
+        };
+        let board = ServerUrl::parse("https://b.example").unwrap();
+        let proxy = proxies.for_board(&board).unwrap().unwrap();
+        // python3 -c "import base64; print(base64.b64encode(b'ada:s@crate').decode())"
+        assert_eq!(
+            proxy.authorization.as_deref(),
+            Some("Basic YWRhOnNAY3JhdGU=")
+        );
+        assert_eq!(
+            format!("{proxy:?} {proxies:?}"),
+            "Proxy(p.example:3128) Proxies { .. }"
+        );
+    }
+}

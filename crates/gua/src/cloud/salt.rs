@@ -1,0 +1,81 @@
+//! The site's secret behind hidden user names: a file of its owner, made at first use.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use gua_wire::users::Salt;
+
+use crate::daemon::make_directory_of;
+
+/// 256 bits.
+const NEW_BYTES: usize = 32;
+const MOST_BYTES: u64 = 4096;
+
+/// The salt of a file, whatever bytes it has; a newline at its end does not count.
+pub(super) fn load(path: &Path) -> anyhow::Result<Salt> {
+    let what = || {
+        format!(
+            "cannot read the salt for user names from `{}`",
+            path.display()
+        )
+    };
+    let bytes = match read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make(path).and_then(|()| Ok(read(path)?)).with_context(|| {
+                format!(
+                    "cannot make the salt for user names at `{}`",
+                    path.display()
+                )
+            })?
+        }
+        read => read.with_context(what)?,
+    };
+    Salt::new(bytes.trim_ascii_end()).with_context(what)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Random digits, so that the file can be copied by hand. Another who is faster has made it for us.
+fn make(path: &Path) -> anyhow::Result<()> {
+    make_directory_of(path)?;
+    let mut random = [0; NEW_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match made {
+        Ok(mut file) => Ok(file.write_all(format!("{digits}\n").as_bytes())?),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_salt_is_made_once_and_is_its_owners_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state/cloud.salt");
+        let first = load(&path).unwrap();
+        assert_eq!(load(&path).unwrap(), first);
+        let mode = path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(read(&path).unwrap().len(), 2 * NEW_BYTES + 1);
+        std::fs::write(&path, "short\n").unwrap();
+        assert!(load(&path).is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! `gua sync-once`: one look at the cards, kept here first and then sent. What is sent failing changes nothing here.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use gua_collector::chain::chain;
+use gua_collector::{Options, Sink as _};
+use gua_model::usage_state::UsageTracker;
+use gua_model::{Sample, Tick};
+use gua_probe::fault::DriverFault;
+use gua_probe::{clock, host};
+use gua_store::{NewRun, OpenError, OpenMode, Store, WriterOptions};
+use gua_wire::Snapshot;
+use gua_wire::snapshot::{BuildError, Built, ErrorCode, Form, Observed, usage_states};
+use gua_wire::users::UserPolicy;
+
+use super::Enrolled;
+use crate::cli::SyncOnceArgs;
+use crate::config::{Loaded, Settings};
+use crate::daemon::history::Place;
+use crate::daemon::{Append, make_directory_of, voice};
+use crate::dispatch::VERSION;
+use crate::failure::{Exit, Failure};
+use crate::fake::{self, Script};
+use crate::{demo, driver, output};
+
+pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let settings = &loaded.settings;
+    let enrolled = Enrolled::load(loaded)?;
+    let users = super::users(settings)?;
+    let hostname = host::name();
+    let look = Look {
+        enrolled: &enrolled,
+        users: &users,
+        hostname: &hostname,
+    };
+    let (sample, kept) = if args.fake {
+        let sample = fake::sample(Script::V1_8, 0, clock::now(), clock::since_boot());
+        let kept = keep_fake(args, loaded, &sample)?;
+        (sample, kept)
+    } else {
+        let place = Place::of(&settings.history.db.value, loaded.inputs.home.as_deref());
+        place.admit(Append::Yes)?;
+        let mut reader = driver::reader(settings);
+        let sample = match driver::sample(&mut reader, settings) {
+            Ok(sample) => sample,
+            Err(fault) => return Err(look.tell_of_fault(fault)),
+        };
+        let kept = keep(&place, &sample, settings)?;
+        (sample, kept)
+    };
+    match look.snapshot(&sample) {
+        Ok(built) => look.push(&built, &kept),
+        Err(error) => Err(look.tell_of_nothing(&sample, error, &kept)),
+    }
+}
+
+/// Who looks, and on whose behalf.
+struct Look<'a> {
+    enrolled: &'a Enrolled,
+    users: &'a UserPolicy,
+    hostname: &'a str,
+}
+
+impl Look<'_> {
+    fn snapshot(&self, sample: &Sample) -> Result<Built, BuildError> {
+        let usage = usage_states(&mut UsageTracker::default(), sample);
+        Observed {
+            about: self.enrolled.about(self.hostname),
+            sample,
+            usage: &usage,
+            users: self.users,
+            form: Form::V1_4,
+        }
+        .build()
+    }
+
+    fn push(&self, built: &Built, kept: &Kept) -> anyhow::Result<ExitCode> {
+        let Enrolled { config, client } = self.enrolled;
+        client
+            .push(&built.snapshot, config)
+            .with_context(|| format!("the board was not told, {}", kept.aside()))?;
+        for card in &built.left_out {
+            output::talk(&format!(
+                "gua sync-once: gpu {} was not told: {}\n",
+                card.index, card.why
+            ));
+        }
+        let partial = match built.snapshot.errors.as_slice() {
+            [] => String::new(),
+            codes => format!(" [partial: {}]", codes.join(", ")),
+        };
+        output::data(&format!(
+            "gua sync-once: pushed {} GPUs to {}{partial}\n  {}\n",
+            built.snapshot.gpus.len(),
+            self.enrolled.named(),
+            kept.told()
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The driver could not be read: there is nothing to keep, and the board is told that much.
+    fn tell_of_fault(&self, fault: DriverFault) -> anyhow::Error {
+        let about = self.enrolled.about(self.hostname);
+        let heartbeat = Snapshot::error_heartbeat(about, clock::now(), ErrorCode::NvmlInitFailed);
+        let context = match self.heartbeat(&heartbeat) {
+            Ok(told) => format!("{told}, since the driver could not be read"),
+            Err(problem) => format!("{problem}, and the driver could not be read"),
+        };
+        anyhow::Error::new(fault).context(context)
+    }
+
+    /// There are cards, and the form has a place for none of them.
+    fn tell_of_nothing(&self, sample: &Sample, error: BuildError, kept: &Kept) -> anyhow::Error {
+        let about = self.enrolled.about(self.hostname);
+        let heartbeat =
+            Snapshot::error_heartbeat(about, sample.at, ErrorCode::GpuReadingUnavailable);
+        let told = self.heartbeat(&heartbeat).unwrap_or_else(|problem| problem);
+        anyhow::Error::new(error).context(format!("{told}, {}", kept.aside()))
+    }
+
+    /// What became of a heartbeat, in words for both cases.
+    fn heartbeat(&self, heartbeat: &Snapshot) -> Result<String, String> {
+        let Enrolled { config, client } = self.enrolled;
+        match client.push(heartbeat, config) {
+            Ok(()) => Ok(format!(
+                "an error heartbeat was pushed to {}",
+                self.enrolled.named()
+            )),
+            Err(error) => Err(format!(
+                "the error heartbeat could not be pushed ({})",
+                chain(&error)
+            )),
+        }
+    }
+}
+
+/// Where the look is kept.
+enum Kept {
+    At(PathBuf),
+    /// A collector has the history open, and looks at the cards by itself.
+    ByCollector {
+        path: PathBuf,
+        pid: Option<u32>,
+    },
+}
+
+impl Kept {
+    fn told(&self) -> String {
+        match self {
+            Kept::At(path) => format!("local snapshot saved to {}", path.display()),
+            Kept::ByCollector { path, pid } => {
+                let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+                let path = path.display();
+                format!("local history: the collector{pid} writes {path}, nothing was added to it")
+            }
+        }
+    }
+
+    /// The same beside something that failed.
+    fn aside(&self) -> String {
+        match self {
+            Kept::At(path) => format!("the local snapshot is saved to {}", path.display()),
+            Kept::ByCollector { path, .. } => {
+                format!("the running collector keeps {} as before", path.display())
+            }
+        }
+    }
+}
+
+/// Adds the look to the history and commits it.
+fn keep(place: &Place, sample: &Sample, settings: &Settings) -> anyhow::Result<Kept> {
+    let options = voice::options(settings);
+    make_directory_of(place.path())?;
+    let written = place
+        .adopt_old(&options, &mut |_| ControlFlow::Continue(()))
+        .and_then(|_| write(place, sample, &options));
+    match written {
+        Ok(()) => Ok(Kept::At(place.path().to_owned())),
+        Err(error) => match error.downcast_ref() {
+            Some(OpenError::Busy { path, pid }) => Ok(Kept::ByCollector {
+                path: path.clone(),
+                pid: *pid,
+            }),
+            _ => Err(error.context("the local snapshot was not saved, and nothing was sent")),
+        },
+    }
+}
+
+fn write(place: &Place, sample: &Sample, options: &Options) -> anyhow::Result<()> {
+    let mut history = place.open(Append::Yes, sample, options)?;
+    let kept = history.deliver(&tick(sample, options));
+    history.finish(clock::now());
+    kept.map_err(|error| Failure {
+        exit: Exit::Failed,
+        message: error.message,
+        hint: None,
+    })?;
+    Ok(())
+}
+
+/// Made-up cards never come into a history of real ones: without --db they have a file of their own.
+fn keep_fake(args: &SyncOnceArgs, loaded: &Loaded, sample: &Sample) -> anyhow::Result<Kept> {
+    let options = voice::options(&loaded.settings);
+    let db = match &args.db {
+        Some(_) => loaded.settings.history.db.value.clone(),
+        None => demo::fresh(&loaded.inputs.temporary())?,
+    };
+    demo::refuse_real(&db)?;
+    make_directory_of(&db)?;
+    let mut store = Store::open(&db, OpenMode::CreateOrAppend, &WriterOptions::default())?;
+    let run = store.begin_run(&NewRun {
+        started: sample.at,
+        interval: options.interval,
+        host: demo::HOST.to_owned(),
+        version: VERSION.to_owned(),
+        boot: None,
+    })?;
+    store.record(run, &tick(sample, &options))?;
+    store.end_run(run, clock::now())?;
+    store.close()?;
+    Ok(Kept::At(db))
+}
+
+fn tick(sample: &Sample, options: &Options) -> Tick {
+    Tick {
+        sample: sample.clone(),
+        interval: options.interval,
+    }
+}

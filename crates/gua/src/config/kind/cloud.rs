@@ -1,0 +1,118 @@
+//! The kinds of values that say how a board is reached, and what it is told.
+
+use std::path::PathBuf;
+
+use gua_wire::ServerUrl;
+use gua_wire::server_url::Unencrypted;
+
+use super::{FilePath, Home, Kind, Raw, path_text, text, truth, unexpected};
+
+/// The word for what is not wished.
+const NONE: &str = "none";
+
+/// The address of a board, or none.
+#[derive(Debug)]
+pub struct BoardAddress;
+
+impl Kind for BoardAddress {
+    type Value = Option<ServerUrl>;
+    const WHAT: &'static str = "the address of a board, such as https://board.example.com, or none";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<Option<ServerUrl>, String> {
+        let Some(text) = text(raw) else {
+            return Err(unexpected::<Self>(raw));
+        };
+        match text.to_string_lossy().trim() {
+            NONE => Ok(None),
+            // The text is not told again: it may carry a password.
+            address => ServerUrl::parse(address)
+                .map(Some)
+                .map_err(|error| error.to_string()),
+        }
+    }
+
+    fn json(value: &Option<ServerUrl>) -> serde_json::Value {
+        match value {
+            Some(url) => url.to_string().into(),
+            None => NONE.into(),
+        }
+    }
+}
+
+/// A file, or none.
+#[derive(Debug)]
+pub struct MaybeFile;
+
+impl Kind for MaybeFile {
+    type Value = Option<PathBuf>;
+    const WHAT: &'static str = "a path, or none";
+
+    fn parse(raw: Raw<'_>, home: &Home) -> Result<Option<PathBuf>, String> {
+        if path_text::<Self>(raw)? == NONE {
+            return Ok(None);
+        }
+        FilePath::parse(raw, home).map(Some)
+    }
+
+    fn json(value: &Option<PathBuf>) -> serde_json::Value {
+        match value {
+            Some(path) => FilePath::json(path),
+            None => NONE.into(),
+        }
+    }
+}
+
+/// Whether a token may cross a network unencrypted.
+#[derive(Debug)]
+pub struct PlainHttp;
+
+impl Kind for PlainHttp {
+    type Value = Unencrypted;
+    const WHAT: &'static str = "true or false";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<Unencrypted, String> {
+        match truth(raw) {
+            Some(true) => Ok(Unencrypted::Allowed),
+            Some(false) => Ok(Unencrypted::LoopbackOnly),
+            None => Err(unexpected::<Self>(raw)),
+        }
+    }
+
+    fn json(value: &Unencrypted) -> serde_json::Value {
+        (*value == Unencrypted::Allowed).into()
+    }
+}
+
+/// How much of a user's name may leave the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserNames {
+    Plain,
+    Hash,
+    Omit,
+}
+
+impl UserNames {
+    const ALL: [(UserNames, &'static str); 3] = [
+        (UserNames::Plain, "plain"),
+        (UserNames::Hash, "hash"),
+        (UserNames::Omit, "omit"),
+    ];
+}
+
+impl Kind for UserNames {
+    type Value = UserNames;
+    const WHAT: &'static str = "plain, hash or omit";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<UserNames, String> {
+        let found = text(raw).and_then(|text| {
+            let known = Self::ALL.iter().find(|(_, word)| text == *word);
+            known.map(|(names, _)| *names)
+        });
+        found.ok_or_else(|| unexpected::<Self>(raw))
+    }
+
+    fn json(value: &UserNames) -> serde_json::Value {
+        let known = Self::ALL.iter().find(|(names, _)| names == value);
+        known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
+    }
+}

@@ -1,0 +1,199 @@
+//! `gua enroll` and `gua unenroll`: order of checks, what is said, what is kept, and that no token is seen.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::host::{Ended, Host, TWO_CARDS, ended};
+use crate::server::{Board, CLAIM_ANSWER, Manner, TOKEN};
+
+const ONCE: &str = "gua_enroll_once";
+
+/// Runs `gua` with something on its standard input.
+fn typed(host: &Host, line: &str, input: &str) -> Ended {
+    let mut child = host
+        .command(env!("CARGO_BIN_EXE_gua"))
+        .args(line.split_whitespace())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // It may end before it reads.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    ended(child.wait_with_output().unwrap())
+}
+
+#[track_caller]
+fn hides_secrets(ended: &Ended) {
+    for text in [&ended.stdout, &ended.stderr] {
+        assert!(!text.contains(TOKEN) && !text.contains(ONCE), "{text}");
+    }
+}
+
+#[test]
+fn a_host_enrols_keeps_the_secret_to_itself_and_forgets_it() {
+    let host = Host::new(TWO_CARDS);
+    let board = Board::start();
+    let line = format!(
+        "enroll --server-url {}/ --hostname vm --enrollment-token -",
+        board.url()
+    );
+    let ended = typed(&host, &line, &format!(" {ONCE} \n"));
+    hides_secrets(&ended);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let file = host.state("cloud.json");
+    assert_eq!(
+        ended.stdout,
+        format!(
+            "gua enroll: connected host lab 1 (h1)\n  token prefix: gua_agent_se\n  config: {}\n  next: gua sync-once\n",
+            file.display()
+        )
+    );
+    let mode = file.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let [request] = board.take().try_into().unwrap();
+    assert_eq!(request.line, "POST /agent/v1/enrollments/claim");
+    assert_eq!(request.header("authorization"), None);
+    assert_eq!(request.header("accept"), Some("application/json"));
+    assert_eq!(request.header("content-type"), Some("application/json"));
+    let body: serde_json::Value = serde_json::from_str(request.text()).unwrap();
+    let driver = body["driverVersion"].as_str().unwrap();
+    assert!(driver.starts_with(|first: char| first.is_ascii_digit()));
+    let expected = json!({
+        "enrollmentToken": ONCE,
+        "hostname": "vm",
+        "agentVersion": env!("CARGO_PKG_VERSION"),
+        "driverVersion": driver,
+    });
+    assert_eq!(body, expected);
+
+    // A second enrolment asks nobody before it is forced.
+    let again = typed(&host, &line, ONCE);
+    assert_eq!(again.code, 2, "{again:?}");
+    assert!(again.stderr.contains("enrolled already"), "{again:?}");
+    assert!(board.take().is_empty());
+    let forced = typed(&host, &format!("{line} --force"), ONCE);
+    assert_eq!(forced.code, 0, "{forced:?}");
+
+    let forgot = host.fine("unenroll");
+    assert!(
+        forgot.starts_with("gua unenroll: forgot lab 1 (http://127.0.0.1:"),
+        "{forgot}"
+    );
+    assert!(!file.exists());
+    assert!(host.fine("unenroll").contains("not enrolled"));
+}
+
+#[test]
+fn the_token_comes_from_the_flag_the_variable_or_standard_input() {
+    let board = Board::start();
+    let url = board.url();
+    let sent = || {
+        let [request] = board.take().try_into().unwrap();
+        let body: serde_json::Value = serde_json::from_str(request.text()).unwrap();
+        assert_eq!(body.get("driverVersion"), None, "there is no driver");
+        body["enrollmentToken"].as_str().unwrap().to_owned()
+    };
+    let host = Host::without_driver();
+    host.fine(&format!(
+        "enroll --server-url {url} --enrollment-token gua_enroll_flag"
+    ));
+    assert_eq!(sent(), "gua_enroll_flag");
+    let host = Host::without_driver().variable("GUA_ENROLLMENT_TOKEN", "gua_enroll_variable");
+    host.fine(&format!("enroll --server-url {url}"));
+    assert_eq!(sent(), "gua_enroll_variable");
+    // The configuration may name the board.
+    let host = Host::without_driver();
+    host.write(".gua/config.toml", &format!("[cloud]\nurl = \"{url}\"\n"));
+    let ended = typed(
+        &host,
+        "enroll --enrollment-token -",
+        "gua_enroll_typed\nmore\n",
+    );
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(sent(), "gua_enroll_typed");
+}
+
+#[test]
+fn what_is_wrong_is_found_before_anybody_is_asked() {
+    let board = Board::start();
+    let host = Host::without_driver();
+    let check = |line: &str, code: i32, told: &str| {
+        let ended = typed(&host, line, "bad token\n");
+        assert_eq!(ended.code, code, "{line}: {ended:?}");
+        assert!(ended.stderr.contains(told), "{line}: {ended:?}");
+        assert!(!ended.stderr.contains("bad token"), "{line}: {ended:?}");
+        assert!(!host.state("cloud.json").exists());
+        assert!(board.take().is_empty(), "{line}");
+    };
+    let here = board.url();
+    check("enroll --enrollment-token x", 2, "--server-url is missing");
+    check(&format!("enroll --server-url {here}"), 2, "no token");
+    check(
+        &format!("enroll --server-url {here} --enrollment-token -"),
+        2,
+        "printable ASCII",
+    );
+    check(
+        "enroll --server-url ftp://x --enrollment-token x",
+        2,
+        "absolute http(s) URL",
+    );
+    check(
+        "enroll --server-url http://board.example.com --enrollment-token x",
+        2,
+        "is not encrypted, and the token would be readable on the way",
+    );
+    check(
+        "enroll --server-url https://board.example.com --ca-file /nonexistent --enrollment-token x",
+        2,
+        "cannot read certificates from `/nonexistent`",
+    );
+    let long = "n".repeat(256);
+    check(
+        &format!("enroll --server-url {here} --enrollment-token x --hostname {long}"),
+        2,
+        "hostname is longer than the 255 characters",
+    );
+    // A place where nothing can be saved is known before the token is spent.
+    check(
+        &format!("enroll --server-url {here} --enrollment-token x --config /proc/no/cloud.json"),
+        1,
+        "cannot save the enrolment at `/proc/no/cloud.json`",
+    );
+}
+
+#[test]
+fn a_board_that_refuses_leaves_nothing_behind() {
+    let board = Board::start();
+    let host = Host::without_driver();
+    let check = |manner: Manner, told: &str| {
+        board.behaves(manner);
+        let line = format!("enroll --server-url {} --enrollment-token -", board.url());
+        let ended = typed(&host, &line, ONCE);
+        hides_secrets(&ended);
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert!(ended.stderr.contains(told), "{ended:?}");
+        assert!(!host.state("cloud.json").exists());
+        let left = std::fs::read_dir(host.path(".gua")).unwrap();
+        assert_eq!(left.count(), 0, "no temporary file stays");
+    };
+    check(
+        Manner::Says(401, format!(r#"{{"detail":"the token {ONCE} is spent"}}"#)),
+        "gua enroll: GUA Board request failed with HTTP 401: the token [hidden] is spent\n",
+    );
+    check(
+        Manner::Says(201, CLAIM_ANSWER.replace("h1", "")),
+        "gua enroll: the server did not answer as a GUA Board does: the board's answer to the claim cannot be used: fields are missing, empty or no text: hostId\n",
+    );
+    check(Manner::Says(200, "[".to_owned()), "it is not valid JSON");
+    check(
+        Manner::CutsBody,
+        "could not reach GUA Board server: the connection broke off",
+    );
+}

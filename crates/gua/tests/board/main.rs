@@ -1,0 +1,12 @@
+//! The agent's side of a board: the real binary and a board that speaks HTTP over loopback, keeps every request, and
+//! misbehaves when it is told to.
+#![cfg(test)]
+
+mod enroll;
+mod faults;
+#[path = "../daemon/host.rs"]
+#[expect(dead_code, reason = "the daemon's own tests need more of it")]
+mod host;
+mod server;
+mod sync_once;
+mod ways;

@@ -1,0 +1,210 @@
+//! `gua sync-once`: what is kept here, what is sent, what is said.
+
+use gua_wire::Snapshot;
+use serde_json::Value;
+
+use crate::host::{Host, TWO_CARDS};
+use crate::server::{Board, CLAIM_ANSWER, Manner, TOKEN};
+
+/// A host that is enrolled at the board.
+pub(crate) fn enrolled(host: Host, board: &Board) -> Host {
+    let mut file: Value = serde_json::from_str(CLAIM_ANSWER).unwrap();
+    file["serverUrl"] = board.url().into();
+    host.write(".gua/cloud.json", &file.to_string());
+    host
+}
+
+fn only(board: &Board) -> Snapshot {
+    let [request] = board.take().try_into().unwrap();
+    assert_eq!(request.line, "POST /agent/v1/observations");
+    let bearer = format!("Bearer {TOKEN}");
+    assert_eq!(request.header("authorization"), Some(bearer.as_str()));
+    assert_eq!(request.header("content-type"), Some("application/json"));
+    serde_json::from_slice(&request.body).unwrap()
+}
+
+#[test]
+fn a_look_is_kept_here_and_pushed() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let told = host.fine("sync-once");
+    let db = host.state("gua.db");
+    assert_eq!(
+        told,
+        format!(
+            "gua sync-once: pushed 2 GPUs to lab 1 ({})\n  local snapshot saved to {}\n",
+            board.url(),
+            db.display()
+        )
+    );
+    let sent = only(&board);
+    assert_eq!(sent.errors, [""; 0]);
+    assert_eq!(sent.gpus.len(), 2);
+    assert_eq!(sent.gpus[0].util_pct, 50);
+    let kept = host.ticks(".gua/gua.db");
+    assert_eq!(kept.len(), 1);
+    assert_eq!(
+        gua_wire::snapshot::stamp(kept[0].sample.at),
+        sent.observed_at
+    );
+    // Again, and elsewhere in a directory that is not there yet.
+    host.fine("sync-once");
+    assert_eq!(host.ticks(".gua/gua.db").len(), 2);
+    let elsewhere = host.path("a/b/c.db");
+    for ticks in 1..3 {
+        host.fine(&format!("sync-once --db {}", elsewhere.display()));
+        assert_eq!(host.ticks("a/b/c.db").len(), ticks);
+    }
+}
+
+#[test]
+fn a_push_that_fails_changes_nothing_here_and_is_one_sentence() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    board.behaves(Manner::Says(500, String::new()));
+    let ended = host.gua("sync-once");
+    assert_eq!(ended.code, 1);
+    let db = host.state("gua.db");
+    assert_eq!(
+        ended.stderr,
+        format!(
+            "gua sync-once: the board was not told, the local snapshot is saved to {}: GUA Board request failed with HTTP 500\n",
+            db.display()
+        )
+    );
+    assert_eq!(ended.stdout, "");
+    assert_eq!(host.ticks(".gua/gua.db").len(), 1);
+    host.fine("db check");
+}
+
+#[test]
+fn without_an_enrolment_nothing_is_read_and_nothing_is_written() {
+    let host = Host::new(TWO_CARDS);
+    let check = |content: Option<&str>, told: &str| {
+        if let Some(content) = content {
+            host.write(".gua/cloud.json", content);
+        }
+        let ended = host.gua("sync-once");
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains(told), "{ended:?}");
+        assert!(ended.stderr.contains("gua enroll"), "{ended:?}");
+        assert!(!host.state("gua.db").exists());
+    };
+    check(None, "there is no enrolment at");
+    check(Some("nope"), "it is not valid JSON");
+    check(Some("[]"), "it is not a JSON object");
+    check(
+        Some(r#"{"hostId":"h"}"#),
+        "serverUrl, displayName, agentToken, tokenPrefix",
+    );
+}
+
+#[test]
+fn a_driver_that_is_away_is_told_and_nothing_is_written() {
+    let board = Board::start();
+    let host = enrolled(Host::without_driver(), &board);
+    let ended = host.gua("sync-once");
+    assert_eq!(ended.code, 1);
+    let told = format!(
+        "gua sync-once: an error heartbeat was pushed to lab 1 ({}), since the driver could not be read: ",
+        board.url()
+    );
+    assert!(ended.stderr.starts_with(&told), "{ended:?}");
+    let sent = only(&board);
+    assert_eq!(sent.errors, ["nvml_init_failed"]);
+    assert_eq!(
+        (sent.gpus.len(), sent.host.driver_version.as_str()),
+        (0, "unknown")
+    );
+    assert!(!host.state("gua.db").exists());
+    board.behaves(Manner::Says(503, String::new()));
+    let ended = host.gua("sync-once");
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("the error heartbeat could not be pushed (GUA Board request failed with HTTP 503), and the driver could not be read: "), "{ended:?}");
+}
+
+#[test]
+fn a_card_that_cannot_be_told_of_is_left_out_and_named() {
+    let board = Board::start();
+    let cards = format!(
+        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 1\ncode = \"NOT_SUPPORTED\"\n"
+    );
+    let host = enrolled(Host::new(&cards), &board);
+    let ended = host.gua("sync-once");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stdout.contains("pushed 1 GPUs to lab 1"), "{ended:?}");
+    assert!(
+        ended
+            .stdout
+            .contains(" [partial: gpu_reading_unavailable]\n"),
+        "{ended:?}"
+    );
+    assert!(
+        ended
+            .stderr
+            .contains("gpu 1 was not told: its utilisation is not known"),
+        "{ended:?}"
+    );
+    assert_eq!(only(&board).errors, ["gpu_reading_unavailable"]);
+}
+
+#[test]
+fn user_names_leave_the_host_as_the_settings_say() {
+    let board = Board::start();
+    let names = |settings: &str| {
+        let host = enrolled(Host::without_driver(), &board);
+        host.write(".gua/config.toml", settings);
+        let told = host.fine("sync-once --fake --db fake.db");
+        assert!(told.contains("local snapshot saved to fake.db"), "{told}");
+        let sent = only(&board);
+        let processes = sent.gpus.iter().flat_map(|gpu| &gpu.processes);
+        let names: Vec<String> = processes.map(|one| one.linux_user.clone()).collect();
+        names.join(" ")
+    };
+    assert_eq!(names(""), "alice bob unknown gdm");
+    assert_eq!(
+        names("cloud.users = \"omit\""),
+        "unknown unknown unknown unknown"
+    );
+    let hidden = names("cloud.users = \"hash\"");
+    assert!(
+        hidden.starts_with("user-") && !hidden.contains("alice"),
+        "{hidden}"
+    );
+    assert_ne!(
+        names("cloud.users = \"hash\""),
+        hidden,
+        "each host has made its own salt"
+    );
+}
+
+#[test]
+fn made_up_cards_never_come_into_a_real_history() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let told = host.fine("sync-once --fake");
+    assert!(
+        told.starts_with("gua sync-once: pushed 3 GPUs to lab 1"),
+        "{told}"
+    );
+    assert!(!host.state("gua.db").exists(), "{told}");
+    host.fine("sync-once");
+    let db = host.state("gua.db");
+    let ended = host.gua(&format!("sync-once --fake --db {}", db.display()));
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert_eq!(host.ticks(".gua/gua.db").len(), 1);
+}
+
+#[test]
+fn beside_a_running_collector_the_history_is_left_to_it() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    host.fine("daemon --interval 1h");
+    let told = host.fine("sync-once");
+    assert!(
+        told.contains("writes") && told.contains("nothing was added"),
+        "{told}"
+    );
+    assert_eq!(only(&board).gpus.len(), 2);
+    assert_eq!(host.ticks(".gua/gua.db").len(), 1);
+}

@@ -1,0 +1,159 @@
+//! The way to a board: certificates and proxies.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::host::{Host, TWO_CARDS};
+use crate::server::{Board, Manner, TOKEN};
+use crate::sync_once::enrolled;
+
+#[test]
+fn a_certificate_is_believed_when_its_authority_is() {
+    let host = Host::new(TWO_CARDS);
+    let ca_file = host.path("ca.pem");
+    let board = Board::encrypted(&ca_file);
+    let host = enrolled(host, &board);
+    let ended = host.gua("sync-once");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("could not reach GUA Board server: no encrypted connection with `localhost`: invalid peer certificate"),
+        "{ended:?}"
+    );
+    assert!(board.take().is_empty(), "the token was not sent");
+    assert_eq!(host.ticks(".gua/gua.db").len(), 1);
+    host.fine(&format!("sync-once --ca-file {}", ca_file.display()));
+    host.write(
+        ".gua/config.toml",
+        &format!("cloud.ca_file = \"{}\"\n", ca_file.display()),
+    );
+    host.fine("sync-once");
+    assert_eq!(board.take().len(), 2);
+    board.behaves(Manner::Silent);
+    assert!(
+        host.gua("sync-once")
+            .stderr
+            .contains("it did not answer within 10 s")
+    );
+}
+
+#[test]
+fn a_certificate_for_another_name_is_not_believed() {
+    let host = Host::new(TWO_CARDS);
+    let ca_file = host.path("ca.pem");
+    let board = Board::encrypted(&ca_file);
+    let host = enrolled(host, &board);
+    let file = host
+        .read(".gua/cloud.json")
+        .replace("localhost", "127.0.0.1");
+    host.write(".gua/cloud.json", &file);
+    let ended = host.gua(&format!("sync-once --ca-file {}", ca_file.display()));
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("certificate not valid for name"),
+        "{ended:?}"
+    );
+    assert!(board.take().is_empty());
+}
+
+/// A proxy that tunnels whatever it is asked for to one port of this machine, and keeps the questions.
+fn proxy(to: u16, answer: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = Arc::clone(&asked);
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && client.read(&mut byte).unwrap_or(0) == 1 {
+                head.extend(byte);
+            }
+            kept.lock().unwrap().push(String::from_utf8(head).unwrap());
+            client.write_all(answer.as_bytes()).unwrap();
+            if !answer.contains(" 200 ") {
+                continue;
+            }
+            let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).unwrap();
+            let (mut from, mut into) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut from, &mut into));
+            let _ = std::io::copy(&mut server, &mut client);
+            let _ = client.shutdown(std::net::Shutdown::Both);
+        }
+    });
+    (port, asked)
+}
+
+/// An enrolment whose board only a proxy can find.
+fn far_away(host: &Host, board: &Board) {
+    let file = host.read(".gua/cloud.json");
+    let far = file.replace(&board.url(), "http://board.invalid:7");
+    host.write(".gua/cloud.json", &far);
+}
+
+const GRANTED: &str = "HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n";
+
+#[test]
+fn a_proxy_of_the_environment_is_used_and_not_for_this_machine() {
+    let board = Board::start();
+    let (port, asked) = proxy(board.port(), GRANTED);
+    let host =
+        Host::new(TWO_CARDS).variable("HTTP_PROXY", &format!("http://ada:pass@127.0.0.1:{port}"));
+    let host = enrolled(host, &board);
+    host.fine("sync-once");
+    assert!(asked.lock().unwrap().is_empty(), "loopback needs no proxy");
+    far_away(&host, &board);
+    host.fine("sync-once --allow-http");
+    assert_eq!(
+        asked.lock().unwrap().as_slice(),
+        [
+            "CONNECT board.invalid:7 HTTP/1.1\r\nHost: board.invalid:7\r\nProxy-Authorization: Basic YWRhOnBhc3M=\r\n\r\n"
+        ]
+    );
+    let sent = board.take();
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent[1].header("host"), Some("board.invalid:7"));
+    let ended = host.gua("sync-once");
+    assert_eq!(ended.code, 2, "not without --allow-http: {ended:?}");
+}
+
+#[test]
+fn a_proxy_that_refuses_is_told_without_its_password() {
+    let board = Board::start();
+    let refusal = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n";
+    let (port, _) = proxy(board.port(), refusal);
+    let host = Host::new(TWO_CARDS)
+        .variable("http_proxy", &format!("http://ada:pass@127.0.0.1:{port}"))
+        .variable("GUA_ALLOW_HTTP", "true");
+    let host = enrolled(host, &board);
+    far_away(&host, &board);
+    let ended = host.gua("sync-once");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let told = format!("the proxy 127.0.0.1:{port} refused with HTTP 407\n");
+    assert!(ended.stderr.ends_with(&told), "{ended:?}");
+    assert!(
+        !ended.stderr.contains("pass") && !ended.stderr.contains(TOKEN),
+        "{ended:?}"
+    );
+    assert!(board.take().is_empty());
+}
+
+#[test]
+fn a_name_that_leads_nowhere_is_told() {
+    let board = Board::start();
+    let host = Host::new(TWO_CARDS)
+        .variable("http_proxy", "http://127.0.0.1:9")
+        .variable("no_proxy", "board.invalid")
+        .variable("GUA_ALLOW_HTTP", "yes");
+    let host = enrolled(host, &board);
+    far_away(&host, &board);
+    let ended = host.gua("sync-once");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("the name `board.invalid` leads nowhere"),
+        "{ended:?}"
+    );
+}
