@@ -1,17 +1,20 @@
-//! Asking for cards: at once, or with a place in the queue; giving them back; and a survey of who has what.
+//! Asking for cards: at once, or with a place in the queue; and giving them back.
 
-use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use gua_model::{GpuUuid, ProcessKey, Uid};
 use rustix::io::Errno;
 
-use crate::claim::{CLAIM, Claim, ClaimId, Judged, LiveClaim};
+use crate::claim::{Claim, ClaimId, LiveClaim};
 use crate::directory::{ClaimDir, Lock};
-use crate::drawer::{Allowance, Drawer, MOST_FILES, random_word};
-use crate::error::{ClaimError, Problem, Trouble};
-use crate::facts::{Look, Processes, Standing};
+use crate::drawer::{Drawer, MOST_FILES, random_word};
+use crate::drawers::Whose;
+use crate::error::ClaimError;
+use crate::facts::{Kernel, Look, Standing};
+use crate::offer::Offer;
 use crate::queue::{TICKET, Ticket, Waiter, set_aside};
+use crate::survey::Sweep;
 
 /// No claim lasts longer, whoever wrote it and whatever it says. A shorter limit is the caller's to set; this one is part
 /// of the format, because a claim that one user honours and another does not is a card given twice.
@@ -21,7 +24,7 @@ pub const LONGEST_LEASE: Duration = Duration::from_hours(7 * 24);
 pub const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);
 
 /// No host has more cards and instances; keeps a claim's file well below its limit.
-const MOST_CARDS: usize = 256;
+pub(crate) const MOST_CARDS: usize = 256;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,18 +35,23 @@ pub struct Request {
     pub at_most: usize,
     pub lease: Duration,
     /// The process that the claim ends with.
-    pub holder: ProcessKey,
+    pub for_process: ProcessKey,
+    /// The process that asks. Until the claim is handed over, it ends with this one.
+    pub asker: ProcessKey,
 }
 
 /// What was answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Answer {
-    Granted(Claim),
+    /// Cards, if a second look agrees.
+    Offered(Offer),
     Short(Short),
+    /// The look is too old.
+    LookAgain,
 }
 
 /// Too few are left, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Short {
     /// What could be had now; fewer than asked for.
     pub left: Vec<GpuUuid>,
@@ -52,108 +60,86 @@ pub struct Short {
     pub ahead: Vec<Waiter>,
 }
 
-/// Everything in the shared directory that counts, and what does not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
-    /// By owner and id.
-    pub claims: Vec<LiveClaim>,
-    /// In order of arrival, the stopped ones included.
-    pub queue: Vec<Waiter>,
-    pub problems: Vec<Problem>,
-}
-
-impl Survey {
-    /// The cards that somebody has claimed.
-    #[must_use]
-    pub fn claimed(&self) -> HashSet<GpuUuid> {
-        let cards = self.claims.iter().flat_map(|live| &live.cards);
-        cards.map(|card| card.gpu.clone()).collect()
-    }
-
-    /// The free cards that are kept for those who wait.
-    #[must_use]
-    pub fn kept(&self, look: &Look, processes: &dyn Processes) -> HashSet<GpuUuid> {
-        let counts = |waiter: &&Waiter| waiter.counts(look, processes);
-        let waiting = self.queue.iter().filter(counts);
-        set_aside(waiting, &self.claimed(), look.at.since_boot)
-    }
-}
-
 impl ClaimDir {
-    /// Who has what and who waits, without the lock: for listings.
-    pub fn survey(&self, look: &Look, processes: &dyn Processes) -> Result<Survey, ClaimError> {
-        self.survey_drawers(look, processes, Sweep::Nothing)
-    }
-
     /// Takes cards at once, or tells why there are too few. Those who wait go before.
     pub fn take(
         &self,
         request: &Request,
         look: &Look,
-        processes: &dyn Processes,
+        kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
-        self.check(request, look, processes)?;
+        self.check(request, look, kernel)?;
         let lock = self.lock()?;
-        self.take_locked(&lock, request, None, look, processes)
+        self.take_locked(&lock, request, None, look, kernel)
     }
 
-    /// Takes a place at the end of the queue, for the process that calls. It is kept until the ticket is dropped or the
+    /// Takes a place at the end of the queue, for the process that asks. It is kept until the ticket is dropped or the
     /// process ends.
     pub fn join(
         &self,
         request: &Request,
-        waiter: ProcessKey,
         look: &Look,
-        processes: &dyn Processes,
+        kernel: &dyn Kernel,
     ) -> Result<Ticket, ClaimError> {
-        self.check(request, look, processes)?;
+        self.check(request, look, kernel)?;
         let lock = self.lock()?;
-        let survey = self.survey_drawers(look, processes, Sweep::Ended)?;
+        let (survey, _) = self.read_all(look, kernel, Sweep::Ended)?;
         let mine = |waiter: &&Waiter| waiter.owner == self.me();
         if survey.queue.iter().filter(mine).count() >= MOST_FILES / 2 {
             return Err(self.too_many("waiting processes"));
         }
         let drawer = self.own_drawer(&lock)?;
-        // The look is from before the lock: who got the lock later must not come before.
-        let last = survey.queue.last().map(|last| last.arrived);
-        let after_last = last.map_or(Duration::ZERO, |last| last + Duration::from_micros(1));
+        let now = kernel.now();
         let waiter = Waiter {
             owner: self.me(),
-            process: waiter,
-            namespace: processes.namespace(),
+            process: request.asker,
+            namespace: kernel.namespace(),
             wanted: request.at_least,
-            arrived: look.at.since_boot.max(after_last),
+            arrived: now.since_boot,
             acceptable: acceptable(look),
-            asked: look.at.wall.as_second(),
+            asked: now.since_boot,
             name: format!("{TICKET}{}", random_word()),
         };
-        let file = drawer
-            .create(&waiter.name)
-            .map_err(|source| self.cannot_write(source))?;
         let ticket = Ticket {
             waiter,
+            ahead: survey.queue.iter().map(Waiter::id).collect(),
             drawer,
-            file,
+            leftovers: Vec::new(),
         };
-        crate::drawer::overwrite(&ticket.file, &ticket.waiter.to_bytes())
+        ticket
+            .drawer
+            .write(&ticket.waiter.name, &ticket.waiter.to_bytes())
             .map_err(|source| self.cannot_write(source))?;
         Ok(ticket)
     }
 
-    /// Takes cards if the ticket's turn has come. The ticket should be dropped once they are granted.
+    /// Takes cards if the ticket's turn has come. The ticket should be dropped once they are handed over.
     pub fn advance(
         &self,
         ticket: &mut Ticket,
         request: &Request,
         look: &Look,
-        processes: &dyn Processes,
+        kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
-        self.check(request, look, processes)?;
+        self.check(request, look, kernel)?;
         let lock = self.lock()?;
-        ticket
-            .accept(&acceptable(look))
-            .map_err(|source| self.cannot_write(source))?;
-        self.take_locked(&lock, request, Some(&ticket.waiter.name), look, processes)
+        self.sweep(&std::mem::take(&mut ticket.leftovers), look, kernel);
+        ticket.waiter.acceptable = acceptable(look);
+        ticket.waiter.asked = kernel.now().since_boot;
+        self.put_in(&lock, ticket)?;
+        self.take_locked(&lock, request, Some(ticket), look, kernel)
+    }
+
+    /// Tells those behind which cards would be taken, and that somebody still asks. A ticket that is gone (swept by a
+    /// cleaner of temporary files, or with the whole drawer) is there again, at its old place: those who saw it know it.
+    fn put_in(&self, lock: &Lock, ticket: &mut Ticket) -> Result<(), ClaimError> {
+        let bytes = ticket.waiter.to_bytes();
+        let mut written = ticket.drawer.write(&ticket.waiter.name, &bytes);
+        if written == Err(Errno::NOENT) {
+            ticket.drawer = self.own_drawer(lock)?;
+            written = ticket.drawer.write(&ticket.waiter.name, &bytes);
+        }
+        written.map_err(|source| self.cannot_write(source))
     }
 
     /// How long to pause before the next [`ClaimDir::advance`], with so many ahead: those far back need not hurry.
@@ -178,26 +164,23 @@ impl ClaimDir {
         match self.own_claim(id) {
             Ok((drawer, claim)) => remove(&drawer, claim)?,
             Err(ClaimError::NotYours { .. }) if self.me() == Uid::ROOT => {
-                for name in self.drawer_names()? {
-                    if let Some((drawer, claim)) = self.claim_in(&name, id)? {
+                self.visit_drawers(Whose::Everyones, &mut Vec::new(), |drawer, _| {
+                    if let Some(claim) = self.claim_in(&drawer, id)? {
                         remove(&drawer, claim)?;
                     }
-                }
+                    Ok(ControlFlow::<()>::Continue(()))
+                })?;
             }
             Err(error) => return Err(error),
         }
         if released.is_empty() {
             return Err(ClaimError::NoSuchClaim(id.clone()));
         }
+        released.sort_by_key(|claim| claim.owner);
         Ok(released)
     }
 
-    fn check(
-        &self,
-        request: &Request,
-        look: &Look,
-        processes: &dyn Processes,
-    ) -> Result<(), ClaimError> {
+    fn check(&self, request: &Request, look: &Look, kernel: &dyn Kernel) -> Result<(), ClaimError> {
         if request.at_least == 0 {
             return Err(ClaimError::NoCards);
         }
@@ -210,8 +193,8 @@ impl ClaimDir {
         if request.lease > LONGEST_LEASE {
             return Err(too_long());
         }
-        if processes.standing(&request.holder) == Standing::Ended {
-            return Err(ClaimError::HolderEnded);
+        if kernel.standing(&request.for_process) == Standing::Ended {
+            return Err(ClaimError::ProcessEnded);
         }
         Ok(())
     }
@@ -221,24 +204,29 @@ impl ClaimDir {
         &self,
         lock: &Lock,
         request: &Request,
-        ticket: Option<&str>,
+        ticket: Option<&mut Ticket>,
         look: &Look,
-        processes: &dyn Processes,
+        kernel: &dyn Kernel,
     ) -> Result<Answer, ClaimError> {
-        let survey = self.survey_drawers(look, processes, Sweep::Ended)?;
+        if Self::is_stale(look, kernel) {
+            return Ok(Answer::LookAgain);
+        }
+        let (survey, leftovers) = self.read_all(look, kernel, Sweep::Ended)?;
+        let now = kernel.now();
         let claimed = survey.claimed();
-        let mine =
-            |waiter: &Waiter| waiter.owner == self.me() && Some(waiter.name.as_str()) == ticket;
-        let ahead: Vec<_> = survey
-            .queue
-            .into_iter()
-            .take_while(|waiter| !mine(waiter))
-            .filter(|waiter| waiter.counts(look, processes))
-            .collect();
-        let aside = set_aside(&ahead, &claimed, look.at.since_boot);
+        let comes_before = |waiter: &Waiter| match &ticket {
+            Some(ticket) => ticket.ahead.contains(&waiter.id()),
+            None => true,
+        };
+        let mut ahead = survey.queue;
+        ahead.retain(|waiter| comes_before(waiter) && waiter.counts(look, &now, kernel));
+        let aside = set_aside(&ahead, &claimed, look, &now);
         let mut left: Vec<GpuUuid> = look.free.clone();
         left.retain(|card| !claimed.contains(card) && !aside.contains(card));
         if left.len() < request.at_least {
+            if let Some(ticket) = ticket {
+                ticket.leftovers = leftovers;
+            }
             return Ok(Answer::Short(Short {
                 left,
                 claims: survey.claims,
@@ -254,74 +242,37 @@ impl ClaimDir {
             id: ClaimId::fresh(),
             owner: self.me(),
             cards: left,
-            holder: request.holder,
-            namespace: processes.namespace(),
-            made: look.at.wall,
-            deadline: look.at.since_boot + request.lease,
+            for_process: request.for_process,
+            namespace: kernel.namespace(),
+            session: kernel.session(&request.for_process),
+            made: now.wall,
+            deadline: now.since_boot + request.lease,
         };
-        self.own_drawer(lock)?
-            .write(&claim.id.file(), &claim.to_bytes())
-            .map_err(|source| self.cannot_write(source))?;
-        Ok(Answer::Granted(claim))
-    }
-
-    fn survey_drawers(
-        &self,
-        look: &Look,
-        processes: &dyn Processes,
-        sweep: Sweep,
-    ) -> Result<Survey, ClaimError> {
-        let fail = |source| self.cannot_read(source);
-        let mut survey = Survey::default();
-        let mut allowed = (Allowance::default(), Allowance::default());
-        for name in self.drawer_names()? {
-            let Some(drawer) = self.drawer(&name, &mut survey.problems)? else {
-                continue;
-            };
-            let judge = Judge {
-                look,
-                processes,
-                may_sweep: matches!(sweep, Sweep::Ended) && self.may_change(&drawer),
-            };
-            survey
-                .read_claims(&drawer, &judge, &mut allowed.0)
-                .map_err(fail)?;
-            survey
-                .read_queue(&drawer, &judge, &mut allowed.1)
-                .map_err(fail)?;
-            if judge.may_sweep {
-                drawer.sweep_unfinished(look.at.wall.as_second());
-            }
-        }
-        let place = |waiter: &Waiter| (waiter.arrived, waiter.owner, waiter.name.clone());
-        survey.queue.sort_by_key(place);
-        survey
-            .claims
-            .sort_by_key(|live| (live.claim.owner, live.claim.id.clone()));
-        Ok(survey)
+        let offer = self.offer(lock, claim, request.asker, now.since_boot, leftovers)?;
+        Ok(Answer::Offered(offer))
     }
 
     /// The caller's own claim. A stranger's file of the same name does not stand in its way.
     fn own_claim(&self, id: &ClaimId) -> Result<(Drawer, Claim), ClaimError> {
         let mut other = None;
-        for name in self.drawer_names()? {
-            match self.claim_in(&name, id)? {
-                Some(own) if own.0.owner == self.me() => return Ok(own),
-                Some((drawer, _)) => other = Some(drawer.owner),
-                None => {}
-            }
-        }
+        let own = self.visit_drawers(Whose::Everyones, &mut Vec::new(), |drawer, _| {
+            Ok(match self.claim_in(&drawer, id)? {
+                Some(claim) if drawer.owner == self.me() => ControlFlow::Break((drawer, claim)),
+                Some(_) => {
+                    other = Some(drawer.owner);
+                    ControlFlow::Continue(())
+                }
+                None => ControlFlow::Continue(()),
+            })
+        })?;
         let id = id.clone();
-        Err(match other {
+        own.ok_or(match other {
             Some(owner) => ClaimError::NotYours { id, owner },
             None => ClaimError::NoSuchClaim(id),
         })
     }
 
-    fn claim_in(&self, drawer: &str, id: &ClaimId) -> Result<Option<(Drawer, Claim)>, ClaimError> {
-        let Some(drawer) = self.drawer(drawer, &mut Vec::new())? else {
-            return Ok(None);
-        };
+    fn claim_in(&self, drawer: &Drawer, id: &ClaimId) -> Result<Option<Claim>, ClaimError> {
         let name = id.file();
         let entry = drawer
             .read(&name)
@@ -329,12 +280,7 @@ impl ClaimDir {
         let Some(Ok(entry)) = entry else {
             return Ok(None);
         };
-        let claim = Claim::from_bytes(entry.owner, &name, &entry.bytes);
-        Ok(claim.map(|claim| (drawer, claim)))
-    }
-
-    fn may_change(&self, drawer: &Drawer) -> bool {
-        drawer.owner == self.me() || self.me() == Uid::ROOT
+        Ok(Claim::from_bytes(entry.owner, &name, &entry.bytes))
     }
 
     fn too_many(&self, what: &'static str) -> ClaimError {
@@ -345,100 +291,9 @@ impl ClaimDir {
     }
 }
 
-/// Whether files that count no longer are removed; only under the lock, and only where that is allowed.
-#[derive(Clone, Copy)]
-enum Sweep {
-    Nothing,
-    Ended,
-}
-
-/// By what the entries of a drawer are judged.
-struct Judge<'a> {
-    look: &'a Look,
-    processes: &'a dyn Processes,
-    may_sweep: bool,
-}
-
-impl Survey {
-    fn read_claims(
-        &mut self,
-        drawer: &Drawer,
-        judge: &Judge<'_>,
-        allowance: &mut Allowance,
-    ) -> Result<(), Errno> {
-        let Judge {
-            look,
-            processes,
-            may_sweep,
-        } = *judge;
-        for name in drawer.names(CLAIM, allowance, &mut self.problems)? {
-            let Some(entry) = self.entry(drawer, &name)? else {
-                continue;
-            };
-            match Claim::from_bytes(entry.owner, &name, &entry.bytes)
-                .map(|claim| claim.judge(look, processes))
-            {
-                Some(Judged::Live(live)) => self.claims.push(live),
-                // What one cannot remove now counts for nothing anyway.
-                Some(Judged::Ended) if may_sweep => drop(drawer.remove(&name)),
-                Some(Judged::Ended) => {}
-                Some(Judged::TooLong) => self.report(drawer, &name, Trouble::TooLong),
-                None => self.report(drawer, &name, Trouble::Garbled),
-            }
-        }
-        Ok(())
-    }
-
-    fn read_queue(
-        &mut self,
-        drawer: &Drawer,
-        judge: &Judge<'_>,
-        allowance: &mut Allowance,
-    ) -> Result<(), Errno> {
-        let Judge {
-            look,
-            processes,
-            may_sweep,
-        } = *judge;
-        for name in drawer.names(TICKET, allowance, &mut self.problems)? {
-            let Some(entry) = self.entry(drawer, &name)? else {
-                continue;
-            };
-            match Waiter::from_entry(&entry, look) {
-                Some(waiter) if !waiter.has_ended(look, processes) => self.queue.push(waiter),
-                // Under the lock nobody is half way through writing one.
-                Some(_) | None if may_sweep => drop(drawer.remove(&name)),
-                Some(_) => {}
-                None => self.report(drawer, &name, Trouble::Garbled),
-            }
-        }
-        Ok(())
-    }
-
-    fn entry(
-        &mut self,
-        drawer: &Drawer,
-        name: &str,
-    ) -> Result<Option<crate::drawer::Entry>, Errno> {
-        match drawer.read(name)? {
-            Some(Ok(entry)) => Ok(Some(entry)),
-            Some(Err(problem)) => {
-                self.problems.push(problem);
-                Ok(None)
-            }
-            None => Ok(None),
-        }
-    }
-
-    fn report(&mut self, drawer: &Drawer, name: &str, trouble: Trouble) {
-        self.problems
-            .push(Problem::new(Some(drawer.owner), name, trouble));
-    }
-}
-
 /// What goes into a ticket: no more than fits its file.
 fn acceptable(look: &Look) -> Vec<GpuUuid> {
-    look.free.iter().take(MOST_CARDS).cloned().collect()
+    look.acceptable.iter().take(MOST_CARDS).cloned().collect()
 }
 
 fn too_long() -> ClaimError {

@@ -9,13 +9,13 @@ use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::ask::LONGEST_LEASE;
+use crate::ask::{LONGEST_LEASE, MOST_CARDS};
 use crate::drawer::random_word;
-use crate::facts::{Look, PidNamespace, Processes, Standing, is_elsewhere};
+use crate::facts::{Kernel, Look, PidNamespace, Session, Standing, is_elsewhere};
 
 pub(crate) const CLAIM: &str = "claim-";
 const VERSION: u32 = 1;
-/// A look can be a little older than what was written since.
+/// An older look says nothing about now: whoever was stopped in between has to look again.
 pub(crate) const LOOK_AGE: Duration = Duration::from_mins(1);
 
 /// What a claim is called, for `release`: eight hexadecimal digits.
@@ -58,13 +58,15 @@ pub struct Claim {
     /// Whose it is, by the kernel's word.
     pub owner: Uid,
     pub cards: Vec<GpuUuid>,
-    /// The claim ends with this process.
-    pub holder: ProcessKey,
-    /// Where the holder has this pid.
+    /// The claim ends with this process, unless something that it started is on the card by then.
+    pub for_process: ProcessKey,
+    /// Where the process has this pid.
     pub namespace: Option<PidNamespace>,
+    /// The process's session, by which those that it started are known when their parents have ended.
+    pub session: Option<Session>,
     /// For display; the wall clock may have been set since.
     pub made: Timestamp,
-    /// On the clock that never jumps, of the holder's boot.
+    /// On the clock that never jumps, of the process's boot.
     pub deadline: Duration,
 }
 
@@ -72,68 +74,86 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveClaim {
     pub claim: Claim,
-    /// The cards that it still holds: after the deadline only those that are in use.
-    pub cards: Vec<HeldCard>,
-    /// What is left until the deadline; zero when it lives by use alone.
+    /// The cards that are still claimed: after the end of the lease only those that are in use.
+    pub cards: Vec<ClaimedCard>,
+    /// What is left of the lease; zero when the claim lives by use alone.
     pub left: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldCard {
+pub struct ClaimedCard {
     pub gpu: GpuUuid,
-    pub hold: Hold,
+    pub by: ClaimedBy,
 }
 
 /// What keeps a card claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum ClaimedBy {
     /// Nothing but the lease, so far.
-    Leased,
-    /// The holder, or a descendant of it, is on the card.
-    InUse,
+    Lease,
+    /// The claim's process, or one that it started, is on the card.
+    Use,
+    /// The lease is over, and whether somebody is on the card could not be read.
+    Doubt,
 }
 
 /// How a claim stands at a look.
 #[derive(Debug)]
 pub(crate) enum Judged {
     Live(LiveClaim),
-    Ended,
+    Ended(Ended),
     /// Nobody is given so long a lease; it was written by hand.
     TooLong,
 }
 
+/// Whether more than one look is needed to know that a claim has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// At the look it was past its deadline, or of another boot.
+    ForGood,
+    /// Its process has ended. That was asked after the look, so something may have come onto the card in between.
+    WithItsProcess,
+}
+
 impl Claim {
-    /// The one rule: a claim ends with its boot, its holder or its deadline; past the deadline it keeps the cards on
-    /// which the holder's processes are, as long as they are. A holder of another pid namespace cannot be asked after, so
-    /// its claim ends at the deadline.
-    pub(crate) fn judge(self, look: &Look, processes: &dyn Processes) -> Judged {
-        let now = look.at.since_boot;
-        let is_elsewhere = is_elsewhere(self.namespace, processes);
-        let has_ended = || processes.standing(&self.holder) == Standing::Ended;
-        if self.holder.boot != look.at.boot || (!is_elsewhere && has_ended()) {
-            return Judged::Ended;
+    /// The one rule: a lease ends with its boot, its process or its deadline; after that the cards stay claimed on which
+    /// the process, or one that it started, is, as long as that is so. A process of another pid namespace cannot be
+    /// asked after, so its claim ends at the deadline.
+    pub(crate) fn judge(self, look: &Look, kernel: &dyn Kernel) -> Judged {
+        if self.for_process.boot != look.at.boot {
+            return Judged::Ended(Ended::ForGood);
         }
-        let left = self.deadline.saturating_sub(now);
-        if left > LONGEST_LEASE + LOOK_AGE {
+        let is_elsewhere = is_elsewhere(self.namespace, kernel);
+        let has_ended = !is_elsewhere && kernel.standing(&self.for_process) == Standing::Ended;
+        let before_deadline = self.deadline.saturating_sub(look.at.since_boot);
+        if before_deadline > LONGEST_LEASE + LOOK_AGE {
             return Judged::TooLong;
         }
-        let held = |gpu: &GpuUuid| match !is_elsewhere && self.is_on(gpu, look, processes) {
-            true => Some(Hold::InUse),
-            false if !left.is_zero() => Some(Hold::Leased),
+        let left = match has_ended {
+            true => Duration::ZERO,
+            false => before_deadline,
+        };
+        let by = |gpu: &GpuUuid| match !is_elsewhere && self.is_on(gpu, look, kernel) {
+            true => Some(ClaimedBy::Use),
+            false if !left.is_zero() => Some(ClaimedBy::Lease),
+            false if !is_elsewhere && look.unread.contains(gpu) => Some(ClaimedBy::Doubt),
             false => None,
         };
         let cards: Vec<_> = self
             .cards
             .iter()
             .filter_map(|gpu| {
-                held(gpu).map(|hold| HeldCard {
+                by(gpu).map(|by| ClaimedCard {
                     gpu: gpu.clone(),
-                    hold,
+                    by,
                 })
             })
             .collect();
         if cards.is_empty() {
-            return Judged::Ended;
+            return Judged::Ended(match before_deadline.is_zero() {
+                true => Ended::ForGood,
+                false => Ended::WithItsProcess,
+            });
         }
         Judged::Live(LiveClaim {
             claim: self,
@@ -142,21 +162,30 @@ impl Claim {
         })
     }
 
-    /// Only a process of the claim's own user counts, so naming a process of somebody else as the holder (or the first
+    /// Only a process of the claim's own user counts, so naming a process or a session of somebody else (or the first
     /// process of the host, from which all descend) gains nothing.
-    fn is_on(&self, gpu: &GpuUuid, look: &Look, processes: &dyn Processes) -> bool {
+    fn is_on(&self, gpu: &GpuUuid, look: &Look, kernel: &dyn Kernel) -> bool {
         look.on_cards.iter().any(|on| {
             on.gpu == *gpu
                 && (self.owner == Uid::ROOT || on.user == Some(self.owner))
-                && (on.process == self.holder || processes.descends(&on.process, &self.holder))
+                && self.started(&on.process, kernel)
         })
+    }
+
+    /// Whether a process is the claim's, or was started by it. Descent is lost when a parent ends, as that of
+    /// `nohup train &` with its shell; the session stays.
+    fn started(&self, process: &ProcessKey, kernel: &dyn Kernel) -> bool {
+        *process == self.for_process
+            || kernel.descends(process, &self.for_process)
+            || (self.session.is_some() && kernel.session(process) == self.session)
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let written = WrittenClaim {
             version: VERSION,
             cards: self.cards.clone(),
-            holder: WrittenProcess::new(self.holder, self.namespace),
+            for_process: WrittenProcess::new(self.for_process, self.namespace),
+            session: self.session.map(|session| session.0),
             made: self.made,
             deadline_us: micros(self.deadline),
         };
@@ -168,12 +197,16 @@ impl Claim {
     pub(crate) fn from_bytes(owner: Uid, name: &str, bytes: &[u8]) -> Option<Self> {
         let id = name.strip_prefix(CLAIM)?.parse().ok()?;
         let written: WrittenClaim = serde_json::from_slice(bytes).ok()?;
+        if written.cards.len() > MOST_CARDS {
+            return None;
+        }
         Some(Self {
             id,
             owner,
             cards: written.cards,
-            holder: written.holder.key()?,
-            namespace: written.holder.namespace(),
+            for_process: written.for_process.key()?,
+            namespace: written.for_process.namespace(),
+            session: written.session.map(Session),
             made: written.made,
             deadline: Duration::from_micros(written.deadline_us),
         })
@@ -184,7 +217,9 @@ impl Claim {
 struct WrittenClaim {
     version: u32,
     cards: Vec<GpuUuid>,
-    holder: WrittenProcess,
+    for_process: WrittenProcess,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<u32>,
     made: Timestamp,
     deadline_us: u64,
 }

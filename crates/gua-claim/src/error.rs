@@ -62,8 +62,10 @@ pub enum ClaimError {
     Impossible { wanted: usize, cards: usize },
     #[error("a claim is for one card at least")]
     NoCards,
-    #[error("the process that should hold the claim has ended")]
-    HolderEnded,
+    #[error("the process that the claim is for has ended")]
+    ProcessEnded,
+    #[error("the lease of claim {0} was over before it could be handed over")]
+    TooLate(ClaimId),
     #[error("there is no claim {0}")]
     NoSuchClaim(ClaimId),
     #[error("claim {id} belongs to uid {owner}")]
@@ -73,7 +75,7 @@ pub enum ClaimError {
 /// Something in a drawer that does not count, and why. It never stops anyone but its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Who made it, as the kernel says; `None` where the entry could not even be opened.
+    /// Who made it, as the kernel says.
     pub owner: Option<Uid>,
     /// The name of the entry, fit to be shown.
     pub name: String,

@@ -3,7 +3,8 @@
 //! What an event says about *others* (who held which card) is the word of the one who wrote it; the collector has its own
 //! history to compare with.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use gua_model::{GpuUuid, Uid};
 use jiff::{SignedDuration, Timestamp};
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::directory::ClaimDir;
 use crate::drawer::{Allowance, Drawer, LARGEST_FILE, random_word};
+use crate::drawers::Whose;
 use crate::error::{ClaimError, Problem, Trouble};
 
 const EVENT: &str = "event-";
@@ -93,6 +95,9 @@ pub struct EventId {
 pub struct TakenIn {
     /// Those that were not known, oldest first for each user.
     pub new: Vec<(EventId, Event)>,
+    /// Files that were read and hold nothing for us: of a later `gua`, garbled, or none that can be read. Whoever
+    /// remembers them need not read them again.
+    pub passed_over: Vec<EventId>,
     /// All that are still there, of kinds that we do not know too. What is remembered of others can be forgotten.
     pub present: HashSet<EventId>,
     pub problems: Vec<Problem>,
@@ -125,16 +130,24 @@ impl ClaimDir {
     /// can remove the files, so there is no other mark.
     pub fn events(&self, known: &HashSet<EventId>) -> Result<TakenIn, ClaimError> {
         let mut taken = TakenIn::default();
-        let mut allowance = Allowance::default();
-        for name in self.drawer_names()? {
-            if let Some(drawer) = self.drawer(&name, &mut taken.problems)? {
-                taken
-                    .read(&drawer, known, &mut allowance)
-                    .map_err(|source| self.cannot_read(source))?;
-            }
-        }
+        let mut limits = Limits::default();
+        let mut problems = Vec::new();
+        self.visit_drawers(Whose::Everyones, &mut problems, |drawer, _| {
+            taken
+                .read(&drawer, known, &mut limits)
+                .map_err(|source| self.cannot_read(source))?;
+            Ok(ControlFlow::<()>::Continue(()))
+        })?;
+        taken.problems.append(&mut problems);
         Ok(taken)
     }
+}
+
+/// What is read of each user at once.
+#[derive(Default)]
+struct Limits {
+    names: Allowance,
+    opened: HashMap<Uid, usize>,
 }
 
 impl TakenIn {
@@ -142,28 +155,32 @@ impl TakenIn {
         &mut self,
         drawer: &Drawer,
         known: &HashSet<EventId>,
-        allowance: &mut Allowance,
+        limits: &mut Limits,
     ) -> Result<(), rustix::io::Errno> {
-        let mut opened = 0;
-        for name in drawer.names(EVENT, allowance, &mut self.problems)? {
+        let opened = limits.opened.entry(drawer.owner).or_default();
+        for name in drawer.names(EVENT, &mut limits.names, &mut self.problems)? {
             let id = EventId {
                 owner: drawer.owner,
                 name,
             };
-            if !known.contains(&id) && opened < MOST_AT_ONCE {
-                opened += 1;
-                match drawer.read(&id.name)? {
-                    Some(Ok(entry)) => match from_bytes(&entry.bytes) {
-                        Some(Known::Event(event)) => self.new.push((id.clone(), event)),
-                        Some(Known::Later) => {}
-                        None => self.problems.push(Problem::new(
-                            Some(drawer.owner),
-                            &id.name,
-                            Trouble::Garbled,
-                        )),
-                    },
-                    Some(Err(problem)) => self.problems.push(problem),
-                    None => continue,
+            if !known.contains(&id) && *opened < MOST_AT_ONCE {
+                *opened += 1;
+                let Some(entry) = drawer.read(&id.name)? else {
+                    continue;
+                };
+                match entry.map(|entry| from_bytes(&entry.bytes)) {
+                    Ok(Some(Known::Event(event))) => self.new.push((id.clone(), event)),
+                    Ok(Some(Known::Later)) => self.passed_over.push(id.clone()),
+                    Ok(None) => {
+                        self.passed_over.push(id.clone());
+                        let owner = Some(drawer.owner);
+                        let problem = Problem::new(owner, &id.name, Trouble::Garbled);
+                        self.problems.push(problem);
+                    }
+                    Err(problem) => {
+                        self.passed_over.push(id.clone());
+                        self.problems.push(problem);
+                    }
                 }
             }
             self.present.insert(id);

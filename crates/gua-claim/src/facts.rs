@@ -1,11 +1,11 @@
-//! What the caller has seen: the time, who is on which card, and how a process stands. Claims are judged by these alone.
+//! What the caller has seen: the cards at a look, and what the kernel says now. Claims are judged by these alone.
 
 use std::time::Duration;
 
 use gua_model::{BootId, GpuUuid, ProcessKey, Uid};
 use jiff::Timestamp;
 
-/// One moment on both clocks. Deadlines are kept on the one that never jumps; the wall clock is for display.
+/// One moment on both clocks. Deadlines and order are kept on the one that never jumps; the wall clock is for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub boot: BootId,
@@ -14,7 +14,8 @@ pub struct Moment {
     pub wall: Timestamp,
 }
 
-/// One look at the host, taken before the lock so that a slow driver keeps nobody else waiting.
+/// One look at the cards. It is taken without the lock, so that a slow driver keeps nobody else waiting; what has changed
+/// between a look and the lock is found by a second look ([`crate::Offer::confirm`]).
 ///
 /// Deadlines are judged at the moment of the look and not later. So a claim whose process came onto its card after the
 /// look is not taken for ended: at that moment its deadline had not passed.
@@ -23,10 +24,16 @@ pub struct Look {
     pub at: Moment,
     /// The cards that the asker would take if there were no claims, best first.
     pub free: Vec<GpuUuid>,
+    /// Every card that the asker would take once it is free, best first; those of `free` are among them.
+    pub acceptable: Vec<GpuUuid>,
+    /// The cards on which nobody is, whatever the asker wants.
+    pub vacant: Vec<GpuUuid>,
     /// How many cards the host has, so that nobody is kept waiting by one who wants more.
     pub cards: usize,
-    /// The processes on the cards.
+    /// The processes that compute on the cards.
     pub on_cards: Vec<OnCard>,
+    /// The cards whose processes could not be read. Nothing is said to have left them.
+    pub unread: Vec<GpuUuid>,
 }
 
 /// A process that is on a card.
@@ -54,8 +61,16 @@ pub enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PidNamespace(pub u64);
 
-/// The host's processes.
-pub trait Processes {
+/// A session (`setsid(2)`), by its number. A process keeps it when its parent ends, and the kernel gives the number to no
+/// other process while somebody is in the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session(pub u32);
+
+/// What the kernel says at the moment of asking.
+pub trait Kernel {
+    /// Asked anew after each wait for the lock.
+    fn now(&self) -> Moment;
+
     /// The namespace whose pids these are; `None` where the kernel does not tell.
     fn namespace(&self) -> Option<PidNamespace>;
 
@@ -63,10 +78,13 @@ pub trait Processes {
 
     /// Whether `process` was started, directly or through others that still live, by `ancestor`.
     fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool;
+
+    /// The session of a process; `None` where it has ended, cannot be seen, or the session is another namespace's.
+    fn session(&self, process: &ProcessKey) -> Option<Session>;
 }
 
 /// Whether a process was written down in another pid namespace than ours: then nothing here can be asked about it, and a
 /// process of the same pid is not it. What names no namespace is taken for one of ours.
-pub(crate) fn is_elsewhere(written: Option<PidNamespace>, processes: &dyn Processes) -> bool {
-    written.is_some() && written != processes.namespace()
+pub(crate) fn is_elsewhere(written: Option<PidNamespace>, kernel: &dyn Kernel) -> bool {
+    written.is_some() && written != kernel.namespace()
 }

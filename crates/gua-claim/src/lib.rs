@@ -11,30 +11,37 @@
 //! - **Each user has a drawer**: a directory of an unguessable name that only its owner can write. What a user writes
 //!   stands in it: claims, places in the queue, events. Others read it. Whose a file is, is told by the kernel (the
 //!   owner of the drawer and of the file, which must agree), never by what is written in it.
-//! - **Nothing of others is ever removed.** A claim ends by rule (its deadline, its holder's death), so whatever is left
+//! - **Nothing of others is ever removed.** A claim ends by rule (its deadline, its process's end), so whatever is left
 //!   of a killed process counts for nothing, and is swept by its owner's next call.
+//! - **Offer, second look, hand-over** ([`Offer`]): the driver is never asked under the lock, and no answer rests on a look
+//!   from before it.
 //!
 //! What another user can still do is to deny: hold the lock, fill the file system, claim every card. Each of these is
 //! told with the name of who does it. `docs/claims.md` has the whole list.
 //!
 //! # What this crate refuses to do
 //!
-//! It asks neither the time nor the processes nor the driver: [`Look`] and [`Processes`] come from the caller. It prints
+//! It asks neither the time nor the processes nor the driver: [`Look`] and [`Kernel`] come from the caller. It prints
 //! nothing, starts nothing, and signals nobody.
 
 mod ask;
 mod claim;
 mod directory;
 mod drawer;
+mod drawers;
 mod error;
 mod event;
 mod facts;
+mod offer;
 mod queue;
+mod survey;
 
-pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, Request, Short, Survey};
-pub use claim::{Claim, ClaimId, HeldCard, Hold, LiveClaim};
+pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, Request, Short};
+pub use claim::{Claim, ClaimId, ClaimedBy, ClaimedCard, LiveClaim};
 pub use directory::{ClaimDir, USUAL_PLACES};
 pub use error::{ClaimError, OpenError, Problem, Trouble};
 pub use event::{BlockingCard, Event, EventId, Outcome, Refusal, Run, TakenIn};
-pub use facts::{Look, Moment, OnCard, PidNamespace, Processes, Standing};
+pub use facts::{Kernel, Look, Moment, OnCard, PidNamespace, Session, Standing};
+pub use offer::{Grant, Offer};
 pub use queue::{PATIENCE, Ticket, Waiter};
+pub use survey::Survey;

@@ -1,26 +1,28 @@
 //! Waiting in order of arrival.
 //!
-//! A waiter's ticket says since when, for how many cards, and which cards it would take now. Cards that are free are
+//! A waiter's ticket says for how many cards it waits, and which it would take once they are free. Cards that are free are
 //! **set aside** for those ahead, in their order; whoever comes later takes from what is left. So a request for one card
 //! does not wait behind one for another model, and a request for eight is not starved by a stream of small ones. Cards
 //! are kept idle for a request that they do not suffice for only during its first hour ([`PATIENCE`]); after that it is
 //! still the first to be served whenever enough are free at once.
 //!
+//! **Who is ahead is what each saw when it joined**, under the lock. No clock decides it: neither one that is set back nor a
+//! ticket that tells an early arrival moves anyone. The time of arrival is for display, and on the clock since boot.
+//!
 //! Passed over are waiters that have ended, that are stopped (Ctrl-Z: they keep their place), and that want more cards
 //! than the host has. Whether a waiter of another pid namespace lives cannot be asked: it counts while it asks.
 
 use std::collections::HashSet;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use gua_model::{GpuUuid, ProcessKey, Uid};
-use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use serde::{Deserialize, Serialize};
 
-use crate::ask::LONGEST_WAIT;
-use crate::claim::{LOOK_AGE, WrittenProcess, micros};
-use crate::drawer::{Drawer, Entry, overwrite};
-use crate::facts::{Look, PidNamespace, Processes, Standing, is_elsewhere};
+use crate::ask::{LONGEST_WAIT, MOST_CARDS};
+use crate::claim::{WrittenProcess, micros};
+use crate::drawer::{Drawer, Entry};
+use crate::facts::{Kernel, Look, Moment, PidNamespace, Standing, is_elsewhere};
+use crate::survey::Leftover;
 
 pub(crate) const TICKET: &str = "wait-";
 const VERSION: u32 = 1;
@@ -28,12 +30,9 @@ const VERSION: u32 = 1;
 /// How long free cards are kept for a waiter for whom they do not suffice.
 pub const PATIENCE: Duration = Duration::from_hours(1);
 
-/// The wall clock may be corrected by this much, and a file's birth has whole seconds.
-const BIRTH_SLACK: Duration = Duration::from_secs(5);
-
 /// A waiter of another pid namespace that has not asked for so long is passed over. It asks every few seconds, unless it
 /// was stopped or killed, or its driver does not answer.
-const SILENCE_SECONDS: i64 = 120;
+const SILENCE: Duration = Duration::from_mins(2);
 
 /// One who waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,43 +45,32 @@ pub struct Waiter {
     pub wanted: usize,
     /// On the clock that never jumps.
     pub arrived: Duration,
-    /// The cards that it would take now if they were not claimed.
+    /// The cards that it would take once they are free, best first.
     pub acceptable: Vec<GpuUuid>,
-    /// When it last asked for its turn, by the wall clock in seconds.
-    pub(crate) asked: i64,
+    /// When it last asked for its turn, on the clock that never jumps.
+    pub(crate) asked: Duration,
     pub(crate) name: String,
 }
+
+/// A ticket, for telling it from all others: whose, and the name of its file.
+pub(crate) type TicketId = (Uid, String);
 
 /// A place in the queue, given up when it is dropped.
 #[derive(Debug)]
 pub struct Ticket {
     pub(crate) waiter: Waiter,
+    /// Those who were in the queue when this one joined.
+    pub(crate) ahead: HashSet<TicketId>,
     pub(crate) drawer: Drawer,
-    pub(crate) file: OwnedFd,
+    /// What seemed to have ended when this one last asked.
+    pub(crate) leftovers: Vec<Leftover>,
 }
 
 impl Ticket {
-    /// The place in the order of arrival: never moves, unless others ahead leave.
+    /// When the place was taken, on the clock since boot.
     #[must_use]
     pub fn arrived(&self) -> Duration {
         self.waiter.arrived
-    }
-
-    /// Tells those behind which cards would be taken now, and that somebody still asks.
-    pub(crate) fn accept(&mut self, free: &[GpuUuid]) -> Result<(), rustix::io::Errno> {
-        if self.waiter.acceptable != free {
-            free.clone_into(&mut self.waiter.acceptable);
-            return overwrite(&self.file, &self.waiter.to_bytes());
-        }
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_NOW,
-        };
-        let times = Timestamps {
-            last_access: now,
-            last_modification: now,
-        };
-        rustix::fs::futimens(&self.file, &times)
     }
 }
 
@@ -94,20 +82,24 @@ impl Drop for Ticket {
 }
 
 impl Waiter {
+    pub(crate) fn id(&self) -> TicketId {
+        (self.owner, self.name.clone())
+    }
+
     /// Whether this waiter has gone for good.
-    pub(crate) fn has_ended(&self, look: &Look, processes: &dyn Processes) -> bool {
-        self.process.boot != look.at.boot
-            || look.at.since_boot.saturating_sub(self.arrived) > LONGEST_WAIT
-            || (!is_elsewhere(self.namespace, processes)
-                && processes.standing(&self.process) == Standing::Ended)
+    pub(crate) fn has_ended(&self, now: &Moment, kernel: &dyn Kernel) -> bool {
+        self.process.boot != now.boot
+            || now.since_boot.saturating_sub(self.arrived) > LONGEST_WAIT
+            || (!is_elsewhere(self.namespace, kernel)
+                && kernel.standing(&self.process) == Standing::Ended)
     }
 
     /// Whether those behind have to wait for this one.
-    pub(crate) fn counts(&self, look: &Look, processes: &dyn Processes) -> bool {
+    pub(crate) fn counts(&self, look: &Look, now: &Moment, kernel: &dyn Kernel) -> bool {
         self.wanted <= look.cards
-            && match is_elsewhere(self.namespace, processes) {
-                true => look.at.wall.as_second().saturating_sub(self.asked) <= SILENCE_SECONDS,
-                false => processes.standing(&self.process) != Standing::Stopped,
+            && match is_elsewhere(self.namespace, kernel) {
+                true => now.since_boot.saturating_sub(self.asked) <= SILENCE,
+                false => kernel.standing(&self.process) != Standing::Stopped,
             }
     }
 
@@ -117,62 +109,53 @@ impl Waiter {
             waiter: WrittenProcess::new(self.process, self.namespace),
             wanted: self.wanted,
             arrived_us: micros(self.arrived),
+            asked_us: micros(self.asked),
             acceptable: self.acceptable.clone(),
         };
         serde_json::to_vec(&written).expect("plain fields always fit JSON")
     }
 
-    pub(crate) fn from_entry(entry: &Entry, look: &Look) -> Option<Self> {
+    /// Nobody came later than now, whatever the ticket says.
+    pub(crate) fn from_entry(entry: &Entry, now: &Moment) -> Option<Self> {
         let written: WrittenTicket = serde_json::from_slice(&entry.bytes).ok()?;
-        let said = Duration::from_micros(written.arrived_us);
-        // Nobody comes from the future; honest looks differ by no more than the wait for the lock.
-        if said > look.at.since_boot + LOOK_AGE {
+        if written.acceptable.len() > MOST_CARDS {
             return None;
         }
+        let at = |said| Duration::from_micros(said).min(now.since_boot);
         Some(Self {
             owner: entry.owner,
             process: written.waiter.key()?,
             namespace: written.waiter.namespace(),
             wanted: written.wanted,
-            arrived: arrival(said, entry.born, look),
+            arrived: at(written.arrived_us),
             acceptable: written.acceptable,
-            asked: entry.changed,
+            asked: at(written.asked_us),
             name: entry.name.clone(),
         })
     }
 }
 
-/// Nobody came before their file was made, whatever it says; the kernel knows when that was, if the file system keeps it.
-fn arrival(said: Duration, born: Option<i64>, look: &Look) -> Duration {
-    let Some(born) = born else { return said };
-    let age = look.at.wall.as_second().saturating_sub(born);
-    let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
-    let made = look.at.since_boot.saturating_sub(age);
-    if made > said + BIRTH_SLACK {
-        // Whole seconds, rounded so that a lie gains nothing.
-        made + Duration::from_secs(1)
-    } else {
-        said
-    }
-}
-
-/// The cards that are set aside for those who came before.
+/// The cards that are set aside for those who came before: of those that are free at this look, as many as each wants, of
+/// those that each would take.
 pub(crate) fn set_aside<'a>(
     ahead: impl IntoIterator<Item = &'a Waiter>,
     claimed: &HashSet<GpuUuid>,
-    now: Duration,
+    look: &Look,
+    now: &Moment,
 ) -> HashSet<GpuUuid> {
+    let free: HashSet<&GpuUuid> = look.vacant.iter().chain(&look.free).collect();
     let mut aside = HashSet::new();
     for waiter in ahead {
         let for_it: Vec<_> = waiter
             .acceptable
             .iter()
+            .filter(|card| free.contains(*card))
             .filter(|card| !claimed.contains(*card) && !aside.contains(*card))
             .take(waiter.wanted)
             .cloned()
             .collect();
         let suffices = for_it.len() >= waiter.wanted;
-        if suffices || now.saturating_sub(waiter.arrived) < PATIENCE {
+        if suffices || now.since_boot.saturating_sub(waiter.arrived) < PATIENCE {
             aside.extend(for_it);
         }
     }
@@ -185,5 +168,6 @@ struct WrittenTicket {
     waiter: WrittenProcess,
     wanted: usize,
     arrived_us: u64,
+    asked_us: u64,
     acceptable: Vec<GpuUuid>,
 }

@@ -4,6 +4,7 @@
 //! use a moment ago. Whatever could not be read speaks against a card: nobody should be sent to a card that nobody saw.
 
 mod order;
+mod patience;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +12,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 pub use self::order::{Direction, Key, Order, OrderError, sort};
+pub use self::patience::{could_be_free, is_awaited, is_vacant};
 use crate::classify::{classify, holders};
 use crate::id::GpuUuid;
 use crate::reading::{Missing, Reading};
@@ -124,7 +126,7 @@ pub fn obstacle(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> Option<Obstacle> 
     if !gpu.place.counts() {
         return Some(Obstacle::Divided);
     }
-    if !wish.models.is_empty() && !is_model(gpu, &wish.models) {
+    if !is_model(gpu, &wish.models) {
         return Some(Obstacle::OtherModel);
     }
     let standing = match wish.rule {
@@ -163,6 +165,9 @@ fn is_one_of(user: &crate::owner::User, names: &[String]) -> bool {
 }
 
 fn is_model(gpu: &Gpu, models: &[String]) -> bool {
+    if models.is_empty() {
+        return true;
+    }
     let Ok(name) = &gpu.name else { return false };
     let name = name.to_lowercase();
     models
@@ -207,11 +212,22 @@ fn memory(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
     if is_over {
         return Some(Obstacle::MemoryUsed { used, total });
     }
-    let reserved = gpu.memory_reserved.unwrap_or(Bytes(0));
-    let free = Bytes(total.0.saturating_sub(used.0).saturating_sub(reserved.0));
-    match wish.min_free {
-        Some(wanted) if free < wanted => Some(Obstacle::TooLittleFree(free)),
-        _ => None,
+    let wanted = wish.min_free?;
+    match held_back(gpu) {
+        Err(why) => Some(Obstacle::Unseen(why)),
+        Ok(kept) => {
+            let free = Bytes(total.0.saturating_sub(used.0).saturating_sub(kept.0));
+            (free < wanted).then_some(Obstacle::TooLittleFree(free))
+        }
+    }
+}
+
+/// What the driver keeps for itself beside the used memory. A driver that does not tell it counts it as used already
+/// ([`Gpu::memory_reserved`]), so there is nothing beside; a reading that failed is unknown.
+fn held_back(gpu: &Gpu) -> Reading<Bytes> {
+    match gpu.memory_reserved {
+        Err(Missing::Unsupported) => Ok(Bytes(0)),
+        told => told,
     }
 }
 
@@ -239,11 +255,8 @@ fn util(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
 
 /// Free memory, for order and display: what is neither used nor kept by the driver.
 pub fn free_memory(gpu: &Gpu) -> Reading<Bytes> {
-    let (total, used) = (gpu.memory_total?, gpu.memory_used?);
-    let reserved = gpu.memory_reserved.unwrap_or(Bytes(0));
-    Ok(Bytes(
-        total.0.saturating_sub(used.0).saturating_sub(reserved.0),
-    ))
+    let (total, used, kept) = (gpu.memory_total?, gpu.memory_used?, held_back(gpu)?);
+    Ok(Bytes(total.0.saturating_sub(used.0).saturating_sub(kept.0)))
 }
 
 /// Notes the spans in which a card was anything but truly idle. A span that only users of `as_free` held counts as idle.

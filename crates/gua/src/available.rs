@@ -1,19 +1,21 @@
 //! `gua available`: the cards that are free, for a script; and for a person, who holds the others.
 
+mod csv;
+mod json;
 mod lease;
 mod page;
 
 use std::process::ExitCode;
 
 use gua_claim::LiveClaim;
-use gua_model::pick::{FreeRule, LastUse, Obstacle, Order, Wish, obstacle, sort};
+use gua_model::pick::{FreeRule, LastUse, Obstacle, Order, Wish, is_awaited, obstacle, sort};
 use gua_model::text::harmless;
 use gua_model::{Gpu, GpuUuid, Place, Sample};
 use gua_probe::process::is_user;
 use jiff::SignedDuration;
 
 use crate::claims::words::Names;
-use crate::claims::{self, Taken};
+use crate::claims::{self, Choice, Taken};
 use crate::cli::{AvailableArgs, RuleName};
 use crate::config::Loaded;
 use crate::failure::{Exit, Failure};
@@ -32,7 +34,7 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     if args.claim.is_some() || args.wait.is_some() {
         return lease::run(args, loaded);
     }
-    if args.holder.is_some() {
+    if args.for_pid.is_some() {
         return Err(Failure::usage("--for needs --claim or --wait").into());
     }
     let settings = &loaded.settings;
@@ -64,8 +66,9 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         args,
         found: &found,
         claims: &claims,
+        granted: None,
     };
-    page.print(is_enough || args.rule == RuleName::Nvgpu, None)?;
+    page.print(is_enough || args.rule == RuleName::Nvgpu)?;
     if args.rule == RuleName::Nvgpu {
         return Ok(ExitCode::SUCCESS);
     }
@@ -88,32 +91,46 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
 struct Found<'a> {
     free: Vec<&'a Gpu>,
     others: Vec<(&'a Gpu, Obstacle)>,
+    /// Of the others, those that would be taken once they are free.
+    awaited: Vec<GpuUuid>,
     /// Free MIG instances that were not asked for.
     instances: usize,
 }
 
 impl<'a> Found<'a> {
     fn new(args: &AvailableArgs, loaded: &Loaded, sample: &'a Sample, wish: &Wish) -> Self {
-        let (mut free, mut others) = divide(sample, wish, &LastUse::new());
+        let mut past = LastUse::new();
+        let (mut free, mut others) = divide(sample, wish, &past);
         // Only of cards that could be taken the past matters.
         if !free.is_empty() {
-            (free, others) = divide(sample, wish, &last_use(wish, loaded, sample));
+            past = last_use(wish, loaded, sample);
+            (free, others) = divide(sample, wish, &past);
         }
         order(&mut free, args.order.as_ref());
-        let has_no_number = |gpu: &&Gpu| matches!(gpu.place, Place::Instance { .. });
-        let instances = free.iter().filter(|gpu| has_no_number(gpu)).count();
-        if !args.uuid {
-            free.retain(|gpu| !has_no_number(gpu));
-        }
+        let has_name = |gpu: &Gpu| has_name(gpu, args);
+        let instances = free.iter().filter(|gpu| !has_name(gpu)).count();
+        free.retain(|gpu| has_name(gpu));
+        let is_awaited = |gpu: &&Gpu| has_name(gpu) && is_awaited(gpu, wish, &past);
+        let awaited = others.iter().map(|(gpu, _)| *gpu).filter(is_awaited);
         Self {
+            awaited: awaited.map(|gpu| gpu.uuid.clone()).collect(),
             free,
             others,
-            instances: if args.uuid { 0 } else { instances },
+            instances,
         }
     }
 
     fn free_uuids(&self) -> Vec<GpuUuid> {
         self.free.iter().map(|gpu| gpu.uuid.clone()).collect()
+    }
+
+    /// What is asked for: the free cards, and after them those that are worth waiting for.
+    fn choice(&self) -> Choice {
+        let free = self.free_uuids();
+        Choice {
+            acceptable: free.iter().chain(&self.awaited).cloned().collect(),
+            free,
+        }
     }
 
     /// Takes out what is claimed or kept for others, and gives back the claims that counted.
@@ -178,6 +195,11 @@ impl<'a> Found<'a> {
             }
         }
     }
+}
+
+/// Whether the card can be told: MIG instances have no numbers.
+fn has_name(gpu: &Gpu, args: &AvailableArgs) -> bool {
+    args.uuid || !matches!(gpu.place, Place::Instance { .. })
 }
 
 fn holds(live: &LiveClaim, gpu: &GpuUuid) -> bool {

@@ -1,5 +1,6 @@
 //! `gua claim`: which cards are leased to whom, who waits, and giving leases back.
 
+mod csv;
 pub mod json;
 mod table;
 
@@ -7,11 +8,11 @@ use std::process::ExitCode;
 
 use gua_claim::{ClaimId, Look, Survey};
 use gua_collector::chain::chain;
-use gua_model::{Missing, Sample};
+use gua_model::{GpuUuid, Sample};
 
 use crate::claims::words::Names;
-use crate::claims::{Claims, blind_look, boot_of, look};
-use crate::cli::ClaimCommand;
+use crate::claims::{Choice, Claims, blind_look, look};
+use crate::cli::{ClaimCommand, TableFormat};
 use crate::config::Loaded;
 use crate::failure::Exit;
 use crate::{driver, output};
@@ -19,7 +20,7 @@ use crate::{driver, output};
 pub fn run(command: &ClaimCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let claims = Claims::open(&loaded.settings)?;
     match command {
-        ClaimCommand::List { json } => list(&claims, loaded, *json),
+        ClaimCommand::List { format } => list(&claims, loaded, format.wanted()),
         ClaimCommand::Release {
             ids,
             all_mine: false,
@@ -28,54 +29,57 @@ pub fn run(command: &ClaimCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> 
     }
 }
 
-/// The cards as they are now. Without a driver claims can still be told, except those that live by use alone.
+/// The claims, and the cards as they are now. Without a driver claims can still be told, except those that live by use
+/// alone.
 struct Seen {
     sample: Option<Sample>,
     look: Look,
+    survey: Survey,
 }
 
-fn see(loaded: &Loaded, name: &str) -> anyhow::Result<Seen> {
-    match driver::sample(&mut driver::reader(&loaded.settings), &loaded.settings) {
-        Ok(sample) => Ok(Seen {
-            look: look(&sample, boot_of(sample.boot)?, Vec::new()),
-            sample: Some(sample),
-        }),
+impl Seen {
+    /// The number of a card that is there.
+    fn index(&self, uuid: &GpuUuid) -> Option<u32> {
+        let gpus = &self.sample.as_ref()?.gpus;
+        Some(gpus.iter().find(|gpu| gpu.uuid == *uuid)?.index)
+    }
+}
+
+fn see(claims: &Claims, loaded: &Loaded, name: &str) -> anyhow::Result<Seen> {
+    let settings = &loaded.settings;
+    let (sample, look) = match driver::sample(&mut driver::reader(settings), settings) {
+        Ok(sample) => {
+            let boot = claims.kernel.boot;
+            let look = look(&sample, boot, &settings.thresholds(), Choice::default());
+            (Some(sample), look)
+        }
         Err(fault) => {
             output::talk(&format!(
-                "{name}: {}\n{name}: who is on which card is not known, so claims past their deadline are left out\n",
+                "{name}: {}\n{name}: who is on which card is not known, so claims that live by use alone are left out\n",
                 chain(&fault)
             ));
-            Ok(Seen {
-                look: blind_look(boot_of(Err(Missing::Failed))?),
-                sample: None,
-            })
+            (None, blind_look(&claims.kernel))
         }
-    }
+    };
+    Ok(Seen {
+        survey: claims.survey(&look)?,
+        sample,
+        look,
+    })
 }
 
-fn list(claims: &Claims, loaded: &Loaded, as_json: bool) -> anyhow::Result<ExitCode> {
-    let seen = see(loaded, "gua claim list")?;
-    let survey = claims.survey(&seen.look)?;
+fn list(claims: &Claims, loaded: &Loaded, format: TableFormat) -> anyhow::Result<ExitCode> {
+    let seen = see(claims, loaded, "gua claim list")?;
     let mut names = Names::default();
-    match as_json {
-        true => {
-            let shown = json::listing(
-                claims.dir.path(),
-                &survey,
-                &seen.look,
-                seen.sample.as_ref(),
-                &mut names,
-            );
+    match format {
+        TableFormat::Text => output::data(&table::text(&seen, &mut names))?,
+        TableFormat::Csv => output::data(&csv::table(&seen, &mut names))?,
+        TableFormat::Json => {
+            let shown = json::listing(claims.dir.path(), &seen, &mut names);
             output::raw(format!("{}\n", serde_json::to_string_pretty(&shown)?).as_bytes())?;
         }
-        false => output::data(&table::text(
-            &survey,
-            &seen.look,
-            seen.sample.as_ref(),
-            &mut names,
-        ))?,
     }
-    tell_problems(&survey);
+    tell_problems(&seen.survey);
     Ok(match seen.sample {
         Some(_) => ExitCode::SUCCESS,
         None => Exit::Failed.into(),
@@ -114,9 +118,9 @@ fn release(claims: &Claims, ids: &[ClaimId]) -> anyhow::Result<ExitCode> {
 }
 
 fn release_own(claims: &Claims, loaded: &Loaded) -> anyhow::Result<ExitCode> {
-    let seen = see(loaded, "gua claim release")?;
-    let survey = claims.survey(&seen.look)?;
-    let own = survey
+    let seen = see(claims, loaded, "gua claim release")?;
+    let own = seen
+        .survey
         .claims
         .iter()
         .filter(|live| live.claim.owner == claims.dir.me());

@@ -7,10 +7,13 @@ use std::collections::HashSet;
 
 use anyhow::Context as _;
 use gua_claim::{
-    ClaimDir, ClaimError, Look, Moment, OnCard, OpenError, PidNamespace, Processes, Standing,
+    ClaimDir, ClaimError, Kernel, Look, Moment, OnCard, OpenError, PidNamespace, Session, Standing,
     Survey, USUAL_PLACES,
 };
-use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Reading, Sample, StartTicks};
+use gua_model::pick::is_vacant;
+use gua_model::{
+    BootId, CountGraphics, Gpu, GpuUuid, Pid, Process, ProcessKey, Sample, StartTicks, Thresholds,
+};
 use gua_probe::clock;
 use gua_probe::process::lineage::{Life, Lineage};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
@@ -18,24 +21,49 @@ use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 
-/// The shared directory, and the processes by which claims are judged.
+/// The shared directory, and the kernel by which claims are judged.
 #[derive(Debug)]
 pub struct Claims {
     pub dir: ClaimDir,
-    pub processes: HostProcesses,
+    pub kernel: HostKernel,
 }
 
-/// The processes of this host.
-#[derive(Debug, Default)]
-pub struct HostProcesses(Lineage);
+/// The kernel of this host.
+#[derive(Debug)]
+pub struct HostKernel {
+    lineage: Lineage,
+    pub boot: BootId,
+}
 
-impl Processes for HostProcesses {
+impl HostKernel {
+    pub fn new() -> anyhow::Result<Self> {
+        let boot = ProcessTable::new(ProcRoot::default(), Passwd::System).boot();
+        let boot = boot.map_err(|why| {
+            let why = why.word();
+            anyhow::anyhow!("the kernel does not say which boot this is ({why})")
+        })?;
+        Ok(Self {
+            lineage: Lineage::default(),
+            boot,
+        })
+    }
+}
+
+impl Kernel for HostKernel {
+    fn now(&self) -> Moment {
+        Moment {
+            boot: self.boot,
+            since_boot: clock::since_boot(),
+            wall: clock::now(),
+        }
+    }
+
     fn namespace(&self) -> Option<PidNamespace> {
-        self.0.namespace().map(PidNamespace)
+        self.lineage.namespace().map(PidNamespace)
     }
 
     fn standing(&self, process: &ProcessKey) -> Standing {
-        match self.0.life(process) {
+        match self.lineage.life(process) {
             Life::Running => Standing::Running,
             Life::Stopped => Standing::Stopped,
             Life::Ended => Standing::Ended,
@@ -44,7 +72,11 @@ impl Processes for HostProcesses {
     }
 
     fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
-        self.0.descends(process, ancestor)
+        self.lineage.descends(process, ancestor)
+    }
+
+    fn session(&self, process: &ProcessKey) -> Option<Session> {
+        self.lineage.session(process).map(Session)
     }
 }
 
@@ -57,7 +89,7 @@ pub fn directory(settings: &Settings) -> Result<ClaimDir, OpenError> {
 }
 
 impl Claims {
-    pub fn open(settings: &Settings) -> Result<Self, Failure> {
+    pub fn open(settings: &Settings) -> anyhow::Result<Self> {
         let dir = directory(settings).map_err(|error| Failure {
             exit: Exit::Failed,
             message: gua_collector::chain::chain(&error),
@@ -67,24 +99,25 @@ impl Claims {
         })?;
         Ok(Self {
             dir,
-            processes: HostProcesses::default(),
+            kernel: HostKernel::new()?,
         })
     }
 
     /// Who has what and who waits, by this look.
     pub fn survey(&self, look: &Look) -> Result<Survey, ClaimError> {
-        self.dir.survey(look, &self.processes)
+        self.dir.survey(look, &self.kernel)
     }
 
-    /// The process that a claim is to end with: the one that is named, else the one that called us.
-    pub fn holder(&self, caller: &Caller, boot: BootId) -> Result<ProcessKey, Failure> {
+    /// The process that a claim is for: the one that is named, else the one that called us.
+    pub fn for_process(&self, caller: &Caller) -> Result<ProcessKey, Failure> {
         let pid = caller.pid;
+        let boot = self.kernel.boot;
         let found = caller.start.map(|start| ProcessKey { boot, pid, start });
-        let lives = |process: &ProcessKey| self.processes.standing(process) != Standing::Ended;
+        let lives = |process: &ProcessKey| self.kernel.standing(process) != Standing::Ended;
         caller.check()?;
         found.filter(lives).ok_or_else(|| {
             let message = match caller.is_named {
-                true => format!("there is no process {pid} to be seen that could hold the claim"),
+                true => format!("there is no process {pid} to be seen that the claim could be for"),
                 false => format!(
                     "the process that called gua (pid {pid}) cannot be seen, so no claim can end with it"
                 ),
@@ -97,9 +130,10 @@ impl Claims {
         })
     }
 
-    /// This process, for a place in the queue.
-    pub fn this_process(&self, boot: BootId) -> anyhow::Result<ProcessKey> {
-        let found = self.processes.0.process(Pid(std::process::id()), boot);
+    /// This process, which asks.
+    pub fn this_process(&self) -> anyhow::Result<ProcessKey> {
+        let pid = Pid(std::process::id());
+        let found = self.kernel.lineage.process(pid, self.kernel.boot);
         found.context("this process cannot be seen in /proc")
     }
 
@@ -120,7 +154,7 @@ impl Claims {
     }
 }
 
-/// The process that a claim is to end with, as it was when we began: if it ends before the claim is made, another
+/// The process that a claim is for, as it was when we began: if it ends before the claim is made, another
 /// process has taken its children by then, and perhaps its pid.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
@@ -154,7 +188,7 @@ impl Caller {
             return Err(Failure::usage(
                 "the process that called gua has ended, or is the first one of this host (pid 1), which no claim ends with",
             )
-            .hint("--for PID names the process to hold the claim; --for $$ the shell"));
+            .hint("--for PID names the process that the claim is for; --for $$ the shell"));
         }
         if Pid(std::os::unix::process::parent_id()) != pid {
             return Err(Failure {
@@ -169,10 +203,20 @@ impl Caller {
     }
 }
 
-/// What a sample says to those who judge claims. `free` are the cards that the asker would take.
-pub fn look(sample: &Sample, boot: BootId, free: Vec<GpuUuid>) -> Look {
+/// Which cards an asker wants: those that it would take now, and those that it would take once they are free.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    pub free: Vec<GpuUuid>,
+    pub acceptable: Vec<GpuUuid>,
+}
+
+/// What a sample says to those who judge claims.
+pub fn look(sample: &Sample, boot: BootId, thresholds: &Thresholds, choice: Choice) -> Look {
     let on_cards = sample.gpus.iter().flat_map(|gpu| {
-        gpu.processes.iter().filter_map(|process| {
+        // A desktop that draws on a card does not hold it, and keeps no claim on it.
+        let draws_count = thresholds.count_graphics == CountGraphics::Yes;
+        let counts = move |process: &&Process| draws_count || process.kind.computes();
+        gpu.processes.iter().filter(counts).filter_map(|process| {
             let identity = process.identity.as_ref().ok()?;
             Some(OnCard {
                 gpu: gpu.uuid.clone(),
@@ -181,41 +225,36 @@ pub fn look(sample: &Sample, boot: BootId, free: Vec<GpuUuid>) -> Look {
             })
         })
     });
+    let of = |which: &dyn Fn(&Gpu) -> bool| {
+        let cards = sample.gpus.iter().filter(|gpu| which(gpu));
+        cards.map(|gpu| gpu.uuid.clone()).collect()
+    };
     Look {
         at: Moment {
             boot,
             since_boot: sample.since_boot,
             wall: sample.at,
         },
-        free,
+        free: choice.free,
+        acceptable: choice.acceptable,
+        vacant: of(&|gpu| is_vacant(gpu, thresholds)),
         cards: sample.gpus.iter().filter(|gpu| gpu.place.counts()).count(),
         on_cards: on_cards.collect(),
+        unread: of(&|gpu| gpu.compute_list.is_err()),
     }
 }
 
 /// The same where the driver does not answer: nobody is seen on any card.
-pub fn blind_look(boot: BootId) -> Look {
+pub fn blind_look(kernel: &HostKernel) -> Look {
     Look {
-        at: Moment {
-            boot,
-            since_boot: clock::since_boot(),
-            wall: clock::now(),
-        },
+        at: kernel.now(),
         free: Vec::new(),
+        acceptable: Vec::new(),
+        vacant: Vec::new(),
         cards: 0,
         on_cards: Vec::new(),
+        unread: Vec::new(),
     }
-}
-
-/// The boot that claims belong to.
-pub fn boot_of(boot: Reading<BootId>) -> anyhow::Result<BootId> {
-    let boot = boot.or_else(|_| ProcessTable::new(ProcRoot::default(), Passwd::System).boot());
-    boot.map_err(|why| {
-        anyhow::anyhow!(
-            "the kernel does not say which boot this is ({})",
-            why.word()
-        )
-    })
 }
 
 /// What stands in the way of cards that are free otherwise, for those who only look. Where there are no claims to be
@@ -234,17 +273,15 @@ pub fn taken(settings: &Settings, sample: &Sample, free: Vec<GpuUuid>) -> Result
         Err(OpenError::NoPlace { .. }) => return Ok(Taken::default()),
         Err(error) => return Err(said(&error)),
     };
-    let Ok(boot) = sample.boot else {
-        return Err(
-            "the kernel does not say which boot this is, so claims cannot be judged".to_owned(),
-        );
+    let kernel = HostKernel::new().map_err(|error| format!("{error:#}"))?;
+    let claims = Claims { dir, kernel };
+    let choice = Choice {
+        acceptable: free.clone(),
+        free,
     };
-    let claims = Claims {
-        dir,
-        processes: HostProcesses::default(),
-    };
-    let look = look(sample, boot, free);
+    let thresholds = settings.thresholds();
+    let look = look(sample, claims.kernel.boot, &thresholds, choice);
     let survey = claims.survey(&look).map_err(|error| said(&error))?;
-    let kept = survey.kept(&look, &claims.processes);
+    let kept = survey.kept(&look, &claims.kernel);
     Ok(Taken { survey, kept })
 }

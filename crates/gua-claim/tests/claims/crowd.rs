@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, Look, Moment, PidNamespace, Processes, Request, Standing,
+    Answer, Claim, ClaimDir, Kernel, Look, Moment, Offer, PidNamespace, Request, Session, Standing,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks};
 use rustix::fs::{FlockOperation, flock};
@@ -41,7 +41,15 @@ fn stat(pid: u32) -> Option<(bool, u64)> {
     Some((ended, fields[19].parse().ok()?))
 }
 
-impl Processes for ProcFiles {
+impl Kernel for ProcFiles {
+    fn now(&self) -> Moment {
+        look().at
+    }
+
+    fn session(&self, _: &ProcessKey) -> Option<Session> {
+        None
+    }
+
     fn namespace(&self) -> Option<PidNamespace> {
         None
     }
@@ -85,8 +93,11 @@ fn look() -> Look {
             wall: real_wall(),
         },
         free: gpus(0..CARDS),
+        acceptable: gpus(0..CARDS),
+        vacant: gpus(0..CARDS),
         cards: CARDS,
         on_cards: Vec::new(),
+        unread: Vec::new(),
     }
 }
 
@@ -95,7 +106,8 @@ fn request(cards: usize) -> Request {
         at_least: cards,
         at_most: cards,
         lease: Duration::from_hours(1),
-        holder: this_process(),
+        for_process: this_process(),
+        asker: this_process(),
     }
 }
 
@@ -165,28 +177,38 @@ impl Member {
         let request = request(wanted);
         if self.way != "wait" {
             return match self.dir.take(&request, &look(), &ProcFiles).unwrap() {
-                Answer::Granted(claim) => Some(claim),
-                Answer::Short(_) => {
+                Answer::Offered(offer) => Some(self.finish(offer)),
+                Answer::Short(_) | Answer::LookAgain => {
                     std::thread::sleep(Duration::from_millis(5));
                     None
                 }
             };
         }
-        let mut ticket = self
-            .dir
-            .join(&request, this_process(), &look(), &ProcFiles)
-            .unwrap();
+        let mut ticket = self.dir.join(&request, &look(), &ProcFiles).unwrap();
         while !self.stop.load(Ordering::SeqCst) {
             let answer = self
                 .dir
                 .advance(&mut ticket, &request, &look(), &ProcFiles)
                 .unwrap();
             match answer {
-                Answer::Granted(claim) => return Some(claim),
-                Answer::Short(_) => std::thread::sleep(Duration::from_millis(20)),
+                Answer::Offered(offer) => return Some(self.finish(offer)),
+                Answer::Short(_) | Answer::LookAgain => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
             }
         }
         None
+    }
+
+    fn finish(&self, offer: Offer) -> Claim {
+        let grant = offer.confirm(&self.dir, &look(), &ProcFiles).unwrap();
+        if self.way == "stall" {
+            say("got");
+            loop {
+                std::thread::park();
+            }
+        }
+        grant.hand_over(&self.dir, &ProcFiles).unwrap()
     }
 
     fn lock(&self, card: &GpuUuid) -> File {
@@ -317,7 +339,7 @@ impl Crowd {
             .dir()
             .take(&request(CARDS), &look(), &ProcFiles)
             .unwrap();
-        assert!(matches!(all, Answer::Granted(_)), "{all:?}");
+        assert!(matches!(all, Answer::Offered(_)), "{all:?}");
     }
 }
 
@@ -368,10 +390,10 @@ fn the_same_holds_when_half_of_them_wait_in_the_queue() {
 }
 
 #[test]
-fn the_cards_of_killed_holders_are_free_at_once() {
+fn the_cards_of_those_who_are_killed_with_them_or_before_the_hand_over_are_free_at_once() {
     let mut crowd = Crowd::new();
-    for _ in 0..PROCESSES {
-        crowd.start("keep");
+    for number in 0..PROCESSES {
+        crowd.start(if number % 2 == 0 { "keep" } else { "stall" });
     }
     crowd.go();
     // Members take one card or two: eight cards are gone when five to eight of them have some.

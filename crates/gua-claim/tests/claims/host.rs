@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, Look, Moment, OnCard, PidNamespace, Processes, Request, Short,
-    Standing,
+    Answer, Claim, ClaimDir, Kernel, Look, Moment, Offer, OnCard, PidNamespace, Request, Session,
+    Short, Standing,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 use jiff::Timestamp;
@@ -60,11 +60,11 @@ pub(crate) struct Host {
     folder: tempfile::TempDir,
     pub(crate) dir: ClaimDir,
     pub(crate) look: Look,
-    pub(crate) processes: FakeProcesses,
+    pub(crate) kernel: FakeKernel,
 }
 
-#[derive(Default)]
-pub(crate) struct FakeProcesses {
+pub(crate) struct FakeKernel {
+    pub(crate) now: Moment,
     pub(crate) ended: HashSet<u32>,
     pub(crate) stopped: HashSet<u32>,
     /// Pids whose process started at another time than [`process`] says.
@@ -72,9 +72,18 @@ pub(crate) struct FakeProcesses {
     /// Child and ancestor.
     pub(crate) descends: HashSet<(u32, u32)>,
     pub(crate) namespace: Option<PidNamespace>,
+    pub(crate) sessions: HashMap<u32, Session>,
 }
 
-impl Processes for FakeProcesses {
+impl Kernel for FakeKernel {
+    fn now(&self) -> Moment {
+        self.now
+    }
+
+    fn session(&self, process: &ProcessKey) -> Option<Session> {
+        self.sessions.get(&process.pid.0).copied()
+    }
+
     fn namespace(&self) -> Option<PidNamespace> {
         self.namespace
     }
@@ -104,22 +113,51 @@ impl Host {
     pub(crate) fn with_cards(cards: usize) -> Self {
         let folder = shared_folder();
         let dir = ClaimDir::open(folder.path()).unwrap();
+        let now = Moment {
+            boot: BOOT,
+            since_boot: Duration::from_hours(1),
+            wall: real_wall(),
+        };
         let look = Look {
-            at: Moment {
-                boot: BOOT,
-                since_boot: Duration::from_hours(1),
-                wall: real_wall(),
-            },
+            at: now,
             free: gpus(0..cards),
+            acceptable: gpus(0..cards),
+            vacant: gpus(0..cards),
             cards,
             on_cards: Vec::new(),
+            unread: Vec::new(),
+        };
+        let kernel = FakeKernel {
+            now,
+            ended: HashSet::new(),
+            stopped: HashSet::new(),
+            reused: HashMap::new(),
+            descends: HashSet::new(),
+            namespace: None,
+            sessions: HashMap::new(),
         };
         Self {
             folder,
             dir,
             look,
-            processes: FakeProcesses::default(),
+            kernel,
         }
+    }
+
+    /// From now on looks show these cards vacant; those of the asker's wish are free for it.
+    pub(crate) fn shows_vacant(&mut self, cards: impl IntoIterator<Item = usize>) {
+        self.look.vacant = gpus(cards);
+        let look = &mut self.look;
+        look.free = look.acceptable.clone();
+        look.free.retain(|card| look.vacant.contains(card));
+    }
+
+    /// From now on the askers want these cards only.
+    pub(crate) fn asks_for(&mut self, cards: impl IntoIterator<Item = usize>) {
+        self.look.acceptable = gpus(cards);
+        let vacant = self.look.vacant.clone();
+        self.look.free = self.look.acceptable.clone();
+        self.look.free.retain(|card| vacant.contains(card));
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -142,8 +180,9 @@ impl Host {
     }
 
     pub(crate) fn later(&mut self, time: Duration) {
-        self.look.at.since_boot += time;
-        self.look.at.wall += time;
+        self.kernel.now.since_boot += time;
+        self.kernel.now.wall += time;
+        self.look.at = self.kernel.now;
     }
 
     pub(crate) fn comes_onto(&mut self, card: usize, pid: u32, user: Uid) {
@@ -156,28 +195,33 @@ impl Host {
 
     pub(crate) fn take(&self, pid: u32, cards: usize) -> Answer {
         let request = request(pid, cards);
-        self.dir
-            .take(&request, &self.look, &self.processes)
-            .unwrap()
+        self.dir.take(&request, &self.look, &self.kernel).unwrap()
+    }
+
+    /// Confirms by the present look and hands over.
+    pub(crate) fn finish(&self, offer: Offer) -> Claim {
+        let grant = offer.confirm(&self.dir, &self.look, &self.kernel);
+        let grant = grant.expect("the cards are still free");
+        grant.hand_over(&self.dir, &self.kernel).unwrap()
     }
 
     pub(crate) fn granted(&self, pid: u32, cards: usize) -> Claim {
         match self.take(pid, cards) {
-            Answer::Granted(claim) => claim,
-            Answer::Short(short) => panic!("refused: {short:?}"),
+            Answer::Offered(offer) => self.finish(offer),
+            other => panic!("refused: {other:?}"),
         }
     }
 
     pub(crate) fn refused(&self, pid: u32, cards: usize) -> Short {
         match self.take(pid, cards) {
-            Answer::Granted(claim) => panic!("granted: {claim:?}"),
             Answer::Short(short) => short,
+            other => panic!("not refused: {other:?}"),
         }
     }
 
     /// The cards that are claimed now, in order.
     pub(crate) fn claimed(&self) -> Vec<GpuUuid> {
-        let survey = self.dir.survey(&self.look, &self.processes).unwrap();
+        let survey = self.dir.survey(&self.look, &self.kernel).unwrap();
         let mut cards: Vec<_> = survey.claimed().into_iter().collect();
         cards.sort();
         cards
@@ -190,7 +234,8 @@ pub(crate) fn request(pid: u32, cards: usize) -> Request {
         at_least: cards,
         at_most: cards,
         lease: Duration::from_mins(10),
-        holder: process(pid),
+        for_process: process(pid),
+        asker: process(pid),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use gua_claim::{Answer, ClaimDir, ClaimError, Hold, LONGEST_LEASE, PidNamespace, Request};
+use gua_claim::{
+    Answer, ClaimDir, ClaimError, ClaimedBy, LONGEST_LEASE, PidNamespace, Request, Session,
+};
 use gua_model::{BootId, Uid};
 
 use crate::host::{Host, gpus, request};
@@ -14,13 +16,13 @@ fn two_askers_get_different_cards_and_a_third_hears_who_has_them() {
     assert_eq!(host.granted(11, 1).cards, gpus([1]));
     let short = host.refused(12, 1);
     assert_eq!(short.left, []);
-    let holders: Vec<_> = short
+    let claimants: Vec<_> = short
         .claims
         .iter()
-        .map(|live| live.claim.holder.pid.0)
+        .map(|live| live.claim.for_process.pid.0)
         .collect();
-    assert_eq!(holders.len(), 2);
-    assert!(holders.contains(&10) && holders.contains(&11));
+    assert_eq!(claimants.len(), 2);
+    assert!(claimants.contains(&10) && claimants.contains(&11));
 }
 
 #[test]
@@ -39,11 +41,8 @@ fn more_cards_are_taken_when_they_are_free_and_wanted() {
         at_most: 8,
         ..request(11, 2)
     };
-    let answer = host
-        .dir
-        .take(&request, &host.look, &host.processes)
-        .unwrap();
-    assert!(matches!(answer, Answer::Granted(claim) if claim.cards == gpus([1, 2, 3])));
+    let answer = host.dir.take(&request, &host.look, &host.kernel).unwrap();
+    assert!(matches!(answer, Answer::Offered(offer) if offer.cards() == gpus([1, 2, 3])));
 }
 
 #[test]
@@ -63,31 +62,31 @@ fn a_claim_ends_with_its_holder_and_a_reused_pid_is_not_the_holder() {
     let mut host = Host::with_cards(2);
     host.granted(10, 1);
     host.granted(11, 1);
-    host.processes.ended.insert(10);
+    host.kernel.ended.insert(10);
     assert_eq!(host.claimed(), gpus([1]));
-    host.processes.reused.insert(11, 999);
+    host.kernel.reused.insert(11, 999);
     assert_eq!(host.claimed(), []);
     assert!(matches!(
-        host.dir.take(&request(10, 1), &host.look, &host.processes),
-        Err(ClaimError::HolderEnded)
+        host.dir.take(&request(10, 1), &host.look, &host.kernel),
+        Err(ClaimError::ProcessEnded)
     ));
 }
 
 #[test]
 fn a_claim_of_another_pid_namespace_counts_until_its_deadline_and_no_longer() {
     let mut host = Host::with_cards(1);
-    host.processes.namespace = Some(PidNamespace(1));
+    host.kernel.namespace = Some(PidNamespace(1));
     host.granted(10, 1);
     // From elsewhere: there is no such pid, or it is a process of somebody else that is on the card.
-    host.processes.namespace = Some(PidNamespace(2));
-    host.processes.ended.insert(10);
+    host.kernel.namespace = Some(PidNamespace(2));
+    host.kernel.ended.insert(10);
     host.refused(11, 1);
     assert_eq!(host.files().len(), 1, "and it is not swept");
     host.comes_onto(0, 10, host.dir.me());
     host.later(Duration::from_mins(11));
     assert_eq!(host.claimed(), []);
-    host.processes.ended.clear();
-    host.processes.namespace = Some(PidNamespace(1));
+    host.kernel.ended.clear();
+    host.kernel.namespace = Some(PidNamespace(1));
     assert_eq!(host.claimed(), gpus([0]), "there it is in use");
 }
 
@@ -106,19 +105,81 @@ fn past_its_deadline_a_claim_keeps_the_cards_that_its_processes_use_and_no_other
     let me = host.dir.me();
     host.comes_onto(0, 10, me);
     host.comes_onto(1, 77, me);
-    host.processes.descends.insert((77, 10));
+    host.kernel.descends.insert((77, 10));
     host.comes_onto(2, 88, me);
     host.later(Duration::from_hours(5));
     assert_eq!(host.claimed(), gpus([0, 1]), "88 is no descendant of 10");
-    let survey = host.dir.survey(&host.look, &host.processes).unwrap();
+    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
     assert!(
         survey.claims[0]
             .cards
             .iter()
-            .all(|card| card.hold == Hold::InUse)
+            .all(|card| card.by == ClaimedBy::Use)
     );
     host.look.on_cards.clear();
     assert_eq!(host.claimed(), [], "it left, and the deadline has passed");
+}
+
+#[test]
+fn a_claim_outlives_its_process_while_something_that_it_started_is_on_the_card() {
+    let mut host = Host::with_cards(3);
+    host.kernel.sessions.insert(10, Session(10));
+    host.granted(10, 3);
+    let me = host.dir.me();
+    // `nohup train &` in the shell 10, which then ends: 77 belongs to another parent, and still to the shell's session.
+    host.comes_onto(0, 77, me);
+    host.kernel.sessions.insert(77, Session(10));
+    host.comes_onto(1, 88, me);
+    host.kernel.sessions.insert(88, Session(88));
+    host.kernel.sessions.remove(&10);
+    host.kernel.ended.insert(10);
+    assert_eq!(host.claimed(), gpus([0]), "88 is of another session");
+    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    assert_eq!(survey.claims[0].left, Duration::ZERO);
+    host.later(Duration::from_hours(5));
+    assert_eq!(host.claimed(), gpus([0]));
+    // What another user's process does in that session keeps nothing.
+    host.look.on_cards[0].user = Some(Uid(4242));
+    if me != Uid::ROOT {
+        assert_eq!(host.claimed(), []);
+    }
+    host.look.on_cards.clear();
+    assert_eq!(host.claimed(), []);
+}
+
+#[test]
+fn what_came_onto_a_card_after_the_look_is_not_swept() {
+    let mut host = Host::with_cards(2);
+    host.kernel.sessions.insert(10, Session(10));
+    host.granted(10, 1);
+    host.kernel.sessions.insert(77, Session(10));
+    host.kernel.ended.insert(10);
+    // The look is from before 77 came onto the card, the end of 10 from after it.
+    let Answer::Offered(offer) = host.take(11, 2) else {
+        panic!("at that look nobody was on the card")
+    };
+    host.comes_onto(0, 77, host.dir.me());
+    host.shows_vacant([1]);
+    assert!(offer.confirm(&host.dir, &host.look, &host.kernel).is_none());
+    assert_eq!(
+        host.claimed(),
+        gpus([0]),
+        "the first claim, which is in use"
+    );
+    assert_eq!(host.granted(11, 1).cards, gpus([1]));
+}
+
+#[test]
+fn a_card_whose_processes_cannot_be_read_stays_claimed() {
+    let mut host = Host::with_cards(2);
+    host.granted(10, 2);
+    host.look.unread = gpus([0]);
+    host.later(Duration::from_hours(1));
+    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    assert_eq!(survey.claims[0].cards.len(), 1);
+    assert_eq!(survey.claims[0].cards[0].by, ClaimedBy::Doubt);
+    assert_eq!(host.granted(11, 1).cards, gpus([1]));
+    assert_eq!(host.files().len(), 2);
 }
 
 #[test]
@@ -170,7 +231,7 @@ fn a_released_card_is_free_and_cannot_be_released_twice() {
 #[test]
 fn impossible_and_endless_requests_are_refused() {
     let host = Host::with_cards(2);
-    let ask = |request: &Request| host.dir.take(request, &host.look, &host.processes);
+    let ask = |request: &Request| host.dir.take(request, &host.look, &host.kernel);
     assert!(matches!(
         ask(&request(10, 3)),
         Err(ClaimError::Impossible {
@@ -192,7 +253,7 @@ fn whoever_sits_on_the_lock_is_named_and_release_still_works() {
     let claim = host.granted(10, 1);
     let folder = std::fs::File::open(host.path()).unwrap();
     rustix::fs::flock(&folder, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let answer = host.dir.take(&request(11, 1), &host.look, &host.processes);
+    let answer = host.dir.take(&request(11, 1), &host.look, &host.kernel);
     assert!(matches!(answer, Err(ClaimError::Busy { .. })), "{answer:?}");
     let locks = std::fs::read_to_string("/proc/locks").unwrap();
     let sitter = host.dir.lock_owner(&locks).map(|pid| pid.0);

@@ -5,5 +5,6 @@ mod crowd;
 mod events;
 mod host;
 mod lives;
+mod offers;
 mod planted;
 mod queue;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gua_claim::{Answer, ClaimError, LONGEST_WAIT, PATIENCE, PidNamespace, Ticket};
 
-use crate::host::{Host, gpus, process, request};
+use crate::host::{Host, gpus, request};
 
 struct Asker {
     pid: u32,
@@ -16,12 +16,7 @@ impl Host {
     fn joins(&self, pid: u32, cards: usize) -> Asker {
         let ticket = self
             .dir
-            .join(
-                &request(pid, cards),
-                process(pid),
-                &self.look,
-                &self.processes,
-            )
+            .join(&request(pid, cards), &self.look, &self.kernel)
             .unwrap();
         Asker { pid, cards, ticket }
     }
@@ -31,9 +26,15 @@ impl Host {
         let request = request(asker.pid, asker.cards);
         let answer = self
             .dir
-            .advance(&mut asker.ticket, &request, &self.look, &self.processes)
+            .advance(&mut asker.ticket, &request, &self.look, &self.kernel)
             .unwrap();
-        matches!(answer, Answer::Granted(_))
+        match answer {
+            Answer::Offered(offer) => {
+                self.finish(offer);
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -59,7 +60,7 @@ fn those_who_ended_or_gave_up_are_passed_over_and_their_tickets_swept() {
     assert!(!host.serves(&mut last));
     drop(gave_up);
     assert!(!host.serves(&mut last));
-    host.processes.ended.insert(11);
+    host.kernel.ended.insert(11);
     assert!(host.serves(&mut last));
     assert_eq!(host.files().len(), 2, "a claim and the last ticket");
     drop(gone);
@@ -70,11 +71,11 @@ fn a_waiter_that_was_stopped_is_passed_over_and_keeps_its_place() {
     let mut host = Host::with_cards(1);
     let mut stopped = host.joins(11, 1);
     let mut other = host.joins(12, 1);
-    host.processes.stopped.insert(11);
+    host.kernel.stopped.insert(11);
     assert!(host.serves(&mut other));
-    host.processes.stopped.clear();
+    host.kernel.stopped.clear();
     let mut third = host.joins(13, 1);
-    host.processes.ended.insert(12);
+    host.kernel.ended.insert(12);
     assert!(!host.serves(&mut third));
     assert!(host.serves(&mut stopped));
 }
@@ -82,14 +83,14 @@ fn a_waiter_that_was_stopped_is_passed_over_and_keeps_its_place() {
 #[test]
 fn a_waiter_of_another_pid_namespace_counts_while_it_asks() {
     let mut host = Host::with_cards(1);
-    host.processes.namespace = Some(PidNamespace(1));
+    host.kernel.namespace = Some(PidNamespace(1));
     let _waiting = host.joins(10, 1);
-    host.processes.namespace = Some(PidNamespace(2));
-    host.processes.ended.insert(10);
+    host.kernel.namespace = Some(PidNamespace(2));
+    host.kernel.ended.insert(10);
     assert_eq!(host.refused(11, 1).ahead.len(), 1);
     host.later(Duration::from_mins(3));
     host.granted(11, 1);
-    let survey = host.dir.survey(&host.look, &host.processes).unwrap();
+    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
     assert_eq!(survey.queue.len(), 1, "it keeps its place");
 }
 
@@ -116,10 +117,10 @@ fn a_small_request_takes_what_those_ahead_do_not_need() {
     let mut small = host.joins(12, 1);
     assert!(host.serves(&mut small));
     assert!(host.serves(&mut ahead));
-    host.processes.ended.extend([11, 12]);
-    host.look.free = gpus([0]);
+    host.kernel.ended.extend([11, 12]);
+    host.asks_for([0]);
     let _picky = host.joins(13, 1);
-    host.look.free = gpus([0, 1]);
+    host.asks_for([0, 1]);
     assert_eq!(
         host.granted(14, 1).cards,
         gpus([1]),
@@ -139,7 +140,8 @@ fn idle_cards_are_kept_for_a_large_request_for_an_hour_only() {
     host.later(Duration::from_secs(1));
     assert!(!host.serves(&mut large));
     assert!(host.serves(&mut small));
-    host.processes.ended.extend([10, 12]);
+    host.kernel.ended.extend([10, 12]);
+    host.look.on_cards.clear();
     let mut third = host.joins(13, 1);
     assert!(
         !host.serves(&mut third),
@@ -154,14 +156,11 @@ fn who_wants_more_than_the_host_has_keeps_nobody_waiting() {
     let mut large = host.joins(11, 2);
     let mut small = host.joins(12, 1);
     host.look.cards = 1;
-    host.look.free = gpus([0]);
+    host.shows_vacant([0]);
     assert!(host.serves(&mut small), "a card was lost meanwhile");
-    let again = host.dir.advance(
-        &mut large.ticket,
-        &request(11, 2),
-        &host.look,
-        &host.processes,
-    );
+    let again = host
+        .dir
+        .advance(&mut large.ticket, &request(11, 2), &host.look, &host.kernel);
     assert!(matches!(again, Err(ClaimError::Impossible { .. })));
 }
 
@@ -174,7 +173,7 @@ fn a_ticket_does_not_count_for_ever() {
 }
 
 #[test]
-fn a_ticket_that_claims_to_be_older_than_its_file_goes_behind() {
+fn a_ticket_that_tells_an_early_arrival_goes_before_nobody_who_was_there() {
     let host = Host::with_cards(1);
     let mut honest = host.joins(11, 1);
     let forger = host.joins(12, 1);
@@ -188,19 +187,103 @@ fn a_ticket_that_claims_to_be_older_than_its_file_goes_behind() {
             std::fs::write(&path, text.replace(since, "5")).unwrap();
         }
     }
-    let knows_birth = rustix::fs::statx(
-        rustix::fs::CWD,
-        &drawer,
-        rustix::fs::AtFlags::empty(),
-        rustix::fs::StatxFlags::BTIME,
-    )
-    .is_ok_and(|facts| facts.stx_mask & rustix::fs::StatxFlags::BTIME.bits() != 0);
-    if knows_birth {
-        assert!(host.serves(&mut honest));
-    } else {
-        eprintln!("SKIPPED: this file system does not keep the birth of files");
-    }
+    assert!(host.serves(&mut honest));
     drop(forger);
+}
+
+#[test]
+fn a_job_that_ends_frees_its_card_for_the_first_in_the_queue_whoever_looks_first() {
+    let mut host = Host::with_cards(2);
+    host.shows_vacant([]);
+    let mut first = host.joins(11, 1);
+    let mut second = host.joins(12, 1);
+    assert!(!host.serves(&mut first));
+    assert!(!host.serves(&mut second));
+    host.shows_vacant([1]);
+    assert!(!host.serves(&mut second));
+    assert_eq!(host.refused(13, 1).ahead.len(), 2);
+    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    let kept = survey.kept(&host.look, &host.kernel);
+    assert_eq!(kept.into_iter().collect::<Vec<_>>(), gpus([1]));
+    assert!(host.serves(&mut first));
+}
+
+#[test]
+fn a_card_that_those_ahead_would_not_take_is_not_kept_for_them() {
+    let mut host = Host::with_cards(2);
+    host.shows_vacant([]);
+    host.asks_for([0]);
+    let _picky = host.joins(11, 1);
+    host.asks_for([0, 1]);
+    let mut second = host.joins(12, 1);
+    host.shows_vacant([1]);
+    assert!(host.serves(&mut second));
+    // And one who wants only what others ahead can do without does not wait for them.
+    host.kernel.ended.extend([11, 12]);
+    let mut any = host.joins(13, 1);
+    host.asks_for([1]);
+    let mut only_one = host.joins(14, 1);
+    host.shows_vacant([0, 1]);
+    assert!(host.serves(&mut only_one), "card 0 is left for the first");
+    host.asks_for([0, 1]);
+    assert!(host.serves(&mut any));
+}
+
+#[test]
+fn setting_the_wall_clock_moves_nobody() {
+    for step in [-7200, -60, -6, 6, 7200] {
+        let mut host = Host::with_cards(1);
+        host.shows_vacant([]);
+        let mut first = host.joins(11, 1);
+        host.later(Duration::from_secs(1));
+        host.kernel.now.wall += jiff::SignedDuration::from_secs(step);
+        host.later(Duration::from_secs(1));
+        let mut second = host.joins(12, 1);
+        host.shows_vacant([0]);
+        assert!(!host.serves(&mut second), "{step}");
+        let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+        let order: Vec<_> = survey.queue.iter().map(|one| one.process.pid.0).collect();
+        assert_eq!(order, [11, 12], "{step}");
+        assert!(host.serves(&mut first), "{step}");
+    }
+}
+
+#[test]
+fn a_look_from_before_a_stop_sweeps_nobody_and_is_not_believed() {
+    let mut host = Host::with_cards(1);
+    let old = host.look.clone();
+    host.later(Duration::from_hours(3));
+    let mut waiting = host.joins(11, 1);
+    let taken = host.dir.take(&request(12, 1), &old, &host.kernel).unwrap();
+    assert!(matches!(taken, Answer::LookAgain), "{taken:?}");
+    host.dir.survey(&old, &host.kernel).unwrap();
+    let _third = host.dir.join(&request(13, 1), &old, &host.kernel).unwrap();
+    assert_eq!(host.files().len(), 2, "both tickets are there");
+    assert!(host.serves(&mut waiting));
+}
+
+#[test]
+fn a_ticket_that_was_removed_is_put_in_again_at_its_old_place() {
+    let mut host = Host::with_cards(1);
+    host.shows_vacant([]);
+    let mut first = host.joins(11, 1);
+    let mut second = host.joins(12, 1);
+    let remove = |what: &str| match what {
+        "drawer" => std::fs::remove_dir_all(host.drawer()).unwrap(),
+        _ => host
+            .files()
+            .iter()
+            .for_each(|name| std::fs::remove_file(host.drawer().join(name)).unwrap()),
+    };
+    for what in ["files", "drawer"] {
+        remove(what);
+        assert!(!host.serves(&mut first));
+        assert!(!host.serves(&mut second));
+        assert_eq!(host.files().len(), 2, "{what}");
+    }
+    host.shows_vacant([0]);
+    assert!(!host.serves(&mut second));
+    assert!(host.serves(&mut first));
 }
 
 #[test]

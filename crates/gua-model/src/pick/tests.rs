@@ -60,6 +60,9 @@ fn card(text: &str) -> Gpu {
             ["util", percent] => gpu.util = Ok(Percent::new(percent.parse().unwrap()).unwrap()),
             ["util-missing"] => gpu.util = Err(Missing::Failed),
             ["lists-missing"] => gpu.compute_list = Err(Missing::Failed),
+            ["reserved", mb] => {
+                gpu.memory_reserved = mb.parse().map(Bytes::from_mb).map_err(|_| Missing::Failed);
+            }
             ["memory-missing"] => gpu.memory_used = Err(Missing::Failed),
             ["unified"] => {
                 gpu.memory_total = Err(Missing::Unsupported);
@@ -105,6 +108,81 @@ fn a_card_is_free_when_nobody_holds_it_and_little_memory_is_used() {
     check(&wish, "gone 50", Some(Obstacle::Held));
     check(&wish, "draws ada 310 | used 310", None);
     check(&wish, "parent", Some(Obstacle::Divided));
+}
+
+#[test]
+fn memory_that_the_driver_keeps_is_not_free_and_is_never_taken_for_none() {
+    let wish = Wish {
+        min_free: Some(Bytes::from_mb(9_600)),
+        ..Wish::default()
+    };
+    // A driver that does not tell it counts it as used.
+    check(&wish, "used 400", None);
+    check(&wish, "used 400 | reserved 0", None);
+    let little = Some(Obstacle::TooLittleFree(Bytes::from_mb(9_500)));
+    check(&wish, "used 400 | reserved 100", little);
+    let unseen = Some(Obstacle::Unseen(Missing::Failed));
+    check(&wish, "used 400 | reserved unread", unseen);
+    check(&Wish::default(), "used 400 | reserved unread", None);
+    assert_eq!(free_memory(&card("reserved unread")), Err(Missing::Failed));
+    assert_eq!(
+        free_memory(&card("reserved 500")),
+        Ok(Bytes::from_mb(9_500))
+    );
+}
+
+#[test]
+fn a_waiter_awaits_what_it_would_take_once_it_is_free() {
+    let plain = Wish::default();
+    let large = Wish {
+        min_free: Some(Bytes::from_mb(9_800)),
+        ..Wish::default()
+    };
+    let other = Wish {
+        models: vec!["h100".to_owned()],
+        ..Wish::default()
+    };
+    let quiet = Wish {
+        max_util: Some(Percent::ZERO),
+        ..Wish::default()
+    };
+    for (wish, text, expected) in [
+        (&plain, "", true),
+        (&plain, "used 5000 | ada 5000", true),
+        (&plain, "lost", true),
+        (&plain, "parent", false),
+        (&other, "used 5000 | ada 5000", false),
+        (&large, "used 5000 | ada 5000", true),
+        (&large, "used 5000 | ada 5000 | reserved 300", false),
+        (&large, "unified | ada 50", false),
+        // Nobody is on these, and it does not want them as they are: others can use them.
+        (&large, "used 400", false),
+        (&quiet, "util 5", false),
+        (&quiet, "util 90 | ada 5000", true),
+    ] {
+        let told = is_awaited(&card(text), wish, &LastUse::new());
+        assert_eq!(told, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_card_that_will_have_been_idle_long_enough_soon_is_awaited() {
+    let now = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(5);
+    for (free_for, used_ago, expected) in [
+        (60, 50, true),
+        (60, 70, true),
+        (3600, 60, false),
+        (3600, 3500, true),
+    ] {
+        let wish = Wish {
+            idle_since: Some(now - jiff::SignedDuration::from_secs(free_for)),
+            ..Wish::default()
+        };
+        let used = now - jiff::SignedDuration::from_secs(used_ago);
+        let last_use = LastUse::from([("GPU-0".parse().unwrap(), used)]);
+        let told = is_awaited(&card(""), &wish, &last_use);
+        assert_eq!(told, expected, "{free_for} {used_ago}");
+    }
 }
 
 #[test]

@@ -99,6 +99,15 @@ impl Lineage {
         false
     }
 
+    /// The session of a process, which stays the same when its parents end; `None` where the process has ended or cannot
+    /// be seen, or the session began outside of our pid namespace.
+    #[must_use]
+    pub fn session(&self, process: &ProcessKey) -> Option<u32> {
+        let found = self.read(process.pid).ok()?;
+        let is_it = found.start == process.start.0 && found.session != 0;
+        is_it.then_some(found.session)
+    }
+
     fn read(&self, pid: Pid) -> Result<Kinship, Absent> {
         let path: PathBuf = self.root.0.join(pid.to_string()).join("stat");
         let read = std::fs::read(path);
@@ -147,8 +156,11 @@ mod tests {
         for (pid, state, parent, threads, start) in processes {
             let place = folder.path().join(pid.to_string());
             fs::create_dir(&place).unwrap();
-            let zeros = "0 ".repeat(15);
-            let line = format!("{pid} (a) b) {state} {parent} {zeros}{threads} 0 {start} 0 0\n");
+            let zeros = "0 ".repeat(13);
+            // The group is the pid, the session that of the parent.
+            let line = format!(
+                "{pid} (a) b) {state} {parent} {pid} {parent} {zeros}{threads} 0 {start} 0 0\n"
+            );
             fs::write(place.join("stat"), line).unwrap();
         }
         let lineage = Lineage::new(ProcRoot(folder.path().to_owned()));
@@ -200,6 +212,20 @@ mod tests {
             let told = lineage.descends(&key(pid, start), &key(above, since));
             assert_eq!(told, expected, "{pid} of {above}");
         }
+    }
+
+    #[test]
+    fn a_session_is_told_of_the_process_that_is_meant() {
+        let (_folder, lineage) = tree(&[(10, 'S', 7, 1, 100), (11, 'S', 0, 1, 100)]);
+        assert_eq!(lineage.session(&key(10, 100)), Some(7));
+        assert_eq!(lineage.session(&key(10, 99)), None);
+        assert_eq!(lineage.session(&key(11, 100)), None);
+        let me = Lineage::default()
+            .process(Pid(std::process::id()), BOOT)
+            .unwrap();
+        let session = rustix::process::getsid(None).unwrap();
+        let session = u32::try_from(session.as_raw_nonzero().get()).unwrap();
+        assert_eq!(Lineage::default().session(&me), Some(session));
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct Kinship {
     pub state: u8,
     /// Field 4, the pid of its parent; 0 where it has none that can be seen.
     pub parent: u32,
+    /// Field 6, the session; 0 where that began outside of our pid namespace.
+    pub session: u32,
     /// Field 20.
     pub threads: u64,
     /// Field 22, in clock ticks since boot.
@@ -74,11 +76,13 @@ pub fn kinship(text: &[u8]) -> Option<Kinship> {
     // The first field after the name is number 3; `nth` counts on from the last that was taken.
     let state = *fields.next()?.first()?;
     let parent = number(fields.next()?)?.try_into().ok()?;
-    let threads = number(fields.nth(20 - 5)?)?;
+    let session = number(fields.nth(6 - 5)?)?.try_into().ok()?;
+    let threads = number(fields.nth(20 - 7)?)?;
     let start = number(fields.nth(22 - 21)?)?;
     Some(Kinship {
         state,
         parent,
+        session,
         threads,
         start,
     })

@@ -6,17 +6,21 @@ mod patience;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gua_claim::{Answer, Claim, ClaimError, Event, Outcome, Refusal, Request, Short};
-use gua_model::pick::{Obstacle, Wish};
-use gua_model::{BootId, Place, Sample};
+use gua_claim::{
+    Answer, ClaimDir, ClaimError, Event, Grant, Kernel as _, Look, Offer, Outcome, Refusal,
+    Request, Short, Standing,
+};
+use gua_model::pick::{Wish, could_be_free};
+use gua_model::{GpuUuid, Sample};
 use gua_probe::clock;
+use gua_probe::reader::Reader;
 use jiff::SignedDuration;
 
 use super::page::Page;
-use super::{Found, wish};
+use super::{Found, has_name, wish};
 use crate::claims::refusal::Asked;
 use crate::claims::words::{Names, moment};
-use crate::claims::{Caller, Claims, boot_of, look};
+use crate::claims::{Caller, Claims, look};
 use crate::cli::{AvailableArgs, RuleName};
 use crate::config::Loaded;
 use crate::duration::written;
@@ -30,30 +34,32 @@ const LEASE_OF_WAITERS: Duration = Duration::from_mins(1);
 
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
+/// How often cards that are free at one look may be taken by the next, before it is told that there are none.
+const MOST_TRIES: usize = 8;
+
 pub(super) fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
-    let caller = Caller::now(args.holder);
+    let caller = Caller::now(args.for_pid);
     let lease = lease(args, loaded)?;
     caller.check()?;
     let claims = Claims::open(&loaded.settings)?;
     let mut reader = driver::reader(&loaded.settings);
     let sample = driver::sample(&mut reader, &loaded.settings)?;
-    let boot = boot_of(sample.boot)?;
     let wanted = Wanted::of(args);
     let asker = Asker {
         request: Request {
             at_least: wanted.at_least,
             at_most: wanted.at_most,
             lease,
-            holder: claims.holder(&caller, boot)?,
+            for_process: claims.for_process(&caller)?,
+            asker: claims.this_process()?,
         },
         args,
         loaded,
         claims,
-        boot,
         caller,
     };
     match args.wait {
-        None => asker.at_once(&sample),
+        None => asker.at_once(&mut reader, sample),
         Some(longest) => asker.in_turn(&mut reader, sample, longest),
     }
 }
@@ -109,41 +115,56 @@ struct Asker<'a> {
     args: &'a AvailableArgs,
     loaded: &'a Loaded,
     claims: Claims,
-    boot: BootId,
     caller: Caller,
     request: Request,
 }
 
 impl Asker<'_> {
-    fn at_once(&self, sample: &Sample) -> anyhow::Result<ExitCode> {
-        let wish = wish(self.args, self.loaded, sample);
-        let mut found = Found::new(self.args, self.loaded, sample, &wish);
-        if let Some(end) = self.impossible(sample, &wish, &mut found)? {
-            return Ok(end);
-        }
-        let look = look(sample, self.boot, found.free_uuids());
-        self.caller.check()?;
-        let answer = self
-            .claims
-            .dir
-            .take(&self.request, &look, &self.claims.processes);
-        match answer.map_err(|error| self.claims.explained(error))? {
-            Answer::Granted(claim) => self.granted(&claim, sample, &wish, &mut found),
-            Answer::Short(short) => {
-                let page = refused(&short, sample, &wish, self.args, &mut found);
-                page.print(false, None)?;
-                self.tell(&page);
-                self.tell_shortage(&short, &page);
-                self.record(&self.refusal(&page, &short));
-                Ok(Exit::Nothing.into())
+    fn at_once(&self, reader: &mut Reader, mut sample: Sample) -> anyhow::Result<ExitCode> {
+        for _ in 0..MOST_TRIES {
+            let wish = wish(self.args, self.loaded, &sample);
+            let mut found = Found::new(self.args, self.loaded, &sample, &wish);
+            if let Some(end) = self.impossible(&sample, &wish, &mut found)? {
+                return Ok(end);
             }
+            self.check_wanted()?;
+            let look = self.look(&sample, &found);
+            let answer = self
+                .claims
+                .dir
+                .take(&self.request, &look, &self.claims.kernel)
+                .map_err(|error| self.claims.explained(error))?;
+            let offer = match answer {
+                Answer::Offered(offer) => Some(offer),
+                Answer::LookAgain => None,
+                Answer::Short(short) => {
+                    let page = refused(&short, &sample, &wish, self.args, &mut found);
+                    page.print(false)?;
+                    self.tell(&page);
+                    self.tell_shortage(&short, &page);
+                    self.record(&self.refusal(&page, &short));
+                    return Ok(Exit::Nothing.into());
+                }
+            };
+            let next = driver::sample(reader, &self.loaded.settings)?;
+            if let Some(grant) = offer.and_then(|offer| self.confirm(offer, &next)) {
+                return self.granted(grant, &next);
+            }
+            sample = next;
         }
+        Err(Failure {
+            exit: Exit::Nothing,
+            message: "cards were free, and were taken by others before they could be leased"
+                .to_owned(),
+            hint: None,
+        }
+        .into())
     }
 
     /// Takes a place in the queue and keeps it until its turn, the end of patience or a signal.
     fn in_turn(
         &self,
-        reader: &mut gua_probe::reader::Reader,
+        reader: &mut Reader,
         mut sample: Sample,
         longest: Option<Duration>,
     ) -> anyhow::Result<ExitCode> {
@@ -152,37 +173,49 @@ impl Asker<'_> {
         let mut line = Line::new(self.args.quiet);
         let mut ticket = None;
         let mut refusal: Option<Refusal> = None;
-        let processes = &self.claims.processes;
+        let kernel = &self.claims.kernel;
         loop {
             let wish = wish(self.args, self.loaded, &sample);
             let mut found = Found::new(self.args, self.loaded, &sample, &wish);
             if let Some(end) = self.impossible(&sample, &wish, &mut found)? {
                 return Ok(end);
             }
-            let look = look(&sample, self.boot, found.free_uuids());
+            let look = self.look(&sample, &found);
             let fail = |error: ClaimError| self.claims.explained(error);
-            self.caller.check()?;
+            self.check_wanted()?;
             let place = match &mut ticket {
                 Some(ticket) => ticket,
                 none => {
-                    let me = self.claims.this_process(self.boot)?;
-                    let joined = self.claims.dir.join(&self.request, me, &look, processes);
+                    let joined = self.claims.dir.join(&self.request, &look, kernel);
                     none.insert(joined.map_err(fail)?)
                 }
             };
             let answer = self
                 .claims
                 .dir
-                .advance(place, &self.request, &look, processes)
+                .advance(place, &self.request, &look, kernel)
                 .map_err(fail)?;
-            let waited = clock::monotonic().saturating_sub(began);
             let short = match answer {
-                Answer::Granted(claim) => {
-                    line.clear();
-                    self.record_end(refusal, Outcome::Granted, waited);
-                    return self.granted(&claim, &sample, &wish, &mut found);
-                }
                 Answer::Short(short) => short,
+                Answer::LookAgain => Short::default(),
+                Answer::Offered(offer) => match driver::sample(reader, &self.loaded.settings) {
+                    Ok(next) => {
+                        let Some(grant) = self.confirm(offer, &next) else {
+                            sample = next;
+                            continue;
+                        };
+                        line.clear();
+                        let waited = clock::monotonic().saturating_sub(began);
+                        self.record_end(refusal, Outcome::Granted, waited);
+                        return self.granted(grant, &next);
+                    }
+                    // The cards are given back, the place in the queue is kept.
+                    Err(fault) => {
+                        drop(offer);
+                        line.trouble(&fault);
+                        Short::default()
+                    }
+                },
             };
             let page = refused(&short, &sample, &wish, self.args, &mut found);
             if refusal.is_none() {
@@ -195,10 +228,12 @@ impl Asker<'_> {
                     &short,
                     clock::monotonic().saturating_sub(began),
                 );
-                match patience.pause(gua_claim::ClaimDir::pause(short.ahead.len())) {
+                match patience.pause(ClaimDir::pause(short.ahead.len())) {
                     Next::Again => {}
                     end => break Err(end),
                 }
+                // A driver that does not answer keeps nobody here for whom nobody waits any more.
+                self.check_wanted()?;
                 match driver::sample(reader, &self.loaded.settings) {
                     Ok(next) => break Ok(next),
                     Err(fault) => line.trouble(&fault),
@@ -215,11 +250,41 @@ impl Asker<'_> {
                     if let Next::Signal(signal) = end {
                         return Ok(patience::end_by(signal));
                     }
-                    page.print(false, None)?;
+                    page.print(false)?;
                     self.tell_shortage(&short, &page);
                     return Ok(Exit::Nothing.into());
                 }
             }
+        }
+    }
+
+    /// What a sample says to those who judge claims.
+    fn look(&self, sample: &Sample, found: &Found<'_>) -> Look {
+        let thresholds = self.loaded.settings.thresholds();
+        look(sample, self.claims.kernel.boot, &thresholds, found.choice())
+    }
+
+    /// Makes sure that the cards are free at a sample from after the offer.
+    fn confirm(&self, offer: Offer, sample: &Sample) -> Option<Grant> {
+        let wish = wish(self.args, self.loaded, sample);
+        let found = Found::new(self.args, self.loaded, sample, &wish);
+        let look = self.look(sample, &found);
+        offer.confirm(&self.claims.dir, &look, &self.claims.kernel)
+    }
+
+    /// Refuses to go on when the caller, or the process that the claim is for, has ended.
+    fn check_wanted(&self) -> Result<(), Failure> {
+        self.caller.check()?;
+        match self.claims.kernel.standing(&self.request.for_process) {
+            Standing::Ended => Err(Failure {
+                exit: Exit::Failed,
+                message: format!(
+                    "the process that the claim would be for (pid {}) has ended",
+                    self.request.for_process.pid
+                ),
+                hint: None,
+            }),
+            _ => Ok(()),
         }
     }
 }
@@ -232,11 +297,8 @@ impl Asker<'_> {
         wish: &Wish,
         found: &mut Found<'a>,
     ) -> anyhow::Result<Option<ExitCode>> {
-        let could = |(gpu, why): &&(&gua_model::Gpu, Obstacle)| {
-            let has_name = self.args.uuid || !matches!(gpu.place, Place::Instance { .. });
-            has_name && !matches!(why, Obstacle::OtherModel | Obstacle::Divided)
-        };
-        let could_be_had = found.free.len() + found.others.iter().filter(could).count();
+        let could = |gpu: &&gua_model::Gpu| has_name(gpu, self.args) && could_be_free(gpu, wish);
+        let could_be_had = sample.gpus.iter().filter(could).count();
         if could_be_had >= self.request.at_least {
             return Ok(None);
         }
@@ -247,8 +309,9 @@ impl Asker<'_> {
             args: self.args,
             found,
             claims: &[],
+            granted: None,
         };
-        page.print(false, None)?;
+        page.print(false)?;
         if !self.args.quiet {
             let wanted = self.request.at_least;
             let why = match found.is_without_model(wish) {
@@ -262,33 +325,34 @@ impl Asker<'_> {
         Ok(Some(Exit::Nothing.into()))
     }
 
-    /// Prints what was leased. Cards that nobody was told of are given back.
-    fn granted<'a>(
-        &self,
-        claim: &Claim,
-        sample: &'a Sample,
-        wish: &Wish,
-        found: &mut Found<'a>,
-    ) -> anyhow::Result<ExitCode> {
-        found.free.retain(|gpu| claim.cards.contains(&gpu.uuid));
-        let page = Page {
+    /// Prints what was leased, and then hands it over: cards that nobody was told of are given back, also when this
+    /// process is killed on the way.
+    fn granted(&self, grant: Grant, sample: &Sample) -> anyhow::Result<ExitCode> {
+        let wish = wish(self.args, self.loaded, sample);
+        let mut found = Found::new(self.args, self.loaded, sample, &wish);
+        // What is leased is told, whatever a history says by now.
+        let card = |uuid: &GpuUuid| sample.gpus.iter().find(|gpu| gpu.uuid == *uuid);
+        found.free = grant.claim().cards.iter().filter_map(card).collect();
+        found
+            .others
+            .retain(|(gpu, _)| !grant.claim().cards.contains(&gpu.uuid));
+        Page {
             sample,
-            wish,
+            wish: &wish,
             args: self.args,
-            found,
+            found: &found,
             claims: &[],
-        };
-        if let Err(error) = page.print(true, Some(claim)) {
-            let _ = self.claims.dir.release(&claim.id);
-            return Err(error);
+            granted: Some(grant.claim()),
         }
+        .print(true)?;
+        let claim = grant.hand_over(&self.claims.dir, &self.claims.kernel)?;
         if !self.args.quiet {
             let left = claim.deadline.saturating_sub(sample.since_boot);
             let until = sample.at.checked_add(left).unwrap_or(sample.at);
             let cards: Vec<String> = found.free.iter().map(|gpu| gpu.index.to_string()).collect();
-            let holder = Names::default().process(claim.holder.pid);
+            let process = Names::default().process(claim.for_process.pid);
             output::talk(&format!(
-                "gua available: claim {}: gpu {} until {}, or until {holder} ends\n",
+                "gua available: claim {}: gpu {} until {}, or until {process} ends\n",
                 claim.id,
                 cards.join(","),
                 moment(until, sample.at)
@@ -365,5 +429,6 @@ fn refused<'a>(
         args,
         found,
         claims: &short.claims,
+        granted: None,
     }
 }

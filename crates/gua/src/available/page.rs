@@ -1,21 +1,16 @@
-//! What `gua available` prints: the cards for a script, JSON, and for people who holds the others.
+//! What `gua available` prints: the cards for a script, and for people who holds the others.
 
 use gua_claim::{Claim, LiveClaim};
-use gua_model::pick::{Obstacle, Wish, against, free_memory};
+use gua_model::pick::{Obstacle, Wish, against};
 use gua_model::text::short_age;
 use gua_model::{Gpu, Place, Sample, classify};
 use gua_probe::host::time::ticks_per_second;
-use jiff::Timestamp;
-use serde_json::{Value, json};
 
-use super::{Found, holds};
-use crate::claims::words::{Names, deadline};
-use crate::cli::{AvailableArgs, RuleName};
+use super::{Found, csv, holds, json};
+use crate::claims::words::Names;
+use crate::cli::{AvailableArgs, RuleName, TableFormat};
 use crate::look::people;
 use crate::output;
-
-/// The version of the JSON. Keys are added under the same number; none changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
 
 /// Holders beyond this are counted and not named.
 const NAMED: usize = 4;
@@ -27,17 +22,21 @@ pub(super) struct Page<'a> {
     pub(super) args: &'a AvailableArgs,
     pub(super) found: &'a Found<'a>,
     pub(super) claims: &'a [LiveClaim],
+    /// The claim on the cards that are printed.
+    pub(super) granted: Option<&'a Claim>,
 }
 
 impl Page<'_> {
-    /// Prints the cards, or all of it as JSON.
-    pub(super) fn print(&self, has_answer: bool, granted: Option<&Claim>) -> anyhow::Result<()> {
-        if self.args.json {
-            let text = serde_json::to_string_pretty(&self.json(granted))?;
-            return output::raw(format!("{text}\n").as_bytes());
-        }
-        if !has_answer {
-            return Ok(());
+    /// Prints the cards, or all of it in another format.
+    pub(super) fn print(&self, has_answer: bool) -> anyhow::Result<()> {
+        match self.args.format.wanted() {
+            TableFormat::Json => {
+                let text = serde_json::to_string_pretty(&json::page(self))?;
+                return output::raw(format!("{text}\n").as_bytes());
+            }
+            TableFormat::Csv => return output::data(&csv::table(self)),
+            TableFormat::Text if !has_answer => return Ok(()),
+            TableFormat::Text => {}
         }
         let name = |gpu: &&Gpu| match self.args.uuid {
             true => gpu.uuid.to_string(),
@@ -45,6 +44,22 @@ impl Page<'_> {
         };
         let names: Vec<String> = self.found.free.iter().map(name).collect();
         output::data(&format!("{}\n", names.join(",")))
+    }
+
+    /// What the rule is called.
+    pub(super) fn rule(&self) -> &'static str {
+        match self.args.rule {
+            RuleName::Gua => "gua",
+            RuleName::Nvgpu => "nvgpu",
+        }
+    }
+
+    /// How long ago history saw the card in use, where that speaks against it.
+    pub(super) fn used_seconds_ago(&self, why: &Obstacle) -> Option<i64> {
+        match why {
+            Obstacle::UsedAt(at) => Some(self.sample.at.duration_since(*at).as_secs()),
+            _ => None,
+        }
     }
 
     /// One line a card that is not free.
@@ -80,10 +95,6 @@ impl Page<'_> {
         text
     }
 
-    fn seconds_since(&self, at: Timestamp) -> i64 {
-        self.sample.at.duration_since(at).as_secs()
-    }
-
     fn holders(&self, gpu: &Gpu) -> String {
         let ticks = ticks_per_second();
         let mut named: Vec<String> = against(gpu, self.wish)
@@ -107,64 +118,4 @@ impl Page<'_> {
             classify(gpu, &self.wish.thresholds, None).state
         )
     }
-
-    fn json(&self, granted: Option<&Claim>) -> Value {
-        let mut names = Names::default();
-        let others: Vec<Value> = self
-            .found
-            .others
-            .iter()
-            .map(|(gpu, why)| {
-                let mut shown = card(gpu);
-                shown["why"] = why.to_string().into();
-                shown["used_seconds_ago"] = match why {
-                    Obstacle::UsedAt(at) => self.seconds_since(*at).into(),
-                    _ => Value::Null,
-                };
-                let state = classify(gpu, &self.wish.thresholds, None).state;
-                shown["state"] = state.word().into();
-                let holders = against(gpu, self.wish)
-                    .map(|process| crate::list::json::holder(process, self.sample));
-                shown["holders"] = holders.collect();
-                let claims = self.claims.iter().filter(|live| holds(live, &gpu.uuid));
-                let claims =
-                    claims.map(|live| crate::claim::json::claim(live, &mut names, self.sample.at));
-                shown["claims"] = claims.collect();
-                shown
-            })
-            .collect();
-        let mut shown = json!({
-            "schema_version": SCHEMA_VERSION,
-            "at": self.sample.at.to_string(),
-            "rule": match self.args.rule {
-                RuleName::Gua => "gua",
-                RuleName::Nvgpu => "nvgpu",
-            },
-            "available": self.found.free.iter().map(|gpu| card(gpu)).collect::<Vec<_>>(),
-            "not_available": others,
-        });
-        if let Some(claim) = granted {
-            let left = claim.deadline.saturating_sub(self.sample.since_boot);
-            shown["claim"] = json!({
-                "id": claim.id.to_string(),
-                "holder_pid": claim.holder.pid.0,
-                "until": deadline(left, self.sample.at).map(|at| at.to_string()),
-            });
-        }
-        shown
-    }
-}
-
-fn card(gpu: &Gpu) -> Value {
-    json!({
-        "index": gpu.index,
-        "uuid": gpu.uuid.as_str(),
-        "parent_uuid": gpu.place.parent().map(|parent| parent.as_str().to_owned()),
-        "name": gpu.name.as_ref().ok(),
-        "memory_free_bytes": free_memory(gpu).ok().map(|bytes| bytes.0),
-        "memory_total_bytes": gpu.memory_total.ok().map(|bytes| bytes.0),
-        "power_milliwatts": gpu.power.ok().map(|power| power.0),
-        "temperature_celsius": gpu.temperature.ok().map(|degrees| degrees.0),
-        "util_percent": gpu.util.ok().map(|util| util.get()),
-    })
 }

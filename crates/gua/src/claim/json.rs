@@ -1,55 +1,59 @@
-//! Claims for programs.
+//! Claims for programs. `docs/schema/gua.claims.v1.json` is the form of it.
 
 use std::path::Path;
 
-use gua_claim::{Hold, LiveClaim, Look, Survey, Waiter};
-use gua_model::Sample;
+use gua_claim::{ClaimedBy, LiveClaim, Look, Waiter};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::Seen;
 use crate::claims::words::{Names, deadline};
 
-/// The version of this JSON. Keys are added under the same number; none changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+/// The form of this JSON. Keys are added under the same number; none changes its meaning.
+const SCHEMA: &str = "gua.claims.v1";
 
 #[must_use]
-pub(super) fn listing(
-    directory: &Path,
-    survey: &Survey,
-    look: &Look,
-    sample: Option<&Sample>,
-    names: &mut Names,
-) -> Value {
-    let index = |uuid: &gua_model::GpuUuid| {
-        let gpu = sample?.gpus.iter().find(|gpu| gpu.uuid == *uuid)?;
-        Some(gpu.index)
-    };
+pub(super) fn listing(directory: &Path, seen: &Seen, names: &mut Names) -> Value {
+    let survey = &seen.survey;
+    let now = seen.look.at.wall;
     let claims: Vec<Value> = survey
         .claims
         .iter()
         .map(|live| {
-            let mut shown = claim(live, names, look.at.wall);
+            let mut shown = claim(live, names, now);
             let cards = live.cards.iter().map(|card| {
                 json!({
                     "uuid": card.gpu.as_str(),
-                    "index": index(&card.gpu),
-                    "in_use": card.hold == Hold::InUse,
+                    "index": seen.index(&card.gpu),
+                    "in_use": is_in_use(card.by),
                 })
             });
             shown["cards"] = cards.collect();
             shown
         })
         .collect();
-    let queue = survey.queue.iter().map(|waiter| place(waiter, look, names));
+    let queue = survey
+        .queue
+        .iter()
+        .map(|waiter| place(waiter, &seen.look, names));
     json!({
-        "schema_version": SCHEMA_VERSION,
-        "at": look.at.wall.to_string(),
+        "schema": SCHEMA,
+        "at": now.to_string(),
         "directory": directory.to_string_lossy(),
-        "cards_seen": sample.is_some(),
+        "cards_seen": seen.sample.is_some(),
         "claims": claims,
         "queue": queue.collect::<Vec<_>>(),
         "problems": survey.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
+}
+
+/// Whether the claim's process, or one that it started, is on the card; `None` where that could not be read.
+pub(super) fn is_in_use(by: ClaimedBy) -> Option<bool> {
+    match by {
+        ClaimedBy::Use => Some(true),
+        ClaimedBy::Lease => Some(false),
+        ClaimedBy::Doubt => None,
+    }
 }
 
 /// One claim without its cards.
@@ -59,8 +63,8 @@ pub fn claim(live: &LiveClaim, names: &mut Names, now: Timestamp) -> Value {
         "id": live.claim.id.to_string(),
         "user": names.user(live.claim.owner),
         "uid": live.claim.owner.0,
-        "holder_pid": live.claim.holder.pid.0,
-        "holder_comm": names.comm(&live.claim.holder),
+        "for_pid": live.claim.for_process.pid.0,
+        "for_comm": names.comm(&live.claim.for_process),
         "since": live.claim.made.to_string(),
         "until": deadline(live.left, now).map(|at| at.to_string()),
     })
@@ -73,6 +77,10 @@ fn place(waiter: &Waiter, look: &Look, names: &mut Names) -> Value {
         "pid": waiter.process.pid.0,
         "comm": names.comm(&waiter.process),
         "wanted": waiter.wanted,
-        "waited_seconds": look.at.since_boot.saturating_sub(waiter.arrived).as_secs(),
+        "waited_seconds": waited(waiter, look).as_secs(),
     })
+}
+
+pub(super) fn waited(waiter: &Waiter, look: &Look) -> std::time::Duration {
+    look.at.since_boot.saturating_sub(waiter.arrived)
 }

@@ -1,6 +1,6 @@
 //! What is told to the collector when somebody asked for cards and did not get them: who held which, idle since when.
 
-use gua_claim::{BlockingCard, Hold, LiveClaim, Outcome, Refusal};
+use gua_claim::{BlockingCard, ClaimedBy, ClaimedCard, LiveClaim, Outcome, Refusal};
 use gua_model::pick::{Obstacle, Wish, against};
 use gua_model::{Gpu, RollUp, Sample, classify};
 use jiff::SignedDuration;
@@ -61,9 +61,8 @@ impl Asked<'_> {
     /// A lease that nobody has come onto yet keeps its card idle since it was made.
     fn claimed(&self, gpu: &Gpu) -> BlockingCard {
         let on_it = |live: &&LiveClaim| {
-            let held =
-                |card: &gua_claim::HeldCard| card.gpu == gpu.uuid && card.hold == Hold::Leased;
-            live.cards.iter().any(held)
+            let leased = |card: &ClaimedCard| card.gpu == gpu.uuid && card.by == ClaimedBy::Lease;
+            live.cards.iter().any(leased)
         };
         let claims: Vec<_> = self.claims.iter().filter(on_it).collect();
         BlockingCard {

@@ -50,19 +50,19 @@ impl Names {
     }
 
     /// `ada (pid 4711 bash)`.
-    pub fn holder(&mut self, owner: Uid, holder: &ProcessKey) -> String {
+    pub fn user_and_process(&mut self, owner: Uid, process: &ProcessKey) -> String {
         let comm = self
-            .comm(holder)
+            .comm(process)
             .map_or_else(String::new, |comm| format!(" {comm}"));
-        format!("{} (pid {}{comm})", self.user(owner), holder.pid)
+        format!("{} (pid {}{comm})", self.user(owner), process.pid)
     }
 
     /// `ada (pid 4711 bash) until 14:30:05`.
     pub fn claim(&mut self, live: &LiveClaim, now: Timestamp) -> String {
-        let who = self.holder(live.claim.owner, &live.claim.holder);
+        let who = self.user_and_process(live.claim.owner, &live.claim.for_process);
         match deadline(live.left, now) {
             Some(at) => format!("{who} until {}", moment(at, now)),
-            None => format!("{who} as long as it is on the card"),
+            None => format!("{who} as long as its processes are on the card"),
         }
     }
 }

@@ -3,19 +3,22 @@
 use clap::Subcommand;
 use gua_claim::ClaimId;
 
+use super::FormatArgs;
+
 /// What can be done with claims.
 #[derive(Debug, Subcommand)]
 pub enum ClaimCommand {
     /// Show which cards are leased to whom until when, and who waits.
     ///
-    /// A claim ends with its holder, at its deadline unless the holder is on the card by then, or when it is released.
+    /// A lease ends with the process that it is for, at its deadline, or when it is released. After that a card stays claimed
+    /// as long as that process, or one that it started, is on it.
     #[command(
-        after_help = "Examples:\n  gua claim list\n  gua claim list --json | jq '.claims[].id'"
+        after_help = "Examples:\n  gua claim list\n  gua claim list --json | jq '.claims[].id'\n  \
+                      gua claim list --csv > claims.csv"
     )]
     List {
-        /// Print it as JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: FormatArgs,
     },
     /// Give cards back before the claim ends by itself.
     ///

@@ -80,8 +80,8 @@ impl FormatArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The numbers are the driver's: set CUDA_DEVICE_ORDER=PCI_BUS_ID, so that CUDA counts alike, or use --uuid.\n\
-                  A lease ends with the process that called gua: the shell, also inside $(). In a pipeline or a subshell that is\n\
-                  the subshell; name the script then with --for $$. `gua claim list` shows leases, docs/claims.md explains them.\n\
+                  A lease is for the process that called gua, and ends with it: the shell, also inside $(). In a pipeline or a subshell\n\
+                  that is the subshell; name the script then with --for $$. `gua claim list` shows leases, docs/claims.md explains.\n\
                   MIG instances have no numbers; --uuid offers them after the whole cards.\n\
                   An empty CUDA_VISIBLE_DEVICES hides every card; `|| exit` keeps a script from going on with it.\n\n\
                   Examples:\n  \
@@ -90,6 +90,7 @@ impl FormatArgs {
                   gua available --count 2 --order -free-memory     two cards, those with the most free memory\n  \
                   gua available --gpu-model a100 --min-free-memory 40GB --uuid\n  \
                   gua available --account-as-free \"$USER\"          as if my own processes were gone\n  \
+                  gua available --csv                              every card with its readings and what speaks against it\n  \
                   gua available --rule nvgpu                       by memory alone, as nvgpu does"
 )]
 pub struct AvailableArgs {
@@ -137,9 +138,9 @@ pub struct AvailableArgs {
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
     pub claim: Option<Duration>,
 
-    /// The process that the lease ends with [default: the one that called gua].
+    /// The process that the lease is for and ends with [default: the one that called gua].
     #[arg(long = "for", value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
-    pub holder: Option<u32>,
+    pub for_pid: Option<u32>,
 
     /// Wait for cards, in order of arrival, at most so long [default: as long as it takes]. Leases them for a minute
     /// if --claim does not say how long.
@@ -150,9 +151,8 @@ pub struct AvailableArgs {
     #[arg(long, value_name = "RULE", value_enum, default_value_t)]
     pub rule: RuleName,
 
-    /// Print the free cards and the others as JSON.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub format: FormatArgs,
 
     /// Do not say who holds the other cards.
     #[arg(short, long)]

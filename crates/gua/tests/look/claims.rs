@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::host::{Ended, Host, Sleeper, ended};
 
-const GUA: &str = env!("CARGO_BIN_EXE_gua");
+pub(crate) const GUA: &str = env!("CARGO_BIN_EXE_gua");
 
 /// Card 0 is held by a process that does nothing; 1 and 2 are free.
 fn lab() -> Host {
@@ -21,20 +21,20 @@ fn lab() -> Host {
 
 impl Host {
     /// Asks for a lease that ends with the sleeper.
-    fn lease(&self, holder: &Sleeper, line: &str) -> Ended {
+    pub(crate) fn lease(&self, holder: &Sleeper, line: &str) -> Ended {
         self.gua(&format!(
             "available --claim 10m --for {} {line}",
             holder.pid()
         ))
     }
 
-    fn claims(&self) -> Value {
+    pub(crate) fn claims(&self) -> Value {
         let ended = self.gua("claim list --json");
         assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
         serde_json::from_str(&ended.stdout).unwrap()
     }
 
-    fn start(&self, line: &str) -> Child {
+    pub(crate) fn start(&self, line: &str) -> Child {
         let mut command = self.command(GUA);
         command.args(line.split_whitespace());
         command
@@ -45,7 +45,7 @@ impl Host {
     }
 
     /// Looks until so many wait.
-    fn wait_for_queue(&self, length: usize) {
+    pub(crate) fn wait_for_queue(&self, length: usize) {
         wait_until(|| self.claims()["queue"].as_array().unwrap().len() == length);
     }
 
@@ -71,7 +71,7 @@ impl Host {
     }
 }
 
-fn wait_until(so: impl Fn() -> bool) {
+pub(crate) fn wait_until(so: impl Fn() -> bool) {
     for _ in 0..600 {
         if so() {
             return;
@@ -81,12 +81,12 @@ fn wait_until(so: impl Fn() -> bool) {
     panic!("it never came to be so");
 }
 
-fn end(child: Child) -> Output {
+pub(crate) fn end(child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
 #[track_caller]
-fn check(ended: &Ended, code: i32, stdout: &str) {
+pub(crate) fn check(ended: &Ended, code: i32, stdout: &str) {
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
         (code, stdout),
@@ -122,7 +122,7 @@ fn a_card_is_leased_once_and_free_again_when_its_holder_has_ended() {
 
     let listed = host.claims();
     assert_eq!(listed["claims"].as_array().unwrap().len(), 2);
-    let of_ada = |claim: &&Value| claim["holder_pid"] == ada.pid();
+    let of_ada = |claim: &&Value| claim["for_pid"] == ada.pid();
     let claim = listed["claims"]
         .as_array()
         .unwrap()
@@ -157,10 +157,7 @@ fn plain_questions_leave_claimed_cards_out_and_nvgpus_rule_does_not() {
     check(&host.named("nvgpu", "available"), 0, "0,1,2\n");
     let json: Value = serde_json::from_str(&host.gua("available -q --json").stdout).unwrap();
     assert_eq!(json["not_available"][1]["why"], "claimed");
-    assert_eq!(
-        json["not_available"][1]["claims"][0]["holder_pid"],
-        ada.pid()
-    );
+    assert_eq!(json["not_available"][1]["claims"][0]["for_pid"], ada.pid());
     let me = ended(host.command("id").arg("-un").output().unwrap()).stdout;
     let as_free = format!("available -q --account-as-free {}", me.trim());
     check(&host.gua(&as_free), 0, "0,1,2\n");
@@ -178,7 +175,7 @@ fn the_listing_shows_to_whom_a_free_card_is_leased() {
     assert!(line.contains("claimed by "), "{text}");
     let listed = host.listing();
     assert_eq!(listed["gpus"][1]["status"], "free");
-    assert_eq!(listed["gpus"][1]["claims"][0]["holder_pid"], ada.pid());
+    assert_eq!(listed["gpus"][1]["claims"][0]["for_pid"], ada.pid());
     assert_eq!(listed["gpus"][2]["claims"], Value::Array(Vec::new()));
     // Once the holder is on the card, that is what the line tells.
     host.play(&format!(
@@ -201,7 +198,7 @@ fn the_holder_is_the_shell_that_asked() {
     let text = String::from_utf8(output.stdout).unwrap();
     let (first, listed) = text.split_once('\n').unwrap();
     let listed: Value = serde_json::from_str(listed).unwrap();
-    let pid = listed["claims"][0]["holder_pid"].to_string();
+    let pid = listed["claims"][0]["for_pid"].to_string();
     assert_eq!(first, format!("1,2 {pid}"));
     // The shell has ended, and with it the claim.
     assert_eq!(host.claims()["claims"], Value::Array(Vec::new()));

@@ -70,12 +70,12 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn start(host: &Host) -> Self {
+    fn start(host: &Host, script: &str) -> Self {
         let (sender, words) = channel();
         let mut members = Vec::new();
         for number in 0..PROCESSES {
             let mut command = host.command("sh");
-            command.args(["-c", MEMBER]);
+            command.args(["-c", script]);
             of_user(&mut command, u32::try_from(number).unwrap());
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().unwrap();
@@ -109,13 +109,8 @@ impl Drop for Crowd {
 
 #[test]
 fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half_are_killed() {
-    let cards = (0..CARDS).map(|card| format!("[[card]]\nuuid = \"GPU-{card}\"\n"));
-    let host = open_host(&cards.collect::<String>());
-    fs::create_dir(host.path("cards")).unwrap();
-    for card in 0..CARDS {
-        fs::write(host.path(&format!("cards/GPU-{card}")), "").unwrap();
-    }
-    let mut crowd = Crowd::start(&host);
+    let host = crowded_host();
+    let mut crowd = Crowd::start(&host, MEMBER);
     let mut first: Vec<_> = (0..CARDS).map(|_| crowd.next()).collect();
     first.sort_by(|one, other| one.1.cmp(&other.1));
     let names: Vec<_> = first.iter().map(|(_, card)| card.as_str()).collect();
@@ -144,6 +139,23 @@ fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half
         served.push(number);
     }
     // Programs whose shell was killed notice that nobody is left to hold a card for.
+    assert_nothing_is_left(&host);
+}
+
+fn crowded_host() -> Host {
+    let cards = (0..CARDS).map(|card| format!("[[card]]\nuuid = \"GPU-{card}\"\n"));
+    let host = open_host(&cards.collect::<String>());
+    fs::create_dir(host.path("cards")).unwrap();
+    for card in 0..CARDS {
+        fs::write(host.path(&format!("cards/GPU-{card}")), "").unwrap();
+    }
+    // Members of every user put their answers here.
+    fs::set_permissions(host.path(""), fs::Permissions::from_mode(0o1777)).unwrap();
+    host
+}
+
+/// Nothing is claimed, nobody waits, and all cards can be had at once.
+fn assert_nothing_is_left(host: &Host) {
     let listed = || -> Value {
         let ended = host.gua("claim list --json");
         serde_json::from_str(&ended.stdout).unwrap()
@@ -173,6 +185,69 @@ fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half
         "{}",
         all.stderr
     );
+}
+
+/// Asks in the background, so that gua can be killed while its shell lives on. Says what became of it, and ends with its
+/// input. Whoever has the card has locked the file that stands for it.
+const ASKER: &str = r#"
+./gua available -q --uuid --claim 10m --wait >out.$$ &
+echo "asks $!"
+wait $! || { echo "killed -"; exec cat >/dev/null; }
+card=$(cat out.$$)
+exec flock --nonblock --close --conflict-exit-code 5 "cards/$card" sh -c "echo got $card; exec cat >/dev/null"
+"#;
+
+/// Ends a program of ours, and nobody else that may have its pid by now.
+fn kill_program(host: &Host, pid: i32) {
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    let Ok(process) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
+        return;
+    };
+    let program = fs::read_link(format!("/proc/{pid}/exe"));
+    if program.is_ok_and(|program| program == host.path("gua")) {
+        let _ = pidfd_send_signal(&process, Signal::KILL);
+    }
+}
+
+#[test]
+fn kill_9_of_the_program_at_any_moment_gives_no_card_twice_and_leaks_none_to_its_shell() {
+    let host = crowded_host();
+    let mut crowd = Crowd::start(&host, ASKER);
+    let is_killed = |number: usize| number.is_multiple_of(2);
+    let mut dice: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (mut got, mut killed) = (0, 0);
+    std::thread::scope(|threads| {
+        while got + killed < PROCESSES {
+            let (number, words) = crowd.next();
+            match words.split_once(' ').unwrap() {
+                ("asks", pid) if is_killed(number) => {
+                    // From before it has begun until after it has been served.
+                    dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let pause = Duration::from_millis((dice >> 33) % 1500);
+                    let (host, pid) = (&host, pid.parse().unwrap());
+                    threads.spawn(move || {
+                        std::thread::sleep(pause);
+                        kill_program(host, pid);
+                    });
+                }
+                ("asks", _) => {}
+                ("killed", _) => {
+                    assert!(is_killed(number), "member {number} failed by itself");
+                    killed += 1;
+                }
+                ("got", _) => {
+                    got += 1;
+                    drop(crowd.members[number].stdin.take());
+                    let status = crowd.members[number].wait().unwrap();
+                    assert!(status.success(), "member {number}: {status}");
+                }
+                _ => panic!("member {number}: {words}"),
+            }
+        }
+    });
+    assert!(killed > 0, "some were killed in time");
+    // The shells of those that were killed live on, and hold nothing.
+    assert_nothing_is_left(&host);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod available;
+mod claim_lives;
 mod claims;
 mod crowd;
 mod host;

@@ -1,0 +1,149 @@
+//! Finding the drawers, within limits that hold whatever a user has planted: memory and files opened are bounded for each
+//! user, and one look at the owner is all that an entry beyond them costs.
+//!
+//! Limits are for each user, so that nobody's entries crowd out another's. An honest user has one drawer, so no claim of
+//! theirs is left out, wherever it comes in the directory.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use gua_model::Uid;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, statat};
+use rustix::io::Errno;
+
+use crate::directory::{ClaimDir, Lock, only_owner_writes};
+use crate::drawer::{Drawer, is_ours, open_beneath, random_word};
+use crate::error::{ClaimError, Problem, Trouble};
+
+pub(crate) const DRAWER: &str = "gua-claims-";
+
+/// What is opened of one user. Whoever has more has made them by hand.
+const MOST_DRAWERS: usize = 16;
+
+/// Whose drawers are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Everyones,
+    Ones(Uid),
+}
+
+impl ClaimDir {
+    /// Visits one drawer after the other, so that nobody can use up our descriptors or our memory with theirs. What has
+    /// the name of a drawer and is none, or is one of too many, is told to `problems`.
+    pub(crate) fn visit_drawers<B>(
+        &self,
+        whose: Whose,
+        problems: &mut Vec<Problem>,
+        mut visit: impl FnMut(Drawer, &mut Vec<Problem>) -> Result<ControlFlow<B>, ClaimError>,
+    ) -> Result<Option<B>, ClaimError> {
+        let fail = |source| self.cannot_read(source);
+        let mut met: HashMap<Uid, usize> = HashMap::new();
+        for entry in Dir::read_from(self.handle()).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let name = entry.file_name();
+            if !name.to_bytes().starts_with(DRAWER.as_bytes()) {
+                continue;
+            }
+            // Removed by now.
+            let Ok(facts) = statat(self.handle(), name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let owner = Uid(facts.st_uid);
+            if matches!(whose, Whose::Ones(user) if user != owner) {
+                continue;
+            }
+            let met = met.entry(owner).or_default();
+            *met += 1;
+            if *met > MOST_DRAWERS {
+                if *met == MOST_DRAWERS + 1 {
+                    let name = name.to_string_lossy();
+                    problems.push(Problem::new(Some(owner), &name, Trouble::TooMany));
+                }
+                continue;
+            }
+            let Ok(name) = name.to_str() else { continue };
+            let Some(drawer) = self.drawer(name, owner, problems)? else {
+                continue;
+            };
+            if let ControlFlow::Break(found) = visit(drawer, problems)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The drawer of that name, if it can be trusted to be its owner's.
+    fn drawer(
+        &self,
+        name: &str,
+        owner: Uid,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Option<Drawer>, ClaimError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let directory = match open_beneath(self.handle(), name, flags) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) if is_ours(error) => return Err(self.cannot_read(error)),
+            Err(error) => {
+                problems.push(Problem::new(Some(owner), name, Trouble::Closed(error)));
+                return Ok(None);
+            }
+        };
+        // What was opened is asked: the name may be another's by now.
+        let facts = fstat(&directory).map_err(|source| self.cannot_read(source))?;
+        let owner = Uid(facts.st_uid);
+        // One's own is mended when it is written to.
+        if owner != self.me() && !only_owner_writes(facts.st_mode) {
+            problems.push(Problem::new(Some(owner), name, Trouble::Shared));
+            return Ok(None);
+        }
+        Ok(Some(Drawer::new(owner, directory, name)))
+    }
+
+    /// The caller's own drawer, if there is one.
+    pub(crate) fn existing_drawer(&self) -> Result<Option<Drawer>, ClaimError> {
+        let mine = Whose::Ones(self.me());
+        let found = self.visit_drawers(mine, &mut Vec::new(), |drawer, _| {
+            Ok(match drawer.owner == self.me() {
+                true => ControlFlow::Break(drawer),
+                false => ControlFlow::Continue(()),
+            })
+        })?;
+        if let Some(drawer) = &found {
+            drawer
+                .open_to_readers()
+                .map_err(|source| self.cannot_write(source))?;
+        }
+        Ok(found)
+    }
+
+    /// The caller's own drawer, made if there is none; under the lock, so that nobody gets a second one.
+    pub(crate) fn own_drawer(&self, _lock: &Lock) -> Result<Drawer, ClaimError> {
+        if let Some(drawer) = self.existing_drawer()? {
+            return Ok(drawer);
+        }
+        let fail = |source| self.cannot_write(source);
+        let name = format!("{DRAWER}{}{}", random_word(), random_word());
+        let mode = Mode::from_raw_mode(0o755);
+        rustix::fs::mkdirat(self.handle(), &name, mode).map_err(fail)?;
+        // The umask may have taken from it, even our own right to open it. Nobody else can have put another in its place.
+        rustix::fs::chmodat(self.handle(), &name, mode, AtFlags::empty()).map_err(fail)?;
+        let directory =
+            open_beneath(self.handle(), &name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
+        Ok(Drawer::new(self.me(), directory, &name))
+    }
+
+    pub(crate) fn cannot_read(&self, source: Errno) -> ClaimError {
+        ClaimError::Read {
+            path: self.path().to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn cannot_write(&self, source: Errno) -> ClaimError {
+        ClaimError::Write {
+            path: self.path().to_owned(),
+            source,
+        }
+    }
+}

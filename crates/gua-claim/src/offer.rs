@@ -1,0 +1,138 @@
+//! From an offer to a claim, in two steps, so that no card is given twice and none is leaked.
+//!
+//! 1. **Offered**: under the lock the cards are claimed for the process that asks. From here on nobody else is given them;
+//!    if the asker is killed, the claim ends with it.
+//! 2. **Confirmed**: a look that was taken after the offer still shows them free. The look before the lock may have been old:
+//!    somebody may have claimed the card, come onto it and given the claim back in between.
+//! 3. **Handed over**: once the answer is told, the claim is written anew with the process that it is for.
+//!
+//! What is dropped on the way is given back.
+
+use std::time::Duration;
+
+use gua_model::{GpuUuid, ProcessKey};
+use rustix::io::Errno;
+
+use crate::claim::{Claim, LOOK_AGE};
+use crate::directory::{ClaimDir, Lock};
+use crate::drawer::Drawer;
+use crate::error::ClaimError;
+use crate::facts::{Kernel, Look, Standing};
+use crate::survey::Leftover;
+
+/// Cards that are kept for the asker until it has looked again.
+#[derive(Debug)]
+pub struct Offer {
+    kept: Kept,
+    made: Duration,
+    leftovers: Vec<Leftover>,
+}
+
+/// Cards that the asker has, and that are still to be handed to the process that they are for.
+#[derive(Debug)]
+pub struct Grant(Kept);
+
+/// A claim of the asking process, given back when it is dropped.
+#[derive(Debug)]
+struct Kept {
+    /// As it will be.
+    claim: Claim,
+    drawer: Drawer,
+    is_handed_over: bool,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if !self.is_handed_over {
+            // If it stays, it counts as long as this process lives and no longer.
+            let _ = self.drawer.remove(&self.claim.id.file());
+        }
+    }
+}
+
+impl ClaimDir {
+    /// Writes down that the cards of `claim` are the asker's.
+    pub(crate) fn offer(
+        &self,
+        lock: &Lock,
+        claim: Claim,
+        asker: ProcessKey,
+        made: Duration,
+        leftovers: Vec<Leftover>,
+    ) -> Result<Offer, ClaimError> {
+        let drawer = self.own_drawer(lock)?;
+        let first = Claim {
+            for_process: asker,
+            // It ends with the asker, whoever else is in its session.
+            session: None,
+            ..claim.clone()
+        };
+        drawer
+            .write(&first.id.file(), &first.to_bytes())
+            .map_err(|source| self.cannot_write(source))?;
+        Ok(Offer {
+            kept: Kept {
+                claim,
+                drawer,
+                is_handed_over: false,
+            },
+            made,
+            leftovers,
+        })
+    }
+
+    /// Whether a look is too old to say anything about now.
+    pub(crate) fn is_stale(look: &Look, kernel: &dyn Kernel) -> bool {
+        kernel.now().since_boot.saturating_sub(look.at.since_boot) > LOOK_AGE
+    }
+}
+
+impl Offer {
+    #[must_use]
+    pub fn cards(&self) -> &[GpuUuid] {
+        &self.kept.claim.cards
+    }
+
+    /// Makes sure with a look that was taken after the offer. `None`: one of the cards is not free any more, or the look is
+    /// not from after it; the cards are given back, and are to be asked for again by a new look.
+    #[must_use]
+    pub fn confirm(self, dir: &ClaimDir, look: &Look, kernel: &dyn Kernel) -> Option<Grant> {
+        let is_after = look.at.since_boot >= self.made && !ClaimDir::is_stale(look, kernel);
+        let is_free = |card: &GpuUuid| look.free.contains(card);
+        if !is_after || !self.cards().iter().all(is_free) {
+            return None;
+        }
+        dir.sweep(&self.leftovers, look, kernel);
+        Some(Grant(self.kept))
+    }
+}
+
+impl Grant {
+    /// The claim as it will be.
+    #[must_use]
+    pub fn claim(&self) -> &Claim {
+        &self.0.claim
+    }
+
+    /// Gives the claim to the process that it is for. To be called once the answer is told: until then it ends with the
+    /// asker.
+    pub fn hand_over(mut self, dir: &ClaimDir, kernel: &dyn Kernel) -> Result<Claim, ClaimError> {
+        let claim = &self.0.claim;
+        if kernel.standing(&claim.for_process) == Standing::Ended {
+            return Err(ClaimError::ProcessEnded);
+        }
+        // The asker may have been stopped in between. Past the deadline the cards may be another's.
+        if kernel.now().since_boot >= claim.deadline {
+            return Err(ClaimError::TooLate(claim.id.clone()));
+        }
+        match self.0.drawer.replace(&claim.id.file(), &claim.to_bytes()) {
+            Ok(()) => {
+                self.0.is_handed_over = true;
+                Ok(claim.clone())
+            }
+            // Somebody has given it back, so the cards may be another's.
+            Err(Errno::NOENT) => Err(ClaimError::NoSuchClaim(claim.id.clone())),
+            Err(source) => Err(dir.cannot_write(source)),
+        }
+    }
+}

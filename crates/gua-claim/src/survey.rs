@@ -1,0 +1,234 @@
+//! What stands in all drawers: the claims that live, those who wait, what does not count, and what may be removed.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use gua_model::{GpuUuid, Uid};
+use rustix::io::Errno;
+
+use crate::claim::{CLAIM, Claim, Ended, Judged, LiveClaim};
+use crate::directory::ClaimDir;
+use crate::drawer::{Allowance, Drawer, Entry};
+use crate::drawers::Whose;
+use crate::error::{ClaimError, Problem, Trouble};
+use crate::facts::{Kernel, Look, Moment};
+use crate::queue::{TICKET, Waiter, set_aside};
+
+/// Everything in the shared directory that counts, and what does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// By owner and id.
+    pub claims: Vec<LiveClaim>,
+    /// In order of arrival, the stopped ones included.
+    pub queue: Vec<Waiter>,
+    pub problems: Vec<Problem>,
+}
+
+/// A claim whose process had ended when it was read. It is removed only if a look that was taken after that shows nobody
+/// of it on the cards.
+#[derive(Clone, Debug)]
+pub(crate) struct Leftover {
+    owner: Uid,
+    name: String,
+    seen: Duration,
+}
+
+/// Whether files that count no longer are removed; only under the lock, and only where that is allowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sweep {
+    Nothing,
+    Ended,
+}
+
+impl Survey {
+    /// The cards that somebody has claimed.
+    #[must_use]
+    pub fn claimed(&self) -> HashSet<GpuUuid> {
+        let cards = self.claims.iter().flat_map(|live| &live.cards);
+        cards.map(|card| card.gpu.clone()).collect()
+    }
+
+    /// The free cards that are kept for those who wait.
+    #[must_use]
+    pub fn kept(&self, look: &Look, kernel: &dyn Kernel) -> HashSet<GpuUuid> {
+        let now = kernel.now();
+        let counts = |waiter: &&Waiter| waiter.counts(look, &now, kernel);
+        let waiting = self.queue.iter().filter(counts);
+        set_aside(waiting, &self.claimed(), look, &now)
+    }
+}
+
+impl ClaimDir {
+    /// Who has what and who waits, without the lock: for listings.
+    pub fn survey(&self, look: &Look, kernel: &dyn Kernel) -> Result<Survey, ClaimError> {
+        Ok(self.read_all(look, kernel, Sweep::Nothing)?.0)
+    }
+
+    /// The survey, and the claims that may be removed when a later look agrees.
+    pub(crate) fn read_all(
+        &self,
+        look: &Look,
+        kernel: &dyn Kernel,
+        sweep: Sweep,
+    ) -> Result<(Survey, Vec<Leftover>), ClaimError> {
+        let fail = |source| self.cannot_read(source);
+        let mut reading = Reading {
+            look,
+            kernel,
+            now: kernel.now(),
+            survey: Survey::default(),
+            leftovers: Vec::new(),
+        };
+        let mut allowed = (Allowance::default(), Allowance::default());
+        let mut problems = Vec::new();
+        self.visit_drawers(Whose::Everyones, &mut problems, |drawer, _| {
+            let may_sweep = sweep == Sweep::Ended && self.may_change(drawer.owner);
+            reading
+                .claims(&drawer, may_sweep, &mut allowed.0)
+                .map_err(fail)?;
+            reading
+                .queue(&drawer, may_sweep, &mut allowed.1)
+                .map_err(fail)?;
+            if may_sweep {
+                drawer.sweep_unfinished(reading.now.wall.as_second());
+            }
+            Ok(ControlFlow::<()>::Continue(()))
+        })?;
+        let Reading {
+            mut survey,
+            leftovers,
+            ..
+        } = reading;
+        survey.problems.append(&mut problems);
+        survey
+            .problems
+            .sort_by(|one, other| (one.owner, &one.name).cmp(&(other.owner, &other.name)));
+        let place = |waiter: &Waiter| (waiter.arrived, waiter.id());
+        survey.queue.sort_by_cached_key(place);
+        survey
+            .claims
+            .sort_by_cached_key(|live| (live.claim.owner, live.claim.id.clone()));
+        Ok((survey, leftovers))
+    }
+
+    /// Removes what had ended before this look, and has not come back to life at it.
+    pub(crate) fn sweep(&self, leftovers: &[Leftover], look: &Look, kernel: &dyn Kernel) {
+        let is_older = |leftover: &&Leftover| leftover.seen <= look.at.since_boot;
+        let owners: HashSet<Uid> = leftovers
+            .iter()
+            .filter(is_older)
+            .map(|left| left.owner)
+            .collect();
+        for owner in owners {
+            // What cannot be removed now counts for nothing anyway.
+            let _ = self.visit_drawers(Whose::Ones(owner), &mut Vec::new(), |drawer, _| {
+                let own = leftovers.iter().filter(|left| left.owner == owner);
+                for leftover in own.filter(is_older) {
+                    let Ok(Some(Ok(entry))) = drawer.read(&leftover.name) else {
+                        continue;
+                    };
+                    let claim = Claim::from_bytes(entry.owner, &entry.name, &entry.bytes);
+                    let judged = claim.map(|claim| claim.judge(look, kernel));
+                    if matches!(judged, Some(Judged::Ended(_))) {
+                        let _ = drawer.remove(&leftover.name);
+                    }
+                }
+                Ok(ControlFlow::<()>::Continue(()))
+            });
+        }
+    }
+
+    fn may_change(&self, owner: Uid) -> bool {
+        owner == self.me() || self.me() == Uid::ROOT
+    }
+}
+
+/// A survey that is under way, and by what entries are judged.
+struct Reading<'a> {
+    look: &'a Look,
+    kernel: &'a dyn Kernel,
+    now: Moment,
+    survey: Survey,
+    leftovers: Vec<Leftover>,
+}
+
+impl Reading<'_> {
+    fn claims(
+        &mut self,
+        drawer: &Drawer,
+        may_sweep: bool,
+        allowance: &mut Allowance,
+    ) -> Result<(), Errno> {
+        for name in drawer.names(CLAIM, allowance, &mut self.survey.problems)? {
+            let Some(entry) = self.entry(drawer, &name, allowance)? else {
+                continue;
+            };
+            match Claim::from_bytes(entry.owner, &name, &entry.bytes)
+                .map(|claim| claim.judge(self.look, self.kernel))
+            {
+                Some(Judged::Live(live)) => self.survey.claims.push(live),
+                // What one cannot remove now counts for nothing anyway.
+                Some(Judged::Ended(Ended::ForGood)) if may_sweep => drop(drawer.remove(&name)),
+                Some(Judged::Ended(Ended::WithItsProcess)) if may_sweep => {
+                    self.leftovers.push(Leftover {
+                        owner: drawer.owner,
+                        name,
+                        seen: self.now.since_boot,
+                    });
+                }
+                Some(Judged::Ended(_)) => {}
+                Some(Judged::TooLong) => self.report(drawer, &name, Trouble::TooLong),
+                None => self.report(drawer, &name, Trouble::Garbled),
+            }
+        }
+        Ok(())
+    }
+
+    fn queue(
+        &mut self,
+        drawer: &Drawer,
+        may_sweep: bool,
+        allowance: &mut Allowance,
+    ) -> Result<(), Errno> {
+        for name in drawer.names(TICKET, allowance, &mut self.survey.problems)? {
+            let Some(entry) = self.entry(drawer, &name, allowance)? else {
+                continue;
+            };
+            match Waiter::from_entry(&entry, &self.now) {
+                Some(waiter) if !waiter.has_ended(&self.now, self.kernel) => {
+                    self.survey.queue.push(waiter);
+                }
+                // A ticket appears whole, so nobody is half way through writing one.
+                Some(_) | None if may_sweep => drop(drawer.remove(&name)),
+                Some(_) => {}
+                None => self.report(drawer, &name, Trouble::Garbled),
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        drawer: &Drawer,
+        name: &str,
+        allowance: &mut Allowance,
+    ) -> Result<Option<Entry>, Errno> {
+        match drawer.read(name)? {
+            Some(Ok(entry)) => {
+                let is_allowed = allowance.read(&entry, &mut self.survey.problems);
+                Ok(is_allowed.then_some(entry))
+            }
+            Some(Err(problem)) => {
+                self.survey.problems.push(problem);
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn report(&mut self, drawer: &Drawer, name: &str, trouble: Trouble) {
+        let problem = Problem::new(Some(drawer.owner), name, trouble);
+        self.survey.problems.push(problem);
+    }
+}

@@ -1,0 +1,151 @@
+//! Leases at their edges, through the program: a kill before the answer is out, a shell that ends before its job, a job that
+//! ends, a caller that dies while the driver hangs.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::claims::{GUA, check, end, wait_until};
+use crate::host::{Host, Sleeper, ended};
+
+/// One card that nobody holds.
+const FREE: &str = "[[card]]\nuuid = \"GPU-a\"\n";
+/// The same, held by a process that does nothing.
+const HELD: &str = "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n";
+
+fn is_gone(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| stat.contains(") Z "))
+}
+
+fn first_claim(host: &Host) -> Value {
+    host.claims()["claims"][0].clone()
+}
+
+#[test]
+fn a_kill_between_grant_and_answer_leaks_no_lease() {
+    let host = Host::new(FREE);
+    let ada = Sleeper::new();
+    for is_killed in [true, false] {
+        // A pipe that takes nothing more keeps gua at its answer.
+        let (mut reading, mut writing) = std::io::pipe().unwrap();
+        let full = vec![b'.'; 1 << 16];
+        writing.write_all(&full).unwrap();
+        let pid = ada.pid().to_string();
+        let mut asks = host
+            .command(GUA)
+            .args(["available", "-q", "--claim", "10m", "--for", &pid])
+            .stdout(writing)
+            .spawn()
+            .unwrap();
+        wait_until(|| first_claim(&host)["for_pid"] == asks.id());
+        if is_killed {
+            asks.kill().unwrap();
+            asks.wait().unwrap();
+            assert_eq!(first_claim(&host), Value::Null);
+        } else {
+            let mut text = String::new();
+            reading.read_to_string(&mut text).unwrap();
+            assert!(text.ends_with(".0\n"));
+            assert!(asks.wait().unwrap().success());
+            assert_eq!(first_claim(&host)["for_pid"], ada.pid());
+        }
+    }
+}
+
+#[test]
+fn a_claim_outlives_its_shell_while_its_job_is_on_the_card() {
+    let host = Host::new(FREE);
+    let script = format!(
+        "{GUA} available -q --claim 10m || exit; nohup sleep 600 >/dev/null 2>&1 & echo $!; read word"
+    );
+    let mut shell = host
+        .command("setsid")
+        .args(["--wait", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = std::io::BufReader::new(shell.stdout.take().unwrap());
+    let mut line = || {
+        let mut text = String::new();
+        std::io::BufRead::read_line(&mut out, &mut text).unwrap();
+        text.trim().to_owned()
+    };
+    let lines = [line(), line()];
+    let job = lines.iter().find(|line| *line != "0").unwrap().clone();
+    let on_card = |pid: &str| format!("{FREE}[[card.process]]\npid = {pid}\nmemory_mib = 2048\n");
+    host.play(&on_card(&job));
+    assert_eq!(first_claim(&host)["cards"][0]["in_use"], true);
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+    let claim = first_claim(&host);
+    assert_eq!(claim["cards"][0]["in_use"], true, "{claim}");
+    assert_eq!(claim["until"], Value::Null);
+    // Somebody else's process on the card is no reason.
+    host.play(HELD);
+    assert_eq!(first_claim(&host), Value::Null);
+    host.play(&on_card(&job));
+    let text = host.gua("claim list").stdout;
+    assert!(text.contains("as long as used"), "{text}");
+    Command::new("kill").args(["-9", &job]).status().unwrap();
+    host.play(FREE);
+    assert_eq!(first_claim(&host), Value::Null);
+}
+
+#[test]
+fn a_card_that_a_job_has_left_goes_to_the_first_who_waits() {
+    let host = Host::new(HELD);
+    let (ada, bob) = (Sleeper::new(), Sleeper::new());
+    let waiting = host.start(&format!(
+        "available -q --claim 10m --wait --for {}",
+        ada.pid()
+    ));
+    host.wait_for_queue(1);
+    host.play(FREE);
+    // Whether it comes before the waiter's next look or after it.
+    check(&host.lease(&bob, "-q"), 3, "");
+    check(&ended(end(waiting)), 0, "0\n");
+}
+
+#[test]
+fn a_waiter_whose_caller_has_died_ends_also_while_the_driver_hangs() {
+    for named in [false, true] {
+        let host = Host::new(HELD);
+        let ada = Sleeper::new();
+        let whom = if named {
+            format!("--for {}", ada.pid())
+        } else {
+            String::new()
+        };
+        let script = format!(
+            "{GUA} available -q --wait {whom} 2>err & echo $! >pid.new; mv pid.new pid; wait; true"
+        );
+        let mut shell = host
+            .command("sh")
+            .env("GUA_DRIVER_DEADLINE", "200ms")
+            .args(["-c", &script])
+            .spawn()
+            .unwrap();
+        wait_until(|| host.path("pid").exists());
+        let pid: u32 = std::fs::read_to_string(host.path("pid"))
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        host.wait_for_queue(1);
+        host.play(&format!(
+            "{HELD}[[fault]]\nfunction = \"nvmlDevice*\"\nhang = true\n"
+        ));
+        match named {
+            true => drop(ada),
+            false => shell.kill().unwrap(),
+        }
+        wait_until(|| is_gone(pid));
+        let _ = shell.kill();
+        shell.wait().unwrap();
+        let said = std::fs::read_to_string(host.path("err")).unwrap();
+        assert!(said.contains("has ended"), "{said}");
+    }
+}
