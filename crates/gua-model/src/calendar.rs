@@ -1,7 +1,7 @@
-//! Cuts a window where local hours, days and months begin. A day may have 23, 24 or 25 hours, and no rule here assumes
+//! Cuts a window where local hours, days, weeks and months begin. A day may have 23, 24 or 25 hours, and no rule here assumes
 //! otherwise. The time zone is the caller's: nothing is looked up.
 
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 
@@ -12,10 +12,12 @@ use crate::period::Period;
 pub enum CalendarUnit {
     Hour,
     Day,
+    /// From Monday to Sunday.
+    Week,
     Month,
 }
 
-/// A local hour, day or month, as far as it lies in the window.
+/// A local hour, day, week or month, as far as it lies in the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Where the whole unit begins, as the clock on the wall shows it. An hour that a clock change repeats comes twice.
@@ -50,8 +52,15 @@ pub fn label_at(local: &Zoned, unit: CalendarUnit) -> DateTime {
     match unit {
         CalendarUnit::Hour => date.at(local.hour(), 0, 0, 0),
         CalendarUnit::Day => date.at(0, 0, 0, 0),
+        CalendarUnit::Week => monday(date).at(0, 0, 0, 0),
         CalendarUnit::Month => date.first_of_month().at(0, 0, 0, 0),
     }
+}
+
+/// The Monday of a date's week; the calendar's first days have none, and stand for themselves.
+fn monday(date: Date) -> Date {
+    let since = i64::from(date.weekday().to_monday_zero_offset());
+    date.checked_sub(since.days()).unwrap_or(date)
 }
 
 /// The first moment after `local` that belongs to another unit.
@@ -59,6 +68,7 @@ fn next_start(local: &Zoned, zone: &TimeZone, unit: CalendarUnit) -> Option<Time
     let date = match unit {
         CalendarUnit::Hour => return next_hour(local, zone),
         CalendarUnit::Day => local.date().tomorrow().ok()?,
+        CalendarUnit::Week => monday(local.date()).checked_add(7.days()).ok()?,
         CalendarUnit::Month => local.date().last_of_month().tomorrow().ok()?,
     };
     let midnight = zone.to_ambiguous_zoned(date.at(0, 0, 0, 0));
@@ -137,6 +147,20 @@ mod tests {
     }
 
     #[test]
+    fn a_week_begins_on_monday_and_may_have_an_hour_less() {
+        check(
+            "2026-03-27T23:00:00Z",
+            "2026-04-06T22:00:00Z",
+            CalendarUnit::Week,
+            &[
+                ("2026-03-23 00", 47.0),
+                ("2026-03-30 00", 168.0),
+                ("2026-04-06 00", 24.0),
+            ],
+        );
+    }
+
+    #[test]
     fn an_hour_that_the_clock_skips_is_missing_and_one_that_it_repeats_comes_twice() {
         check(
             "2026-03-29T00:00:00Z",
@@ -204,7 +228,12 @@ mod tests {
     #[test]
     fn the_end_of_the_calendar_is_no_fault() {
         let window = Period::new(Timestamp::MAX - 2.hours(), Timestamp::MAX);
-        for unit in [CalendarUnit::Hour, CalendarUnit::Day, CalendarUnit::Month] {
+        for unit in [
+            CalendarUnit::Hour,
+            CalendarUnit::Day,
+            CalendarUnit::Week,
+            CalendarUnit::Month,
+        ] {
             let whole: Micros = slots(window, &berlin(), unit)
                 .map(|slot| slot.period.micros())
                 .sum();
@@ -229,7 +258,7 @@ mod tests {
         fn slots_lie_end_to_end_and_each_has_one_label(zone in any_zone(), from in 1_760_000_000_000_000i64..1_810_000_000_000_000, hours in 0i64..2000, rest in 0i64..3_600_000_000) {
             let at = |micros| Timestamp::from_microsecond(micros).unwrap();
             let window = Period::new(at(from), at(from + hours * 3_600_000_000 + rest));
-            for unit in [CalendarUnit::Hour, CalendarUnit::Day, CalendarUnit::Month] {
+            for unit in [CalendarUnit::Hour, CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month] {
                 let mut cursor = window.from();
                 for slot in slots(window, &zone, unit) {
                     prop_assert_eq!(slot.period.from(), cursor);

@@ -4,6 +4,7 @@
 //! divided among states by what was observed, old rows count whole ticks as the tool that wrote them did. Shares are
 //! shares of time; for old rows alone, of card-ticks.
 
+mod cross;
 pub mod fold;
 mod gaps;
 mod holds;
@@ -20,6 +21,7 @@ use crate::session::UtilSource;
 use crate::state::{RollUp, State, Thresholds};
 use crate::unit::{Bytes, Micros};
 
+pub use self::cross::{CardCross, Column, Cross, CrossRow};
 pub use self::gaps::gap_rows;
 pub use self::holds::{Holds, PersonNames, UNKNOWN};
 pub(crate) use self::sums::hours;
@@ -47,8 +49,8 @@ pub struct Report {
     pub unit: CalendarUnit,
     /// In order of time.
     pub slots: Vec<SlotRow>,
-    /// By hour of the day; empty unless it was asked for.
-    pub hours: Vec<HourRow>,
+    /// Time crossed with cards and people, in order of the columns; empty unless it was asked for.
+    pub cross: Vec<CrossRow>,
     pub coverage: Covered,
     /// Holders that were there at the last tick and do not use what they hold, the longest first.
     pub holders: Vec<Hold>,
@@ -112,17 +114,6 @@ pub struct SlotRow {
     pub period: Period,
     pub sums: Sums,
     pub gap: Micros,
-}
-
-/// One hour of the day, over all days.
-#[derive(Clone, Debug, Default)]
-pub struct HourRow {
-    pub hour: i8,
-    pub sums: Sums,
-    /// In the order of [`Report::cards`].
-    pub cards: Vec<Sums>,
-    /// In the order of [`Report::people`].
-    pub people: Vec<HoldSums>,
 }
 
 /// Active time by weekday (Sunday first) and hour of the wall clock.

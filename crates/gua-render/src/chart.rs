@@ -8,6 +8,7 @@
 mod axis;
 mod bars;
 mod canvas;
+mod day;
 mod heat;
 mod measure;
 mod palette;
@@ -20,6 +21,7 @@ mod time_axis;
 mod words;
 
 pub use bars::{HoursBars, HoursRow};
+pub use day::DayHours;
 pub use heat::{HeatMap, HeatUnit, Tone};
 pub use palette::page_style;
 #[cfg(feature = "png")]
@@ -166,4 +168,4 @@ impl std::iter::Sum for StateHours {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,10 +2,12 @@
 //! one [`Report`], and none computes any.
 
 mod by;
+mod figures;
 mod html;
 pub mod json;
 mod korean;
 mod labels;
+pub mod plot;
 mod sections;
 mod words;
 
@@ -15,6 +17,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use self::by::{By, table};
+use self::by::{HourColumns, hour_columns};
 pub use self::html::html;
 pub use self::korean::korean;
 pub use self::sections::text;

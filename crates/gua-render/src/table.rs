@@ -96,6 +96,20 @@ impl Table {
         }
     }
 
+    /// Some of its columns, by their places.
+    #[must_use]
+    pub fn only(&self, places: &[usize]) -> Self {
+        let row = |row: &Vec<Cell>| {
+            let cell = |place: &usize| row.get(*place).cloned().unwrap_or(Cell::Missing);
+            places.iter().map(cell).collect()
+        };
+        let columns = places.iter().filter_map(|place| self.columns.get(*place));
+        Self {
+            columns: columns.cloned().collect(),
+            rows: self.rows.iter().map(row).collect(),
+        }
+    }
+
     /// Columns side by side, two blanks between them, numbers to the right.
     #[must_use]
     pub fn text(&self, indent: usize) -> String {

@@ -6,6 +6,7 @@ mod jobs;
 mod keep;
 mod look;
 mod many_hosts;
+mod plot;
 mod report;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub use self::jobs::*;
 pub use self::keep::*;
 pub use self::look::*;
 pub use self::many_hosts::*;
+pub use self::plot::*;
 pub use self::report::*;
 
 use crate::config::FlagValue;
@@ -31,7 +33,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
         &["doctor", "daemon", "start", "status", "stop", "service"],
     ),
     ("Jobs", &["claim"]),
-    ("Report", &["report", "export", "import"]),
+    ("Report", &["report", "plot", "export", "import"]),
     ("Account", &["csv"]),
     ("Many hosts", &["enroll", "unenroll", "sync-once"]),
     (
@@ -126,6 +128,8 @@ pub enum Command {
 
     Report(ReportArgs),
 
+    Plot(PlotArgs),
+
     Export(ExportArgs),
 
     Import(ImportArgs),
@@ -218,6 +222,7 @@ impl Command {
             Command::Top(args) => db(&args.db).into_iter().collect(),
             Command::Doctor(args) => db(&args.db).into_iter().collect(),
             Command::Report(args) => args.settings(),
+            Command::Plot(args) => args.settings(),
             Command::Demo(args) => args.settings(),
             Command::Export(args) => db(&args.db).into_iter().collect(),
             Command::Import(args) => db(&args.db).into_iter().collect(),
@@ -263,6 +268,7 @@ impl Command {
                 ClaimCommand::Release { .. } => "gua claim release",
             },
             Command::Report(_) => "gua report",
+            Command::Plot(_) => "gua plot",
             Command::Export(_) => "gua export",
             Command::Import(_) => "gua import",
             Command::Csv { command } => match command {

@@ -15,7 +15,7 @@ use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
     available, bench, claim, cloud, csv, daemon, db, demo, doctor, explain, export, import, list,
-    manual, output, report, service, top,
+    manual, output, plot, report, service, top,
 };
 
 /// The number that `gua version` prints.
@@ -94,6 +94,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Stop(_) => return daemon::stop::run(&load_what_is_sound(&command.settings())?),
         Command::Claim { command: what } => return claim::run(what, &load(&command.settings())?),
         Command::Report(args) => return report::run(args, &load(&command.settings())?),
+        Command::Plot(args) => return plot::run(args, &load(&command.settings())?),
         Command::Demo(args) => return demo::run(args, &load(&command.settings())?),
         Command::Bench(args) => return bench::run(args, &load(&command.settings())?),
         Command::Export(args) => return export::run(args, &load(&command.settings())?),

@@ -1,6 +1,6 @@
 //! The only way to stdout and stderr. A reader that went away is no error of ours; a full disk is.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Context as _;
 use thiserror::Error;
@@ -28,6 +28,12 @@ pub fn raw(bytes: &[u8]) -> anyhow::Result<()> {
 pub fn talk(text: &str) {
     let mut out = anstream::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Whether a person looks at stdout.
+#[must_use]
+pub fn is_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
 fn settle(written: io::Result<()>) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! `gua report`: who held which GPU, since when, and whether it was used.
 
 pub mod ask;
+mod columns;
 mod gather;
 mod layout;
 mod longest;

@@ -92,8 +92,26 @@ fn of_html(page: &str) -> (Sums, Sums) {
     (exact, shown)
 }
 
-/// From the table's lines, whose columns stand at least two blanks apart and in the order of the CSV.
+/// From the lines of each table. People and cards that have columns of their own stand in tables of their own, each after
+/// the hour, and those of cards after what all of them did.
 fn of_text(text: &str, keys: &[&str]) -> Sums {
+    let starts = |key: &&str, start: &str| key.starts_with(start);
+    let all: Vec<&str> = keys
+        .iter()
+        .copied()
+        .filter(|key| !key.contains(' '))
+        .collect();
+    let people = keys.iter().filter(|key| starts(key, "held_hours "));
+    let people: Vec<&str> = keys.iter().take(1).chain(people).copied().collect();
+    let mut sums = of_lines(text, &all);
+    if people.len() > 1 {
+        sums.extend(of_lines(text, &people));
+    }
+    sums
+}
+
+/// From the table's lines, whose columns stand at least two blanks apart and in the order of the CSV.
+fn of_lines(text: &str, keys: &[&str]) -> Sums {
     let fields = |line: &str| -> Vec<String> {
         let parts = line.trim().split("  ").map(str::trim);
         parts
@@ -146,7 +164,7 @@ fn four_formats_add_up_to_the_same_for_every_window_and_table() {
     for minutes in [240, 37, 100, 1440] {
         let since = moment(until - SignedDuration::from_mins(minutes));
         let window = format!("--since {since} --until {}", moment(until));
-        for by in ["user", "gpu", "day", "hour", "month", "state"] {
+        for by in ["user", "gpu", "day", "hour", "week", "month", "state"] {
             let ask = |more: &str| {
                 let line = format!("report --db demo.db --tz UTC {window} --by {by}{more}");
                 gua(home.path(), &line)

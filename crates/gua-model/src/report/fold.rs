@@ -1,12 +1,13 @@
 //! Quarter hours in, the sums of a report out, in one pass and in memory that does not grow with the window.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::{HeatCell, HeatMap, Holds, HourRow, PersonNames, Sums};
+use super::cross::CrossFold;
+use super::{Column, Cross, CrossRow, HeatCell, HeatMap, Holds, PersonNames, Sums};
 use crate::calendar::{CalendarUnit, label_at};
 use crate::id::GpuUuid;
 use crate::legacy::{LegacyCount, LegacyKey};
@@ -26,7 +27,8 @@ pub struct Question {
     pub unit: CalendarUnit,
     /// What each old card-tick stands for, instead of what was recorded.
     pub interval: Option<Duration>,
-    pub by_hour: bool,
+    /// What cards and people are crossed with.
+    pub cross: Option<Cross>,
 }
 
 /// The sums in the making.
@@ -39,16 +41,9 @@ pub struct ReportFold {
     pub people: Holds,
     pub heat: HeatMap,
     pub slots: BTreeMap<DateTime, Sums>,
-    hours: Vec<HourSums>,
+    crossed: CrossFold,
     /// The quarter that was last looked up, and where it belongs.
     place: Option<(Quarter, Place)>,
-}
-
-#[derive(Debug, Default)]
-struct HourSums {
-    sums: Sums,
-    cards: HashMap<GpuUuid, Sums>,
-    people: Holds,
 }
 
 /// Where a quarter hour stands on the wall.
@@ -57,12 +52,12 @@ struct Place {
     slot: DateTime,
     weekday: usize,
     hour: usize,
+    column: Option<Column>,
 }
 
 impl ReportFold {
     #[must_use]
     pub fn new(question: Question, names: PersonNames) -> Self {
-        let hours = if question.by_hour { 24 } else { 0 };
         Self {
             question,
             names,
@@ -71,9 +66,7 @@ impl ReportFold {
             people: Holds::default(),
             heat: HeatMap::default(),
             slots: BTreeMap::new(),
-            hours: std::iter::repeat_with(HourSums::default)
-                .take(hours)
-                .collect(),
+            crossed: CrossFold::default(),
             place: None,
         }
     }
@@ -115,12 +108,15 @@ impl ReportFold {
         } else {
             own_heat(cell, total);
         }
-        if let Some(hour) = self.hours.get_mut(place.hour) {
-            hour.sums.add(total);
-            hour.cards.entry(gpu.clone()).or_default().add(total);
-            for (owner, sums) in &total.owners {
-                hour.people.of(self.names.of(*owner)).add(sums);
-            }
+        if let Some(column) = place.column {
+            let names = &mut self.names;
+            let people = |people: &mut Holds| {
+                for (owner, sums) in &total.owners {
+                    people.of(names.of(*owner)).add(sums);
+                }
+            };
+            self.crossed
+                .add(column, gpu, |sums| sums.add(total), people);
         }
     }
 
@@ -171,33 +167,33 @@ impl ReportFold {
         };
         cell.old_active_rows += active;
         cell.old_active_nanos += u128::from(active) * nanos;
-        if let Some(hour) = self.hours.get_mut(place.hour) {
-            hour.sums.add_old(count, nanos);
-            hour.cards
-                .entry(key.gpu.clone())
-                .or_default()
-                .add_old(count, nanos);
-            for (name, identity) in &count.identities {
-                hour.people
-                    .of(PersonNames::of_old(name.as_deref()))
-                    .add_old(identity.ticks, identity.idle_held, nanos);
-            }
+        if let Some(column) = place.column {
+            let people = |people: &mut Holds| {
+                for (name, identity) in &count.identities {
+                    people.of(PersonNames::of_old(name.as_deref())).add_old(
+                        identity.ticks,
+                        identity.idle_held,
+                        nanos,
+                    );
+                }
+            };
+            let sums = |sums: &mut Sums| sums.add_old(count, nanos);
+            self.crossed.add(column, &key.gpu, sums, people);
         }
     }
 
-    /// The hours of the day, with cards and people in the order of the report.
+    /// Time crossed with cards and people in the order of the report; empty unless it was asked for. `slots` are those of
+    /// the window. Gaps are the caller's to lay.
     #[must_use]
-    pub fn hours(&self, cards: &[GpuUuid], people: &[String]) -> Vec<HourRow> {
-        let row = |(hour, sums): (i8, &HourSums)| HourRow {
-            hour,
-            sums: sums.sums.clone(),
-            cards: cards
-                .iter()
-                .map(|gpu| sums.cards.get(gpu).cloned().unwrap_or_default())
-                .collect(),
-            people: people.iter().map(|name| sums.people.get(name)).collect(),
-        };
-        (0..).zip(&self.hours).map(row).collect()
+    pub fn crossed(
+        &self,
+        slots: &[DateTime],
+        cards: &[GpuUuid],
+        people: &[String],
+    ) -> Vec<CrossRow> {
+        let columns = self.question.cross.map(|cross| cross.columns(slots));
+        self.crossed
+            .rows(&columns.unwrap_or_default(), cards, people)
     }
 
     #[must_use]
@@ -221,10 +217,13 @@ impl ReportFold {
             return place;
         }
         let local = quarter.period().from().to_zoned(self.question.zone.clone());
+        let slot = label_at(&local, self.question.unit);
+        let cross = self.question.cross;
         let place = Place {
-            slot: label_at(&local, self.question.unit),
+            slot,
             weekday: usize::from(local.weekday().to_sunday_zero_offset().unsigned_abs()),
             hour: usize::from(local.hour().unsigned_abs()),
+            column: cross.map(|cross| cross.column(local.datetime(), slot)),
         };
         self.place = Some((quarter, place));
         place

@@ -311,9 +311,9 @@ fn column_stride(columns: &[String], cell_width: f64) -> usize {
     let fits = |stride: &usize| {
         cell_width * f64::from(u32::try_from(*stride).unwrap_or(u32::MAX)) >= widest
     };
-    [1, 2, 3, 4, 6, 12]
+    [1, 2, 3, 4, 6, 12, 24]
         .into_iter()
-        .chain((14..=columns.len().max(14)).step_by(7))
+        .chain((28..=columns.len().max(28)).step_by(7))
         .find(fits)
         .unwrap_or(columns.len().max(1))
 }

@@ -1,8 +1,15 @@
-//! A chart as PNG, with a font of our own: no font of the system is looked for, so that the picture is the same anywhere.
-//! Letters that the font does not have (Hangul among them) are shown as boxes.
+//! A chart as PNG, with a font of our own, so that the picture is the same anywhere and on a machine without fonts.
+//! Fonts of the system are looked for only where a text has letters that ours lacks (Hangul among them), and only for
+//! those letters; where no font has them, they are boxes.
+
+use std::sync::Arc;
 
 use resvg::tiny_skia::{Pixmap, Transform};
-use resvg::usvg::{self, Options, Tree};
+use resvg::usvg::fontdb::{Database, Family, ID, Query, Weight};
+use resvg::usvg::{self, Font, FontResolver, Options, Tree};
+
+/// The family of our own font.
+const OWN: &str = "DejaVu Sans";
 
 /// Why there is no picture.
 #[derive(Debug)]
@@ -47,13 +54,20 @@ const MOST_PIXELS: f64 = 1e8;
 /// Draws a chart of a fixed theme, `scale` pixels for each of its own.
 pub fn to_png(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
     let mut options = Options {
-        font_family: "DejaVu Sans".to_owned(),
+        font_family: OWN.to_owned(),
+        font_resolver: FontResolver {
+            select_font: Box::new(own_font),
+            select_fallback: Box::new(font_with),
+        },
         ..Options::default()
     };
     let fonts = options.fontdb_mut();
     fonts.load_font_data(dejavu::sans::regular().to_vec());
     fonts.load_font_data(dejavu::sans::bold().to_vec());
-    fonts.set_sans_serif_family("DejaVu Sans");
+    fonts.set_sans_serif_family(OWN);
+    if svg.chars().any(may_be_missing) {
+        fonts.load_system_fonts();
+    }
     let tree = Tree::from_str(svg, &options).map_err(PngError::Svg)?;
     let (width, height) = (
         f64::from(tree.size().width() * scale).ceil(),
@@ -78,6 +92,39 @@ pub fn to_png(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
     pixels
         .encode_png()
         .map_err(|error| PngError::Encode(error.to_string()))
+}
+
+/// Whether our own font may lack a letter: it has the scripts of Europe, and symbols.
+fn may_be_missing(letter: char) -> bool {
+    !matches!(letter, '\0'..='\u{58f}' | '\u{1e00}'..='\u{2bff}' | '\u{fffd}')
+}
+
+/// Our own font, whatever the text asks for.
+fn own_font(font: &Font, fonts: &mut Arc<Database>) -> Option<ID> {
+    fonts.query(&Query {
+        families: &[Family::Name(OWN)],
+        weight: if font.weight() >= 600 {
+            Weight::BOLD
+        } else {
+            Weight::NORMAL
+        },
+        ..Query::default()
+    })
+}
+
+/// A font that has a letter which ours lacks: one that looks like ours before any other.
+fn font_with(letter: char, tried: &[ID], fonts: &mut Arc<Database>) -> Option<ID> {
+    const UNLIKE: [&str; 10] = [
+        "Serif", "Mono", "Coding", "Myeongjo", "Mincho", "Song", "Brush", "Pen", "Emoji", "Barun",
+    ];
+    let is_unlike = |family: &str| UNLIKE.iter().any(|word| family.contains(word));
+    let unlike = fonts
+        .faces()
+        .filter(|face| face.families.iter().any(|(family, _)| is_unlike(family)))
+        .map(|face| face.id);
+    let unlike: Vec<ID> = tried.iter().copied().chain(unlike).collect();
+    let any = FontResolver::default_fallback_selector();
+    any(letter, &unlike, fonts).or_else(|| any(letter, tried, fonts))
 }
 
 #[cfg(test)]
@@ -112,6 +159,18 @@ mod tests {
         assert_ne!(named, unnamed, "the title is drawn");
         let columns = u32::from_be_bytes(named[16..20].try_into().unwrap());
         assert_eq!(columns, 800);
+    }
+
+    #[test]
+    fn only_letters_that_our_font_may_lack_make_it_look_for_others() {
+        for (text, expected) in [
+            ("GPU-hours · 12.5 % – Žluťoučký κόσμος Привет → ▒", false),
+            ("사용자", true),
+            ("利用者", true),
+            ("مستخدم", true),
+        ] {
+            assert_eq!(text.chars().any(may_be_missing), expected, "{text}");
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn text_box(node: Node<'_, '_>) -> [f64; 4] {
 }
 
 /// What must hold for any chart.
-fn check(svg: &str) -> Result<(), TestCaseError> {
+pub(crate) fn check(svg: &str) -> Result<(), TestCaseError> {
     const ROUNDING: f64 = 0.05;
     let document = Document::parse(svg).map_err(|error| TestCaseError::fail(error.to_string()))?;
     let root = document.root_element();
@@ -171,7 +171,7 @@ proptest! {
         korean in any::<bool>(),
         share in any::<bool>(),
     ) {
-        let unit = match hours { 0..100 => CalendarUnit::Hour, 100..3000 => CalendarUnit::Day, _ => CalendarUnit::Month };
+        let unit = match hours { 0..100 => CalendarUnit::Hour, 100..3000 => CalendarUnit::Day, 3000..9000 => CalendarUnit::Week, _ => CalendarUnit::Month };
         let measure = if share { Measure::Share } else { Measure::GpuHours };
         let chart = states(hours, unit, &amounts, measure);
         let language = if korean { Language::Korean } else { Language::English };
@@ -217,6 +217,18 @@ proptest! {
                 prop_assert!((value(*bar, "width") - scale * value(*bar, "data-hours")).abs() < 0.05 + scale * 0.01);
             }
         }
+    }
+
+    #[test]
+    fn the_hours_of_the_day_can_be_read(
+        hours in prop::collection::vec(any_hours(), 24),
+        quietest in prop::collection::vec(0usize..24, 0..6),
+        width in any_width(),
+        korean in any::<bool>(),
+    ) {
+        let language = if korean { Language::Korean } else { Language::English };
+        let chart = DayHours { hours: hours.try_into().unwrap(), quietest };
+        check(&chart.draw(&Frame { language, ..frame(width) }))?;
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub(crate) fn ticks(
         };
         let too_fine = match scale.finest {
             None | Some(CalendarUnit::Hour) => false,
-            Some(CalendarUnit::Day) => step_hours < 24.0,
+            Some(CalendarUnit::Day | CalendarUnit::Week) => step_hours < 24.0,
             Some(CalendarUnit::Month) => step_hours < 730.0,
         };
         if too_fine || scale.width * step_hours / hours < least {

@@ -60,6 +60,7 @@ impl Language {
         match unit {
             CalendarUnit::Hour => self.pick("GPU-hours per hour", "시간당 GPU 시간"),
             CalendarUnit::Day => self.pick("GPU-hours per day", "일별 GPU 시간"),
+            CalendarUnit::Week => self.pick("GPU-hours per week", "주별 GPU 시간"),
             CalendarUnit::Month => self.pick("GPU-hours per month", "월별 GPU 시간"),
         }
     }
@@ -89,6 +90,14 @@ impl Language {
 
     pub(crate) fn hour_of_day(self) -> &'static str {
         self.pick("hour of the day", "시간대")
+    }
+
+    pub(crate) fn hour_of_week(self) -> &'static str {
+        self.pick("hour of the week", "요일과 시간대")
+    }
+
+    pub(crate) fn quietest(self) -> &'static str {
+        self.pick("quietest hours", "가장 한가한 시간대")
     }
 
     /// Monday first.

@@ -1,4 +1,4 @@
-//! The one table of a report: by person, card, day, hour of the day, month or state.
+//! The one table of a report: by person, card, day, hour of the day, week, month or state.
 
 use gua_model::report::{HoldSums, Report, Sums};
 use gua_model::{CalendarUnit, Micros, Millijoules, RollUp, State};
@@ -13,6 +13,7 @@ pub enum By {
     Gpu,
     Day,
     Hour,
+    Week,
     Month,
     State,
 }
@@ -23,6 +24,7 @@ impl By {
     pub fn unit(self) -> Option<CalendarUnit> {
         match self {
             By::Day => Some(CalendarUnit::Day),
+            By::Week => Some(CalendarUnit::Week),
             By::Month => Some(CalendarUnit::Month),
             By::User | By::Gpu | By::Hour | By::State => None,
         }
@@ -36,6 +38,8 @@ pub fn table(report: &Report, by: By) -> Table {
         By::User => users(report),
         By::Gpu => cards(report),
         By::Day => slots(report, "day", "%Y-%m-%d"),
+        // By its Monday.
+        By::Week => slots(report, "week", "%Y-%m-%d"),
         By::Month => slots(report, "month", "%Y-%m"),
         By::Hour => hours(report),
         By::State => states(report),
@@ -183,6 +187,10 @@ fn slots(report: &Report, key: &'static str, form: &str) -> Table {
     table
 }
 
+/// What the keys of the columns of single cards and people begin with, before a blank and the name.
+const OF_EACH_CARD: &str = "active_share";
+const OF_EACH_PERSON: &str = "held_hours";
+
 /// Hours of the day: what the cards did, each card's active share, and what each person held.
 fn hours(report: &Report) -> Table {
     let first = [("hour", "hour")];
@@ -195,29 +203,50 @@ fn hours(report: &Report) -> Table {
                 .map_or_else(|| card.gpu.to_string(), |index| format!("#{index}"));
             table
                 .columns
-                .push(column(format!("active_share {}", card.gpu), title));
+                .push(column(format!("{OF_EACH_CARD} {}", card.gpu), title));
         }
         for person in &report.people {
             table.columns.push(column(
-                format!("held_hours {}", person.name),
+                format!("{OF_EACH_PERSON} {}", person.name),
                 format!("{} h", person.name),
             ));
         }
     }
-    for hour in &report.hours {
-        let mut row = vec![Cell::Text(format!("{:02}", hour.hour))];
-        row.extend(sums_cells(report, &hour.sums, None));
+    for (place, hour) in report.cross.iter().enumerate() {
+        let mut row = vec![Cell::Text(format!("{place:02}"))];
+        let gap = (report.coverage.capacity > Micros(0)).then_some(hour.gap);
+        row.extend(sums_cells(report, &hour.sums, gap));
         if report.person.is_none() {
             row.extend(
                 hour.cards
                     .iter()
-                    .map(|sums| Cell::share(sums.share(RollUp::Active))),
+                    .map(|card| Cell::share(card.sums.share(RollUp::Active))),
             );
             row.extend(hour.people.iter().map(|sums| Cell::Hours(sums.hours())));
         }
         table.rows.push(row);
     }
     table
+}
+
+/// The columns of [`hours`] by what they tell of, each by its place. The hour itself is the first of all.
+pub(super) struct HourColumns {
+    pub(super) all: Vec<usize>,
+    pub(super) cards: Vec<usize>,
+    pub(super) people: Vec<usize>,
+}
+
+pub(super) fn hour_columns(table: &Table) -> HourColumns {
+    let (mut all, mut cards, mut people) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, column) in table.columns.iter().enumerate() {
+        let kind = match column.key.split_once(' ') {
+            Some((OF_EACH_CARD, _)) => &mut cards,
+            Some((OF_EACH_PERSON, _)) => &mut people,
+            _ => &mut all,
+        };
+        kind.push(place);
+    }
+    HourColumns { all, cards, people }
 }
 
 /// Each state with its hours and energy, then the gap: together the capacity.

@@ -58,6 +58,7 @@ fn value(page: &Page<'_>) -> Value {
             "unit": match report.unit {
                 CalendarUnit::Hour => "hour",
                 CalendarUnit::Day => "day",
+                CalendarUnit::Week => "week",
                 CalendarUnit::Month => "month",
             },
             "rows": report.slots.iter().map(|slot| {
@@ -214,6 +215,7 @@ fn name(by: By) -> &'static str {
         By::Gpu => "gpu",
         By::Day => "day",
         By::Hour => "hour",
+        By::Week => "week",
         By::Month => "month",
         By::State => "state",
     }

@@ -53,6 +53,10 @@ pub(super) const PEOPLE_CHART: Label = label("GPU-hours by person", "사용자�
 pub(super) const SESSIONS: Label = label("Who held what, when", "누가 언제 점유했나");
 pub(super) const HEAT: Label = label("When the GPUs are busy", "요일·시간대별 가동률");
 pub(super) const PERSON_HEAT: Label = label("When GPUs are held", "요일·시간대별 점유율");
+pub(super) const HEAT_GPU: Label = label("How busy each GPU was", "GPU별 가동률");
+pub(super) const HEAT_USER: Label = label("What each person held", "사용자별 점유");
+pub(super) const GPU_CHART: Label = label("GPU-hours held of each GPU", "GPU별 점유 시간");
+pub(super) const QUIET: Label = label("How busy each hour of the day is", "시간대별 사용");
 pub(super) const GPUS: Label = label("Each GPU", "GPU별");
 pub(super) const PAST: Label = label("Past waste", "기간 중 낭비 이력");
 pub(super) const COVERAGE: Label = label("Coverage and gaps", "관측 범위와 공백");
@@ -289,6 +293,7 @@ pub(super) fn by(by: By, language: Language) -> &'static str {
         By::Gpu => label("By GPU", "GPU별"),
         By::Day => label("By day", "일별"),
         By::Hour => label("By hour of the day", "시간대별"),
+        By::Week => label("By week", "주별"),
         By::Month => label("By month", "월별"),
         By::State => label("By state", "상태별"),
     };
@@ -300,6 +305,7 @@ pub(super) fn per(unit: CalendarUnit, language: Language) -> &'static str {
     let label = match unit {
         CalendarUnit::Hour => label("by hour", "시간별"),
         CalendarUnit::Day => label("by day", "일별"),
+        CalendarUnit::Week => label("by week", "주별"),
         CalendarUnit::Month => label("by month", "월별"),
     };
     label.of(language)

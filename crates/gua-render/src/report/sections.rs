@@ -2,6 +2,7 @@
 //! what that tool could not tell follows them.
 
 mod beyond;
+mod hours;
 
 use std::fmt::Write as _;
 
@@ -360,32 +361,14 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
         let _ = writeln!(out, "  (nothing in window)");
         return;
     }
-    out.push_str(&table.text(2));
+    match by {
+        By::Hour => hours::hours(out, page),
+        _ => out.push_str(&table.text(2)),
+    }
     if cut {
         more(out, all, page.top);
     }
-    if by == By::Hour {
-        quietest(out, page.report);
-    }
     let _ = writeln!(out, "  times are {}", page.zone_name());
-}
-
-/// The hours of the day with the least active time.
-fn quietest(out: &mut String, report: &Report) {
-    let mut hours: Vec<(f64, i8)> = report
-        .hours
-        .iter()
-        .filter_map(|hour| Some((hour.sums.share(RollUp::Active)?, hour.hour)))
-        .collect();
-    hours.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
-    let shown: Vec<String> = hours
-        .iter()
-        .take(5)
-        .map(|(share, hour)| format!("{hour:02} ({:.1}%)", share * 100.0))
-        .collect();
-    if !shown.is_empty() {
-        let _ = writeln!(out, "  quietest hours (active share): {}", shown.join(", "));
-    }
 }
 
 fn notes(out: &mut String, page: &Page<'_>) {

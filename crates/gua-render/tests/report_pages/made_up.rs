@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::report::fold::{Question, ReportFold};
 use gua_model::report::{
-    BlockRow, CardNow, CardRow, Covered, GapRow, Hold, Host, IntervalUse, Note, Now, PersonNames,
-    Refused, Report, SlotRow,
+    BlockRow, CardNow, CardRow, Covered, Cross, GapRow, Hold, Host, IntervalUse, Note, Now,
+    PersonNames, Refused, Report, SlotRow,
 };
 use gua_model::{
     Basis, Bytes, CalendarUnit, GapReason, GpuUuid, Micros, Millijoules, Period, Pid, QuarterTotal,
@@ -119,6 +119,11 @@ fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal
 }
 
 pub(crate) fn report(shape: Shape, zone: &TimeZone) -> Report {
+    crossed(shape, zone, Cross::HourOfDay)
+}
+
+/// The same, with cards and people crossed with other columns of time.
+pub(crate) fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
     let from = end() - SignedDuration::from_hours(24 * i64::from(shape.days));
     let window = Period::new(from, end());
     let unit = if shape.days > 4 {
@@ -132,7 +137,7 @@ pub(crate) fn report(shape: Shape, zone: &TimeZone) -> Report {
         person: None,
         unit,
         interval: None,
-        by_hour: true,
+        cross: Some(cross),
     };
     let names: BTreeMap<Uid, String> = (0..shape.people)
         .map(|number| (Uid(number), person(number)))
@@ -211,14 +216,17 @@ fn finished(
     let people = fold.people.rows();
     let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
     let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
-    let slot_rows = slots(window, zone, fold.question().unit).map(|slot| SlotRow {
-        label: slot.label,
-        period: slot.period,
-        sums: fold.slots.get(&slot.label).cloned().unwrap_or_default(),
-        gap: Micros(
-            slot.period.overlap(gap).map_or(0, |part| part.micros().0) * u64::from(shape.cards),
-        ),
-    });
+    let slot_rows: Vec<SlotRow> = slots(window, zone, fold.question().unit)
+        .map(|slot| SlotRow {
+            label: slot.label,
+            period: slot.period,
+            sums: fold.slots.get(&slot.label).cloned().unwrap_or_default(),
+            gap: Micros(
+                slot.period.overlap(gap).map_or(0, |part| part.micros().0) * u64::from(shape.cards),
+            ),
+        })
+        .collect();
+    let labels: Vec<_> = slot_rows.iter().map(|slot| slot.label).collect();
     let sessions = sessions(shape);
     let idle: Vec<Hold> = sessions
         .iter()
@@ -236,8 +244,8 @@ fn finished(
         thresholds: Thresholds::default(),
         made: end(),
         person: None,
-        slots: if any { slot_rows.collect() } else { Vec::new() },
-        hours: fold.hours(&uuids, &names),
+        cross: fold.crossed(&labels, &uuids, &names),
+        slots: if any { slot_rows } else { Vec::new() },
         heat: fold.heat.clone(),
         all: fold.all.clone(),
         people,

@@ -172,6 +172,8 @@ pub enum ReportBy {
     Day,
     /// By hour of the day, with the quietest hours.
     Hour,
+    /// From Monday on.
+    Week,
     Month,
     State,
 }

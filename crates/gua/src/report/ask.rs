@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gua_model::period::Period;
-use gua_model::report::UNKNOWN;
 use gua_model::report::fold::Question;
+use gua_model::report::{Cross, UNKNOWN};
 use gua_model::text::harmless;
 use gua_model::{CalendarUnit, GpuUuid, Thresholds};
 use gua_render::report::By;
@@ -31,6 +31,10 @@ pub struct Ask {
     pub user: Option<String>,
     pub gpus: Vec<String>,
     pub by: Option<By>,
+    /// What cards and people are crossed with.
+    pub cross: Option<Cross>,
+    /// How finely the window is cut; as its length says where nobody does.
+    pub unit: Option<CalendarUnit>,
     pub interval: Option<Duration>,
     pub thresholds: Override,
     pub now: Timestamp,
@@ -102,6 +106,8 @@ impl Ask {
             user: args.user.clone(),
             gpus: args.gpu.clone(),
             by: args.by.map(by),
+            cross: (args.by == Some(ReportBy::Hour)).then_some(Cross::HourOfDay),
+            unit: args.by.map(by).and_then(By::unit),
             interval: args.interval,
             thresholds: Override {
                 active_util: args.active_util.is_some().then_some(thresholds.active_util),
@@ -122,7 +128,7 @@ impl Ask {
             person: self.user.clone(),
             unit: self.unit(seen),
             interval: self.interval,
-            by_hour: self.by == Some(By::Hour),
+            cross: self.cross,
         }
     }
 
@@ -130,7 +136,7 @@ impl Ask {
     #[must_use]
     pub fn unit(&self, known: Period) -> CalendarUnit {
         const HOUR: u64 = 3_600_000_000;
-        match (self.by.and_then(By::unit), known.micros().0 / HOUR) {
+        match (self.unit, known.micros().0 / HOUR) {
             (Some(unit), _) => unit,
             (None, 0..=96) => CalendarUnit::Hour,
             (None, 97..=4400) => CalendarUnit::Day,
@@ -145,6 +151,7 @@ fn by(by: ReportBy) -> By {
         ReportBy::Gpu => By::Gpu,
         ReportBy::Day => By::Day,
         ReportBy::Hour => By::Hour,
+        ReportBy::Week => By::Week,
         ReportBy::Month => By::Month,
         ReportBy::State => By::State,
     }

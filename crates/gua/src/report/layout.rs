@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{
-    CardRow, Covered, Host, IntervalUse, Note, Now, Refused, Report, SlotRow, gap_rows,
+    CardRow, Covered, Host, IntervalUse, Note, Now, Refused, Report, gap_rows,
 };
-use gua_model::{CalendarUnit, Coverage, Gap, GpuUuid, Micros, Outage, Period, Thresholds, slots};
+use gua_model::{Coverage, Gap, GpuUuid, Micros, Outage, Period, Thresholds};
 
 use super::ask::Ask;
+use super::columns::{cross_rows, slot_rows};
 use super::longest::HoldLists;
 
 /// The number and the model of a card, where they are known.
@@ -79,14 +80,19 @@ impl Parts<'_> {
         let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
         let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
         let lists = holds.finish();
+        let slots = slot_rows(&fold, self.seen, unit, &gaps);
+        let cross = cross_rows(&fold, &slots, &uuids, &names, &|gpu| {
+            let known = self.coverage.get(gpu);
+            known.map_or(&[], |(_, gaps)| gaps.as_slice())
+        });
         Report {
             host: self.host,
             window: self.window,
             thresholds: self.thresholds,
             made: ask.now,
             person: ask.user.clone(),
-            slots: slot_rows(&fold, self.seen, unit, &gaps),
-            hours: fold.hours(&uuids, &names),
+            slots,
+            cross,
             heat: fold.heat.clone(),
             all: fold.all,
             cards,
@@ -120,41 +126,4 @@ pub(super) fn covered(coverage: Coverage) -> (Covered, Vec<Gap>) {
         ..Covered::default()
     };
     (covered, coverage.gaps)
-}
-
-/// Every hour, day or month of the window, also those in which nothing was seen.
-fn slot_rows(fold: &ReportFold, seen: Period, unit: CalendarUnit, gaps: &[&Gap]) -> Vec<SlotRow> {
-    let mut rows: Vec<SlotRow> = Vec::new();
-    for slot in slots(seen, &fold.question().zone, unit) {
-        // An hour that the clock repeats is one row: its sums are kept by its label.
-        match rows.last_mut() {
-            Some(last) if last.label == slot.label => {
-                last.period = Period::new(last.period.from(), slot.period.to());
-            }
-            _ => rows.push(SlotRow {
-                label: slot.label,
-                period: slot.period,
-                sums: fold.slots.get(&slot.label).cloned().unwrap_or_default(),
-                gap: Micros(0),
-            }),
-        }
-    }
-    for gap in gaps {
-        lay(gap, &mut rows);
-    }
-    rows
-}
-
-/// Gives each row its part of a gap. Of a gap that is only a part of its stretch, no more is known than its sum.
-fn lay(gap: &Gap, rows: &mut [SlotRow]) {
-    let first = rows.partition_point(|row| row.period.to() <= gap.period.from());
-    let mut left = gap.micros;
-    for row in rows.iter_mut().skip(first) {
-        let Some(part) = row.period.overlap(gap.period) else {
-            break;
-        };
-        let here = part.micros().min(left);
-        row.gap += here;
-        left = Micros(left.0 - here.0);
-    }
 }

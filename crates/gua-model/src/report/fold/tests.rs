@@ -18,7 +18,7 @@ fn question() -> Question {
         person: None,
         unit: CalendarUnit::Day,
         interval: None,
-        by_hour: true,
+        cross: Some(Cross::HourOfDay),
     }
 }
 
@@ -193,11 +193,19 @@ fn any_quarters() -> impl Strategy<Value = Vec<(i64, u8, u64, u64, u32)>> {
     )
 }
 
+fn any_cross() -> impl Strategy<Value = Cross> {
+    prop_oneof![
+        Just(Cross::HourOfDay),
+        Just(Cross::WeekHour),
+        Just(Cross::Slot)
+    ]
+}
+
 proptest! {
     /// Whatever the rows are, they add up to the same.
     #[test]
-    fn cards_days_hours_and_people_add_up_to_all(quarters in any_quarters()) {
-        let mut fold = ReportFold::new(question(), names());
+    fn cards_days_columns_and_people_add_up_to_all(quarters in any_quarters(), cross in any_cross()) {
+        let mut fold = ReportFold::new(Question { cross: Some(cross), ..question() }, names());
         for (quarter, card, active, idle, uid) in &quarters {
             let held = active + idle;
             fold.own(Quarter(*quarter), &gpu(*card), &total(*active, *idle, &[(Some(*uid), held)]));
@@ -212,15 +220,16 @@ proptest! {
         prop_assert_eq!(&add(fold.slots.values().collect()), &all);
         let cards: Vec<GpuUuid> = fold.cards.keys().cloned().collect();
         let people: Vec<String> = fold.people.rows().into_iter().map(|row| row.name).collect();
-        let hours = fold.hours(&cards, &people);
-        prop_assert_eq!(&add(hours.iter().map(|hour| &hour.sums).collect()), &all);
-        prop_assert_eq!(&add(hours.iter().flat_map(|hour| &hour.cards).collect()), &all);
+        let slots: Vec<DateTime> = fold.slots.keys().copied().collect();
+        let crossed = fold.crossed(&slots, &cards, &people);
+        prop_assert_eq!(&add(crossed.iter().map(|column| &column.sums).collect()), &all);
+        prop_assert_eq!(&add(crossed.iter().flat_map(|column| &column.cards).map(|card| &card.sums).collect()), &all);
         let mut held = HoldSums::default();
         fold.people.rows().iter().for_each(|row| held.merge(&row.sums));
         prop_assert_eq!(held, fold.all.held);
-        let mut by_hour = HoldSums::default();
-        hours.iter().flat_map(|hour| &hour.people).for_each(|sums| by_hour.merge(sums));
-        prop_assert_eq!(by_hour, held);
+        let mut by_column = HoldSums::default();
+        crossed.iter().flat_map(|column| &column.people).for_each(|sums| by_column.merge(sums));
+        prop_assert_eq!(by_column, held);
         let cells = fold.heat.cells.iter().flatten();
         let (active, observed) = cells.fold((Micros(0), Micros(0)), |(active, observed), cell| {
             (active + cell.active, observed + cell.observed)

@@ -3,12 +3,13 @@
 use gua_model::report::IntervalUse;
 use gua_model::{Micros, RollUp};
 
-use super::charts::{self, state_hours};
+use super::charts;
 use super::markup::{Html, Look, nothing, table as write_table};
 use super::summary::state_bar;
 use crate::chart::{Language, StateHours};
+use crate::report::figures::state_hours;
 use crate::report::labels::{self, pick};
-use crate::report::{By, Page, table};
+use crate::report::{By, HourColumns, Page, hour_columns, table};
 use crate::table::{Cell, Table};
 
 /// A section with a heading, and a number behind it where there is one.
@@ -286,7 +287,7 @@ pub(super) fn by(html: &mut Html, page: &Page<'_>, by: By) {
     let rows = table(page.report, by);
     match by {
         By::User => charts::people(html, page),
-        By::Day | By::Month => charts::over_time(html, page),
+        By::Day | By::Week | By::Month => charts::over_time(html, page),
         By::Hour => charts::heat(html, page),
         By::Gpu | By::State => {}
     }
@@ -304,9 +305,11 @@ pub(super) fn by(html: &mut Html, page: &Page<'_>, by: By) {
             By::Gpu => write_gpus(html, page, "by-table"),
             By::State => write_states(html, page, rows, "by-table"),
             By::User => write_table(html, &rows, look(page, "by-table")),
-            By::Day | By::Month => write_table(html, &with_columns(&rows, says_something), whole),
+            By::Day | By::Week | By::Month => {
+                write_table(html, &with_columns(&rows, says_something), whole);
+            }
             By::Hour => {
-                let (rows, left_out) = first_columns(rows, page.top);
+                let (rows, left_out) = first_columns(&rows, page.top);
                 write_table(html, &with_columns(&rows, says_something), whole);
                 if left_out > 0 {
                     say(html, &labels::columns_left_out(left_out, page.language));
@@ -317,21 +320,15 @@ pub(super) fn by(html: &mut Html, page: &Page<'_>, by: By) {
 }
 
 /// Only the first cards and people of those that have a column each, and how many have none.
-fn first_columns(mut rows: Table, top: usize) -> (Table, usize) {
-    let mut cut = Vec::new();
-    for start in ["active_share ", "held_hours "] {
-        let of_kind =
-            (0..rows.columns.len()).filter(|place| rows.columns[*place].key.starts_with(start));
-        cut.extend(of_kind.skip(top));
-    }
-    cut.sort_unstable();
-    for place in cut.iter().rev() {
-        rows.columns.remove(*place);
-        for row in &mut rows.rows {
-            row.remove(*place);
-        }
-    }
-    (rows, cut.len())
+fn first_columns(rows: &Table, top: usize) -> (Table, usize) {
+    let HourColumns { all, cards, people } = hour_columns(rows);
+    let first = [&cards, &people].map(|each| each.iter().take(top));
+    let kept: Vec<usize> = all
+        .iter()
+        .chain(first.into_iter().flatten())
+        .copied()
+        .collect();
+    (rows.only(&kept), rows.columns.len() - kept.len())
 }
 
 pub(super) fn notes(html: &mut Html, page: &Page<'_>) {

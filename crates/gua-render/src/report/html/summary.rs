@@ -2,11 +2,11 @@
 
 use gua_model::{RollUp, State};
 
-use super::charts::state_hours;
 use super::markup::Html;
 use super::sections::{say, section};
 use crate::chart::{Shown, StateHours};
 use crate::report::Page;
+use crate::report::figures::state_hours;
 use crate::report::labels::{self, pick};
 use crate::svg::number;
 use crate::table::Cell;

@@ -1,0 +1,258 @@
+//! The numbers of a report as charts, before anything is drawn: the page and `gua plot` draw the same ones.
+
+use std::collections::BTreeMap;
+
+use gua_model::report::{CardRow, Hold, HoldSums, PersonRow, Report, SlotRow, Sums};
+use gua_model::{Micros, Period, RollUp};
+
+use super::{Page, labels};
+use crate::chart::{
+    DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, Measure, SessionBar, SessionChart,
+    SessionRow, StateHours, StateSlot, StatesOverTime, Tone,
+};
+
+mod grid;
+
+pub(super) use self::grid::{Grid, GridCell, grid};
+
+/// How many rows of sessions a chart has room for.
+const MOST_ROWS: usize = 104;
+/// How many gaps can be told apart in a chart.
+const MOST_GAPS: usize = 200;
+/// How many hours are called quiet.
+pub(super) const QUIET: usize = 5;
+
+/// Whose rows a chart has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    User,
+    Gpu,
+}
+
+/// How a slot's time was spent: by the cards, or by the one person that the report is about.
+pub(super) fn slot_hours(report: &Report, row: &SlotRow) -> StateHours {
+    match report.person {
+        Some(_) => held_hours(&row.sums.held),
+        None => StateHours {
+            gap: row.gap.hours(),
+            ..state_hours(&row.sums)
+        },
+    }
+}
+
+/// States over time.
+pub(super) fn over_time(page: &Page<'_>) -> StatesOverTime {
+    let report = page.report;
+    let slot = |row: &SlotRow| StateSlot {
+        period: row.period,
+        hours: slot_hours(report, row),
+    };
+    StatesOverTime {
+        slots: report.slots.iter().map(slot).collect(),
+        per: Some(report.unit),
+        measure: Measure::GpuHours,
+        zone: page.zone.clone(),
+    }
+}
+
+/// GPU-hours by person, with the idle-held share.
+pub(super) fn people(page: &Page<'_>) -> HoursBars {
+    let row = |person: &PersonRow| HoursRow {
+        name: person.name.clone(),
+        hours: held_hours(&person.sums),
+    };
+    bars(page, page.report.people.iter().map(row).collect())
+}
+
+/// The same by card.
+pub(super) fn cards(page: &Page<'_>) -> HoursBars {
+    let report = page.report;
+    let row = |card: &CardRow| HoursRow {
+        name: card_name(card),
+        hours: match report.person {
+            Some(_) => held_hours(&card.sums.held),
+            None => state_hours(&card.sums),
+        },
+    };
+    bars(page, report.cards.iter().map(row).collect())
+}
+
+fn bars(page: &Page<'_>, rows: Vec<HoursRow>) -> HoursBars {
+    HoursBars {
+        rows,
+        top: page.top,
+        value_title: labels::HELD_HOURS.of(page.language).to_owned(),
+    }
+}
+
+/// A card by its number and model, or by as much of its UUID as tells cards apart.
+pub(super) fn card_name(card: &CardRow) -> String {
+    match (card.index, &card.name) {
+        (Some(index), Some(name)) => format!("#{index} {name}"),
+        (Some(index), None) => format!("#{index}"),
+        (None, _) => short_uuid(card.gpu.as_str()),
+    }
+}
+
+fn short_uuid(uuid: &str) -> String {
+    uuid.chars().take(12).collect()
+}
+
+/// Weekdays by hours.
+pub(super) fn week(page: &Page<'_>) -> HeatMap {
+    let heat = &page.report.heat;
+    let mut shares = heat.cells.map(|day| day.map(|cell| cell.share()));
+    // The report's week begins on Sunday, the chart's on Monday.
+    shares.rotate_left(1);
+    let value = share_title(page).of(page.language);
+    HeatMap::week(&shares, HeatUnit::Share, Tone::Use, value, page.language)
+}
+
+pub(super) fn share_title(page: &Page<'_>) -> labels::Label {
+    match page.report.person {
+        Some(_) => labels::SHARE_HELD,
+        None => labels::SHARE_ACTIVE,
+    }
+}
+
+/// The hours of the day, from a report that is crossed by them.
+pub(super) fn day(report: &Report) -> DayHours {
+    let mut hours = [StateHours::default(); 24];
+    for (hour, row) in hours.iter_mut().zip(&report.cross) {
+        *hour = match report.person {
+            Some(_) => held_hours(&row.sums.held),
+            None => StateHours {
+                gap: row.gap.hours(),
+                ..state_hours(&row.sums)
+            },
+        };
+    }
+    DayHours {
+        hours,
+        quietest: quietest(report).into_iter().map(|(hour, _)| hour).collect(),
+    }
+}
+
+/// The hours of the day with the least use, and how much that was: the quietest first. Of a report about one person, the
+/// hours in which the least was held.
+pub(super) fn quietest(report: &Report) -> Vec<(usize, f64)> {
+    let used = |sums: &Sums| match report.person {
+        Some(_) => Some(sums.held.hours()),
+        None => sums.share(RollUp::Active),
+    };
+    let mut hours: Vec<(usize, f64)> = report
+        .cross
+        .iter()
+        .enumerate()
+        .filter_map(|(hour, row)| Some((hour, used(&row.sums)?)))
+        .collect();
+    hours.sort_by(|one, other| one.1.total_cmp(&other.1).then(one.0.cmp(&other.0)));
+    hours.truncate(QUIET);
+    hours
+}
+
+/// The longest sessions, and what has to be said where not all are shown.
+pub(super) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChart, Option<String>) {
+    let report = page.report;
+    let language = page.language;
+    let card = |hold: &Hold| match hold.index {
+        Some(index) => format!("#{index}"),
+        None => short_uuid(hold.gpu.as_str()),
+    };
+    let mut rows: BTreeMap<(u32, String), Vec<SessionBar>> = BTreeMap::new();
+    for hold in &report.sessions {
+        let owner = owner_name(hold, language);
+        let (key, label) = match whose {
+            Whose::Gpu => ((hold.index.unwrap_or(u32::MAX), card(hold)), owner),
+            Whose::User => ((0, owner), card(hold)),
+        };
+        rows.entry(key).or_default().push(SessionBar {
+            period: hold.period,
+            label,
+            hours: session_hours(hold, report),
+        });
+    }
+    // Which cards a gap hit is known only where it hit all of them.
+    let everywhere =
+        |gap: &&gua_model::report::GapRow| gap.cards == report.cards.len() && !gap.late;
+    let gaps: Vec<Period> = report
+        .coverage
+        .gaps
+        .iter()
+        .filter(everywhere)
+        .take(MOST_GAPS)
+        .map(|gap| gap.period)
+        .collect();
+    let left_out = rows.len().saturating_sub(MOST_ROWS);
+    let row = |((_, name), bars): ((u32, String), Vec<SessionBar>)| SessionRow {
+        name,
+        bars,
+        gaps: gaps.clone(),
+    };
+    let first = report
+        .slots
+        .first()
+        .map_or(report.window.from(), |slot| slot.period.from());
+    let chart = SessionChart {
+        window: Period::new(first, report.window.to().max(first)),
+        rows: rows.into_iter().take(MOST_ROWS).map(row).collect(),
+        zone: page.zone.clone(),
+    };
+    let mut told = Vec::new();
+    if report.session_count > report.sessions.len() {
+        let (shown, all) = (report.sessions.len(), report.session_count);
+        told.push(labels::sessions_left_out(shown, all, language));
+    }
+    if left_out > 0 {
+        told.push(labels::rows_left_out(left_out, language));
+    }
+    (chart, (!told.is_empty()).then(|| told.join(" ")))
+}
+
+pub(super) fn owner_name(hold: &Hold, language: Language) -> String {
+    let owner = hold.owner.clone();
+    owner.unwrap_or_else(|| labels::UNKNOWN.of(language).to_owned())
+}
+
+pub(super) fn state_hours(sums: &Sums) -> StateHours {
+    StateHours {
+        active: sums.hours(RollUp::Active),
+        idle_held: sums.hours(RollUp::IdleHeld),
+        held_unknown: sums.unknown_hours(),
+        truly_idle: sums.hours(RollUp::TrulyIdle),
+        gap: 0.0,
+    }
+}
+
+pub(super) fn held_hours(sums: &HoldSums) -> StateHours {
+    StateHours {
+        active: sums.hours() - sums.idle_hours(),
+        idle_held: sums.idle_hours(),
+        ..StateHours::default()
+    }
+}
+
+/// How a session's time was spent, as far as it was observed.
+pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
+    let mut hours = StateHours::default();
+    let (Some(observed), Some(active), Some(idle)) = (hold.observed, hold.active, hold.idle_held)
+    else {
+        // Old rows do not say when a session was idle: its mean decides for the whole of it, as in the lists.
+        let all = hold.period.micros().hours();
+        match hold.is_without_use(&report.thresholds) {
+            true => hours.idle_held = all,
+            false => hours.active = all,
+        }
+        return hours;
+    };
+    hours.active = active.hours();
+    hours.idle_held = idle.hours();
+    let rest = Micros(observed.0.saturating_sub(active.0 + idle.0)).hours();
+    // A trifle of memory on a card that nobody uses leaves the card truly idle; else its use is unknown.
+    let over = |memory: gua_model::Bytes| memory.whole_mb() > report.thresholds.held_mb;
+    match hold.peak_memory.is_none_or(over) {
+        true => hours.held_unknown = rest,
+        false => hours.idle_held += rest,
+    }
+    hours
+}

@@ -1,0 +1,167 @@
+//! Cards or people by columns of time, from a report that is crossed by them: one heat map, and its numbers.
+
+use gua_model::report::{CardCross, Cross, CrossRow, HoldSums, Report};
+use gua_model::{CalendarUnit, Micros, RollUp};
+
+use super::{Whose, card_name};
+use crate::chart::{HeatMap, HeatUnit, Language, Tone};
+use crate::report::{Page, labels};
+
+/// Rows of cards or people, columns of time.
+#[derive(Clone, Debug)]
+pub(in crate::report) struct Grid<'a> {
+    pub(in crate::report) whose: Whose,
+    pub(in crate::report) rows: Vec<String>,
+    pub(in crate::report) columns: Vec<String>,
+    /// By row, then by column.
+    pub(in crate::report) cells: Vec<Vec<GridCell<'a>>>,
+    column_title: &'static str,
+    value_title: &'static str,
+    /// Whether cells are amounts of one person's or all people's hours, and not a card's share.
+    is_hours: bool,
+}
+
+/// One row in one column of time.
+#[derive(Clone, Debug)]
+pub(in crate::report) enum GridCell<'a> {
+    Card(&'a CardCross),
+    /// `None` where nobody looked.
+    Person(Option<HoldSums>),
+}
+
+impl GridCell<'_> {
+    /// What the heat map shows of it.
+    pub(in crate::report) fn value(&self, is_hours: bool) -> Option<f64> {
+        match self {
+            GridCell::Card(card) if is_hours => Some(card.sums.held.hours()),
+            GridCell::Card(card) => card.sums.share(RollUp::Active),
+            GridCell::Person(sums) => sums.map(|sums| sums.hours()),
+        }
+    }
+}
+
+/// The grid of a report. `cross` is what the report is crossed by.
+pub(in crate::report) fn grid<'a>(page: &Page<'a>, whose: Whose, cross: Cross) -> Grid<'a> {
+    let report = page.report;
+    let columns = column_names(report, cross, page.language);
+    let column_title = match cross {
+        Cross::HourOfDay => page.language.hour_of_day(),
+        Cross::WeekHour => page.language.hour_of_week(),
+        Cross::Slot => labels::per(report.unit, page.language),
+    };
+    let (rows, cells) = match whose {
+        Whose::Gpu => cards(report),
+        Whose::User => people(page),
+    };
+    let is_hours = whose == Whose::User || report.person.is_some();
+    let value_title = match is_hours {
+        true => labels::HELD_HOURS,
+        false => labels::SHARE_ACTIVE,
+    };
+    Grid {
+        whose,
+        rows,
+        columns,
+        cells,
+        column_title,
+        value_title: value_title.of(page.language),
+        is_hours,
+    }
+}
+
+impl Grid<'_> {
+    pub(in crate::report) fn heat_map(&self) -> HeatMap {
+        let value = |cell: &GridCell<'_>| cell.value(self.is_hours);
+        HeatMap {
+            rows: self.rows.clone(),
+            columns: self.columns.clone(),
+            cells: self
+                .cells
+                .iter()
+                .map(|row| row.iter().map(value).collect())
+                .collect(),
+            unit: if self.is_hours {
+                HeatUnit::GpuHours
+            } else {
+                HeatUnit::Share
+            },
+            tone: Tone::Use,
+            value_title: self.value_title.to_owned(),
+            column_title: self.column_title.to_owned(),
+        }
+    }
+}
+
+fn cards(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
+    // By their numbers, as people call them.
+    let mut order: Vec<usize> = (0..report.cards.len()).collect();
+    order.sort_by_key(|place| {
+        let card = &report.cards[*place];
+        (card.index.is_none(), card.index, &card.gpu)
+    });
+    let row = |place: usize| {
+        let columns = report.cross.iter();
+        columns
+            .map(|column| GridCell::Card(&column.cards[place]))
+            .collect()
+    };
+    (
+        order
+            .iter()
+            .map(|place| card_name(&report.cards[*place]))
+            .collect(),
+        order.into_iter().map(row).collect(),
+    )
+}
+
+/// The longest holders, and the rest in one row.
+fn people<'a>(page: &Page<'a>) -> (Vec<String>, Vec<Vec<GridCell<'a>>>) {
+    let report = page.report;
+    let all = report.people.len();
+    // A row for the rest takes as much room as the one person it would stand for.
+    let named = if all <= page.top + 1 { all } else { page.top };
+    let cell = |column: &CrossRow, places: std::ops::Range<usize>| {
+        let mut sums = HoldSums::default();
+        let theirs = column.people.get(places).unwrap_or_default();
+        theirs.iter().for_each(|person| sums.merge(person));
+        let seen = column.sums.observed() > Micros(0) || column.sums.samples() > 0;
+        GridCell::Person((seen || sums.samples() > 0).then_some(sums))
+    };
+    let row = |places: std::ops::Range<usize>| -> Vec<GridCell<'a>> {
+        let cell = |column: &CrossRow| cell(column, places.clone());
+        report.cross.iter().map(cell).collect()
+    };
+    let mut names: Vec<String> = report
+        .people
+        .iter()
+        .take(named)
+        .map(|it| it.name.clone())
+        .collect();
+    let mut cells: Vec<_> = (0..named).map(|place| row(place..place + 1)).collect();
+    if named < all {
+        names.push(page.language.others(all - named));
+        cells.push(row(named..all));
+    }
+    (names, cells)
+}
+
+fn column_names(report: &Report, cross: Cross, language: Language) -> Vec<String> {
+    let form = match report.unit {
+        CalendarUnit::Hour => "%m-%d %H:%M",
+        CalendarUnit::Day | CalendarUnit::Week => "%m-%d",
+        CalendarUnit::Month => "%Y-%m",
+    };
+    match cross {
+        Cross::HourOfDay => (0..24).map(|hour| format!("{hour:02}")).collect(),
+        Cross::WeekHour => language
+            .weekdays()
+            .iter()
+            .flat_map(|day| (0..24).map(move |hour| format!("{day} {hour:02}")))
+            .collect(),
+        Cross::Slot => report
+            .slots
+            .iter()
+            .map(|slot| slot.label.strftime(form).to_string())
+            .collect(),
+    }
+}

@@ -1,0 +1,250 @@
+//! One chart of a report: as SVG, for a terminal, and as the numbers that it draws. Which one is the caller's to say; what
+//! it shows is what every report prints.
+
+mod numbers;
+mod terminal;
+
+use gua_model::CalendarUnit;
+use gua_model::report::Cross;
+use serde_json::{Value, json};
+
+use super::figures;
+pub use super::figures::Whose;
+use super::{Page, labels};
+use crate::chart::{
+    DayHours, Frame, HeatMap, HoursBars, Language, SessionChart, StatesOverTime, Theme,
+};
+use crate::table::Table;
+
+/// The name of the form of [`Plot::json`]. A change that breaks readers gets the next number.
+pub const SCHEMA: &str = "gua.plot.v1";
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// How the time of all cards was spent, slot by slot.
+    States,
+    /// Weekdays by hours; or cards or people by columns of time.
+    Heat(Option<(Whose, Cross)>),
+    /// GPU-hours with their idle-held share.
+    Hours(Whose),
+    /// Who held what, when.
+    Sessions(Whose),
+    /// The hours of the day, with the quietest of them; or each card's or person's.
+    Quiet(Option<Whose>),
+}
+
+impl Kind {
+    /// What a report has to be crossed by for this chart.
+    #[must_use]
+    pub fn cross(self) -> Option<Cross> {
+        match self {
+            Kind::Heat(crossed) => crossed.map(|(_, cross)| cross),
+            Kind::Quiet(_) => Some(Cross::HourOfDay),
+            Kind::States | Kind::Hours(_) | Kind::Sessions(_) => None,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::States => "states",
+            Kind::Heat(_) => "heat",
+            Kind::Hours(_) => "hours",
+            Kind::Sessions(_) => "sessions",
+            Kind::Quiet(_) => "quiet",
+        }
+    }
+}
+
+/// A chart that is ready to be drawn.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    kind: Kind,
+    title: String,
+    subtitle: String,
+    language: Language,
+    chart: Chart,
+    numbers: Table,
+    about: Value,
+}
+
+#[derive(Clone, Debug)]
+enum Chart {
+    States(StatesOverTime),
+    Heat(HeatMap),
+    Bars(HoursBars),
+    Sessions(SessionChart),
+    Day(Box<DayHours>),
+}
+
+/// How a picture looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    pub theme: Theme,
+    /// In pixels.
+    pub width: u32,
+}
+
+impl Plot {
+    /// The chart of a report, which has to be crossed by what [`Kind::cross`] says.
+    #[must_use]
+    pub fn new(page: &Page<'_>, kind: Kind) -> Self {
+        let mut told = None;
+        let (chart, numbers) = match kind {
+            Kind::States => (
+                Chart::States(figures::over_time(page)),
+                numbers::slots(page),
+            ),
+            Kind::Heat(None) => (Chart::Heat(figures::week(page)), numbers::week(page)),
+            Kind::Heat(Some((whose, cross))) => of_grid(page, whose, cross),
+            Kind::Quiet(Some(whose)) => of_grid(page, whose, Cross::HourOfDay),
+            Kind::Quiet(None) => (
+                Chart::Day(Box::new(figures::day(page.report))),
+                numbers::day(page),
+            ),
+            Kind::Hours(Whose::User) => (
+                Chart::Bars(figures::people(page)),
+                numbers::people(page.report),
+            ),
+            Kind::Hours(Whose::Gpu) => (
+                Chart::Bars(figures::cards(page)),
+                numbers::cards(page.report),
+            ),
+            Kind::Sessions(whose) => {
+                let (chart, left_out) = figures::sessions(page, whose);
+                told = left_out;
+                (Chart::Sessions(chart), numbers::sessions(page))
+            }
+        };
+        Self {
+            kind,
+            title: title(page, kind).to_owned(),
+            subtitle: subtitle(page, told),
+            language: page.language,
+            chart,
+            numbers,
+            about: about(page),
+        }
+    }
+
+    /// The same under another title.
+    #[must_use]
+    pub fn titled(self, title: Option<String>) -> Self {
+        Self {
+            title: title.unwrap_or(self.title),
+            ..self
+        }
+    }
+
+    /// The picture as an SVG document.
+    #[must_use]
+    pub fn svg(&self, look: Look) -> String {
+        let frame = Frame {
+            id: self.kind.word().to_owned(),
+            title: self.title.clone(),
+            subtitle: Some(self.subtitle.clone()),
+            theme: look.theme,
+            language: self.language,
+            width: look.width,
+        };
+        match &self.chart {
+            Chart::States(chart) => chart.draw(&frame),
+            Chart::Heat(chart) => chart.draw(&frame),
+            Chart::Bars(chart) => chart.draw(&frame),
+            Chart::Sessions(chart) => chart.draw(&frame),
+            Chart::Day(chart) => chart.draw(&frame),
+        }
+    }
+
+    /// The picture in letters, for a terminal of so many columns. With colours, which whoever prints it may drop.
+    #[must_use]
+    pub fn text(&self, columns: usize) -> String {
+        let mut text = format!("{}\n{}\n\n", self.title, self.subtitle);
+        terminal::draw(&mut text, &self.chart, columns, self.language);
+        text
+    }
+
+    /// The numbers that the picture draws.
+    #[must_use]
+    pub fn numbers(&self) -> &Table {
+        &self.numbers
+    }
+
+    /// The same with what they are about; pretty, with a newline at its end.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let mut value = self.about.clone();
+        value["schema"] = json!(SCHEMA);
+        value["kind"] = json!(self.kind.word());
+        value["title"] = json!(self.title);
+        value["rows"] = self.numbers.json();
+        let mut text =
+            serde_json::to_string_pretty(&value).expect("a value of strings and numbers is JSON");
+        text.push('\n');
+        text
+    }
+}
+
+fn of_grid(page: &Page<'_>, whose: Whose, cross: Cross) -> (Chart, Table) {
+    let grid = figures::grid(page, whose, cross);
+    let numbers = numbers::grid(page, &grid, cross);
+    (Chart::Heat(grid.heat_map()), numbers)
+}
+
+fn title(page: &Page<'_>, kind: Kind) -> &'static str {
+    let of_person = page.report.person.is_some();
+    let label = match kind {
+        Kind::States if of_person => labels::PERSON_OVER_TIME,
+        Kind::States => labels::OVER_TIME,
+        Kind::Heat(None) if of_person => labels::PERSON_HEAT,
+        Kind::Heat(None) => labels::HEAT,
+        Kind::Heat(Some((Whose::Gpu, _))) if of_person => labels::PERSON_HEAT,
+        Kind::Heat(Some((Whose::Gpu, _))) => labels::HEAT_GPU,
+        Kind::Heat(Some((Whose::User, _))) => labels::HEAT_USER,
+        Kind::Hours(Whose::User) => labels::PEOPLE_CHART,
+        Kind::Hours(Whose::Gpu) => labels::GPU_CHART,
+        Kind::Sessions(_) => labels::SESSIONS,
+        Kind::Quiet(_) => labels::QUIET,
+    };
+    label.of(page.language)
+}
+
+/// The host, the window, the zone, and whom and what it is limited to.
+fn subtitle(page: &Page<'_>, told: Option<String>) -> String {
+    let report = page.report;
+    let mut parts = Vec::new();
+    parts.extend(report.host.as_ref().map(|host| host.name.clone()));
+    parts.push(format!(
+        "{} – {}",
+        page.long(report.window.from()),
+        page.long(report.window.to())
+    ));
+    parts.push(page.zone_name());
+    parts.extend(report.person.clone());
+    parts.extend(told);
+    gua_model::text::harmless(&parts.join(" · "))
+}
+
+fn about(page: &Page<'_>) -> Value {
+    let report = page.report;
+    json!({
+        "gua_version": page.version,
+        "made_at": report.made.to_string(),
+        "time_zone": page.zone_name(),
+        "host": report.host.as_ref().map(|host| &host.name),
+        "user": report.person,
+        "window": {
+            "from": report.window.from().to_string(),
+            "to": report.window.to().to_string(),
+        },
+        "slot": match report.unit {
+            CalendarUnit::Hour => "hour",
+            CalendarUnit::Day => "day",
+            CalendarUnit::Week => "week",
+            CalendarUnit::Month => "month",
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,376 @@
+//! Charts in letters. Each state has a letter of its own, so that nothing rests on colour.
+
+use std::fmt::Write as _;
+
+use gua_model::Period;
+use gua_model::text::harmless;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::Chart;
+use crate::chart::{
+    DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, SessionBar, SessionChart, Shown,
+    StateHours, StatesOverTime,
+};
+
+const LEAST_COLUMNS: usize = 40;
+/// The widest name at the side.
+const NAME: usize = 24;
+const RESET: &str = "\x1b[0m";
+/// From nothing to all.
+const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+pub(super) fn draw(out: &mut String, chart: &Chart, columns: usize, language: Language) {
+    let columns = columns.max(LEAST_COLUMNS);
+    match chart {
+        Chart::States(chart) => over_time(out, chart, columns, language),
+        Chart::Heat(chart) => heat(out, chart, columns, language),
+        Chart::Bars(chart) => bars(out, chart, columns, language),
+        Chart::Sessions(chart) => sessions(out, chart, columns, language),
+        Chart::Day(chart) => day(out, chart, columns, language),
+    }
+}
+
+/// The letter of a state, and its colour.
+fn letter(state: Shown) -> (char, &'static str) {
+    match state {
+        Shown::Active => ('█', "\x1b[38;5;33m"),
+        Shown::IdleHeld => ('▒', "\x1b[38;5;214m"),
+        Shown::HeldUnknown => ('?', "\x1b[38;5;176m"),
+        Shown::TrulyIdle => ('░', "\x1b[38;5;245m"),
+        Shown::Gap => ('·', "\x1b[38;5;240m"),
+    }
+}
+
+/// What the letters mean, in as many lines as they need.
+fn legend(
+    out: &mut String,
+    total: &StateHours,
+    states: &[Shown],
+    (columns, language): (usize, Language),
+) {
+    let mut used = 0;
+    for state in states {
+        let always = !matches!(state, Shown::HeldUnknown | Shown::Gap);
+        if !always && total.of(*state) <= 0.0 {
+            continue;
+        }
+        let (letter, colour) = letter(*state);
+        let word = language.state(*state);
+        let width = word.width() + 2;
+        if used > 0 && used + 3 + width > columns {
+            out.push('\n');
+            used = 0;
+        }
+        let space = if used == 0 { "  " } else { "   " };
+        let _ = write!(out, "{space}{colour}{letter}{RESET} {word}");
+        used += space.len() + width;
+    }
+    out.push_str("\n\n");
+}
+
+/// Parts of a whole as letters: `whole` takes `width` columns, and each part ends where the sum so far does.
+fn stack(hours: &StateHours, whole: f64, width: usize, states: &[Shown]) -> String {
+    let mut text = String::new();
+    let mut sum = 0.0;
+    let mut used = 0;
+    for state in states {
+        sum += hours.of(*state);
+        let end = columns_of(sum / whole, width);
+        if end > used {
+            let (letter, colour) = letter(*state);
+            text.push_str(colour);
+            text.extend(std::iter::repeat_n(letter, end - used));
+            text.push_str(RESET);
+            used = end;
+        }
+    }
+    text.extend(std::iter::repeat_n(' ', width.saturating_sub(used)));
+    text
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a terminal's width is small and not negative"
+)]
+fn columns_of(share: f64, width: usize) -> usize {
+    if !share.is_finite() {
+        return 0;
+    }
+    ((share * width as f64).round().max(0.0) as usize).min(width)
+}
+
+/// A name cut or filled to so many columns.
+fn padded(name: &str, width: usize) -> String {
+    let name = harmless(name);
+    let mut text = String::new();
+    let mut used = 0;
+    for letter in name.chars() {
+        let wide = letter.width().unwrap_or(0);
+        if used + wide > width {
+            break;
+        }
+        text.push(letter);
+        used += wide;
+    }
+    text.extend(std::iter::repeat_n(' ', width - used));
+    text
+}
+
+fn widest<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    names
+        .map(|name| harmless(name).width())
+        .max()
+        .unwrap_or(0)
+        .min(NAME)
+}
+
+fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language: Language) {
+    let total: StateHours = chart.slots.iter().map(|slot| slot.hours).sum();
+    if total.total() <= 0.0 {
+        let _ = writeln!(out, "  {}", language.nothing());
+        return;
+    }
+    legend(out, &total, &Shown::ALL, (columns, language));
+    let largest = chart
+        .slots
+        .iter()
+        .map(|slot| slot.hours.total())
+        .fold(0.0, f64::max);
+    let width = columns.saturating_sub(2 + 16 + 2 + 12);
+    for slot in &chart.slots {
+        let label = chart
+            .zone
+            .to_datetime(slot.period.from())
+            .strftime("%Y-%m-%d %H:%M");
+        let bar = stack(&slot.hours, largest, width, &Shown::ALL);
+        let _ = writeln!(out, "  {label}  {bar}{:>10.2} h", slot.hours.total());
+    }
+}
+
+fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language) {
+    let mut rows: Vec<&HoursRow> = chart
+        .rows
+        .iter()
+        .filter(|row| row.hours.held() > 0.0)
+        .collect();
+    if rows.is_empty() {
+        let _ = writeln!(out, "  {}", language.no_hours());
+        return;
+    }
+    rows.sort_by(|one, other| {
+        let by_hours = other.hours.held().total_cmp(&one.hours.held());
+        by_hours.then_with(|| one.name.cmp(&other.name))
+    });
+    let total: StateHours = rows.iter().map(|row| row.hours).sum();
+    legend(out, &total, &Shown::HELD, (columns, language));
+    let largest = rows[0].hours.held();
+    let rest = rows.split_off(rows.len().min(chart.top));
+    let names = widest(rows.iter().map(|row| row.name.as_str())).max(12);
+    let width = columns.saturating_sub(2 + names + 1 + 12 + 16);
+    let mut line = |name: &str, hours: &StateHours| {
+        let bar = stack(hours, largest.max(hours.held()), width, &Shown::HELD);
+        let idle = format!("{:.1}%", hours.of(Shown::IdleHeld) / hours.held() * 100.0);
+        let name = padded(name, names);
+        let idle = language.idle_share(&idle);
+        let _ = writeln!(out, "  {name} {bar}{:>9.2} h  {idle}", hours.held());
+    };
+    for row in rows {
+        line(&row.name, &row.hours);
+    }
+    if !rest.is_empty() {
+        let sum = rest.iter().map(|row| row.hours).sum();
+        line(&language.others(rest.len()), &sum);
+    }
+}
+
+/// One letter a cell; what is too wide goes on below.
+fn heat(out: &mut String, chart: &HeatMap, columns: usize, language: Language) {
+    let values = || chart.cells.iter().flatten().flatten();
+    if values().next().is_none() {
+        let _ = writeln!(out, "  {}", language.nothing());
+        return;
+    }
+    let largest = match chart.unit {
+        HeatUnit::Share => 1.0,
+        HeatUnit::GpuHours => values().copied().fold(0.0, f64::max),
+    };
+    let top = match chart.unit {
+        HeatUnit::Share => "100 %".to_owned(),
+        HeatUnit::GpuHours => format!("{largest:.2} h"),
+    };
+    let ramp: String = LEVELS.iter().collect();
+    let _ = writeln!(
+        out,
+        "  {}: 0 {ramp} {top}   {}: blank\n",
+        chart.value_title,
+        language.no_data()
+    );
+    let names = widest(chart.rows.iter().map(String::as_str));
+    // Two letters a cell where there is room: a week of hours is then as wide as it is readable.
+    let each = if chart.columns.len() <= 31 { 2 } else { 1 };
+    let room = (columns.saturating_sub(names + 4) / each).max(8);
+    // Whole days stand together.
+    let room = if room > 24 { room / 24 * 24 } else { room };
+    let mut from = 0;
+    while from < chart.columns.len() {
+        let to = (from + room).min(chart.columns.len());
+        head(out, &chart.columns[from..to], names, each);
+        for (row, name) in chart.rows.iter().enumerate() {
+            let cells = chart.cells.get(row).map_or(&[][..], Vec::as_slice);
+            let mut line = String::new();
+            for place in from..to {
+                let value = cells.get(place).copied().flatten();
+                let level = value.map_or(' ', |value| level(value, largest));
+                line.extend(std::iter::repeat_n(level, each));
+            }
+            let _ = writeln!(out, "  {}  {}", padded(name, names), line.trim_end());
+        }
+        from = to;
+        if from < chart.columns.len() {
+            out.push('\n');
+        }
+    }
+}
+
+fn level(value: f64, largest: f64) -> char {
+    if value <= 0.0 || largest <= 0.0 {
+        return LEVELS[0];
+    }
+    LEVELS[columns_of(value / largest, LEVELS.len() - 1).max(1)]
+}
+
+/// The names of columns, as many as keep apart.
+fn head(out: &mut String, names: &[String], indent: usize, each: usize) {
+    let mut line = String::new();
+    let mut used = 0;
+    for (place, name) in names.iter().enumerate() {
+        let at = place * each;
+        let is_apart = place == 0 || at > used;
+        if is_apart && at + name.width() <= names.len() * each {
+            line.extend(std::iter::repeat_n(' ', at - used));
+            line.push_str(name);
+            used = at + name.width();
+        }
+    }
+    let _ = writeln!(out, "  {}  {}", " ".repeat(indent), line.trim_end());
+}
+
+fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: Language) {
+    let any = chart.rows.iter().any(|row| !row.bars.is_empty());
+    if !any || chart.window.is_empty() {
+        let _ = writeln!(out, "  {}", language.no_hours());
+        return;
+    }
+    let every = chart
+        .rows
+        .iter()
+        .flat_map(|row| &row.bars)
+        .map(|bar| bar.hours);
+    let mut total: StateHours = every.sum();
+    total.gap = if chart.rows.iter().any(|row| !row.gaps.is_empty()) {
+        1.0
+    } else {
+        0.0
+    };
+    let states = [
+        Shown::Active,
+        Shown::IdleHeld,
+        Shown::HeldUnknown,
+        Shown::Gap,
+    ];
+    legend(out, &total, &states, (columns, language));
+    let names = widest(chart.rows.iter().map(|row| row.name.as_str()));
+    let width = columns.saturating_sub(names + 4).max(8);
+    for row in &chart.rows {
+        let mut line = String::new();
+        for cell in cells(chart.window, width) {
+            let state = of_cell(&row.bars, cell).or_else(|| {
+                let hit = |gap: &Period| gap.overlap(cell).is_some();
+                row.gaps.iter().any(hit).then_some(Shown::Gap)
+            });
+            match state {
+                Some(state) => {
+                    let (letter, colour) = letter(state);
+                    let _ = write!(line, "{colour}{letter}{RESET}");
+                }
+                None => line.push(' '),
+            }
+        }
+        let _ = writeln!(out, "  {}  {}", padded(&row.name, names), line);
+    }
+    let ends = [chart.window.from(), chart.window.to()].map(|at| {
+        chart
+            .zone
+            .to_datetime(at)
+            .strftime("%Y-%m-%d %H:%M")
+            .to_string()
+    });
+    let space = " ".repeat(width.saturating_sub(ends[0].len() + ends[1].len()));
+    let _ = writeln!(
+        out,
+        "  {}  {}{space}{}",
+        " ".repeat(names),
+        ends[0],
+        ends[1]
+    );
+}
+
+/// The window in so many parts.
+fn cells(window: Period, width: usize) -> impl Iterator<Item = Period> {
+    let (start, length) = (window.from(), window.micros().0);
+    let parts = width as u64;
+    let at = move |place: u64| {
+        let into = u128::from(length) * u128::from(place) / u128::from(parts);
+        let into = i64::try_from(into).unwrap_or(i64::MAX);
+        start
+            .checked_add(jiff::SignedDuration::from_micros(into))
+            .unwrap_or(start)
+    };
+    (0..parts).map(move |place| Period::new(at(place), at(place + 1)))
+}
+
+/// What most of the sessions in a part of the window were: the state that took the most of them.
+fn of_cell(bars: &[SessionBar], cell: Period) -> Option<Shown> {
+    let here = bars.iter().filter(|bar| bar.period.overlap(cell).is_some());
+    let mut found = None;
+    for bar in here {
+        let most = Shown::HELD
+            .into_iter()
+            .max_by(|one, other| bar.hours.of(*one).total_cmp(&bar.hours.of(*other)));
+        let state = most
+            .filter(|state| bar.hours.of(*state) > 0.0)
+            .unwrap_or(Shown::Gap);
+        // Use is worth more to know of than waste beside it.
+        if found.is_none() || state == Shown::Active {
+            found = Some(state);
+        }
+    }
+    found
+}
+
+fn day(out: &mut String, chart: &DayHours, columns: usize, language: Language) {
+    let total: StateHours = chart.hours.iter().copied().sum();
+    if total.total() <= total.of(Shown::Gap) {
+        let _ = writeln!(out, "  {}", language.nothing());
+        return;
+    }
+    legend(out, &total, &Shown::ALL, (columns, language));
+    let width = columns.saturating_sub(2 + 2 + 2 + 10 + 12);
+    for (hour, hours) in chart.hours.iter().enumerate() {
+        let seen = hours.total() - hours.of(Shown::Gap);
+        let share = match seen > 0.0 {
+            true => format!("{:.1}%", hours.of(Shown::Active) / seen * 100.0),
+            false => "-".to_owned(),
+        };
+        let bar = match hours.total() > 0.0 {
+            true => stack(hours, hours.total(), width, &Shown::ALL),
+            false => " ".repeat(width),
+        };
+        let mark = chart.quietest.iter().position(|quiet| *quiet == hour);
+        let mark = mark.map_or_else(String::new, |place| format!("  ← {}", place + 1));
+        let _ = writeln!(out, "  {hour:02}  {bar} {share:>7}{mark}");
+    }
+    let _ = writeln!(out, "\n  ← {}", language.quietest());
+}

@@ -1,0 +1,77 @@
+//! `--by hour` as text: all GPUs, each GPU, each person, and the quietest hours.
+
+use std::fmt::Write as _;
+
+use gua_model::report::Report;
+
+use super::more;
+use crate::report::{By, Page, figures, hour_columns, table};
+use crate::table::Table;
+
+/// The one table that files have in parts that a screen has room for.
+pub(super) fn hours(out: &mut String, page: &Page<'_>) {
+    let report = page.report;
+    let all = table(report, By::Hour);
+    let parts = hour_columns(&all);
+    let (of_all, of_cards, of_people) = (parts.all, parts.cards, parts.people);
+    out.push_str(&all.only(&of_all).text(2));
+    // Which column tells of all cards what the others tell of each.
+    let whole = all
+        .columns
+        .iter()
+        .position(|column| column.key == "active_share");
+    let mut first = vec![0];
+    first.extend(whole);
+    side_by_side(
+        out,
+        &all,
+        (&first, &of_cards),
+        "active share of all GPUs and of each",
+        page.top,
+    );
+    side_by_side(
+        out,
+        &all,
+        (&[0], &of_people),
+        "hours that each person held GPUs",
+        page.top,
+    );
+    quietest(out, report);
+}
+
+/// One column for each card or person, after `first`.
+fn side_by_side(
+    out: &mut String,
+    all: &Table,
+    (first, each): (&[usize], &[usize]),
+    title: &str,
+    top: usize,
+) {
+    if each.is_empty() {
+        return;
+    }
+    let shown: Vec<usize> = first.iter().chain(each.iter().take(top)).copied().collect();
+    let _ = writeln!(out, "\n  {title}");
+    out.push_str(&all.only(&shown).text(2));
+    if each.len() > top {
+        more(out, each.len(), top);
+    }
+}
+
+/// The hours of the day with the least use.
+fn quietest(out: &mut String, report: &Report) {
+    let shown: Vec<String> = figures::quietest(report)
+        .iter()
+        .map(|(hour, used)| match report.person {
+            Some(_) => format!("{hour:02} ({used:.2} h)"),
+            None => format!("{hour:02} ({:.1}%)", used * 100.0),
+        })
+        .collect();
+    let what = match report.person {
+        Some(_) => "hours held",
+        None => "active share",
+    };
+    if !shown.is_empty() {
+        let _ = writeln!(out, "\n  quietest hours ({what}): {}", shown.join(", "));
+    }
+}

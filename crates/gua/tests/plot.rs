@@ -1,0 +1,168 @@
+//! `gua plot` as people call it: every chart in every form, its numbers beside the report's, and what it refuses.
+
+#![cfg(test)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use roxmltree::Document;
+use serde_json::Value;
+
+fn gua(home: &Path, line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gua"))
+        .env_clear()
+        .env("HOME", home)
+        .current_dir(home)
+        .args(line.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+fn printed(home: &Path, line: &str) -> String {
+    let output = gua(home, line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "gua {line}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    printed(home.path(), "demo --db demo.db --interval 30s --ticks 400");
+    home
+}
+
+const CHARTS: [&str; 14] = [
+    "states",
+    "--per day",
+    "--per week",
+    "heat",
+    "--per weekday-hour",
+    "--by user --per hour",
+    "--by gpu --per month",
+    "--by gpu --per weekday-hour",
+    "--by user",
+    "hours --by gpu",
+    "sessions",
+    "sessions --by user",
+    "quiet",
+    "quiet --by gpu",
+];
+
+#[test]
+fn every_chart_comes_in_every_form() {
+    let home = home();
+    for chart in CHARTS {
+        for form in ["svg", "png", "json", "csv", "txt"] {
+            let file = home.path().join(format!("chart.{form}"));
+            let line = format!("plot --db demo.db --tz UTC --since 2d {chart} -o chart.{form}");
+            assert_eq!(printed(home.path(), &line), "", "{line}");
+            let bytes = std::fs::read(&file).unwrap();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            match form {
+                "svg" => assert_eq!(
+                    Document::parse(&text)
+                        .unwrap()
+                        .root_element()
+                        .tag_name()
+                        .name(),
+                    "svg"
+                ),
+                "png" => assert!(bytes.starts_with(b"\x89PNG"), "{line}"),
+                "json" => {
+                    let json: Value = serde_json::from_str(&text).unwrap();
+                    assert_eq!(json["schema"], "gua.plot.v1");
+                    assert!(!json["rows"].as_array().unwrap().is_empty(), "{line}");
+                }
+                "csv" => assert!(text.lines().count() > 1, "{line}"),
+                _ => assert!(
+                    text.lines().count() > 4 && !text.contains('\x1b'),
+                    "{line}: {text}"
+                ),
+            }
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(home.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(
+        left.iter()
+            .all(|name| name.to_string_lossy().starts_with("demo.db")),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn themes_languages_and_titles_are_followed() {
+    let home = home();
+    let draw = |words: &str| {
+        printed(
+            home.path(),
+            &format!("plot hours --db demo.db --format svg -o - {words}"),
+        )
+    };
+    assert!(draw("").contains("prefers-color-scheme"));
+    let (light, dark) = (draw("--theme light"), draw("--theme dark"));
+    assert!(light.contains("#ffffff") && !dark.contains("#ffffff"));
+    assert!(draw("--lang ko").contains("사용자별 GPU 시간"));
+    assert!(draw("--title <b>Mine").contains("&lt;b&gt;Mine"));
+    assert!(draw("--width 500").contains("width=\"500\""));
+}
+
+#[test]
+fn an_empty_window_says_so() {
+    let home = home();
+    for chart in CHARTS {
+        let line = format!("plot --db demo.db {chart} --since 2020-01-01 --until 2020-01-02");
+        let text = printed(home.path(), &line);
+        let told = text.contains("Nothing was observed") || text.contains("Nobody held a GPU");
+        assert!(told, "{line}: {text}");
+        let svg = printed(home.path(), &format!("{line} --format svg -o -"));
+        assert!(
+            svg.contains("Nothing was observed") || svg.contains("Nobody held a GPU"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
+    let home = home();
+    let before = std::fs::read_dir(home.path()).unwrap().count();
+    for (words, sentence) in [
+        ("-o chart.gif", "the ending of chart.gif names no form"),
+        (
+            "states --by user -o a.svg",
+            "states are drawn of all GPUs together",
+        ),
+        (
+            "states --per weekday-hour -o a.svg",
+            "not --per weekday-hour",
+        ),
+        (
+            "heat --per day -o a.svg",
+            "has a row for each GPU or person",
+        ),
+        ("hours --per day -o a.svg", "no --per"),
+        ("--term --format svg", "cannot be used with"),
+        ("--since yesterday", "is not a duration"),
+        ("--user nobody", "knows no user"),
+        ("--db absent.db", "there is no history"),
+    ] {
+        let db = if words.contains("--db") {
+            ""
+        } else {
+            "--db demo.db "
+        };
+        let output = gua(home.path(), &format!("plot {db}{words}"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains(sentence), "{words}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), before);
+    let unwritable = gua(home.path(), "plot --db demo.db -o absent/chart.svg");
+    assert_eq!(unwritable.status.code(), Some(1));
+    let said = String::from_utf8(unwritable.stderr).unwrap();
+    assert!(said.contains("cannot write `absent/chart.svg`"), "{said}");
+}
