@@ -38,6 +38,12 @@ impl VisibleDevices {
         }
     }
 
+    /// Whether no card is meant.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Whether cards are named by their number, so that their order matters.
     #[must_use]
     pub fn has_numbers(&self) -> bool {

@@ -9,6 +9,7 @@ pub mod command;
 pub mod cost;
 #[cfg(test)]
 pub(crate) mod fake;
+pub mod family;
 pub mod lineage;
 mod names;
 #[doc(hidden)]

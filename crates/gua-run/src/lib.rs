@@ -34,16 +34,35 @@
 //! This crate reads no environment and prints nothing. The driver is read by [`gua_probe`]; a driver that hangs costs
 //! readings and never the job.
 
+mod attend;
+mod card_use;
+mod digest;
+mod job;
 mod lines;
 mod log;
+mod marks;
+mod means;
 mod monitor;
+mod phases;
+mod record;
 mod summary;
+mod tree_use;
+mod watch;
 
 pub use gua_wire::run::file;
 pub use gua_wire::run::json::{Fields, NoJson};
 pub use gua_wire::run::summary::ResourceSummary;
 
+pub use attend::{Options, Outcome, StartError, attend};
+pub use card_use::CardSummary;
+pub use digest::{JAX_PEAK, RunFacts, RunName, RunSummary};
+pub use job::{End, Job, JobCommand, end_by};
 pub use lines::LineFile;
 pub use log::RunLog;
+pub use marks::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, Marks, PIPE_VARIABLE, RUN_VARIABLE};
 pub use monitor::{Cards, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
+pub use phases::PhaseSummary;
+pub use record::{OutputError, Record};
 pub use summary::{Summarized, build_resource_summary, summarize};
+pub use tree_use::TreeSummary;
+pub use watch::{CardLines, Scope, Watch, sample_fields};

@@ -32,7 +32,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
         "Collect",
         &["doctor", "daemon", "start", "status", "stop", "service"],
     ),
-    ("Jobs", &["claim"]),
+    ("Jobs", &["run", "phase", "summarize", "claim"]),
     ("Report", &["report", "plot", "export", "import"]),
     ("Account", &["csv"]),
     ("Many hosts", &["enroll", "unenroll", "sync-once"]),
@@ -125,6 +125,12 @@ pub enum Command {
         #[command(subcommand)]
         command: ClaimCommand,
     },
+
+    Run(RunArgs),
+
+    Phase(PhaseArgs),
+
+    Summarize(SummarizeArgs),
 
     Report(ReportArgs),
 
@@ -267,6 +273,9 @@ impl Command {
                 ClaimCommand::List { .. } => "gua claim list",
                 ClaimCommand::Release { .. } => "gua claim release",
             },
+            Command::Run(_) => "gua run",
+            Command::Phase(_) => "gua phase",
+            Command::Summarize(_) => "gua summarize",
             Command::Report(_) => "gua report",
             Command::Plot(_) => "gua plot",
             Command::Export(_) => "gua export",

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use gua_model::Thresholds;
 
-pub use inputs::{Candidate, Inputs};
+pub use inputs::{CUDA_VISIBLE_DEVICES, Candidate, Inputs};
 pub use problem::{Place, Position, Problem};
 pub use table::{ENTRIES, Entry, Settings};
 

@@ -14,8 +14,8 @@ use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
-    available, bench, claim, cloud, csv, daemon, db, demo, doctor, explain, export, import, list,
-    manual, output, plot, report, service, top,
+    available, bench, claim, cloud, csv, daemon, db, demo, doctor, explain, export, import, job,
+    list, manual, output, phase, plot, report, service, summarize, top,
 };
 
 /// The number that `gua version` prints.
@@ -93,6 +93,9 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         }
         Command::Stop(_) => return daemon::stop::run(&load_what_is_sound(&command.settings())?),
         Command::Claim { command: what } => return claim::run(what, &load(&command.settings())?),
+        Command::Run(args) => return job::run(args, &load(&command.settings())?),
+        Command::Phase(args) => return phase::run(args),
+        Command::Summarize(args) => return summarize::run(args),
         Command::Report(args) => return report::run(args, &load(&command.settings())?),
         Command::Plot(args) => return plot::run(args, &load(&command.settings())?),
         Command::Demo(args) => return demo::run(args, &load(&command.settings())?),

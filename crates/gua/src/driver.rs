@@ -19,6 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A reader that starts its child with the first question.
 #[must_use]
 pub fn reader(settings: &Settings) -> Reader {
+    Reader::new(options(settings))
+}
+
+/// How the child is started and waited for.
+#[must_use]
+pub fn options(settings: &Settings) -> ReaderOptions {
     let driver = &settings.driver;
     // Without a wish the probe knows the name itself, and says so when it is not found.
     let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
@@ -26,7 +32,7 @@ pub fn reader(settings: &Settings) -> Reader {
         library,
         ..ProbeOptions::default()
     };
-    Reader::new(ReaderOptions::this_program(probe, driver.deadline.value))
+    ReaderOptions::this_program(probe, driver.deadline.value)
 }
 
 /// One sample. A person at the terminal is told when it takes its time.

@@ -88,6 +88,50 @@ pub fn kinship(text: &[u8]) -> Option<Kinship> {
     })
 }
 
+/// What `/proc/PID/stat` tells of what a process has used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consumption {
+    pub kin: Kinship,
+    /// Fields 14 to 17: its own time and that of its children that it has waited for, in programs and in the kernel, in
+    /// clock ticks.
+    pub ticks: u64,
+    /// Field 24: memory that is in RAM, in pages.
+    pub resident_pages: u64,
+}
+
+/// `/proc/PID/stat`, for the fields about time and memory.
+#[must_use]
+pub fn consumption(text: &[u8]) -> Option<Consumption> {
+    let kin = kinship(text)?;
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = text[close + 1..]
+        .split(|byte| byte.is_ascii_whitespace())
+        .filter(|field| !field.is_empty())
+        .skip(14 - 3);
+    let mut ticks = 0u64;
+    for _ in 14..=17 {
+        ticks = ticks.saturating_add(number(fields.next()?)?);
+    }
+    let resident_pages = number(fields.nth(24 - 18)?)?;
+    Some(Consumption {
+        kin,
+        ticks,
+        resident_pages,
+    })
+}
+
+/// The bytes that a process, with its children that it has waited for, had read from and written to storage:
+/// `/proc/PID/io`.
+#[must_use]
+pub fn storage(text: &[u8]) -> Option<(u64, u64)> {
+    let value = |name: &[u8]| {
+        text.split(|byte| *byte == b'\n')
+            .find_map(|line| line.strip_prefix(name))
+            .and_then(|rest| number(rest.trim_ascii()))
+    };
+    Some((value(b"read_bytes:")?, value(b"write_bytes:")?))
+}
+
 /// The effective uid in `/proc/PID/status`: the second number of the `Uid:` line.
 #[must_use]
 pub fn status_uid(text: &[u8]) -> Option<u32> {

@@ -1,7 +1,119 @@
 //! The group Jobs: what stands around a program that uses cards.
 
-use clap::Subcommand;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Subcommand, ValueHint};
 use gua_claim::ClaimId;
+use serde_json::Value;
+
+/// Run a command and watch it: what it used of its cards, of processors and memory, and what it wasted.
+///
+/// The command runs as it would without gua: same terminal, same signals, same exit code. Only its own cards and processes
+/// are looked at, not the neighbours'.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The cards of a job are those of CUDA_VISIBLE_DEVICES and those on which its processes are seen.\n\
+                  With --out the directory holds run.jsonl (a line for everything, as it happens), hw_metrics.csv,\n\
+                  hw_dmon.csv, cpu_metrics.csv and at the end summary.json; docs/run.md tells their fields.\n\
+                  Inside, `gua phase NAME` marks what the job is doing.\n\n\
+                  Exit codes: the command's own; 126 and 127 where it cannot be started; 2 for wrong use.\n\n\
+                  Examples:\n  \
+                  gua run -- python train.py\n  \
+                  gua run --out runs/7 -- python train.py    and keep the numbers\n  \
+                  gua run --interval 200ms -- ./short\n  \
+                  tail -f runs/7/run.jsonl | jq 'select(.type == \"sample\") | .gpus'"
+)]
+pub struct RunArgs {
+    /// Write the files of the run into this directory, which is made if need be.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+
+    /// The time from one look to the next.
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "2s")]
+    pub interval: Duration,
+
+    /// Which cards to watch: auto, all, or numbers and UUIDs with commas.
+    #[arg(long, value_name = "CARDS", default_value = "auto")]
+    pub gpus: String,
+
+    /// What the run is called [default: the program's name].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Do not say at the end what was used.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// The command and its arguments.
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}
+
+/// Tell the `gua run` around this process what the job is doing.
+///
+/// A phase lasts until the next one, or until the job ends. Outside of `gua run` nothing happens, and that is no error: a
+/// script needs not know whether it is watched.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A program can write to the descriptor that GUA_RUN_FD names, a line for each mark: the name of a\n\
+                  phase, or JSON such as {\"phase\": \"train\"}, {\"event\": \"saved\", \"data\": {\"epoch\": 3}},\n\
+                  {\"set\": {\"jax_peak_bytes_mb\": 812}}.\n\n\
+                  Examples:\n  \
+                  gua phase load\n  \
+                  gua phase train --set batch=64\n  \
+                  gua phase --event checkpoint --set epoch=3\n  \
+                  gua phase --set jax_peak_bytes_mb=812.5\n  \
+                  echo train >&$GUA_RUN_FD"
+)]
+pub struct PhaseArgs {
+    /// The phase that begins now.
+    #[arg(value_name = "NAME", conflicts_with = "event", required_unless_present_any = ["event", "set"])]
+    pub name: Option<String>,
+
+    /// Something that happens now; --set gives its data.
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
+
+    /// A value for the summary; a number where it is one. Can be given several times.
+    #[arg(long, value_name = "KEY=VALUE", action = ArgAction::Append, value_parser = assignment)]
+    pub set: Vec<(String, Value)>,
+
+    /// Say nothing when there is no run around.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Sum up the metric files of a run, of gua or of pytyche's run_monitor.
+///
+/// Prints the ten numbers of ResourceSummary. Memory utilisation is found in hw_dmon.csv by the name of its column.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  gua summarize runs/7\n  \
+                  gua summarize runs/7 --json | jq .peak_vram_mb\n  \
+                  gua summarize hw_metrics.csv cpu_metrics.csv hw_dmon.csv")]
+pub struct SummarizeArgs {
+    /// The directory of a run, or its metric files.
+    #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// Print the dictionary of ResourceSummary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn assignment(text: &str) -> Result<(String, Value), String> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.trim().is_empty())
+        .ok_or_else(|| "write it like key=value".to_owned())?;
+    let value = match serde_json::from_str(value) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_) | Value::Null)) => value,
+        _ => Value::String(value.to_owned()),
+    };
+    Ok((key.trim().to_owned(), value))
+}
 
 use super::FormatArgs;
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_collector::board::Proxies;
+use gua_run::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
 use rustix::fs::{Mode, OFlags};
 
 use super::kind::{self, Home};
@@ -29,6 +30,10 @@ const PROXY_VARIABLES: [[&str; 2]; 4] = [
 
 /// The one-time token of `gua enroll`. A secret, so it is not among the variables that are kept.
 pub const TOKEN_VARIABLE: &str = "GUA_ENROLLMENT_TOKEN";
+
+/// What a job was given: its cards, and how it speaks to the `gua run` around it.
+pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
+const RUN_VARIABLES: [&str; 3] = [RUN_VARIABLE, DESCRIPTOR_VARIABLE, PIPE_VARIABLE];
 
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
@@ -56,7 +61,9 @@ impl Inputs {
             .map(|entry| entry.env)
             .chain([CONFIG_VARIABLE, "HOME", "PATH", "TMPDIR"])
             .chain(SYSTEMD_VARIABLES)
-            .chain(PROXY_VARIABLES.into_iter().flatten());
+            .chain(PROXY_VARIABLES.into_iter().flatten())
+            .chain(RUN_VARIABLES)
+            .chain([CUDA_VISIBLE_DEVICES]);
         let variables: BTreeMap<_, _> = names
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .collect();
@@ -149,7 +156,9 @@ pub(super) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
     let known = || {
         let settings = ENTRIES.iter().map(|entry| entry.env);
         // Without what all have in common, which would make all of them alike.
-        let all = settings.chain([CONFIG_VARIABLE, TOKEN_VARIABLE]);
+        let all = settings
+            .chain([CONFIG_VARIABLE, TOKEN_VARIABLE])
+            .chain(RUN_VARIABLES);
         all.filter_map(|name| name.strip_prefix(PREFIX))
     };
     let mut told: Vec<String> = names

@@ -1,0 +1,367 @@
+//! A process with all that it has started: who belongs to it, and what all of them have used.
+//!
+//! Who belongs to it is told by parents. A process whose parent has ended is given to another; if that is the keeper (a
+//! process that the kernel gives orphans to, prctl(2) under `PR_SET_CHILD_SUBREAPER`), it is still known. One that was
+//! once seen in the family stays in it for as long as it lives. Nothing is remembered of strangers but their pids.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::time::Duration;
+
+use gua_model::id::{Pid, StartTicks};
+use gua_model::reading::{Missing, Reading};
+use gua_model::unit::Bytes;
+
+use super::ProcRoot;
+use super::parse::{self, Consumption};
+use crate::host::time::ticks_per_second;
+
+/// Strangers are looked at again after so many looks: their pids may have been reused.
+const RECHECK: u32 = 60;
+
+/// Longer than any stat line, and than any file with the bytes read and written.
+const LONGEST: usize = 4096;
+
+/// A process and its descendants.
+#[derive(Debug)]
+pub struct Family {
+    root: ProcRoot,
+    keeper: Pid,
+    members: BTreeMap<Pid, Member>,
+    /// Processes of the keeper that are not of the family.
+    excluded: BTreeSet<Pid>,
+    strangers: HashSet<Pid>,
+    looks: u32,
+    /// Of members that the keeper has buried.
+    buried: Spent,
+    most: Spent,
+    buffer: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    start: StartTicks,
+    spent: Spent,
+}
+
+/// What only grows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    ticks: u64,
+    read: u64,
+    written: u64,
+}
+
+/// What a family uses now and has used so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FamilyUse {
+    /// How many processes there are, without those that have ended.
+    pub processes: u32,
+    pub threads: u64,
+    /// Processor time so far.
+    pub processor: Duration,
+    /// Memory in RAM. What several of them share counts for each.
+    pub resident: Bytes,
+    /// Bytes read from and written to storage so far; `Denied` where none of them may be asked.
+    pub storage: Reading<Storage>,
+    /// Processes that were given to the keeper and have ended: it is to bury them.
+    pub ended: Vec<Pid>,
+}
+
+/// Bytes that went to and from storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Storage {
+    pub read: Bytes,
+    pub written: Bytes,
+}
+
+impl Family {
+    /// The family of `top`, a child of `keeper`.
+    #[must_use]
+    pub fn new(root: ProcRoot, top: Pid, keeper: Pid) -> Self {
+        let mut family = Self {
+            root,
+            keeper,
+            members: BTreeMap::new(),
+            excluded: BTreeSet::new(),
+            strangers: HashSet::new(),
+            looks: 0,
+            buried: Spent::default(),
+            most: Spent::default(),
+            buffer: vec![0; LONGEST],
+        };
+        if let Some(seen) = family.consumption(top) {
+            family.join(top, &seen);
+        }
+        family
+    }
+
+    /// A child of the keeper that is none of the family.
+    pub fn exclude(&mut self, pid: Pid) {
+        self.excluded.insert(pid);
+    }
+
+    /// Whether it was of the family at the last look.
+    #[must_use]
+    pub fn has(&self, pid: Pid) -> bool {
+        self.members.contains_key(&pid)
+    }
+
+    /// Looks for new members, and at what all of them have used.
+    pub fn look(&mut self) -> FamilyUse {
+        self.find_new();
+        let ticks_per_second = ticks_per_second().max(1);
+        let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+        let mut found = FamilyUse {
+            processes: 0,
+            threads: 0,
+            processor: Duration::ZERO,
+            resident: Bytes(0),
+            storage: Err(Missing::Denied),
+            ended: Vec::new(),
+        };
+        let mut sum = self.buried;
+        let pids: Vec<Pid> = self.members.keys().copied().collect();
+        for pid in pids {
+            let known = self.members.get(&pid).map(|member| member.start.0);
+            let seen = self.consumption(pid);
+            let Some(seen) = seen.filter(|seen| Some(seen.kin.start) == known) else {
+                self.members.remove(&pid);
+                continue;
+            };
+            let storage = self.storage(pid);
+            let Some(member) = self.members.get_mut(&pid) else {
+                continue;
+            };
+            member.spent.ticks = member.spent.ticks.max(seen.ticks);
+            if let Some((read, written)) = storage {
+                member.spent.read = member.spent.read.max(read);
+                member.spent.written = member.spent.written.max(written);
+                found.storage = Ok(Storage::default());
+            }
+            sum.add(member.spent);
+            if seen.kin.has_ended() {
+                if seen.kin.parent == self.keeper.0 {
+                    found.ended.push(pid);
+                }
+                continue;
+            }
+            found.processes += 1;
+            found.threads = found.threads.saturating_add(seen.kin.threads);
+            found.resident += Bytes(seen.resident_pages.saturating_mul(page));
+        }
+        // The kernel forgets what a process had used whose parent does not want to know of its end.
+        self.most.rise_to(sum);
+        found.processor = Duration::from_secs(self.most.ticks / ticks_per_second)
+            + Duration::from_secs(self.most.ticks % ticks_per_second)
+                / u32::try_from(ticks_per_second).unwrap_or(100);
+        if self.most.read > 0 || self.most.written > 0 {
+            found.storage = Ok(Storage::default());
+        }
+        found.storage = found.storage.map(|_| Storage {
+            read: Bytes(self.most.read),
+            written: Bytes(self.most.written),
+        });
+        found
+    }
+
+    /// The keeper has buried this one: what it had used is kept.
+    pub fn bury(&mut self, pid: Pid) {
+        if let Some(member) = self.members.remove(&pid) {
+            self.buried.add(member.spent);
+        }
+    }
+
+    fn find_new(&mut self) {
+        self.looks = self.looks.wrapping_add(1);
+        let Ok(present) = self.pids() else { return };
+        if self.looks.is_multiple_of(RECHECK) {
+            self.strangers.clear();
+        } else {
+            self.strangers.retain(|pid| present.contains(pid));
+        }
+        self.excluded.retain(|pid| present.contains(pid));
+        let mut new: HashMap<Pid, Consumption> = HashMap::new();
+        for pid in present {
+            let is_known = self.members.contains_key(&pid)
+                || self.strangers.contains(&pid)
+                || self.excluded.contains(&pid);
+            if !is_known && let Some(seen) = self.consumption(pid) {
+                new.insert(pid, seen);
+            }
+        }
+        // Parents can come after their children.
+        loop {
+            let is_ours = |seen: &Consumption| {
+                let parent = Pid(seen.kin.parent);
+                let of_member = self
+                    .members
+                    .get(&parent)
+                    .is_some_and(|member| member.start.0 <= seen.kin.start);
+                of_member || parent == self.keeper
+            };
+            let Some(pid) = new
+                .iter()
+                .find(|(_, seen)| is_ours(seen))
+                .map(|(pid, _)| *pid)
+            else {
+                break;
+            };
+            if let Some(seen) = new.remove(&pid) {
+                self.join(pid, &seen);
+            }
+        }
+        self.strangers.extend(new.into_keys());
+    }
+
+    fn join(&mut self, pid: Pid, seen: &Consumption) {
+        let member = Member {
+            start: StartTicks(seen.kin.start),
+            spent: Spent::default(),
+        };
+        self.members.insert(pid, member);
+    }
+
+    fn pids(&self) -> io::Result<HashSet<Pid>> {
+        let entries = fs::read_dir(&self.root.0)?;
+        Ok(entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid))
+            .collect())
+    }
+
+    fn consumption(&mut self, pid: Pid) -> Option<Consumption> {
+        parse::consumption(self.read(pid, "stat")?)
+    }
+
+    fn storage(&mut self, pid: Pid) -> Option<(u64, u64)> {
+        parse::storage(self.read(pid, "io")?)
+    }
+
+    fn read(&mut self, pid: Pid, name: &str) -> Option<&[u8]> {
+        let mut path = self.root.0.join(pid.to_string());
+        path.push(name);
+        let length = File::open(path).ok()?.read(&mut self.buffer).ok()?;
+        self.buffer.get(..length)
+    }
+}
+
+impl Spent {
+    fn add(&mut self, other: Self) {
+        self.ticks = self.ticks.saturating_add(other.ticks);
+        self.read = self.read.saturating_add(other.read);
+        self.written = self.written.saturating_add(other.written);
+    }
+
+    fn rise_to(&mut self, other: Self) {
+        self.ticks = self.ticks.max(other.ticks);
+        self.read = self.read.max(other.read);
+        self.written = self.written.max(other.written);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The files of some processes: pid, state, parent, start, ticks, pages.
+    struct Host(tempfile::TempDir);
+
+    impl Host {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn set(&self, pid: u32, state: char, parent: u32, start: u64, ticks: u64) {
+            let place = self.0.path().join(pid.to_string());
+            fs::create_dir_all(&place).unwrap();
+            let line = format!(
+                "{pid} (a) b) {state} {parent} 0 0 0 0 0 0 0 0 0 {ticks} 1 0 0 20 0 1 0 {start} 0 10 0\n"
+            );
+            fs::write(place.join("stat"), line).unwrap();
+            let io = format!("rchar: 9\nread_bytes: {ticks}\nwrite_bytes: 7\n");
+            fs::write(place.join("io"), io).unwrap();
+        }
+
+        fn end(&self, pid: u32) {
+            fs::remove_dir_all(self.0.path().join(pid.to_string())).unwrap();
+        }
+
+        fn family(&self, top: u32, keeper: u32) -> Family {
+            Family::new(ProcRoot(self.0.path().to_owned()), Pid(top), Pid(keeper))
+        }
+    }
+
+    fn members(family: &Family) -> Vec<u32> {
+        family.members.keys().map(|pid| pid.0).collect()
+    }
+
+    #[test]
+    fn children_orphans_and_their_children_belong_to_it_and_strangers_do_not() {
+        let host = Host::new();
+        host.set(50, 'S', 1, 10, 0);
+        host.set(100, 'S', 50, 100, 10);
+        host.set(60, 'S', 50, 100, 0);
+        host.set(70, 'S', 1, 5, 0);
+        let mut family = host.family(100, 50);
+        family.exclude(Pid(60));
+        // The child of a child has the lower pid: numbers have started anew.
+        host.set(90, 'S', 101, 130, 1);
+        host.set(101, 'S', 100, 120, 1);
+        host.set(71, 'S', 70, 120, 1);
+        let found = family.look();
+        assert_eq!(members(&family), [90, 100, 101]);
+        assert_eq!((found.processes, found.threads), (3, 3));
+        // The parent ends, and its child goes to the keeper or to the first process.
+        host.end(101);
+        host.set(90, 'S', 1, 130, 1);
+        host.set(110, 'S', 50, 140, 1);
+        family.look();
+        assert_eq!(members(&family), [90, 100, 110]);
+        // Another process has its pid now.
+        host.set(90, 'S', 1, 150, 1);
+        family.look();
+        assert_eq!(members(&family), [100, 110]);
+    }
+
+    #[test]
+    fn what_was_used_never_shrinks_though_processes_end() {
+        let host = Host::new();
+        host.set(100, 'S', 50, 100, 199);
+        host.set(101, 'Z', 50, 100, 299);
+        let mut family = host.family(100, 50);
+        let found = family.look();
+        assert_eq!(found.processor, Duration::from_secs(5));
+        assert_eq!(found.ended, [Pid(101)]);
+        assert_eq!(found.processes, 1);
+        let storage = Storage {
+            read: Bytes(498),
+            written: Bytes(14),
+        };
+        assert_eq!(found.storage, Ok(storage));
+        family.bury(Pid(101));
+        host.end(101);
+        let found = family.look();
+        assert_eq!(found.processor, Duration::from_secs(5));
+        assert_eq!(found.storage, Ok(storage));
+        host.end(100);
+        let found = family.look();
+        assert_eq!(found.processor, Duration::from_secs(5));
+        assert_eq!((found.processes, found.resident), (0, Bytes(0)));
+    }
+
+    #[test]
+    fn this_process_is_a_family() {
+        let top = Pid(std::process::id());
+        let mut family = Family::new(
+            ProcRoot::default(),
+            top,
+            Pid(std::os::unix::process::parent_id()),
+        );
+        let found = family.look();
+        assert!(family.has(top));
+        assert!(found.resident > Bytes(0) && found.threads > 0, "{found:?}");
+        assert!(found.storage.is_ok(), "{found:?}");
+    }
+}

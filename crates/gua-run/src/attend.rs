@@ -1,0 +1,389 @@
+//! The loop around a job: one thread waits for its end, for signals, for what it says, for the driver and for the time of
+//! the next look. The job is started first; nothing that is done for watching it holds it up.
+
+use std::io;
+use std::time::Duration;
+
+use gua_model::{Pid, Sample, Thresholds};
+use gua_probe::clock;
+use gua_probe::fault::DriverFault;
+use gua_probe::host::HostRoot;
+use gua_probe::host::processor::processor_time;
+use gua_probe::process::ProcRoot;
+use gua_probe::process::family::{Family, FamilyUse};
+use gua_probe::reader::{Awaited, Reader, ReaderOptions};
+use gua_wire::run::json::Fields;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::digest::{RunName, RunSummary, RunTime};
+use crate::job::{End, Job, JobCommand, bury};
+use crate::marks::{Mark, Marks, RUN_VARIABLE};
+use crate::record::Record;
+use crate::watch::{Scope, Watch, sample_fields};
+
+/// A job that ends before this is not looked at: reading the driver would take longer than the job.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+
+/// How long the last look may take, once the job has ended.
+const LAST_LOOK: Duration = Duration::from_millis(150);
+
+/// How a job is watched.
+#[derive(Debug)]
+pub struct Options {
+    pub command: JobCommand,
+    pub name: RunName,
+    pub interval: Duration,
+    pub scope: Scope,
+    pub thresholds: Thresholds,
+    pub zone: TimeZone,
+    pub reader: ReaderOptions,
+    pub record: Option<Record>,
+    /// Said in the summary beside what is found.
+    pub notes: Vec<String>,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Outcome {
+    pub end: End,
+    pub started: Timestamp,
+    pub ended: Timestamp,
+    pub summary: RunSummary,
+}
+
+/// Why the job did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start the job")]
+pub struct StartError(#[source] pub io::Error);
+
+/// Runs the job and watches it until its first process has ended. `told` is called once, when the job has lived long enough
+/// to be looked at.
+pub fn attend(
+    options: Options,
+    told: impl FnOnce(&RunName, Timestamp),
+) -> Result<Outcome, StartError> {
+    let marks = Marks::new().map_err(StartError)?;
+    let mut command = options.command.clone();
+    let variables = marks.variables().into_iter();
+    command
+        .variables
+        .extend(variables.map(|(name, value)| (name.to_owned(), value.into())));
+    command
+        .variables
+        .push((RUN_VARIABLE.to_owned(), options.name.id.clone().into()));
+    let started = clock::now();
+    let began = clock::monotonic();
+    let job = Job::start(&command, &marks).map_err(StartError)?;
+    let mut attendance = Attendance::new(options, job, marks, started, began);
+    attendance.announce();
+    attendance.run(told);
+    Ok(attendance.finish())
+}
+
+struct Attendance {
+    job: Job,
+    marks: Marks,
+    name: RunName,
+    interval: Duration,
+    started: Timestamp,
+    began: Duration,
+    next: Duration,
+    reader: Reader,
+    is_asked: bool,
+    fault: Option<DriverFault>,
+    family: Family,
+    host: HostRoot,
+    watch: Watch,
+    record: Option<Record>,
+    notes: Vec<String>,
+}
+
+/// What a sleep was ended by.
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    signal: bool,
+    mark: bool,
+    answer: bool,
+    words: bool,
+}
+
+impl Attendance {
+    fn new(options: Options, job: Job, marks: Marks, started: Timestamp, began: Duration) -> Self {
+        let family = Family::new(ProcRoot::default(), job.pid(), Pid(std::process::id()));
+        Self {
+            job,
+            marks,
+            name: options.name,
+            interval: options.interval,
+            started,
+            began,
+            next: began + FIRST_LOOK,
+            reader: Reader::new(options.reader),
+            is_asked: false,
+            fault: None,
+            family,
+            host: HostRoot::real(),
+            watch: Watch::new(options.scope, options.thresholds, options.zone),
+            record: options.record,
+            notes: options.notes,
+        }
+    }
+
+    fn announce(&mut self) {
+        let data = Fields::new()
+            .with("id", self.name.id.as_str())
+            .with("name", self.name.name.as_str())
+            .with("host", self.name.host.as_str())
+            .with("pid", self.job.pid().0)
+            .with("interval_seconds", self.interval.as_secs_f64());
+        if let Some(record) = &mut self.record {
+            record.event(self.started, "run_started", &data);
+        }
+    }
+
+    fn run(&mut self, told: impl FnOnce(&RunName, Timestamp)) {
+        let mut told = Some(told);
+        while !self.job.has_ended() {
+            let heard = match self.wait() {
+                Ok(heard) => heard,
+                Err(Errno::INTR) => continue,
+                // Without a way to wait there is nothing left but the job itself.
+                Err(_) => return,
+            };
+            if heard.signal {
+                self.job.attend();
+                self.job.stop_with_it();
+            }
+            if heard.mark {
+                self.take_marks();
+            }
+            if heard.words {
+                self.reader.hear();
+            }
+            if self.is_asked && (heard.answer || self.is_overdue()) {
+                self.take_answer();
+            }
+            let now = clock::monotonic();
+            if now >= self.next {
+                if let Some(told) = told.take() {
+                    told(&self.name, self.started);
+                }
+                // A job may have been stopped for hours: there is no catching up.
+                self.next = self.next.saturating_add(self.interval).max(now);
+                self.ask();
+            }
+        }
+    }
+
+    fn wait(&self) -> rustix::io::Result<Heard> {
+        let waiting = self.reader.waiting().filter(|_| self.is_asked);
+        let until = match waiting.as_ref().map(|waiting| waiting.what) {
+            Some(Awaited::Answer { until }) => until.min(self.next),
+            _ => self.next,
+        };
+        let left = until.saturating_sub(clock::monotonic());
+        let (signals, marks) = (self.job.waiting(), self.marks.waiting());
+        let mut inputs = vec![
+            PollFd::new(&signals, PollFlags::IN),
+            PollFd::new(&marks, PollFlags::IN),
+        ];
+        if let Some(waiting) = &waiting {
+            inputs.push(PollFd::new(&waiting.answers, PollFlags::IN));
+            if let Some(errors) = &waiting.errors {
+                inputs.push(PollFd::new(errors, PollFlags::IN));
+            }
+        }
+        poll(&mut inputs, Timespec::try_from(left).ok().as_ref())?;
+        let mut heard = inputs.iter().map(|input| !input.revents().is_empty());
+        let mut next = || heard.next().unwrap_or(false);
+        Ok(Heard {
+            signal: next(),
+            mark: next(),
+            answer: next(),
+            words: next(),
+        })
+    }
+
+    fn is_overdue(&self) -> bool {
+        let waiting = self.reader.waiting();
+        waiting.is_some_and(|waiting| {
+            matches!(waiting.what, Awaited::Answer { until } if until <= clock::monotonic())
+        })
+    }
+
+    /// Begins a look. Without a driver the processes are looked at alone.
+    fn ask(&mut self) {
+        if self.is_asked {
+            // The last question is still open; its answer will be a look as good as any.
+            return;
+        }
+        match self.reader.begin() {
+            Ok(()) => self.is_asked = true,
+            Err(fault) => self.look(Err(fault)),
+        }
+        if let Some(pid) = self.reader.child_pid() {
+            self.family.exclude(Pid(pid));
+        }
+    }
+
+    fn take_answer(&mut self) {
+        self.is_asked = false;
+        let answer = self.reader.finish();
+        self.look(answer);
+    }
+
+    /// Takes down everything of one moment.
+    fn look(&mut self, answer: Result<Sample, DriverFault>) {
+        let found = self.look_at_processes();
+        let cores = self.watch.tree(clock::monotonic(), &found);
+        let at = clock::now();
+        if let Ok(time) = processor_time(&self.host)
+            && let Some(line) = self.watch.processors(at, time)
+            && let Some(record) = &mut self.record
+        {
+            record.cpu(&line);
+        }
+        let lines = match answer {
+            Ok(sample) => self.watch.cards(&sample, |pid| self.family.has(pid)),
+            Err(fault) => {
+                self.complain(fault);
+                Default::default()
+            }
+        };
+        if let Some(record) = &mut self.record {
+            record.cards(&lines);
+            record.sample(at, &sample_fields(&found, cores, lines.told));
+        }
+    }
+
+    fn look_at_processes(&mut self) -> FamilyUse {
+        let found = self.family.look();
+        for pid in &found.ended {
+            if *pid != self.job.pid() {
+                bury(*pid);
+                self.family.bury(*pid);
+            }
+        }
+        found
+    }
+
+    /// The first reason is kept; that we wait before we try again is none.
+    fn complain(&mut self, fault: DriverFault) {
+        if self.fault.is_none() && !matches!(fault, DriverFault::BackingOff { .. }) {
+            if let Some(record) = &mut self.record {
+                let data = Fields::new().with("reason", fault.to_string());
+                record.event(clock::now(), "driver_unavailable", &data);
+            }
+            self.fault = Some(fault);
+        }
+    }
+
+    fn take_marks(&mut self) {
+        for mark in self.marks.take() {
+            let (at, now) = (clock::now(), clock::monotonic());
+            let ended = self.watch.mark(&mark, at, now);
+            let Some(record) = &mut self.record else {
+                continue;
+            };
+            if let Some(ended) = &ended {
+                record.phase(at, ended);
+            }
+            match &mark {
+                Mark::Phase(name) => {
+                    let data = Fields::new().with("name", name.as_str());
+                    record.event(at, "phase_started", &data);
+                }
+                Mark::Event { name, data } => record.event(at, name, &fields(data)),
+                Mark::Set(values) => record.event(at, "set", &fields(values)),
+            }
+        }
+    }
+
+    /// The job has ended and is not buried yet: what it has used can still be read.
+    fn finish(mut self) -> Outcome {
+        let (ended, now) = (clock::now(), clock::monotonic());
+        self.take_marks();
+        let last = self.look_at_processes();
+        self.watch.tree(now, &last);
+        self.last_look(now);
+        let end = self.job.end().unwrap_or(End::Code(1));
+        if let Some(phase) = self.watch.end_phase(now)
+            && let Some(record) = &mut self.record
+        {
+            record.phase(ended, &phase);
+        }
+        let time = RunTime {
+            started: self.started,
+            ended,
+            took: now.saturating_sub(self.began),
+            interval: self.interval,
+        };
+        let notes = self.all_notes();
+        let mut summary = RunSummary::new(&self.name, time, end, &self.watch, &last, notes);
+        if let Some(record) = &mut self.record {
+            let data = Fields::new()
+                .with("exit_code", end.shell_code())
+                .with("seconds", summary.run.seconds);
+            record.event(ended, "run_ended", &data);
+            record.summary(&summary.to_json());
+            summary.notes.extend(record.trouble());
+        }
+        Outcome {
+            end,
+            started: self.started,
+            ended,
+            summary,
+        }
+    }
+
+    /// One more look at the cards, for the time since the last: only where the driver has answered before, and answers at
+    /// once.
+    fn last_look(&mut self, now: Duration) {
+        if self.watch.samples == 0 || self.fault.is_some() {
+            return;
+        }
+        if !self.is_asked && self.reader.begin().is_err() {
+            return;
+        }
+        let until = now + LAST_LOOK;
+        loop {
+            let left = until.saturating_sub(clock::monotonic());
+            let Some(waiting) = self.reader.waiting() else {
+                return;
+            };
+            let mut inputs = [PollFd::new(&waiting.answers, PollFlags::IN)];
+            match poll(&mut inputs, Timespec::try_from(left).ok().as_ref()) {
+                Ok(1..) => break,
+                Err(Errno::INTR) if !left.is_zero() => {}
+                _ => return,
+            }
+        }
+        if let Ok(sample) = self.reader.finish() {
+            self.watch.close(&sample);
+        }
+    }
+
+    fn all_notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        if let Some(fault) = &self.fault {
+            notes.push(match self.watch.samples {
+                0 => format!("no card was read: {fault}"),
+                _ => format!("cards could not be read all the time: {fault}"),
+            });
+        }
+        if self.marks.garbled() > 0 {
+            let garbled = self.marks.garbled();
+            notes.push(format!("{garbled} marks of the job meant nothing"));
+        }
+        notes
+    }
+}
+
+fn fields(map: &serde_json::Map<String, serde_json::Value>) -> Fields {
+    map.iter().fold(Fields::new(), |fields, (name, value)| {
+        fields.with(name, value.clone())
+    })
+}

@@ -1,0 +1,326 @@
+//! One card during a run: how long it was in which state, what it drew, what the job and others had on it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gua_model::{
+    Bytes, Gpu, GpuUuid, Millijoules, Missing, Process, Reading, State, Thresholds, divide,
+};
+use serde::Serialize;
+
+use crate::means::{Mean, float, rounded};
+
+/// What a card did while it was the job's.
+#[derive(Clone, Debug)]
+pub(crate) struct CardUse {
+    uuid: GpuUuid,
+    index: u32,
+    name: Reading<String>,
+    memory_total: Reading<Bytes>,
+    observed: Duration,
+    states: [Duration; State::ALL.len()],
+    util: Mean,
+    own_util: Mean,
+    memory_util: Mean,
+    memory_used: Option<Bytes>,
+    own_memory: Option<Bytes>,
+    power: Mean,
+    temperature: Option<i32>,
+    energy: Energy,
+    shared: Duration,
+    missing: BTreeMap<&'static str, Missing>,
+}
+
+/// Energy by the driver's counter, or by power and time where there is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Energy {
+    counted: Option<Millijoules>,
+    /// In joules.
+    reckoned: Option<f64>,
+}
+
+/// A card in `summary.json`. `null` is what nobody measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CardSummary {
+    pub index: u32,
+    pub uuid: String,
+    pub name: Option<String>,
+    pub memory_total_mb: Option<u64>,
+    /// By everybody on the card.
+    pub memory_used_max_mb: Option<u64>,
+    /// By the job's own processes.
+    pub own_memory_max_mb: Option<u64>,
+    pub util_mean_pct: Option<f64>,
+    pub util_max_pct: Option<f64>,
+    /// By the job's own processes.
+    pub own_util_mean_pct: Option<f64>,
+    pub mem_util_mean_pct: Option<f64>,
+    pub power_watts_mean: Option<f64>,
+    pub power_watts_max: Option<f64>,
+    pub temperature_max_c: Option<i32>,
+    pub energy_joules: Option<f64>,
+    /// `counter`, or `power` where power and time were multiplied.
+    pub energy_from: Option<&'static str>,
+    /// The time that was observed.
+    pub observed_seconds: f64,
+    /// The part of it in which others had processes on the card.
+    pub shared_seconds: f64,
+    pub states_seconds: BTreeMap<&'static str, f64>,
+    /// Readings that the card never gave, each with the reason.
+    pub missing: BTreeMap<&'static str, &'static str>,
+}
+
+impl CardUse {
+    pub(crate) fn new(gpu: &Gpu) -> Self {
+        Self {
+            uuid: gpu.uuid.clone(),
+            index: gpu.index,
+            name: gpu.name.clone(),
+            memory_total: gpu.memory_total,
+            observed: Duration::ZERO,
+            states: Default::default(),
+            util: Mean::default(),
+            own_util: Mean::default(),
+            memory_util: Mean::default(),
+            memory_used: None,
+            own_memory: None,
+            power: Mean::default(),
+            temperature: None,
+            energy: Energy::default(),
+            shared: Duration::ZERO,
+            missing: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn uuid(&self) -> &GpuUuid {
+        &self.uuid
+    }
+
+    /// The card at one moment.
+    pub(crate) fn look(&mut self, gpu: &Gpu, is_own: impl Fn(&Process) -> bool) {
+        self.memory_used = self.memory_used.max(gpu.memory_used.ok());
+        self.temperature = self
+            .temperature
+            .max(gpu.temperature.ok().map(|celsius| celsius.0));
+        if let Ok(util) = gpu.util {
+            self.util.reached(f64::from(util.get()));
+        }
+        let own: Vec<&Process> = gpu.processes.iter().filter(|p| is_own(p)).collect();
+        // A process whose memory the driver hides has some, so the sum of the others would be too little.
+        let memory: Reading<Vec<Bytes>> = own.iter().map(|process| process.memory).collect();
+        if let (Ok(memory), false) = (&memory, own.is_empty()) {
+            self.own_memory = self.own_memory.max(Some(memory.iter().copied().sum()));
+        }
+        let readings = [
+            ("util", gpu.util.err()),
+            ("memory_util", gpu.memory_util.err()),
+            ("memory_used", gpu.memory_used.err()),
+            ("own_memory", memory.err()),
+            ("power", gpu.power.err()),
+            ("energy", gpu.energy.err()),
+            ("temperature", gpu.temperature.err()),
+        ];
+        for (name, why) in readings {
+            if let Some(why) = why {
+                self.missing.entry(name).or_insert(why);
+            }
+        }
+    }
+
+    /// The time between two looks: who was there at its beginning, and what the driver buffered meanwhile.
+    pub(crate) fn pass(
+        &mut self,
+        before: &Gpu,
+        after: &Gpu,
+        time: Duration,
+        thresholds: &Thresholds,
+        is_own: impl Fn(&Process) -> bool,
+    ) -> Option<f64> {
+        self.observed += time;
+        let window = after.window.as_ref().ok();
+        let division = divide(before, window, thresholds, None);
+        for part in division.parts.iter().flatten() {
+            let share = float(part.samples) / float(part.of.max(1));
+            self.states[part.verdict.state.place()] += time.mul_f64(share);
+        }
+        let mean = window.and_then(gua_model::UtilWindow::mean);
+        let util = mean.or_else(|| before.util.ok().map(|util| f64::from(util.get())));
+        if let Some(util) = util {
+            self.util.stood(util, time);
+        }
+        if let Some(most) = window.and_then(|window| window.max) {
+            self.util.reached(f64::from(most.get()));
+        }
+        if let Ok(util) = after.memory_util {
+            self.memory_util.stood(f64::from(util.get()), time);
+        }
+        let own: Vec<f64> = after
+            .processes
+            .iter()
+            .filter(|process| is_own(process))
+            .filter_map(|process| process.sm_util.ok().flatten())
+            .map(|util| f64::from(util.get()))
+            .collect();
+        if !own.is_empty() {
+            self.own_util.stood(own.iter().sum(), time);
+        }
+        self.pass_energy(before, after, time);
+        let others = |process: &Process| process.kind.computes() && !is_own(process);
+        if before.processes.iter().any(others) {
+            self.shared += time;
+        }
+        util
+    }
+
+    fn pass_energy(&mut self, before: &Gpu, after: &Gpu, time: Duration) {
+        if let (Ok(first), Ok(second)) = (before.energy, after.energy)
+            // A driver that was loaded anew counts from zero.
+            && let Some(used) = second.0.checked_sub(first.0)
+        {
+            *self.energy.counted.get_or_insert_default() += Millijoules(used);
+        }
+        if let Ok(power) = after.power {
+            let watts = float(power.0) / 1000.0;
+            self.power.stood(watts, time);
+            *self.energy.reckoned.get_or_insert_default() += watts * time.as_secs_f64();
+        }
+    }
+
+    /// How long it was in this state.
+    pub(crate) fn in_state(&self, state: State) -> Duration {
+        self.states[state.place()]
+    }
+
+    pub(crate) fn summary(&self) -> CardSummary {
+        let energy = match (self.energy.counted, self.energy.reckoned) {
+            (Some(counted), _) => Some((float(counted.0) / 1000.0, "counter")),
+            (None, Some(reckoned)) => Some((reckoned, "power")),
+            (None, None) => None,
+        };
+        let one = |value: Option<f64>| value.map(|value| rounded(value, 1));
+        let mut missing = self.missing.clone();
+        // Given once, it is not missing.
+        let was_given = [
+            ("util", self.util.most().is_some()),
+            ("memory_util", self.memory_util.most().is_some()),
+            ("memory_used", self.memory_used.is_some()),
+            ("own_memory", self.own_memory.is_some()),
+            ("power", self.power.most().is_some()),
+            ("energy", self.energy.counted.is_some()),
+            ("temperature", self.temperature.is_some()),
+        ];
+        missing.retain(|name, _| !was_given.contains(&(*name, true)));
+        CardSummary {
+            index: self.index,
+            uuid: self.uuid.to_string(),
+            name: self.name.clone().ok(),
+            memory_total_mb: self.memory_total.ok().map(Bytes::whole_mb),
+            memory_used_max_mb: self.memory_used.map(Bytes::whole_mb),
+            own_memory_max_mb: self.own_memory.map(Bytes::whole_mb),
+            util_mean_pct: one(self.util.mean()),
+            util_max_pct: one(self.util.most()),
+            own_util_mean_pct: one(self.own_util.mean()),
+            mem_util_mean_pct: one(self.memory_util.mean()),
+            power_watts_mean: one(self.power.mean()),
+            power_watts_max: one(self.power.most()),
+            temperature_max_c: self.temperature,
+            energy_joules: one(energy.map(|(joules, _)| joules)),
+            energy_from: energy.map(|(_, from)| from),
+            observed_seconds: rounded(self.observed.as_secs_f64(), 3),
+            shared_seconds: rounded(self.shared.as_secs_f64(), 3),
+            states_seconds: State::ALL
+                .into_iter()
+                .map(|state| (state.word(), self.in_state(state)))
+                .filter(|(_, time)| !time.is_zero())
+                .map(|(word, time)| (word, rounded(time.as_secs_f64(), 3)))
+                .collect(),
+            missing: missing
+                .into_iter()
+                .map(|(name, why)| (name, why.word()))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_model::{Milliwatts, Percent, Pid, ProcessKind};
+
+    use super::*;
+
+    fn card(util: u32, energy: Option<u64>, pids: &[u32]) -> Gpu {
+        let process = |pid: &u32| Process {
+            pid: Pid(*pid),
+            kind: ProcessKind::Compute,
+            memory: Ok(Bytes::from_mb(u64::from(*pid) * 100)),
+            sm_util: Ok(Percent::new(20)),
+            identity: Err(Missing::Denied),
+        };
+        Gpu {
+            util: Ok(Percent::new(util).unwrap()),
+            memory_used: Ok(Bytes::from_mb(1000)),
+            power: Ok(Milliwatts(50_000)),
+            energy: energy.map(Millijoules).ok_or(Missing::Unsupported),
+            compute_list: Ok(()),
+            graphics_list: Ok(()),
+            processes: pids.iter().map(process).collect(),
+            ..Gpu::without_readings("GPU-1".parse().unwrap(), 0, Missing::Unsupported)
+        }
+    }
+
+    fn after(looks: &[Gpu]) -> CardSummary {
+        let is_own = |process: &Process| process.pid == Pid(2);
+        let mut used = CardUse::new(&looks[0]);
+        used.look(&looks[0], is_own);
+        for pair in looks.windows(2) {
+            used.look(&pair[1], is_own);
+            let time = Duration::from_secs(10);
+            used.pass(&pair[0], &pair[1], time, &Thresholds::default(), is_own);
+        }
+        used.summary()
+    }
+
+    #[test]
+    fn time_is_divided_among_states_and_neighbours_are_told_apart() {
+        let summary = after(&[
+            card(90, Some(1000), &[2]),
+            card(0, Some(501_000), &[2, 3]),
+            card(0, Some(601_000), &[]),
+        ]);
+        assert_eq!(summary.observed_seconds, 20.0);
+        assert_eq!(summary.states_seconds["active"], 10.0);
+        assert_eq!(summary.states_seconds["idle-held"], 10.0);
+        assert_eq!(summary.shared_seconds, 10.0);
+        assert_eq!(summary.own_memory_max_mb, Some(200));
+        assert_eq!(summary.memory_used_max_mb, Some(1000));
+        assert_eq!(summary.util_mean_pct, Some(45.0));
+        assert_eq!(summary.own_util_mean_pct, Some(20.0));
+        assert_eq!(
+            (summary.energy_joules, summary.energy_from),
+            (Some(600.0), Some("counter"))
+        );
+    }
+
+    #[test]
+    fn energy_is_reckoned_where_the_driver_does_not_count_and_that_is_told() {
+        let summary = after(&[card(90, None, &[2]), card(90, None, &[2])]);
+        assert_eq!(
+            (summary.energy_joules, summary.energy_from),
+            (Some(500.0), Some("power"))
+        );
+        assert_eq!(summary.missing["energy"], "unsupported");
+        assert_eq!(summary.missing["temperature"], "unsupported");
+        assert!(!summary.missing.contains_key("power"));
+        assert_eq!(summary.temperature_max_c, None);
+    }
+
+    #[test]
+    fn a_counter_that_starts_anew_takes_nothing_away() {
+        let summary = after(&[
+            card(90, Some(900_000), &[2]),
+            card(90, Some(1000), &[2]),
+            card(90, Some(101_000), &[2]),
+        ]);
+        assert_eq!(summary.energy_joules, Some(100.0));
+    }
+}

@@ -1,0 +1,229 @@
+//! What a job says while it runs: phases, events and values, a line each, through a pipe that it inherits.
+//!
+//! A line that begins with `{` is one JSON object with one of the keys `phase`, `event` (and perhaps `data`) and `set`; any
+//! other line is the name of a phase. What cannot be understood is counted and otherwise left alone: a job must not fail
+//! for it.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The variable that gives a job the number of the descriptor.
+pub const DESCRIPTOR_VARIABLE: &str = "GUA_RUN_FD";
+
+/// The variable that names the same pipe as a file, for processes that have closed the descriptors that they inherited.
+pub const PIPE_VARIABLE: &str = "GUA_RUN_PIPE";
+
+/// The variable with the name of the run.
+pub const RUN_VARIABLE: &str = "GUA_RUN_ID";
+
+/// A line of at most so many bytes reaches us whole, whoever else writes at the same time (`PIPE_BUF` in pipe(7)).
+pub const LONGEST_MARK: usize = 4096;
+
+/// Shells without many descriptors (dash) name those up to 9 only; the first ones are often taken.
+const LOWEST_DESCRIPTOR: i32 = 7;
+
+/// Something that a job said.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mark {
+    /// A new phase begins, and the one before it ends.
+    Phase(String),
+    Event {
+        name: String,
+        data: Map<String, Value>,
+    },
+    /// Values for the summary.
+    Set(Map<String, Value>),
+}
+
+impl Mark {
+    /// Reads a line; `None` for one that means nothing.
+    #[must_use]
+    pub fn parse(line: &str) -> Option<Self> {
+        let line = line.trim();
+        if !line.starts_with('{') {
+            return (!line.is_empty()).then(|| Mark::Phase(line.to_owned()));
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Said {
+            phase: Option<String>,
+            event: Option<String>,
+            data: Option<Map<String, Value>>,
+            set: Option<Map<String, Value>>,
+        }
+        let said: Said = serde_json::from_str(line).ok()?;
+        match (said.phase, said.event, said.data, said.set) {
+            (Some(name), None, None, None) if !name.trim().is_empty() => Some(Mark::Phase(name)),
+            (None, Some(name), data, None) => Some(Mark::Event {
+                name,
+                data: data.unwrap_or_default(),
+            }),
+            (None, None, None, Some(values)) => Some(Mark::Set(values)),
+            _ => None,
+        }
+    }
+
+    /// The line without its end, as [`Mark::parse`] reads it.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let value = match self {
+            Mark::Phase(name) => serde_json::json!({ "phase": name }),
+            Mark::Event { name, data } => serde_json::json!({ "event": name, "data": data }),
+            Mark::Set(values) => serde_json::json!({ "set": values }),
+        };
+        value.to_string()
+    }
+}
+
+/// Our end of the pipe, and the job's until it was started.
+#[derive(Debug)]
+pub struct Marks {
+    read: File,
+    /// Kept open: the file that [`PIPE_VARIABLE`] names is this one, and without it the pipe would end with the first
+    /// process that closes it.
+    write: OwnedFd,
+    /// What has come of a line so far.
+    begun: Vec<u8>,
+    garbled: u64,
+}
+
+impl Marks {
+    pub fn new() -> io::Result<Self> {
+        // A job is never held up: if we do not read, its marks are lost.
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let write = fcntl_dupfd_cloexec(&write, LOWEST_DESCRIPTOR)?;
+        Ok(Self {
+            read: File::from(read),
+            write,
+            begun: Vec::new(),
+            garbled: 0,
+        })
+    }
+
+    /// The variables by which the job finds it.
+    #[must_use]
+    pub fn variables(&self) -> [(&'static str, String); 2] {
+        let (own, number) = (std::process::id(), self.write.as_raw_fd());
+        [
+            (DESCRIPTOR_VARIABLE, number.to_string()),
+            (PIPE_VARIABLE, format!("/proc/{own}/fd/{number}")),
+        ]
+    }
+
+    /// Whether a program that is started now inherits the descriptor.
+    pub(crate) fn hand_down(&self, handed: HandedDown) -> io::Result<()> {
+        let flags = match handed {
+            HandedDown::Yes => FdFlags::empty(),
+            HandedDown::No => FdFlags::CLOEXEC,
+        };
+        Ok(fcntl_setfd(&self.write, flags)?)
+    }
+
+    /// Readable when the job has said something.
+    #[must_use]
+    pub fn waiting(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+
+    /// What was said since, without waiting.
+    pub fn take(&mut self) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        let mut buffer = [0; LONGEST_MARK];
+        while let Ok(length @ 1..) = self.read.read(&mut buffer) {
+            self.begun.extend_from_slice(&buffer[..length]);
+            while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.begun.drain(..=end).collect();
+                match Mark::parse(&String::from_utf8_lossy(&line)) {
+                    Some(mark) => marks.push(mark),
+                    None if line.trim_ascii().is_empty() => {}
+                    None => self.garbled += 1,
+                }
+            }
+            if self.begun.len() > LONGEST_MARK {
+                self.begun.clear();
+                self.garbled += 1;
+            }
+        }
+        marks
+    }
+
+    /// How many lines meant nothing.
+    #[must_use]
+    pub fn garbled(&self) -> u64 {
+        self.garbled
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandedDown {
+    Yes,
+    No,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_phase_an_event_or_values() {
+        let check = |line: &str, expected: Option<Mark>| {
+            assert_eq!(Mark::parse(line), expected, "{line}");
+        };
+        let map = |value: Value| value.as_object().unwrap().clone();
+        check("train\n", Some(Mark::Phase("train".to_owned())));
+        check(
+            r#"{"phase": "train"}"#,
+            Some(Mark::Phase("train".to_owned())),
+        );
+        check(
+            r#"{"set": {"jax_peak_bytes_mb": 12.5}}"#,
+            Some(Mark::Set(map(
+                serde_json::json!({"jax_peak_bytes_mb": 12.5}),
+            ))),
+        );
+        check(
+            r#"{"event": "saved"}"#,
+            Some(Mark::Event {
+                name: "saved".to_owned(),
+                data: Map::new(),
+            }),
+        );
+        for nothing in [
+            "",
+            "  ",
+            "{}",
+            "{",
+            r#"{"phase": "a", "set": {}}"#,
+            r#"{"other": 1}"#,
+        ] {
+            check(nothing, None);
+        }
+    }
+
+    #[test]
+    fn marks_come_through_the_pipe_in_order_and_in_pieces() {
+        let mut marks = Marks::new().unwrap();
+        let [(_, number), (_, path)] = marks.variables();
+        assert!(path.ends_with(&number), "{path}");
+        let say = |text: &str| std::fs::write(&path, text).unwrap();
+        say("load\ntra");
+        assert_eq!(marks.take(), [Mark::Phase("load".to_owned())]);
+        say("in\n{broken\n");
+        let event = Mark::Event {
+            name: "saved".to_owned(),
+            data: Map::new(),
+        };
+        say(&format!("{}\n", event.line()));
+        assert_eq!(marks.take(), [Mark::Phase("train".to_owned()), event]);
+        assert_eq!(marks.garbled(), 1);
+        say(&"x".repeat(LONGEST_MARK + 1));
+        assert_eq!(marks.take(), []);
+        assert_eq!(marks.garbled(), 2);
+    }
+}

@@ -1,0 +1,124 @@
+//! The phases of a run: each lasts until the next begins, or until the run ends.
+
+use std::time::Duration;
+
+use gua_wire::run::log::stamp;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::means::{Mean, rounded};
+
+/// As many as a summary has room for; the log has all of them.
+const MOST: usize = 64;
+
+/// A name is a word or a few.
+const LONGEST_NAME: usize = 120;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Phases {
+    current: Option<Phase>,
+    done: Vec<PhaseSummary>,
+    dropped: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Phase {
+    name: String,
+    started: Timestamp,
+    began: Duration,
+    util: Mean,
+}
+
+/// A phase in `summary.json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseSummary {
+    pub name: String,
+    /// UTC.
+    pub started: String,
+    pub seconds: f64,
+    /// Of the run's cards together; `null` where none was looked at meanwhile.
+    pub gpu_util_mean_pct: Option<f64>,
+}
+
+impl Phases {
+    /// A new one begins. The one that ends with it is told.
+    pub(crate) fn begin(
+        &mut self,
+        name: &str,
+        at: Timestamp,
+        now: Duration,
+    ) -> Option<PhaseSummary> {
+        let ended = self.end(now);
+        self.current = Some(Phase {
+            name: name.chars().take(LONGEST_NAME).collect(),
+            started: at,
+            began: now,
+            util: Mean::default(),
+        });
+        ended
+    }
+
+    /// The one that there is ends.
+    pub(crate) fn end(&mut self, now: Duration) -> Option<PhaseSummary> {
+        let phase = self.current.take()?;
+        let ended = PhaseSummary {
+            name: phase.name,
+            started: stamp(phase.started),
+            seconds: rounded(now.saturating_sub(phase.began).as_secs_f64(), 3),
+            gpu_util_mean_pct: phase.util.mean().map(|util| rounded(util, 1)),
+        };
+        if self.done.len() < MOST {
+            self.done.push(ended.clone());
+        } else {
+            self.dropped += 1;
+        }
+        Some(ended)
+    }
+
+    /// A card was so busy for so long.
+    pub(crate) fn used(&mut self, util: f64, time: Duration) {
+        if let Some(phase) = &mut self.current {
+            phase.util.stood(util, time);
+        }
+    }
+
+    pub(crate) fn done(&self) -> &[PhaseSummary] {
+        &self.done
+    }
+
+    /// How many more there were than are told.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_lasts_until_the_next() {
+        let at = Timestamp::UNIX_EPOCH;
+        let mut phases = Phases::default();
+        phases.used(50.0, Duration::from_secs(1));
+        assert_eq!(phases.begin("load", at, Duration::from_secs(1)), None);
+        phases.used(20.0, Duration::from_secs(2));
+        let ended = phases.begin("train", at, Duration::from_millis(3500));
+        let ended = ended.unwrap();
+        assert_eq!((ended.name.as_str(), ended.seconds), ("load", 2.5));
+        assert_eq!(ended.gpu_util_mean_pct, Some(20.0));
+        phases.end(Duration::from_secs(4));
+        assert_eq!(phases.done().len(), 2);
+        assert_eq!(phases.end(Duration::from_secs(5)), None);
+    }
+
+    #[test]
+    fn more_phases_than_anybody_reads_are_counted_and_not_kept() {
+        let mut phases = Phases::default();
+        for second in 0..1000 {
+            phases.begin("step", Timestamp::UNIX_EPOCH, Duration::from_secs(second));
+        }
+        assert_eq!(phases.done().len(), MOST);
+        assert_eq!(phases.dropped(), 999 - 64);
+    }
+}

@@ -1,0 +1,133 @@
+//! The processes of a job together: processor time, memory and storage.
+
+use std::time::Duration;
+
+use gua_model::{Bytes, Reading};
+use gua_probe::process::family::{FamilyUse, Storage};
+use serde::Serialize;
+
+use crate::means::{float, rounded};
+
+/// What the processes of a job have used.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TreeUse {
+    last: Option<(Duration, FamilyUse)>,
+    processes: u32,
+    threads: u64,
+    resident: Bytes,
+    cores_most: Option<f64>,
+}
+
+/// A job's processes in `summary.json`. `null` is what nobody measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TreeSummary {
+    pub processes_max: u32,
+    pub threads_max: u64,
+    pub cpu_seconds: f64,
+    /// Processors that were busy for the job, on average over the whole run.
+    pub cpu_cores_mean: Option<f64>,
+    /// The most between two looks.
+    pub cpu_cores_max: Option<f64>,
+    /// Memory in RAM, summed over processes: what they share counts for each. `null` for a run too short to be looked at.
+    pub memory_max_mb: Option<u64>,
+    pub read_mb: Option<f64>,
+    pub written_mb: Option<f64>,
+}
+
+/// Less time between two looks tells too little: the kernel counts in hundredths of a second.
+const SHORTEST: Duration = Duration::from_millis(500);
+
+impl TreeUse {
+    /// What was found at this moment. The processors that were busy since the look before, where that can be told.
+    pub(crate) fn look(&mut self, now: Duration, found: &FamilyUse) -> Option<f64> {
+        self.processes = self.processes.max(found.processes);
+        self.threads = self.threads.max(found.threads);
+        self.resident = self.resident.max(found.resident);
+        let cores = self.last.as_ref().and_then(|(then, before)| {
+            let time = now.checked_sub(*then).filter(|time| *time >= SHORTEST)?;
+            let used = found.processor.saturating_sub(before.processor);
+            Some(used.as_secs_f64() / time.as_secs_f64())
+        });
+        if let Some(cores) = cores {
+            self.cores_most = Some(self.cores_most.map_or(cores, |most| most.max(cores)));
+        }
+        if cores.is_some() || self.last.is_none() {
+            self.last = Some((now, found.clone()));
+        }
+        cores
+    }
+
+    /// `last` is what was found when the job had ended, `took` the time from its start.
+    pub(crate) fn summary(&self, last: &FamilyUse, took: Duration) -> TreeSummary {
+        let mb = |bytes: Bytes| float(bytes.0) / float(Bytes::PER_MB);
+        let storage = |part: fn(&Storage) -> Bytes| -> Reading<f64> {
+            last.storage.as_ref().map(part).map(mb).map_err(|why| *why)
+        };
+        let cpu = last.processor.as_secs_f64();
+        let mean = (took >= SHORTEST).then(|| cpu / took.as_secs_f64());
+        TreeSummary {
+            processes_max: self.processes.max(1),
+            threads_max: self.threads.max(1),
+            cpu_seconds: rounded(cpu, 2),
+            cpu_cores_mean: mean.map(|cores| rounded(cores, 2)),
+            cpu_cores_max: self.cores_most.max_by(mean).map(|cores| rounded(cores, 2)),
+            memory_max_mb: (self.resident > Bytes(0)).then(|| self.resident.whole_mb()),
+            read_mb: storage(|storage| storage.read)
+                .ok()
+                .map(|mb| rounded(mb, 1)),
+            written_mb: storage(|storage| storage.written)
+                .ok()
+                .map(|mb| rounded(mb, 1)),
+        }
+    }
+}
+
+trait MaxBy {
+    fn max_by(self, other: Self) -> Self;
+}
+
+impl MaxBy for Option<f64> {
+    /// The higher of two that may not be known. A mean can be above every look: the first and the last part of a run lie
+    /// outside them.
+    fn max_by(self, other: Self) -> Self {
+        match (self, other) {
+            (Some(one), Some(other)) => Some(one.max(other)),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_model::Missing;
+
+    use super::*;
+
+    fn found(cpu_ms: u64, mb: u64) -> FamilyUse {
+        FamilyUse {
+            processes: 2,
+            threads: 3,
+            processor: Duration::from_millis(cpu_ms),
+            resident: Bytes::from_mb(mb),
+            storage: Err(Missing::Denied),
+            ended: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn processors_are_told_over_a_time_that_is_long_enough() {
+        let mut tree = TreeUse::default();
+        let at = Duration::from_millis;
+        assert_eq!(tree.look(at(0), &found(0, 10)), None);
+        assert_eq!(tree.look(at(100), &found(90, 10)), None);
+        assert_eq!(tree.look(at(1000), &found(2000, 300)), Some(2.0));
+        assert_eq!(tree.look(at(2000), &found(2500, 20)), Some(0.5));
+        let summary = tree.summary(&found(2500, 0), at(2500));
+        assert_eq!(
+            (summary.cpu_cores_mean, summary.cpu_cores_max),
+            (Some(1.0), Some(2.0))
+        );
+        assert_eq!(summary.memory_max_mb, Some(300));
+        assert_eq!((summary.read_mb, summary.written_mb), (None, None));
+    }
+}

@@ -1,0 +1,176 @@
+//! `gua run`: runs a command, watches it, and says at the end what it used and what it wasted. How the job ends is how we
+//! end.
+
+mod history;
+mod verdict;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use gua_model::VisibleDevices;
+use gua_model::text::harmless;
+use gua_probe::clock;
+use gua_probe::host::namespace::{PidNamespace, surroundings};
+use gua_probe::host::{self, HostRoot};
+use gua_run::{
+    End, JobCommand, Options, Outcome, Record, RunName, Scope, StartError, attend, end_by,
+};
+use jiff::tz::TimeZone;
+
+use crate::cli::RunArgs;
+use crate::config::{CUDA_VISIBLE_DEVICES, Inputs, Loaded};
+use crate::failure::Failure;
+use crate::{driver, output};
+use history::Teller;
+
+/// More often than this nobody needs to look.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// As shells and env(1) end where a command is there and cannot be run, and where there is none.
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+const LONGEST_NAME: usize = 64;
+
+pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    if args.interval < SHORTEST_INTERVAL {
+        return Err(Failure::usage("--interval needs 10ms or more").into());
+    }
+    let (program, arguments) = args
+        .command
+        .split_first()
+        .ok_or_else(|| Failure::usage("there is no command to run"))?;
+    let mut notes = Vec::new();
+    let scope = scope(&args.gpus, &Inputs::of_this_process(), &mut notes)?;
+    let record = args.out.as_deref().map(open).transpose()?;
+    let options = Options {
+        command: JobCommand {
+            program: program.clone(),
+            arguments: arguments.to_vec(),
+            variables: Vec::new(),
+        },
+        name: name(args, program),
+        interval: args.interval,
+        scope,
+        thresholds: loaded.settings.thresholds(),
+        zone: TimeZone::system(),
+        reader: driver::options(&loaded.settings),
+        record,
+        notes,
+    };
+    let teller = Teller::new(&loaded.settings);
+    match attend(options, |name, started| teller.started(name, started)) {
+        Ok(outcome) => Ok(ended(args, &teller, outcome)),
+        Err(StartError(error)) => Ok(not_started(program, &error)),
+    }
+}
+
+fn ended(args: &RunArgs, teller: &Teller<'_>, mut outcome: Outcome) -> ExitCode {
+    outcome.summary.notes.extend(teller.ended(&outcome));
+    if !args.quiet {
+        output::talk(&verdict::text(&outcome.summary, args.out.as_deref()));
+    }
+    if let End::Signal(signal) = outcome.end {
+        end_by(signal);
+    }
+    let code = outcome.end.shell_code();
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+fn not_started(program: &OsStr, error: &io::Error) -> ExitCode {
+    let program = harmless(&program.to_string_lossy());
+    output::talk(&format!("gua run: cannot start `{program}`: {error}\n"));
+    ExitCode::from(match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => CANNOT_RUN,
+    })
+}
+
+/// A directory that cannot be written is a wrong use, told before the job starts.
+fn open(directory: &Path) -> Result<Record, Failure> {
+    Record::open(directory).map_err(|error| {
+        Failure::usage(format!("{error}: {}", error.source))
+            .hint("the command was not started; --out names another directory")
+    })
+}
+
+/// The program's name without its directory, and never its arguments: they can hold secrets.
+fn name(args: &RunArgs, program: &OsString) -> RunName {
+    let own = Path::new(program).file_name().unwrap_or(program);
+    let name = args.name.clone();
+    let name = name.unwrap_or_else(|| own.to_string_lossy().into_owned());
+    let at = clock::now();
+    RunName {
+        id: format!("{}-{:x}", at.strftime("%Y%m%dT%H%M%S"), std::process::id()),
+        name: harmless(&name).chars().take(LONGEST_NAME).collect(),
+        host: host::name(),
+    }
+}
+
+fn scope(asked: &str, inputs: &Inputs, notes: &mut Vec<String>) -> Result<Scope, Failure> {
+    match asked {
+        "all" => Ok(Scope::All),
+        "auto" => Ok(automatic(inputs, notes)),
+        list => {
+            let cards = VisibleDevices::parse(list);
+            let is_whole = list
+                .split(',')
+                .all(|part| !VisibleDevices::parse(part).is_empty());
+            if !is_whole {
+                let list = harmless(list);
+                return Err(Failure::usage(format!(
+                    "--gpus {list}: write auto, all, or cards like 0,1 or GPU-5f3a"
+                )));
+            }
+            Ok(Scope::Given(cards))
+        }
+    }
+}
+
+/// The cards that the job was given by its environment, else those on which it is seen.
+fn automatic(inputs: &Inputs, notes: &mut Vec<String>) -> Scope {
+    // Set to nothing, it hides every card.
+    if let Some(list) = inputs.variables.get(CUDA_VISIBLE_DEVICES) {
+        return Scope::Given(VisibleDevices::parse(&list.to_string_lossy()));
+    }
+    if surroundings(&HostRoot::real()).pid_namespace == PidNamespace::Own {
+        notes.push(
+            "all cards were watched: in a container the driver's processes cannot be told apart"
+                .to_owned(),
+        );
+        return Scope::All;
+    }
+    Scope::Seen
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn check(asked: &str, variable: Option<&str>, expected: Option<Scope>) {
+        let variables = variable.map(|value| (CUDA_VISIBLE_DEVICES, OsString::from(value)));
+        let inputs = Inputs {
+            variables: BTreeMap::from_iter(variables),
+            home: None,
+            system_file: "/nonexistent".into(),
+        };
+        let found = scope(asked, &inputs, &mut Vec::new());
+        assert_eq!(found.ok(), expected, "{asked} {variable:?}");
+    }
+
+    #[test]
+    fn the_cards_are_those_of_the_flag_else_those_that_the_job_was_given() {
+        let given = |list: &str| Some(Scope::Given(VisibleDevices::parse(list)));
+        check("all", Some("0"), Some(Scope::All));
+        check("auto", Some("0,GPU-a"), given("0,GPU-a"));
+        check("auto", Some(""), given(""));
+        check("1,GPU-b", Some("0"), given("1,GPU-b"));
+        check("1,x", None, None);
+        check("", None, None);
+    }
+}
