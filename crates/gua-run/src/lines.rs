@@ -24,11 +24,10 @@ impl LineFile {
 
     /// Makes the file anew, without what was in it.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .and_then(|file| file.set_len(0).map(|()| file))?;
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        if file.metadata()?.is_file() {
+            file.set_len(0)?;
+        }
         Ok(Self::of(file))
     }
 

@@ -1,0 +1,187 @@
+//! The files of a run: there while it runs, readable by the tools that people have, true at the end.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::host::{Ended, GUA, Host, until};
+
+const ONE_CARD: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
+
+#[test]
+fn lines_can_be_read_while_the_job_runs() {
+    let host = Host::new(ONE_CARD);
+    let script = "while [ ! -e stop ]; do sleep 0.01; done";
+    let mut child = host
+        .job("--out out --gpus all --interval 20ms", script)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("samples", || {
+        host.read("out/run.jsonl").matches("\"sample\"").count() > 2
+            && host.read("out/cpu_metrics.csv").lines().count() > 2
+    });
+    for name in ["hw_metrics.csv", "hw_dmon.csv"] {
+        assert!(
+            host.read(&format!("out/{name}")).lines().count() > 2,
+            "{name}"
+        );
+    }
+    assert!(!host.path("out/summary.json").exists());
+    std::fs::write(host.path("stop"), "").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(host.path("out/summary.json").exists());
+}
+
+#[test]
+fn the_summary_has_the_numbers_of_its_own_files_in_the_order_of_the_original() {
+    let host = Host::new(ONE_CARD);
+    host.run("--out out --gpus all --interval 20ms", "sleep 0.5");
+    let text = host.read("out/summary.json");
+    let again = Ended::of(
+        host.command(GUA)
+            .args(["summarize", "out", "--json"])
+            .output()
+            .unwrap(),
+    );
+    let numbers: serde_json::Map<String, Value> = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(numbers["gpu_util_mean_pct"], 60.0);
+    assert_eq!(numbers["peak_vram_mb"], 2048.0);
+    assert_eq!(numbers["mem_util_mean_pct"], 12.0);
+    let summary = host.summary();
+    for (name, value) in &numbers {
+        assert_eq!(summary[name], *value, "{name}");
+    }
+    let order = [
+        "peak_vram_mb",
+        "gpu_util_mean_pct",
+        "gpu_util_max_pct",
+        "power_watts_mean",
+        "power_watts_max",
+        "cpu_usr_mean_pct",
+        "cpu_idle_mean_pct",
+        "mem_util_mean_pct",
+        "mem_util_max_pct",
+        "run",
+    ];
+    let places: Vec<_> = order
+        .map(|name| text.find(&format!("\"{name}\":")).unwrap())
+        .into();
+    assert!(places.is_sorted(), "{text}");
+    assert_eq!(
+        host.read("out/hw_dmon.csv").lines().next(),
+        Some("# gpu     sm    mem     fb")
+    );
+}
+
+#[test]
+fn a_job_marks_phases_events_and_values_by_the_command_and_by_the_descriptor() {
+    let host = Host::new(ONE_CARD);
+    let script = "$GUA phase load; sleep 0.2; echo train >&$GUA_RUN_FD; \
+                  echo '{\"event\": \"saved\", \"data\": {\"epoch\": 3}}' >&$GUA_RUN_FD; \
+                  $GUA phase --set jax_peak_bytes_mb=812.5 --set note=fine; \
+                  python3 -c 'import os, subprocess; subprocess.run([os.environ[\"GUA\"], \"phase\", \"end\"], check=True)'; \
+                  sleep 0.1";
+    let ended = host.run("--out out --gpus all --interval 20ms", script);
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let summary = host.summary();
+    let names: Vec<&str> = summary["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|phase| phase["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["load", "train", "end"]);
+    assert!(summary["phases"][0]["seconds"].as_f64().unwrap() >= 0.2);
+    assert_eq!(summary["phases"][0]["gpu_util_mean_pct"], 60.0);
+    assert_eq!(summary["jax_peak_bytes_mb"], 812.5);
+    assert_eq!(summary["values"]["note"], "fine");
+    let log = host.log();
+    let saved = log.iter().find(|line| line["event"] == "saved").unwrap();
+    assert_eq!(saved["data"]["epoch"], 3);
+    let phase = log.iter().find(|line| line["type"] == "phase").unwrap();
+    assert_eq!(phase["name"], "load");
+    let again = Ended::of(
+        host.command(GUA)
+            .args(["summarize", "out", "--json"])
+            .output()
+            .unwrap(),
+    );
+    assert!(
+        again.stdout.contains("\"jax_peak_bytes_mb\": 812.5"),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn a_mark_without_a_run_around_it_changes_nothing() {
+    let host = Host::new(ONE_CARD);
+    let mark = |line: &str| {
+        let mut command = host.command(GUA);
+        Ended::of(command.args(line.split(' ')).output().unwrap())
+    };
+    let ended = mark("phase train");
+    assert_eq!(ended.code(), Some(0));
+    assert!(
+        ended.stderr.contains("no `gua run` around this"),
+        "{ended:?}"
+    );
+    assert_eq!(mark("phase --quiet train").stderr, "");
+    assert_eq!(mark("phase").code(), Some(2));
+    assert_eq!(mark("phase --set novalue").code(), Some(2));
+    // A number that is something else by now is not written to.
+    std::fs::write(host.path("precious"), "mine").unwrap();
+    let mut command = host.command("sh");
+    let script = "GUA_RUN_FD=7 GUA_RUN_PIPE=/proc/self/fd/7 $GUA phase x 7>>precious";
+    Ended::of(command.args(["-c", script]).output().unwrap());
+    assert_eq!(host.read("precious"), "mine");
+}
+
+#[test]
+fn files_are_known_by_what_is_in_them() {
+    let host = Host::new(ONE_CARD);
+    host.run("--out out --gpus all --interval 20ms", "sleep 0.3");
+    for (name, new) in [
+        ("hw_metrics.csv", "a"),
+        ("cpu_metrics.csv", "b"),
+        ("hw_dmon.csv", "c"),
+    ] {
+        std::fs::copy(host.path("out").join(name), host.path(new)).unwrap();
+    }
+    let summarize = |line: &str| {
+        let mut command = host.command(GUA);
+        Ended::of(
+            command
+                .arg("summarize")
+                .args(line.split(' '))
+                .output()
+                .unwrap(),
+        )
+    };
+    assert_eq!(
+        summarize("c a b --json").stdout,
+        summarize("out --json").stdout
+    );
+    let alone = summarize("a");
+    assert_eq!(alone.code(), Some(0));
+    assert!(
+        alone.stdout.contains("gpu_util_mean_pct       60.0"),
+        "{}",
+        alone.stdout
+    );
+    assert!(
+        alone.stdout.contains("cpu_usr_mean_pct           -"),
+        "{}",
+        alone.stdout
+    );
+    assert!(
+        alone
+            .stderr
+            .contains("not measured: mem_util, cpu_usr, cpu_idle"),
+        "{}",
+        alone.stderr
+    );
+    assert_eq!(summarize("a a").code(), Some(2));
+    assert_eq!(summarize("nowhere").code(), Some(2));
+    assert_eq!(summarize("claims").code(), Some(2));
+}

@@ -1,0 +1,8 @@
+//! `gua run` as people and scripts use it: the job behaves as it would without it, and what is said of it is true.
+#![cfg(test)]
+
+mod cards;
+mod files;
+mod host;
+mod terminal;
+mod unchanged;

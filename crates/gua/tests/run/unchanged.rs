@@ -1,0 +1,306 @@
+//! A job under `gua run` ends as it would without: its output, its exit code, its signals, its orphans.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::host::{Ended, GUA, Host, until};
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// Runs the script without us and with us, and gives what can be seen of both.
+fn both(host: &Host, script: &str) -> [(String, String, Option<i32>, Option<i32>); 2] {
+    let mut bare = host.command("sh");
+    bare.args(["-c", script]);
+    let watched = host.job("--quiet --out out", script);
+    [bare, watched].map(|mut command| {
+        let ended = Ended::of(command.output().unwrap());
+        let status = ended.output.status;
+        (ended.stdout, ended.stderr, status.code(), status.signal())
+    })
+}
+
+#[test]
+fn output_and_end_are_the_jobs_own() {
+    let host = Host::new("[[card]]\n");
+    for script in [
+        "true",
+        "exit 7",
+        "exit 255",
+        "echo out; echo err >&2; exit 1",
+        "printf 'no line end'; cat",
+        "kill -TERM $$",
+        "kill -KILL $$",
+        "kill -SEGV $$",
+        "kill -PIPE $$",
+        "kill -INT $$; sleep 10",
+        "nohup true; exit 3",
+        "umask; ulimit -c; pwd",
+        "yes | head -n 1",
+    ] {
+        let [bare, watched] = both(&host, script);
+        assert_eq!(watched, bare, "{script}");
+    }
+}
+
+#[test]
+fn what_the_job_inherits_is_what_it_would_have_but_for_our_descriptor() {
+    let host = Host::new("[[card]]\n");
+    // The C library keeps signals 32 and 33 for itself, and does with them what it likes.
+    let script = "grep -E '^(SigIgn|SigBlk|SigCgt)' /proc/$$/status | sed 's/\\t........./ /; s/ [0-9a-f]/ /'; ls -l /proc/$$/fd | grep -c pipe; env | grep -v ^GUA_RUN_ | grep -v '^_=' | sort";
+    let [bare, watched] = both(&host, script);
+    let count = |text: &str| text.lines().nth(3).unwrap().parse::<u32>().unwrap();
+    let rest = |text: &str| {
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        [&lines[..3], &lines[4..]].concat()
+    };
+    assert_eq!(rest(&watched.0), rest(&bare.0));
+    assert_eq!(count(&watched.0), count(&bare.0) + 1, "{}", watched.0);
+}
+
+#[test]
+fn what_was_ignored_stays_ignored_in_the_job() {
+    let host = Host::new("[[card]]\n");
+    let script = "grep SigIgn /proc/$$/status | tail -c 8";
+    let of = |command: &str| {
+        let mut shell = host.command("sh");
+        shell.args(["-c", &format!("trap '' HUP INT; {command}")]);
+        Ended::of(shell.output().unwrap()).stdout
+    };
+    let bare = of(&format!("sh -c '{script}'"));
+    let watched = of(&format!("{GUA} run -q -- sh -c '{script}'"));
+    assert_eq!(bare, "0000003\n", "HUP and INT");
+    assert_eq!(watched, bare);
+}
+
+#[test]
+fn a_signal_that_is_sent_to_us_reaches_the_job_once() {
+    let host = Host::new("[[card]]\n");
+    let script = "for s in HUP INT QUIT TERM USR1 USR2; do trap \"echo $s >> heard\" $s; done; \
+                  echo ready > ready; while [ ! -e stop ]; do sleep 0.01; done; exit 5";
+    let mut child = host.job("--quiet", script).spawn().unwrap();
+    until("the job", || host.path("ready").exists());
+    let signals = [
+        (Signal::HUP, "HUP"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::TERM, "TERM"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+    ];
+    let mut expected = String::new();
+    for (number, name) in signals {
+        signal(&child, number);
+        expected.push_str(&format!("{name}\n"));
+        until(name, || host.read("heard") == expected);
+    }
+    fs::write(host.path("stop"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    assert_eq!(host.read("heard"), expected);
+}
+
+#[test]
+fn a_job_that_ignores_the_wish_to_end_goes_on() {
+    let host = Host::new("[[card]]\n");
+    let script =
+        "trap '' TERM; echo ready > ready; while [ ! -e stop ]; do sleep 0.01; done; exit 6";
+    let mut child = host.job("--quiet", script).spawn().unwrap();
+    until("the job", || host.path("ready").exists());
+    signal(&child, Signal::TERM);
+    signal(&child, Signal::TERM);
+    fs::write(host.path("stop"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+#[test]
+fn a_job_that_is_killed_from_outside_ends_us_by_the_same_signal() {
+    let host = Host::new("[[card]]\n");
+    let script = "echo $$ > ready.new; mv ready.new ready; exec sleep 600";
+    let mut child = host
+        .job("--out out", script)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the job", || host.path("ready").exists());
+    let pid: i32 = host.read("ready").trim().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(9));
+    let summary = host.summary();
+    assert_eq!(summary["run"]["exit_code"], 137);
+    assert_eq!(summary["run"]["signal"], 9);
+}
+
+#[test]
+fn a_daemon_outlives_the_run_that_started_it() {
+    let host = Host::new("[[card]]\n");
+    let script = "setsid sh -c 'echo $$ > pid.new; mv pid.new pid; while [ ! -e stop ]; do sleep 0.01; done; echo done > done' \
+                  >/dev/null 2>&1 </dev/null & while [ ! -e pid ]; do sleep 0.01; done; exit 4";
+    let ended = host.run("--quiet", script);
+    assert_eq!(ended.code(), Some(4));
+    let pid = host.read("pid");
+    let stat = || fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(
+        stat().contains(") S ") || stat().contains(") R "),
+        "{}",
+        stat()
+    );
+    fs::write(host.path("stop"), "").unwrap();
+    until("the end of the daemon", || host.path("done").exists());
+}
+
+#[test]
+fn processes_whose_parent_has_ended_are_counted_and_buried() {
+    let host = Host::without_driver();
+    // An orphan that uses a processor for half a second, and then ends while the run goes on.
+    let script = "(sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done > done' &) ; \
+                  while [ ! -e done ]; do sleep 0.01; done; sleep 0.3; ps -o stat= --ppid $PPID | grep -c Z";
+    let ended = host.run("--quiet --out out --interval 50ms", script);
+    assert_eq!(ended.stdout.trim(), "0", "no zombie is left: {ended:?}");
+    let tree = &host.summary()["tree"];
+    assert!(tree["cpu_seconds"].as_f64().unwrap() > 0.05, "{tree}");
+}
+
+#[test]
+fn we_can_be_killed_and_the_job_goes_on_and_what_was_written_stays() {
+    let host = Host::new("[[card]]\nutil = 50\n");
+    let script = "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; echo done > done";
+    let mut child = host
+        .job("--quiet --out out --gpus all --interval 20ms", script)
+        .spawn()
+        .unwrap();
+    until("samples", || {
+        host.read("out/hw_metrics.csv").lines().count() > 3
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::write(host.path("stop"), "").unwrap();
+    until("the end of the job", || host.path("done").exists());
+    let log = host.log();
+    assert!(log.len() > 3, "{log:?}");
+    let ended = Ended::of(
+        host.command(GUA)
+            .args(["summarize", "out", "--json"])
+            .output()
+            .unwrap(),
+    );
+    assert!(
+        ended.stdout.contains("\"gpu_util_mean_pct\": 50.0"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_full_disk_costs_the_files_and_not_the_job() {
+    let host = Host::new("[[card]]\nutil = 50\n");
+    for name in [
+        "run.jsonl",
+        "hw_metrics.csv",
+        "hw_dmon.csv",
+        "cpu_metrics.csv",
+    ] {
+        fs::create_dir_all(host.path("out")).unwrap();
+        // Every write to it fails as on a full disk (full(4)).
+        std::os::unix::fs::symlink("/dev/full", host.path("out").join(name)).unwrap();
+    }
+    let ended = host.run(
+        "--out out --gpus all --interval 20ms",
+        "sleep 0.3; echo mine; exit 3",
+    );
+    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(3), "mine\n"));
+    assert!(
+        ended.stderr.contains("No space left on device"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn without_a_driver_the_processors_are_watched_and_that_is_said_once() {
+    let host = Host::without_driver();
+    let ended = host.run("--out out --interval 20ms", "sleep 0.4; exit 2");
+    assert_eq!(ended.code(), Some(2));
+    assert_eq!(
+        ended.stderr.matches("no card was read").count(),
+        1,
+        "{ended:?}"
+    );
+    let kinds = |name: &str| {
+        host.log()
+            .iter()
+            .filter(|line| line["event"] == name)
+            .count()
+    };
+    assert_eq!(kinds("driver_unavailable"), 1);
+    assert!(host.read("out/cpu_metrics.csv").lines().count() > 2);
+    assert_eq!(host.read("out/hw_metrics.csv"), "");
+    assert_eq!(host.summary()["gpus"], serde_json::json!([]));
+}
+
+#[test]
+fn a_driver_that_hangs_does_not_hold_the_end_up() {
+    let host = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
+    let began = gua_probe::clock::monotonic();
+    let ended = host.run("--out out --interval 20ms", "sleep 0.5; exit 9");
+    let took = gua_probe::clock::monotonic() - began;
+    assert_eq!(ended.code(), Some(9));
+    assert!(took < std::time::Duration::from_secs(4), "{took:?}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_a_wrong_use_and_nothing_is_started() {
+    let host = Host::new("[[card]]\n");
+    fs::write(host.path("file"), "").unwrap();
+    let check = |flags: &str, part: &str| {
+        let ended = host.run(flags, "echo started > started");
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(part), "{ended:?}");
+        assert!(!host.path("started").exists(), "{flags}");
+    };
+    check("--out file", "cannot write to `file`");
+    check("--out file/below", "cannot write to");
+    check("--out /proc/nowhere", "cannot write to `/proc/nowhere`");
+    check("--interval 1ms", "10ms or more");
+    check("--gpus 0,x", "write auto, all, or cards");
+    let ended = Ended::of(host.command(GUA).arg("run").output().unwrap());
+    assert_eq!(ended.code(), Some(2));
+}
+
+#[test]
+fn a_directory_of_another_user_is_refused_too() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("needs root, to have a directory that somebody else may not write");
+        return;
+    }
+    let host = Host::new("[[card]]\n");
+    let closed = host.path("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(host.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut job = host.job("--out closed/out", "echo started");
+    let ended = Ended::of(job.uid(65534).gid(65534).output().unwrap());
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (Some(2), ""),
+        "{ended:?}"
+    );
+    assert!(ended.stderr.contains("Permission denied"), "{ended:?}");
+}
+
+#[test]
+fn a_command_that_cannot_be_started_ends_as_in_a_shell() {
+    let host = Host::new("[[card]]\n");
+    fs::write(host.path("plain"), "").unwrap();
+    let run = |program: &str| {
+        let mut command: Command = host.command(GUA);
+        Ended::of(command.args(["run", "--", program]).output().unwrap())
+    };
+    assert_eq!(run("no-such-command").code(), Some(127));
+    assert_eq!(run("./plain").code(), Some(126));
+    assert!(run("./plain").stderr.contains("cannot start `./plain`"));
+}
