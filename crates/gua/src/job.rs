@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    fn check(asked: &str, variable: Option<&str>, expected: Option<Scope>) {
+    fn check(asked: &str, variable: Option<&str>, expected: Option<&Scope>) {
         let variables = variable.map(|value| (CUDA_VISIBLE_DEVICES, OsString::from(value)));
         let inputs = Inputs {
             variables: BTreeMap::from_iter(variables),
@@ -160,16 +160,16 @@ mod tests {
             system_file: "/nonexistent".into(),
         };
         let found = scope(asked, &inputs, &mut Vec::new());
-        assert_eq!(found.ok(), expected, "{asked} {variable:?}");
+        assert_eq!(found.ok().as_ref(), expected, "{asked} {variable:?}");
     }
 
     #[test]
     fn the_cards_are_those_of_the_flag_else_those_that_the_job_was_given() {
-        let given = |list: &str| Some(Scope::Given(VisibleDevices::parse(list)));
-        check("all", Some("0"), Some(Scope::All));
-        check("auto", Some("0,GPU-a"), given("0,GPU-a"));
-        check("auto", Some(""), given(""));
-        check("1,GPU-b", Some("0"), given("1,GPU-b"));
+        let given = |list: &str| Scope::Given(VisibleDevices::parse(list));
+        check("all", Some("0"), Some(&Scope::All));
+        check("auto", Some("0,GPU-a"), Some(&given("0,GPU-a")));
+        check("auto", Some(""), Some(&given("")));
+        check("1,GPU-b", Some("0"), Some(&given("1,GPU-b")));
         check("1,x", None, None);
         check("", None, None);
     }
