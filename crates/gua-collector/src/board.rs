@@ -3,20 +3,35 @@
 //!
 //! - [`way`]: proxies, certificates and time limits of a connection; [`Line`](line::Line) is the connection itself
 //! - [`client`]: one request over one connection, with its answer
-//! - [`cloud_file`]: `cloud.json` on disk
+//! - [`cloud_file`]: `cloud.json` on disk; [`enrolment`]: the same for a daemon, which sees it change
+//! - [`BoardSink`]: ticks handed to a thread that pushes them, and the stream beside it
+//! - [`link_state`]: how the link is doing, for `gua status`
 //!
 //! No error here carries a token, and nothing that a board answers is shown before it was made harmless.
 
 pub mod client;
 pub mod cloud_file;
+mod courier;
+mod delivery;
+pub mod enrolment;
 mod exchange;
 pub mod line;
+pub mod link_state;
+mod mailbox;
+mod pause;
 pub mod proxy;
+mod spool;
+mod stream;
+mod told;
 pub mod trust;
 pub mod way;
 
 pub use client::{Answer, Body, Call, CallError, Client, Method};
 pub use cloud_file::CloudFile;
+pub use courier::{Say, Speaker};
+pub use delivery::{BoardOptions, BoardSink, SpoolOptions, spool_beside};
+pub use enrolment::{Enrolled, Enrolment, EnrolmentError};
 pub use line::Limits;
+pub use link_state::LinkState;
 pub use proxy::Proxies;
-pub use way::{Way, WayError};
+pub use way::{Way, WayError, Wishes};

@@ -223,13 +223,18 @@ impl<W: World, A: Attendant> Collector<W, A> {
             sample,
             interval: self.options.interval,
         };
+        let mut is_stored = true;
         for (place, outlet) in self.outlets.iter_mut().enumerate() {
+            if !is_stored && outlet.sink.follows_history() {
+                continue;
+            }
             let delivered = outlet.deliver(number, &tick);
             for note in &delivered.notes {
                 self.attendant.note(note);
             }
             if place == 0 && !delivered.stored {
                 self.lost += 1;
+                is_stored = false;
             }
             if place == 0 && delivered.stored && !self.is_ready {
                 self.is_ready = true;
@@ -240,6 +245,9 @@ impl<W: World, A: Attendant> Collector<W, A> {
     }
 
     fn fail(&mut self, asked: &Asked, fault: &DriverFault) {
+        for outlet in &mut self.outlets {
+            outlet.sink.driver_failed(asked.at.wall);
+        }
         let (reason, fault) = cause(fault);
         // It may be sick in another way now, and history is to know both.
         if let Some(old) = self.driver.take_if(|old| old.reason != reason) {

@@ -14,6 +14,14 @@ pub trait Sink {
     /// Takes one tick, whole or not at all.
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError>;
 
+    /// Whether it takes only ticks that the history has taken.
+    fn follows_history(&self) -> bool {
+        false
+    }
+
+    /// The driver could not be read at a tick.
+    fn driver_failed(&mut self, _at: Timestamp) {}
+
     /// Takes the word about time that nobody observed. It is offered again after the next tick if it fails.
     fn outage(&mut self, outage: &Outage) -> Result<(), SinkError>;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The caller says what time it is, on a clock that never jumps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     first: Duration,
     longest: Duration,
     failures: u32,
@@ -12,7 +12,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
+    #[must_use]
+    pub fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
             longest,
@@ -22,11 +23,12 @@ impl Backoff {
     }
 
     /// How long to wait still; `None` when it may be tried now.
-    pub(crate) fn remaining(&self, now: Duration) -> Option<Duration> {
+    #[must_use]
+    pub fn remaining(&self, now: Duration) -> Option<Duration> {
         self.free_at.checked_sub(now).filter(|rest| !rest.is_zero())
     }
 
-    pub(crate) fn failed(&mut self, now: Duration) {
+    pub fn failed(&mut self, now: Duration) {
         let delay = self
             .first
             .saturating_mul(1u32.checked_shl(self.failures).unwrap_or(u32::MAX))
@@ -35,7 +37,7 @@ impl Backoff {
         self.free_at = now.saturating_add(delay);
     }
 
-    pub(crate) fn succeeded(&mut self) {
+    pub fn succeeded(&mut self) {
         *self = Self::new(self.first, self.longest);
     }
 }

@@ -3,6 +3,7 @@
 pub mod background;
 mod collect;
 pub(crate) mod history;
+mod link;
 mod log_file;
 pub mod status;
 pub mod stop;
@@ -52,6 +53,7 @@ pub fn foreground(args: &CollectArgs) -> anyhow::Result<ExitCode> {
         flags,
         typed_db: args.db.clone(),
         append: args.append.into(),
+        cloud: args.cloud.into(),
         setting: Setting::Foreground,
     })
 }

@@ -90,12 +90,7 @@ impl Transport for OverLine {
 
     fn await_input(&mut self, _: NextTimeout) -> Result<bool, Error> {
         let free = self.buffers.input_append_buf();
-        let amount = loop {
-            match self.line.read(free) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                read => break read?,
-            }
-        };
+        let amount = self.line.read(free)?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use gua_probe::clock;
@@ -64,14 +65,24 @@ impl Timed {
 impl Read for Timed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket.set_read_timeout(Some(self.left()?))?;
-        self.socket.read(buffer).map_err(named)
+        loop {
+            match self.socket.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read.map_err(named),
+            }
+        }
     }
 }
 
 impl Write for Timed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(Some(self.left()?))?;
-        self.socket.write(bytes).map_err(named)
+        loop {
+            match self.socket.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                written => return written.map_err(named),
+            }
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -113,6 +124,13 @@ impl Line {
         matches!(self.0, Kind::Encrypted(_))
     }
 
+    fn timed(&self) -> &Timed {
+        match &self.0 {
+            Kind::Plain(timed) => timed,
+            Kind::Encrypted(stream) => &stream.sock,
+        }
+    }
+
     /// From now on everything has to be over at `until`, and no silence may be longer than `silence`.
     pub fn allow(&mut self, until: Duration, silence: Duration) {
         let timed = match &mut self.0 {
@@ -146,6 +164,13 @@ impl Write for Line {
             Kind::Plain(timed) => timed.flush(),
             Kind::Encrypted(stream) => stream.flush(),
         }
+    }
+}
+
+impl AsFd for Line {
+    /// To wait for what the other side sends.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timed().socket.as_fd()
     }
 }
 

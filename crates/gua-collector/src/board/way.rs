@@ -2,7 +2,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -30,12 +30,12 @@ pub struct Way {
 }
 
 /// What somebody may say about the way.
-#[derive(Clone, Copy, Debug)]
-pub struct Wishes<'a> {
+#[derive(Clone, Debug)]
+pub struct Wishes {
     pub unencrypted: Unencrypted,
     /// Certificate authorities that are believed beside the system's.
-    pub ca_file: Option<&'a Path>,
-    pub proxies: &'a Proxies,
+    pub ca_file: Option<PathBuf>,
+    pub proxies: Proxies,
 }
 
 /// Why there is no way that may be gone.
@@ -71,10 +71,10 @@ impl Way {
     ///
     /// # Errors
     /// When a token would be readable on the way, when certificates cannot be read, or when a proxy is not understood.
-    pub fn to(board: &ServerUrl, wishes: Wishes<'_>) -> Result<Self, WayError> {
+    pub fn to(board: &ServerUrl, wishes: &Wishes) -> Result<Self, WayError> {
         board.check_encrypted(wishes.unencrypted)?;
         let encryption = match board.scheme() {
-            Scheme::Https => Some(encryption(wishes.ca_file)?),
+            Scheme::Https => Some(encryption(wishes.ca_file.as_deref())?),
             Scheme::Http => None,
         };
         Ok(Self {

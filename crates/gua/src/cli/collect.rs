@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 
+use super::{EnrolmentArgs, WayArgs};
 use crate::config::FlagValue;
 
 /// Look at this machine and say what gua can see, and what stands in its way.
@@ -105,6 +106,7 @@ pub struct ServiceInstallArgs {
                   gua daemon --interval 10s               more often\n  \
                   gua daemon --db /data/gpus.db --append  go on with a history elsewhere\n  \
                   gua daemon --csv-dir ~/gpu_stats        and the daily CSV of gpu_stats beside it\n  \
+                  gua daemon --cloud                      and each tick to the board (after `gua enroll`)\n  \
                   gua daemon --foreground                 for systemd, a container or a look at it")]
 pub struct DaemonArgs {
     #[command(flatten)]
@@ -177,6 +179,16 @@ pub struct CollectArgs {
     /// Go on with a history that exists at --db.
     #[arg(long)]
     pub append: bool,
+
+    /// Send each tick to the board at which this host is enrolled, and the load of the cards each second.
+    #[arg(long)]
+    pub cloud: bool,
+
+    #[command(flatten)]
+    pub enrolment: EnrolmentArgs,
+
+    #[command(flatten)]
+    pub way: WayArgs,
 }
 
 /// Where the daemon in the background leaves its traces.
@@ -230,10 +242,9 @@ impl CollectArgs {
         let csv_every = FlagValue::of("--csv-every", "csv", "every", every);
         let form = self.csv_format.as_ref();
         let csv_format = FlagValue::of("--csv-format", "csv", "format", form);
-        [db, interval, keep_raw, csv_dir, csv_every, csv_format]
-            .into_iter()
-            .flatten()
-            .collect()
+        let own = [db, interval, keep_raw, csv_dir, csv_every, csv_format];
+        let link = [self.enrolment.settings(), self.way.settings()].concat();
+        own.into_iter().flatten().chain(link).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::board::CloudFile;
+use gua_collector::board::{Client, CloudFile, Way};
 use gua_model::text::harmless;
 use gua_probe::host;
 use gua_wire::enroll::AboutHost;
@@ -23,7 +23,8 @@ const LONGEST_LINE: u64 = 64 * 1024;
 pub fn run(args: &EnrollArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;
     let board = board(settings)?;
-    let client = super::client(loaded, &board)?;
+    let way = Way::to(&board, &super::wishes(loaded)).map_err(|error| super::no_way(&error))?;
+    let client = Client::new(way);
     let file = CloudFile::at(&settings.cloud.config.value);
     if file.is_there() && !args.force {
         return Err(Failure::usage(format!(

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use gua_collector::board::Enrolled;
 use gua_collector::chain::chain;
 use gua_collector::{Options, Sink as _};
 use gua_model::usage_state::UsageTracker;
@@ -16,7 +17,6 @@ use gua_wire::Snapshot;
 use gua_wire::snapshot::{BuildError, Built, ErrorCode, Form, Observed, usage_states};
 use gua_wire::users::UserPolicy;
 
-use super::Enrolled;
 use crate::cli::SyncOnceArgs;
 use crate::config::{Loaded, Settings};
 use crate::daemon::history::Place;
@@ -28,16 +28,21 @@ use crate::{demo, driver, output};
 
 pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;
-    let enrolled = Enrolled::load(loaded)?;
+    let enrolled = super::enrolled(loaded)?;
     let users = super::users(settings)?;
     let hostname = host::name();
     let look = Look {
         enrolled: &enrolled,
         users: &users,
         hostname: &hostname,
+        form: settings.cloud.form.value,
     };
     let (sample, kept) = if args.fake {
-        let sample = fake::sample(Script::V1_8, 0, clock::now(), clock::since_boot());
+        let script = match settings.cloud.form.value {
+            Form::V1_1 => Script::V1_1,
+            Form::V1_4 => Script::V1_8,
+        };
+        let sample = fake::sample(script, 0, clock::now(), clock::since_boot());
         let kept = keep_fake(args, loaded, &sample)?;
         (sample, kept)
     } else {
@@ -62,17 +67,18 @@ struct Look<'a> {
     enrolled: &'a Enrolled,
     users: &'a UserPolicy,
     hostname: &'a str,
+    form: Form,
 }
 
 impl Look<'_> {
     fn snapshot(&self, sample: &Sample) -> Result<Built, BuildError> {
         let usage = usage_states(&mut UsageTracker::default(), sample);
         Observed {
-            about: self.enrolled.about(self.hostname),
+            about: super::about(self.enrolled, self.hostname),
             sample,
             usage: &usage,
             users: self.users,
-            form: Form::V1_4,
+            form: self.form,
         }
         .build()
     }
@@ -95,7 +101,7 @@ impl Look<'_> {
         output::data(&format!(
             "gua sync-once: pushed {} GPUs to {}{partial}\n  {}\n",
             built.snapshot.gpus.len(),
-            self.enrolled.named(),
+            super::named(self.enrolled),
             kept.told()
         ))?;
         Ok(ExitCode::SUCCESS)
@@ -103,7 +109,7 @@ impl Look<'_> {
 
     /// The driver could not be read: there is nothing to keep, and the board is told that much.
     fn tell_of_fault(&self, fault: DriverFault) -> anyhow::Error {
-        let about = self.enrolled.about(self.hostname);
+        let about = super::about(self.enrolled, self.hostname);
         let heartbeat = Snapshot::error_heartbeat(about, clock::now(), ErrorCode::NvmlInitFailed);
         let context = match self.heartbeat(&heartbeat) {
             Ok(told) => format!("{told}, since the driver could not be read"),
@@ -114,7 +120,7 @@ impl Look<'_> {
 
     /// There are cards, and the form has a place for none of them.
     fn tell_of_nothing(&self, sample: &Sample, error: BuildError, kept: &Kept) -> anyhow::Error {
-        let about = self.enrolled.about(self.hostname);
+        let about = super::about(self.enrolled, self.hostname);
         let heartbeat =
             Snapshot::error_heartbeat(about, sample.at, ErrorCode::GpuReadingUnavailable);
         let told = self.heartbeat(&heartbeat).unwrap_or_else(|problem| problem);
@@ -127,7 +133,7 @@ impl Look<'_> {
         match client.push(heartbeat, config) {
             Ok(()) => Ok(format!(
                 "an error heartbeat was pushed to {}",
-                self.enrolled.named()
+                super::named(self.enrolled)
             )),
             Err(error) => Err(format!(
                 "the error heartbeat could not be pushed ({})",

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use super::kind::{
     ActivePercent, BoardAddress, ClaimPlace, CsvForm, CsvPeriod, CsvPlace, FilePath,
     GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogMegabytes, MaybeFile, Megabytes,
-    PlainHttp, Raw, RawAge, ReadDeadline, TickInterval, UserNames,
+    PlainHttp, Raw, RawAge, ReadDeadline, TickInterval, UserNames, WireForm,
 };
 use super::{Setting, Source};
 
@@ -193,6 +193,10 @@ settings! {
         ca_file: MaybeFile = "none", "GUA_CA_FILE";
         /// Whether the secret may cross a network unencrypted. To this machine itself it always may.
         allow_http: PlainHttp = "false", "GUA_ALLOW_HTTP";
+        /// Which form of a push the board knows: "1.4", or "1.1" for one that was made for gpu-usage-audit 1.1 to 1.3.
+        form: WireForm = "1.4", "GUA_CLOUD_FORM";
+        /// How many MB of missed pushes wait beside the history to be sent late, to boards that take them late; 0 for none.
+        spool_mb: Megabytes = "0", "GUA_CLOUD_SPOOL_MB";
     }
 }
 

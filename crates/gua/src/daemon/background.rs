@@ -17,6 +17,7 @@ use gua_probe::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::collect::{self, Job, Setting};
+use super::link::Cloud;
 use super::log_file::{self, last_lines};
 use super::{Append, BACKGROUND, history, make_directory_of, voice};
 use crate::cli::{BackgroundArgs, CollectArgs, FileArgs};
@@ -45,6 +46,8 @@ pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode
     let append = Append::from(collect.append);
     let place = history::Place::of(&settings.history.db.value, loaded.inputs.home.as_deref());
     place.admit(append)?;
+    let cloud = Cloud::from(collect.cloud);
+    cloud.admit(&loaded)?;
     let log = &settings.collect.log_file.value;
     make_directory_of(pid_file.path())?;
     make_directory_of(log)?;
@@ -52,8 +55,8 @@ pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode
         .with_context(|| format!("cannot write the log `{}`", log.display()))?;
     let log_began = output.metadata().map_or(0, |facts| facts.len());
     let limit = settings.driver.deadline.value * 3 + REST_OF_START;
-    let mut child =
-        spawn(&arguments(settings, &flags, append), output).context("cannot start the daemon")?;
+    let mut child = spawn(&arguments(settings, &flags, append, cloud), output)
+        .context("cannot start the daemon")?;
     let pid = child.id();
     match wait(&mut child, limit) {
         Start::Ready => {}
@@ -120,7 +123,12 @@ fn already_running(pid: u32) -> anyhow::Result<ExitCode> {
 
 /// What the daemon is started with: the mark, the history, and the flags that were given. Everything else it reads
 /// itself, now and again on SIGHUP.
-fn arguments(settings: &Settings, flags: &[FlagValue], append: Append) -> Vec<OsString> {
+fn arguments(
+    settings: &Settings,
+    flags: &[FlagValue],
+    append: Append,
+    cloud: Cloud,
+) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![OWN_WORD.into()];
     words.extend(MARK.map(OsString::from));
     let db = &settings.history.db.value;
@@ -134,11 +142,16 @@ fn arguments(settings: &Settings, flags: &[FlagValue], append: Append) -> Vec<Os
                 let log = std::path::absolute(log).unwrap_or_else(|_| log.clone());
                 words.extend(["--log-file".into(), log.into_os_string()]);
             }
+            // Where it is given it means yes.
+            "--allow-http" => words.push("--allow-http".into()),
             flag => words.extend([flag.into(), value.clone()]),
         }
     }
     if append == Append::Yes {
         words.push("--append".into());
+    }
+    if cloud == Cloud::On {
+        words.push("--cloud".into());
     }
     words
 }
@@ -269,6 +282,7 @@ fn daemon(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
         flags,
         typed_db: args.collect.db.clone(),
         append: args.collect.append.into(),
+        cloud: args.collect.cloud.into(),
         setting: Setting::Background {
             starter: File::from(starter),
         },

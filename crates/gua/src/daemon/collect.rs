@@ -19,6 +19,7 @@ use gua_probe::reader::{Reader, ReaderOptions};
 use gua_probe::{clock, host};
 use jiff::tz::TimeZone;
 
+use super::link::{Cloud, Link};
 use super::log_file::LogFile;
 use super::trouble_file::TroubleFile;
 use super::voice::{ANSWERED, Voice, fixed, log_bytes, log_line, options};
@@ -34,6 +35,7 @@ pub(super) struct Job {
     /// The history as it was typed, for the last line.
     pub(super) typed_db: Option<PathBuf>,
     pub(super) append: Append,
+    pub(super) cloud: Cloud,
     pub(super) setting: Setting,
 }
 
@@ -55,6 +57,7 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
     if place.is_default() {
         make_directory_of(place.path())?;
     }
+    let link = Link::settle(job.cloud, &job.loaded)?;
     let (log, mut starter, held) = match job.setting {
         Setting::Foreground => (None, None, None),
         Setting::Background { starter } => {
@@ -65,11 +68,15 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
             (Some(log), Some(starter), Some(held))
         }
     };
-    let mut machine = Machine::new(reader(settings)).context("cannot wait for signals")?;
+    let mut machine =
+        Machine::new(Reader::new(reader(settings))).context("cannot wait for signals")?;
     let Some(answer) = machine.first_answer() else {
         return Ok(ExitCode::SUCCESS);
     };
-    let sample = answer?;
+    let sample = match (answer, &link) {
+        (Err(fault), Some(link)) => return Err(link.tell_of(fault)),
+        (answer, _) => answer?,
+    };
     if let Some(starter) = &mut starter {
         // It may have stopped waiting.
         let _ = writeln!(starter, "{ANSWERED}");
@@ -103,6 +110,9 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         .open(job.append, &sample, &options)?
         .with_events(events);
     voice.note(&started(&sample, settings));
+    if let Some(link) = &link {
+        voice.note(&format!("cloud sync enabled -> {}", link.named()));
+    }
     let own_pid = std::process::id();
     let beats = heartbeat(
         inputs.variable("WATCHDOG_USEC"),
@@ -115,6 +125,10 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         .with_heartbeat(beats);
     if let Some(csv) = csv {
         collector = collector.with_sink(Box::new(csv));
+    }
+    if let Some(link) = link {
+        let board = link.start(place.path(), reader(settings))?;
+        collector = collector.with_sink(Box::new(board));
     }
     let summary = collector.run();
     if summary.lost > 0 {
@@ -179,7 +193,7 @@ fn take_over(
     Ok(())
 }
 
-fn reader(settings: &Settings) -> Reader {
+fn reader(settings: &Settings) -> ReaderOptions {
     let driver = &settings.driver;
     // Without a wish the probe knows the name itself, and says so when it is not found.
     let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
@@ -191,11 +205,11 @@ fn reader(settings: &Settings) -> Reader {
     // Pauses that are over before the next tick, with time left for an attempt that hangs, cost none that the driver would
     // have answered. Ticks of less than seconds have shorter pauses too.
     let longest_pause = (settings.collect.interval.value / 4).min(options.longest_pause);
-    Reader::new(ReaderOptions {
+    ReaderOptions {
         first_pause: options.first_pause.min(longest_pause),
         longest_pause,
         ..options
-    })
+    }
 }
 
 /// A socket that cannot be reached is as good as none: the service manager then notices by itself.

@@ -1,6 +1,6 @@
 //! What a collector says: the tick line on stdout, the log line on stderr, the word to systemd and to whoever started it.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -170,10 +170,24 @@ pub(super) fn fixed(settings: &Settings) -> Vec<(&'static str, String)> {
             "driver.deadline",
             format!("{:?}", settings.driver.deadline.value),
         ),
+        ("cloud", format!("{:?}", cloud_values(settings))),
         ("csv.dir", format!("{:?}", settings.csv.dir.value)),
         ("csv.every", format!("{:?}", settings.csv.every.value)),
         ("csv.format", format!("{:?}", settings.csv.format.value)),
     ]
+}
+
+fn cloud_values(settings: &Settings) -> impl fmt::Debug {
+    let cloud = &settings.cloud;
+    (
+        (
+            &cloud.config.value,
+            cloud.users.value,
+            &cloud.salt_file.value,
+        ),
+        (&cloud.ca_file.value, cloud.allow_http.value),
+        (cloud.spool_mb.value, cloud.form.value),
+    )
 }
 
 pub(super) fn log_bytes(settings: &Settings) -> u64 {

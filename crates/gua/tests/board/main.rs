@@ -2,11 +2,13 @@
 //! misbehaves when it is told to.
 #![cfg(test)]
 
+mod daemon;
 mod enroll;
 mod faults;
 #[path = "../daemon/host.rs"]
 #[expect(dead_code, reason = "the daemon's own tests need more of it")]
 mod host;
+mod quiet;
 mod server;
 mod sync_once;
 mod ways;

@@ -8,6 +8,9 @@ use std::thread;
 
 use rcgen::{CertifiedKey, KeyPair};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use tungstenite::handshake::derive_accept_key;
+use tungstenite::protocol::Role;
+use tungstenite::{Message, WebSocket};
 
 /// One request as it came.
 #[derive(Clone, Debug)]
@@ -64,6 +67,8 @@ pub(crate) struct Board {
 struct Shared {
     requests: Mutex<Vec<Request>>,
     manner: Mutex<Manner>,
+    streams: Mutex<Streams>,
+    attempts: Mutex<usize>,
     /// How much of an answer was taken by those who were told a lot.
     taken: Mutex<u64>,
 }
@@ -98,6 +103,8 @@ impl Board {
         let shared = Arc::new(Shared {
             requests: Mutex::default(),
             manner: Mutex::new(Manner::Kind),
+            streams: Mutex::default(),
+            attempts: Mutex::default(),
             taken: Mutex::default(),
         });
         let (kept, greet) = (Arc::clone(&shared), Arc::new(greet));
@@ -127,6 +134,16 @@ impl Board {
         format!("{}://{host}:{}", self.scheme, self.address.port())
     }
 
+    /// Each stream lasts for so many frames from now on.
+    pub(crate) fn drops_streams_after(&self, frames: usize) {
+        self.shared.streams.lock().unwrap().lasts = Some(frames);
+    }
+
+    /// What came through streams so far.
+    pub(crate) fn streams(&self) -> Streams {
+        self.shared.streams.lock().unwrap().clone()
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }
@@ -140,10 +157,27 @@ impl Board {
         std::mem::take(&mut *self.shared.requests.lock().unwrap())
     }
 
+    /// How many requests have come in all.
+    pub(crate) fn attempts(&self) -> usize {
+        *self.shared.attempts.lock().unwrap()
+    }
+
     /// How many bytes of long answers were taken off its hands.
     pub(crate) fn taken(&self) -> u64 {
         *self.shared.taken.lock().unwrap()
     }
+}
+
+/// All streams together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Streams {
+    /// After so many frames a stream is cut.
+    lasts: Option<usize>,
+    /// The requests by which they began.
+    pub(crate) opened: Vec<Request>,
+    pub(crate) frames: Vec<String>,
+    /// The codes by which clients ended them.
+    pub(crate) closed: Vec<u16>,
 }
 
 /// A connection, encrypted or not.
@@ -156,12 +190,51 @@ impl Shared {
         let Some(request) = receive(&mut stream) else {
             return;
         };
+        if request.header("upgrade") == Some("websocket") {
+            self.stream(&request, stream);
+            return;
+        }
         let manner = self.manner.lock().unwrap().clone();
         let good = good_answer(&request);
         // Kept before it is answered, so that a client that ended has been recorded.
         self.requests.lock().unwrap().push(request);
+        *self.attempts.lock().unwrap() += 1;
         // A client that hangs up has heard enough.
         let _ = self.answer(stream.into_inner(), &manner, &good);
+    }
+
+    /// Takes frames until the client goes, or for as long as it was told to.
+    fn stream(&self, request: &Request, mut stream: BufReader<Box<dyn Duplex>>) {
+        let lasts = {
+            let mut streams = self.streams.lock().unwrap();
+            streams.opened.push(request.clone());
+            streams.lasts.unwrap_or(usize::MAX)
+        };
+        let key = request.header("sec-websocket-key").unwrap_or_default();
+        let accept = derive_accept_key(key.as_bytes());
+        let head = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
+        );
+        if stream.get_mut().write_all(head.as_bytes()).is_err() {
+            return;
+        }
+        let mut socket = WebSocket::from_raw_socket(stream.into_inner(), Role::Server, None);
+        // A client that does not answer a ping is dropped by the servers that people use.
+        let _ = socket.send(Message::Ping("?".into()));
+        for _ in 0..lasts {
+            let message = loop {
+                match socket.read() {
+                    Ok(Message::Pong(_)) => {}
+                    other => break other,
+                }
+            };
+            let mut streams = self.streams.lock().unwrap();
+            match message {
+                Ok(Message::Text(text)) => streams.frames.push(text.to_string()),
+                Ok(Message::Close(Some(word))) => return streams.closed.push(word.code.into()),
+                _ => return,
+            }
+        }
     }
 
     fn answer(

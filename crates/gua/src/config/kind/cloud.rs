@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gua_wire::ServerUrl;
 use gua_wire::server_url::Unencrypted;
+use gua_wire::snapshot::Form;
 
 use super::{FilePath, Home, Kind, Raw, path_text, text, truth, unexpected};
 
@@ -91,28 +92,51 @@ pub enum UserNames {
     Omit,
 }
 
-impl UserNames {
-    const ALL: [(UserNames, &'static str); 3] = [
-        (UserNames::Plain, "plain"),
-        (UserNames::Hash, "hash"),
-        (UserNames::Omit, "omit"),
-    ];
-}
+/// The words of the settings that are a choice.
+const USER_NAMES: [(UserNames, &str); 3] = [
+    (UserNames::Plain, "plain"),
+    (UserNames::Hash, "hash"),
+    (UserNames::Omit, "omit"),
+];
+const FORMS: [(Form, &str); 2] = [(Form::V1_4, "1.4"), (Form::V1_1, "1.1")];
 
 impl Kind for UserNames {
     type Value = UserNames;
     const WHAT: &'static str = "plain, hash or omit";
 
     fn parse(raw: Raw<'_>, _: &Home) -> Result<UserNames, String> {
-        let found = text(raw).and_then(|text| {
-            let known = Self::ALL.iter().find(|(_, word)| text == *word);
-            known.map(|(names, _)| *names)
-        });
-        found.ok_or_else(|| unexpected::<Self>(raw))
+        chosen(raw, &USER_NAMES).ok_or_else(|| unexpected::<Self>(raw))
     }
 
     fn json(value: &UserNames) -> serde_json::Value {
-        let known = Self::ALL.iter().find(|(names, _)| names == value);
-        known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
+        word(value, &USER_NAMES)
     }
+}
+
+/// Which form of a push a board has been taught.
+#[derive(Debug)]
+pub struct WireForm;
+
+impl Kind for WireForm {
+    type Value = Form;
+    const WHAT: &'static str = "\"1.4\" or \"1.1\"";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<Form, String> {
+        chosen(raw, &FORMS).ok_or_else(|| unexpected::<Self>(raw))
+    }
+
+    fn json(value: &Form) -> serde_json::Value {
+        word(value, &FORMS)
+    }
+}
+
+fn chosen<T: Copy>(raw: Raw<'_>, choices: &[(T, &str)]) -> Option<T> {
+    let text = text(raw)?;
+    let known = choices.iter().find(|(_, word)| text == *word);
+    known.map(|(choice, _)| *choice)
+}
+
+fn word<T: PartialEq>(value: &T, choices: &[(T, &str)]) -> serde_json::Value {
+    let known = choices.iter().find(|(choice, _)| choice == value);
+    known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
 }

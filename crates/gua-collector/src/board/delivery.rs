@@ -1,0 +1,160 @@
+//! The board as a sink: each tick is handed to a thread and forgotten. Nothing here waits for a server.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use gua_model::usage_state::UsageTracker;
+use gua_model::{Outage, Tick};
+use gua_probe::reader::ReaderOptions;
+use gua_wire::snapshot::usage_states;
+use jiff::Timestamp;
+
+use super::courier::{Courier, Letter, Link, Say, Speaker};
+use super::enrolment::Enrolment;
+use super::mailbox::Mailbox;
+use super::spool::Spool;
+use super::stream::Streamer;
+use crate::sink::{Sink, SinkError};
+
+/// How long the end of the daemon waits for a push that is on its way.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
+/// So many ticks wait in memory where they are kept on disk afterwards; otherwise the latest alone.
+const SPOOLED_ROOM: usize = 256;
+
+/// What the link to a board needs.
+pub struct BoardOptions {
+    pub enrolment: Enrolment,
+    pub speaker: Speaker,
+    /// Where pushes wait that could not be sent.
+    pub spool: Option<SpoolOptions>,
+    /// The history, beside which the state of the link is written.
+    pub history: PathBuf,
+    /// By what the stream reads the cards; without it there is none.
+    pub stream: Option<ReaderOptions>,
+    pub say: Say,
+}
+
+/// Where pushes wait on disk, and how much room they have.
+#[derive(Clone, Debug)]
+pub struct SpoolOptions {
+    pub directory: PathBuf,
+    pub most_bytes: u64,
+}
+
+/// Hands ticks to the thread that speaks to the board.
+pub struct BoardSink {
+    mailbox: Arc<Mailbox<Letter>>,
+    tracker: UsageTracker,
+    /// Closed when the thread has ended.
+    ended: Receiver<()>,
+    stream: Option<Streamer>,
+}
+
+impl BoardSink {
+    /// Starts the threads. Nothing is contacted before the first tick, but for the stream.
+    ///
+    /// # Errors
+    /// When a thread cannot be started or the spool cannot be opened.
+    pub fn start(options: BoardOptions) -> io::Result<Self> {
+        let spool = options.spool.as_ref();
+        let room = spool.map_or(1, |_| SPOOLED_ROOM);
+        let spool = spool
+            .map(|spool| Spool::open(&spool.directory, spool.most_bytes))
+            .transpose()?;
+        let stream = options
+            .stream
+            .map(|reader| {
+                Streamer::start(options.enrolment.clone(), reader, Arc::clone(&options.say))
+            })
+            .transpose()?;
+        let mailbox = Arc::new(Mailbox::new(room));
+        let courier = Courier::new(Link {
+            mailbox: Arc::clone(&mailbox),
+            enrolment: options.enrolment,
+            speaker: options.speaker,
+            spool,
+            history: options.history,
+            is_streaming: stream.as_ref().map(Streamer::is_connected),
+            say: options.say,
+        });
+        let (alive, ended) = sync_channel(0);
+        thread::Builder::new()
+            .name("gua-board".to_owned())
+            .spawn(move || {
+                courier.run();
+                drop(alive);
+            })?;
+        Ok(Self {
+            mailbox,
+            tracker: UsageTracker::default(),
+            ended,
+            stream,
+        })
+    }
+}
+
+impl Sink for BoardSink {
+    fn name(&self) -> &str {
+        "board"
+    }
+
+    /// A tick that the history has not taken is not sent: what a board knows is known here.
+    fn follows_history(&self) -> bool {
+        true
+    }
+
+    fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
+        let usage = usage_states(&mut self.tracker, &tick.sample);
+        self.mailbox.put(Letter::Seen {
+            sample: Box::new(tick.sample.clone()),
+            usage,
+        });
+        Ok(())
+    }
+
+    fn driver_failed(&mut self, at: Timestamp) {
+        self.mailbox.put(Letter::DriverFailed { at });
+    }
+
+    /// A board has no word for time that nobody observed.
+    fn outage(&mut self, _: &Outage) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn finish(&mut self, _: Timestamp) {
+        self.mailbox.close();
+        if let Some(stream) = self.stream.take() {
+            stream.stop();
+        }
+        // Ends with an error when the thread has ended, and when it takes too long.
+        let _ = self.ended.recv_timeout(LAST_PATIENCE);
+    }
+}
+
+impl fmt::Debug for BoardOptions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("BoardOptions")
+            .field("enrolment", &self.enrolment)
+            .field("speaker", &self.speaker)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BoardSink {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("BoardSink")
+    }
+}
+
+/// Where pushes wait by default: beside the history.
+#[must_use]
+pub fn spool_beside(history: &Path) -> PathBuf {
+    let mut name = history.as_os_str().to_owned();
+    name.push("-spool");
+    name.into()
+}

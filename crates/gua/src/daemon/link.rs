@@ -1,0 +1,121 @@
+//! The link of a daemon to its board: settled before the driver is touched, started once the history is open.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use gua_collector::board::{
+    BoardOptions, BoardSink, Enrolled, Enrolment, Say, Speaker, SpoolOptions, spool_beside,
+};
+use gua_probe::fault::DriverFault;
+use gua_probe::reader::ReaderOptions;
+use gua_probe::{clock, host};
+use gua_wire::Snapshot;
+use gua_wire::snapshot::{ErrorCode, Form};
+use gua_wire::users::UserPolicy;
+use jiff::tz::TimeZone;
+
+use super::voice::log_line;
+use crate::config::Loaded;
+use crate::dispatch::VERSION;
+use crate::failure::Failure;
+use crate::{cloud, output};
+
+/// Whether ticks are sent to a board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cloud {
+    On,
+    Off,
+}
+
+impl From<bool> for Cloud {
+    fn from(given: bool) -> Self {
+        if given { Cloud::On } else { Cloud::Off }
+    }
+}
+
+impl Cloud {
+    /// Refuses a daemon that could never speak to its board, before it is started.
+    pub(super) fn admit(self, loaded: &Loaded) -> Result<(), Failure> {
+        match self {
+            Cloud::On => cloud::enrolled(loaded).map(|_| ()),
+            Cloud::Off => Ok(()),
+        }
+    }
+}
+
+/// A link that is not started yet.
+pub(super) struct Link {
+    enrolment: Enrolment,
+    enrolled: Arc<Enrolled>,
+    users: UserPolicy,
+    form: Form,
+    spool_mb: u64,
+}
+
+impl Link {
+    /// The link that is asked for, if one is. Nothing is contacted.
+    pub(super) fn settle(cloud: Cloud, loaded: &Loaded) -> anyhow::Result<Option<Self>> {
+        if cloud == Cloud::Off {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            enrolled: cloud::enrolled(loaded)?,
+            enrolment: cloud::enrolment(loaded),
+            users: cloud::users(&loaded.settings)?,
+            form: loaded.settings.cloud.form.value,
+            spool_mb: loaded.settings.cloud.spool_mb.value,
+        }))
+    }
+
+    /// `lab 1 (https://board.example.com)`.
+    pub(super) fn named(&self) -> String {
+        cloud::named(&self.enrolled)
+    }
+
+    /// The driver did not answer and the daemon ends: the board is told, if it listens.
+    pub(super) fn tell_of(&self, fault: DriverFault) -> anyhow::Error {
+        let hostname = host::name();
+        let about = cloud::about(&self.enrolled, &hostname);
+        let heartbeat = Snapshot::error_heartbeat(about, clock::now(), ErrorCode::NvmlInitFailed);
+        let Enrolled { config, client } = &*self.enrolled;
+        let told = client.push(&heartbeat, config);
+        let error = anyhow::Error::new(fault);
+        match told {
+            Ok(()) => error.context(format!(
+                "an error heartbeat was pushed to {}, since the driver could not be read",
+                self.named()
+            )),
+            Err(_) => error,
+        }
+    }
+
+    /// Starts to speak.
+    pub(super) fn start(self, history: &Path, reader: ReaderOptions) -> anyhow::Result<BoardSink> {
+        let spool = (self.spool_mb > 0).then(|| SpoolOptions {
+            directory: spool_beside(history),
+            most_bytes: self.spool_mb * 1024 * 1024,
+        });
+        let options = BoardOptions {
+            enrolment: self.enrolment,
+            speaker: Speaker {
+                hostname: host::name(),
+                agent_version: VERSION.to_owned(),
+                users: self.users,
+                form: self.form,
+            },
+            spool,
+            history: history.to_owned(),
+            stream: Some(reader),
+            say: log(),
+        };
+        BoardSink::start(options).context("the link to the board cannot be started")
+    }
+}
+
+/// Lines of the threads beside the loop. The log is rotated by the loop's own lines.
+fn log() -> Say {
+    Arc::new(|text: &str| {
+        output::talk(&log_line(clock::now(), &TimeZone::system(), text));
+    })
+}

@@ -1,0 +1,269 @@
+//! `gua daemon --cloud`: each tick to the board, the load each second, and a board that comes and goes.
+
+use std::collections::BTreeSet;
+
+use gua_collector::board::LinkState;
+use gua_wire::Snapshot;
+use gua_wire::snapshot::{CollectionStatus, stamp};
+use gua_wire::stream::UtilFrame;
+
+use crate::host::{Host, Running, TWO_CARDS, until};
+use crate::server::{Board, Manner, TOKEN};
+use crate::sync_once::enrolled;
+
+fn daemon(host: &Host) -> Running {
+    host.foreground("daemon --foreground --cloud --interval 100ms")
+}
+
+/// The pushes that came since this was last asked.
+fn pushes(board: &Board) -> Vec<Snapshot> {
+    let requests = board.take();
+    let read = requests.iter().map(|request| {
+        assert_eq!(request.line, "POST /agent/v1/observations");
+        let bearer = format!("Bearer {TOKEN}");
+        assert_eq!(request.header("authorization"), Some(bearer.as_str()));
+        serde_json::from_slice(&request.body).unwrap()
+    });
+    read.collect()
+}
+
+/// The moments of all ticks in the history, as pushes tell them.
+fn kept(host: &Host) -> BTreeSet<String> {
+    let ticks = host.ticks(".gua/gua.db");
+    ticks.iter().map(|tick| stamp(tick.sample.at)).collect()
+}
+
+fn link(host: &Host) -> Option<LinkState> {
+    LinkState::read(&host.state("gua.db"))
+}
+
+#[test]
+fn each_tick_is_kept_and_then_pushed_and_the_load_is_streamed() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let mut daemon = daemon(&host);
+    let mut pushed = Vec::new();
+    until("ten pushes and two frames", || {
+        pushed.extend(pushes(&board));
+        (pushed.len() >= 10 && board.streams().frames.len() >= 2).then_some(())
+    });
+    assert!(daemon.stop() < std::time::Duration::from_secs(4));
+    pushed.extend(pushes(&board));
+    let kept = kept(&host);
+    for push in &pushed {
+        assert_eq!(push.collection_status, CollectionStatus::Ok);
+        assert!(kept.contains(&push.observed_at), "{}", push.observed_at);
+        assert_eq!(push.host.host_id.as_deref(), Some("h1"));
+    }
+    let streams = board.streams();
+    assert_eq!(streams.opened[0].line, "GET /agent/v1/stream");
+    let bearer = format!("Bearer {TOKEN}");
+    assert_eq!(
+        streams.opened[0].header("authorization"),
+        Some(bearer.as_str())
+    );
+    let frame: UtilFrame = serde_json::from_str(&streams.frames[0]).unwrap();
+    assert_eq!(frame.gpus.len(), 2);
+    assert_eq!(frame.gpus[0].util_pct, 50);
+    until("the farewell", || {
+        (board.streams().closed == [1000]).then_some(())
+    });
+    let said = daemon.stderr();
+    let enabled = format!("cloud sync enabled -> lab 1 ({})", board.url());
+    assert!(
+        said.contains(&enabled) && said.contains("stream connected"),
+        "{said}"
+    );
+    assert!(!said.contains(TOKEN) && !daemon.stdout().contains(TOKEN));
+    let link = link(&host).unwrap();
+    assert_eq!((link.board, link.failures), (board.url(), 0));
+    assert!(link.last_push.is_some() && link.last_error.is_none());
+}
+
+#[test]
+fn a_daemon_that_is_to_report_and_is_not_enrolled_does_not_start() {
+    let host = Host::new(TWO_CARDS);
+    for line in [
+        "daemon --cloud",
+        "start --cloud",
+        "daemon --foreground --cloud",
+    ] {
+        let ended = host.gua(line);
+        assert_eq!(ended.code, 2, "{line}: {ended:?}");
+        assert!(
+            ended.stderr.contains("there is no enrolment at"),
+            "{ended:?}"
+        );
+        assert!(!host.state("gua.db").exists());
+    }
+    let elsewhere = host.write("elsewhere.json", "{}");
+    let ended = host.gua(&format!("daemon --cloud --config {}", elsewhere.display()));
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(
+        ended.stderr.contains("elsewhere.json` is no enrolment"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_daemon_in_the_background_reports_too_and_its_arguments_hold_no_secret() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    std::fs::rename(host.state("cloud.json"), host.path("other.json")).unwrap();
+    host.fine("daemon --cloud --config other.json --allow-http --interval 100ms");
+    until("a push", || (!pushes(&board).is_empty()).then_some(()));
+    let pid = host.pid().unwrap();
+    let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    assert!(line.contains("--cloud") && !line.contains(TOKEN), "{line}");
+    host.fine("stop");
+    assert!(
+        host.log().contains("cloud sync enabled -> lab 1"),
+        "{}",
+        host.log()
+    );
+}
+
+#[test]
+fn a_driver_that_dies_is_told_and_so_is_its_return() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let mut daemon = daemon(&host);
+    let wait_for = |status: CollectionStatus| {
+        until("a push", || {
+            let pushed = pushes(&board);
+            pushed
+                .into_iter()
+                .find(|push| push.collection_status == status)
+        })
+    };
+    wait_for(CollectionStatus::Ok);
+    host.play(&format!(
+        "{TWO_CARDS}[[fault]]\nfunction = \"nvml*\"\ncode = \"DRIVER_NOT_LOADED\"\n"
+    ));
+    let heartbeat = wait_for(CollectionStatus::Error);
+    assert_eq!(heartbeat.errors, ["nvml_init_failed"]);
+    assert_eq!(
+        (heartbeat.gpus.len(), heartbeat.host.driver_version.as_str()),
+        (0, "unknown")
+    );
+    host.play(TWO_CARDS);
+    assert_eq!(wait_for(CollectionStatus::Ok).gpus.len(), 2);
+    daemon.stop();
+}
+
+#[test]
+fn a_driver_that_is_away_from_the_beginning_is_told_before_the_daemon_ends() {
+    let board = Board::start();
+    let host = enrolled(Host::without_driver(), &board);
+    let ended = host.gua("daemon --foreground --cloud");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let [heartbeat] = pushes(&board).try_into().unwrap();
+    assert_eq!(heartbeat.errors, ["nvml_init_failed"]);
+}
+
+#[test]
+fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterwards() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    board.behaves(Manner::Says(503, String::new()));
+    let mut daemon = daemon(&host);
+    until("two attempts", || {
+        let failures = link(&host).map_or(0, |link| link.failures);
+        // The state is written at the first failure; the attempts are counted at the board.
+        (failures >= 1 && board.attempts() >= 2).then_some(())
+    });
+    let before = kept(&host);
+    board.behaves(Manner::Kind);
+    let first = until("a push", || {
+        let pushed = pushes(&board);
+        let refused = |push: &Snapshot| before.contains(&push.observed_at);
+        pushed.into_iter().find(|push| !refused(push))
+    });
+    assert!(before.iter().all(|old| *old < first.observed_at));
+    until("the return is told", || {
+        daemon
+            .stderr()
+            .contains("it takes pushes again after")
+            .then_some(())
+    });
+    daemon.stop();
+    let said = daemon.stderr();
+    let told =
+        "board: GUA Board request failed with HTTP 503; the history goes on, and gua tries again";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
+    assert!(!said.contains("lost"), "{said}");
+    let link = link(&host).unwrap();
+    assert_eq!(link.failures, 0);
+    assert_eq!(
+        link.last_error.unwrap().what,
+        "GUA Board request failed with HTTP 503"
+    );
+}
+
+#[test]
+fn with_a_spool_what_was_missed_is_sent_late() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    host.write(".gua/config.toml", "cloud.spool_mb = 1\n");
+    board.behaves(Manner::Says(503, String::new()));
+    let mut daemon = daemon(&host);
+    until("some ticks", || {
+        (kept(&host).len() > 15 && board.attempts() >= 2).then_some(())
+    });
+    board.behaves(Manner::Kind);
+    board.take();
+    let missed = kept(&host);
+    let mut got = BTreeSet::new();
+    until("all that was missed", || {
+        got.extend(pushes(&board).into_iter().map(|push| push.observed_at));
+        missed.is_subset(&got).then_some(())
+    });
+    until("nothing waits", || {
+        let mut spool = std::fs::read_dir(host.state("gua.db-spool")).unwrap();
+        spool.next().is_none().then_some(())
+    });
+    daemon.stop();
+    assert_eq!(link(&host).unwrap().dropped, 0);
+}
+
+#[test]
+fn a_host_that_is_unenrolled_says_nothing_more_until_it_is_enrolled_again() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let mut daemon = daemon(&host);
+    until("a push", || (!pushes(&board).is_empty()).then_some(()));
+    host.fine("unenroll");
+    until("silence is told", || {
+        daemon
+            .stderr()
+            .contains("there is no enrolment at")
+            .then_some(())
+    });
+    board.take();
+    let ticks = kept(&host).len();
+    until("ticks go on", || {
+        (kept(&host).len() > ticks + 5).then_some(())
+    });
+    assert!(board.take().is_empty());
+    let _host = enrolled(host, &board);
+    until("a push again", || {
+        (!pushes(&board).is_empty()).then_some(())
+    });
+    daemon.stop();
+}
+
+#[test]
+fn a_stream_that_is_dropped_again_and_again_comes_back_and_costs_nothing() {
+    let board = Board::start();
+    board.drops_streams_after(1);
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let mut daemon = daemon(&host);
+    until("three streams", || {
+        (board.streams().opened.len() >= 3).then_some(())
+    });
+    daemon.stop();
+    let said = daemon.stderr();
+    assert_eq!(said.matches("stream connected").count(), 1, "{said}");
+    assert!(said.matches("stream lost").count() <= 2, "{said}");
+    assert!(!said.contains("overran"), "{said}");
+}
