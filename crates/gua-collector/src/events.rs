@@ -1,16 +1,20 @@
 //! What users' programs leave in the shared directory for the collector: refusals. Looked for between ticks, once a minute,
-//! and no more than a few of each user at once. What cannot be read costs itself; only a history that cannot be written
-//! is an error.
+//! and no more than a few of each user at once. What cannot be read costs itself, is told once for each user, and is not
+//! read again; only a history that cannot be written is an error.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use gua_claim::{ClaimDir, Event, EventId, Outcome, Refusal, USUAL_PLACES};
+use gua_claim::{
+    ClaimDir, Event, EventId, OpenError, Outcome, Problem, Refusal, TakenIn, USUAL_PLACES,
+};
 use gua_model::refusal::{Asking, RefusalOutcome};
 use gua_model::{Uid, User};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_store::{NewRefusal, Store, WriteError};
 use jiff::{SignedDuration, Timestamp};
+
+use crate::chain::chain;
 
 /// The time from one look to the next.
 const PAUSE: SignedDuration = SignedDuration::from_mins(1);
@@ -27,8 +31,14 @@ const MOST_CARDS: usize = 256;
 pub struct Events {
     /// `None`: the first of the usual places that is there.
     place: Option<PathBuf>,
+    /// Taken in, or passed over: not to be read again.
     known: HashSet<EventId>,
     looked: Option<Timestamp>,
+    /// Users of whom it was told that they leave what is no event.
+    told: HashSet<Option<Uid>>,
+    /// Why the directory could not be read at the last look.
+    fault: Option<String>,
+    notes: Vec<String>,
 }
 
 impl Events {
@@ -50,15 +60,17 @@ impl Events {
             return Ok(());
         }
         self.looked = Some(now);
-        // A directory can come and go; without one there are no events.
-        let opened = match &self.place {
-            Some(place) => ClaimDir::open(place),
-            None => ClaimDir::find(&USUAL_PLACES),
+        let taken = match self.read() {
+            Ok(taken) => taken,
+            Err(fault) => {
+                self.hear(fault);
+                return Ok(());
+            }
         };
-        let Ok(Ok(taken)) = opened.map(|dir| dir.events(&self.known)) else {
-            return Ok(());
-        };
+        self.hear(None);
+        self.tell(&taken.problems);
         self.known.retain(|event| taken.present.contains(event));
+        self.known.extend(taken.passed_over);
         let mut names = None;
         for (id, event) in taken.new {
             if let Event::Refusal(refusal) = &event
@@ -71,6 +83,56 @@ impl Events {
             self.known.insert(id);
         }
         Ok(())
+    }
+
+    /// What is worth a line in the log since it was last asked.
+    pub(crate) fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// A directory can come and go; without one there are no events, and that is no fault.
+    fn read(&self) -> Result<TakenIn, Option<String>> {
+        let opened = match &self.place {
+            Some(place) => ClaimDir::open(place),
+            None => ClaimDir::find(&USUAL_PLACES),
+        };
+        let dir = opened.map_err(|error| match error {
+            OpenError::NoPlace { .. } => None,
+            other => Some(chain(&other)),
+        })?;
+        dir.events(&self.known).map_err(|error| Some(chain(&error)))
+    }
+
+    /// A fault is told when it begins, when it becomes another, and when it ends.
+    fn hear(&mut self, fault: Option<String>) {
+        if self.fault == fault {
+            return;
+        }
+        self.notes.push(match &fault {
+            Some(fault) => format!("what users leave for the collector cannot be read: {fault}"),
+            None => "what users leave for the collector can be read again".to_owned(),
+        });
+        self.fault = fault;
+    }
+
+    /// One line for each user, and never a second one: nobody can fill the log.
+    fn tell(&mut self, problems: &[Problem]) {
+        let mut by_user: BTreeMap<Option<Uid>, Vec<&Problem>> = BTreeMap::new();
+        for problem in problems {
+            by_user.entry(problem.owner).or_default().push(problem);
+        }
+        for (user, problems) in by_user {
+            if self.told.insert(user) {
+                let more = match problems.len() - 1 {
+                    0 => String::new(),
+                    more => format!(", and {more} more"),
+                };
+                let first = problems[0];
+                self.notes.push(format!(
+                    "passed over among what users leave for the collector: {first}{more}"
+                ));
+            }
+        }
     }
 }
 
@@ -165,10 +227,59 @@ mod tests {
             .take_in(&mut store, now + SignedDuration::from_secs(70))
             .unwrap();
         assert_eq!(kept().len(), 2);
-        // A directory that is gone is no error.
+        assert_eq!(events.notes(), Vec::<String>::new());
+        // A directory that is gone is no error, and is told once.
         std::fs::remove_dir_all(&shared).unwrap();
+        for later in [700, 800] {
+            events
+                .take_in(&mut store, now + SignedDuration::from_secs(later))
+                .unwrap();
+        }
+        let notes = events.notes();
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("cannot be read: cannot open the claims directory"));
+        std::fs::create_dir(&shared).unwrap();
         events
-            .take_in(&mut store, now + SignedDuration::from_secs(700))
+            .take_in(&mut store, now + SignedDuration::from_secs(900))
             .unwrap();
+        assert_eq!(
+            events.notes(),
+            ["what users leave for the collector can be read again"]
+        );
+    }
+
+    #[test]
+    fn what_is_no_event_is_told_once_and_not_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let drawer = folder.path().join("gua-claims-1");
+        std::fs::create_dir(&drawer).unwrap();
+        let path = folder.path().join("gua.db");
+        let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let mut events = Events::in_directory(Some(folder.path().to_owned()));
+        for number in 0..3 {
+            std::fs::write(drawer.join(format!("event-{number}")), "no event").unwrap();
+        }
+        let later = r#"{"version":9,"kind":"parade","body":{}}"#;
+        std::fs::write(drawer.join("event-9"), later).unwrap();
+        events.take_in(&mut store, now).unwrap();
+        let notes = events.notes();
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("`event-0` of uid "), "{notes:?}");
+        assert!(notes[0].ends_with(", and 2 more"), "{notes:?}");
+        assert_eq!(events.known.len(), 4);
+        std::fs::write(drawer.join("event-x"), "no event either").unwrap();
+        let taken = events.read().unwrap();
+        assert_eq!(taken.passed_over.len(), 1, "the new one alone is read");
+        events
+            .take_in(&mut store, now + SignedDuration::from_secs(61))
+            .unwrap();
+        assert_eq!(events.notes(), Vec::<String>::new(), "it was told already");
+        // What is gone is forgotten.
+        std::fs::remove_dir_all(&drawer).unwrap();
+        events
+            .take_in(&mut store, now + SignedDuration::from_secs(122))
+            .unwrap();
+        assert!(events.known.is_empty());
     }
 }

@@ -103,6 +103,10 @@ impl Sink for HistorySink {
         Ok(())
     }
 
+    fn notes(&mut self) -> Vec<String> {
+        self.events.as_mut().map_or_else(Vec::new, Events::notes)
+    }
+
     fn configure(&mut self, options: &Options) {
         self.is_changed |= options.interval != self.next.interval;
         if let Some(store) = &mut self.store {

@@ -57,6 +57,7 @@ impl Outlet {
                 }
                 self.flush();
                 notes.extend(self.upkeep(at));
+                notes.extend(self.sink.notes());
             }
             Err(error) => {
                 let other = |old: &mut Trouble| old.reason != error.reason;

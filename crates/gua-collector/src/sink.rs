@@ -30,6 +30,11 @@ pub trait Sink {
         Ok(())
     }
 
+    /// What has been found since it was last asked, for the log. It costs no tick.
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The settings were read again.
     fn configure(&mut self, _options: &Options) {}
 
