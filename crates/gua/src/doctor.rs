@@ -7,6 +7,7 @@ pub mod cards;
 pub mod check;
 pub mod checks;
 mod checks_card;
+mod checks_claims;
 mod checks_driver;
 mod checks_host;
 mod checks_store;
@@ -39,7 +40,7 @@ use crate::config::{self, FileState, Loaded, Settings, Source};
 use crate::failure::{Exit, Failure};
 use crate::{driver, manual, output};
 use cards::Terms;
-use facts::{Choice, Facts, FileSystem, History, NamedLibrary, Presence, Reach};
+use facts::{Choice, Claims, Facts, FileSystem, History, NamedLibrary, Presence, Reach};
 use render::{Findings, Layout};
 
 /// How long `nvidia-smi`, and a file system, may take.
@@ -135,6 +136,7 @@ fn gather(root: &HostRoot, loaded: &Loaded) -> Facts {
         collectors: collectors(root),
         configuration: loaded.problems.iter().map(ToString::to_string).collect(),
         unreadable_files: unreadable_files(loaded),
+        claims: claims(root, &loaded.settings),
         history: history(loaded, &mounts),
         commands: manual::tree()
             .get_subcommands()
@@ -146,6 +148,17 @@ fn gather(root: &HostRoot, loaded: &Loaded) -> Facts {
         // One after the other: some drivers have been brought down by two programs asking at once.
         smi: smi::ask(find_smi(search_path), LIMIT),
         driver: driver::sample(&mut driver::reader(&loaded.settings), &loaded.settings),
+    }
+}
+
+/// Where claims stand. Asked as the commands ask it.
+fn claims(root: &HostRoot, settings: &Settings) -> Claims {
+    let dir = crate::claims::directory(settings);
+    Claims {
+        place: dir
+            .map(|dir| dir.path().to_owned())
+            .map_err(|error| gua_collector::chain::chain(&error)),
+        remove_ipc: host::logind::remove_ipc(root),
     }
 }
 

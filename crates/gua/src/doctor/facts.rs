@@ -9,6 +9,7 @@ use gua_probe::host::collector::Running;
 use gua_probe::host::device::Devices;
 use gua_probe::host::disk::Spot;
 use gua_probe::host::driver::KernelModule;
+use gua_probe::host::logind::RemoveIpc;
 use gua_probe::host::mount::Hiding;
 use gua_probe::host::namespace::Surroundings;
 use gua_probe::host::privilege::Privilege;
@@ -43,9 +44,18 @@ pub struct Facts {
     pub configuration: Vec<String>,
     /// Configuration files that this user may not read.
     pub unreadable_files: Vec<PathBuf>,
+    pub claims: Claims,
     pub history: History,
     /// The commands that this version of gua has.
     pub commands: Vec<String>,
+}
+
+/// Where leases on cards stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claims {
+    /// The directory, or why there is none.
+    pub place: Result<PathBuf, String>,
+    pub remove_ipc: RemoveIpc,
 }
 
 /// A library that the configuration names.

@@ -13,6 +13,7 @@ use gua_probe::host::Kernel;
 use gua_probe::host::device::Devices;
 use gua_probe::host::disk::{Entry, Mounted, Parent, Room, Spot};
 use gua_probe::host::driver::{Flavour, KernelModule};
+use gua_probe::host::logind::RemoveIpc;
 use gua_probe::host::mount::{HideLevel, Hiding};
 use gua_probe::host::namespace::{PidNamespace, Surroundings};
 use gua_probe::host::privilege::{Privilege, Sees};
@@ -20,7 +21,7 @@ use gua_probe::host::time::{Synchronised, TimeKeeping};
 use jiff::tz::TimeZone;
 
 use super::check::{Check, Status, Weight};
-use super::facts::{Choice, Facts, FileSystem, History, Reach};
+use super::facts::{Choice, Claims, Facts, FileSystem, History, Reach};
 use super::smi::{Output, Smi};
 
 pub(super) const VERSION: &str = "550.54.14";
@@ -75,6 +76,10 @@ pub(super) fn healthy() -> Facts {
         configuration: Vec::new(),
         unreadable_files: Vec::new(),
         commands: vec!["daemon".into(), "doctor".into(), "report".into()],
+        claims: Claims {
+            place: Ok("/run/lock".into()),
+            remove_ipc: RemoveIpc::BuiltIn { shown: Some(true) },
+        },
         history: History {
             path: "/home/ada/.gua/gua.db".into(),
             choice: Choice::Default,

@@ -88,6 +88,7 @@ Cards:
 Setup:
   other collectors: ok, none
   configuration: ok, no problems
+  claims directory: ok, /run/lock
 
 Database:
   default: /home/ada/.gua/gua.db
@@ -259,6 +260,7 @@ fn ids_stay_and_so_do_the_keys_of_their_details() {
         "processes_visible: cards_without_process_list gone owned owner_unknown processes",
         "collectors: running",
         "config: problems",
+        "claims: directory remove_ipc",
         "default_db: error exists is_default is_file parent_exists parent_writable path size_bytes",
         "disk_space: directory file_system free_bytes free_inodes is_network is_read_only total_bytes",
     ];

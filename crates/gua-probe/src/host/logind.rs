@@ -1,0 +1,210 @@
+//! Whether logind removes what a user left in `/dev/shm` when their last session ends: `RemoveIPC=` of logind.conf(5).
+//!
+//! The files are read as that page says: the first main file that is found, then drop-ins by name over all directories, where
+//! a name in an earlier directory hides the same name in a later one, and the last word counts.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{HostRoot, read};
+
+/// In the order in which they count.
+const DIRECTORIES: [&str; 4] = [
+    "etc/systemd",
+    "run/systemd",
+    "usr/local/lib/systemd",
+    "usr/lib/systemd",
+];
+const MAIN: &str = "logind.conf";
+const DROP_INS: &str = "logind.conf.d";
+const LIMIT: u64 = 1 << 20;
+
+/// What is known of `RemoveIPC=`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemoveIpc {
+    /// systemd does not run this host.
+    NoLogind,
+    Set {
+        is_on: bool,
+        file: PathBuf,
+    },
+    /// Nobody has set it. The main file shows what was built in as a comment; systemd's own default is yes, and some
+    /// distributions build it with no.
+    BuiltIn {
+        shown: Option<bool>,
+    },
+}
+
+#[must_use]
+pub fn remove_ipc(root: &HostRoot) -> RemoveIpc {
+    if !root.run.join("systemd/system").is_dir() {
+        return RemoveIpc::NoLogind;
+    }
+    let directories = DIRECTORIES.map(|name| root.root.join(name));
+    let main = directories.iter().map(|place| place.join(MAIN));
+    let main = main.into_iter().find(|file| file.exists());
+    let mut drop_ins: BTreeMap<_, PathBuf> = BTreeMap::new();
+    for place in &directories {
+        let Ok(entries) = std::fs::read_dir(place.join(DROP_INS)) else {
+            continue;
+        };
+        let files = entries.flatten().map(|entry| entry.path());
+        for file in files.filter(|file| file.extension().is_some_and(|end| end == "conf")) {
+            if let Some(name) = file.file_name() {
+                drop_ins.entry(name.to_owned()).or_insert(file);
+            }
+        }
+    }
+    let mut found = None;
+    let mut shown = None;
+    for file in main.iter().chain(drop_ins.values()) {
+        let told = told(file);
+        if let Some(is_on) = told.set {
+            found = Some((is_on, file.clone()));
+        }
+        if Some(file) == main.as_ref() {
+            shown = told.shown;
+        }
+    }
+    match found {
+        Some((is_on, file)) => RemoveIpc::Set { is_on, file },
+        None => RemoveIpc::BuiltIn { shown },
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Told {
+    set: Option<bool>,
+    /// In a comment.
+    shown: Option<bool>,
+}
+
+fn told(file: &Path) -> Told {
+    let bytes = read(file, LIMIT).unwrap_or_default();
+    parse(&String::from_utf8_lossy(&bytes))
+}
+
+fn parse(text: &str) -> Told {
+    let mut told = Told::default();
+    let mut is_ours = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            is_ours = line == "[Login]";
+        }
+        let (line, is_comment) = match line.strip_prefix(['#', ';']) {
+            Some(rest) => (rest.trim_start(), true),
+            None => (line, false),
+        };
+        let Some(("RemoveIPC", value)) = line
+            .split_once('=')
+            .map(|(key, value)| (key.trim_end(), value.trim()))
+        else {
+            continue;
+        };
+        match is_comment {
+            true => told.shown = boolean(value).or(told.shown),
+            // What logind cannot read it passes over.
+            false if is_ours => told.set = boolean(value).or(told.set),
+            false => {}
+        }
+    }
+    told
+}
+
+/// As systemd.syntax(7) has it.
+fn boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "yes" | "y" | "true" | "t" | "on" => Some(true),
+        "0" | "no" | "n" | "false" | "f" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs;
+
+    /// Files below the root, and what they come to; a file is named by the tail of its path.
+    fn check(files: &[(&str, &str)], expected: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("run/systemd/system")).unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let said = match remove_ipc(&HostRoot::below(folder.path())) {
+            RemoveIpc::NoLogind => "no logind".to_owned(),
+            RemoveIpc::Set { is_on, file } => {
+                let file = file.strip_prefix(folder.path()).unwrap();
+                format!("{is_on} by {}", file.display())
+            }
+            RemoveIpc::BuiltIn { shown } => format!("built in, {shown:?}"),
+        };
+        assert_eq!(said, expected, "{files:?}");
+    }
+
+    const SHIPPED: &str = "[Login]\n#KillUserProcesses=no\n#RemoveIPC=yes\n";
+
+    #[test]
+    fn the_last_word_counts_and_a_comment_is_a_hint() {
+        check(&[], "built in, None");
+        check(
+            &[("etc/systemd/logind.conf", SHIPPED)],
+            "built in, Some(true)",
+        );
+        let off = "[Login]\nRemoveIPC = no\n";
+        let on = "[Login]\nRemoveIPC=on\n";
+        check(
+            &[("usr/lib/systemd/logind.conf", off)],
+            "false by usr/lib/systemd/logind.conf",
+        );
+        // Only the first main file is read.
+        check(
+            &[
+                ("etc/systemd/logind.conf", SHIPPED),
+                ("usr/lib/systemd/logind.conf", off),
+            ],
+            "built in, Some(true)",
+        );
+        check(
+            &[
+                ("etc/systemd/logind.conf", on),
+                ("usr/lib/systemd/logind.conf.d/50-a.conf", off),
+            ],
+            "false by usr/lib/systemd/logind.conf.d/50-a.conf",
+        );
+        check(
+            &[
+                ("usr/lib/systemd/logind.conf.d/50-a.conf", off),
+                ("etc/systemd/logind.conf.d/50-a.conf", on),
+                ("etc/systemd/logind.conf.d/60-b.txt", off),
+            ],
+            "true by etc/systemd/logind.conf.d/50-a.conf",
+        );
+        check(
+            &[("etc/systemd/logind.conf", "[Other]\nRemoveIPC=no\n")],
+            "built in, None",
+        );
+        check(
+            &[("etc/systemd/logind.conf", "[Login]\nRemoveIPC=perhaps\n")],
+            "built in, None",
+        );
+    }
+
+    #[test]
+    fn without_systemd_nobody_removes_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = HostRoot::below(folder.path());
+        assert_eq!(remove_ipc(&root), RemoveIpc::NoLogind);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_an_answer(text in ".*") {
+            parse(&text);
+        }
+    }
+}

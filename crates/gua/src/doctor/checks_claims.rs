@@ -1,0 +1,127 @@
+//! The directory in which leases on cards stand, and whether they stay there.
+
+use gua_model::text::harmless;
+use gua_probe::host::logind::RemoveIpc;
+use serde_json::json;
+
+use super::check::{Check, Group, Kind, Status};
+use super::facts::Facts;
+
+const CLAIMS: Kind = Kind::new(Group::Setup, "claims", "claims directory");
+
+const MAKE_ONE: &str = "Make /run/gua for claims: `d /run/gua 1777 root root` in /etc/tmpfiles.d/gua.conf, then `systemd-tmpfiles --create`";
+
+pub(super) fn claims(facts: &Facts) -> Check {
+    let place = match &facts.claims.place {
+        Ok(place) => place,
+        Err(why) => {
+            let details = json!({ "directory": null, "remove_ipc": null });
+            let why = harmless(why);
+            let summary = format!("leases on cards (gua available --claim) cannot be had: {why}");
+            return Check::new(CLAIMS, Status::Warning, summary, details)
+                .advise(format!("{MAKE_ONE}."));
+        }
+    };
+    let shown = harmless(&place.to_string_lossy());
+    let removes = match &facts.claims.remove_ipc {
+        RemoveIpc::NoLogind => Some(false),
+        RemoveIpc::Set { is_on, .. } => Some(*is_on),
+        RemoveIpc::BuiltIn { shown } => *shown,
+    };
+    let details = json!({ "directory": shown, "remove_ipc": removes });
+    if !place.starts_with("/dev/shm") || removes == Some(false) {
+        return Check::new(CLAIMS, Status::Ok, shown, details);
+    }
+    let why = match &facts.claims.remove_ipc {
+        RemoveIpc::Set { file, .. } => format!(
+            "logind removes a user's claims when their last session ends (RemoveIPC in {})",
+            harmless(&file.to_string_lossy())
+        ),
+        RemoveIpc::BuiltIn { shown: Some(_) } => {
+            "logind removes a user's claims when their last session ends (RemoveIPC is yes by default here)"
+                .to_owned()
+        }
+        RemoveIpc::BuiltIn { shown: None } | RemoveIpc::NoLogind => {
+            "logind may remove a user's claims when their last session ends (RemoveIPC is not set, and systemd's own default is yes)"
+                .to_owned()
+        }
+    };
+    Check::new(CLAIMS, Status::Warning, format!("{shown}: {why}"), details).advise(format!(
+        "{MAKE_ONE}; or set RemoveIPC=no in logind.conf and restart systemd-logind."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::fixture::{assert_check, healthy};
+
+    fn check(place: Result<&str, &str>, remove_ipc: RemoveIpc, status: Status, summary: &str) {
+        let mut facts = healthy();
+        facts.claims.place = place.map(Into::into).map_err(str::to_owned);
+        facts.claims.remove_ipc = remove_ipc;
+        let told = claims(&facts);
+        let advice: &[&str] = match (status, place) {
+            (Status::Ok, _) => &[],
+            (_, Err(_)) => &[
+                "advice: Make /run/gua for claims: `d /run/gua 1777 root root` in /etc/tmpfiles.d/gua.conf, then `systemd-tmpfiles --create`",
+            ],
+            _ => &[
+                "advice: Make /run/gua for claims: `d /run/gua 1777 root root` in /etc/tmpfiles.d/gua.conf, then `systemd-tmpfiles --create`; or set RemoveIPC=no in logind.conf and restart systemd-logind",
+            ],
+        };
+        assert_check(&told, status, summary, advice);
+    }
+
+    fn set(is_on: bool) -> RemoveIpc {
+        RemoveIpc::Set {
+            is_on,
+            file: "/etc/systemd/logind.conf".into(),
+        }
+    }
+
+    #[test]
+    fn claims_in_shared_memory_are_warned_of_where_logind_removes_them() {
+        let built_in = |shown| RemoveIpc::BuiltIn { shown };
+        check(Ok("/run/lock"), set(true), Status::Ok, "/run/lock");
+        check(Ok("/dev/shm"), set(false), Status::Ok, "/dev/shm");
+        check(Ok("/dev/shm"), RemoveIpc::NoLogind, Status::Ok, "/dev/shm");
+        check(
+            Ok("/dev/shm"),
+            built_in(Some(false)),
+            Status::Ok,
+            "/dev/shm",
+        );
+        let ends = "a user's claims when their last session ends";
+        check(
+            Ok("/dev/shm"),
+            set(true),
+            Status::Warning,
+            &format!("/dev/shm: logind removes {ends} (RemoveIPC in /etc/systemd/logind.conf)"),
+        );
+        check(
+            Ok("/dev/shm/gua"),
+            built_in(Some(true)),
+            Status::Warning,
+            &format!("/dev/shm/gua: logind removes {ends} (RemoveIPC is yes by default here)"),
+        );
+        check(
+            Ok("/dev/shm"),
+            built_in(None),
+            Status::Warning,
+            &format!(
+                "/dev/shm: logind may remove {ends} (RemoveIPC is not set, and systemd's own default is yes)"
+            ),
+        );
+    }
+
+    #[test]
+    fn a_host_without_a_place_for_claims_is_told() {
+        check(
+            Err("none of /run/gua can be written by every user"),
+            RemoveIpc::NoLogind,
+            Status::Warning,
+            "leases on cards (gua available --claim) cannot be had: none of /run/gua can be written by every user",
+        );
+    }
+}
