@@ -77,7 +77,7 @@ pub struct Gpu {
     pub pci: Reading<PciId>,
     pub memory_total: Reading<Bytes>,
     pub memory_used: Reading<Bytes>,
-    /// What the driver keeps for itself. Where it is missing, `memory_used` may include it.
+    /// What the driver keeps for itself. Where the driver cannot tell it apart (`Unsupported`), `memory_used` includes it.
     pub memory_reserved: Reading<Bytes>,
     /// Busy share of the driver's last sample period (a second or less).
     pub util: Reading<Percent>,
@@ -137,6 +137,16 @@ impl Gpu {
             compute_list: Err(why),
             graphics_list: Err(why),
             processes: Vec::new(),
+        }
+    }
+
+    /// Used memory with what the driver keeps for itself, as its older record counts it and tools that read that record.
+    pub fn memory_used_with_reserved(&self) -> Reading<Bytes> {
+        let used = self.memory_used?;
+        match self.memory_reserved {
+            Ok(reserved) => Ok(used + reserved),
+            Err(Missing::Unsupported) => Ok(used),
+            Err(why) => Err(why),
         }
     }
 }

@@ -4,24 +4,20 @@ pub mod csv;
 pub mod json;
 pub mod row;
 pub mod table;
+mod watch;
 pub mod words;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use gua_collector::chain::chain;
 use gua_model::Sample;
-use gua_probe::clock;
 use gua_probe::host::time::ticks_per_second;
-use gua_probe::reader::Reader;
 
 use crate::claims;
 use crate::claims::words::Names;
 use crate::cli::{ListArgs, TableFormat};
 use crate::config::Loaded;
-use crate::failure::Failure;
 use crate::look::recorded::Recorded;
 use crate::{driver, output};
 use row::{Leased, Row, Terms};
@@ -29,14 +25,6 @@ use table::Detail;
 
 /// A terminal that does not say how wide it is.
 const USUAL_WIDTH: usize = 80;
-
-/// Below this, looking would be most of what the machine does.
-const SHORTEST_WATCH: Duration = Duration::from_millis(100);
-
-/// Puts the cursor at the top, and clears from there on once the page is written over the old one.
-const HOME: &str = "\u{1b}[H";
-const CLEAR_LINE: &str = "\u{1b}[K";
-const CLEAR_BELOW: &str = "\u{1b}[J";
 
 pub fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;
@@ -46,10 +34,7 @@ pub fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         output::data(&page(args, loaded, &sample, First::Yes)?)?;
         return Ok(ExitCode::SUCCESS);
     };
-    if interval < SHORTEST_WATCH {
-        return Err(Failure::usage("--watch needs 100ms or more").into());
-    }
-    watch(args, loaded, &mut reader, interval)
+    watch::run(args, loaded, &mut reader, interval)
 }
 
 /// Whether something is printed for the first time.
@@ -57,52 +42,6 @@ pub fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
 enum First {
     Yes,
     No,
-}
-
-/// Looks until it is stopped. A driver that does not answer is said so, and asked again.
-fn watch(
-    args: &ListArgs,
-    loaded: &Loaded,
-    reader: &mut Reader,
-    interval: Duration,
-) -> anyhow::Result<ExitCode> {
-    let is_text = args.format.wanted() == TableFormat::Text;
-    let redraws = is_text && std::io::stdout().is_terminal();
-    let mut first = First::Yes;
-    loop {
-        let due = clock::monotonic().saturating_add(interval);
-        match driver::sample(reader, &loaded.settings) {
-            Ok(sample) => {
-                let page = page(args, loaded, &sample, first)?;
-                output::data(&match (redraws, first) {
-                    (true, first) => over_the_last(&page, first),
-                    (false, First::No) if is_text => format!("\n{page}"),
-                    (false, _) => page,
-                })?;
-                first = First::No;
-            }
-            // Nothing to show was ever seen: it is an error as without --watch.
-            Err(fault) if first == First::Yes => return Err(fault.into()),
-            Err(fault) => {
-                let said = format!("gua list: {}\n", chain(&fault));
-                match redraws {
-                    true => output::data(&over_the_last(&said, first))?,
-                    false => output::talk(&said),
-                }
-            }
-        }
-        std::thread::sleep(due.saturating_sub(clock::monotonic()));
-    }
-}
-
-/// The page over the one before it, without a moment in which there is none.
-fn over_the_last(page: &str, first: First) -> String {
-    let lines = page.replace('\n', &format!("{CLEAR_LINE}\n"));
-    let begin = match first {
-        First::Yes => "\u{1b}[2J\u{1b}[H",
-        First::No => HOME,
-    };
-    format!("{begin}{lines}{CLEAR_BELOW}")
 }
 
 fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyhow::Result<String> {
@@ -128,7 +67,10 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
                 None => format!("{}\n", serde_json::to_string_pretty(&value)?),
             }
         }
-        TableFormat::Csv => csv::table(sample, &rows, first == First::Yes),
+        TableFormat::Csv => {
+            let listing = json::listing(sample, &rows, unread.as_deref());
+            csv::table(&listing, first == First::Yes)
+        }
         TableFormat::Text => {
             let width = if args.wide { None } else { width() };
             let detail = match args.wide {

@@ -36,24 +36,21 @@ pub fn nvgpu(arguments: &[OsString]) -> ExitCode {
     done.unwrap_or_else(|error| failure::report("nvgpu", &error))
 }
 
-/// `nvl`, which is `nvgpu list` and takes no arguments.
+/// `nvl`, which is `nvgpu list`. As the original it takes whatever stands behind its name for nothing, save a lone question
+/// for help or the version, which the original answers with its table too.
 #[must_use]
 pub fn nvl(arguments: &[OsString]) -> ExitCode {
-    let first = arguments.first().map(|argument| argument.to_string_lossy());
-    let done = match first.as_deref() {
-        None => list(),
-        Some("version" | "--version") => output::data(&format!("{VERSION}\n")),
-        Some("help" | "-h" | "--help") => output::data(
+    let only = match arguments {
+        [only] => only.to_str(),
+        _ => None,
+    };
+    let done = match only {
+        Some("--version") => output::data(&format!("{VERSION}\n")),
+        Some("-h" | "--help") => output::data(
             "usage: nvl [-h] [--version]\n\nShows the table of cards: gua under the name of the tool that it replaces, as \
-             `nvgpu list`.\n`gua help list` tells what else there is.\n",
+             `nvgpu list`.\nIt takes no other arguments. `gua help list` tells what else there is.\n",
         ),
-        Some(unknown) => {
-            let unknown = unknown.escape_debug();
-            output::talk(&format!(
-                "usage: nvl [-h] [--version]\nnvl: unknown argument `{unknown}`\n"
-            ));
-            return Exit::Usage.into();
-        }
+        _ => list(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -198,7 +195,8 @@ fn row(gpu: &Gpu, sample: &Sample, is_coloured: bool) -> Row {
                 .as_ref()
                 .map_or_else(|_| missing(), |name| harmless(name)),
             util,
-            used(gpu).map_or_else(missing, |bytes| format!("{}GB", gigabytes(bytes))),
+            gpu.memory_used_with_reserved()
+                .map_or_else(|_| missing(), |bytes| format!("{}GB", gigabytes(bytes))),
             gpu.temperature
                 .map_or_else(|_| missing(), |degrees| degrees.0.to_string()),
             gpu.sm_clock
@@ -258,12 +256,6 @@ fn user(process: &Process) -> String {
                 .map_or_else(|| user.uid.to_string(), harmless)
         },
     )
-}
-
-/// The driver's older record, which the original reads, counts what the driver keeps for itself as used.
-fn used(gpu: &Gpu) -> Option<Bytes> {
-    let used = gpu.memory_used.ok()?;
-    Some(used + gpu.memory_reserved.unwrap_or(Bytes(0)))
 }
 
 /// Thousands of millions of bytes, with one or two decimals.

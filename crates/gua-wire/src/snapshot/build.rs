@@ -214,8 +214,7 @@ pub(crate) fn whole_cards(sample: &Sample) -> impl Iterator<Item = &Gpu> {
 /// Used memory as the contract means it: with what the driver keeps for itself. The old call, which gpu-usage-audit makes,
 /// does not tell the two apart; where our reading does, they are put together again.
 pub(crate) fn used_memory(gpu: &Gpu) -> Reading<Bytes> {
-    let reserved = gpu.memory_reserved.unwrap_or(Bytes(0));
-    Ok(gpu.memory_used? + reserved)
+    gpu.memory_used_with_reserved()
 }
 
 /// Cards of which the driver gave a number and no name. Several calls may have failed on one.

@@ -16,7 +16,8 @@ use super::TableFormat;
 #[derive(Debug, Args)]
 #[command(
     after_help = "The column cmd shows command lines of other people's processes, in the table for people alone.\n\
-                  JSON and CSV carry the short name of the program.\n\n\
+                  JSON (docs/schema/gua.list.v1.json) and CSV carry the short name of the program. CSV has a line for each\n\
+                  holder, and one for a card without any.\n\n\
                   Examples:\n  \
                   gua list                          the table\n  \
                   gua list --watch                  again every 2 s, until Ctrl-C\n  \

@@ -1,97 +1,98 @@
-//! The listing as one table of comma-separated values, a line a card; several holders stand in one field, with blanks.
+//! The listing as one table of comma-separated values, taken from its JSON, so that both carry the same numbers: a line for
+//! each holder of a card, and one for a card that nobody holds.
 
-use gua_model::since::Start;
-use gua_model::text::harmless;
-use gua_model::{Process, Sample, State};
+use serde_json::Value;
 
-use super::row::Row;
-use crate::look::people;
+/// Of the whole listing.
+const LISTING: [&str; 2] = ["at", "driver_version"];
 
-const COLUMNS: &str = "at,index,uuid,parent_uuid,name,status,state,state_since,util_percent,memory_used_bytes,\
-memory_total_bytes,power_milliwatts,temperature_celsius,sm_clock_megahertz,oldest_holder_seconds,owners,pids,comms,\
-containers,pods,jobs,claimed_by,state_since_is_bound";
+/// Of a card.
+const CARD: [&str; 21] = [
+    "index",
+    "uuid",
+    "parent_uuid",
+    "place",
+    "name",
+    "status",
+    "state",
+    "state_since",
+    "state_since_is_bound",
+    "unobserved_because",
+    "util_percent",
+    "memory_used_bytes",
+    "memory_reserved_bytes",
+    "memory_total_bytes",
+    "power_milliwatts",
+    "power_limit_milliwatts",
+    "temperature_celsius",
+    "fan_percent",
+    "sm_clock_megahertz",
+    "processes_listed",
+    "oldest_holder_seconds",
+];
+
+/// Of the leases on a card, behind `claim_`. There is one at most, save where somebody has tampered; `;` stands between.
+const CLAIM: [&str; 4] = ["id", "user", "since", "until"];
+
+/// Of a process that holds a card, behind `holder_`.
+const HOLDER: [&str; 10] = [
+    "pid",
+    "owner",
+    "owner_source",
+    "comm",
+    "memory_used_bytes",
+    "age_seconds",
+    "container",
+    "pod",
+    "job",
+    "unseen_because",
+];
 
 #[must_use]
-pub fn table(sample: &Sample, rows: &[Row<'_>], with_header: bool) -> String {
-    let mut text = match with_header {
-        true => format!("{COLUMNS}\n"),
-        false => String::new(),
-    };
-    for row in rows {
-        let fields: Vec<String> = fields(sample, row)
-            .iter()
-            .map(|field| quoted(field))
-            .collect();
-        text.push_str(&fields.join(","));
+pub fn table(listing: &Value, with_header: bool) -> String {
+    let mut text = String::new();
+    if with_header {
+        let own = LISTING.iter().chain(&CARD).map(|key| (*key).to_owned());
+        let claim = CLAIM.iter().map(|key| format!("claim_{key}"));
+        let holder = HOLDER.iter().map(|key| format!("holder_{key}"));
+        let columns: Vec<String> = own.chain(claim).chain(holder).collect();
+        text.push_str(&columns.join(","));
         text.push('\n');
+    }
+    for card in entries(&listing["gpus"]) {
+        let holders = entries(&card["holders"]);
+        let nobody = [Value::Null];
+        let lines = if holders.is_empty() { &nobody } else { holders };
+        for holder in lines {
+            let fields = LISTING
+                .map(|key| field(&listing[key]))
+                .into_iter()
+                .chain(CARD.map(|key| field(&card[key])))
+                .chain(CLAIM.map(|key| {
+                    let of_claims = entries(&card["claims"]).iter();
+                    let texts: Vec<String> = of_claims.map(|claim| field(&claim[key])).collect();
+                    texts.join(";")
+                }))
+                .chain(HOLDER.map(|key| field(&holder[key])));
+            let fields: Vec<String> = fields.map(|field| quoted(&field)).collect();
+            text.push_str(&fields.join(","));
+            text.push('\n');
+        }
     }
     text
 }
 
-fn fields(sample: &Sample, row: &Row<'_>) -> Vec<String> {
-    let of = |text: Option<String>| text.unwrap_or_default();
-    let of_holders = |what: &dyn Fn(&Process) -> Option<String>| {
-        let texts = row.holders.iter().map(|process| what(process));
-        // An unknown one keeps its place, so that the fields of one line can be read side by side.
-        let texts: Vec<String> = texts
-            .map(|text| text.unwrap_or_else(|| "?".to_owned()))
-            .collect();
-        texts.join(" ")
-    };
-    let workload = |what: &dyn Fn(&gua_model::Workload) -> Option<String>| {
-        let names = row.holders.iter().filter_map(|process| {
-            let identity = process.identity.as_ref().ok()?;
-            what(&identity.workload)
-        });
-        people::distinct(names).join(" ")
-    };
-    vec![
-        sample.at.to_string(),
-        row.index.to_string(),
-        of(row.gpu.map(|gpu| gpu.uuid.to_string())),
-        of(row
-            .gpu
-            .and_then(|gpu| Some(gpu.place.parent()?.to_string()))),
-        of(row
-            .gpu
-            .and_then(|gpu| gpu.name.as_ref().ok())
-            .map(|name| harmless(name))),
-        row.sign.word().to_owned(),
-        of(row.state.map(|state: State| state.word().to_owned())),
-        of(row.since.map(|since| since.at.to_string())),
-        of(row
-            .reading(|gpu| gpu.util)
-            .map(|util| util.get().to_string())),
-        of(row
-            .reading(|gpu| gpu.memory_used)
-            .map(|bytes| bytes.0.to_string())),
-        of(row
-            .reading(|gpu| gpu.memory_total)
-            .map(|bytes| bytes.0.to_string())),
-        of(row
-            .reading(|gpu| gpu.power)
-            .map(|power| power.0.to_string())),
-        of(row
-            .reading(|gpu| gpu.temperature)
-            .map(|degrees| degrees.0.to_string())),
-        of(row
-            .reading(|gpu| gpu.sm_clock)
-            .map(|clock| clock.0.to_string())),
-        of(row.oldest.map(|age| age.as_secs().to_string())),
-        of_holders(&people::owner),
-        of_holders(&|process| Some(process.pid.to_string())),
-        of_holders(&|process| {
-            let identity = process.identity.as_ref().ok()?;
-            identity.comm.as_ref().ok().map(|comm| harmless(comm))
-        }),
-        workload(&|workload| workload.container.as_ref().map(ToString::to_string)),
-        workload(&|workload| workload.pod.as_ref().map(ToString::to_string)),
-        workload(&|workload| workload.job.as_ref().map(ToString::to_string)),
-        people::distinct(row.claims.iter().map(|claim| claim.user.clone())).join(" "),
-        of(row
-            .since
-            .map(|since| (since.start == Start::AtLatest).to_string())),
-    ]
+fn entries(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Nothing where there is none.
+fn field(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// In quotes where it needs them.
@@ -104,6 +105,8 @@ fn quoted(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -111,5 +114,36 @@ mod tests {
         assert_eq!(quoted("plain text"), "plain text");
         assert_eq!(quoted("a,b"), "\"a,b\"");
         assert_eq!(quoted("say \"hi\""), "\"say \"\"hi\"\"\"");
+    }
+
+    #[test]
+    fn each_holder_has_its_line_and_a_card_without_one_has_one_too() {
+        let card = |index, holders: Value| json!({ "index": index, "util_percent": null, "holders": holders });
+        let holder = |pid, owner| json!({ "pid": pid, "owner": owner });
+        let listing = json!({
+            "at": "now",
+            "gpus": [card(0, json!([holder(7, "uid 1000"), holder(8, "ada")])), card(1, json!([]))],
+        });
+        let text = table(&listing, true);
+        let mut lines = text.lines();
+        let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
+        let shown: Vec<Vec<&str>> = lines
+            .map(|line| {
+                let fields: Vec<&str> = line.split(',').collect();
+                let of = |wanted| columns.iter().position(|column| *column == wanted);
+                ["at", "index", "util_percent", "holder_pid", "holder_owner"]
+                    .map(|column| fields[of(column).unwrap()])
+                    .to_vec()
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ["now", "0", "", "7", "uid 1000"],
+                ["now", "0", "", "8", "ada"],
+                ["now", "1", "", "", ""]
+            ]
+        );
+        assert_eq!(table(&listing, false).lines().count(), 3);
     }
 }

@@ -1,4 +1,5 @@
 //! The listing for programs: every reading with its unit in its name, `null` where there is none, no command line.
+//! `docs/schema/gua.list.v1.json` is the form of it.
 
 use gua_model::since::Start;
 use gua_model::text::harmless;
@@ -9,8 +10,8 @@ use serde_json::{Value, json};
 use super::row::Row;
 use crate::look::people;
 
-/// The version of this JSON. Keys are added under the same number; none changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+/// The form of this JSON. Keys are added under the same number; none changes its meaning.
+const SCHEMA: &str = "gua.list.v1";
 
 /// `unread` is what kept the claims from being read.
 #[must_use]
@@ -18,7 +19,7 @@ pub fn listing(sample: &Sample, rows: &[Row<'_>], unread: Option<&str>) -> Value
     let problems = sample.problems.iter().map(ToString::to_string);
     let problems = problems.chain(unread.map(str::to_owned));
     json!({
-        "schema_version": SCHEMA_VERSION,
+        "schema": SCHEMA,
         "at": sample.at.to_string(),
         "driver_version": sample.driver.version.as_ref().ok(),
         "gpus": rows.iter().map(|row| card(row, sample, unread.is_none())).collect::<Vec<_>>(),
@@ -54,6 +55,7 @@ fn card(row: &Row<'_>, sample: &Sample, has_claims_read: bool) -> Value {
         "temperature_celsius": row.reading(|gpu| gpu.temperature).map(|degrees| degrees.0),
         "fan_percent": row.reading(|gpu| gpu.fan).map(|fan| fan.0),
         "sm_clock_megahertz": row.reading(|gpu| gpu.sm_clock).map(|clock| clock.0),
+        "oldest_holder_seconds": row.oldest.map(|age| age.as_secs()),
         "processes_listed": gpu.is_some_and(|gpu| gpu.compute_list.is_ok()),
         "claims": has_claims_read.then(|| claims.collect::<Vec<_>>()),
         "holders": holders.map(|process| holder(process, sample)).collect::<Vec<_>>(),

@@ -45,7 +45,7 @@ fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
         ("nvgpu", &[], 2, "", "Usage: nvgpu <COMMAND>"),
         ("nvgpu", &["frobnicate"], 2, "", "Usage: nvgpu <COMMAND>"),
         ("nvgpu", &["available", "-l", "x"], 2, "", "--limit"),
-        ("nvl", &["x"], 2, "", "nvl: unknown argument `x`"),
+        ("nvl", &["x"], 1, "", "nvl: NVML initialization failed"),
         // Without a driver there is nothing to list.
         (
             "nvgpu",

@@ -96,9 +96,10 @@ fn nvgpus_table_is_nvgpus() {
         .filter(|generation| *generation >= Generation::R525 && *generation != Generation::R535_104)
     {
         let host = Host::of(generation, LAB);
-        let theirs = without_nan(&peer(&host, "nvl", ""));
+        let theirs = without_nan(&peer(&host, "nvl", "x --frobnicate"));
         assert!(theirs.contains("[~]") && theirs.contains("[ ]"), "{theirs}");
-        for (name, line) in [("nvl", ""), ("nvgpu", "list")] {
+        // The original's nvl does not look at its arguments.
+        for (name, line) in [("nvl", ""), ("nvl", "x --frobnicate"), ("nvgpu", "list")] {
             let ours = host.named(name, line);
             assert_eq!((ours.code, ours.stderr.as_str()), (0, ""), "{generation}");
             assert_eq!(ours.stdout, theirs, "{generation}");

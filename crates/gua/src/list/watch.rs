@@ -1,0 +1,131 @@
+//! The listing again and again, until it is stopped.
+
+use std::io::{self, IsTerminal as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use gua_collector::chain::chain;
+use gua_probe::clock;
+use gua_probe::reader::Reader;
+
+use super::First;
+use crate::cli::{ListArgs, TableFormat};
+use crate::config::Loaded;
+use crate::failure::Failure;
+use crate::{driver, output};
+
+/// Below this, looking would be most of what the machine does.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Puts the cursor at the top, and clears from there on once the page is written over the old one.
+const HOME: &str = "\u{1b}[H";
+const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
+const CLEAR_LINE: &str = "\u{1b}[K";
+const CLEAR_BELOW: &str = "\u{1b}[J";
+
+/// A driver that does not answer is said so, and asked again.
+pub(super) fn run(
+    args: &ListArgs,
+    loaded: &Loaded,
+    reader: &mut Reader,
+    interval: Duration,
+) -> anyhow::Result<ExitCode> {
+    if interval < SHORTEST {
+        return Err(Failure::usage("--watch needs 100ms or more").into());
+    }
+    let is_text = args.format.wanted() == TableFormat::Text;
+    let redraws = is_text && io::stdout().is_terminal();
+    let mut first = First::Yes;
+    // Looks in a row that the driver did not answer.
+    let mut unanswered = 0_u64;
+    loop {
+        let due = clock::monotonic().saturating_add(interval);
+        match driver::sample(reader, &loaded.settings) {
+            Ok(sample) => {
+                if unanswered > 0 && !redraws {
+                    output::talk(&over(unanswered));
+                }
+                unanswered = 0;
+                let page = super::page(args, loaded, &sample, first)?;
+                output::data(&match (redraws, first) {
+                    (true, first) => over_the_last(&page, first, height()),
+                    (false, First::No) if is_text => format!("\n{page}"),
+                    (false, _) => page,
+                })?;
+                first = First::No;
+            }
+            // Nothing to show was ever seen: it is an error as without --watch.
+            Err(fault) if first == First::Yes => return Err(fault.into()),
+            Err(fault) => {
+                unanswered += 1;
+                // Once is enough: it goes on until something else is said.
+                if unanswered == 1 {
+                    let said = format!("gua list: {}\n", chain(&fault));
+                    match redraws {
+                        true => output::data(&over_the_last(&said, first, height()))?,
+                        false => output::talk(&said),
+                    }
+                }
+            }
+        }
+        std::thread::sleep(due.saturating_sub(clock::monotonic()));
+    }
+}
+
+fn over(unanswered: u64) -> String {
+    let looks = match unanswered {
+        1 => "one look".to_owned(),
+        many => format!("{many} looks"),
+    };
+    format!("gua list: the driver answers again, after {looks} without an answer\n")
+}
+
+/// The page over the one before it, without a moment in which there is none. What does not fit would scroll the rest away,
+/// so it is counted instead.
+fn over_the_last(page: &str, first: First, height: Option<usize>) -> String {
+    let begin = match first {
+        First::Yes => CLEAR,
+        First::No => HOME,
+    };
+    let lines: Vec<&str> = page.lines().collect();
+    // The cursor stands on a line of its own.
+    let room = height.map_or(usize::MAX, |height| height.saturating_sub(1).max(1));
+    let mut text = begin.to_owned();
+    let kept = match lines.len() > room {
+        true => &lines[..room - 1],
+        false => &lines[..],
+    };
+    for line in kept {
+        text.push_str(&format!("{line}{CLEAR_LINE}\n"));
+    }
+    let left = lines.len() - kept.len();
+    if left > 0 {
+        text.push_str(&format!("… {left} more lines{CLEAR_LINE}\n"));
+    }
+    text.push_str(CLEAR_BELOW);
+    text
+}
+
+/// Lines of the terminal, where it says how many it has.
+fn height() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_row > 0).then_some(size.ws_row.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_written_over_the_last_one_and_never_scrolls() {
+        let check = |page: &str, height, expected: &str| {
+            let text = over_the_last(page, First::No, height);
+            let text = text.replace(HOME, "").replace(CLEAR_LINE, "");
+            assert_eq!(text.strip_suffix(CLEAR_BELOW), Some(expected));
+        };
+        check("a\nb\nc\n", None, "a\nb\nc\n");
+        check("a\nb\nc\n", Some(4), "a\nb\nc\n");
+        check("a\nb\nc\n", Some(3), "a\n… 2 more lines\n");
+        check("a\nb\nc\n", Some(1), "… 3 more lines\n");
+    }
+}

@@ -1,0 +1,173 @@
+//! `gua list` as text, JSON and CSV: the same numbers in each, in the published form, and command lines in the table alone.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::host::Host;
+use crate::schema;
+
+/// Held by two, free and at rest, divided, lost, without readings: at one moment of the simulated clock.
+const ALL_KINDS: &str = r#"
+    [clock]
+    at = 100
+    [[card]]
+    uuid = "GPU-a"
+    name = "NVIDIA A100, 80 GB"
+    util = 50
+    temperature_c = 61
+    power_w = 271.4
+    clock_sm_mhz = 1695
+    [[card.process]]
+    pid = ONE
+    memory_mib = 2048
+    [[card.process]]
+    pid = OTHER
+    memory_mib = 300
+    [[card]]
+    uuid = "GPU-b"
+    util = "unsupported"
+    [[card]]
+    uuid = "GPU-c"
+    [[card.mig]]
+    uuid = "MIG-c"
+    profile = "3g.40gb"
+    [[card.mig.process]]
+    pid = 4194303
+    memory_mib = 512
+    [[card]]
+    lost = [[0, inf]]
+"#;
+
+/// The lines of a CSV as maps from column to field; what is empty is left out.
+fn lines(csv: &str) -> Vec<BTreeMap<String, String>> {
+    let mut lines = csv.lines().map(fields);
+    let columns = lines.next().unwrap();
+    let of_line = |fields: Vec<String>| {
+        assert_eq!(fields.len(), columns.len(), "{fields:?}");
+        let pairs = columns.iter().cloned().zip(fields);
+        pairs.filter(|(_, field)| !field.is_empty()).collect()
+    };
+    lines.map(of_line).collect()
+}
+
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    for letter in line.chars() {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            letter => fields.last_mut().unwrap().push(letter),
+        }
+    }
+    fields
+}
+
+/// What a JSON listing has to look like as CSV: every key of every card and holder but the lists themselves.
+fn flattened(listing: &Value) -> Vec<BTreeMap<String, String>> {
+    let take = |into: &mut BTreeMap<String, String>, prefix: &str, from: &Value| {
+        for (key, value) in from.as_object().unwrap() {
+            let text = match value {
+                Value::Null | Value::Array(_) => continue,
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            into.insert(format!("{prefix}{key}"), text);
+        }
+    };
+    let mut lines = Vec::new();
+    for card in listing["gpus"].as_array().unwrap() {
+        let mut of_card = BTreeMap::new();
+        take(&mut of_card, "", listing);
+        of_card.remove("schema");
+        take(&mut of_card, "", card);
+        let holders = card["holders"].as_array().unwrap();
+        for holder in holders {
+            let mut line = of_card.clone();
+            take(&mut line, "holder_", holder);
+            lines.push(line);
+        }
+        if holders.is_empty() {
+            lines.push(of_card);
+        }
+    }
+    lines
+}
+
+/// Ages and the moment of the look go on between two runs.
+fn without_time(mut lines: Vec<BTreeMap<String, String>>) -> Vec<BTreeMap<String, String>> {
+    for line in &mut lines {
+        for column in ["at", "holder_age_seconds", "oldest_holder_seconds"] {
+            if let Some(field) = line.get_mut(column) {
+                assert!(!field.is_empty());
+                "some time".clone_into(field);
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn json_and_csv_carry_the_same_numbers_of_every_card_and_holder() {
+    let host = Host::new(ALL_KINDS);
+    let json = host.gua("list --format json").stdout;
+    schema::check("gua.list.v1", &json);
+    let listing: Value = serde_json::from_str(&json).unwrap();
+    let csv = host.gua("list --format csv").stdout;
+    let found = without_time(lines(&csv));
+    assert_eq!(found, without_time(flattened(&listing)));
+    assert_eq!(found.len(), 6, "two holders, and four lines more: {csv}");
+    for (flag, format) in [("--json", &json), ("--csv", &csv)] {
+        let short = host.gua(&format!("list {flag}")).stdout;
+        assert_eq!(short.lines().count(), format.lines().count(), "{flag}");
+    }
+}
+
+#[test]
+fn the_table_shows_the_same_numbers_rounded_for_people() {
+    let host = Host::new(ALL_KINDS);
+    let listing = host.listing();
+    let text = host.gua("list").stdout;
+    for (card, line) in listing["gpus"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(text.lines().skip(2))
+    {
+        let number = |key: &str| card[key].as_u64();
+        let gigabytes = |bytes: u64| {
+            // Down: a card that is not quite full does not look full.
+            let tenths = (u128::from(bytes) * 10) >> 30;
+            format!("{}.{}", tenths / 10, tenths % 10)
+        };
+        let memory = number("memory_used_bytes").zip(number("memory_total_bytes"));
+        let wanted = [
+            number("util_percent").map(|util| util.to_string()),
+            memory.map(|(used, total)| format!("{}/{} GB", gigabytes(used), gigabytes(total))),
+            number("temperature_celsius").map(|heat| format!("{heat}C")),
+            number("sm_clock_megahertz").map(|clock| clock.to_string()),
+            number("power_milliwatts").map(|power| format!("{} W", (power + 500) / 1000)),
+        ];
+        for wanted in wanted.into_iter().flatten() {
+            assert!(line.contains(&wanted), "{wanted} in {line}");
+        }
+        for holder in card["holders"].as_array().unwrap() {
+            assert!(line.contains(&holder["pid"].to_string()), "{line}");
+        }
+    }
+    assert_eq!(text.lines().count(), 2 + 5, "{text}");
+}
+
+#[test]
+fn command_lines_are_in_the_table_alone() {
+    let host = Host::new(ALL_KINDS);
+    assert!(host.gua("list").stdout.contains("sleep 600"));
+    for format in ["json", "csv"] {
+        let text = host.gua(&format!("list --format {format}")).stdout;
+        assert!(
+            text.contains("sleep") && !text.contains("sleep 600"),
+            "{text}"
+        );
+    }
+}

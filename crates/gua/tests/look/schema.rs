@@ -1,0 +1,46 @@
+//! What is printed as JSON, held against the published schema by a validator that others wrote.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::tools;
+
+/// Every object that does not say otherwise is taken to have no more keys than the schema names, so that none stays without
+/// its words there.
+const VALIDATE: &str = "
+import json, sys, jsonschema
+def close(part):
+    if isinstance(part, dict):
+        if 'properties' in part:
+            part.setdefault('additionalProperties', False)
+        part = part.values()
+    if not isinstance(part, (str, int, bool, type(None))):
+        for inner in part:
+            close(inner)
+schema = json.load(open(sys.argv[1]))
+jsonschema.Draft202012Validator.check_schema(schema)
+close(schema)
+validator = jsonschema.Draft202012Validator(schema)
+errors = [f'{error.json_path}: {error.message}' for error in validator.iter_errors(json.load(sys.stdin))]
+sys.exit('\\n'.join(errors) or None)
+";
+
+/// Fails unless `json` is of the form in `docs/schema/NAME.json`.
+#[track_caller]
+pub(crate) fn check(name: &str, json: &str) {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
+    let mut child = Command::new(tools::environment().join("bin/python"))
+        .args(["-c", VALIDATE])
+        .arg(docs.join(format!("{name}.json")))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(json.as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {said}\n{json}");
+}
