@@ -67,8 +67,8 @@ pub struct KnownCard {
     pub parent: Option<GpuUuid>,
 }
 
-/// What ticks that come a little late may leave out of a quarter hour.
-const LATE: Micros = Micros::from_secs(1);
+/// What ticks are late by at most, and may leave out of a quarter hour.
+pub(crate) const LATE: Micros = Micros::from_secs(1);
 
 /// The fold from spans, and from totals, to coverage. It keeps sums and holes.
 #[derive(Clone, Debug)]

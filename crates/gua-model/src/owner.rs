@@ -1,9 +1,12 @@
 //! Who is answerable for a process, and by which rule that was found.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ContainerId, PodUid, ProcessKey, SlurmJob, Uid};
 use crate::reading::Reading;
+use crate::text::harmless;
 
 /// What the kernel told about one live process. No command line, no environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,9 +93,57 @@ impl Identity {
             source,
         })
     }
+
+    /// How long the process has lived, `since_boot` after the boot.
+    #[must_use]
+    pub fn age(&self, since_boot: Duration, ticks_per_second: u64) -> Option<Duration> {
+        // The kernel counts a process's start from boot with suspend, as a sample does (proc_pid_stat(5)).
+        let millis = self.key.start.0.checked_mul(1000)?;
+        let start = Duration::from_millis(millis.checked_div(ticks_per_second)?);
+        since_boot.checked_sub(start)
+    }
 }
 
+impl User {
+    /// The name, else the number, in a form that a terminal can show.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match &self.name {
+            Some(name) => harmless(name),
+            None => format!("uid {}", self.uid),
+        }
+    }
+}
+
+/// Ids of containers and pods are long; people know them by their first twelve letters.
+const SHORT_ID: usize = 12;
+
 impl Workload {
+    /// The job, else the pod, else the container: `job 4711`, `container 3f1c`...
+    #[must_use]
+    pub fn in_words(&self) -> Option<String> {
+        self.with_ids_of(usize::MAX)
+    }
+
+    /// The same with its id cut.
+    #[must_use]
+    pub fn in_short(&self) -> Option<String> {
+        self.with_ids_of(SHORT_ID)
+    }
+
+    fn with_ids_of(&self, letters: usize) -> Option<String> {
+        let cut = |id: &str| id.chars().take(letters).collect::<String>();
+        let job = self.job.as_ref().map(|job| format!("job {job}"));
+        let pod = || Some(format!("pod {}", cut(self.pod.as_ref()?.as_str())));
+        let container = || {
+            Some(format!(
+                "container {}",
+                cut(self.container.as_ref()?.as_str())
+            ))
+        };
+        job.or_else(pod).or_else(container)
+    }
+
     fn source(&self) -> Option<OwnerSource> {
         if self.job.is_some() {
             Some(OwnerSource::Job)
@@ -214,5 +265,42 @@ mod tests {
             ..Workload::default()
         };
         check(Ok(None), Ok(0), slice, Some((0, OwnerSource::Process)));
+    }
+
+    #[test]
+    fn a_workload_is_called_by_its_job_then_its_pod_then_its_container() {
+        let id = "0123456789abcdef".repeat(4);
+        let mut workload = Workload::default();
+        assert_eq!(workload.in_short(), None);
+        workload.container = id.parse().ok();
+        assert_eq!(
+            workload.in_short().as_deref(),
+            Some("container 0123456789ab")
+        );
+        assert_eq!(workload.in_words(), Some(format!("container {id}")));
+        workload.job = "4711".parse().ok();
+        assert_eq!(workload.in_short().as_deref(), Some("job 4711"));
+    }
+
+    #[test]
+    fn an_age_is_what_passed_since_the_start_and_none_before_it() {
+        let age = |start, since_boot| {
+            let key = ProcessKey {
+                boot: BootId(1),
+                pid: Pid(7),
+                start: StartTicks(start),
+            };
+            let identity = Identity {
+                key,
+                login: Ok(None),
+                own: Ok(user(1000)),
+                workload: Workload::default(),
+                comm: Ok("python".to_owned()),
+            };
+            identity.age(Duration::from_millis(since_boot), 100)
+        };
+        assert_eq!(age(250, 10_000), Some(Duration::from_millis(7_500)));
+        assert_eq!(age(1_100, 10_000), None);
+        assert_eq!(age(u64::MAX, 10_000), None);
     }
 }

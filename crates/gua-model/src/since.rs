@@ -12,7 +12,7 @@ use crate::total::{QuarterTotal, Totals};
 use crate::unit::Micros;
 
 /// Ticks come a little late; between two of them this much may be missing without being a gap.
-const LATE: Micros = Micros::from_secs(2);
+pub const LATE: Micros = Micros::from_secs(2);
 
 /// Since when, and whether that is where it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

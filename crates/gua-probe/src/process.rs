@@ -7,6 +7,7 @@ mod ancestry;
 mod cgroup;
 pub mod command;
 pub mod cost;
+mod end;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod family;
@@ -28,6 +29,7 @@ use gua_model::reading::{Missing, Reading};
 use serde::{Deserialize, Serialize};
 
 pub use self::ancestry::{Ancestor, ancestry};
+pub use self::end::wait_for_end;
 use self::names::Names;
 pub use self::names::is_user;
 use self::tree::{Mark, Seen, Tree, have_ended};

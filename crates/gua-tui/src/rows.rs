@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gua_model::{
     Bytes, Gpu, Identity, Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading,
-    RollUp, Sample, Thresholds, User, Workload, classify,
+    RollUp, Sample, Thresholds, User, classify,
 };
 
 /// One process on one card.
@@ -25,7 +25,7 @@ pub(crate) struct ProcessRow {
     pub(crate) sm: Reading<Option<Percent>>,
     pub(crate) age: Option<Duration>,
     pub(crate) name: String,
-    /// Job, pod and container.
+    /// Job, pod or container.
     pub(crate) workload: String,
     /// The branches in front of the name in a tree.
     pub(crate) branch: String,
@@ -126,10 +126,9 @@ fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) 
         Err(_) => "(not visible)".to_owned(),
     };
     let key = identity.ok().map(|identity| identity.key);
-    let age = key.and_then(|key| {
-        let start = Duration::from_secs(key.start.0.checked_div(ticks)?);
-        sample.since_boot.checked_sub(start)
-    });
+    let age = identity
+        .ok()
+        .and_then(|identity| identity.age(sample.since_boot, ticks));
     ProcessRow {
         gpu: label(gpu),
         place,
@@ -145,34 +144,17 @@ fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) 
         sm: process.sm_util,
         age,
         name,
-        workload: identity.map_or_else(|_| String::new(), |identity| workload(&identity.workload)),
+        workload: identity
+            .ok()
+            .and_then(|identity| identity.workload.in_short())
+            .unwrap_or_default(),
         branch: String::new(),
         is_ancestor: false,
     }
 }
 
-/// The job, else the pod, else the container; ids are cut as their own tools cut them.
-fn workload(workload: &Workload) -> String {
-    let cut = |id: &str, length: usize| id.chars().take(length).collect::<String>();
-    let job = workload.job.as_ref().map(|job| format!("job {job}"));
-    let pod = workload
-        .pod
-        .as_ref()
-        .map(|pod| format!("pod {}", cut(pod.as_str(), 8)));
-    let container = workload.container.as_ref();
-    let container = container.map(|container| format!("ctr {}", cut(container.as_str(), 12)));
-    let known: Vec<String> = [job, pod, container].into_iter().flatten().collect();
-    known.join(" ")
-}
-
 pub(crate) fn user_name(user: Option<&User>) -> String {
-    match user {
-        Some(User {
-            name: Some(name), ..
-        }) => name.clone(),
-        Some(User { uid, name: None }) => format!("uid {uid}"),
-        None => "?".to_owned(),
-    }
+    user.map_or_else(|| "?".to_owned(), User::shown)
 }
 
 /// Whether a line has the text anywhere, in whatever case.

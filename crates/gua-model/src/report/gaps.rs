@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::GapRow;
+use crate::coverage::LATE;
 use crate::gap::{Gap, GapReason, Outage};
 use crate::period::{Period, micros_between};
 use crate::unit::Micros;
@@ -42,9 +43,6 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
     rows.sort_by_key(|row| (std::cmp::Reverse(row.micros), row.period));
     rows
 }
-
-/// What ticks are late by at most.
-const LATE: Micros = Micros::from_secs(1);
 
 /// Joins gaps of one reason that only a late tick divides: a card that is lost is lost in between too.
 fn over_late_ticks(joined: Joined) -> Joined {

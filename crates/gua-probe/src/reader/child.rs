@@ -9,12 +9,13 @@ use std::time::Duration;
 use gua_model::text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::ReaderOptions;
 use super::frame::{self, Answer, Request, RequestId};
 use crate::clock;
 use crate::fault::DriverFault;
+use crate::process::wait_for_end;
 
 /// A running child between two questions.
 #[derive(Debug)]
@@ -276,12 +277,8 @@ impl ChildReader {
     /// Sleeps until it has ended, for a moment at the most. A kernel without pidfd (before 5.3) is not waited for: the
     /// child is then collected at the next sample.
     fn wait_for_end(&self) {
-        let pid = Pid::from_child(&self.process);
-        if let Ok(ended) = pidfd_open(pid, PidfdFlags::empty()) {
-            let limit = Timespec::try_from(END).ok();
-            // An error or the limit: either way it is asked next whether it has ended.
-            let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], limit.as_ref());
-        }
+        // An error or the limit: either way it is asked next whether it has ended.
+        let _ = wait_for_end(&self.process, END);
     }
 }
 

@@ -1,7 +1,9 @@
 //! The real releases of gpu-usage-audit, each in a Python environment of its own beside the build, made at first use.
 //! What cannot be had makes a test fail with a sentence; nothing is skipped.
 
-use std::fs::File;
+#[path = "../../../nvml-sim/tests/shared/python.rs"]
+mod environment;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -36,49 +38,9 @@ pub(crate) fn demo(version: &str, db: &Path, ticks: u32) {
 }
 
 fn environment(version: &str) -> PathBuf {
-    let tools = target_directory().join("test-tools");
-    std::fs::create_dir_all(&tools).unwrap();
-    let wanted = format!("gpu-usage-audit=={version}\n");
-    let environment = tools.join(format!("gpu-usage-audit-{version}"));
-    // Tests run side by side, in this process and in others; one of them makes the environment.
-    let lock = File::create(tools.join(format!("gpu-usage-audit-{version}.lock"))).unwrap();
-    lock.lock().unwrap();
-    let finished = environment.join("requirements.txt");
-    if std::fs::read_to_string(&finished).ok().as_deref() != Some(wanted.as_str()) {
-        make(&environment, wanted.trim_end());
-        std::fs::write(finished, wanted).unwrap();
-    }
-    environment
-}
-
-fn make(environment: &Path, wanted: &str) {
-    if environment.exists() {
-        std::fs::remove_dir_all(environment).unwrap();
-    }
-    attempt(
-        Command::new(python()).args(["-m", "venv"]).arg(environment),
-        "cannot make a Python environment: install Python's venv module (python3-venv on Debian)",
-    );
-    attempt(
-        Command::new(environment.join("bin/python")).args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            wanted,
-        ]),
-        "cannot fetch gpu-usage-audit: connect to a Python package index, or point pip at a mirror, and run the tests \
-         again",
-    );
-}
-
-fn attempt(command: &mut Command, otherwise: &str) {
-    match command.output() {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => panic!("{otherwise}\n{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) => panic!("{otherwise}\n{error}"),
-    }
+    let name = format!("gpu-usage-audit-{version}");
+    let requirements = format!("gpu-usage-audit=={version}\n");
+    environment::environment(&python(), &name, &requirements)
 }
 
 /// A Python that runs all four releases: 1.1.0 and later use syntax of 3.12.
@@ -101,14 +63,4 @@ fn python() -> PathBuf {
         "gpu-usage-audit needs Python 3.12 or later: install it (python3.12 and its venv module, or `pyenv install \
          3.12`), on PATH or under ~/.pyenv/versions",
     )
-}
-
-/// The build folder: a test runs from `TARGET/PROFILE/deps`.
-fn target_directory() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    program
-        .ancestors()
-        .nth(3)
-        .expect("a test runs from TARGET/PROFILE/deps")
-        .to_owned()
 }

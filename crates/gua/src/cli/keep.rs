@@ -191,7 +191,7 @@ pub struct DemoArgs {
     pub db: Option<PathBuf>,
 
     /// How many ticks to record.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 30, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
     pub ticks: i32,
 
     /// The time from one tick to the next.

@@ -189,21 +189,13 @@ fn holder(process: &Process, since_boot: Duration, ticks_per_second: u64) -> Hol
             .and_then(|identity| identity.comm.as_ref().ok())
             .map(|comm| harmless(comm)),
         memory: process.memory.ok(),
-        age: identity.and_then(|identity| {
-            // The kernel counts a process's start from boot with suspend, as the sample counts (proc_pid_stat(5)).
-            let start = identity.key.start.0.checked_div(ticks_per_second)?;
-            since_boot.checked_sub(Duration::from_secs(start))
-        }),
+        age: identity.and_then(|identity| identity.age(since_boot, ticks_per_second)),
         is_gone: matches!(process.identity, Err(Missing::Gone)),
     }
 }
 
 fn owner(identity: &Identity) -> Option<String> {
-    let user = identity.owner()?.user;
-    Some(match user.name {
-        Some(name) => harmless(&name),
-        None => format!("uid {}", user.uid),
-    })
+    Some(identity.owner()?.user.shown())
 }
 
 impl Card {

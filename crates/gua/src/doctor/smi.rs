@@ -10,11 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use gua_probe::clock;
+use gua_probe::process::wait_for_end;
 
 /// What is kept of each stream; a host with 16 cards and 112 MIG instances prints 10 KB.
 const KEEP: usize = 64 * 1024;
-/// How often an unfinished program is looked at.
-const PACE: Duration = Duration::from_millis(5);
+/// How often an unfinished program is looked at where the kernel cannot tell of its end.
+const PACE: Duration = Duration::from_millis(50);
 /// How long a killed program may take to go. One that hangs in the kernel stays, and we do not wait for it.
 const GRACE: Duration = Duration::from_millis(300);
 
@@ -126,10 +127,16 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let deadline = clock::monotonic() + limit;
     loop {
+        let left = deadline.saturating_sub(clock::monotonic());
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
-            Ok(None) if clock::monotonic() < deadline => thread::sleep(PACE),
-            Ok(None) | Err(_) => return None,
+            Ok(None) if left.is_zero() => return None,
+            Ok(None) => {
+                if wait_for_end(child, left).is_err() {
+                    thread::sleep(PACE.min(left));
+                }
+            }
+            Err(_) => return None,
         }
     }
 }

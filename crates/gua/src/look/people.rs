@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use gua_model::text::harmless;
-use gua_model::{Identity, Missing, Process, Sample, User, Workload};
+use gua_model::{Identity, Missing, Process, Sample, User};
 
 /// The answerable user by name, else by number; `None` where the process cannot be seen.
 #[must_use]
@@ -15,10 +14,7 @@ pub fn owner(process: &Process) -> Option<String> {
 /// A user's name, else the number.
 #[must_use]
 pub fn name(user: &User) -> String {
-    match &user.name {
-        Some(name) => harmless(name),
-        None => format!("uid {}", user.uid),
-    }
+    user.shown()
 }
 
 /// The owner with the job, pod or container: `ada (job 4711)`.
@@ -30,33 +26,16 @@ pub fn owner_and_workload(process: &Process) -> String {
         (_, None) => "?".to_owned(),
     };
     let identity = process.identity.as_ref().ok();
-    match identity.and_then(|identity| workload(&identity.workload)) {
+    match identity.and_then(|identity| identity.workload.in_short()) {
         Some(workload) => format!("{owner} ({workload})"),
         None => owner,
     }
 }
 
-/// Container ids are long; people know them by their first twelve letters.
-const SHORT: usize = 12;
-
-fn workload(workload: &Workload) -> Option<String> {
-    let short = |id: &str| id.get(..SHORT).unwrap_or(id).to_owned();
-    let job = workload.job.as_ref().map(|job| format!("job {job}"));
-    let pod = || Some(format!("pod {}", short(workload.pod.as_ref()?.as_str())));
-    let container = || {
-        let container = workload.container.as_ref()?;
-        Some(format!("container {}", short(container.as_str())))
-    };
-    job.or_else(pod).or_else(container)
-}
-
 /// How long a process has lived.
 #[must_use]
 pub fn age(identity: &Identity, sample: &Sample, ticks_per_second: u64) -> Option<Duration> {
-    // The kernel counts a process's start from boot with suspend, as the sample counts (proc_pid_stat(5)).
-    let millis = identity.key.start.0.checked_mul(1000)?;
-    let start = Duration::from_millis(millis.checked_div(ticks_per_second)?);
-    sample.since_boot.checked_sub(start)
+    identity.age(sample.since_boot, ticks_per_second)
 }
 
 /// Texts without repetition, in their order.

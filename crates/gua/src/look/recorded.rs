@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gua_model::period::{Period, Quarter};
+use gua_model::period::{Period, Quarter, micros_between};
 use gua_model::pick::{LastUse, note_use};
-use gua_model::since::{Since, Start, whole_quarters, within};
+use gua_model::since::{LATE, Since, Start, whole_quarters, within};
 use gua_model::{GpuUuid, RollUp, Span, Spans, Thresholds, Totals};
 use gua_store::{History, ReadError};
 use jiff::{SignedDuration, Timestamp};
@@ -90,8 +90,9 @@ impl Recorded {
             // It reaches to the first tick that was read: it may be older than that.
             let first = of_card().next();
             let reaches = first.is_some_and(|first| {
-                let length = first.to.duration_since(first.from);
-                first.from == since.at && since.at.duration_since(recent_from) <= length + LATE
+                first.from == since.at
+                    && micros_between(recent_from, since.at)
+                        <= micros_between(first.from, first.to) + LATE
             });
             if reaches {
                 to_follow.push((*gpu, *roll_up));
@@ -134,7 +135,7 @@ impl Recorded {
             return Ok(None);
         }
         let was_watched = of_card.next_back().is_some_and(|last| {
-            begin.duration_since(last.to) <= LATE
+            micros_between(last.to, begin) <= LATE
                 && last
                     .shares
                     .iter()
@@ -167,6 +168,3 @@ impl Recorded {
         Ok(spans)
     }
 }
-
-/// Ticks come a little late.
-const LATE: SignedDuration = SignedDuration::from_secs(2);

@@ -220,20 +220,13 @@ fn hold(
     last: Option<Timestamp>,
 ) -> Hold {
     let owner = session.owner.as_ref();
-    let workload = &session.workload;
-    let work = match (&workload.job, &workload.pod, &workload.container) {
-        (Some(job), _, _) => Some(format!("job {job}")),
-        (None, Some(pod), _) => Some(format!("pod {pod}")),
-        (None, None, Some(container)) => Some(format!("container {container}")),
-        (None, None, None) => None,
-    };
     Hold {
         gpu: session.key.gpu.clone(),
         index: known.get(&session.key.gpu).and_then(|card| card.index),
         owner: owner.map(|owner| names.of(Some(owner.user.uid)).to_owned()),
         by_login: owner.is_some_and(|owner| owner.source == OwnerSource::Login),
         process: session.comm.as_ref().ok().cloned(),
-        workload: work,
+        workload: session.workload.in_words(),
         pid: Some(session.key.process.pid),
         period: session.period(),
         util: session

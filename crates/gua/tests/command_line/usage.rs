@@ -83,6 +83,7 @@ fn wrong_use_is_answered_on_stderr_with_the_usage_and_exit_code_2() {
         ("version extra", "unexpected argument 'extra'"),
         ("completions", "required arguments were not provided"),
         ("completions tcsh", "invalid value 'tcsh'"),
+        ("demo --ticks -1", "-1 is not in 0..=1000000"),
         ("config frobnicate", "unrecognized subcommand 'frobnicate'"),
         ("config check one two", "unexpected argument 'two'"),
         (

@@ -1,7 +1,9 @@
 //! Real releases of gpu-usage-audit, each in a Python environment beside the build, made at first use. What cannot be had
 //! makes a test fail with a sentence; nothing is skipped.
 
-use std::fs::File;
+#[path = "../../../nvml-sim/tests/shared/python.rs"]
+mod environment;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,41 +31,7 @@ pub(crate) fn python() -> PathBuf {
 
 /// The released tool in an environment of its own beside the build, made at first use.
 pub(crate) fn released(version: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let tools = target.join("test-tools");
-    std::fs::create_dir_all(&tools).unwrap();
     let name = format!("gpu-usage-audit-{version}");
-    // Tests run side by side, in this process and in others; one of them makes the environment.
-    let lock = File::create(tools.join(format!("{name}-daemon.lock"))).unwrap();
-    lock.lock().unwrap();
-    let environment = tools.join(format!("{name}-daemon"));
-    let finished = environment.join("finished");
-    if !finished.exists() {
-        let made = Command::new(python())
-            .args(["-m", "venv"])
-            .arg(&environment)
-            .output();
-        assert!(
-            made.unwrap().status.success(),
-            "cannot make a Python environment"
-        );
-        let fetched = Command::new(environment.join("bin/python"))
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-            ])
-            .arg(format!("gpu-usage-audit=={version}"))
-            .output()
-            .unwrap();
-        assert!(
-            fetched.status.success(),
-            "cannot fetch gpu-usage-audit: connect to a Python package index, or point pip at a mirror: {}",
-            String::from_utf8_lossy(&fetched.stderr)
-        );
-        File::create(finished).unwrap();
-    }
-    environment.join("bin/gua")
+    let requirements = format!("gpu-usage-audit=={version}\n");
+    environment::environment(&python(), &name, &requirements).join("bin/gua")
 }

@@ -1,0 +1,219 @@
+//! One card as a line, or as a title with graphs below it.
+
+use gua_model::{Missing, Place};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
+
+use super::measure::{Measure, value_of};
+use super::words::percent;
+use super::{Card, count};
+use crate::app::Medium;
+use crate::format::{clip, left, right, width};
+use crate::lost;
+use crate::rows::label;
+use crate::spark::{bar, spark};
+
+impl Card<'_> {
+    pub(super) fn one_line(&self, area: Rect, buffer: &mut Buffer) {
+        let room = usize::from(area.width);
+        let indent = if self.gpu.place.parent().is_some() {
+            "└"
+        } else {
+            ""
+        };
+        let cards = self.app.shown().map(|moment| &moment.sample.gpus);
+        let has_instances =
+            cards.is_some_and(|gpus| gpus.iter().any(|gpu| gpu.place.parent().is_some()));
+        let number = left(
+            &format!("{indent}{}", label(self.gpu)),
+            if has_instances { 5 } else { 3 },
+        );
+        let (word, style) = self.badge();
+        let state = left(word, if room < 24 { 11 } else { 12 });
+        let util = right(&percent(self.gpu), 4);
+        let parts: [(u8, String, Style); 8] = [
+            (0, number, self.styles.bold()),
+            (
+                5,
+                left(&self.name(), if room < 100 { 14 } else { 18 }),
+                Style::new(),
+            ),
+            (1, state, style),
+            (4, left(&self.age(), 7), self.styles.dim()),
+            (2, util, style),
+            (
+                3,
+                right(&self.memory(), 11),
+                self.measure_style(Measure::Memory),
+            ),
+            (
+                6,
+                right(&self.watts(), 5),
+                self.measure_style(Measure::Power),
+            ),
+            (7, right(&self.heat(), 5), self.measure_style(Measure::Heat)),
+        ];
+        let mut used = 0;
+        let mut keep = [false; 8];
+        let mut order: Vec<usize> = (0..parts.len()).collect();
+        order.sort_by_key(|place| parts[*place].0);
+        for place in order {
+            let wide = width(&parts[place].1) + 1;
+            if used + wide <= room + 1 {
+                used += wide;
+                keep[place] = true;
+            }
+        }
+        let rest = room.saturating_sub(used);
+        let mut spans = Vec::new();
+        for (place, (_, text, style)) in parts.into_iter().enumerate() {
+            if !keep[place] {
+                continue;
+            }
+            spans.push(Span::styled(text, style));
+            spans.push(Span::raw(" "));
+            // The history stands behind the age, where there is room for one that says something.
+            if place == 3 && rest >= 8 {
+                let history = rest.min(60) - 1;
+                spans.push(Span::styled(
+                    self.line_of(Measure::Util, history),
+                    self.styles.state(self.verdict.state),
+                ));
+                spans.push(Span::raw(" "));
+            }
+        }
+        if rest > 62 {
+            spans.push(Span::styled(
+                clip(&self.owners(), rest - 61),
+                self.styles.dim(),
+            ));
+        }
+        Line::from(spans).render(area, buffer);
+    }
+
+    pub(super) fn graphs(&self, area: Rect, buffer: &mut Buffer) {
+        let room = usize::from(area.width);
+        self.title(room).render(Rect { height: 1, ..area }, buffer);
+        let rows = area.height - 1;
+        let panels: &[(Measure, u16)] = match area.width {
+            100.. => &[
+                (Measure::Util, 35),
+                (Measure::Memory, 25),
+                (Measure::Power, 22),
+                (Measure::Heat, 18),
+            ],
+            64.. => &[
+                (Measure::Util, 30),
+                (Measure::Memory, 29),
+                (Measure::Power, 24),
+                (Measure::Heat, 17),
+            ],
+            36.. => &[(Measure::Util, 50), (Measure::Memory, 50)],
+            _ => &[(Measure::Util, 100)],
+        };
+        let mut x = area.x + 2;
+        let wide = area.width.saturating_sub(2);
+        for (measure, share) in panels {
+            let part = wide * share / 100;
+            let place = Rect {
+                x,
+                y: area.y + 1,
+                width: part.saturating_sub(1),
+                height: rows,
+            };
+            self.panel(*measure, place.intersection(*buffer.area()), buffer);
+            x += part;
+        }
+    }
+
+    fn panel(&self, measure: Measure, area: Rect, buffer: &mut Buffer) {
+        let (name, value, room) = match measure {
+            Measure::Util => ("util", right(&percent(self.gpu), 4), 9),
+            Measure::Memory => ("mem", self.memory(), 15),
+            Measure::Power => ("pow", self.power(), 12),
+            Measure::Heat => ("", right(&self.heat(), 5), 5),
+        };
+        let style = match measure {
+            Measure::Util => self.badge().1,
+            _ => self.measure_style(measure),
+        };
+        let label = if name.is_empty() {
+            value
+        } else {
+            format!("{name} {value}")
+        };
+        let text = left(&label, room.min(area.width.into()));
+        let rows = usize::from(area.height);
+        Line::styled(text, style).render(Rect { height: 1, ..area }, buffer);
+        let graph = usize::from(area.width).saturating_sub(room + 1);
+        if graph == 0 {
+            return;
+        }
+        let x = area.x + count(room) + 1;
+        let values = self.history(measure, graph);
+        let now = value_of(self.gpu, measure, None);
+        // How full it is can be seen better along than up; and on paper there is no time.
+        let is_bar = match measure {
+            Measure::Memory => rows == 1,
+            Measure::Util => self.app.medium == Medium::Paper,
+            Measure::Power | Measure::Heat => false,
+        };
+        let lines = match now {
+            Some(now) if is_bar => vec![bar(now, graph)],
+            _ => spark(&values, rows),
+        };
+        for (y, line) in (area.y..).zip(lines) {
+            let place = Rect {
+                x,
+                y,
+                width: count(graph),
+                height: 1,
+            };
+            Line::styled(line, style).render(place.intersection(*buffer.area()), buffer);
+        }
+    }
+
+    fn title<'b>(&self, room: usize) -> Line<'b> {
+        let (word, style) = self.badge();
+        let number = label(self.gpu);
+        let mut spans = vec![
+            Span::styled(left(&number, number.len().max(2)), self.styles.bold()),
+            Span::styled(format!(" {word} "), style.patch(self.styles.selected())),
+        ];
+        let since = match self.age() {
+            age if age.is_empty() => String::new(),
+            age => format!(" for {}", age.replace('≥', "at least ")),
+        };
+        let about = match (&self.gpu.place, self.verdict.unobserved()) {
+            (
+                Place::Parent {
+                    instances: instances @ 1..,
+                },
+                _,
+            ) => {
+                format!(" in {instances} instances")
+            }
+            (_, Some(Missing::Gone)) => format!(" the card is lost{since}"),
+            (_, Some(why)) => format!(" {why}{since}"),
+            (_, None) => since,
+        };
+        spans.push(Span::styled(about, style));
+        let owners = self.owners();
+        if !owners.is_empty() {
+            spans.push(Span::raw(clip(&format!(" · {owners}"), room)));
+        }
+        let used: usize = spans.iter().map(|span| width(&span.content)).sum();
+        let rest = room.saturating_sub(used + 3);
+        if rest > 8 {
+            let name = lost::name(self.gpu).unwrap_or("its name is not known");
+            spans.push(Span::styled(
+                format!(" · {}", clip(&self.details(name, rest), rest)),
+                self.styles.dim(),
+            ));
+        }
+        Line::from(spans)
+    }
+}

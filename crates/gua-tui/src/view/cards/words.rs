@@ -1,0 +1,160 @@
+//! What is said about a card: its state, its age, its owners, its readings.
+
+use gua_model::classify::holders;
+use gua_model::since::Start;
+use gua_model::text::short_age;
+use gua_model::{Gpu, Missing, Place};
+use ratatui::style::Style;
+
+use super::Card;
+use crate::format::{MISSING, bytes, reading, width};
+use crate::lost;
+use crate::rows::user_name;
+
+impl Card<'_> {
+    /// The card's name, and what else there is room for.
+    pub(super) fn details(&self, name: &str, room: usize) -> String {
+        let throttle = self
+            .gpu
+            .throttle
+            .ok()
+            .map(|reasons| reasons.names())
+            .unwrap_or_default();
+        // That an idle card clocks down is no news.
+        let throttle: Vec<String> = throttle
+            .into_iter()
+            .filter(|reason| reason != "gpu-idle")
+            .collect();
+        let parts = [
+            Some(name.to_owned()),
+            (!throttle.is_empty()).then(|| format!("throttled: {}", throttle.join(", "))),
+            self.gpu.fan.ok().map(|fan| format!("fan {}%", fan.0)),
+            self.gpu
+                .sm_clock
+                .ok()
+                .map(|clock| format!("{} MHz", clock.0)),
+            self.gpu
+                .performance_state
+                .ok()
+                .map(|state| format!("P{}", state.0)),
+        ];
+        let mut text = String::new();
+        for part in parts.into_iter().flatten() {
+            let next = if text.is_empty() {
+                part
+            } else {
+                format!("{text}  {part}")
+            };
+            if width(&next) > room && !text.is_empty() {
+                break;
+            }
+            text = next;
+        }
+        text
+    }
+
+    /// The word of the badge and its style. A card that is cut up has no state: its instances do.
+    pub(super) fn badge(&self) -> (&'static str, Style) {
+        match self.gpu.place.counts() {
+            true => (
+                self.verdict.state.word(),
+                self.styles.state(self.verdict.state),
+            ),
+            false => ("MIG", self.styles.heading()),
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        let name = lost::name(self.gpu).unwrap_or(MISSING);
+        let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
+        match &self.gpu.place {
+            // The profile says more than the card that it is a part of.
+            Place::Instance { .. } => name
+                .find("MIG ")
+                .map_or(name, |place| &name[place..])
+                .to_owned(),
+            Place::Parent { instances } => format!("{name} ({instances} MIG)"),
+            Place::Whole => name.to_owned(),
+        }
+    }
+
+    /// How long it has been in its state; `≥` where the beginning was not seen.
+    pub(super) fn age(&self) -> String {
+        let Some(since) = self.since.filter(|_| self.gpu.place.counts()) else {
+            return String::new();
+        };
+        let passed = self.now.duration_since(since.at).unsigned_abs();
+        if passed.is_zero() && since.start == Start::AtLatest {
+            // That it began at some time is no news.
+            return String::new();
+        }
+        let passed = short_age(passed);
+        if since.start == Start::Seen {
+            passed
+        } else {
+            format!("≥{passed}")
+        }
+    }
+
+    /// Who holds it, the largest first.
+    pub(super) fn owners(&self) -> String {
+        let mut held: Vec<(String, u64)> = Vec::new();
+        for process in holders(self.gpu, &self.app.setup.thresholds) {
+            let owner = process
+                .identity
+                .as_ref()
+                .ok()
+                .and_then(gua_model::Identity::owner);
+            let name = match &process.identity {
+                Err(Missing::Gone) => "gone".to_owned(),
+                _ => user_name(owner.as_ref().map(|owner| &owner.user)),
+            };
+            let size = process.memory.map_or(0, |memory| memory.0);
+            match held.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum = sum.saturating_add(size),
+                None => held.push((name, size)),
+            }
+        }
+        held.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+        let names: Vec<String> = held.into_iter().map(|(name, _)| name).collect();
+        names.join(", ")
+    }
+
+    pub(super) fn memory(&self) -> String {
+        match (&self.gpu.memory_used, &self.gpu.memory_total) {
+            (Ok(used), Ok(total)) => {
+                let (used, total) = (bytes(*used), bytes(*total));
+                // One unit is enough where both have the same.
+                let short = match (used.chars().last(), total.chars().last()) {
+                    (one, other) if one == other => used.trim_end_matches(char::is_alphabetic),
+                    _ => used.as_str(),
+                };
+                format!("{short}/{total}")
+            }
+            (used, _) => reading(used, |used| bytes(*used)),
+        }
+    }
+
+    /// The power alone, where there is no room for its limit.
+    pub(super) fn watts(&self) -> String {
+        reading(&self.gpu.power, |power| format!("{}W", power.whole_watts()))
+    }
+
+    pub(super) fn power(&self) -> String {
+        match (&self.gpu.power, &self.gpu.power_limit) {
+            (Ok(power), Ok(limit)) => format!("{}/{}W", power.whole_watts(), limit.whole_watts()),
+            (power, _) => reading(power, |power| format!("{}W", power.whole_watts())),
+        }
+    }
+
+    pub(super) fn heat(&self) -> String {
+        reading(&self.gpu.temperature, |heat| format!("{}°C", heat.0))
+    }
+}
+
+pub(super) fn percent(gpu: &Gpu) -> String {
+    match gpu.util {
+        Ok(util) => format!("{}%", util.get()),
+        Err(_) => MISSING.to_owned(),
+    }
+}

@@ -1,0 +1,66 @@
+//! Python environments beside the build with other people's programs in them, each made at first use and shared by all
+//! tests. What cannot be had makes a test fail with a sentence; nothing is skipped.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The environment of this name with these requirements, in the form of pip's file.
+pub(crate) fn environment(python: &Path, name: &str, requirements: &str) -> PathBuf {
+    let tools = target_directory().join("test-tools");
+    std::fs::create_dir_all(&tools).unwrap();
+    let environment = tools.join(name);
+    // Tests run side by side, in this process and in others; one of them makes the environment.
+    let lock = File::create(tools.join(format!("{name}.lock"))).unwrap();
+    lock.lock().unwrap();
+    let finished = environment.join("requirements.txt");
+    if std::fs::read_to_string(&finished).ok().as_deref() != Some(requirements) {
+        make(python, &environment, requirements);
+        std::fs::write(finished, requirements).unwrap();
+    }
+    environment
+}
+
+fn make(python: &Path, environment: &Path, requirements: &str) {
+    if environment.exists() {
+        std::fs::remove_dir_all(environment).unwrap();
+    }
+    run(
+        Command::new(python).args(["-m", "venv"]).arg(environment),
+        "cannot make a Python environment: install Python 3.9 or later with its venv module (python3-venv on Debian)",
+    );
+    let wanted = environment.join("wanted.txt");
+    std::fs::write(&wanted, requirements).unwrap();
+    run(
+        Command::new(environment.join("bin/python"))
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "-r",
+            ])
+            .arg(wanted),
+        "cannot fetch what the tests compare with: connect to a Python package index, or point pip at a mirror, and run \
+         the tests again",
+    );
+}
+
+fn run(command: &mut Command, otherwise: &str) {
+    match command.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => panic!("{otherwise}\n{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => panic!("{otherwise}\n{error}"),
+    }
+}
+
+/// The build folder: a test runs from `TARGET/PROFILE/deps`.
+fn target_directory() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    program
+        .ancestors()
+        .nth(3)
+        .expect("a test runs from TARGET/PROFILE/deps")
+        .to_owned()
+}
