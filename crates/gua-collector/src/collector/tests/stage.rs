@@ -1,0 +1,303 @@
+//! A played world for the loop: its clock, its driver, its disk, and what is said in it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use gua_model::{Driver, Missing, Problem, Thresholds};
+use jiff::{SignedDuration, Timestamp};
+
+use super::super::*;
+use crate::sink::SinkError;
+
+/// Everything that was said, stored and sent, each with its time in seconds.
+pub(super) type Diary = Rc<RefCell<Vec<String>>>;
+
+pub(super) const START: Duration = Duration::from_secs(1000);
+
+#[derive(Clone, Copy)]
+pub(super) enum Event {
+    Stop,
+    Reload(u64),
+    Sleep(u64),
+    Set(i64),
+    /// The process stands still for so many seconds.
+    Freeze(u64),
+}
+
+/// How the driver answers a tick: after how many milliseconds, and what.
+#[derive(Clone, Copy)]
+pub(super) enum Act {
+    Reads(u64),
+    Hangs(u64),
+    Refuses,
+    Waits,
+    Complains,
+}
+
+pub(super) struct Stage {
+    now: Duration,
+    slept: Duration,
+    set: SignedDuration,
+    events: Vec<(Duration, Event)>,
+    acts: Vec<Act>,
+    asked: usize,
+    pending: Option<(Duration, Result<Sample, DriverFault>)>,
+    next_interval: Rc<RefCell<u64>>,
+    clock: Rc<RefCell<Duration>>,
+}
+
+impl Stage {
+    fn pass_to(&mut self, now: Duration) {
+        self.now = now;
+        *self.clock.borrow_mut() = now - START;
+    }
+}
+
+impl World for Stage {
+    fn clocks(&self) -> Clocks {
+        let since_boot = self.now + self.slept;
+        let passed = SignedDuration::try_from(since_boot).unwrap() + self.set;
+        Clocks {
+            wall: Timestamp::UNIX_EPOCH + passed,
+            since_boot,
+            monotonic: self.now,
+        }
+    }
+
+    fn ask(&mut self) {
+        let clocks = self.clocks();
+        let act = self.acts.get(self.asked).or(self.acts.last()).unwrap();
+        self.asked += 1;
+        let hung = DriverFault::Hung {
+            deadline: Duration::from_secs(10),
+        };
+        let refused = DriverFault::Init {
+            code: 9,
+            text: "no driver".to_owned(),
+        };
+        let (takes, answer) = match *act {
+            Act::Reads(takes) => (takes, Ok(sample(&clocks))),
+            Act::Hangs(takes) => (takes, Err(hung)),
+            Act::Refuses => (0, Err(refused)),
+            Act::Waits => {
+                let retry_in = Duration::from_secs(1);
+                let last = Box::new(hung);
+                (0, Err(DriverFault::BackingOff { retry_in, last }))
+            }
+            Act::Complains => {
+                let mut sample = sample(&clocks);
+                sample.problems.push(Problem {
+                    gpu: None,
+                    index: Some(0),
+                    call: "nvmlDeviceGetPowerUsage".to_owned(),
+                    code: Some(999),
+                    why: Missing::Failed,
+                    text: "unknown".to_owned(),
+                });
+                (0, Ok(sample))
+            }
+        };
+        self.pending = Some((self.now + Duration::from_millis(takes), answer));
+    }
+
+    fn wait(&mut self, until: Duration) -> Wake {
+        let event_at = self.events.first().map(|(at, _)| *at);
+        let answer_at = self.pending.as_ref().map(|(at, _)| *at);
+        let first = [event_at, answer_at].into_iter().flatten().min();
+        let Some(first) = first.filter(|first| *first <= until) else {
+            assert!(until < Duration::MAX, "it would sleep for ever");
+            assert!(until > self.now, "it would spin");
+            self.pass_to(until);
+            return Wake::Due;
+        };
+        self.pass_to(self.now.max(first));
+        if answer_at == Some(first) {
+            return Wake::Answer(self.pending.take().unwrap().1);
+        }
+        match self.events.remove(0).1 {
+            Event::Stop => Wake::Stop,
+            Event::Reload(interval) => {
+                *self.next_interval.borrow_mut() = interval;
+                Wake::Reload
+            }
+            Event::Sleep(seconds) => {
+                self.slept += Duration::from_secs(seconds);
+                Wake::Due
+            }
+            Event::Set(seconds) => {
+                self.set += SignedDuration::from_secs(seconds);
+                Wake::Due
+            }
+            Event::Freeze(seconds) => {
+                let now = self.now + Duration::from_secs(seconds);
+                self.pass_to(now);
+                Wake::Due
+            }
+        }
+    }
+}
+
+pub(super) fn sample(clocks: &Clocks) -> Sample {
+    Sample {
+        at: clocks.wall,
+        since_boot: clocks.since_boot,
+        boot: Err(Missing::Unsupported),
+        driver: Driver {
+            version: Err(Missing::Unsupported),
+            cuda: Err(Missing::Unsupported),
+        },
+        gpus: Vec::new(),
+        problems: Vec::new(),
+    }
+}
+
+pub(super) struct Listener {
+    diary: Diary,
+    clock: Rc<RefCell<Duration>>,
+    next_interval: Rc<RefCell<u64>>,
+    is_quiet: bool,
+}
+
+impl Listener {
+    fn write(&self, text: &str) {
+        let now = self.clock.borrow().as_secs_f64();
+        self.diary.borrow_mut().push(format!("{now} {text}"));
+    }
+}
+
+impl Attendant for Listener {
+    fn ticked(&mut self, number: u64, _: &Tick) {
+        if !self.is_quiet {
+            self.write(&format!("tick {number}"));
+        }
+    }
+    fn note(&mut self, text: &str) {
+        self.write(text);
+    }
+    fn ready(&mut self) {
+        self.write("ready");
+    }
+    fn alive(&mut self) {
+        self.write("alive");
+    }
+    fn reload(&mut self) -> Result<Options, String> {
+        match *self.next_interval.borrow() {
+            0 => Err("no interval".to_owned()),
+            seconds => Ok(options(seconds)),
+        }
+    }
+    fn reloaded(&mut self) {}
+    fn stopping(&mut self, ticks: u64) {
+        self.write(&format!("stopping after {ticks}"));
+    }
+}
+
+/// Fails from one second to another.
+pub(super) struct Disk {
+    diary: Diary,
+    fails: std::ops::Range<u64>,
+    clock: Rc<RefCell<Duration>>,
+}
+
+impl Disk {
+    fn check(&self) -> Result<(), SinkError> {
+        if self.fails.contains(&self.clock.borrow().as_secs()) {
+            return Err(SinkError {
+                reason: GapReason::DiskFull,
+                message: "no space".to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Disk {
+    fn name(&self) -> &str {
+        "history"
+    }
+    fn deliver(&mut self, _: &Tick) -> Result<(), SinkError> {
+        self.check()
+    }
+    fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
+        self.check()?;
+        let begin = SignedDuration::try_from(START).unwrap();
+        let second = |at: Timestamp| at.as_duration().as_secs() - begin.as_secs();
+        self.diary.borrow_mut().push(format!(
+            "outage {} {}..{} lost {}",
+            outage.reason,
+            second(outage.from),
+            second(outage.to),
+            outage.ticks_lost
+        ));
+        Ok(())
+    }
+}
+
+pub(super) fn options(seconds: u64) -> Options {
+    Options {
+        interval: Duration::from_secs(seconds),
+        thresholds: Thresholds::default(),
+        keep_raw: Duration::from_secs(86_400),
+    }
+}
+
+pub(super) struct Play {
+    pub(super) interval: u64,
+    pub(super) acts: Vec<Act>,
+    pub(super) events: Vec<(u64, Event)>,
+    pub(super) disk_full: std::ops::Range<u64>,
+    pub(super) heartbeat: Option<u64>,
+    pub(super) is_quiet: bool,
+}
+
+impl Default for Play {
+    fn default() -> Self {
+        Self {
+            interval: 30,
+            acts: vec![Act::Reads(0)],
+            events: vec![(100, Event::Stop)],
+            disk_full: 0..0,
+            heartbeat: None,
+            is_quiet: false,
+        }
+    }
+}
+
+#[track_caller]
+pub(super) fn check(play: Play, expected: &[&str]) -> Summary {
+    let diary = Diary::default();
+    let clock = Rc::new(RefCell::new(Duration::ZERO));
+    let next_interval = Rc::new(RefCell::new(play.interval));
+    let stage = Stage {
+        now: START,
+        slept: Duration::ZERO,
+        set: SignedDuration::ZERO,
+        events: play
+            .events
+            .iter()
+            .map(|(at, event)| (START + Duration::from_secs(*at), *event))
+            .collect(),
+        acts: play.acts,
+        asked: 0,
+        pending: None,
+        next_interval: Rc::clone(&next_interval),
+        clock: Rc::clone(&clock),
+    };
+    let listener = Listener {
+        diary: Rc::clone(&diary),
+        clock: Rc::clone(&clock),
+        next_interval,
+        is_quiet: play.is_quiet,
+    };
+    let disk = Disk {
+        diary: Rc::clone(&diary),
+        fails: play.disk_full,
+        clock,
+    };
+    let summary = Collector::new(stage, listener, options(play.interval))
+        .with_sink(Box::new(disk))
+        .with_heartbeat(play.heartbeat.map(Duration::from_secs))
+        .run();
+    assert_eq!(*diary.borrow(), expected);
+    summary
+}
