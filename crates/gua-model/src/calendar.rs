@@ -58,9 +58,16 @@ pub fn label_at(local: &Zoned, unit: CalendarUnit) -> DateTime {
 }
 
 /// The Monday of a date's week; the calendar's first days have none, and stand for themselves.
-fn monday(date: Date) -> Date {
+pub(crate) fn monday(date: Date) -> Date {
     let since = i64::from(date.weekday().to_monday_zero_offset());
     date.checked_sub(since.days()).unwrap_or(date)
+}
+
+/// The first moment of a local day, which is not midnight where a clock change skips that.
+#[must_use]
+pub fn start_of_day(day: Date, zone: &TimeZone) -> Option<Timestamp> {
+    let midnight = zone.to_ambiguous_zoned(day.at(0, 0, 0, 0));
+    Some(midnight.compatible().ok()?.timestamp())
 }
 
 /// The first moment after `local` that belongs to another unit.

@@ -16,6 +16,7 @@ pub mod nvgpu;
 pub mod owner;
 pub mod period;
 pub mod pick;
+pub mod quota;
 pub mod reading;
 pub mod refusal;
 pub mod report;

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use self::ancestry::{Ancestor, ancestry};
 pub use self::end::wait_for_end;
 use self::names::Names;
-pub use self::names::is_user;
+pub use self::names::{groups_of, is_group, is_user};
 use self::tree::{Mark, Seen, Tree, have_ended};
 use crate::clock;
 

@@ -2,6 +2,7 @@
 //! read, no clock asked, nothing looked up in the environment.
 
 pub mod chart;
+pub mod quota;
 pub mod report;
 mod svg;
 pub mod table;

@@ -80,7 +80,8 @@ impl Page<'_> {
 }
 
 /// Kilowatt-hours.
-pub(crate) fn kilowatthours(energy: gua_model::Millijoules) -> f64 {
+#[must_use]
+pub fn kilowatthours(energy: gua_model::Millijoules) -> f64 {
     #[expect(
         clippy::cast_precision_loss,
         reason = "the last step before a number is shown"

@@ -128,7 +128,7 @@ pub fn lines(
         Form::Full => full::lines(sample, thresholds),
         Form::Classic => {
             let mut text = String::new();
-            for row in rows(sample, minute, &unread) {
+            for row in rows(sample, minute) {
                 push(&mut text, &row);
             }
             text
@@ -139,7 +139,8 @@ pub fn lines(
 
 /// The rows of a sample, as gpu_stats chooses them. Where nobody is seen and a card could not be read, there is none:
 /// that nobody used a card is only said where it is known.
-fn rows(sample: &Sample, minute: Minute, unread: &[u32]) -> Vec<Row> {
+#[must_use]
+pub fn rows(sample: &Sample, minute: Minute) -> Vec<Row> {
     let cards = sample
         .gpus
         .iter()
@@ -158,7 +159,7 @@ fn rows(sample: &Sample, minute: Minute, unread: &[u32]) -> Vec<Row> {
             })
         })
         .collect();
-    if rows.is_empty() && unread.is_empty() {
+    if rows.is_empty() && unread(sample).is_empty() {
         rows.push(Row {
             timestamp: minute.second,
             holder: None,

@@ -34,7 +34,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Jobs", &["run", "phase", "summarize", "claim"]),
     ("Report", &["report", "plot", "export", "import"]),
-    ("Account", &["csv"]),
+    ("Account", &["quota", "csv"]),
     ("Many hosts", &["enroll", "unenroll", "sync-once"]),
     (
         "Keep",
@@ -140,13 +140,31 @@ pub enum Command {
 
     Import(ImportArgs),
 
+    /// Limit what people may have of the cards, and say who has used how much.
+    #[command(
+        subcommand_required = true,
+        arg_required_else_help = true,
+        disable_help_subcommand = true,
+        after_help = "Limits are settings: `set` and `remove` edit the configuration and keep its comments.\n\
+                      They stop nobody by themselves; a script can ask `gua quota check`.\n\n\
+                      Examples:\n  \
+                      gua quota set --everyone --idle-held 10h --per week\n  \
+                      gua quota set --user ada --charged 200h --per month\n  \
+                      gua quota show                 used, left, and where it leads at the current pace\n  \
+                      gua quota check || echo over   for cron: exit code 1 when someone is over"
+    )]
+    Quota {
+        #[command(subcommand)]
+        command: QuotaCommand,
+    },
+
     /// Write the daily CSV of gpu_stats.
     #[command(
         subcommand_required = true,
         arg_required_else_help = true,
         disable_help_subcommand = true,
-        after_help = "The daemon can write it too: `gua daemon --csv-dir ~/gpu_stats`. `gua import --gpu-stats DIR` takes\n\
-                      old days into the history.\n\n\
+        after_help = "The daemon can write it too: `gua daemon --csv-dir ~/gpu_stats`.\n\
+                      `gua import --gpu-stats DIR` takes old days into the history.\n\n\
                       Examples:\n  \
                       gua csv sample                  one set of rows into ~/gpu_stats, now\n  \
                       gua csv install                 the same every 5 minutes, without root and without a daemon\n  \
@@ -232,6 +250,7 @@ impl Command {
             Command::Demo(args) => args.settings(),
             Command::Export(args) => db(&args.db).into_iter().collect(),
             Command::Import(args) => db(&args.db).into_iter().collect(),
+            Command::Quota { command } => db(command.db()).into_iter().collect(),
             Command::Csv { command } => command.settings(),
             Command::Enroll(args) => args.settings(),
             Command::Unenroll(args) => args.enrolment.settings(),
@@ -280,6 +299,12 @@ impl Command {
             Command::Plot(_) => "gua plot",
             Command::Export(_) => "gua export",
             Command::Import(_) => "gua import",
+            Command::Quota { command } => match command {
+                QuotaCommand::Set(_) => "gua quota set",
+                QuotaCommand::Remove(_) => "gua quota remove",
+                QuotaCommand::Show(_) => "gua quota show",
+                QuotaCommand::Check { .. } => "gua quota check",
+            },
             Command::Csv { command } => match command {
                 CsvCommand::Sample(_) => "gua csv sample",
                 CsvCommand::Install(_) => "gua csv install",

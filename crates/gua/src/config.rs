@@ -9,6 +9,7 @@ pub mod file;
 pub mod inputs;
 pub mod kind;
 pub mod problem;
+pub mod quota;
 pub mod table;
 
 use std::ffi::OsString;

@@ -15,7 +15,7 @@ use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
     available, bench, claim, cloud, csv, daemon, db, demo, doctor, explain, export, import, job,
-    list, manual, output, phase, plot, report, service, summarize, top,
+    list, manual, output, phase, plot, quota, report, service, summarize, top,
 };
 
 /// The number that `gua version` prints.
@@ -102,6 +102,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => return bench::run(args, &load(&command.settings())?),
         Command::Export(args) => return export::run(args, &load(&command.settings())?),
         Command::Import(args) => return import::run(args, &load(&command.settings())?),
+        Command::Quota { command: what } => return quota::run(what, &load(&command.settings())?),
         Command::Csv { command: what } => return csv::run(what, &load(&command.settings())?),
         Command::Enroll(args) => return cloud::enroll::run(args, &load(&command.settings())?),
         Command::Unenroll(_) => {

@@ -34,6 +34,7 @@ pub mod output;
 pub mod phase;
 pub mod plot;
 mod progress;
+pub mod quota;
 pub mod report;
 pub mod service;
 pub mod summarize;

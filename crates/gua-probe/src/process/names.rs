@@ -1,7 +1,7 @@
 //! What users are called. A directory service that is slow or hangs costs names, never the sample: one thread asks it,
 //! and whoever needs the answer waits a moment at most and has it at a later tick.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -15,6 +15,9 @@ use crate::clock;
 
 /// How long one tick waits for names, all users together.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a command waits for the groups of all people of a host.
+const GROUP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// When a uid without a name is asked for again: accounts are made, and directory services come back.
 const RETRY: Duration = Duration::from_mins(5);
@@ -64,11 +67,45 @@ fn system(uid: Uid) -> Option<String> {
 /// Whether the host knows a user by this name; `None` where its directory does not answer in time.
 #[must_use]
 pub fn is_user(name: &str) -> Option<bool> {
-    let (sender, answer) = mpsc::channel();
     let name = name.to_owned();
-    let ask = move || sender.send(uzers::get_user_by_name(&name).is_some());
-    thread::Builder::new().spawn(ask).ok()?;
-    answer.recv_timeout(PATIENCE).ok()
+    in_time(PATIENCE, move || uzers::get_user_by_name(&name).is_some())
+}
+
+/// Whether the host knows a group by this name; `None` where its directory does not answer in time.
+#[must_use]
+pub fn is_group(name: &str) -> Option<bool> {
+    let name = name.to_owned();
+    in_time(PATIENCE, move || uzers::get_group_by_name(&name).is_some())
+}
+
+/// The Unix groups of each of these users; those whom the host does not know have none. `None` where its directory does not
+/// answer in time.
+#[must_use]
+pub fn groups_of(users: &[String]) -> Option<BTreeMap<String, BTreeSet<String>>> {
+    let users = users.to_vec();
+    let groups = |name: &String| {
+        let primary = uzers::get_user_by_name(name)?.primary_group_id();
+        let all = uzers::get_user_groups(name, primary)?;
+        let names = all
+            .iter()
+            .map(|group| group.name().to_string_lossy().into_owned());
+        Some((name.clone(), names.collect()))
+    };
+    in_time(GROUP_PATIENCE, move || {
+        users.iter().filter_map(groups).collect()
+    })
+}
+
+/// The answer to a question that may take for ever; `None` where it does not come in time.
+fn in_time<T: Send + 'static>(
+    patience: Duration,
+    ask: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, answer) = mpsc::channel();
+    thread::Builder::new()
+        .spawn(move || sender.send(ask()))
+        .ok()?;
+    answer.recv_timeout(patience).ok()
 }
 
 /// Names from a function that may block for ever.

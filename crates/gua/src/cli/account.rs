@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
+use super::FormatArgs;
 use crate::config::FlagValue;
 
 /// What can be done with the daily CSV.
@@ -96,6 +97,192 @@ impl CsvCommand {
                 args.sample.settings().into_iter().chain(every).collect()
             }
             CsvCommand::Uninstall(_) => Vec::new(),
+        }
+    }
+}
+
+/// What can be done with limits.
+#[derive(Debug, Subcommand)]
+pub enum QuotaCommand {
+    /// Set a limit, or change it.
+    ///
+    /// For a user, for a Unix group (its members together, unless --each) or for everyone (each person, unless --together).
+    /// A person's own limit counts before that of a group, and that before the one of everyone.
+    #[command(after_help = "Examples:\n  \
+                      gua quota set --everyone --idle-held 10h --per week      each person\n  \
+                      gua quota set --user ada --charged 200h --per month      more or less for one\n  \
+                      gua quota set --group students --held 500h --per 30d     together, over a rolling window\n  \
+                      gua quota set --user ada --energy 50kWh --per month\n  \
+                      sudo gua quota set --system --everyone --held 20h --per day    for all users of this host")]
+    Set(QuotaSetArgs),
+
+    /// Remove limits.
+    #[command(after_help = "Examples:\n  \
+                      gua quota remove --user ada                        all of hers\n  \
+                      gua quota remove --everyone --per week             those of a week\n  \
+                      gua quota remove --user ada --measure charged")]
+    Remove(QuotaRemoveArgs),
+
+    /// Say what was used of each limit, what is left, and where it leads at the current pace.
+    #[command(
+        after_help = "The pace is that of the time that was observed. A week begins on Monday.\n\n\
+                      Examples:\n  \
+                      gua quota show\n  \
+                      gua quota show --user ada --json\n  \
+                      gua quota show --formula percent    the percentages of gpu_stats' notes"
+    )]
+    Show(QuotaShowArgs),
+
+    /// Say who is over a limit; exit code 1 when someone is.
+    #[command(after_help = "Examples:\n  \
+                      gua quota check || mail -s quota admins    in a script or a crontab\n  \
+                      gua quota check --forecast                 also those who will be over at their pace")]
+    Check {
+        #[command(flatten)]
+        show: QuotaShowArgs,
+
+        /// Count those who will be over at the current pace, too.
+        #[arg(long)]
+        forecast: bool,
+    },
+}
+
+/// Whom a limit is for.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct QuotaSubjectArgs {
+    /// A user of this host.
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
+    pub user: Option<String>,
+
+    /// The members of a Unix group.
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+
+    /// Everyone.
+    #[arg(long)]
+    pub everyone: bool,
+}
+
+/// How much, and of what.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub struct QuotaAmountArgs {
+    /// Hours on a card, in full for each person on it, such as 100h.
+    #[arg(long, value_name = "HOURS")]
+    pub held: Option<String>,
+
+    /// Of those, hours in which the card was not used.
+    #[arg(long, value_name = "HOURS")]
+    pub idle_held: Option<String>,
+
+    /// Hours on a card, shared among the people on it.
+    #[arg(long, value_name = "HOURS")]
+    pub charged: Option<String>,
+
+    /// Energy, shared likewise, such as 50kWh.
+    #[arg(long, value_name = "ENERGY")]
+    pub energy: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct QuotaSetArgs {
+    #[command(flatten)]
+    pub subject: QuotaSubjectArgs,
+
+    #[command(flatten)]
+    pub amounts: QuotaAmountArgs,
+
+    /// For how long it counts: day, week, month, or a rolling window such as 30d.
+    #[arg(long, value_name = "TERM")]
+    pub per: String,
+
+    /// Each person has the limit.
+    #[arg(long, conflicts_with = "together")]
+    pub each: bool,
+
+    /// All have it together.
+    #[arg(long)]
+    pub together: bool,
+
+    /// Set it although neither the host nor the history knows the user or group.
+    #[arg(long)]
+    pub force: bool,
+
+    /// In /etc/gua/config.toml, for all users of this host.
+    #[arg(long)]
+    pub system: bool,
+
+    /// The history whose users are known too [default: as for gua report].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct QuotaRemoveArgs {
+    #[command(flatten)]
+    pub subject: QuotaSubjectArgs,
+
+    /// Only limits on this.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub measure: Option<QuotaMeasure>,
+
+    /// Only limits for this long.
+    #[arg(long, value_name = "TERM")]
+    pub per: Option<String>,
+
+    /// In /etc/gua/config.toml, for all users of this host.
+    #[arg(long)]
+    pub system: bool,
+}
+
+/// What can be limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum QuotaMeasure {
+    Held,
+    IdleHeld,
+    Charged,
+    Energy,
+}
+
+#[derive(Debug, Args)]
+pub struct QuotaShowArgs {
+    /// Only what concerns this person.
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
+    pub user: Option<String>,
+
+    /// What to count: amounts against limits, or the percentages of gpu_stats' notes.
+    #[arg(long, value_name = "FORMULA", value_enum, default_value_t)]
+    pub formula: QuotaFormula,
+
+    /// The history file [default: that of your running daemon, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+
+    /// The time zone by which days begin, such as UTC or Asia/Seoul [default: the local one].
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
+
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// By which formula use is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum QuotaFormula {
+    #[default]
+    Amounts,
+    Percent,
+}
+
+impl QuotaCommand {
+    /// The history that was named.
+    #[must_use]
+    pub fn db(&self) -> &Option<PathBuf> {
+        match self {
+            QuotaCommand::Set(args) => &args.db,
+            QuotaCommand::Remove(_) => &None,
+            QuotaCommand::Show(show) | QuotaCommand::Check { show, .. } => &show.db,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The configuration in words: the commented default file, the settings in force, the files looked at.
 
+use gua_model::quota::Subject;
 use serde_json::json;
 
+use super::quota::{self, Quota};
 use super::table::Shown;
 use super::{ENTRIES, Entry, Inputs, Settings, Source};
 
@@ -27,8 +29,20 @@ pub fn default_file() -> String {
         ));
         text.push_str(&format!("#{} = {}\n", entry.key, (entry.default_toml)()));
     }
+    text.push_str(QUOTAS);
     text
 }
+
+/// How limits are written; `gua quota set` writes them too.
+const QUOTAS: &str = "
+# Limits on what people may have, as many as there are: for a user, for a group (its members together, unless share is
+# \"each\") or, without either, for everyone (each, unless share is \"together\"). What is limited is one or more of held,
+# idle_held, charged (hours on a card) and energy; per is day, week, month, or a rolling window such as 30d.
+#[[quota]]
+#user = \"ada\"
+#charged = \"100h\"
+#per = \"month\"
+";
 
 fn comment(text: &mut String, doc: &str) {
     for line in doc.lines() {
@@ -63,6 +77,10 @@ pub fn settings_toml(settings: &Settings) -> String {
         let source = source.replace(char::is_control, "?");
         text.push_str(&format!("{:<width$}  # {source}\n", assignment(setting)));
     }
+    for Quota { limit, source } in &settings.quotas {
+        let source = source.to_string().replace(char::is_control, "?");
+        text.push_str(&format!("\n# {source}\n{}", quota::shown_toml(limit)));
+    }
     text
 }
 
@@ -81,7 +99,24 @@ pub fn settings_json(settings: &Settings) -> String {
             );
         }
     }
-    let document = json!({ "schema_version": 1, "settings": sections });
+    let quotas = settings.quotas.iter().map(|Quota { limit, source: of }| {
+        let (user, group) = match &limit.subject {
+            Subject::Everyone => (None, None),
+            Subject::User(name) => (Some(name), None),
+            Subject::Group(name) => (None, Some(name)),
+        };
+        json!({
+            "user": user,
+            "group": group,
+            "share": quota::sharing_word(limit.sharing),
+            "measure": quota::key(limit.measure),
+            "limit": quota::amount_word(limit.measure, limit.most),
+            "per": quota::term_word(limit.per),
+            "source": source(of),
+        })
+    });
+    let quotas: Vec<_> = quotas.collect();
+    let document = json!({ "schema_version": 1, "settings": sections, "quotas": quotas });
     format!("{document:#}\n")
 }
 

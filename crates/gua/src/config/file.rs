@@ -6,6 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::kind::{Home, Raw};
+use super::quota::{self, Quota};
 use super::{ENTRIES, Place, Position, Problem, Settings, Source};
 
 /// Two names are alike from here on, on a scale where equal is 1.
@@ -120,6 +121,10 @@ impl Walk<'_> {
     fn file(&mut self, table: &DeTable<'_>) {
         for (name, value) in table.iter() {
             let section: &str = name.get_ref();
+            if section == quota::TABLE {
+                self.quotas(name, value);
+                continue;
+            }
             let known = ENTRIES.iter().any(|entry| entry.section == section);
             match value.get_ref().as_table() {
                 Some(keys) if known => self.section(section, keys),
@@ -130,6 +135,38 @@ impl Walk<'_> {
                 None => self.tell(name, stray_key(section)),
             }
         }
+    }
+
+    /// Limits of a stronger file take the place of those of a weaker one that are about the same.
+    fn quotas(&mut self, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue<'_>>) {
+        let Some(tables) = quota::tables(value) else {
+            let table = quota::TABLE;
+            self.tell(
+                name,
+                format!("`{table}` is a list of limits: write [[{table}]]"),
+            );
+            return;
+        };
+        let mut of_file: Vec<Quota> = Vec::new();
+        for (table, at) in tables {
+            let found = &mut self.found;
+            let text = self.text;
+            let mut tell = |at, message| found.push((Position::of(text, at), message));
+            for limit in quota::limits(table, at, &mut tell) {
+                if of_file.iter().any(|known| known.is_same(&limit)) {
+                    let message = format!("{}: this limit is set twice in this file", quota::TABLE);
+                    tell(at, message);
+                    continue;
+                }
+                let line = Position::of(text, at).line;
+                let path = self.path.to_owned();
+                let source = Source::File { path, line };
+                of_file.push(Quota { limit, source });
+            }
+        }
+        let is_replaced = |old: &Quota| of_file.iter().any(|new| new.is_same(&old.limit));
+        self.settings.quotas.retain(|old| !is_replaced(old));
+        self.settings.quotas.append(&mut of_file);
     }
 
     fn section(&mut self, section: &str, keys: &DeTable<'_>) {

@@ -8,6 +8,7 @@ use super::kind::{
     GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogMegabytes, MaybeFile, Megabytes,
     PlainHttp, Raw, RawAge, ReadDeadline, TickInterval, UserNames, WireForm,
 };
+use super::quota::Quota;
 use super::{Setting, Source};
 
 /// What is known of a setting without its value.
@@ -50,6 +51,8 @@ macro_rules! settings {
         #[derive(Clone, Debug)]
         pub struct Settings {
             $( #[doc = $section_doc] pub $section: $Group, )*
+            /// Limits on what people may have, which are tables of their own.
+            pub quotas: Vec<Quota>,
         }
 
         $(
@@ -83,6 +86,7 @@ macro_rules! settings {
                     $( $section: $Group {
                         $( $key: Setting { value: default_of::<$Kind>($default, home), source: Source::Default }, )*
                     }, )*
+                    quotas: Vec::new(),
                 }
             }
 

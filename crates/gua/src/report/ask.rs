@@ -119,6 +119,31 @@ impl Ask {
         })
     }
 
+    /// All cards and all people of a window, as far as it is over by now.
+    #[must_use]
+    pub fn of_window(window: Period, zone: TimeZone, now: Timestamp) -> Self {
+        let window = Period::new(window.from(), window.to().min(now));
+        Self {
+            window,
+            ends: true,
+            window_words: format!(
+                "{} to {}",
+                shown(window.from(), &zone),
+                shown(window.to(), &zone)
+            ),
+            zone,
+            user: None,
+            gpus: Vec::new(),
+            by: None,
+            cross: None,
+            unit: None,
+            interval: None,
+            thresholds: Override::default(),
+            now,
+            top: 10,
+        }
+    }
+
     /// The same for the fold, once it is known which cards there are and since when.
     #[must_use]
     pub fn question(&self, gpus: Option<BTreeSet<GpuUuid>>, seen: Period) -> Question {

@@ -6,3 +6,5 @@ mod csv;
 #[path = "../daemon/host.rs"]
 mod host;
 mod import;
+mod quota;
+mod recorded;

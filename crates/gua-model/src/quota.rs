@@ -1,0 +1,325 @@
+//! Limits on what people may have of the cards in a day, a week, a month or a rolling window: what they used of it, what is
+//! left, and where it leads at the current pace.
+//!
+//! Amounts are those of a report: nothing is folded a second time. They are whole numbers, of microseconds for time on
+//! cards and of millijoules for energy. What nobody measured is no zero, and has no place under a limit.
+
+pub mod percent;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
+
+use crate::calendar::{monday, start_of_day};
+use crate::period::{Period, micros_between};
+use crate::report::{HoldSums, PersonRow, UNKNOWN};
+use crate::unit::Micros;
+
+/// One limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    pub subject: Subject,
+    pub sharing: Sharing,
+    pub measure: Measure,
+    pub per: Term,
+    /// In the whole units of the measure.
+    pub most: u64,
+}
+
+/// Whom a limit is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    Everyone,
+    /// A Unix group of the host.
+    Group(String),
+    User(String),
+}
+
+/// Whether each person of a subject has the limit, or all of them together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sharing {
+    Each,
+    Together,
+}
+
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    Held,
+    IdleHeld,
+    Charged,
+    Energy,
+}
+
+impl Measure {
+    pub const ALL: [Self; 4] = [
+        Measure::Held,
+        Measure::IdleHeld,
+        Measure::Charged,
+        Measure::Energy,
+    ];
+
+    /// As settings and tables call it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Measure::Held => "held",
+            Measure::IdleHeld => "idle-held",
+            Measure::Charged => "charged",
+            Measure::Energy => "energy",
+        }
+    }
+
+    /// What of somebody's sums is measured; `None` where it is not known.
+    fn of(self, sums: &HoldSums, is_energy_known: bool) -> Option<u64> {
+        let with_old = |own: Micros, old_nanos: u128| {
+            let old = u64::try_from(old_nanos / 1000).unwrap_or(u64::MAX);
+            own.0.saturating_add(old)
+        };
+        // Old rows do not say how a card was shared, nor what it drew.
+        let old_alone = sums.held == Micros(0) && sums.old_ticks > 0;
+        match self {
+            Measure::Held => Some(with_old(sums.held, sums.old_nanos)),
+            Measure::IdleHeld => Some(with_old(sums.idle_held, sums.old_idle_nanos)),
+            Measure::Charged => (!old_alone).then_some(sums.charged.0),
+            Measure::Energy => (is_energy_known && !old_alone).then_some(sums.energy.0),
+        }
+    }
+}
+
+/// For how long a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Term {
+    /// By the calendar of the zone; a week begins on Monday.
+    Day,
+    Week,
+    Month,
+    /// So long, up to now.
+    Rolling(Duration),
+}
+
+impl Term {
+    /// The period that a moment lies in; of a rolling window, the one that ends there.
+    #[must_use]
+    pub fn period(self, now: Timestamp, zone: &TimeZone) -> Period {
+        let today = now.to_zoned(zone.clone()).date();
+        let (first, next) = match self {
+            Term::Rolling(length) => {
+                let length = SignedDuration::try_from(length).unwrap_or(SignedDuration::MAX);
+                return Period::new(now.checked_sub(length).unwrap_or(Timestamp::MIN), now);
+            }
+            Term::Day => (today, today.tomorrow()),
+            Term::Week => {
+                let monday = monday(today);
+                (monday, monday.checked_add(7.days()))
+            }
+            Term::Month => (today.first_of_month(), today.last_of_month().tomorrow()),
+        };
+        let from = start_of_day(first, zone).unwrap_or(Timestamp::MIN);
+        let next = next.ok().and_then(|next| start_of_day(next, zone));
+        Period::new(from, next.unwrap_or(Timestamp::MAX))
+    }
+}
+
+/// What people had in a term up to now.
+#[derive(Clone, Debug)]
+pub struct Usage {
+    pub period: Period,
+    pub now: Timestamp,
+    /// From when on the history knows anything within the period.
+    pub known_from: Timestamp,
+    /// The share of the time since then in which the cards were observed.
+    pub observed_share: Option<f64>,
+    pub is_energy_known: bool,
+    pub people: Vec<PersonRow>,
+}
+
+impl Usage {
+    /// The observed time that the amounts were made in.
+    fn observed(&self) -> Micros {
+        let elapsed = micros_between(self.known_from, self.now);
+        let share = self.observed_share.unwrap_or(0.0).clamp(0.0, 1.0);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a length of time, for a forecast"
+        )]
+        Micros((elapsed.0 as f64 * share) as u64)
+    }
+
+    /// What is still to come: the rest of a calendar's period, or of a rolling window the time before the history began.
+    fn remaining(&self, per: Term) -> Micros {
+        match per {
+            Term::Rolling(_) => micros_between(self.period.from(), self.known_from.min(self.now)),
+            Term::Day | Term::Week | Term::Month => micros_between(self.now, self.period.to()),
+        }
+    }
+}
+
+/// Whose standing it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    Person(String),
+    Group(String),
+    Everyone,
+}
+
+/// How somebody stands under a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub who: Who,
+    pub limit: Limit,
+    pub period: Period,
+    /// `None` where nobody measured it.
+    pub used: Option<u64>,
+    /// At the end of the period, at the pace so far; `None` where nothing was observed.
+    pub forecast: Option<u64>,
+    /// When the limit is reached at that pace, if that is within the period.
+    pub reached: Option<Timestamp>,
+}
+
+impl Standing {
+    #[must_use]
+    pub fn left(&self) -> Option<u64> {
+        self.used.map(|used| self.limit.most.saturating_sub(used))
+    }
+
+    /// More than the limit was used. To have used all of it is allowed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.used.is_some_and(|used| used > self.limit.most)
+    }
+
+    /// It will be more at the current pace.
+    #[must_use]
+    pub fn will_be_over(&self) -> bool {
+        self.forecast
+            .is_some_and(|forecast| forecast > self.limit.most)
+    }
+
+    /// Whether this person is meant: by name, or as one of those who share the limit.
+    #[must_use]
+    pub fn concerns(&self, name: &str, groups: &BTreeSet<String>) -> bool {
+        match &self.who {
+            Who::Person(person) => person == name,
+            Who::Group(group) => groups.contains(group),
+            Who::Everyone => true,
+        }
+    }
+}
+
+/// How everyone stands under every limit: by limit, the largest user first.
+///
+/// Of limits for each person that differ only in whom they are for, the most special counts: one's own before that of a
+/// group before that of everyone; of several groups, the largest. `members` are the persons of a group.
+pub fn standings<'usage>(
+    limits: &[Limit],
+    usage: impl Fn(Term) -> &'usage Usage,
+    members: impl Fn(&str) -> BTreeSet<String>,
+) -> Vec<Standing> {
+    let mut found = Vec::new();
+    for limit in limits {
+        let usage = usage(limit.per);
+        let among: Option<BTreeSet<String>> = match &limit.subject {
+            Subject::Everyone => None,
+            Subject::Group(group) => Some(members(group)),
+            Subject::User(user) => Some(BTreeSet::from([user.clone()])),
+        };
+        let mut of_limit: Vec<Standing> = match (limit.sharing, &limit.subject) {
+            (Sharing::Together, Subject::Everyone) => {
+                vec![stand(Who::Everyone, limit, usage, &together(usage, None))]
+            }
+            (Sharing::Together, Subject::Group(group)) => {
+                let sums = together(usage, among.as_ref());
+                vec![stand(Who::Group(group.clone()), limit, usage, &sums)]
+            }
+            // One person has a limit alone, however it is shared.
+            (_, Subject::User(user)) => {
+                let sums = together(usage, among.as_ref());
+                vec![stand(Who::Person(user.clone()), limit, usage, &sums)]
+            }
+            (Sharing::Each, _) => {
+                let people = usage.people.iter().filter(|row| row.name != UNKNOWN);
+                let people = people.filter(|row| {
+                    let is_among = among.as_ref().is_none_or(|all| all.contains(&row.name));
+                    is_among && !has_more_special(limits, limit, &row.name, &members)
+                });
+                people
+                    .map(|row| stand(Who::Person(row.name.clone()), limit, usage, &row.sums))
+                    .collect()
+            }
+        };
+        of_limit.sort_by(|one, other| (other.used, &one.who).cmp(&(one.used, &other.who)));
+        found.extend(of_limit);
+    }
+    found
+}
+
+/// Whether another limit for each person stands before this one for this person.
+fn has_more_special(
+    limits: &[Limit],
+    limit: &Limit,
+    name: &str,
+    members: &impl Fn(&str) -> BTreeSet<String>,
+) -> bool {
+    let is_for_them = |other: &Limit| match &other.subject {
+        Subject::Everyone => other.sharing == Sharing::Each,
+        Subject::Group(group) => other.sharing == Sharing::Each && members(group).contains(name),
+        Subject::User(user) => user == name,
+    };
+    let rank = |limit: &Limit| match limit.subject {
+        Subject::Everyone => 0,
+        Subject::Group(_) => 1,
+        Subject::User(_) => 2,
+    };
+    limits.iter().any(|other| {
+        let alike = other.measure == limit.measure && other.per == limit.per;
+        let before = (rank(other), other.most) > (rank(limit), limit.most);
+        alike && before && is_for_them(other)
+    })
+}
+
+fn together(usage: &Usage, among: Option<&BTreeSet<String>>) -> HoldSums {
+    let mut sums = HoldSums::default();
+    for row in &usage.people {
+        if among.is_none_or(|all| all.contains(&row.name)) {
+            sums.merge(&row.sums);
+        }
+    }
+    sums
+}
+
+fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &HoldSums) -> Standing {
+    let used = limit.measure.of(sums, usage.is_energy_known);
+    let (observed, remaining) = (usage.observed(), usage.remaining(limit.per));
+    let wide = u128::from;
+    let forecast = used.filter(|_| observed > Micros(0)).map(|used| {
+        let more = wide(used) * wide(remaining.0) / wide(observed.0);
+        used.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
+    });
+    let reached = used.and_then(|used| {
+        let left = limit.most.checked_sub(used)?;
+        let micros = (wide(left) * wide(observed.0)).checked_div(wide(used))?;
+        let micros = i64::try_from(micros).ok()?;
+        let is_within = u64::try_from(micros).is_ok_and(|micros| micros <= remaining.0);
+        let at = usage
+            .now
+            .checked_add(SignedDuration::from_micros(micros))
+            .ok()?;
+        (is_within && observed > Micros(0) && !matches!(limit.per, Term::Rolling(_))).then_some(at)
+    });
+    Standing {
+        who,
+        limit: limit.clone(),
+        period: usage.period,
+        used,
+        forecast,
+        reached,
+    }
+}
+
+#[cfg(test)]
+mod tests;

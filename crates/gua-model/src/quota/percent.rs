@@ -1,0 +1,83 @@
+//! The percentages of gpu_stats: what its notes call the use of an hour, a day or a month. Every look at a card that names
+//! a user adds the utilisation of the card for as long as the look stands for; the sum is divided by the length of the
+//! term, so that time without a look counts as none. Two cards at 100 % make 200 %.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Term;
+use crate::unit::Micros;
+
+/// Sums of one term, by user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Percentages {
+    /// Percent, times microseconds.
+    sums: BTreeMap<String, u128>,
+}
+
+impl Percentages {
+    /// Adds one look at one card.
+    pub fn add(&mut self, user: &str, usage: u32, stands_for: Micros) {
+        let amount = u128::from(usage) * u128::from(stands_for.0);
+        match self.sums.get_mut(user) {
+            Some(sum) => *sum += amount,
+            None => {
+                self.sums.insert(user.to_owned(), amount);
+            }
+        }
+    }
+
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.sums.keys().map(String::as_str)
+    }
+
+    /// The percentage of a user over a term; `None` for one who was never seen.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the last step before a number is shown"
+    )]
+    pub fn of(&self, user: &str, term: Term) -> Option<f64> {
+        let sum = *self.sums.get(user)?;
+        let length = length(term).as_micros();
+        (length > 0).then(|| sum as f64 / length as f64)
+    }
+}
+
+/// How long a term is in these formulas. A month has thirty days there, whichever it is.
+#[must_use]
+pub fn length(term: Term) -> Duration {
+    const DAY: u64 = 86_400;
+    match term {
+        Term::Day => Duration::from_secs(DAY),
+        Term::Week => Duration::from_secs(7 * DAY),
+        Term::Month => Duration::from_secs(30 * DAY),
+        Term::Rolling(length) => length,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_formulas_of_the_notes_hold_for_looks_of_one_minute() {
+        // Looks of one minute: hour = sum / 60, day = sum / 1440, month = sum / 43200.
+        let minute = Micros::from_secs(60);
+        let mut percentages = Percentages::default();
+        let looks = [90, 10, 0, 100, 55];
+        for usage in looks {
+            percentages.add("ada", usage, minute);
+        }
+        let sum = f64::from(looks.iter().sum::<u32>());
+        let check = |term, length: f64| {
+            let found = percentages.of("ada", term).unwrap();
+            assert!((found - sum / length).abs() < 1e-9, "{found}");
+        };
+        check(Term::Rolling(Duration::from_secs(3600)), 60.0);
+        check(Term::Day, 1440.0);
+        check(Term::Week, 10_080.0);
+        check(Term::Month, 43_200.0);
+        assert_eq!(percentages.of("bob", Term::Day), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! Periods of the calendar, who has which limit, and where a pace leads.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::unit::Millijoules;
+
+const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+const HOUR: u64 = 3_600_000_000;
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+#[track_caller]
+fn check_period(term: Term, now: &str, from: &str, to: &str) {
+    let period = term.period(at(now), &TimeZone::posix(BERLIN).unwrap());
+    assert_eq!(period, Period::new(at(from), at(to)), "{term:?} of {now}");
+}
+
+#[test]
+fn a_term_is_the_calendars_and_a_week_begins_on_monday() {
+    // The day of 25 hours, a Sunday.
+    let now = "2026-10-25T12:00:00Z";
+    check_period(
+        Term::Day,
+        now,
+        "2026-10-24T22:00:00Z",
+        "2026-10-25T23:00:00Z",
+    );
+    check_period(
+        Term::Week,
+        now,
+        "2026-10-18T22:00:00Z",
+        "2026-10-25T23:00:00Z",
+    );
+    check_period(
+        Term::Month,
+        now,
+        "2026-09-30T22:00:00Z",
+        "2026-10-31T23:00:00Z",
+    );
+    let rolling = Term::Rolling(Duration::from_secs(86_400));
+    check_period(rolling, now, "2026-10-24T12:00:00Z", now);
+    // The first moment of a Monday, of a month.
+    let monday = "2026-06-01T00:00:00+02:00";
+    check_period(Term::Week, monday, monday, "2026-06-08T00:00:00+02:00");
+    check_period(Term::Month, monday, monday, "2026-07-01T00:00:00+02:00");
+}
+
+/// People as `ada 3/1/2`: hours held, idle-held, charged.
+fn usage(people: &str, observed_share: Option<f64>) -> Usage {
+    let row = |text: &str| {
+        let (name, hours) = text.trim().split_once(' ').unwrap();
+        let hours: Vec<u64> = hours.split('/').map(|text| text.parse().unwrap()).collect();
+        let sums = HoldSums {
+            held: Micros(hours[0] * HOUR),
+            idle_held: Micros(hours[1] * HOUR),
+            charged: Micros(hours[2] * HOUR),
+            energy: Millijoules(hours[0] * 1000),
+            ticks: 1,
+            ..HoldSums::default()
+        };
+        PersonRow {
+            name: name.to_owned(),
+            sums,
+        }
+    };
+    // Ten days of a month are over.
+    Usage {
+        period: Period::new(at("2026-11-01T00:00:00Z"), at("2026-12-01T00:00:00Z")),
+        now: at("2026-11-11T00:00:00Z"),
+        known_from: at("2026-11-01T00:00:00Z"),
+        observed_share,
+        is_energy_known: true,
+        people: people.split(',').map(row).collect(),
+    }
+}
+
+/// A limit as `ada held 10`, `@students held 10 each`, `* idle-held 5 together`, in hours.
+fn limit(text: &str) -> Limit {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (subject, usual) = match words[0] {
+        "*" => (Subject::Everyone, Sharing::Each),
+        name => match name.strip_prefix('@') {
+            Some(group) => (Subject::Group(group.to_owned()), Sharing::Together),
+            None => (Subject::User(name.to_owned()), Sharing::Each),
+        },
+    };
+    let sharing = match words.get(3) {
+        Some(&"each") => Sharing::Each,
+        Some(_) => Sharing::Together,
+        None => usual,
+    };
+    let measure = Measure::ALL.into_iter().find(|it| it.word() == words[1]);
+    Limit {
+        subject,
+        sharing,
+        measure: measure.unwrap(),
+        per: Term::Month,
+        most: words[2].parse::<u64>().unwrap() * HOUR,
+    }
+}
+
+fn students(group: &str) -> BTreeSet<String> {
+    let names: &[&str] = if group == "students" {
+        &["bob", "eve"]
+    } else {
+        &[]
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Who is over, as names.
+#[track_caller]
+fn check(people: &str, limits: &str, expected: &str) {
+    let usage = usage(people, Some(1.0));
+    let limits: Vec<Limit> = limits.split(',').map(limit).collect();
+    let found: Vec<String> = standings(&limits, |_| &usage, students)
+        .iter()
+        .map(|standing| {
+            let who = match &standing.who {
+                Who::Person(name) => name.clone(),
+                Who::Group(name) => format!("@{name}"),
+                Who::Everyone => "*".to_owned(),
+            };
+            let used = standing.used.map_or(u64::MAX, |used| used / HOUR);
+            let over = if standing.is_over() { "!" } else { "" };
+            format!("{who} {used}{over}")
+        })
+        .collect();
+    assert_eq!(found.join(", "), expected, "{limits:?}");
+}
+
+#[test]
+fn each_person_has_their_own_limit_and_the_most_special_counts() {
+    let people = "ada 30/1/20, bob 20/2/10, eve 5/5/1, unknown 99/99/99";
+    check(people, "* held 10", "ada 30!, bob 20!, eve 5");
+    check(people, "* held 10, ada held 40", "bob 20!, eve 5, ada 30");
+    check(
+        people,
+        "* held 10, @students held 25 each",
+        "ada 30!, bob 20, eve 5",
+    );
+    check(
+        people,
+        "* held 10, @students held 25 each, bob held 5",
+        "ada 30!, eve 5, bob 20!",
+    );
+    // The larger of two groups would count; a limit that people share stands beside all others.
+    check(
+        people,
+        "@students held 24, bob held 20",
+        "@students 25!, bob 20",
+    );
+    check(people, "@students held 25", "@students 25");
+    check(people, "* charged 30 together", "* 130!");
+    check(people, "* idle-held 2", "eve 5!, bob 2, ada 1");
+    check(people, "@nobody held 1, zoe held 1", "@nobody 0, zoe 0");
+}
+
+#[test]
+fn the_pace_so_far_leads_to_a_forecast_and_a_day() {
+    let whole = usage("ada 100/0/0", Some(1.0));
+    let standing = |usage: &Usage, text: &str| {
+        let found = standings(&[limit(text)], |_| usage, students);
+        found.into_iter().next().unwrap()
+    };
+    let found = standing(&whole, "ada held 200");
+    assert_eq!(found.forecast, Some(300 * HOUR));
+    assert_eq!(found.reached, Some(at("2026-11-21T00:00:00Z")));
+    assert_eq!(found.left(), Some(100 * HOUR));
+    assert!(found.will_be_over() && !found.is_over());
+    // Where half of the time was observed, the pace is twice as high; what was missed is not made up.
+    let half = usage("ada 100/0/0", Some(0.5));
+    assert_eq!(standing(&half, "ada held 200").forecast, Some(500 * HOUR));
+    let unseen = usage("ada 0/0/0", None);
+    assert_eq!(standing(&unseen, "ada held 200").forecast, None);
+    // Within the limit at the end of the month.
+    let found = standing(&whole, "ada held 400");
+    assert_eq!((found.reached, found.will_be_over()), (None, false));
+}
+
+#[test]
+fn what_nobody_measured_is_under_no_limit() {
+    let mut usage = usage("ada 10/0/10", Some(1.0));
+    usage.is_energy_known = false;
+    let energy = Limit {
+        measure: Measure::Energy,
+        most: 0,
+        ..limit("ada held 0")
+    };
+    let of = |usage: &Usage, limit: &Limit| {
+        let found = standings(std::slice::from_ref(limit), |_| usage, students);
+        (found[0].used, found[0].left(), found[0].is_over())
+    };
+    assert_eq!(of(&usage, &energy), (None, None, false));
+    usage.is_energy_known = true;
+    assert_eq!(of(&usage, &energy), (Some(10_000), Some(0), true));
+    // Old rows tell of held time, and not of how a card was shared.
+    let sums = &mut usage.people[0].sums;
+    *sums = HoldSums::default();
+    sums.add_old(6, 3, 600_000_000_000);
+    assert_eq!(
+        of(&usage, &limit("ada held 1")),
+        (Some(HOUR), Some(0), false)
+    );
+    assert_eq!(of(&usage, &limit("ada idle-held 1")).0, Some(HOUR / 2));
+    assert_eq!(of(&usage, &limit("ada charged 1")).0, None);
+}
+
+#[test]
+fn a_rolling_window_that_the_history_does_not_fill_is_filled_at_the_pace() {
+    let mut usage = usage("ada 10/0/0", Some(1.0));
+    usage.period = Period::new(at("2026-11-01T00:00:00Z"), usage.now);
+    usage.known_from = at("2026-11-06T00:00:00Z");
+    let limit = Limit {
+        per: Term::Rolling(Duration::from_secs(10 * 86_400)),
+        ..limit("ada held 15")
+    };
+    let found = standings(&[limit], |_| &usage, students);
+    assert_eq!(found[0].forecast, Some(20 * HOUR));
+    assert_eq!(found[0].reached, None);
+}
+
+proptest! {
+    #[test]
+    fn what_was_used_and_what_is_left_make_the_limit(held in 0u64..1000, most in 0u64..1000, share in 0.0f64..=1.0) {
+        let usage = usage(&format!("ada {held}/0/0"), Some(share));
+        let limit = limit(&format!("ada held {most}"));
+        let found = standings(&[limit], |_| &usage, students);
+        let [standing] = found.as_slice() else { panic!("one limit, one person") };
+        let (used, left) = (standing.used.unwrap(), standing.left().unwrap());
+        prop_assert_eq!(used.max(most * HOUR), used + left);
+        prop_assert_eq!(standing.is_over(), held > most);
+        prop_assert!(standing.forecast.is_none_or(|forecast| forecast >= used));
+        prop_assert!(standing.reached.is_none_or(|reached| usage.period.contains(reached) || reached == usage.period.to()));
+        prop_assert!(!(standing.is_over() && standing.reached.is_some()));
+    }
+
+    #[test]
+    fn a_period_holds_its_moment_and_the_next_begins_where_it_ends(second in 1_760_000_000i64..1_810_000_000) {
+        let zone = TimeZone::posix(BERLIN).unwrap();
+        let now = Timestamp::from_second(second).unwrap();
+        for term in [Term::Day, Term::Week, Term::Month] {
+            let period = term.period(now, &zone);
+            prop_assert!(period.contains(now));
+            prop_assert_eq!(term.period(period.to(), &zone).from(), period.to());
+            prop_assert_eq!(term.period(period.from(), &zone), period);
+        }
+    }
+}

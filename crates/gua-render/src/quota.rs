@@ -1,0 +1,200 @@
+//! How people stand under their limits, as a table for all formats, and the percentages of gpu_stats.
+
+use gua_model::quota::percent::Percentages;
+use gua_model::quota::{Measure, Sharing, Standing, Term, Who};
+use gua_model::{Micros, Millijoules};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::report::kilowatthours;
+use crate::table::{Cell, Table};
+
+/// How somebody stands, in one word.
+#[must_use]
+pub fn status(standing: &Standing) -> &'static str {
+    match standing.used {
+        None => "unknown",
+        Some(_) if standing.is_over() => "over",
+        Some(_) if standing.will_be_over() => "pace",
+        Some(_) => "fine",
+    }
+}
+
+/// The term as people say it. A rolling window comes written.
+#[must_use]
+pub fn term(per: Term) -> String {
+    match per {
+        Term::Day => "day".to_owned(),
+        Term::Week => "week".to_owned(),
+        Term::Month => "month".to_owned(),
+        Term::Rolling(length) => {
+            let hours = length.as_secs_f64() / 3600.0;
+            match hours / 24.0 {
+                days if days >= 1.0 && days.fract() == 0.0 => format!("{days} d"),
+                _ => format!("{} h", (hours * 100.0).round() / 100.0),
+            }
+        }
+    }
+}
+
+#[must_use]
+pub fn who(who: &Who) -> String {
+    match who {
+        Who::Person(name) => name.clone(),
+        Who::Group(name) => format!("group {name}"),
+        Who::Everyone => "everyone".to_owned(),
+    }
+}
+
+/// An amount as a cell: hours of cards, or kilowatt-hours.
+#[must_use]
+pub fn amount(measure: Measure, amount: Option<u64>) -> Cell {
+    match (measure, amount) {
+        (_, None) => Cell::Missing,
+        (Measure::Energy, Some(energy)) => Cell::Kilowatthours(kilowatthours(Millijoules(energy))),
+        (_, Some(time)) => Cell::Hours(Micros(time).hours()),
+    }
+}
+
+/// What the numbers of a measure are.
+#[must_use]
+pub fn unit(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Energy => "kWh",
+        _ => "h",
+    }
+}
+
+/// For programs: one row for each standing.
+#[must_use]
+pub fn table(standings: &[Standing]) -> Table {
+    let mut table = Table::new([
+        ("subject", ""),
+        ("name", ""),
+        ("share", ""),
+        ("measure", ""),
+        ("unit", ""),
+        ("per", ""),
+        ("from", ""),
+        ("to", ""),
+        ("used", ""),
+        ("limit", ""),
+        ("left", ""),
+        ("used_share", ""),
+        ("forecast", ""),
+        ("reached_at", ""),
+        ("status", ""),
+    ]);
+    for standing in standings {
+        let limit = &standing.limit;
+        let (subject, name) = match &standing.who {
+            Who::Person(name) => ("user", Some(name)),
+            Who::Group(name) => ("group", Some(name)),
+            Who::Everyone => ("everyone", None),
+        };
+        let share = match limit.sharing {
+            Sharing::Each => "each",
+            Sharing::Together => "together",
+        };
+        let of = |number| amount(limit.measure, number);
+        let time = |at: Timestamp| Cell::Text(at.to_string());
+        table.rows.push(vec![
+            Cell::Text(subject.to_owned()),
+            name.map_or(Cell::Missing, |name| Cell::Text(name.clone())),
+            Cell::Text(share.to_owned()),
+            Cell::Text(limit.measure.word().to_owned()),
+            Cell::Text(unit(limit.measure).to_owned()),
+            Cell::Text(term(limit.per)),
+            time(standing.period.from()),
+            time(standing.period.to()),
+            of(standing.used),
+            of(Some(limit.most)),
+            of(standing.left()),
+            Cell::share(share_of(standing)),
+            of(standing.forecast),
+            standing.reached.map_or(Cell::Missing, time),
+            Cell::Text(status(standing).to_owned()),
+        ]);
+    }
+    table
+}
+
+/// For people: the same, with fewer columns and more words.
+#[must_use]
+pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
+    let mut table = Table::new([
+        ("who", "who"),
+        ("limit", "limit"),
+        ("used", "used"),
+        ("most", "of"),
+        ("left", "left"),
+        ("share", "share"),
+        ("forecast", "at this pace"),
+        ("status", ""),
+    ]);
+    for standing in standings {
+        let limit = &standing.limit;
+        let measure = limit.measure;
+        let of = |number| amount(measure, number);
+        let words = match (status(standing), standing.reached) {
+            ("pace", Some(at)) => {
+                let at = at.to_zoned(zone.clone());
+                format!("over on {}", at.strftime("%a %Y-%m-%d %H:%M"))
+            }
+            ("pace", None) => "over by then".to_owned(),
+            ("over", _) => "OVER".to_owned(),
+            ("unknown", _) => "not measured".to_owned(),
+            _ => String::new(),
+        };
+        let per = match limit.per {
+            Term::Rolling(_) => format!("in {}", term(limit.per)),
+            _ => format!("a {}", term(limit.per)),
+        };
+        let what = format!("{} {} {per}", measure.word(), unit(measure));
+        table.rows.push(vec![
+            Cell::Text(who(&standing.who)),
+            Cell::Text(what),
+            of(standing.used),
+            of(Some(limit.most)),
+            of(standing.left()),
+            Cell::share(share_of(standing)),
+            of(standing.forecast),
+            Cell::Text(words),
+        ]);
+    }
+    table.text(0)
+}
+
+/// The used share of a limit; `None` where that is not to be had.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the last step before a number is shown"
+)]
+fn share_of(standing: &Standing) -> Option<f64> {
+    let used = standing.used?;
+    (standing.limit.most > 0).then(|| used as f64 / standing.limit.most as f64)
+}
+
+/// The percentages of gpu_stats' notes: a row for each user, a column for each term.
+#[must_use]
+pub fn percentages(terms: &[(Term, Percentages)], only: Option<&str>) -> Table {
+    let mut table = Table::new([("user", "user")]);
+    for (per, _) in terms {
+        table.columns.push(crate::table::Column {
+            key: format!("{}_percent", term(*per).replace(' ', "_")),
+            title: term(*per),
+        });
+    }
+    let users = terms.iter().flat_map(|(_, sums)| sums.users());
+    let users = users.filter(|user| only.is_none_or(|only| only == *user));
+    let users: std::collections::BTreeSet<&str> = users.collect();
+    for user in users {
+        let mut row = vec![Cell::Text(user.to_owned())];
+        row.extend(terms.iter().map(|(per, sums)| {
+            // Somebody without a look in a term had none of it, by these formulas.
+            Cell::Percent(sums.of(user, *per).unwrap_or(0.0))
+        }));
+        table.rows.push(row);
+    }
+    table
+}

@@ -1,0 +1,274 @@
+//! `gua quota`: limits on what people may have, and how they stand under them. The rules are gua-model's, the amounts are
+//! those of `gua report`, and the limits stand in the configuration.
+
+mod edit;
+mod gather;
+mod percent;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use gua_model::quota::{Limit, Measure, Sharing, Standing, Subject};
+use gua_model::text::harmless;
+use gua_probe::clock;
+use gua_probe::process::{is_group, is_user};
+use gua_render::quota as page;
+use gua_render::table::Table;
+use gua_store::History;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+pub(crate) use self::gather::Accounts;
+use crate::cli::{
+    QuotaCommand, QuotaFormula, QuotaMeasure, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs,
+    QuotaSubjectArgs, TableFormat,
+};
+use crate::config::{Loaded, quota};
+use crate::failure::{Exit, Failure};
+use crate::report::ask;
+use crate::{output, which};
+
+/// The version of the JSON. Keys are added under the same number; none changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+
+pub fn run(command: &QuotaCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    match command {
+        QuotaCommand::Set(args) => set(args, loaded)?,
+        QuotaCommand::Remove(args) => remove(args, loaded)?,
+        QuotaCommand::Show(args) if args.formula == QuotaFormula::Percent => {
+            percent::run(args, loaded)?;
+        }
+        QuotaCommand::Show(args) => {
+            let accounts = accounts(args, loaded)?;
+            if args.format.wanted() == TableFormat::Text && accounts.standings.is_empty() {
+                output::data(&nothing(args, loaded))?;
+            } else {
+                print(&accounts.standings, args, &accounts)?;
+            }
+        }
+        QuotaCommand::Check { show, forecast } => return check(show, *forecast, loaded),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says who is over, and ends with 1 when someone is.
+fn check(args: &QuotaShowArgs, forecast: bool, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    if args.formula == QuotaFormula::Percent {
+        let problem = "the percentages of gpu_stats have no limits to be checked";
+        return Err(Failure::usage(problem)
+            .hint("`gua quota show --formula percent`")
+            .into());
+    }
+    let accounts = accounts(args, loaded)?;
+    let is_over =
+        |standing: &&Standing| standing.is_over() || (forecast && standing.will_be_over());
+    let over: Vec<Standing> = accounts.standings.iter().filter(is_over).cloned().collect();
+    match (args.format.wanted(), over.is_empty()) {
+        (TableFormat::Text, true) => {
+            let limits = loaded.settings.quotas.len();
+            let limits = if limits == 1 {
+                "1 limit".to_owned()
+            } else {
+                format!("{limits} limits")
+            };
+            output::data(&format!("nobody is over; {limits} checked\n"))?;
+        }
+        _ => print(&over, args, &accounts)?,
+    }
+    Ok(match over.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => Exit::Failed.into(),
+    })
+}
+
+fn nothing(args: &QuotaShowArgs, loaded: &Loaded) -> String {
+    if loaded.settings.quotas.is_empty() {
+        return "no limits are set; `gua quota set --everyone --idle-held 10h --per week` sets one\n".to_owned();
+    }
+    match &args.user {
+        Some(user) => format!("no limit concerns {}\n", harmless(user)),
+        None => "nobody has used anything that is limited\n".to_owned(),
+    }
+}
+
+/// How people stand, as far as was asked for; what is odd about the limits is told.
+fn accounts(args: &QuotaShowArgs, loaded: &Loaded) -> anyhow::Result<Accounts> {
+    let zone = zone(args)?;
+    let db = which::history(loaded);
+    let mut accounts = Accounts::of(&loaded.settings.quotas, &db, &zone, clock::now())?;
+    for note in &accounts.notes {
+        output::talk(&format!("gua quota: {note}\n"));
+    }
+    if let Some(user) = &args.user {
+        accounts.only(user)?;
+    }
+    Ok(accounts)
+}
+
+fn zone(args: &QuotaShowArgs) -> Result<TimeZone, Failure> {
+    args.tz
+        .as_deref()
+        .map_or_else(|| Ok(TimeZone::system()), ask::zone)
+}
+
+fn print(standings: &[Standing], args: &QuotaShowArgs, accounts: &Accounts) -> anyhow::Result<()> {
+    let zone = zone(args)?;
+    let text = match args.format.wanted() {
+        TableFormat::Text => page::text(standings, &zone),
+        TableFormat::Csv => page::table(standings).csv(),
+        TableFormat::Json => document("quotas", &page::table(standings), accounts.now, &zone),
+    };
+    output::data(&text)
+}
+
+fn document(key: &str, table: &Table, now: Timestamp, zone: &TimeZone) -> String {
+    let document = json!({
+        "schema_version": SCHEMA_VERSION,
+        "at": now.to_string(),
+        "time_zone": zone.iana_name(),
+        key: table.json(),
+    });
+    format!("{document:#}\n")
+}
+
+fn subject(args: &QuotaSubjectArgs) -> Result<Subject, Failure> {
+    let name = args.user.as_ref().or(args.group.as_ref());
+    if let Some(bad) = name.filter(|name| !quota::is_name(name)) {
+        return Err(Failure::usage(format!(
+            "`{}` cannot be a name",
+            harmless(bad)
+        )));
+    }
+    Ok(match (&args.user, &args.group) {
+        (Some(user), _) => Subject::User(user.clone()),
+        (None, Some(group)) => Subject::Group(group.clone()),
+        (None, None) => Subject::Everyone,
+    })
+}
+
+fn set(args: &QuotaSetArgs, loaded: &Loaded) -> anyhow::Result<()> {
+    let subject = subject(&args.subject)?;
+    let per =
+        quota::term(&args.per).map_err(|message| Failure::usage(format!("--per: {message}")))?;
+    let sharing = match (args.each, args.together) {
+        (true, _) => Sharing::Each,
+        (_, true) => Sharing::Together,
+        _ => quota::usual_sharing(&subject),
+    };
+    if !args.force {
+        refuse_unknown(&subject, &which::history(loaded))?;
+    }
+    let amounts = &args.amounts;
+    let asked = [
+        (Measure::Held, &amounts.held),
+        (Measure::IdleHeld, &amounts.idle_held),
+        (Measure::Charged, &amounts.charged),
+        (Measure::Energy, &amounts.energy),
+    ];
+    let mut limits = Vec::new();
+    for (measure, text) in asked {
+        let Some(text) = text else {
+            continue;
+        };
+        let most = quota::amount(measure, text)
+            .map_err(|message| Failure::usage(format!("--{}: {message}", measure.word())))?;
+        limits.push(Limit {
+            subject: subject.clone(),
+            sharing,
+            measure,
+            per,
+            most,
+        });
+    }
+    let file = edit::file(&loaded.inputs, args.system)?;
+    edit::change(&file, &loaded.inputs, |document| {
+        limits
+            .iter()
+            .try_for_each(|limit| edit::set(document, limit))
+    })?;
+    let mut said = String::new();
+    for limit in &limits {
+        said.push_str(&format!("{}\n", sentence(limit)));
+    }
+    said.push_str(&format!("  in {}\n", file.display()));
+    output::data(&said)
+}
+
+fn sentence(limit: &Limit) -> String {
+    let whom = match (&limit.subject, limit.sharing) {
+        (Subject::User(name), _) => harmless(name),
+        (Subject::Group(name), Sharing::Together) => {
+            format!("the group {} together", harmless(name))
+        }
+        (Subject::Group(name), Sharing::Each) => format!("each of the group {}", harmless(name)),
+        (Subject::Everyone, Sharing::Each) => "everyone".to_owned(),
+        (Subject::Everyone, Sharing::Together) => "all together".to_owned(),
+    };
+    let amount = quota::amount_word(limit.measure, limit.most);
+    let term = quota::term_word(limit.per);
+    format!(
+        "{whom}: {} at most {amount} per {term}",
+        limit.measure.word()
+    )
+}
+
+/// A mistyped name would be a limit for nobody.
+fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
+    let (kind, name, is_known) = match subject {
+        Subject::Everyone => return Ok(()),
+        Subject::User(name) => ("user", name, is_user(name)),
+        Subject::Group(name) => ("group", name, is_group(name)),
+    };
+    // A directory that does not answer is no reason to refuse.
+    if is_known.unwrap_or(true) {
+        return Ok(());
+    }
+    let in_history = || {
+        let people = History::open(db).ok()?.people().ok()?;
+        people.values().any(|person| person == name).then_some(())
+    };
+    if kind == "user" && in_history().is_some() {
+        return Ok(());
+    }
+    let name = harmless(name);
+    let problem = match kind {
+        "group" => format!("this host knows no group `{name}`"),
+        _ => format!("neither this host nor the history knows a user `{name}`"),
+    };
+    Err(Failure::usage(problem).hint("--force sets the limit all the same"))
+}
+
+fn remove(args: &QuotaRemoveArgs, loaded: &Loaded) -> anyhow::Result<()> {
+    let subject = subject(&args.subject)?;
+    let per = args.per.as_deref().map(quota::term).transpose();
+    let per = per.map_err(|message| Failure::usage(format!("--per: {message}")))?;
+    let measure = args.measure.map(|measure| match measure {
+        QuotaMeasure::Held => Measure::Held,
+        QuotaMeasure::IdleHeld => Measure::IdleHeld,
+        QuotaMeasure::Charged => Measure::Charged,
+        QuotaMeasure::Energy => Measure::Energy,
+    });
+    let file = edit::file(&loaded.inputs, args.system)?;
+    let mut removed = 0;
+    edit::change(&file, &loaded.inputs, |document| {
+        removed = edit::remove(document, &subject, measure, per);
+        Ok(())
+    })
+    .context("nothing was removed")?;
+    match removed {
+        0 => {
+            let problem = format!("there is no such limit in {}", file.display());
+            let elsewhere = "`gua quota show` and `gua config show` list all, with their files";
+            Err(Failure {
+                exit: Exit::Failed,
+                message: problem,
+                hint: Some(elsewhere.to_owned()),
+            }
+            .into())
+        }
+        1 => output::data(&format!("removed 1 limit from {}\n", file.display())),
+        more => output::data(&format!("removed {more} limits from {}\n", file.display())),
+    }
+}

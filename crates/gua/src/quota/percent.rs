@@ -1,0 +1,97 @@
+//! `gua quota show --formula percent`: the percentages of gpu_stats' notes, of this day, this week and this month.
+//!
+//! They rest on single ticks, told as the daily CSV tells them: one user for each card. Where ticks are no longer kept,
+//! that is said.
+
+use std::path::Path;
+
+use gua_model::period::micros_between;
+use gua_model::quota::Term;
+use gua_model::quota::percent::Percentages;
+use gua_model::{Micros, Period, Tick};
+use gua_probe::clock;
+use gua_render::quota::percentages;
+use gua_store::{History, ReadError};
+use gua_wire::gpu_stats::{Minute, rows};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::{document, zone};
+use crate::cli::{QuotaShowArgs, TableFormat};
+use crate::config::Loaded;
+use crate::{output, which};
+
+const TERMS: [Term; 3] = [Term::Day, Term::Week, Term::Month];
+
+pub(super) fn run(args: &QuotaShowArgs, loaded: &Loaded) -> anyhow::Result<()> {
+    let (zone, now) = (zone(args)?, clock::now());
+    let db = which::history(loaded);
+    let terms: Vec<(Term, Percentages)> = TERMS
+        .into_iter()
+        .map(|term| {
+            let period = term.period(now, &zone);
+            Ok((term, sums(&db, Period::new(period.from(), now), &zone)?))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let table = percentages(&terms, args.user.as_deref());
+    output::data(&match args.format.wanted() {
+        TableFormat::Text if table.rows.is_empty() => {
+            "nobody was on a card this month\n".to_owned()
+        }
+        TableFormat::Text => table.text(0),
+        TableFormat::Csv => table.csv(),
+        TableFormat::Json => document("percentages", &table, now, &zone),
+    })
+}
+
+/// Every look of a window: own ticks, and rows that were imported.
+fn sums(db: &Path, window: Period, zone: &TimeZone) -> anyhow::Result<Percentages> {
+    let history = History::open(db)?;
+    if let Some(kept) = history.raw_from()?.filter(|kept| *kept > window.from()) {
+        output::talk(&format!(
+            "gua quota: single ticks are kept from {} on; percentages do not count what is older\n",
+            kept.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M")
+        ));
+    }
+    let mut sums = Percentages::default();
+    let mut before: Option<Tick> = None;
+    history.ticks(window, |tick| -> Result<(), ReadError> {
+        // A damaged tick is a look that did not happen.
+        let Ok(stored) = tick else {
+            return Ok(());
+        };
+        if let Some(last) = before.replace(stored.tick) {
+            let until = before.as_ref().map_or(window.to(), |next| next.sample.at);
+            add(&mut sums, &last, until, zone);
+        }
+        Ok(())
+    })?;
+    if let Some(last) = before {
+        add(&mut sums, &last, window.to(), zone);
+    }
+    history.old_moments(window, &mut |moment| {
+        for tick in moment.ticks {
+            let first = tick.processes.first().and_then(|row| row.counted_as());
+            let usage = u32::try_from(tick.util).ok();
+            if let (Some(user), Some(usage)) = (first, usage) {
+                let interval = u64::try_from(tick.run.interval.as_micros()).unwrap_or(0);
+                sums.add(user, usage, Micros(interval));
+            }
+        }
+    })?;
+    Ok(sums)
+}
+
+/// A tick stands for its interval, or less where the next one or the end comes before.
+fn add(sums: &mut Percentages, tick: &Tick, until: Timestamp, zone: &TimeZone) {
+    let interval = u64::try_from(tick.interval.as_micros()).unwrap_or(u64::MAX);
+    let stands_for = Micros(interval.min(micros_between(tick.sample.at, until).0));
+    let minute = Minute::of(tick.sample.at, zone);
+    for row in rows(&tick.sample, minute) {
+        if let Some(holder) = row.holder
+            && let Some(usage) = holder.usage
+        {
+            sums.add(&holder.user, usage, stands_for);
+        }
+    }
+}

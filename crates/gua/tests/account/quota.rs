@@ -1,0 +1,285 @@
+//! Limits: set, kept, shown and checked. Ada was on both cards for two hours, root with her on the second, unused one.
+
+use gua_probe::clock;
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use crate::host::Host;
+use crate::recorded::record;
+
+/// Two hours up to now: ada holds 4 h (2 idle, 3 charged), root 2 h (2 idle, 1 charged).
+fn host() -> Host {
+    let host = Host::new("");
+    let from = clock::now() - SignedDuration::from_hours(2);
+    record(&host.path(".gua/gua.db"), from, 120, |_| {
+        vec![(90, &["ada"]), (0, &["ada", "root"])]
+    });
+    host
+}
+
+/// The rows of `quota show`, as (name, measure, used, status).
+fn shown(host: &Host, rest: &str) -> Vec<(String, String, f64, String)> {
+    let said = host.fine(&format!("quota show --json {rest}"));
+    let json: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(json["schema_version"], 1);
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let rows = json["quotas"].as_array().unwrap().iter();
+    rows.map(|row| {
+        let used = row["used"].as_f64().unwrap_or(-1.0);
+        (
+            text(&row["name"]),
+            text(&row["measure"]),
+            (used * 100.0).round() / 100.0,
+            text(&row["status"]),
+        )
+    })
+    .collect()
+}
+
+#[track_caller]
+fn check(host: &Host, rest: &str, expected: &[(&str, &str, f64, &str)]) {
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(name, measure, used, status)| {
+            (
+                (*name).to_owned(),
+                (*measure).to_owned(),
+                *used,
+                (*status).to_owned(),
+            )
+        })
+        .collect();
+    assert_eq!(shown(host, rest), expected);
+}
+
+#[test]
+fn limits_are_set_shown_checked_and_removed() {
+    let host = host();
+    assert!(host.fine("quota show").starts_with("no limits are set"));
+    let said = host.fine("quota set --everyone --held 3h --idle-held 5h --per 30d");
+    assert!(
+        said.contains(
+            "everyone: held at most 3h per 30d\neveryone: idle-held at most 5h per 30d\n"
+        ),
+        "{said}"
+    );
+    check(
+        &host,
+        "",
+        &[
+            ("ada", "held", 4.0, "over"),
+            // Two hours of thirty days: at this pace it is far more.
+            ("root", "held", 2.0, "pace"),
+            ("ada", "idle-held", 2.0, "pace"),
+            ("root", "idle-held", 2.0, "pace"),
+        ],
+    );
+    let ended = host.gua("quota check");
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended.stdout.contains("OVER") && !ended.stdout.contains("root"),
+        "{ended:?}"
+    );
+    // Her own limit counts before that of everyone.
+    host.fine("quota set --user ada --held 100d --per 30d");
+    let ended = host.gua("quota check");
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (0, "nobody is over; 3 limits checked\n")
+    );
+    assert_eq!(host.gua("quota check --forecast").code, 1);
+    check(
+        &host,
+        "--user root",
+        &[
+            ("root", "held", 2.0, "pace"),
+            ("root", "idle-held", 2.0, "pace"),
+        ],
+    );
+    assert_eq!(
+        host.fine("quota remove --user ada"),
+        format!(
+            "removed 1 limit from {}\n",
+            host.path(".gua/config.toml").display()
+        )
+    );
+    assert_eq!(host.gua("quota check").code, 1);
+    let gone = host.gua("quota remove --user ada");
+    assert_eq!(gone.code, 1);
+    assert!(gone.stderr.contains("there is no such limit"), "{gone:?}");
+}
+
+#[test]
+fn charged_hours_energy_groups_and_all_together_are_those_of_the_report() {
+    let host = host();
+    host.fine("quota set --group root --charged 2h --per month --each");
+    host.fine("quota set --group root --held 1h --per 30d");
+    host.fine("quota set --everyone --charged 3h --per 30d --together");
+    host.fine("quota set --user ada --energy 1kWh --per 30d");
+    let rows = shown(&host, "--tz UTC");
+    let of = |measure: &str, name: &str| {
+        let found = rows.iter().find(|row| row.1 == measure && row.0 == name);
+        found.map(|row| (row.2, row.3.clone()))
+    };
+    // The group of root has root in it wherever there is one; together they are over.
+    assert_eq!(
+        of("held", "root"),
+        Some((2.0, "over".to_owned())),
+        "{rows:?}"
+    );
+    assert_eq!(
+        of("charged", "-"),
+        Some((4.0, "over".to_owned())),
+        "{rows:?}"
+    );
+    let report = host.fine("report --since 30d --json");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let people = report["users"]
+        .as_array()
+        .or(report["people"].as_array())
+        .unwrap();
+    let ada = people.iter().find(|row| row["user"] == "ada").unwrap();
+    let energy = ada["energy_kwh"].as_f64().unwrap();
+    let (used, status) = of("energy", "ada").unwrap();
+    assert!(
+        (used - energy).abs() < 0.006 && used > 0.2,
+        "{used} {energy}"
+    );
+    assert_eq!(status, "pace");
+    // All formats have the same numbers.
+    let csv = host.fine("quota show --csv");
+    assert_eq!(csv.lines().count(), 1 + rows.len(), "{csv}");
+    assert!(
+        csv.starts_with("subject,name,share,measure,unit,per,from,to,used,limit,left,"),
+        "{csv}"
+    );
+    assert!(host.fine("quota show").contains("group root"), "the text");
+}
+
+#[test]
+fn the_file_keeps_its_comments_and_a_broken_one_is_not_touched() {
+    let host = host();
+    let before = "# ours\n[states]\nheld_mb = 100 # as ever\n";
+    let file = host.write(".gua/config.toml", before);
+    host.fine("quota set --everyone --held 20h --per day");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(
+        text,
+        format!("{before}\n[[quota]]\nheld = \"20h\"\nper = \"day\"\n")
+    );
+    host.fine("config check");
+    let shown = host.fine("config show");
+    assert!(
+        shown.contains("[[quota]]\nheld = \"20h\"\nper = \"day\"\n"),
+        "{shown}"
+    );
+    host.fine("quota set --everyone --held 30h --per day");
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        text.replace("20h", "30h")
+    );
+
+    let broken = "[[quota]]\nuser = \"ada\"\nheld = \"many\"\n";
+    std::fs::write(&file, broken).unwrap();
+    for line in [
+        "quota set --everyone --held 1h --per day",
+        "quota show",
+        "quota check",
+    ] {
+        let ended = host.gua(line);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains("quota"), "{ended:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), broken);
+    let told = host.gua("config check");
+    assert!(
+        told.stdout
+            .contains("config.toml:1:1: quota: per is missing"),
+        "{told:?}"
+    );
+    assert!(
+        told.stdout.contains(
+            "config.toml:3:8: quota.held: expected hours on a card such as 100h, found `many`"
+        ),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn nonsense_is_refused_with_a_sentence() {
+    let host = host();
+    for (line, words) in [
+        (
+            "quota set --user nobody-like-this --held 1h --per day",
+            "neither this host nor the history knows a user `nobody-like-this`",
+        ),
+        (
+            "quota set --group nobody-like-this --held 1h --per day",
+            "this host knows no group `nobody-like-this`",
+        ),
+        (
+            "quota set --user ada --held 10 --per day",
+            "--held: expected hours on a card such as 100h, found `10`",
+        ),
+        (
+            "quota set --user ada --energy 10h --per day",
+            "--energy: expected an energy such as 50kWh, found `10h`",
+        ),
+        (
+            "quota set --user ada --held 10h --per year",
+            "--per: expected day, week, month, or a duration",
+        ),
+        ("quota set --user ada --per day", "required"),
+        ("quota set --held 1h --per day", "required"),
+        (
+            "quota set --user ada --everyone --held 1h --per day",
+            "cannot be used",
+        ),
+        ("quota check --formula percent", "no limits to be checked"),
+        ("quota show --tz Nowhere", "no time zone"),
+    ] {
+        let ended = host.gua(line);
+        assert_eq!(ended.code, 2, "{line}: {ended:?}");
+        assert!(ended.stderr.contains(words), "{line}: {ended:?}");
+    }
+    assert!(!host.path(".gua/config.toml").exists());
+    // Somebody who is to come; the limit is told of until then.
+    host.fine("quota set --user nobody-like-this --held 1h --per day --force");
+    let ended = host.gua("quota check");
+    assert_eq!(ended.code, 0);
+    assert!(
+        ended
+            .stderr
+            .contains("config.toml:1: this host knows no user `nobody-like-this`"),
+        "{ended:?}"
+    );
+    let missing = host.gua("quota check --db nowhere.db");
+    assert_eq!(missing.code, 2, "{missing:?}");
+}
+
+#[test]
+fn the_percentages_are_those_of_gpu_stats_notes() {
+    let host = Host::new("");
+    // An hour of gpu_stats at 90 percent, imported, beside an hour of our own at 50 percent.
+    let now = clock::now();
+    record(
+        &host.path(".gua/gua.db"),
+        now - SignedDuration::from_mins(30),
+        30,
+        |_| vec![(50, &["ada"])],
+    );
+    let said = host.fine("quota show --formula percent --csv --tz UTC");
+    let mut lines = said.lines();
+    assert_eq!(
+        lines.next(),
+        Some("user,day_percent,week_percent,month_percent")
+    );
+    let cells: Vec<&str> = lines.next().unwrap().split(',').collect();
+    assert_eq!(cells[0], "ada");
+    // Thirty looks of a minute, each 50: the sum is 1500, a month has 43200 minutes. The day may have begun in between.
+    let month: f64 = cells[3].parse().unwrap();
+    let begun = Value::from(month);
+    assert!(month <= 1500.0 / 43_200.0 + 1e-6 && month > 0.0, "{begun}");
+    let day: f64 = cells[1].parse().unwrap();
+    assert!(day <= 1500.0 / 1440.0 + 1e-6, "{day}");
+}

@@ -1,0 +1,100 @@
+//! A history that was recorded in no time.
+
+use std::path::Path;
+use std::time::Duration;
+
+use gua_model::{
+    BootId, Bytes, Driver, Gpu, Identity, Millijoules, Missing, Percent, Pid, Process, ProcessKey,
+    ProcessKind, Sample, StartTicks, Tick, Uid, User, Workload,
+};
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use jiff::{SignedDuration, Timestamp};
+
+/// A card at one tick: its utilisation, and who is on it.
+pub(crate) type Card<'a> = (u32, &'a [&'a str]);
+
+/// Ticks of one minute.
+pub(crate) const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+
+/// Records one tick a minute from a moment on; `cards` says what each saw.
+pub(crate) fn record<'a>(
+    path: &Path,
+    from: Timestamp,
+    ticks: u32,
+    cards: impl Fn(u32) -> Vec<Card<'a>>,
+) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut store = Store::open(path, OpenMode::CreateOrAppend, &WriterOptions::default()).unwrap();
+    let interval = Duration::from_secs(60);
+    let run = NewRun {
+        started: from,
+        interval,
+        host: "lab".to_owned(),
+        version: "0".to_owned(),
+        boot: None,
+    };
+    let run = store.begin_run(&run).unwrap();
+    let mut at = from;
+    for number in 0..ticks {
+        let gpus = (0..).zip(cards(number));
+        let gpus = gpus.map(|(index, card)| gpu(index, number, card)).collect();
+        let sample = Sample {
+            at,
+            since_boot: Duration::from_secs(u64::from(number) * 60),
+            boot: Ok(BootId(1)),
+            driver: Driver {
+                version: Ok("550".to_owned()),
+                cuda: Err(Missing::Unsupported),
+            },
+            gpus,
+            problems: Vec::new(),
+        };
+        store.record(run, &Tick { sample, interval }).unwrap();
+        at += MINUTE;
+    }
+    store.end_run(run, at).unwrap();
+    while store.maintain(at).unwrap().more {}
+    store.close().unwrap();
+}
+
+fn gpu(index: u32, number: u32, (util, people): Card<'_>) -> Gpu {
+    let uuid = format!("GPU-{index}").parse().unwrap();
+    Gpu {
+        util: Ok(Percent::new(util).unwrap()),
+        // A hundred watts, all the time.
+        energy: Ok(Millijoules(1_000_000_000 + u64::from(number) * 6_000_000)),
+        compute_list: Ok(()),
+        graphics_list: Ok(()),
+        processes: people.iter().map(|name| process(name, index)).collect(),
+        ..Gpu::without_readings(uuid, index, Missing::Unsupported)
+    }
+}
+
+fn process(name: &str, index: u32) -> Process {
+    let uid = match name {
+        "root" => 0,
+        other => 2000 + other.bytes().map(u32::from).sum::<u32>(),
+    };
+    let user = User {
+        uid: Uid(uid),
+        name: Some(name.to_owned()),
+    };
+    let pid = Pid(10_000 + uid * 10 + index);
+    Process {
+        pid,
+        kind: ProcessKind::Compute,
+        memory: Ok(Bytes::from_mb(4000)),
+        sm_util: Err(Missing::Unsupported),
+        identity: Ok(Identity {
+            key: ProcessKey {
+                boot: BootId(1),
+                pid,
+                start: StartTicks(u64::from(pid.0)),
+            },
+            login: Ok(Some(user.clone())),
+            own: Ok(user),
+            workload: Workload::default(),
+            comm: Ok("python".to_owned()),
+        }),
+    }
+}
