@@ -8,7 +8,11 @@ mod faults;
 #[path = "../daemon/host.rs"]
 #[expect(dead_code, reason = "the daemon's own tests need more of it")]
 mod host;
+mod lateness;
+mod originals;
 mod quiet;
+#[path = "../shared/released.rs"]
+mod released;
 mod server;
 mod sync_once;
 mod ways;

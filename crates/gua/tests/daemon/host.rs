@@ -124,15 +124,9 @@ impl Host {
     }
 
     pub(crate) fn launch(&self, program: &Path, line: &str) -> Running {
-        let (out, err) = (self.path("foreground.out"), self.path("foreground.err"));
-        let child = self
-            .command(program)
-            .args(line.split_whitespace())
-            .stdout(std::fs::File::create(&out).unwrap())
-            .stderr(std::fs::File::create(&err).unwrap())
-            .spawn()
-            .unwrap();
-        Running { child, out, err }
+        let mut command = self.command(program);
+        command.args(line.split_whitespace());
+        Running::start(self, command)
     }
 
     /// The number in the pid file.
@@ -181,6 +175,17 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Starts a command of this host, with its words in files.
+    pub(crate) fn start(host: &Host, mut command: Command) -> Self {
+        let (out, err) = (host.path("foreground.out"), host.path("foreground.err"));
+        let child = command
+            .stdout(std::fs::File::create(&out).unwrap())
+            .stderr(std::fs::File::create(&err).unwrap())
+            .spawn()
+            .unwrap();
+        Self { child, out, err }
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         send(self.child.id(), signal);
     }

@@ -1,0 +1,182 @@
+//! The real agents of gpu-usage-audit and ours, in front of the same cards and the same board: same keys, types and values.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::host::{Host, until};
+use crate::released::released;
+use crate::server::{Board, Request};
+use crate::sync_once::enrolled;
+
+/// Runs a real agent on the simulated cards of a host.
+fn agent(host: &Host, version: &str, line: &str) -> Output {
+    let mut command = host.command(released(version));
+    command.args(line.split_whitespace());
+    // Its NVML binding asks the system's loader.
+    command.env("LD_LIBRARY_PATH", host.path(""));
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn succeed(host: &Host, version: &str, line: &str) {
+    let run = agent(host, version, line);
+    let complaint = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{version} {line}: {complaint}");
+}
+
+/// What two agents cannot have in common: the moment, and who they are.
+fn comparable(request: &Request) -> (String, Vec<(String, String)>, Value) {
+    let mut body: Value = serde_json::from_slice(&request.body).unwrap();
+    if body.get("observedAt").is_some() {
+        let moment = body["observedAt"].take();
+        assert!(moment.as_str().unwrap().ends_with("+00:00"), "{moment}");
+        body["host"]["agentVersion"] = Value::Null;
+    }
+    let told = ["authorization", "accept", "content-type"];
+    let headers = request.headers.iter();
+    let mut headers: Vec<_> = headers
+        .filter(|(name, _)| told.contains(&name.as_str()))
+        .cloned()
+        .collect();
+    headers.sort();
+    (request.line.clone(), headers, body)
+}
+
+#[track_caller]
+fn same(board: &Board) {
+    let [theirs, ours] = board.take().try_into().unwrap();
+    assert_eq!(comparable(&theirs), comparable(&ours));
+    // Also the order of the keys, and how numbers are written.
+    let shape = |request: &Request| {
+        let text = request.text().replace(": ", ":").replace(", ", ",");
+        let (head, tail) = text.split_once("\"observedAt\":\"").unwrap_or((&text, ""));
+        let tail = tail
+            .split_once("\"driverVersion\"")
+            .map_or(tail, |(_, rest)| rest);
+        format!("{head}|{tail}")
+    };
+    assert_eq!(shape(&theirs), shape(&ours));
+}
+
+/// Cards with every kind of holder: ours, the first process's, one that draws, one that hides its memory.
+fn cards() -> String {
+    let own = std::process::id();
+    format!(
+        "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 37\nmemory_total_mib = 40000\nmemory_used_mib = 12345\n\
+         [[card.process]]\npid = {own}\nmemory_mib = 9000\n\
+         [[card.process]]\npid = 1\nmemory_mib = 300\n\
+         [[card]]\nuuid = \"GPU-b\"\nname = \"NVIDIA A100\"\nutil = 3\n\
+         [[card.process]]\npid = {own}\ntype = \"graphics\"\nmemory_mib = 77\n\
+         [[card.process]]\npid = 1\nmemory_mib = \"unknown\"\n\
+         [[card]]\nuuid = \"GPU-c\"\nutil = 0\n"
+    )
+}
+
+fn check_pushes(version: &str, form: &str) {
+    let board = Board::start();
+    let host = Host::new(&cards()).variable("GUA_CLOUD_FORM", form);
+    let enrolment = format!(
+        "enroll --server-url {} --enrollment-token gua_enroll_x --hostname vm --agent-version 7",
+        board.url()
+    );
+    succeed(&host, version, &enrolment);
+    let theirs = host.read(".gua/cloud.json");
+    // Their file serves us unchanged, and ours is the same to the byte.
+    host.fine("sync-once --fake");
+    board.take();
+    host.fine("unenroll");
+    succeed(&host, version, &enrolment);
+    host.fine(&format!("{enrolment} --force"));
+    same(&board);
+    assert_eq!(host.read(".gua/cloud.json"), theirs);
+    // Ours serves them.
+    succeed(&host, version, "sync-once --fake --db theirs.db");
+    host.fine("sync-once --fake --db ours.db");
+    same(&board);
+    succeed(&host, version, "sync-once --db theirs.db");
+    host.fine("sync-once --db ours.db");
+    same(&board);
+}
+
+#[test]
+fn ours_and_release_1_1_enrol_and_push_the_same() {
+    check_pushes("1.1.0", "1.1");
+}
+
+#[test]
+fn ours_and_release_1_8_enrol_and_push_the_same() {
+    check_pushes("1.8.0", "1.4");
+}
+
+#[test]
+fn a_driver_that_is_away_is_told_in_the_same_words() {
+    let board = Board::start();
+    let host = enrolled(Host::without_driver(), &board);
+    // What stands in the way of the driver's library makes sure that there is none, also on a host with cards.
+    host.write("libnvidia-ml.so.1", "");
+    assert_eq!(agent(&host, "1.8.0", "sync-once").status.code(), Some(1));
+    assert_eq!(host.gua("sync-once").code, 1);
+    same(&board);
+}
+
+#[test]
+fn the_daemons_push_the_same_states_and_stream_the_same_load() {
+    let own = std::process::id();
+    let cards = |util: u32| {
+        format!(
+            "[[card]]\nuuid = \"GPU-a\"\nutil = {util}\n[[card.process]]\npid = {own}\nmemory_mib = 9000\n"
+        )
+    };
+    let watch = |host: &Host, board: &Board| {
+        let mut states = Vec::new();
+        let mut collect = |wanted: (u64, &str)| {
+            until("a state", || {
+                // Theirs uploads its archive as well.
+                let pushes = board.take().into_iter();
+                for request in pushes.filter(|one| one.line == "POST /agent/v1/observations") {
+                    let body: Value = serde_json::from_slice(&request.body).unwrap();
+                    let card = &body["gpus"][0];
+                    let state = card["usageState"].as_str().unwrap().to_owned();
+                    let state = (card["utilPct"].as_u64().unwrap(), state);
+                    if states.last() != Some(&state) {
+                        states.push(state);
+                    }
+                }
+                let (util, word) = wanted;
+                let found = states
+                    .last()
+                    .is_some_and(|state| *state == (util, word.to_owned()));
+                found.then_some(())
+            });
+        };
+        collect((50, "active"));
+        host.play(&cards(2));
+        collect((2, "idle_held"));
+        host.play(&cards(60));
+        collect((60, "active"));
+        let frame = until("a frame", || {
+            let frames = board.streams().frames;
+            let last = frames.last()?;
+            last.contains("60").then(|| last.clone())
+        });
+        let mut frame: Value = serde_json::from_str(&frame).unwrap();
+        assert!(frame["ts"].take().is_f64());
+        (states, frame, board.streams().opened[0].line.clone())
+    };
+    let board = Board::start();
+    let host = enrolled(Host::new(&cards(50)), &board);
+    let mut theirs = host.command(released("1.8.0"));
+    theirs
+        .args("daemon --foreground --cloud --interval 100ms --db theirs.db".split(' '))
+        .env("LD_LIBRARY_PATH", host.path(""));
+    let theirs = crate::host::Running::start(&host, theirs);
+    let said = watch(&host, &board);
+    drop(theirs);
+
+    let board = Board::start();
+    let host = enrolled(Host::new(&cards(50)), &board);
+    let ours = host.foreground("daemon --foreground --cloud --interval 100ms --db ours.db");
+    assert_eq!(watch(&host, &board), said);
+    drop(ours);
+}
