@@ -101,10 +101,10 @@ impl Screen {
     }
 
     /// Draws what has changed, as one update where the terminal knows that; nothing while the last picture is still on its
-    /// way, so that a slow line gets the newest one next and not all of them.
-    pub fn draw(&mut self, app: &mut App, now: Timestamp) -> io::Result<()> {
+    /// way, so that a slow line gets the newest one next and not all of them. Returns whether it was drawn.
+    pub fn draw(&mut self, app: &mut App, now: Timestamp) -> io::Result<bool> {
         if !self.line.is_free()? {
-            return Ok(());
+            return Ok(false);
         }
         queue!(self.page, BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| {
@@ -112,7 +112,8 @@ impl Screen {
             view::draw(app, area, frame.buffer_mut(), now);
         })?;
         queue!(self.page, EndSynchronizedUpdate)?;
-        self.line.send(self.page.0.take())
+        self.line.send(self.page.0.take())?;
+        Ok(true)
     }
 
     /// Gives it back as it was. A terminal that takes nothing gets its mode back, and what can still be sent to it; this

@@ -112,17 +112,24 @@ impl Session {
     ) -> anyhow::Result<()> {
         // Longer than an interval, so that a healthy driver sets the pace, and the clock goes on without one.
         let pulse = Duration::from_millis(1200);
-        screen
-            .draw(&mut self.app, clock::now())
-            .context("cannot draw")?;
+        // What is on the screen is older than what is known.
+        let mut is_stale = true;
         loop {
+            if is_stale {
+                let is_drawn = screen.draw(&mut self.app, clock::now());
+                is_stale = !is_drawn.context("cannot draw")?;
+            }
             let first = match events.recv_timeout(pulse) {
                 Ok(event) => Some(event),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
+            // The clock goes on.
+            is_stale |= first.is_none();
             // What waits is taken together and drawn once.
             for event in first.into_iter().chain(events.try_iter()) {
+                // That a picture has arrived is no reason for another, unless one was left out.
+                is_stale |= !matches!(event, Event::Drawn);
                 match self.heed(event)? {
                     Next::Draw => {}
                     Next::Repaint => screen.forget().context("cannot draw")?,
@@ -134,9 +141,6 @@ impl Session {
             if panics.said().is_some() {
                 return Ok(());
             }
-            screen
-                .draw(&mut self.app, clock::now())
-                .context("cannot draw")?;
         }
     }
 

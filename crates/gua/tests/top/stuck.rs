@@ -1,4 +1,5 @@
-//! A terminal that takes no output: nobody reads the other end, as behind a connection that hangs.
+//! What reaches a terminal: no more than there is to say, and nothing where nobody reads the other end, as behind a connection
+//! that hangs.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -48,11 +49,12 @@ impl Pty {
         }
     }
 
-    fn top(&self, host: &Host) -> Child {
+    fn top(&self, host: &Host, arguments: &[&str]) -> Child {
         let end = || Stdio::from(open(&self.name, OFlags::empty()));
         let mut command = host.command("setsid");
         command
             .args(["--ctty", env!("CARGO_BIN_EXE_gua"), "top"])
+            .args(arguments)
             .stdin(end())
             .stdout(end())
             .stderr(end());
@@ -117,7 +119,7 @@ fn check(when: &str, end: impl Fn(&Pty, Pid)) {
     if when == "from the start" {
         pty.fill();
     }
-    let mut top = pty.top(&host);
+    let mut top = pty.top(&host, &[]);
     wait_for("the terminal to be taken", AT_LAST, || pty.is_raw());
     if when == "later" {
         pty.until("q quit");
@@ -152,4 +154,22 @@ fn signals_end_it_though_the_terminal_takes_nothing() {
 #[test]
 fn q_ends_it_though_the_terminal_takes_nothing() {
     check("later", |pty, _| (&pty.seen).write_all(b"q").unwrap());
+}
+
+#[test]
+fn one_look_is_one_picture() {
+    let host = Host::new(TWO_CARDS);
+    let pty = Pty::new();
+    let mut top = pty.top(&host, &["--interval", "1h"]);
+    pty.until("q quit");
+    // Nothing happens but that the clock goes on, which is drawn about every second.
+    let began = clock::monotonic();
+    for _ in 0..3 {
+        pty.until("\u{1b}[?2026l");
+    }
+    let passed = clock::monotonic() - began;
+    kill_process(Pid::from_child(&top), Signal::TERM).unwrap();
+    pty.until("\u{1b}[?1049l");
+    assert!(top.wait().unwrap().success());
+    assert!(passed > Duration::from_secs(2), "{passed:?}");
 }
