@@ -19,6 +19,26 @@
 //! What another user can still do is to deny: hold the lock, fill the file system, claim every card. Each of these is
 //! told with the name of who does it. `docs/claims.md` has the whole list.
 //!
+//! # A process that leases cards for itself
+//!
+//! ```no_run
+//! # use gua_claim::{Answer, ClaimDir, ClaimError, Kernel, Look, Request};
+//! # fn lease(dir: &ClaimDir, kernel: &dyn Kernel, request: &Request, look: impl Fn() -> Look) -> Result<(), ClaimError> {
+//! // `request.for_process` and `request.asker` are both this process.
+//! if let Answer::Offered(offer) = dir.take(request, &look(), kernel)? {
+//!     // A new look, after the offer. `None`: somebody came onto a card meanwhile; ask again.
+//!     if let Some(grant) = offer.confirm(dir, &look(), kernel) {
+//!         let claim = grant.hand_over(dir, kernel)?;
+//!         // ... work on claim.cards; if this process is killed, the claim ends with it ...
+//!         dir.release(&claim.id)?;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! To wait in turn, [`ClaimDir::join`] once and [`ClaimDir::advance`] after each look, with a pause in between.
+//!
 //! # What this crate refuses to do
 //!
 //! It asks neither the time nor the processes nor the driver: [`Look`] and [`Kernel`] come from the caller. It prints

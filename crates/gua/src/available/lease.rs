@@ -58,10 +58,22 @@ pub(super) fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitC
         claims,
         caller,
     };
-    match args.wait {
-        None => asker.at_once(&mut reader, sample),
-        Some(longest) => asker.in_turn(&mut reader, sample, longest),
+    let end = match args.wait {
+        None => asker.at_once(&mut reader, sample)?,
+        Some(longest) => asker.in_turn(&mut reader, sample, longest)?,
+    };
+    match end {
+        End::Granted { grant, sample } => asker.answer(grant, &sample),
+        End::Without(exit) => Ok(exit),
     }
+}
+
+/// How asking ended.
+enum End {
+    /// With cards, and the sample at which they were still free. Nobody was told yet.
+    Granted { grant: Grant, sample: Sample },
+    /// Without; what there is to say was said.
+    Without(ExitCode),
 }
 
 /// How long the lease is to be, if it may be asked for.
@@ -120,12 +132,12 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    fn at_once(&self, reader: &mut Reader, mut sample: Sample) -> anyhow::Result<ExitCode> {
+    fn at_once(&self, reader: &mut Reader, mut sample: Sample) -> anyhow::Result<End> {
         for _ in 0..MOST_TRIES {
             let wish = wish(self.args, self.loaded, &sample);
             let mut found = Found::new(self.args, self.loaded, &sample, &wish);
             if let Some(end) = self.impossible(&sample, &wish, &mut found)? {
-                return Ok(end);
+                return Ok(End::Without(end));
             }
             self.check_wanted()?;
             let look = self.look(&sample, &found);
@@ -143,12 +155,13 @@ impl Asker<'_> {
                     self.tell(&page);
                     self.tell_shortage(&short, &page);
                     self.record(&self.refusal(&page, &short));
-                    return Ok(Exit::Nothing.into());
+                    return Ok(End::Without(Exit::Nothing.into()));
                 }
             };
             let next = driver::sample(reader, &self.loaded.settings)?;
             if let Some(grant) = offer.and_then(|offer| self.confirm(offer, &next)) {
-                return self.granted(grant, &next);
+                let sample = next;
+                return Ok(End::Granted { grant, sample });
             }
             sample = next;
         }
@@ -167,7 +180,7 @@ impl Asker<'_> {
         reader: &mut Reader,
         mut sample: Sample,
         longest: Option<Duration>,
-    ) -> anyhow::Result<ExitCode> {
+    ) -> anyhow::Result<End> {
         let began = clock::monotonic();
         let mut patience = Patience::new(began, longest)?;
         let mut line = Line::new(self.args.quiet);
@@ -178,7 +191,7 @@ impl Asker<'_> {
             let wish = wish(self.args, self.loaded, &sample);
             let mut found = Found::new(self.args, self.loaded, &sample, &wish);
             if let Some(end) = self.impossible(&sample, &wish, &mut found)? {
-                return Ok(end);
+                return Ok(End::Without(end));
             }
             let look = self.look(&sample, &found);
             let fail = |error: ClaimError| self.claims.explained(error);
@@ -207,7 +220,8 @@ impl Asker<'_> {
                         line.clear();
                         let waited = clock::monotonic().saturating_sub(began);
                         self.record_end(refusal, Outcome::Granted, waited);
-                        return self.granted(grant, &next);
+                        let sample = next;
+                        return Ok(End::Granted { grant, sample });
                     }
                     // The cards are given back, the place in the queue is kept.
                     Err(fault) => {
@@ -248,11 +262,11 @@ impl Asker<'_> {
                     let waited = clock::monotonic().saturating_sub(began);
                     self.record_end(refusal, Outcome::GaveUp, waited);
                     if let Next::Signal(signal) = end {
-                        return Ok(patience::end_by(signal));
+                        return Ok(End::Without(patience::end_by(signal)));
                     }
                     page.print(false)?;
                     self.tell_shortage(&short, &page);
-                    return Ok(Exit::Nothing.into());
+                    return Ok(End::Without(Exit::Nothing.into()));
                 }
             }
         }
@@ -327,7 +341,7 @@ impl Asker<'_> {
 
     /// Prints what was leased, and then hands it over: cards that nobody was told of are given back, also when this
     /// process is killed on the way.
-    fn granted(&self, grant: Grant, sample: &Sample) -> anyhow::Result<ExitCode> {
+    fn answer(&self, grant: Grant, sample: &Sample) -> anyhow::Result<ExitCode> {
         let wish = wish(self.args, self.loaded, sample);
         let mut found = Found::new(self.args, self.loaded, sample, &wish);
         // What is leased is told, whatever a history says by now.
