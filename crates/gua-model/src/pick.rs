@@ -213,21 +213,12 @@ fn memory(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
         return Some(Obstacle::MemoryUsed { used, total });
     }
     let wanted = wish.min_free?;
-    match held_back(gpu) {
+    match gpu.memory_held_back() {
         Err(why) => Some(Obstacle::Unseen(why)),
         Ok(kept) => {
             let free = Bytes(total.0.saturating_sub(used.0).saturating_sub(kept.0));
             (free < wanted).then_some(Obstacle::TooLittleFree(free))
         }
-    }
-}
-
-/// What the driver keeps for itself beside the used memory. A driver that does not tell it counts it as used already
-/// ([`Gpu::memory_reserved`]), so there is nothing beside; a reading that failed is unknown.
-fn held_back(gpu: &Gpu) -> Reading<Bytes> {
-    match gpu.memory_reserved {
-        Err(Missing::Unsupported) => Ok(Bytes(0)),
-        told => told,
     }
 }
 
@@ -255,8 +246,8 @@ fn util(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
 
 /// Free memory, for order and display: what is neither used nor kept by the driver.
 pub fn free_memory(gpu: &Gpu) -> Reading<Bytes> {
-    let (total, used, kept) = (gpu.memory_total?, gpu.memory_used?, held_back(gpu)?);
-    Ok(Bytes(total.0.saturating_sub(used.0).saturating_sub(kept.0)))
+    let (total, used) = (gpu.memory_total?, gpu.memory_used_with_reserved()?);
+    Ok(Bytes(total.0.saturating_sub(used.0)))
 }
 
 /// Notes the spans in which a card was anything but truly idle. A span that only users of `as_free` held counts as idle.

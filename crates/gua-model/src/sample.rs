@@ -142,11 +142,15 @@ impl Gpu {
 
     /// Used memory with what the driver keeps for itself, as its older record counts it and tools that read that record.
     pub fn memory_used_with_reserved(&self) -> Reading<Bytes> {
-        let used = self.memory_used?;
+        Ok(self.memory_used? + self.memory_held_back()?)
+    }
+
+    /// What the driver keeps for itself beside the used memory. A driver that cannot tell it apart counts it as used already,
+    /// so there is nothing beside; a reading that failed is unknown.
+    pub fn memory_held_back(&self) -> Reading<Bytes> {
         match self.memory_reserved {
-            Ok(reserved) => Ok(used + reserved),
-            Err(Missing::Unsupported) => Ok(used),
-            Err(why) => Err(why),
+            Err(Missing::Unsupported) => Ok(Bytes(0)),
+            told => told,
         }
     }
 }

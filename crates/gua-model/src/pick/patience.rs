@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::{LastUse, Obstacle, Wish, held_back, is_model, obstacle};
+use super::{LastUse, Obstacle, Wish, is_model, obstacle};
 use crate::reading::Missing;
 use crate::sample::Gpu;
 use crate::state::Thresholds;
@@ -23,7 +23,7 @@ pub fn is_vacant(gpu: &Gpu, thresholds: &Thresholds) -> bool {
 /// Whether the card could be free for this wish one day. A model and a size do not pass; processes, use and claims do.
 #[must_use]
 pub fn could_be_free(gpu: &Gpu, wish: &Wish) -> bool {
-    let is_large_enough = match (wish.min_free, gpu.memory_total, held_back(gpu)) {
+    let is_large_enough = match (wish.min_free, gpu.memory_total, gpu.memory_held_back()) {
         (None, _, _) | (_, Err(Missing::Gone | Missing::Denied | Missing::Failed), _) => true,
         (Some(_), Err(Missing::Unsupported), _) => false,
         (Some(wanted), Ok(total), Ok(kept)) => total.0.saturating_sub(kept.0) >= wanted.0,

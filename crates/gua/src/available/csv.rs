@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::json;
 use super::page::Page;
+use crate::list::csv::{CLAIM, HOLDER};
 
 /// What a line tells of its card.
 const OF_CARD: [&str; 12] = [
@@ -23,29 +24,12 @@ const OF_CARD: [&str; 12] = [
     "state",
 ];
 
-/// What it tells of one holder.
-const OF_HOLDER: [&str; 10] = [
-    "pid",
-    "owner",
-    "owner_source",
-    "comm",
-    "memory_used_bytes",
-    "age_seconds",
-    "container",
-    "pod",
-    "job",
-    "unseen_because",
-];
-
-/// What it tells of one claim: another's, or the one that was granted.
-const OF_CLAIM: [&str; 7] = ["id", "user", "uid", "for_pid", "for_comm", "since", "until"];
-
 pub(super) fn table(page: &Page<'_>) -> String {
     let shown = json::page(page);
     let mut columns: Vec<String> = vec!["at".to_owned(), "rule".to_owned(), "available".to_owned()];
     columns.extend(OF_CARD.map(str::to_owned));
-    columns.extend(OF_HOLDER.map(|key| format!("holder_{key}")));
-    columns.extend(OF_CLAIM.map(|key| format!("claim_{key}")));
+    columns.extend(HOLDER.map(|key| format!("holder_{key}")));
+    columns.extend(CLAIM.map(|key| format!("claim_{key}")));
     let mut table = Table {
         columns: columns
             .into_iter()
@@ -63,8 +47,8 @@ pub(super) fn table(page: &Page<'_>) -> String {
             Cell::Text(is_available.to_owned()),
         ];
         row.extend(OF_CARD.map(|key| cell(&card[key])));
-        row.extend(OF_HOLDER.map(|key| cell(&holder[key])));
-        row.extend(OF_CLAIM.map(|key| cell(&claim[key])));
+        row.extend(HOLDER.map(|key| cell(&holder[key])));
+        row.extend(CLAIM.map(|key| cell(&claim[key])));
         table.rows.push(row);
     };
     let none = Value::Null;

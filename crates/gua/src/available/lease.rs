@@ -63,7 +63,7 @@ pub(super) fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitC
         Some(longest) => asker.in_turn(&mut reader, sample, longest)?,
     };
     match end {
-        End::Granted { grant, sample } => asker.answer(grant, &sample),
+        End::Granted { grant, sample } => asker.answer(*grant, &sample),
         End::Without(exit) => Ok(exit),
     }
 }
@@ -71,9 +71,18 @@ pub(super) fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitC
 /// How asking ended.
 enum End {
     /// With cards, and the sample at which they were still free. Nobody was told yet.
-    Granted { grant: Grant, sample: Sample },
+    Granted { grant: Box<Grant>, sample: Sample },
     /// Without; what there is to say was said.
     Without(ExitCode),
+}
+
+impl End {
+    fn granted(grant: Grant, sample: Sample) -> Self {
+        Self::Granted {
+            grant: Box::new(grant),
+            sample,
+        }
+    }
 }
 
 /// How long the lease is to be, if it may be asked for.
@@ -160,8 +169,7 @@ impl Asker<'_> {
             };
             let next = driver::sample(reader, &self.loaded.settings)?;
             if let Some(grant) = offer.and_then(|offer| self.confirm(offer, &next)) {
-                let sample = next;
-                return Ok(End::Granted { grant, sample });
+                return Ok(End::granted(grant, next));
             }
             sample = next;
         }
@@ -220,8 +228,7 @@ impl Asker<'_> {
                         line.clear();
                         let waited = clock::monotonic().saturating_sub(began);
                         self.record_end(refusal, Outcome::Granted, waited);
-                        let sample = next;
-                        return Ok(End::Granted { grant, sample });
+                        return Ok(End::granted(grant, next));
                     }
                     // The cards are given back, the place in the queue is kept.
                     Err(fault) => {

@@ -32,10 +32,10 @@ const CARD: [&str; 21] = [
 ];
 
 /// Of the leases on a card, behind `claim_`. There is one at most, save where somebody has tampered; `;` stands between.
-const CLAIM: [&str; 4] = ["id", "user", "since", "until"];
+pub const CLAIM: [&str; 7] = ["id", "user", "uid", "for_pid", "for_comm", "since", "until"];
 
 /// Of a process that holds a card, behind `holder_`.
-const HOLDER: [&str; 10] = [
+pub const HOLDER: [&str; 10] = [
     "pid",
     "owner",
     "owner_source",

@@ -40,7 +40,7 @@ const ALL_KINDS: &str = r#"
 "#;
 
 /// The lines of a CSV as maps from column to field; what is empty is left out.
-fn lines(csv: &str) -> Vec<BTreeMap<String, String>> {
+pub(crate) fn lines(csv: &str) -> Vec<BTreeMap<String, String>> {
     let mut lines = csv.lines().map(fields);
     let columns = lines.next().unwrap();
     let of_line = |fields: Vec<String>| {

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod available;
+mod claim_formats;
 mod claim_lives;
 mod claims;
 mod crowd;

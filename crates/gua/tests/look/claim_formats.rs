@@ -1,0 +1,196 @@
+//! `gua available` and `gua claim list` as text, JSON and CSV: the same numbers in each, in the published form.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::formats::lines;
+use crate::host::{Host, Sleeper};
+use crate::schema;
+
+type Line = BTreeMap<String, String>;
+
+/// Held by two, free, free, divided, lost: at one moment of the simulated clock.
+const ALL_KINDS: &str = r#"
+    [clock]
+    at = 100
+    [[card]]
+    uuid = "GPU-a"
+    name = "NVIDIA A100, 80 GB"
+    util = 50
+    [[card.process]]
+    pid = ONE
+    memory_mib = 2048
+    [[card.process]]
+    pid = OTHER
+    memory_mib = 300
+    [[card]]
+    uuid = "GPU-b"
+    [[card]]
+    uuid = "GPU-c"
+    [[card]]
+    uuid = "GPU-d"
+    [[card.mig]]
+    uuid = "MIG-d"
+    profile = "3g.40gb"
+    [[card]]
+    lost = [[0, inf]]
+"#;
+
+fn take(into: &mut Line, prefix: &str, from: &Value) {
+    for (key, value) in from.as_object().into_iter().flatten() {
+        let text = match value {
+            Value::Null | Value::Array(_) | Value::Object(_) => continue,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        into.insert(format!("{prefix}{key}"), text);
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What time changes between two runs.
+fn without_time(mut lines: Vec<Line>) -> Vec<Line> {
+    for line in &mut lines {
+        for column in [
+            "at",
+            "holder_age_seconds",
+            "waited_seconds",
+            "until",
+            "claim_until",
+        ] {
+            if let Some(field) = line.get_mut(column) {
+                "some time".clone_into(field);
+            }
+        }
+    }
+    lines
+}
+
+fn json(host: &Host, line: &str, form: &str) -> Value {
+    let text = host.gua(&format!("{line} --json")).stdout;
+    schema::check(form, &text);
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn available_has_the_same_numbers_in_json_and_csv() {
+    let host = Host::new(ALL_KINDS);
+    let ada = Sleeper::new();
+    host.lease(&ada, "-q");
+    schema::check("gua.list.v1", &host.gua("list --json").stdout);
+    for line in [
+        "available -q",
+        "available -q --uuid",
+        "available -q --rule nvgpu",
+    ] {
+        let shown = json(&host, line, "gua.available.v1");
+        let mut expected = Vec::new();
+        let mut put = |card: &Value, is_available: bool, holder: &Value, claim: &Value| {
+            let mut line = Line::new();
+            take(&mut line, "", &shown);
+            line.remove("schema");
+            line.insert("available".to_owned(), is_available.to_string());
+            take(&mut line, "", card);
+            take(&mut line, "holder_", holder);
+            take(&mut line, "claim_", claim);
+            expected.push(line);
+        };
+        for card in list(&shown["available"]) {
+            put(card, true, &Value::Null, &shown["claim"]);
+        }
+        for card in list(&shown["not_available"]) {
+            let (holders, claims) = (list(&card["holders"]), list(&card["claims"]));
+            for holder in holders {
+                put(card, false, holder, &Value::Null);
+            }
+            for claim in claims {
+                put(card, false, &Value::Null, claim);
+            }
+            if holders.is_empty() && claims.is_empty() {
+                put(card, false, &Value::Null, &Value::Null);
+            }
+        }
+        for csv in ["--csv", "--format csv"] {
+            let csv = host.gua(&format!("{line} {csv}")).stdout;
+            let found = without_time(lines(&csv));
+            assert_eq!(found, without_time(expected.clone()), "{line}");
+        }
+    }
+    let text = host.gua("available -q --format text").stdout;
+    assert_eq!(text, "2\n");
+}
+
+#[test]
+fn a_lease_is_told_in_every_format() {
+    let host = Host::new("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n");
+    let (ada, bob) = (Sleeper::new(), Sleeper::new());
+    let ask = |holder: &Sleeper| format!("available -q --claim 10m --for {}", holder.pid());
+    let shown = json(&host, &ask(&ada), "gua.available.v1");
+    assert_eq!(shown["claim"]["for_pid"], ada.pid());
+    let csv = host.gua(&format!("{} --csv", ask(&bob))).stdout;
+    let lines = lines(&csv);
+    let granted: Vec<_> = lines
+        .iter()
+        .filter(|line| line["available"] == "true")
+        .collect();
+    assert_eq!(granted.len(), 1, "{csv}");
+    assert_eq!(granted[0]["uuid"], "GPU-b");
+    assert_eq!(granted[0]["claim_for_pid"], bob.pid().to_string());
+    // And nothing is left: what cannot be had is told as well.
+    let shown = json(&host, &ask(&bob), "gua.available.v1");
+    assert_eq!(shown["claim"], Value::Null);
+    assert_eq!(host.gua(&format!("{} --csv", ask(&bob))).code, 3);
+}
+
+#[test]
+fn claims_have_the_same_numbers_in_text_json_and_csv() {
+    let host = Host::new(ALL_KINDS);
+    let ada = Sleeper::new();
+    host.lease(&ada, "-q --count 2");
+    let mut waiting = host.start(&format!("available -q --wait --for {}", ada.pid()));
+    host.wait_for_queue(1);
+    let shown = json(&host, "claim list", "gua.claims.v1");
+    let mut expected = Vec::new();
+    for claim in list(&shown["claims"]) {
+        for card in list(&claim["cards"]) {
+            let mut line = Line::new();
+            take(&mut line, "", claim);
+            for (ours, theirs) in [("pid", "for_pid"), ("comm", "for_comm")] {
+                let value = line.remove(theirs).unwrap();
+                line.insert(ours.to_owned(), value);
+            }
+            take(&mut line, "gpu_", card);
+            let in_use = line.remove("gpu_in_use").unwrap();
+            line.insert("in_use".to_owned(), in_use);
+            line.insert("row".to_owned(), "claim".to_owned());
+            line.insert("at".to_owned(), String::new());
+            expected.push(line);
+        }
+    }
+    for (place, waiter) in (1..).zip(list(&shown["queue"])) {
+        let mut line = Line::new();
+        take(&mut line, "", waiter);
+        line.insert("row".to_owned(), "waiting".to_owned());
+        line.insert("place".to_owned(), format!("{place}"));
+        line.insert("at".to_owned(), String::new());
+        expected.push(line);
+    }
+    assert_eq!(expected.len(), 3);
+    for csv in ["claim list --csv", "claim list --format csv"] {
+        let found = without_time(lines(&host.gua(csv).stdout));
+        assert_eq!(found, without_time(expected.clone()));
+    }
+    let text = host.gua("claim list --format text").stdout;
+    for line in &expected {
+        assert!(text.contains(&format!("(pid {} ", line["pid"])), "{text}");
+        if let Some(id) = line.get("id") {
+            assert!(text.contains(id.as_str()), "{text}");
+        }
+    }
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+}
