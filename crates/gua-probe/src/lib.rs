@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod clock;
 pub mod fault;
 pub mod host;
+pub mod keeper;
 pub mod nvgpu;
 mod nvml;
 pub mod probe;

@@ -17,6 +17,7 @@ use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::host::HostRoot;
 use gua_probe::host::processor::processor_time;
+use gua_probe::keeper::Keeper;
 use gua_probe::probe::{Probe, ProbeOptions};
 use gua_probe::reader::{Reader, ReaderOptions};
 use gua_wire::run::{file, metrics};
@@ -57,6 +58,8 @@ impl Default for MonitorOptions {
 pub enum GpuSource {
     /// A thread of this process.
     InProcess(ProbeOptions),
+    /// A thread of this process that others ask too: one thread owns the driver.
+    Kept(Keeper),
     /// A child, which is replaced when the driver hangs; for programs that can be their own reader.
     Child(ReaderOptions),
 }
@@ -303,6 +306,7 @@ fn sample_gpu(
 ) -> Ended {
     let mut source = match options.source {
         GpuSource::InProcess(probe) => Source::Probe(Box::new(Probe::new(probe))),
+        GpuSource::Kept(keeper) => Source::Keeper(keeper),
         GpuSource::Child(reader) => Source::Reader(Box::new(Reader::new(reader))),
     };
     let mut fault = None;
@@ -339,6 +343,7 @@ fn sample_gpu(
 
 enum Source {
     Probe(Box<Probe>),
+    Keeper(Keeper),
     Reader(Box<Reader>),
 }
 
@@ -346,6 +351,7 @@ impl Source {
     fn sample(&mut self) -> Result<Sample, DriverFault> {
         match self {
             Source::Probe(probe) => probe.sample(),
+            Source::Keeper(keeper) => keeper.sample(),
             Source::Reader(reader) => reader.sample(),
         }
     }

@@ -12,6 +12,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use gua_model::Sample;
+use gua_model::pick::Order;
 use gua_probe::host::time::ticks_per_second;
 
 use crate::claims;
@@ -46,13 +47,7 @@ enum First {
 
 fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyhow::Result<String> {
     let format = args.format.wanted();
-    let terms = Terms {
-        thresholds: loaded.settings.thresholds(),
-        ticks_per_second: ticks_per_second(),
-    };
-    let mut rows = row::rows(sample, &terms, args.order.as_ref());
-    remember(&mut rows, loaded, sample);
-    let unread = note_claims(&mut rows, loaded, sample);
+    let (rows, unread) = rows(loaded, sample, args.order.as_ref());
     if let Some(unread) = &unread
         && first == First::Yes
         && format != TableFormat::Json
@@ -84,6 +79,29 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
             text
         }
     })
+}
+
+/// What `gua list --json` prints of a sample, for those who have one.
+#[must_use]
+pub fn listing(loaded: &Loaded, sample: &Sample) -> serde_json::Value {
+    let (rows, unread) = rows(loaded, sample, None);
+    json::listing(sample, &rows, unread.as_deref())
+}
+
+/// The lines of the listing; what kept the claims from being read.
+fn rows<'a>(
+    loaded: &Loaded,
+    sample: &'a Sample,
+    order: Option<&Order>,
+) -> (Vec<Row<'a>>, Option<String>) {
+    let terms = Terms {
+        thresholds: loaded.settings.thresholds(),
+        ticks_per_second: ticks_per_second(),
+    };
+    let mut rows = row::rows(sample, &terms, order);
+    remember(&mut rows, loaded, sample);
+    let unread = note_claims(&mut rows, loaded, sample);
+    (rows, unread)
 }
 
 /// Since when each card has been as it is, where a running daemon knows.

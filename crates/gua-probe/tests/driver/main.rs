@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod host;
+mod keeper;
 mod readings;
 mod sickness;
 mod traps;

@@ -1,0 +1,49 @@
+//! The thread that owns the driver: it answers whoever asks, and a driver that hangs costs them a deadline.
+
+use std::time::Duration;
+
+use gua_probe::clock;
+use gua_probe::fault::DriverFault;
+use gua_probe::keeper::Keeper;
+
+use super::host::Host;
+
+const HANG: &str = "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n";
+
+fn keeper(host: &Host, deadline: Duration) -> Keeper {
+    Keeper::start(host.options(), deadline).unwrap()
+}
+
+#[test]
+fn several_threads_ask_and_one_thread_reads() {
+    let host = Host::new("");
+    host.play_with_journal("[[card]]\nutil = 7\n");
+    let keeper = keeper(&host, Duration::from_secs(30));
+    let ask = || keeper.sample().unwrap().gpus.len();
+    let answers = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum::<usize>()
+    });
+    assert_eq!(answers, 8);
+    assert_eq!(host.calls("nvmlInit_v2"), 1);
+}
+
+#[test]
+fn a_driver_that_hangs_costs_a_deadline_and_not_more() {
+    let host = Host::new("[[card]]\n");
+    let keeper = keeper(&host, Duration::from_millis(300));
+    keeper.sample().unwrap();
+    host.play(HANG);
+    for _ in 0..2 {
+        let began = clock::monotonic();
+        let fault = keeper.sample().unwrap_err();
+        assert!(matches!(fault, DriverFault::Hung { .. }), "{fault}");
+        assert!(clock::monotonic() - began < Duration::from_secs(5));
+    }
+    let mut pending = keeper.begin();
+    assert!(pending.wait(Duration::from_millis(1)).is_none());
+    assert!(pending.wait(Duration::MAX).is_some());
+}

@@ -1,0 +1,59 @@
+"""Samples cards and processors while a job runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Union
+
+from gua import _gua
+
+__all__ = ["Gpus", "HWMonitor"]
+
+#: Which cards are sampled: ``"auto"`` (those in ``CUDA_VISIBLE_DEVICES``, else all), ``"all"``, or numbers and UUIDs.
+Gpus = Union[str, int, Iterable[Union[str, int]]]
+
+
+class HWMonitor:
+    """Writes down what cards and processors do, every ``interval_sec`` seconds, until it is stopped.
+
+    Drop-in for ``pytyche.diagnostics.run_monitor.HWMonitor``: the same three files. It needs no nvidia-smi, its threads
+    never hold the interpreter's lock, and each line is in its file as soon as it is read.
+    """
+
+    def __init__(self, *, gpus: Gpus = "auto") -> None:
+        self._gpus = gpus
+        self._monitor: _gua.Monitor | None = None
+        #: Why the cards could not be read last, if they could not; known after :meth:`stop`.
+        self.fault: str | None = None
+        #: Why lines could not be written, if any could not; known after :meth:`stop`.
+        self.write_error: str | None = None
+
+    def start(self, output_dir: str | os.PathLike[str], interval_sec: float = 2) -> None:
+        """Makes the directory and begins. What still runs is stopped first."""
+        self.stop()
+        self._monitor = _gua.Monitor(os.fspath(output_dir), interval_sec, _visible(self._gpus))
+
+    def stop(self) -> tuple[Path | None, Path | None, Path | None]:
+        """Ends the sampling and gives the files of cards, processors and dmon; ``None`` where nothing was sampled.
+
+        It returns within five seconds, whatever the driver does.
+        """
+        if self._monitor is None:
+            return None, None, None
+        *files, self.fault, self.write_error = self._monitor.stop()
+        self._monitor = None
+        gpu, cpu, dmon = (None if file is None else Path(file) for file in files)
+        return gpu, cpu, dmon
+
+
+def _visible(gpus: Gpus) -> str | None:
+    """The cards as ``CUDA_VISIBLE_DEVICES`` lists them; ``None`` means all."""
+    if gpus == "auto":
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+    if gpus == "all":
+        return None
+    if isinstance(gpus, (str, int)):
+        return str(gpus)
+    return ",".join(str(gpu) for gpu in gpus)

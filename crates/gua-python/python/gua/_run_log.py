@@ -1,0 +1,104 @@
+"""Phases and events of one run, as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gua import _gua
+
+__all__ = ["RunLog"]
+
+
+class RunLog:
+    """Phases and events of one run, one JSON object a line.
+
+    Drop-in for ``pytyche.diagnostics.run_monitor.RunLog``. With a ``path`` each line is also in that file before the call
+    returns, so that ``tail -f`` and ``jq`` work while the job runs, and a killed job loses nothing.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self._log = _gua.Log(None if path is None else os.fspath(path))
+
+    def log_phase(self, name: str, seconds: float, **extra: Any) -> None:
+        """A phase that has ended, and how long it took.
+
+        Values that JSON cannot hold become texts. An extra value cannot take the place of ``ts`` or ``type``: it
+        is written as ``extra_ts`` or ``extra_type``.
+        """
+        self._log.phase(_text(name), float(seconds), _fields(extra))
+
+    def log_event(self, event_type: str, data: dict[str, Any] | None = None) -> None:
+        """Something that happened."""
+        self._log.event(_text(event_type), _fields(data or {}))
+
+    @contextmanager
+    def phase(self, name: str, /, **extra: Any) -> Iterator[dict[str, Any]]:
+        """Times what is done inside, and logs it at the end. More values can be put into the dictionary that it gives.
+
+        An exception goes on as it came; its class is logged as ``error``.
+        """
+        began = time.perf_counter()
+        try:
+            yield extra
+        except BaseException as error:
+            extra.setdefault("error", type(error).__name__)
+            raise
+        finally:
+            self._log.phase(_text(name), time.perf_counter() - began, _fields(extra))
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Puts all lines into a file, in place of what was there. A reader sees the old file or the new one."""
+        self._log.write(os.fspath(path))
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """All lines so far, as dictionaries."""
+        return [json.loads(line) for line in self._log.lines()]
+
+    @property
+    def lost(self) -> int:
+        """How many lines could not be written to the file that grows, because the disk was full or gone."""
+        return self._log.lost
+
+    def __len__(self) -> int:
+        return len(self._log)
+
+
+def _fields(values: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(_key(name), _json(value)) for name, value in values.items()]
+
+
+def _key(name: Any) -> str:
+    """The name as ``json.dumps`` writes it; any other as a text."""
+    if isinstance(name, str):
+        return _text(name)
+    try:
+        (key,) = json.loads(json.dumps({name: None}))
+    except (TypeError, ValueError):
+        return _text(str(name))
+    return str(key)
+
+
+def _json(value: Any) -> str:
+    """Any value as JSON. A log must not end the job that it tells of."""
+    try:
+        return json.dumps(value, default=str, allow_nan=False)
+    except ValueError:
+        # A number that is not finite is no JSON; or the value holds itself.
+        try:
+            plain = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
+            return json.dumps(plain)
+        except ValueError:
+            return json.dumps(repr(value))
+    except (TypeError, RecursionError):
+        return json.dumps(repr(value))
+
+
+def _text(text: str) -> str:
+    """Without halves of characters, which come from names of files that are not UTF-8."""
+    return str(text).encode("utf-8", "backslashreplace").decode("utf-8")

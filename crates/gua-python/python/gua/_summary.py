@@ -1,0 +1,77 @@
+"""Ten numbers from the metric files of a run."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gua import _gua
+
+__all__ = ["ResourceSummary", "build_resource_summary", "probe_jax_peak_memory_mb"]
+
+
+@dataclass
+class ResourceSummary:
+    """What a run used. Drop-in for ``pytyche.diagnostics.run_monitor.ResourceSummary``.
+
+    As there, 0.0 is also what was not measured; :attr:`gua.Run.unmeasured` tells the two apart.
+    """
+
+    peak_vram_mb: float = 0.0
+    jax_peak_bytes_mb: float = 0.0
+    gpu_util_mean_pct: float = 0.0
+    gpu_util_max_pct: float = 0.0
+    mem_util_mean_pct: float = 0.0
+    mem_util_max_pct: float = 0.0
+    power_watts_mean: float = 0.0
+    power_watts_max: float = 0.0
+    cpu_usr_mean_pct: float = 0.0
+    cpu_idle_mean_pct: float = 0.0
+
+    def to_dict(self) -> dict[str, float]:
+        """The numbers with one decimal each; JAX's peak and memory utilisation only where they were measured."""
+        return _gua.summary_entries(asdict(self))
+
+
+def build_resource_summary(
+    gpu_csv_path: str | os.PathLike[str] | None,
+    cpu_csv_path: str | os.PathLike[str] | None,
+    dmon_csv_path: str | os.PathLike[str] | None = None,
+) -> ResourceSummary:
+    """Sums up the files of :class:`gua.HWMonitor`, of ``gua run``, or of the original. A file that is not there leaves zeros.
+
+    The column of memory utilisation is found by its name, and a value that is missing costs itself and not its line.
+    """
+    return summarize(gpu_csv_path, cpu_csv_path, dmon_csv_path)[0]
+
+
+def summarize(
+    gpu_csv_path: str | os.PathLike[str] | None,
+    cpu_csv_path: str | os.PathLike[str] | None,
+    dmon_csv_path: str | os.PathLike[str] | None,
+) -> tuple[ResourceSummary, list[str]]:
+    """The summary, and what was never measured."""
+    paths = (None if path is None else os.fspath(path) for path in (gpu_csv_path, cpu_csv_path, dmon_csv_path))
+    numbers, missing, _ = _gua.summarize(*paths)
+    return ResourceSummary(**numbers), missing
+
+
+def probe_jax_peak_memory_mb(*, every_device: bool = False) -> float:
+    """The most memory that JAX had in use on its first local GPU so far, in MiB; 0.0 without JAX, a GPU or statistics.
+
+    With ``every_device`` it is the most on any one of its local GPUs. Imports JAX.
+    """
+    try:
+        jax = importlib.import_module("jax")
+        cards = [device for device in jax.local_devices() if device.platform in ("gpu", "cuda", "rocm")]
+        peaks = (_peak_bytes(card) for card in (cards if every_device else cards[:1]))
+        return max(peaks, default=0.0) / (1024 * 1024)
+    except Exception:
+        return 0.0
+
+
+def _peak_bytes(device: Any) -> float:
+    stats = device.memory_stats()
+    return float((stats or {}).get("peak_bytes_in_use", 0))

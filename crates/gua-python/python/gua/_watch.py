@@ -1,0 +1,174 @@
+"""A watched part of a program: ``with gua.monitor():``, or a function under ``@gua.monitor()``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+from gua._monitor import Gpus, HWMonitor
+from gua._run_log import RunLog
+from gua._summary import ResourceSummary, probe_jax_peak_memory_mb, summarize
+
+__all__ = ["Run", "monitor"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Run:
+    """One watched part of a program. What it used is known when it has ended."""
+
+    def __init__(self, output_dir: Path | None) -> None:
+        #: When it began, in UTC.
+        self.started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        #: Where the files are; ``None`` for a run that keeps none.
+        self.output_dir = output_dir
+        #: What the run says of itself; with a directory, in ``run.jsonl`` as it happens.
+        self.log = RunLog(None if output_dir is None else output_dir / "run.jsonl")
+        #: What it used; ``None`` until it has ended.
+        self.summary: ResourceSummary | None = None
+        #: What was never measured, and stands as 0.0 in the summary.
+        self.unmeasured: list[str] = []
+        #: How long it took; ``None`` until it has ended.
+        self.seconds: float | None = None
+        #: Why the cards could not be read last, if they could not.
+        self.fault: str | None = None
+        #: The class of the exception that ended it, if one did.
+        self.error: str | None = None
+
+    def phase(self, name: str, /, **extra: Any) -> AbstractContextManager[dict[str, Any]]:
+        """Times what is done inside: ``with run.phase("fit", epochs=3): ...``"""
+        return self.log.phase(name, **extra)
+
+    def event(self, event_type: str, data: dict[str, Any] | None = None) -> None:
+        """Notes something that happened."""
+        self.log.log_event(event_type, data)
+
+
+class monitor:
+    """Watches what is done inside: cards, processors, and what the run says of itself.
+
+    As a context manager it gives a :class:`Run`::
+
+        with gua.monitor("out") as run:
+            with run.phase("fit"):
+                train()
+        print(run.summary)
+
+    As a decorator it watches each call, also of ``async`` functions; ``on_end`` gets the run::
+
+        @gua.monitor(on_end=lambda run: print(run.summary.to_dict()))
+        def train(): ...
+
+    With ``output_dir`` the run's files are kept there, as those of ``gua run --out``: a later run in the same directory goes
+    on with ``run.jsonl`` and replaces the others. Without it there is only the summary. An exception goes on as it came.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | os.PathLike[str] | None = None,
+        *,
+        interval_sec: float = 2,
+        gpus: Gpus = "auto",
+        on_end: Callable[[Run], object] | None = None,
+    ) -> None:
+        if inspect.isfunction(output_dir):
+            raise TypeError("write @gua.monitor(), with brackets")
+        self._output_dir = None if output_dir is None else Path(output_dir)
+        self._interval_sec = interval_sec
+        self._gpus = gpus
+        self._on_end = on_end
+        self._running: list[AbstractContextManager[Run]] = []
+
+    def __enter__(self) -> Run:
+        watched = self._watch()
+        run = watched.__enter__()
+        self._running.append(watched)
+        return run
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return self._running.pop().__exit__(kind, error, trace)
+
+    def __call__(self, function: _Function) -> _Function:
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:
+                with self._watch():
+                    return await function(*args, **kwargs)
+
+            return cast(_Function, watched_coroutine)
+
+        @functools.wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with self._watch():
+                return function(*args, **kwargs)
+
+        return cast(_Function, watched)
+
+    @contextmanager
+    def _watch(self) -> Iterator[Run]:
+        with tempfile.TemporaryDirectory(prefix="gua-") as passing:
+            place = Path(passing) if self._output_dir is None else self._output_dir
+            hardware = HWMonitor(gpus=self._gpus)
+            hardware.start(place, self._interval_sec)
+            run = Run(self._output_dir)
+            began = time.perf_counter()
+            run.event("start", {"pid": os.getpid()})
+            try:
+                yield run
+            except BaseException as error:
+                self._end(run, hardware, began, type(error).__name__)
+                raise
+            else:
+                self._end(run, hardware, began, None)
+
+    def _end(self, run: Run, hardware: HWMonitor, began: float, error: str | None) -> None:
+        run.seconds, run.error = time.perf_counter() - began, error
+        files = hardware.stop()
+        run.fault = hardware.fault
+        run.summary, run.unmeasured = summarize(*files)
+        # Not imported here: a program without JAX must not get one that takes its cards.
+        if "jax" in sys.modules:
+            run.summary.jax_peak_bytes_mb = probe_jax_peak_memory_mb()
+        end: dict[str, Any] = {"seconds": round(run.seconds, 3)}
+        if error is not None:
+            end["error"] = error
+        run.event("end", end)
+        if run.output_dir is not None:
+            _write_summary(run, run.output_dir / "summary.json")
+        if hardware.write_error is not None:
+            warnings.warn(f"gua: not all of the run was written: {hardware.write_error}", RuntimeWarning, stacklevel=2)
+        if self._on_end is not None:
+            self._on_end(run)
+
+
+def _write_summary(run: Run, path: Path) -> None:
+    assert run.summary is not None
+    value = {
+        **run.summary.to_dict(),
+        "run": {"started": run.started, "seconds": round(run.seconds or 0.0, 3), "error": run.error},
+        "unmeasured": run.unmeasured,
+        "notes": [] if run.fault is None else [run.fault],
+    }
+    try:
+        path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        # What was watched has ended well; a full disk must not change that.
+        warnings.warn(f"gua: {error}", RuntimeWarning, stacklevel=2)

@@ -1,0 +1,27 @@
+"""Moments and lengths as the program writes them."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Union
+
+When = Union[str, datetime, date, timedelta]
+
+
+def when(value: When) -> str:
+    """A moment: words as the program takes them (``"7d"``, ``"2026-11-01T12:00"``), a length before now, or a date.
+
+    A datetime without a zone is in the zone of the question, as on the command line.
+    """
+    if isinstance(value, timedelta):
+        return length(value)
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    return str(value)
+
+
+def length(value: str | timedelta) -> str:
+    """A length of time in whole seconds, or in words (``"30s"``, ``"2h"``)."""
+    if isinstance(value, timedelta):
+        return f"{int(value.total_seconds())}s"
+    return str(value)

@@ -1,0 +1,43 @@
+//! What the cards do now: nvgpu's two functions, and the listing of `gua list`.
+
+use gua::dispatch::load;
+use gua_model::nvgpu;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::{driver, failure};
+
+/// The numbers of the cards of which at most so much of the memory is used.
+#[pyfunction]
+pub(crate) fn available_gpus(py: Python<'_>, max_used_percent: f64) -> PyResult<Vec<String>> {
+    let loaded = load(&[]).map_err(|error| failure::of_command(&error.into()))?;
+    let sample = driver::sample(py, &loaded.settings)?;
+    Ok(nvgpu::available_gpus(&sample, max_used_percent))
+}
+
+/// All cards as nvgpu tells them.
+#[pyfunction]
+pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let loaded = load(&[]).map_err(|error| failure::of_command(&error.into()))?;
+    let sample = driver::sample(py, &loaded.settings)?;
+    let list = PyList::empty(py);
+    for info in nvgpu::gpu_info(&sample) {
+        let card = PyDict::new(py);
+        card.set_item("index", info.index)?;
+        card.set_item("type", info.kind.ok())?;
+        card.set_item("uuid", info.uuid)?;
+        card.set_item("mem_used", info.mem_used.ok())?;
+        card.set_item("mem_total", info.mem_total.ok())?;
+        card.set_item("mem_used_percent", info.mem_used_percent.ok())?;
+        list.append(card)?;
+    }
+    Ok(list)
+}
+
+/// What `gua list --json` prints.
+#[pyfunction]
+pub(crate) fn snapshot(py: Python<'_>) -> PyResult<String> {
+    let loaded = load(&[]).map_err(|error| failure::of_command(&error.into()))?;
+    let sample = driver::sample(py, &loaded.settings)?;
+    Ok(py.detach(|| gua::list::listing(&loaded, &sample).to_string()))
+}

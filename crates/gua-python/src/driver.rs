@@ -1,0 +1,68 @@
+//! The one thread of this process that reads the driver.
+//!
+//! It is found through a static, against the habit of this project: an interpreter loads this library once, and whoever
+//! asks has no other way to the thread that is there already. A forked child starts its own, since threads are not forked.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use gua::config::Settings;
+use gua_model::Sample;
+use gua_probe::keeper::Keeper;
+use gua_probe::probe::ProbeOptions;
+use gua_probe::reader::ReaderOptions;
+use pyo3::{PyErr, PyResult, Python};
+
+use crate::failure;
+
+/// How long Ctrl-C has to wait while the driver does not answer.
+const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
+
+struct Kept {
+    /// The process that the thread lives in.
+    pid: u32,
+    options: ProbeOptions,
+    deadline: Duration,
+    keeper: Keeper,
+}
+
+/// Only locked for a moment and by threads that hold the interpreter's lock, so that a fork never copies it locked.
+static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+
+/// The thread that reads the driver that these settings name.
+pub(crate) fn keeper(_attached: Python<'_>, settings: &Settings) -> PyResult<Keeper> {
+    // Those of the program's reader child, without the child.
+    let ReaderOptions {
+        probe: options,
+        deadline,
+        ..
+    } = gua::driver::options(settings);
+    let pid = std::process::id();
+    let mut kept = KEPT
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(kept) = kept.as_ref()
+        && (kept.pid, &kept.options, kept.deadline) == (pid, &options, deadline)
+    {
+        return Ok(kept.keeper.clone());
+    }
+    let keeper = Keeper::start(options.clone(), deadline).map_err(PyErr::from)?;
+    *kept = Some(Kept {
+        pid,
+        options,
+        deadline,
+        keeper: keeper.clone(),
+    });
+    Ok(keeper)
+}
+
+/// One sample. Other Python threads go on meanwhile, and Ctrl-C ends the wait.
+pub(crate) fn sample(py: Python<'_>, settings: &Settings) -> PyResult<Sample> {
+    let mut pending = keeper(py, settings)?.begin();
+    loop {
+        if let Some(answer) = py.detach(|| pending.wait(LOOK_AT_SIGNALS)) {
+            return answer.map_err(|fault| failure::of_driver(&fault));
+        }
+        py.check_signals()?;
+    }
+}

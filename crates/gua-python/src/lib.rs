@@ -1,0 +1,36 @@
+//! The native half of the Python package `gua`. What Python people see (names, defaults, docstrings) is in `python/gua`;
+//! here is only what needs the other crates. No rule about GPUs stands here.
+//!
+//! The driver is read in this process, by one thread that never holds the interpreter's lock.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "an argument from Python is converted, and so owned"
+)]
+
+mod cards;
+mod driver;
+mod failure;
+mod monitor;
+mod report;
+mod run_log;
+mod summary;
+
+use pyo3::pymodule;
+
+/// The native half of the package `gua`.
+#[pymodule]
+mod _gua {
+    #[pymodule_export]
+    use crate::cards::{available_gpus, gpu_info, snapshot};
+    #[pymodule_export]
+    use crate::monitor::Monitor;
+    #[pymodule_export]
+    use crate::report::report;
+    #[pymodule_export]
+    use crate::run_log::Log;
+    #[pymodule_export]
+    use crate::summary::{summarize, summary_entries};
+    /// The version of the program and of the package, which are one.
+    #[pymodule_export]
+    const VERSION: &str = gua::dispatch::VERSION;
+}

@@ -1,0 +1,98 @@
+//! The run log. Python turns values into JSON; the lines are made by gua-run.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use gua_probe::clock;
+use gua_run::{Fields, RunLog};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::failure;
+
+/// Phases and events, in memory and perhaps in a file.
+#[pyclass(module = "gua._gua", frozen)]
+#[derive(Debug)]
+pub(crate) struct Log {
+    log: Mutex<RunLog>,
+}
+
+#[pymethods]
+impl Log {
+    #[new]
+    #[pyo3(signature = (path=None))]
+    fn new(path: Option<PathBuf>) -> PyResult<Self> {
+        let log = match path {
+            None => RunLog::new(),
+            Some(path) => {
+                RunLog::in_file(&path).map_err(|error| failure::of_file(&error, &path))?
+            }
+        };
+        Ok(Self {
+            log: Mutex::new(log),
+        })
+    }
+
+    /// A phase that has ended; `extra` are names with values in JSON.
+    fn phase(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        seconds: f64,
+        extra: Vec<(String, String)>,
+    ) -> PyResult<()> {
+        let extra = fields(&extra)?;
+        py.detach(|| self.locked(|log| log.phase(clock::now(), name, seconds, &extra)));
+        Ok(())
+    }
+
+    /// Something that happened; `data` are names with values in JSON.
+    fn event(&self, py: Python<'_>, name: &str, data: Vec<(String, String)>) -> PyResult<()> {
+        let data = fields(&data)?;
+        py.detach(|| self.locked(|log| log.event(clock::now(), name, &data)));
+        Ok(())
+    }
+
+    /// All lines so far.
+    fn lines(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| self.locked(|log| log.lines().map(str::to_owned).collect()))
+    }
+
+    /// How many lines so far.
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.locked(|log| log.lines().len()))
+    }
+
+    /// How many lines could not be written to the file that grows.
+    #[getter]
+    fn lost(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.locked(|log| log.file().map_or(0, |file| file.lost())))
+    }
+
+    /// Puts all lines into a file, in place of what was there.
+    fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.locked(|log| log.write(&path)))
+            .map_err(|error| failure::of_file(&error, &path))
+    }
+}
+
+impl Log {
+    /// Never called while the interpreter's lock is held: who waits for this lock must not hold the other.
+    fn locked<T>(&self, act: impl FnOnce(&mut RunLog) -> T) -> T {
+        let mut log = self
+            .log
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        act(&mut log)
+    }
+}
+
+fn fields(pairs: &[(String, String)]) -> PyResult<Fields> {
+    let mut fields = Fields::new();
+    for (name, text) in pairs {
+        fields
+            .insert_json(name, text)
+            .map_err(|error| PyValueError::new_err(format!("{name}: {error}")))?;
+    }
+    Ok(fields)
+}

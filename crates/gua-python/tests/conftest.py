@@ -1,0 +1,145 @@
+"""A machine of files: a simulated driver, a home without settings, and an nvidia-smi that the originals can ask."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pytest
+
+#: Where cargo put the programs; scripts/test-python says so.
+BUILT = Path(os.environ["GUA_BUILT"])
+
+#: The driver looks at its scenario this often at the most (`LOOK_EVERY` of nvml-sim), and a file system's clock is coarse.
+NOTICED = 0.2
+
+
+@dataclass
+class Card:
+    """A card in the words of a scenario."""
+
+    util: int = 0
+    memory_util: int = 0
+    used: int = 0
+    total: int = 40960
+    power: float = 50.0
+    name: str = "NVIDIA A100"
+    #: Lines of a scenario for this card, such as processes.
+    more: str = ""
+
+    def scenario(self, number: int) -> str:
+        return textwrap.dedent(
+            f"""
+            [[card]]
+            name = "{self.name}"
+            uuid = "GPU-1ab00000-0000-4000-8000-00000000000{number}"
+            util = {self.util}
+            memory_util = {self.memory_util}
+            memory_used_mib = {self.used}
+            memory_total_mib = {self.total}
+            power_w = {self.power}
+            """
+        ) + textwrap.dedent(self.more)
+
+
+@dataclass
+class Machine:
+    """What a test may change."""
+
+    home: Path
+    library: Path
+    cards: list[Card] = field(default_factory=list)
+
+    @property
+    def scenario(self) -> Path:
+        return self.library.parent / "nvml-sim.toml"
+
+    def play(self, *cards: Card, more: str = "") -> None:
+        """Changes the cards under a running driver, which has noticed when this returns."""
+        self.cards = list(cards)
+        fresh = self.scenario.with_suffix(".new")
+        fresh.write_text("".join(card.scenario(number) for number, card in enumerate(cards)) + more)
+        fresh.rename(self.scenario)
+        time.sleep(NOTICED)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine with one card."""
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    subprocess.run([BUILT / "nvml-sim", "install", driver], check=True, stdout=subprocess.DEVNULL)
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in [name for name in os.environ if name.startswith(("GUA_", "CUDA_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GUA_CLAIM_DIR", str(tmp_path / "claims"))
+    monkeypatch.setenv("GUA_NVML_LIBRARY", str(driver / "libnvidia-ml.so.1"))
+    machine = Machine(home, driver / "libnvidia-ml.so.1")
+    machine.play(Card())
+    return machine
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], None]:
+    """Waits until it is so; a minute means never."""
+
+    def wait(is_so: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
+        while not is_so():
+            assert time.monotonic() < end, "it did not come"
+            time.sleep(0.01)
+
+    return wait
+
+
+#: Prints what nvidia-smi would of the cards in its own folder, for programs that know no other way.
+NVIDIA_SMI = r"""#!{python}
+import datetime, json, pathlib, sys, time
+cards = json.loads((pathlib.Path(__file__).parent / "cards.json").read_text())
+words = sys.argv[1:]
+if "-L" in words:
+    for number, card in enumerate(cards):
+        print(f"GPU {{number}}: {{card['name']}} (UUID: GPU-1ab00000-0000-4000-8000-00000000000{{number}})")
+elif "dmon" in words:
+    while True:
+        print("# gpu     fb   bar1   ccpm     sm    mem\n# Idx     MB     MB     MB      %      %")
+        for number, card in enumerate(cards):
+            print(f"{{number:5}} {{card['used']:6}}      3      0 {{card['util']:6}} {{card['memory_util']:6}}", flush=True)
+        time.sleep(float(words[words.index("-d") + 1]))
+elif words and words[0].startswith("--query-gpu"):
+    while True:
+        now = datetime.datetime.now().strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
+        for card in cards:
+            numbers = (card["util"], card["memory_util"], card["used"], card["total"], f"{{card['power']:.2f}}", 41, 1410, 1215)
+            print(now, *numbers, sep=", ", flush=True)
+        time.sleep(float(words[words.index("-l") + 1]))
+else:
+    print("today\n+---+\n| NVIDIA-SMI 550.54  Driver Version: 550.54  CUDA Version: 12.4     |\n" + "|\n" * 5, end="")
+    for card in cards:
+        print(f"| name |\n| 30C P0 50W / 400W | {{card['used']}}MiB / {{card['total']}}MiB | 0% |\n| |\n+--+")
+"""
+
+
+@pytest.fixture
+def nvidia_smi(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Puts an nvidia-smi on the path that tells of the machine's cards as they are when it is called."""
+    folder = tmp_path / "smi"
+
+    def install() -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "cards.json").write_text(json.dumps([asdict(card) for card in machine.cards]))
+        program = folder / "nvidia-smi"
+        program.write_text(NVIDIA_SMI.format(python=sys.executable))
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    return install

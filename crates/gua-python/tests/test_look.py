@@ -1,0 +1,116 @@
+"""What the cards do now, and what a history says of them: the same as the program prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import gua
+import pytest
+from conftest import BUILT, Card, Machine
+
+
+def program(*words: str) -> Any:
+    """What the program that the wheel brought prints."""
+    beside = Path(sys.executable).parent / "gua"
+    done = subprocess.run([beside, *words], check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)
+
+
+def test_the_wheel_brings_the_program() -> None:
+    beside = Path(sys.executable).parent / "gua"
+    version = subprocess.run([beside, "version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    assert version == gua.__version__
+
+
+def test_a_snapshot_is_what_the_program_lists(machine: Machine) -> None:
+    pid = os.getpid()
+    machine.play(
+        Card(util=43, used=2048, more=f"[[card.process]]\npid = {pid}\nmemory_mib = 1024\n"),
+        Card(used=10),
+    )
+    ours, theirs = gua.snapshot(), program("list", "--json")
+    for listing in (ours, theirs):
+        listing.pop("at")
+        for card in listing["gpus"]:
+            for holder in card["holders"]:
+                holder.pop("age_seconds")
+    assert ours == theirs
+    assert ours["gpus"][0]["util_percent"] == 43
+    assert ours["gpus"][0]["holders"][0]["pid"] == pid
+
+
+def test_a_report_is_what_the_program_reports(machine: Machine) -> None:
+    db = machine.home / "demo.db"
+    subprocess.run([BUILT / "gua", "demo", "--db", db], check=True, stdout=subprocess.DEVNULL)
+    words = ["report", "--json", "--db", str(db), "--until", "2099-01-01", "--tz", "UTC"]
+    ours = gua.report("9d", "2099-01-01", db=db, tz="UTC")
+    theirs = program(*words, "--since", "9d")
+    for one in (ours, theirs):
+        one.pop("made_at")
+        one.pop("window")
+    assert ours["schema"] == "gua.report.v1"
+    assert ours["totals"] == theirs["totals"]
+    assert ours.keys() == theirs.keys()
+    assert [user["user"] for user in ours["users"]] == [user["user"] for user in theirs["users"]]
+
+
+def test_moments_can_be_pythons_own(machine: Machine) -> None:
+    db = machine.home / "demo.db"
+    subprocess.run([BUILT / "gua", "demo", "--db", db], check=True, stdout=subprocess.DEVNULL)
+    begin = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+    window = gua.report(begin, begin + timedelta(days=1), db=db)["window"]
+    assert [datetime.fromisoformat(window[end].replace("Z", "+00:00")) for end in ("from", "to")] == [
+        begin,
+        begin + timedelta(days=1),
+    ]
+    assert gua.report(timedelta(days=2), db=db, gpu=0, by="user")["schema"] == "gua.report.v1"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"since": "yesterday"}, "since"),
+        ({"by": "colour"}, "by must be one of user, gpu"),
+        ({"tz": "Mars/Base"}, "time zone"),
+        ({"db": "/nonexistent.db"}, "no history"),
+        ({"interval": "x"}, "interval"),
+    ],
+)
+def test_a_wrong_word_is_a_value_error(machine: Machine, words: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        gua.report(**words)
+
+
+def test_a_file_that_is_damaged_is_a_history_error(machine: Machine) -> None:
+    db = machine.home / "demo.db"
+    subprocess.run([BUILT / "gua", "demo", "--db", db], check=True, stdout=subprocess.DEVNULL)
+    content = bytearray(db.read_bytes())
+    content[100:] = os.urandom(len(content) - 100)
+    db.write_bytes(content)
+    with pytest.raises((gua.HistoryError, ValueError)):
+        gua.report(db=db)
+
+
+def test_many_threads_look_at_once(machine: Machine) -> None:
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(len(gua.snapshot()["gpus"]))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [1] * 8
+
+
+def test_a_forked_child_looks_for_itself(machine: Machine) -> None:
+    assert gua.available_gpus() == ["0"]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if gua.available_gpus() == ["0"] else 1)
+    assert os.waitpid(child, 0)[1] == 0

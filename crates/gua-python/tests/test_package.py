@@ -1,0 +1,39 @@
+"""What is in the package, and which interpreters load it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import gua
+import pytest
+
+
+def interpreters() -> list[Path]:
+    """Every CPython from 3.10 on below pyenv's folder: one library serves them all."""
+    versions = Path.home() / ".pyenv/versions"
+    numbers = [folder for folder in sorted(versions.glob("3.*")) if int(folder.name.split(".")[1]) >= 10]
+    return [folder / "bin/python3" for folder in numbers]
+
+
+@pytest.mark.parametrize("python", interpreters(), ids=lambda python: python.parents[1].name)
+def test_one_library_serves_every_interpreter(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "gua").symlink_to(Path(sysconfig.get_paths()["purelib"]) / "gua")
+    script = "import gua, sys; log = gua.RunLog(); log.log_phase('x', 1.0); print(gua.__version__, len(log))"
+    done = subprocess.run(
+        [python, "-c", script], env={"PYTHONPATH": str(tmp_path)}, check=True, stdout=subprocess.PIPE, text=True
+    )
+    assert done.stdout == f"{gua.__version__} 1\n"
+
+
+def test_the_package_needs_no_other_and_says_its_types() -> None:
+    assert importlib.metadata.requires("gua") is None
+    assert importlib.metadata.version("gua") == gua.__version__
+    assert (Path(gua.__file__).parent / "py.typed").exists()
+
+
+def test_everything_public_is_there_and_documented() -> None:
+    for name in gua.__all__:
+        assert getattr(gua, name).__doc__, name
