@@ -1,17 +1,18 @@
-//! What users' programs leave in the shared directory for the collector: refusals. Looked for between ticks, once a minute,
-//! and no more than a few of each user at once. What cannot be read costs itself, is told once for each user, and is not
-//! read again; only a history that cannot be written is an error.
+//! What users' programs leave in the shared directory for the collector: refusals and runs. Looked for between
+//! ticks, once a minute, and no more than a few of each user at once. What cannot be read costs itself, is told once for
+//! each user, and is not read again; only a history that cannot be written is an error.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use gua_claim::{
-    ClaimDir, Event, EventId, OpenError, Outcome, Problem, Refusal, TakenIn, USUAL_PLACES,
+    ClaimDir, Event, EventId, OpenError, Outcome, Problem, Refusal, Run, TakenIn, USUAL_PLACES,
 };
 use gua_model::refusal::{Asking, RefusalOutcome};
+use gua_model::text::harmless;
 use gua_model::{Uid, User};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
-use gua_store::{NewRefusal, Store, WriteError};
+use gua_store::{NewRefusal, Store, WatchedRun, WriteError};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::chain::chain;
@@ -25,6 +26,9 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
 /// More cards than a host has stand in no honest event.
 const MOST_CARDS: usize = 256;
+
+/// No name of a run is longer.
+const LONGEST_NAME: usize = 80;
 
 /// Where events are found, and which are known.
 #[derive(Debug, Default)]
@@ -73,12 +77,18 @@ impl Events {
         self.known.extend(taken.passed_over);
         let mut names = None;
         for (id, event) in taken.new {
-            if let Event::Refusal(refusal) = &event
-                && is_possible(refusal, now)
-            {
-                let names = names
-                    .get_or_insert_with(|| ProcessTable::new(ProcRoot::default(), Passwd::System));
-                store.record_refusal(&new_refusal(refusal, &id, names.user(id.owner)))?;
+            let mut owner = || {
+                let new = || ProcessTable::new(ProcRoot::default(), Passwd::System);
+                names.get_or_insert_with(new).user(id.owner)
+            };
+            match &event {
+                Event::Refusal(refusal) if is_possible(refusal, now) => {
+                    store.record_refusal(&new_refusal(refusal, &id, owner()))?;
+                }
+                Event::Run(run) if is_possible_run(run, now) => {
+                    store.record_watched_run(&watched_run(run, owner()))?;
+                }
+                Event::Refusal(_) | Event::Run(_) => {}
             }
             self.known.insert(id);
         }
@@ -139,6 +149,30 @@ impl Events {
 fn is_possible(refusal: &Refusal, now: Timestamp) -> bool {
     let age = now.duration_since(refusal.at);
     age <= OLDEST && age >= -AHEAD && !refusal.waited.is_negative() && refusal.waited <= OLDEST
+}
+
+/// A run may have begun long ago; what is told of it is told when it begins or ends.
+fn is_possible_run(run: &Run, now: Timestamp) -> bool {
+    let age = now.duration_since(run.ended.unwrap_or(run.started));
+    let is_backwards = run.ended.is_some_and(|ended| ended < run.started);
+    age <= OLDEST && age >= -AHEAD && !is_backwards
+}
+
+fn watched_run(run: &Run, owner: User) -> WatchedRun {
+    let short = |text: &str| harmless(&text.chars().take(LONGEST_NAME).collect::<String>());
+    WatchedRun {
+        run: short(&run.id),
+        owner,
+        name: short(&run.name),
+        started: run.started,
+        ended: run.ended,
+        exit_code: run.exit_code,
+        cards: run.gpus.iter().take(MOST_CARDS).cloned().collect(),
+        summary: match run.ended {
+            Some(_) => serde_json::Value::Object(run.summary.clone()).to_string(),
+            None => String::new(),
+        },
+    }
 }
 
 /// What the event says of others is left out: the history has its own ticks to ask.
@@ -281,5 +315,50 @@ mod tests {
             .take_in(&mut store, now + SignedDuration::from_secs(122))
             .unwrap();
         assert!(events.known.is_empty());
+    }
+
+    #[test]
+    fn a_run_is_taken_in_at_its_beginning_and_completed_at_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = ClaimDir::open(folder.path()).unwrap();
+        let path = folder.path().join("gua.db");
+        let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let mut run = Run {
+            id: "r1".to_owned(),
+            name: "pyt\u{1b}hon".to_owned(),
+            started: now,
+            ended: None,
+            exit_code: None,
+            gpus: Vec::new(),
+            summary: serde_json::Map::new(),
+        };
+        let mut events = Events::in_directory(Some(folder.path().to_owned()));
+        let mut after = |minutes: i64| {
+            let at = now + SignedDuration::from_mins(minutes);
+            events.take_in(&mut store, at).unwrap();
+            let all = Period::new(Timestamp::MIN, Timestamp::MAX);
+            History::open(&path).unwrap().watched_runs(all, 9).unwrap()
+        };
+        dir.record(&Event::Run(run.clone()), now).unwrap();
+        let kept = after(1);
+        assert_eq!((kept.len(), kept[0].ended), (1, None));
+        assert_eq!(kept[0].owner.uid, dir.me());
+        assert!(!kept[0].name.contains('\u{1b}'), "{kept:?}");
+        run.ended = Some(now + SignedDuration::from_mins(2));
+        run.exit_code = Some(3);
+        run.summary.insert("peak_vram_mb".to_owned(), 5.0.into());
+        dir.record(&Event::Run(run.clone()), now).unwrap();
+        let kept = after(3);
+        assert_eq!((kept.len(), kept[0].exit_code), (1, Some(3)));
+        assert_eq!(kept[0].summary, "{\"peak_vram_mb\":5.0}");
+        // One that ended before it began, and one of another year.
+        run.id = "r2".to_owned();
+        run.ended = Some(now - SignedDuration::from_secs(1));
+        dir.record(&Event::Run(run.clone()), now).unwrap();
+        run.started = now - SignedDuration::from_hours(9000);
+        run.ended = None;
+        dir.record(&Event::Run(run), now).unwrap();
+        assert_eq!(after(5).len(), 1);
     }
 }

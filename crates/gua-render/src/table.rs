@@ -32,6 +32,8 @@ pub enum Cell {
     /// Percent, as a reading has it.
     Percent(f64),
     Kilowatthours(f64),
+    /// Any other measure; its unit is in the title.
+    Number(f64),
     /// Nobody measured it.
     Missing,
 }
@@ -52,6 +54,7 @@ impl Cell {
             Cell::Share(share) => format!("{:.1}%", share * 100.0),
             Cell::Percent(percent) => format!("{percent:.1}%"),
             Cell::Kilowatthours(energy) => format!("{energy:.3}"),
+            Cell::Number(number) => format!("{number:.1}"),
             Cell::Missing => "-".to_owned(),
         }
     }
@@ -65,7 +68,8 @@ impl Cell {
             Cell::Hours(number)
             | Cell::Share(number)
             | Cell::Percent(number)
-            | Cell::Kilowatthours(number) => {
+            | Cell::Kilowatthours(number)
+            | Cell::Number(number) => {
                 json!(rounded(*number))
             }
             Cell::Missing => Value::Null,

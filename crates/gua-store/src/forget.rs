@@ -11,6 +11,7 @@ use crate::maintain::{fold_again, into_write};
 use crate::refusal;
 use crate::store::Store;
 use crate::totals;
+use crate::watched;
 
 /// What was erased.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,7 @@ impl Store {
         for (uid, persons) in persons(&transaction, user)? {
             let (new_uid, name) = free_name(&transaction)?;
             forgotten.processes += erase_processes(&transaction, &persons)?;
+            watched::erase(&transaction, &persons)?;
             erase_person(&transaction, &persons, new_uid, &name)?;
             totals::rename_owner(&transaction, Uid(uid), Uid(new_uid)).map_err(into_write)?;
             forgotten.known_as.push((new_uid, name));

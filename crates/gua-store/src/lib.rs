@@ -31,6 +31,7 @@ mod stats;
 mod store;
 mod ticks;
 mod totals;
+mod watched;
 mod window;
 
 use std::ffi::OsString;
@@ -52,6 +53,7 @@ pub use stats::{OldRows, Stats, TableSize};
 pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use ticks::StoredTick;
 pub use totals::decode_any_totals;
+pub use watched::WatchedRun;
 pub use window::{Folded, WindowTotals};
 
 /// The version of the SQLite that is built in.

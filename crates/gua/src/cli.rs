@@ -32,7 +32,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
         "Collect",
         &["doctor", "daemon", "start", "status", "stop", "service"],
     ),
-    ("Jobs", &["run", "phase", "summarize", "claim"]),
+    ("Jobs", &["run", "runs", "phase", "summarize", "claim"]),
     ("Report", &["report", "plot", "export", "import"]),
     ("Account", &["quota", "csv"]),
     ("Many hosts", &["enroll", "unenroll", "sync-once"]),
@@ -127,6 +127,22 @@ pub enum Command {
     },
 
     Run(RunArgs),
+
+    /// List, show and compare runs that were watched.
+    #[command(
+        subcommand_required = true,
+        arg_required_else_help = true,
+        disable_help_subcommand = true,
+        after_help = "`gua run` makes them; a running collector keeps them in the history.\n\n\
+                      Examples:\n  \
+                      gua runs list                the last twenty, of everybody on this host\n  \
+                      gua runs show last           what the last one used\n  \
+                      gua runs compare A B         two of them side by side"
+    )]
+    Runs {
+        #[command(subcommand)]
+        command: RunsCommand,
+    },
 
     Phase(PhaseArgs),
 
@@ -256,6 +272,7 @@ impl Command {
             Command::Unenroll(args) => args.enrolment.settings(),
             Command::SyncOnce(args) => args.settings(),
             Command::Db { command } => db(command.db()).into_iter().collect(),
+            Command::Runs { command } => db(command.db()).into_iter().collect(),
             Command::Daemon(DaemonArgs { collect, files, .. })
             | Command::Start(StartArgs { collect, files }) => {
                 [collect.settings(), files.settings()].concat()
@@ -293,6 +310,11 @@ impl Command {
                 ClaimCommand::Release { .. } => "gua claim release",
             },
             Command::Run(_) => "gua run",
+            Command::Runs { command } => match command {
+                RunsCommand::List { .. } => "gua runs list",
+                RunsCommand::Show { .. } => "gua runs show",
+                RunsCommand::Compare { .. } => "gua runs compare",
+            },
             Command::Phase(_) => "gua phase",
             Command::Summarize(_) => "gua summarize",
             Command::Report(_) => "gua report",

@@ -15,7 +15,7 @@ use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
     available, bench, claim, cloud, csv, daemon, db, demo, doctor, explain, export, import, job,
-    list, manual, output, phase, plot, quota, report, service, summarize, top,
+    list, manual, output, phase, plot, quota, report, runs, service, summarize, top,
 };
 
 /// The number that `gua version` prints.
@@ -94,6 +94,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Stop(_) => return daemon::stop::run(&load_what_is_sound(&command.settings())?),
         Command::Claim { command: what } => return claim::run(what, &load(&command.settings())?),
         Command::Run(args) => return job::run(args, &load(&command.settings())?),
+        Command::Runs { command: what } => return runs::run(what, &load(&command.settings())?),
         Command::Phase(args) => return phase::run(args),
         Command::Summarize(args) => return summarize::run(args),
         Command::Report(args) => return report::run(args, &load(&command.settings())?),

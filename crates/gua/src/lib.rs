@@ -36,6 +36,7 @@ pub mod plot;
 mod progress;
 pub mod quota;
 pub mod report;
+pub mod runs;
 pub mod service;
 pub mod summarize;
 pub mod top;

@@ -149,3 +149,18 @@ CREATE TABLE refusal_card (
     idle    INTEGER NOT NULL,
     PRIMARY KEY (refusal, card, holder)
 ) STRICT, WITHOUT ROWID;
+
+-- A watched job, as its user's own program told; `run` is what that called it, `cards` are UUIDs with blanks between them,
+-- `summary` is JSON.
+CREATE TABLE watched_run (
+    id        INTEGER PRIMARY KEY,
+    owner     INTEGER NOT NULL REFERENCES person (id),
+    run       TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    started   INTEGER NOT NULL,
+    ended     INTEGER,
+    exit_code INTEGER,
+    cards     TEXT NOT NULL,
+    summary   TEXT NOT NULL
+) STRICT;
+CREATE INDEX watched_run_by_start ON watched_run (started);

@@ -11,6 +11,7 @@ mod room;
 mod synthetic;
 mod totals;
 mod upkeep;
+mod watched;
 mod writing;
 
 use std::path::{Path, PathBuf};

@@ -8,6 +8,8 @@ use clap::{ArgAction, Args, Subcommand, ValueHint};
 use gua_claim::ClaimId;
 use serde_json::Value;
 
+use super::report::TableFormat;
+
 /// Run a command and watch it: what it used of its cards, of processors and memory, and what it wasted.
 ///
 /// The command runs as it would without gua: same terminal, same signals, same exit code. Only its own cards and processes
@@ -116,6 +118,87 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
 }
 
 use super::FormatArgs;
+
+/// What can be asked about runs.
+#[derive(Debug, Subcommand)]
+pub enum RunsCommand {
+    /// List the runs of this host, the last first.
+    ///
+    /// Those that a collector has taken into the history, and those that it has not seen yet.
+    #[command(
+        after_help = "Examples:\n  gua runs list\n  gua runs list --since 30d --user ada\n  gua runs list --format csv > runs.csv"
+    )]
+    List {
+        /// Only runs that began within this time.
+        #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+        since: Option<Duration>,
+
+        /// Only the runs of this user, by name or number.
+        #[arg(long, value_name = "USER")]
+        user: Option<String>,
+
+        /// Print at most N runs.
+        #[arg(short, long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+
+        /// How to print it.
+        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        format: TableFormat,
+
+        #[command(flatten)]
+        history: RunsHistory,
+    },
+    /// Show what one run used.
+    #[command(
+        after_help = "Examples:\n  gua runs show 20261101T030000-1f4\n  gua runs show last\n  gua runs show last --json | jq .summary.gpus"
+    )]
+    Show {
+        /// The run, as `gua runs list` calls it, or the beginning of that; `last` is the last of all.
+        #[arg(value_name = "RUN")]
+        run: String,
+
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
+
+        #[command(flatten)]
+        history: RunsHistory,
+    },
+    /// Put runs side by side.
+    #[command(
+        after_help = "Examples:\n  gua runs compare 20261101T030000-1f4 last\n  gua runs compare RUN RUN RUN --format csv"
+    )]
+    Compare {
+        /// The runs, as `gua runs list` calls them.
+        #[arg(value_name = "RUN", num_args = 2.., required = true)]
+        runs: Vec<String>,
+
+        /// How to print it.
+        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        format: TableFormat,
+
+        #[command(flatten)]
+        history: RunsHistory,
+    },
+}
+
+/// Which history to ask.
+#[derive(Debug, Args)]
+pub struct RunsHistory {
+    /// The history to ask [default: that of your running daemon, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+}
+
+impl RunsCommand {
+    #[must_use]
+    pub fn db(&self) -> &Option<PathBuf> {
+        let (RunsCommand::List { history, .. }
+        | RunsCommand::Show { history, .. }
+        | RunsCommand::Compare { history, .. }) = self;
+        &history.db
+    }
+}
 
 /// What can be done with claims.
 #[derive(Debug, Subcommand)]

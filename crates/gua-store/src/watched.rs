@@ -1,0 +1,178 @@
+//! Watched jobs, as the programs of their users tell them. What such a program says is kept as its word; whose it is, the
+//! collector knows from the owner of the file.
+
+use gua_model::{GpuUuid, Period, Uid, User};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+
+use crate::error::{ReadError, WriteError};
+use crate::history::{History, at};
+use crate::names;
+use crate::refusal::Kept;
+use crate::store::{Store, meta, set_meta};
+
+/// More than this a user cannot have kept in a day, so that a loop of short jobs fills no disk.
+const MOST_A_DAY: i64 = 1000;
+const DAY: i64 = 86_400_000_000;
+
+/// Runs that began up to here are not taken in: somebody was forgotten after them.
+const RUNS_AFTER: &str = "watched_runs_after";
+
+/// A job that was watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedRun {
+    /// What its user's program called it.
+    pub run: String,
+    pub owner: User,
+    /// The short name of the program.
+    pub name: String,
+    pub started: Timestamp,
+    /// `None` while it runs, or where nobody told of its end.
+    pub ended: Option<Timestamp>,
+    pub exit_code: Option<i32>,
+    pub cards: Vec<GpuUuid>,
+    /// JSON; empty before it has ended.
+    pub summary: String,
+}
+
+impl Store {
+    /// Keeps a run. One that is known gets what is new about it.
+    pub fn record_watched_run(&mut self, run: &WatchedRun) -> Result<Kept, WriteError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let started = run.started.as_microsecond();
+        let uid = run.owner.uid.0;
+        if meta(&transaction, RUNS_AFTER)?.is_some_and(|after| started <= after) {
+            return Ok(Kept::No);
+        }
+        let known: Option<(i64, bool)> = transaction
+            .prepare_cached(
+                "SELECT watched_run.id, ended IS NOT NULL FROM watched_run JOIN person ON person.id = owner
+                 WHERE started = ?1 AND run = ?2 AND uid = ?3",
+            )?
+            .query_row(params![started, run.run, uid], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        let ended = run.ended.map(Timestamp::as_microsecond);
+        let cards: Vec<&str> = run.cards.iter().map(GpuUuid::as_str).collect();
+        let cards = cards.join(" ");
+        match known {
+            Some((id, false)) if ended.is_some() => {
+                transaction
+                    .prepare_cached(
+                        "UPDATE watched_run SET ended = ?2, exit_code = ?3, cards = ?4, summary = ?5 WHERE id = ?1",
+                    )?
+                    .execute(params![id, ended, run.exit_code, cards, run.summary])?;
+            }
+            Some(_) => return Ok(Kept::No),
+            None if is_too_much(&transaction, started, uid)? => return Ok(Kept::No),
+            None => {
+                let person = names::person(&transaction, &run.owner)?.cast_signed();
+                transaction
+                    .prepare_cached(
+                        "INSERT INTO watched_run (owner, run, name, started, ended, exit_code, cards, summary)
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    )?
+                    .execute(params![
+                        person,
+                        run.run,
+                        run.name,
+                        started,
+                        ended,
+                        run.exit_code,
+                        cards,
+                        run.summary
+                    ])?;
+            }
+        }
+        transaction.commit()?;
+        Ok(Kept::Yes)
+    }
+}
+
+fn is_too_much(connection: &Connection, started: i64, uid: u32) -> rusqlite::Result<bool> {
+    let of_the_day: i64 = connection
+        .prepare_cached(
+            "SELECT count(*) FROM watched_run JOIN person ON person.id = owner
+             WHERE started > ?1 AND started <= ?2 AND uid = ?3",
+        )?
+        .query_row(params![started.saturating_sub(DAY), started, uid], |row| {
+            row.get(0)
+        })?;
+    Ok(of_the_day >= MOST_A_DAY)
+}
+
+const COLUMNS: &str =
+    "SELECT run, uid, person.name, watched_run.name, started, ended, exit_code, cards, summary
+                       FROM watched_run JOIN person ON person.id = owner";
+
+impl History {
+    /// The runs that began in a window, the last first, and at most so many.
+    pub fn watched_runs(&self, window: Period, most: u32) -> Result<Vec<WatchedRun>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare(&format!(
+                "{COLUMNS} WHERE started >= ?1 AND started < ?2 ORDER BY started DESC, watched_run.id DESC LIMIT ?3"
+            ))?;
+            let (from, to) = (window.from(), window.to());
+            let mut rows =
+                statement.query(params![from.as_microsecond(), to.as_microsecond(), most])?;
+            let mut runs = Vec::new();
+            while let Some(row) = rows.next()? {
+                runs.push(from_row(row)?);
+            }
+            Ok(runs)
+        })
+    }
+
+    /// The runs whose name begins so; the last first. Several users can have runs of one name.
+    pub fn watched_runs_called(&self, begin: &str) -> Result<Vec<WatchedRun>, ReadError> {
+        const MOST: u32 = 16;
+        self.read(|connection| {
+            let mut statement = connection.prepare(&format!(
+                "{COLUMNS} WHERE substr(run, 1, length(?1)) = ?1 ORDER BY started DESC, watched_run.id DESC LIMIT {MOST}"
+            ))?;
+            let mut rows = statement.query([begin])?;
+            let mut runs = Vec::new();
+            while let Some(row) = rows.next()? {
+                runs.push(from_row(row)?);
+            }
+            Ok(runs)
+        })
+    }
+}
+
+fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
+    let cards: String = row.get(7)?;
+    let ended: Option<i64> = row.get(5)?;
+    Ok(WatchedRun {
+        run: row.get(0)?,
+        owner: User {
+            uid: Uid(row.get(1)?),
+            name: row.get(2)?,
+        },
+        name: row.get(3)?,
+        started: at(row.get(4)?)?,
+        ended: ended.map(at).transpose()?,
+        exit_code: row.get(6)?,
+        cards: cards
+            .split_ascii_whitespace()
+            .map(|uuid| uuid.parse().map_err(|_| ReadError::Value("cards")))
+            .collect::<Result<_, _>>()?,
+        summary: row.get(8)?,
+    })
+}
+
+/// A person's runs go with them, and what their program told before does not come back from its files.
+pub(crate) fn erase(connection: &Connection, persons: &[i64]) -> rusqlite::Result<()> {
+    let last: Option<i64> =
+        connection.query_row("SELECT max(started) FROM watched_run", [], |row| row.get(0))?;
+    if let Some(last) = last {
+        set_meta(connection, RUNS_AFTER, last)?;
+    }
+    for person in persons {
+        connection.execute("DELETE FROM watched_run WHERE owner = ?1", [person])?;
+    }
+    Ok(())
+}

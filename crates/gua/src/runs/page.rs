@@ -1,0 +1,280 @@
+//! Runs as text, tables and JSON. What a summary says is its user's word, in any shape: what does not fit is left out.
+
+use gua_model::text::{Clockwise, harmless};
+use gua_render::table::{Cell, Column, Table};
+use gua_store::WatchedRun;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A run with its summary read.
+pub(super) struct Told<'a> {
+    run: &'a WatchedRun,
+    summary: Value,
+}
+
+/// What runs are compared by: the key, the title, and where it comes from.
+const MEASURES: [(&str, &str, fn(&Told<'_>) -> Cell); 14] = [
+    ("seconds", "seconds", |told| number(told.seconds())),
+    ("exit_code", "exit", |told| told.exit()),
+    ("gpus", "gpus", |told| {
+        Cell::Count(told.run.cards.len() as u64)
+    }),
+    ("gpu_util_mean_pct", "gpu busy %", |told| {
+        told.top("gpu_util_mean_pct", "gpu_util")
+    }),
+    ("gpu_util_max_pct", "gpu busy max %", |told| {
+        told.top("gpu_util_max_pct", "gpu_util")
+    }),
+    ("peak_vram_mb", "peak vram MB", |told| {
+        told.top("peak_vram_mb", "vram")
+    }),
+    ("mem_util_mean_pct", "mem busy %", |told| {
+        told.top("mem_util_mean_pct", "mem_util")
+    }),
+    ("power_watts_mean", "power W", |told| {
+        told.top("power_watts_mean", "power")
+    }),
+    ("energy_joules", "energy J", |told| told.energy()),
+    ("active_pct", "active %", |told| told.active()),
+    ("cpu_seconds", "cpu s", |told| told.tree("cpu_seconds")),
+    ("cpu_cores_mean", "cores", |told| {
+        told.tree("cpu_cores_mean")
+    }),
+    ("memory_max_mb", "memory MB", |told| {
+        told.tree("memory_max_mb")
+    }),
+    ("written_mb", "wrote MB", |told| told.tree("written_mb")),
+];
+
+impl<'a> Told<'a> {
+    pub(super) fn new(run: &'a WatchedRun) -> Self {
+        Self {
+            run,
+            summary: serde_json::from_str(&run.summary).unwrap_or(Value::Null),
+        }
+    }
+
+    fn user(&self) -> String {
+        let owner = &self.run.owner;
+        owner.name.clone().unwrap_or_else(|| owner.uid.to_string())
+    }
+
+    fn seconds(&self) -> Option<f64> {
+        let ended = self.run.ended?;
+        Some(ended.duration_since(self.run.started).as_secs_f64())
+    }
+
+    fn exit(&self) -> Cell {
+        match self.run.exit_code {
+            Some(code) => Cell::Count(u64::from(code.unsigned_abs())),
+            None => Cell::Missing,
+        }
+    }
+
+    /// One of the ten numbers; missing where the run itself says that nothing was measured.
+    fn top(&self, name: &str, measured: &str) -> Cell {
+        let unmeasured = self.summary["unmeasured"].as_array();
+        let is_unmeasured =
+            unmeasured.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(measured)));
+        number(self.summary[name].as_f64().filter(|_| !is_unmeasured))
+    }
+
+    fn tree(&self, name: &str) -> Cell {
+        number(self.summary["tree"][name].as_f64())
+    }
+
+    fn cards(&self) -> &[Value] {
+        self.summary["gpus"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// Of all cards, where each of them tells it.
+    fn energy(&self) -> Cell {
+        let all: Option<Vec<f64>> = self
+            .cards()
+            .iter()
+            .map(|card| card["energy_joules"].as_f64())
+            .collect();
+        number(
+            all.filter(|all| !all.is_empty())
+                .map(|all| all.iter().sum()),
+        )
+    }
+
+    /// The share of the cards' time in which they were at work.
+    fn active(&self) -> Cell {
+        let sum =
+            |part: fn(&Value) -> Option<f64>| -> f64 { self.cards().iter().filter_map(part).sum() };
+        let observed = sum(|card| card["observed_seconds"].as_f64());
+        let active = sum(|card| card["states_seconds"]["active"].as_f64());
+        number((observed > 0.0).then(|| 100.0 * active / observed))
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let run = self.run;
+        json!({
+            "run": run.run,
+            "user": run.owner.name,
+            "uid": run.owner.uid.0,
+            "name": run.name,
+            "started": run.started.to_string(),
+            "ended": run.ended.map(|ended| ended.to_string()),
+            "exit_code": run.exit_code,
+            "gpus": run.cards.iter().map(|uuid| uuid.as_str()).collect::<Vec<_>>(),
+            "summary": self.summary,
+        })
+    }
+}
+
+fn number(value: Option<f64>) -> Cell {
+    value
+        .filter(|value| value.is_finite())
+        .map_or(Cell::Missing, Cell::Number)
+}
+
+fn local(at: Timestamp) -> String {
+    let at = at.to_zoned(TimeZone::system());
+    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+pub(super) fn list(runs: &[Told<'_>]) -> Table {
+    let shown = [
+        "seconds",
+        "exit_code",
+        "gpus",
+        "gpu_util_mean_pct",
+        "peak_vram_mb",
+        "active_pct",
+        "cpu_cores_mean",
+    ];
+    let measures: Vec<_> = MEASURES
+        .iter()
+        .filter(|(key, _, _)| shown.contains(key))
+        .collect();
+    let mut table = Table::new([
+        ("run", "run"),
+        ("user", "user"),
+        ("name", "name"),
+        ("started", "started"),
+    ]);
+    table
+        .columns
+        .extend(measures.iter().map(|(key, title, _)| Column {
+            key: (*key).to_owned(),
+            title: (*title).to_owned(),
+        }));
+    for told in runs {
+        let mut row = vec![
+            Cell::Text(told.run.run.clone()),
+            Cell::Text(told.user()),
+            Cell::Text(told.run.name.clone()),
+            Cell::Text(local(told.run.started)),
+        ];
+        row.extend(measures.iter().map(|(_, _, measure)| measure(told)));
+        table.rows.push(row);
+    }
+    table
+}
+
+pub(super) fn list_json(runs: &[Told<'_>]) -> Value {
+    runs.iter().map(Told::json).collect()
+}
+
+/// A line for each measure, a column for each run.
+pub(super) fn compare(runs: &[Told<'_>]) -> Table {
+    let mut table = Table::new([("measure", "")]);
+    table.columns.extend(runs.iter().map(|told| Column {
+        key: told.run.run.clone(),
+        title: told.run.run.clone(),
+    }));
+    let line = |name: &str, cell: &dyn Fn(&Told<'_>) -> Cell| {
+        let cells = runs.iter().map(cell);
+        std::iter::once(Cell::Text(name.to_owned()))
+            .chain(cells)
+            .collect()
+    };
+    table
+        .rows
+        .push(line("user", &|told| Cell::Text(told.user())));
+    table
+        .rows
+        .push(line("name", &|told| Cell::Text(told.run.name.clone())));
+    for (_, title, measure) in MEASURES {
+        table.rows.push(line(title, &measure));
+    }
+    table
+}
+
+pub(super) fn one(told: &Told<'_>) -> String {
+    let run = told.run;
+    let mut lines = vec![format!("run {} of {}: {}", run.run, told.user(), run.name)];
+    lines.push(match (run.ended, told.seconds()) {
+        (Some(ended), Some(seconds)) => format!(
+            "from {} to {} ({}), exit code {}",
+            local(run.started),
+            local(ended),
+            Clockwise(Duration::try_from_secs_f64(seconds.round()).unwrap_or_default()),
+            told.exit().shown()
+        ),
+        _ => format!("since {}; nobody has told of its end", local(run.started)),
+    });
+    for card in told.cards() {
+        let percent = |value: &Value| {
+            value
+                .as_f64()
+                .map_or("-".to_owned(), |value| format!("{value:.0} %"))
+        };
+        let mb = |value: &Value| {
+            value
+                .as_u64()
+                .map_or("-".to_owned(), |mb| format!("{mb} MB"))
+        };
+        lines.push(format!(
+            "gpu {} {}: {} busy, memory up to {} of {}, {} J",
+            card["index"],
+            card["name"]
+                .as_str()
+                .map_or_else(|| "-".to_owned(), harmless),
+            percent(&card["util_mean_pct"]),
+            mb(&card["memory_used_max_mb"]),
+            mb(&card["memory_total_mb"]),
+            card["energy_joules"]
+                .as_f64()
+                .map_or("-".to_owned(), |joules| format!("{joules:.0}")),
+        ));
+        if let Some(states) = card["states_seconds"].as_object() {
+            let state = |(name, seconds): (&String, &Value)| {
+                format!(
+                    "{} {:.0} s",
+                    harmless(name),
+                    seconds.as_f64().unwrap_or(0.0)
+                )
+            };
+            let states: Vec<String> = states.iter().map(state).collect();
+            lines.push(format!("  {}", states.join(", ")));
+        }
+    }
+    for (_, title, measure) in MEASURES.iter().skip(3) {
+        lines.push(format!("{title:<15} {}", measure(told).shown()));
+    }
+    let phases = told.summary["phases"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    for phase in phases {
+        lines.push(format!(
+            "phase {}: {:.1} s",
+            phase["name"]
+                .as_str()
+                .map_or_else(|| "-".to_owned(), harmless),
+            phase["seconds"].as_f64().unwrap_or(0.0)
+        ));
+    }
+    let notes = told.summary["notes"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    for note in notes.iter().filter_map(Value::as_str) {
+        lines.push(format!("note: {}", harmless(note)));
+    }
+    lines.join("\n") + "\n"
+}
