@@ -369,9 +369,12 @@ impl Attendance {
     fn all_notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
         if let Some(fault) = &self.fault {
+            let said = fault.to_string();
+            // What the loader has to say stands in the log.
+            let said = said.split(". Detail:").next().unwrap_or(&said);
             notes.push(match self.watch.samples {
-                0 => format!("no card was read: {fault}"),
-                _ => format!("cards could not be read all the time: {fault}"),
+                0 => format!("no card was read: {said}"),
+                _ => format!("cards could not be read all the time: {said}"),
             });
         }
         if self.marks.garbled() > 0 {

@@ -73,11 +73,15 @@ pub struct CardLines {
 impl Watch {
     #[must_use]
     pub fn new(scope: Scope, thresholds: Thresholds, zone: TimeZone) -> Self {
+        let mut tally = Tally::default();
+        for head in metrics::DMON_HEADER.lines() {
+            tally.dmon_line(head);
+        }
         Self {
             scope,
             thresholds,
             zone,
-            tally: Tally::default(),
+            tally,
             cards: Vec::new(),
             tree: TreeUse::default(),
             phases: Phases::default(),
@@ -147,11 +151,6 @@ impl Watch {
             self.tally.gpu_line(&line);
             lines.gpu.push(line);
             let line = metrics::dmon_line(gpu);
-            if self.samples == 1 || lines.dmon.is_empty() {
-                for head in metrics::DMON_HEADER.lines() {
-                    self.tally.dmon_line(head);
-                }
-            }
             self.tally.dmon_line(&line);
             lines.dmon.push(line);
             lines.told.push(told(gpu, own));

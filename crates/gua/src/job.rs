@@ -2,6 +2,7 @@
 //! end.
 
 mod history;
+mod lease;
 mod verdict;
 
 use std::ffi::{OsStr, OsString};
@@ -25,6 +26,7 @@ use crate::config::{CUDA_VISIBLE_DEVICES, Inputs, Loaded};
 use crate::failure::Failure;
 use crate::{driver, output};
 use history::Teller;
+use lease::Obtained;
 
 /// More often than this nobody needs to look.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
@@ -44,13 +46,24 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         .split_first()
         .ok_or_else(|| Failure::usage("there is no command to run"))?;
     let mut notes = Vec::new();
-    let scope = scope(&args.gpus, &Inputs::of_this_process(), &mut notes)?;
+    let mut scope = scope(&args.gpus, &Inputs::of_this_process(), &mut notes)?;
     let record = args.out.as_deref().map(open).transpose()?;
+    let mut variables = Vec::new();
+    let lease = match args.claim.map(|count| lease::obtain(count, args, loaded)) {
+        None => None,
+        Some(Err(error)) => return Err(error),
+        Some(Ok(Obtained::Refused(code))) => return Ok(code),
+        Some(Ok(Obtained::Leased(lease))) => {
+            scope = Scope::Given(VisibleDevices::parse(&lease.cards()));
+            variables = lease.variables();
+            Some(lease)
+        }
+    };
     let options = Options {
         command: JobCommand {
             program: program.clone(),
             arguments: arguments.to_vec(),
-            variables: Vec::new(),
+            variables,
         },
         name: name(args, program),
         interval: args.interval,
@@ -63,7 +76,11 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     };
     let teller = Teller::new(&loaded.settings);
     match attend(options, |name, started| teller.started(name, started)) {
-        Ok(outcome) => Ok(ended(args, &teller, outcome)),
+        Ok(outcome) => {
+            // Before we end, perhaps by a signal.
+            drop(lease);
+            Ok(ended(args, &teller, outcome))
+        }
         Err(StartError(error)) => Ok(not_started(program, &error)),
     }
 }

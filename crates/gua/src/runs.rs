@@ -36,7 +36,9 @@ pub fn run(command: &RunsCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
             let window = Period::new(from, Timestamp::MAX);
             let runs = known.runs(window, user.as_deref(), *limit)?;
             let told: Vec<Told> = runs.iter().map(Told::new).collect();
-            print(&page::list(&told), *format, || page::list_json(&told))?;
+            print(&page::list(&told), format.wanted(), || {
+                page::list_json(&told)
+            })?;
             if told.is_empty() {
                 output::talk("gua runs list: there are none; `gua run -- CMD` makes one\n");
                 return Ok(Exit::Nothing.into());
@@ -55,7 +57,7 @@ pub fn run(command: &RunsCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
             let found = found.collect::<Result<Vec<_>, _>>()?;
             let told: Vec<Told> = found.iter().map(Told::new).collect();
             let table = page::compare(&told);
-            print(&table, *format, || page::list_json(&told))?;
+            print(&table, format.wanted(), || page::list_json(&told))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -324,6 +324,7 @@ mod tests {
         #[test]
         fn no_bytes_make_a_parser_panic(bytes: Vec<u8>) {
             let _ = (stat(&bytes), status_uid(&bytes), loginuid(&bytes), cgroup(&bytes), passwd_file(&bytes));
+            let _ = (consumption(&bytes), storage(&bytes));
             let name = comm(&bytes).unwrap_or_default();
             prop_assert!(name.chars().count() <= LONGEST_COMM);
             prop_assert!(!name.chars().any(gua_model::text::is_harmful));
@@ -339,6 +340,7 @@ mod tests {
         fn nearly_right_text_does_not_make_a_parser_panic(text in "(Uid:|[0-9]+|[():\t\n /_.-]|slice|pod|job_|x){0,40}") {
             let bytes = text.as_bytes();
             let _ = (stat(bytes), status_uid(bytes), loginuid(bytes), cgroup(bytes), passwd_file(bytes));
+            let _ = (consumption(bytes), storage(bytes));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The library as a program uses it: beside the original, and against a simulated driver.
 #![cfg(test)]
 
+mod day;
 mod monitor;
 mod original;

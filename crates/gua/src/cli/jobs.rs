@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Subcommand, ValueHint};
 use gua_claim::ClaimId;
 use serde_json::Value;
 
-use super::report::TableFormat;
+use super::FormatArgs;
 
 /// Run a command and watch it: what it used of its cards, of processors and memory, and what it wasted.
 ///
@@ -20,14 +20,24 @@ use super::report::TableFormat;
                   With --out the directory holds run.jsonl (a line for everything, as it happens), hw_metrics.csv,\n\
                   hw_dmon.csv, cpu_metrics.csv and at the end summary.json; docs/run.md tells their fields.\n\
                   Inside, `gua phase NAME` marks what the job is doing.\n\n\
-                  Exit codes: the command's own; 126 and 127 where it cannot be started; 2 for wrong use.\n\n\
+                  Exit codes: the command's own; 126 and 127 where it cannot be started; 2 for wrong use, 3 without cards.\n\n\
                   Examples:\n  \
                   gua run -- python train.py\n  \
                   gua run --out runs/7 -- python train.py    and keep the numbers\n  \
+                  gua run --claim 2 --wait -- python train.py    on two cards that nobody else is given\n  \
+                  gua run --claim 1 --wait=1h -- ./job           and no longer than an hour for the card\n  \
                   gua run --interval 200ms -- ./short\n  \
                   tail -f runs/7/run.jsonl | jq 'select(.type == \"sample\") | .gpus'"
 )]
 pub struct RunArgs {
+    /// Lease N free cards for the run, show the command these alone, and give them back at the end.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "gpus")]
+    pub claim: Option<u32>,
+
+    /// Wait for the cards, in order of arrival, at most so long [default: as long as it takes].
+    #[arg(long, value_name = "TIMEOUT", value_parser = crate::duration::parse, num_args = 0..=1, require_equals = true, requires = "claim")]
+    pub wait: Option<Option<Duration>>,
+
     /// Write the files of the run into this directory, which is made if need be.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
@@ -117,8 +127,6 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
     Ok((key.trim().to_owned(), value))
 }
 
-use super::FormatArgs;
-
 /// What can be asked about runs.
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {
@@ -141,9 +149,8 @@ pub enum RunsCommand {
         #[arg(short, long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
 
-        /// How to print it.
-        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
-        format: TableFormat,
+        #[command(flatten)]
+        format: FormatArgs,
 
         #[command(flatten)]
         history: RunsHistory,
@@ -173,9 +180,8 @@ pub enum RunsCommand {
         #[arg(value_name = "RUN", num_args = 2.., required = true)]
         runs: Vec<String>,
 
-        /// How to print it.
-        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
-        format: TableFormat,
+        #[command(flatten)]
+        format: FormatArgs,
 
         #[command(flatten)]
         history: RunsHistory,

@@ -127,13 +127,21 @@ fn fresh(loaded: &Loaded) -> Vec<WatchedRun> {
             run: harmless(&run.id),
             owner: names.user(id.owner),
             name: harmless(&run.name),
-            started: run.started,
-            ended: run.ended,
+            started: kept(run.started),
+            ended: run.ended.map(kept),
             exit_code: run.exit_code,
             cards: run.gpus,
-            summary: serde_json::Value::Object(run.summary).to_string(),
+            summary: match run.ended {
+                Some(_) => serde_json::Value::Object(run.summary).to_string(),
+                None => String::new(),
+            },
         });
     }
     runs.sort_by_key(|run| std::cmp::Reverse(run.started));
     runs
+}
+
+/// A moment as the history keeps it: in whole microseconds.
+fn kept(at: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }

@@ -1,4 +1,4 @@
-//! Runs as text, tables and JSON. What a summary says is its user's word, in any shape: what does not fit is left out.
+//! Runs as text, tables and JSON (`docs/schema/gua.runs.v1.json`). What a summary says is its user's word, in any shape: what does not fit is left out.
 
 use gua_model::text::{Clockwise, harmless};
 use gua_render::table::{Cell, Column, Table};
@@ -7,6 +7,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use std::time::Duration;
+
+/// The form of the JSON. Keys are added under the same number; none changes its meaning.
+const SCHEMA: &str = "gua.runs.v1";
 
 /// A run with its summary read.
 pub(super) struct Told<'a> {
@@ -178,7 +181,8 @@ pub(super) fn list(runs: &[Told<'_>]) -> Table {
 }
 
 pub(super) fn list_json(runs: &[Told<'_>]) -> Value {
-    runs.iter().map(Told::json).collect()
+    let runs: Vec<Value> = runs.iter().map(Told::json).collect();
+    json!({ "schema": SCHEMA, "runs": runs })
 }
 
 /// A line for each measure, a column for each run.

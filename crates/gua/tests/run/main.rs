@@ -2,7 +2,9 @@
 #![cfg(test)]
 
 mod cards;
+mod claim;
 mod files;
 mod host;
+mod runs;
 mod terminal;
 mod unchanged;

@@ -1,0 +1,99 @@
+//! A day of looks, one every two seconds, at eight cards: what is kept of it does not grow.
+
+use std::time::Duration;
+
+use gua_model::{
+    Bytes, Driver, Gpu, Millijoules, Milliwatts, Missing, Percent, Pid, Process, ProcessKind,
+    Sample, Thresholds,
+};
+use gua_probe::host::processor::ProcessorTime;
+use gua_probe::process::family::FamilyUse;
+use gua_run::{Mark, Scope, Watch, sample_fields};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+const LOOKS: u64 = 43_200;
+
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.unwrap().trim().trim_end_matches(" kB");
+    number.parse().unwrap()
+}
+
+fn sample(look: u64) -> Sample {
+    let at = Timestamp::from_second(1_790_000_000 + i64::try_from(look * 2).unwrap()).unwrap();
+    let card = |index: u32| {
+        let uuid = format!("GPU-{index:08}").parse().unwrap();
+        let process = |pid: u32| Process {
+            pid: Pid(pid),
+            kind: ProcessKind::Compute,
+            memory: Ok(Bytes::from_mb(1000 + look % 100)),
+            sm_util: Ok(Percent::new(50)),
+            identity: Err(Missing::Denied),
+        };
+        Gpu {
+            name: Ok("NVIDIA A100".to_owned()),
+            util: Ok(Percent::new(u32::try_from(look % 101).unwrap()).unwrap()),
+            memory_used: Ok(Bytes::from_mb(2000 + look % 1000)),
+            power: Ok(Milliwatts(200_000)),
+            energy: Ok(Millijoules(look * 400_000)),
+            compute_list: Ok(()),
+            graphics_list: Ok(()),
+            processes: vec![
+                process(100),
+                process(u32::try_from(look % 30_000).unwrap() + 200),
+            ],
+            ..Gpu::without_readings(uuid, index, Missing::Unsupported)
+        }
+    };
+    Sample {
+        at,
+        since_boot: Duration::from_secs(look * 2),
+        boot: Err(Missing::Failed),
+        driver: Driver {
+            version: Err(Missing::Failed),
+            cuda: Err(Missing::Failed),
+        },
+        gpus: (0..8).map(card).collect(),
+        problems: Vec::new(),
+    }
+}
+
+#[test]
+fn a_day_of_looks_stays_below_ten_megabytes() {
+    let mut watch = Watch::new(Scope::All, Thresholds::default(), TimeZone::UTC);
+    let mut before = 0;
+    for look in 0..LOOKS {
+        if look == 100 {
+            before = resident_kb();
+        }
+        let now = Duration::from_secs(look * 2);
+        let sample = sample(look);
+        let lines = watch.cards(&sample, |_| true);
+        assert_eq!(lines.gpu.len(), 8);
+        let found = FamilyUse {
+            processes: 4,
+            threads: 40,
+            processor: now / 2,
+            resident: Bytes::from_mb(500),
+            storage: Err(Missing::Denied),
+            ended: Vec::new(),
+        };
+        let cores = watch.tree(now, &found);
+        sample_fields(&found, cores, lines.told).to_json();
+        let time = ProcessorTime {
+            usr: look * 10,
+            idle: look * 50,
+            total: look * 100,
+        };
+        watch.processors(sample.at, time);
+        watch.mark(&Mark::Phase(format!("step {look}")), sample.at, now);
+    }
+    let grown = resident_kb().saturating_sub(before);
+    assert!(
+        grown < 2 * 1024,
+        "a day took {grown} KiB more than the first looks"
+    );
+    assert!(resident_kb() < 30 * 1024, "with the test program around it");
+}

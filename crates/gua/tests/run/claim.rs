@@ -1,0 +1,104 @@
+//! `gua run --claim`: cards that are the run's alone, and nobody's after it.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::host::{Ended, GUA, Host, until};
+
+/// The first card is held by a process that does nothing; two are free.
+const LAB: &str = "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = 1\nmemory_mib = 2048\n\
+                   [[card]]\nuuid = \"GPU-b\"\n[[card]]\nuuid = \"GPU-c\"\n";
+
+fn claims(host: &Host) -> Vec<Value> {
+    let mut command = host.command(GUA);
+    let ended = Ended::of(command.args(["claim", "list", "--json"]).output().unwrap());
+    let listed: Value = serde_json::from_str(&ended.stdout).unwrap();
+    listed["claims"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_job_sees_its_cards_by_uuid_and_gives_them_back() {
+    let host = Host::new(LAB);
+    let script = "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER; $GUA claim list --json > during; sleep 0.3; exit 5";
+    let ended = host.run("--claim 2 --out out --interval 20ms", script);
+    assert_eq!(ended.stdout, "GPU-b,GPU-c PCI_BUS_ID\n", "{ended:?}");
+    assert_eq!(ended.code(), Some(5));
+    let during: Value = serde_json::from_str(&host.read("during")).unwrap();
+    assert_eq!(during["claims"].as_array().unwrap().len(), 1, "{during:#}");
+    assert_eq!(claims(&host), Vec::<Value>::new());
+    let summary = host.summary();
+    let indices: Vec<_> = summary["gpus"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|card| card["index"].clone())
+        .collect();
+    assert_eq!(indices, [1, 2]);
+}
+
+#[test]
+fn without_cards_nothing_is_started() {
+    let host = Host::new(LAB);
+    let ended = host.run("--claim 3", "echo started > started");
+    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    assert!(!host.path("started").exists());
+    assert!(ended.stderr.contains("held"), "{ended:?}");
+    let ended = host.run("--claim 3 --wait=50ms", "echo started > started");
+    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    let ended = host.run("--wait", "true");
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+}
+
+#[test]
+fn a_job_that_waits_gets_the_cards_of_the_one_before_it() {
+    let host = Host::new(LAB);
+    let mut first = host
+        .job(
+            "--claim 2 --quiet",
+            "echo > first; while [ ! -e stop ]; do sleep 0.01; done",
+        )
+        .spawn()
+        .unwrap();
+    until("the first job", || host.path("first").exists());
+    let mut second = host
+        .job(
+            "--claim 2 --wait",
+            "echo $CUDA_VISIBLE_DEVICES > second; kill -TERM $$",
+        )
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the queue", || {
+        let mut command = host.command(GUA);
+        let ended = Ended::of(command.args(["claim", "list", "--json"]).output().unwrap());
+        let listed: Value = serde_json::from_str(&ended.stdout).unwrap();
+        listed["queue"].as_array().unwrap().len() == 1
+    });
+    assert!(!host.path("second").exists());
+    std::fs::write(host.path("stop"), "").unwrap();
+    assert!(first.wait().unwrap().success());
+    until("the second job", || host.path("second").exists());
+    // Killed by a signal, it has given its cards back all the same.
+    assert!(!second.wait().unwrap().success());
+    assert_eq!(claims(&host), Vec::<Value>::new());
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_claim() {
+    let host = Host::new(LAB);
+    let mut child = host
+        .job(
+            "--claim 1 --quiet",
+            "echo > ready; while [ ! -e stop ]; do sleep 0.01; done; echo > done",
+        )
+        .spawn()
+        .unwrap();
+    until("the job", || host.path("ready").exists());
+    assert_eq!(claims(&host).len(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("the end of the claim", || claims(&host).is_empty());
+    std::fs::write(host.path("stop"), "").unwrap();
+    until("the end of the job", || host.path("done").exists());
+}
