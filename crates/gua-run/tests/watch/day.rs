@@ -81,7 +81,8 @@ fn a_day_of_looks_stays_below_ten_megabytes() {
             ended: Vec::new(),
         };
         let cores = watch.tree(now, &found);
-        sample_fields(&found, cores, lines.told).to_json();
+        let line = sample_fields(&found, cores, lines.told).to_json();
+        assert!(line.len() < 4096, "{line}");
         let time = ProcessorTime {
             usr: look * 10,
             idle: look * 50,

@@ -17,8 +17,11 @@ pub(super) struct Told<'a> {
     summary: Value,
 }
 
-/// What runs are compared by: the key, the title, and where it comes from.
-const MEASURES: [(&str, &str, fn(&Told<'_>) -> Cell); 14] = [
+/// The key, the title, and where it comes from.
+type Measure = (&'static str, &'static str, fn(&Told<'_>) -> Cell);
+
+/// What runs are compared by.
+const MEASURES: [Measure; 14] = [
     ("seconds", "seconds", |told| number(told.seconds())),
     ("exit_code", "exit", |told| told.exit()),
     ("gpus", "gpus", |told| {
