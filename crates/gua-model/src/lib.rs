@@ -27,6 +27,7 @@ pub mod sorted;
 pub mod span;
 pub mod spans;
 pub mod state;
+pub mod statement;
 mod stretches;
 pub mod text;
 pub mod tick;

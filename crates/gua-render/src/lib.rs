@@ -4,5 +4,6 @@
 pub mod chart;
 pub mod quota;
 pub mod report;
+pub mod statement;
 mod svg;
 pub mod table;

@@ -3,13 +3,13 @@
 
 mod by;
 mod figures;
-mod html;
+pub(crate) mod html;
 pub mod json;
 mod korean;
 mod labels;
 pub mod plot;
 mod sections;
-mod words;
+pub(crate) mod words;
 
 use gua_model::period::Period;
 use gua_model::report::Report;

@@ -33,7 +33,10 @@ pub const GROUPS: &[(&str, &[&str])] = &[
         &["doctor", "daemon", "start", "status", "stop", "service"],
     ),
     ("Jobs", &["run", "runs", "phase", "summarize", "claim"]),
-    ("Report", &["report", "plot", "export", "import"]),
+    (
+        "Report",
+        &["report", "plot", "statement", "export", "import"],
+    ),
     ("Account", &["quota", "csv"]),
     ("Many hosts", &["enroll", "unenroll", "sync-once"]),
     (
@@ -152,6 +155,8 @@ pub enum Command {
 
     Plot(PlotArgs),
 
+    Statement(StatementArgs),
+
     Export(ExportArgs),
 
     Import(ImportArgs),
@@ -264,6 +269,7 @@ impl Command {
             Command::Report(args) => args.settings(),
             Command::Plot(args) => args.settings(),
             Command::Demo(args) => args.settings(),
+            Command::Statement(args) => db(&args.db).into_iter().collect(),
             Command::Export(args) => db(&args.db).into_iter().collect(),
             Command::Import(args) => db(&args.db).into_iter().collect(),
             Command::Quota { command } => db(command.db()).into_iter().collect(),
@@ -319,6 +325,7 @@ impl Command {
             Command::Summarize(_) => "gua summarize",
             Command::Report(_) => "gua report",
             Command::Plot(_) => "gua plot",
+            Command::Statement(_) => "gua statement",
             Command::Export(_) => "gua export",
             Command::Import(_) => "gua import",
             Command::Quota { command } => match command {

@@ -15,7 +15,7 @@ use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
     available, bench, claim, cloud, csv, daemon, db, demo, doctor, explain, export, import, job,
-    list, manual, output, phase, plot, quota, report, runs, service, summarize, top,
+    list, manual, output, phase, plot, quota, report, runs, service, statement, summarize, top,
 };
 
 /// The number that `gua version` prints.
@@ -101,6 +101,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Plot(args) => return plot::run(args, &load(&command.settings())?),
         Command::Demo(args) => return demo::run(args, &load(&command.settings())?),
         Command::Bench(args) => return bench::run(args, &load(&command.settings())?),
+        Command::Statement(args) => return statement::run(args, &load(&command.settings())?),
         Command::Export(args) => return export::run(args, &load(&command.settings())?),
         Command::Import(args) => return import::run(args, &load(&command.settings())?),
         Command::Quota { command: what } => return quota::run(what, &load(&command.settings())?),

@@ -38,6 +38,7 @@ pub mod quota;
 pub mod report;
 pub mod runs;
 pub mod service;
+pub mod statement;
 pub mod summarize;
 pub mod top;
 pub mod which;

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-pub(crate) use self::gather::Accounts;
+pub(crate) use self::gather::{Accounts, usage};
 use crate::cli::{
     QuotaCommand, QuotaFormula, QuotaMeasure, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs,
     QuotaSubjectArgs, TableFormat,
@@ -102,7 +102,7 @@ fn accounts(args: &QuotaShowArgs, loaded: &Loaded) -> anyhow::Result<Accounts> {
         output::talk(&format!("gua quota: {note}\n"));
     }
     if let Some(user) = &args.user {
-        accounts.only(user)?;
+        accounts.standings = accounts.of_person(user)?;
     }
     Ok(accounts)
 }

@@ -3,7 +3,7 @@
 
 mod charts;
 mod holders;
-mod markup;
+pub(crate) mod markup;
 mod sections;
 mod summary;
 
@@ -13,9 +13,9 @@ use self::markup::Html;
 use super::{Page, labels};
 use crate::chart::{Language, page_style};
 
-const SHEET: &str = include_str!("html/page.css");
+pub(crate) const SHEET: &str = include_str!("html/page.css");
 /// What the page may load: nothing. Styles stand in the page itself.
-const POLICY: &str =
+pub(crate) const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// The whole page, or with `--by` its head and that table.

@@ -286,3 +286,48 @@ impl QuotaCommand {
         }
     }
 }
+
+/// Write a monthly statement: one page for each person, to read or to print.
+///
+/// Hours held, used, idle-held and charged, energy, the biggest sessions and the quota, in the numbers of `gua report` for
+/// the same month. Each page says how the time of all cards is divided, and that it adds up.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  gua statement                                  last month, everyone\n  \
+                  gua statement --month 2026-10 --user ada\n  \
+                  gua statement --month 2026-10 --format html > october.html")]
+pub struct StatementArgs {
+    /// The month, such as 2026-10; the one that goes on is told as far as it is over [default: the last].
+    #[arg(long, value_name = "MONTH")]
+    pub month: Option<String>,
+
+    /// Only this person's page.
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
+    pub user: Option<String>,
+
+    /// How to print it.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    pub format: StatementFormat,
+
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+
+    /// The history file [default: that of your running daemon, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+
+    /// The time zone by which the month begins, such as UTC or Asia/Seoul [default: the local one].
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
+}
+
+/// How a statement is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum StatementFormat {
+    #[default]
+    Text,
+    /// One page of paper for each person.
+    Html,
+    Json,
+}

@@ -4,9 +4,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use gua_model::Micros;
-use gua_model::quota::{Limit, Standing, Subject, Term, Usage, standings};
+use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
+use gua_model::report::Report;
 use gua_model::text::harmless;
+use gua_model::{Micros, Period};
 use gua_probe::process::{groups_of, is_group, is_user};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -34,10 +35,22 @@ impl Accounts {
     ) -> anyhow::Result<Self> {
         let mut usages: BTreeMap<Term, Usage> = BTreeMap::new();
         for quota in quotas {
-            if let Entry::Vacant(place) = usages.entry(quota.limit.per) {
-                place.insert(usage(quota.limit.per, db, zone, now)?);
+            let per = quota.limit.per;
+            if let Entry::Vacant(place) = usages.entry(per) {
+                let period = per.period(now, zone);
+                let report = report::read(db, &Ask::of_window(period, zone.clone(), now))?;
+                place.insert(usage(&report, period, now));
             }
         }
+        Ok(Self::under(quotas, &usages, now)?)
+    }
+
+    /// How everyone stands, where the use in every term is known.
+    pub(crate) fn under(
+        quotas: &[Quota],
+        usages: &BTreeMap<Term, Usage>,
+        now: Timestamp,
+    ) -> Result<Self, Failure> {
         let limits: Vec<Limit> = quotas.iter().map(|quota| quota.limit.clone()).collect();
         let names: BTreeSet<&String> = usages
             .values()
@@ -56,33 +69,29 @@ impl Accounts {
         })
     }
 
-    /// Leaves only what concerns one person.
-    pub(crate) fn only(&mut self, user: &str) -> Result<(), Failure> {
-        let groups = groups_of(&[user.to_owned()]).ok_or_else(no_answer)?;
+    /// What concerns one person.
+    pub(crate) fn of_person(&self, user: &str) -> Result<Vec<Standing>, Failure> {
+        let shared = |standing: &Standing| matches!(standing.who, Who::Group(_));
+        let groups = match self.standings.iter().any(shared) {
+            true => groups_of(&[user.to_owned()]).ok_or_else(no_answer)?,
+            false => BTreeMap::new(),
+        };
         let groups = groups.into_values().next().unwrap_or_default();
-        self.standings
-            .retain(|standing| standing.concerns(user, &groups));
-        Ok(())
+        let concerns = |standing: &&Standing| standing.concerns(user, &groups);
+        Ok(self.standings.iter().filter(concerns).cloned().collect())
     }
 }
 
-/// What people had in a term up to now, as `gua report` tells it.
-pub(crate) fn usage(
-    per: Term,
-    db: &Path,
-    zone: &TimeZone,
-    now: Timestamp,
-) -> anyhow::Result<Usage> {
-    let period = per.period(now, zone);
-    let report = report::read(db, &Ask::of_window(period, zone.clone(), now))?;
-    Ok(Usage {
+/// What people had in a term up to now, as its report tells it.
+pub(crate) fn usage(report: &Report, period: Period, now: Timestamp) -> Usage {
+    Usage {
         period,
         now,
         known_from: report.known.from(),
         observed_share: report.coverage.share(),
         is_energy_known: report.all.energy_known > Micros(0),
-        people: report.people,
-    })
+        people: report.people.clone(),
+    }
 }
 
 /// The groups of everyone; none are asked for where no limit is for a group.

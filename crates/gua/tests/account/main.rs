@@ -8,3 +8,4 @@ mod host;
 mod import;
 mod quota;
 mod recorded;
+mod statement;

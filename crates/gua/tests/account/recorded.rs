@@ -70,7 +70,12 @@ fn gpu(index: u32, number: u32, (util, people): Card<'_>) -> Gpu {
     }
 }
 
+/// `ada` with some gigabytes, `ada~` with next to nothing, `?` is one who cannot be seen.
 fn process(name: &str, index: u32) -> Process {
+    let (name, memory) = match name.strip_suffix('~') {
+        Some(name) => (name, 20),
+        None => (name, 4000),
+    };
     let uid = match name {
         "root" => 0,
         other => 2000 + other.bytes().map(u32::from).sum::<u32>(),
@@ -83,18 +88,22 @@ fn process(name: &str, index: u32) -> Process {
     Process {
         pid,
         kind: ProcessKind::Compute,
-        memory: Ok(Bytes::from_mb(4000)),
+        memory: Ok(Bytes::from_mb(memory)),
         sm_util: Err(Missing::Unsupported),
-        identity: Ok(Identity {
-            key: ProcessKey {
-                boot: BootId(1),
-                pid,
-                start: StartTicks(u64::from(pid.0)),
-            },
-            login: Ok(Some(user.clone())),
-            own: Ok(user),
-            workload: Workload::default(),
-            comm: Ok("python".to_owned()),
-        }),
+        identity: if name == "?" {
+            Err(Missing::Denied)
+        } else {
+            Ok(Identity {
+                key: ProcessKey {
+                    boot: BootId(1),
+                    pid,
+                    start: StartTicks(u64::from(pid.0)),
+                },
+                login: Ok(Some(user.clone())),
+                own: Ok(user),
+                workload: Workload::default(),
+                comm: Ok("python".to_owned()),
+            })
+        },
     }
 }

@@ -7,7 +7,7 @@ use crate::table::{Cell, Table};
 
 /// A part of a page that grows.
 #[derive(Debug, Default)]
-pub(super) struct Html {
+pub(crate) struct Html {
     out: Svg,
 }
 
@@ -15,12 +15,12 @@ pub(super) struct Html {
 type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 impl Html {
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.out.finish()
     }
 
     /// An element and what is in it.
-    pub(super) fn element(
+    pub(crate) fn element(
         &mut self,
         name: &str,
         attributes: Attributes<'_>,
@@ -38,31 +38,31 @@ impl Html {
     }
 
     /// An element that never has anything in it.
-    pub(super) fn void(&mut self, name: &str, attributes: Attributes<'_>) {
+    pub(crate) fn void(&mut self, name: &str, attributes: Attributes<'_>) {
         self.out.leaf(name, attributes);
     }
 
     /// An element with text in it.
-    pub(super) fn text(&mut self, name: &str, attributes: Attributes<'_>, text: &str) {
+    pub(crate) fn text(&mut self, name: &str, attributes: Attributes<'_>, text: &str) {
         self.element(name, attributes, |inside| inside.words(text));
     }
 
     /// Text beside elements.
-    pub(super) fn words(&mut self, text: &str) {
+    pub(crate) fn words(&mut self, text: &str) {
         self.out.content(text);
     }
 
-    pub(super) fn style(&mut self, sheet: &str) {
+    pub(crate) fn style(&mut self, sheet: &str) {
         self.out.style(sheet);
     }
 
     /// A chart, which is markup already.
-    pub(super) fn chart(&mut self, svg: &str) {
+    pub(crate) fn chart(&mut self, svg: &str) {
         self.out.markup(svg);
     }
 
     /// A number as people read it, with its exact value for programs.
-    pub(super) fn number(&mut self, key: &str, cell: &Cell) {
+    pub(crate) fn number(&mut self, key: &str, cell: &Cell) {
         let value = exact(cell);
         self.text(
             "data",
@@ -88,21 +88,21 @@ const LONG: usize = 30;
 
 /// How a table is shown.
 #[derive(Clone, Copy)]
-pub(super) struct Look<'a> {
-    pub(super) id: &'a str,
-    pub(super) language: Language,
+pub(crate) struct Look<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) language: Language,
     /// How many rows are shown; one row sums up the rest.
-    pub(super) top: usize,
+    pub(crate) top: usize,
     /// What stands in a cell before its value, by row and column.
-    pub(super) before: &'a dyn Fn(&mut Html, usize, usize),
+    pub(crate) before: &'a dyn Fn(&mut Html, usize, usize),
     /// What stands under its value.
-    pub(super) below: &'a dyn Fn(&mut Html, usize, usize),
+    pub(crate) below: &'a dyn Fn(&mut Html, usize, usize),
 }
 
 /// Nothing but the values.
-pub(super) fn nothing(_: &mut Html, _: usize, _: usize) {}
+pub(crate) fn nothing(_: &mut Html, _: usize, _: usize) {}
 
-pub(super) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
+pub(crate) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
     let shown = table.rows.len().min(look.top);
     let rest = &table.rows[shown..];
     let text_column: Vec<bool> = (0..table.columns.len())

@@ -1,0 +1,155 @@
+//! A month on one page for each person: what they had of the cards, and how the time of all cards is divided. Every number
+//! is one of a [`Report`]; nothing is folded a second time.
+
+use jiff::civil::Date;
+use jiff::{Timestamp, civil::DateTime};
+
+use crate::period::Period;
+use crate::quota::Standing;
+use crate::report::{Hold, HoldSums, Host, Note, Report, SlotRow, UNKNOWN};
+use crate::state::State;
+use crate::unit::{Micros, Millijoules};
+
+/// How many sessions of a person are named.
+const BIGGEST: usize = 6;
+
+/// One month of one host.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// Its first day.
+    pub month: Date,
+    /// The part of it that is over.
+    pub period: Period,
+    pub is_over: bool,
+    pub made: Timestamp,
+    pub host: Option<Host>,
+    pub cards: usize,
+    pub balance: Balance,
+    /// What all cards drew; `None` where nobody counted.
+    pub energy: Option<Millijoules>,
+    /// Time in which somebody held a card that gives no utilisation.
+    pub unjudged: Micros,
+    pub people: Vec<Account>,
+    pub notes: Vec<Note>,
+}
+
+/// What one person had.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub name: String,
+    pub sums: HoldSums,
+    pub is_energy_known: bool,
+    /// Day by day.
+    pub days: Vec<(DateTime, HoldSums)>,
+    /// The longest of them, as far as they lie in the month, the longest first.
+    pub sessions: Vec<Hold>,
+    pub session_count: usize,
+    /// Limits of a month.
+    pub standings: Vec<Standing>,
+}
+
+/// How the time of all cards is divided: whatever is in it adds up to the capacity, to the microsecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// What people are charged, those together whom the host can name.
+    pub people: Micros,
+    /// Time of owners whom nobody can name, and of cards that were busy without a holder.
+    pub unowned: Micros,
+    /// Nobody held the card.
+    pub free: Micros,
+    /// Nobody observed the card.
+    pub gap: Micros,
+    /// Time that only rows of old files know, which do not say how a card was shared.
+    pub old: Micros,
+    pub capacity: Micros,
+}
+
+impl Balance {
+    #[must_use]
+    pub fn of(report: &Report) -> Self {
+        let named = report.people.iter().filter(|row| row.name != UNKNOWN);
+        let people: Micros = named.map(|row| row.sums.charged).sum();
+        let observed = report.all.observed();
+        // What is charged of a card is the time in which anybody held it. Who holds next to nothing holds it too.
+        let free = report.cards.iter().map(|card| {
+            let held = card.sums.held.charged;
+            let without = card.sums.observed().0.saturating_sub(held.0);
+            Micros(without.min(card.sums.state(State::TrulyIdle).micros.0))
+        });
+        let free: Micros = free.sum();
+        Self {
+            people,
+            unowned: Micros(observed.0.saturating_sub(people.0 + free.0)),
+            free,
+            gap: report.coverage.gap,
+            old: Micros(report.coverage.observed.0.saturating_sub(observed.0)),
+            capacity: report.coverage.capacity,
+        }
+    }
+
+    /// Capacity less all parts, in microseconds. Anything but zero is a fault of the program, and the page would show it.
+    #[must_use]
+    pub fn difference(&self) -> i128 {
+        let parts = [self.people, self.unowned, self.free, self.gap, self.old];
+        let sum: i128 = parts.iter().map(|part| i128::from(part.0)).sum();
+        i128::from(self.capacity.0) - sum
+    }
+}
+
+impl Statement {
+    /// The statement of all, without any person's account.
+    #[must_use]
+    pub fn of(report: &Report, month: Date, is_over: bool) -> Self {
+        let is_known = report.all.energy_known > Micros(0);
+        Self {
+            month,
+            period: report.window,
+            is_over,
+            made: report.made,
+            host: report.host.clone(),
+            cards: report.cards.len(),
+            balance: Balance::of(report),
+            energy: is_known.then_some(report.all.energy),
+            unjudged: report.all.state(State::HeldUnknown).micros,
+            people: Vec::new(),
+            notes: report.notes.clone(),
+        }
+    }
+}
+
+impl Account {
+    /// One person's account: `sums` as the report of all has them, the rest from the report of that person.
+    #[must_use]
+    pub fn of(name: &str, all: &Report, own: &Report, standings: Vec<Standing>) -> Self {
+        let row = all.people.iter().find(|row| row.name == name);
+        let mut sessions: Vec<Hold> = own
+            .sessions
+            .iter()
+            .filter_map(|hold| {
+                let period = hold.period.overlap(all.window)?;
+                Some(Hold {
+                    period,
+                    ..hold.clone()
+                })
+            })
+            .collect();
+        sessions.sort_by_key(|hold| (std::cmp::Reverse(hold.period.micros()), hold.period.from()));
+        sessions.truncate(BIGGEST);
+        let day = |slot: &SlotRow| (slot.label, slot.sums.held);
+        Self {
+            name: name.to_owned(),
+            sums: row.map(|row| row.sums).unwrap_or_default(),
+            is_energy_known: all.all.energy_known > Micros(0),
+            days: own.slots.iter().map(day).collect(),
+            sessions,
+            session_count: own.session_count,
+            standings,
+        }
+    }
+
+    /// Held hours that were not idle-held.
+    #[must_use]
+    pub fn used_hours(&self) -> f64 {
+        (self.sums.hours() - self.sums.idle_hours()).max(0.0)
+    }
+}

@@ -1,0 +1,295 @@
+//! A monthly statement as text, as a page for each person to print, and as JSON. All print the same numbers.
+
+mod html;
+mod text;
+
+use gua_model::Micros;
+use gua_model::quota::Standing;
+use gua_model::report::{Hold, HoldSums, Note};
+use gua_model::statement::{Account, Statement};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+pub use self::html::html;
+pub use self::text::text;
+use crate::quota;
+use crate::report::kilowatthours;
+use crate::table::{Cell, Table, rounded};
+
+/// The version of the JSON. Keys are added under the same number; none changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+
+/// How a statement is shown.
+#[derive(Clone, Debug)]
+pub struct Sheet<'a> {
+    pub statement: &'a Statement,
+    pub zone: TimeZone,
+    /// The person that it is for alone; their name stands on no other's page.
+    pub only: Option<&'a str>,
+    /// Of the program.
+    pub version: &'a str,
+}
+
+impl Sheet<'_> {
+    fn month(&self) -> String {
+        self.statement.month.strftime("%B %Y").to_string()
+    }
+
+    fn zone_name(&self) -> String {
+        match self.zone.iana_name() {
+            Some(name) => name.to_owned(),
+            None => self.at(self.statement.made, "%Z"),
+        }
+    }
+
+    fn at(&self, at: Timestamp, form: &str) -> String {
+        at.to_zoned(self.zone.clone()).strftime(form).to_string()
+    }
+
+    fn moment(&self, at: Timestamp) -> String {
+        self.at(at, "%Y-%m-%d %H:%M")
+    }
+
+    fn host(&self) -> String {
+        let host = self.statement.host.as_ref();
+        host.map_or_else(
+            || "this host".to_owned(),
+            |host| gua_model::text::harmless(&host.name),
+        )
+    }
+}
+
+/// One line of an account: its key, what it is called, and its value.
+type Line = (&'static str, &'static str, Cell);
+
+/// The amounts of a person.
+fn amounts(account: &Account) -> Vec<Line> {
+    let HoldSums { held, energy, .. } = account.sums;
+    // Old rows alone do not say how a card was shared.
+    let own = held > Micros(0) || account.sums.old_ticks == 0;
+    let charged = match own {
+        true => Cell::Hours(account.sums.charged.hours()),
+        false => Cell::Missing,
+    };
+    let energy = match own && account.is_energy_known {
+        true => Cell::Kilowatthours(kilowatthours(energy)),
+        false => Cell::Missing,
+    };
+    vec![
+        ("held_hours", "held", Cell::Hours(account.sums.hours())),
+        ("used_hours", "used", Cell::Hours(account.used_hours())),
+        (
+            "idle_held_hours",
+            "idle-held",
+            Cell::Hours(account.sums.idle_hours()),
+        ),
+        ("charged_hours", "charged", charged),
+        ("energy_kwh", "energy", energy),
+    ]
+}
+
+/// How the time of all cards is divided: the person's part, where there is one, and everything else.
+fn parts(statement: &Statement, account: Option<&Account>) -> Vec<(&'static str, String, Micros)> {
+    let balance = &statement.balance;
+    let mut parts = Vec::new();
+    let mut others = ("people", "people".to_owned(), balance.people);
+    if let Some(account) = account {
+        let own = account.sums.charged;
+        parts.push(("charged", gua_model::text::harmless(&account.name), own));
+        others = (
+            "others",
+            "other people".to_owned(),
+            Micros(balance.people.0.saturating_sub(own.0)),
+        );
+    }
+    parts.push(others);
+    parts.push(("unowned", "unowned".to_owned(), balance.unowned));
+    parts.push(("free", "free".to_owned(), balance.free));
+    parts.push(("gap", "gap".to_owned(), balance.gap));
+    if balance.old > Micros(0) {
+        parts.push(("old", "old rows".to_owned(), balance.old));
+    }
+    parts
+}
+
+/// What makes the parts of the time of all cards, for whoever reads the page.
+fn explained(key: &str) -> &'static str {
+    match key {
+        "charged" => "charged: time on a card, shared equally among the people on it",
+        "people" | "others" => "charged to people",
+        "unowned" => "busy or held, and nobody to name",
+        "free" => "nobody on the card",
+        "gap" => "nobody looked",
+        _ => "known from old files alone, charged to nobody",
+    }
+}
+
+/// `ada 8.00 + other people 40.00 + ... = 1488.00`, so that everybody can add it up.
+fn equation(statement: &Statement, account: Option<&Account>) -> String {
+    let parts = parts(statement, account);
+    let terms: Vec<String> = parts
+        .iter()
+        .map(|(_, name, micros)| format!("{name} {:.2}", micros.hours()))
+        .collect();
+    let capacity = statement.balance.capacity.hours();
+    let terms = terms.join(" + ");
+    match statement.balance.difference() {
+        0 => format!(
+            "{terms} = capacity {capacity:.2} GPU-hours (exact to the microsecond; rounded here)"
+        ),
+        // It cannot be; if it is, nobody should trust this page.
+        off => format!(
+            "{terms} is not the capacity {capacity:.2}: off by {off} microseconds, please report this"
+        ),
+    }
+}
+
+fn sessions(sheet: &Sheet<'_>, account: &Account) -> Table {
+    let mut table = Table::new([
+        ("from", "from"),
+        ("to", "to"),
+        ("gpu", "GPU"),
+        ("program", "program"),
+        ("hours", "hours"),
+        ("util_mean_percent", "mean util"),
+    ]);
+    for hold in &account.sessions {
+        table.rows.push(vec![
+            Cell::Text(sheet.at(hold.period.from(), "%m-%d %H:%M")),
+            Cell::Text(sheet.at(hold.period.to(), "%m-%d %H:%M")),
+            Cell::Text(card(hold)),
+            Cell::Text(hold.process.clone().unwrap_or_else(|| "?".to_owned())),
+            Cell::Hours(hold.period.micros().hours()),
+            hold.util
+                .map_or(Cell::Missing, |(util, _)| Cell::Percent(util)),
+        ]);
+    }
+    table
+}
+
+fn card(hold: &Hold) -> String {
+    match hold.index {
+        Some(index) => index.to_string(),
+        None => hold.gpu.to_string(),
+    }
+}
+
+/// `charged 8.00 of 100.00 h a month, 92.00 left`.
+fn limit(standing: &Standing) -> String {
+    let limit = &standing.limit;
+    let shown = |amount| quota::amount(limit.measure, amount).shown();
+    let whose = match &standing.who {
+        gua_model::quota::Who::Person(_) => String::new(),
+        other => format!("{} together: ", quota::who(other)),
+    };
+    let unit = quota::unit(limit.measure);
+    let (measure, most) = (limit.measure.word(), shown(Some(limit.most)));
+    let rest = match (standing.used, standing.is_over()) {
+        (None, _) => {
+            return format!("{whose}{measure} at most {most} {unit} a month, not measured");
+        }
+        (Some(_), true) => "OVER".to_owned(),
+        (Some(_), false) => format!("{} left", shown(standing.left())),
+    };
+    format!(
+        "{whose}{measure} {} of {most} {unit} a month, {rest}",
+        shown(standing.used)
+    )
+}
+
+/// What has to be known to read the numbers right.
+fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
+    let statement = sheet.statement;
+    let mut remarks = Vec::new();
+    if !statement.is_over {
+        let until = sheet.moment(statement.period.to());
+        remarks.push(format!(
+            "the month is not over: this is what was known by {until}"
+        ));
+    }
+    if statement.unjudged > Micros(0) {
+        let hours = statement.unjudged.hours();
+        remarks.push(format!(
+            "for {hours:.2} GPU-hours of this month a card was held and gave no utilisation; that time counts as used"
+        ));
+    }
+    if statement.energy.is_none() {
+        remarks.push("no energy was counted on these cards".to_owned());
+    }
+    for note in &statement.notes {
+        match note {
+            Note::Widened { .. } => remarks.push("single ticks at an edge of the month are no longer kept: its edges are whole quarter hours".to_owned()),
+            Note::Damaged { ticks } => remarks.push(format!("{ticks} damaged ticks could not be read; their time is a gap")),
+            Note::Mixed => remarks.push("part of the month is known from rows of older tools: they count for held and idle-held hours, and are charged to nobody".to_owned()),
+            Note::Overlap { micros } => remarks.push(format!("old rows overlap by {:.2} GPU-hours, and each counts in full", micros.hours())),
+            _ => {}
+        }
+    }
+    remarks
+}
+
+/// The whole statement for programs.
+#[must_use]
+pub fn json(sheet: &Sheet<'_>) -> String {
+    let statement = sheet.statement;
+    let balance = &statement.balance;
+    let hours = |micros: Micros| rounded(micros.hours());
+    let people: Vec<Value> = statement.people.iter().map(person).collect();
+    let document = json!({
+        "schema_version": SCHEMA_VERSION,
+        "gua_version": sheet.version,
+        "month": statement.month.strftime("%Y-%m").to_string(),
+        "from": statement.period.from().to_string(),
+        "to": statement.period.to().to_string(),
+        "is_over": statement.is_over,
+        "made": statement.made.to_string(),
+        "time_zone": sheet.zone_name(),
+        "host": statement.host.as_ref().map(|host| host.name.clone()),
+        "gpus": statement.cards,
+        "energy_kwh": statement.energy.map(|energy| rounded(kilowatthours(energy))),
+        "balance": {
+            "people_charged_hours": hours(balance.people),
+            "unowned_hours": hours(balance.unowned),
+            "free_hours": hours(balance.free),
+            "gap_hours": hours(balance.gap),
+            "old_rows_hours": hours(balance.old),
+            "capacity_hours": hours(balance.capacity),
+            "capacity_less_parts_microseconds": i64::try_from(balance.difference()).ok(),
+        },
+        "people": people,
+        "remarks": remarks(sheet),
+    });
+    format!("{document:#}\n")
+}
+
+fn person(account: &Account) -> Value {
+    let mut object = json!({ "user": account.name });
+    for (key, _, cell) in amounts(account) {
+        object[key] = cell.value();
+    }
+    let days = account.days.iter().map(|(day, sums)| {
+        json!({
+            "day": day.strftime("%Y-%m-%d").to_string(),
+            "held_hours": rounded(sums.hours()),
+            "idle_held_hours": rounded(sums.idle_hours()),
+            "charged_hours": rounded(sums.charged.hours()),
+        })
+    });
+    object["days"] = days.collect();
+    let biggest = account.sessions.iter().map(|hold| {
+        json!({
+            "from": hold.period.from().to_string(),
+            "to": hold.period.to().to_string(),
+            "gpu_uuid": hold.gpu.as_str(),
+            "gpu_index": hold.index,
+            "program": hold.process,
+            "hours": rounded(hold.period.micros().hours()),
+            "util_mean_percent": hold.util.map(|(util, _)| rounded(util)),
+        })
+    });
+    object["biggest_sessions"] = biggest.collect();
+    object["sessions"] = account.session_count.into();
+    object["quotas"] = quota::table(&account.standings).json();
+    object
+}

@@ -1,0 +1,391 @@
+//! The statement as HTML, a page of paper for each person. The file needs nothing else: no network, no fonts, no scripts.
+
+use gua_model::Micros;
+use gua_model::report::HoldSums;
+use gua_model::statement::Account;
+use gua_model::text::harmless;
+use jiff::civil::DateTime;
+
+use super::{Sheet, amounts, equation, explained, limit, parts, remarks, sessions};
+use crate::chart::{Language, page_style};
+use crate::report::html::markup::{Html, Look, nothing, table};
+use crate::report::html::{POLICY, SHEET};
+use crate::table::Cell;
+
+const OWN_SHEET: &str = include_str!("statement.css");
+
+/// The whole document.
+#[must_use]
+pub fn html(sheet: &Sheet<'_>) -> String {
+    let mut html = Html::default();
+    html.element("html", &[("lang", "en")], |html| {
+        html.element("head", &[], |html| head(html, sheet));
+        html.element("body", &[], |html| {
+            if sheet.statement.people.is_empty() {
+                page(html, sheet, None);
+            }
+            for account in &sheet.statement.people {
+                page(html, sheet, Some(account));
+            }
+        });
+    });
+    format!("<!DOCTYPE html>\n{}\n", html.finish())
+}
+
+fn head(html: &mut Html, sheet: &Sheet<'_>) {
+    html.void("meta", &[("charset", "utf-8")]);
+    html.void(
+        "meta",
+        &[
+            ("http-equiv", "Content-Security-Policy"),
+            ("content", POLICY),
+        ],
+    );
+    html.void(
+        "meta",
+        &[
+            ("name", "viewport"),
+            ("content", "width=device-width, initial-scale=1"),
+        ],
+    );
+    html.void(
+        "meta",
+        &[
+            ("name", "generator"),
+            ("content", &format!("gua {}", sheet.version)),
+        ],
+    );
+    html.void(
+        "meta",
+        &[("name", "color-scheme"), ("content", "light dark")],
+    );
+    let whose = sheet.only.map_or_else(|| sheet.host(), harmless);
+    html.text(
+        "title",
+        &[],
+        &format!("GPU statement, {}: {whose}", sheet.month()),
+    );
+    html.style(&format!("{}{SHEET}{OWN_SHEET}", page_style()));
+}
+
+fn page(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
+    html.element("main", &[("class", "statement")], |html| {
+        masthead(html, sheet, account);
+        if let Some(account) = account {
+            totals(html, account);
+            days(html, account);
+            quotas(html, account);
+            biggest(html, sheet, account);
+        }
+        balance(html, sheet, account);
+        notes(html, sheet);
+    });
+}
+
+fn masthead(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
+    let statement = sheet.statement;
+    html.element("header", &[], |html| {
+        let kicker = format!("GPU statement · {}", sheet.month());
+        html.text("p", &[("class", "kicker")], &kicker);
+        let name = account.map_or_else(
+            || "nobody held a card".to_owned(),
+            |account| harmless(&account.name),
+        );
+        html.text("h1", &[], &name);
+        html.element("dl", &[("class", "facts")], |html| {
+            let mut fact = |label: &str, value: &str| {
+                html.element("div", &[], |html| {
+                    html.text("dt", &[], label);
+                    html.text("dd", &[], value);
+                });
+            };
+            fact("Host", &sheet.host());
+            let from = sheet.moment(statement.period.from());
+            let to = sheet.moment(statement.period.to());
+            fact("Period", &format!("{from} – {to}"));
+            fact("Time zone", &sheet.zone_name());
+            fact(
+                "Made",
+                &format!("{} · gua {}", sheet.moment(statement.made), sheet.version),
+            );
+        });
+    });
+}
+
+fn totals(html: &mut Html, account: &Account) {
+    html.element("section", &[], |html| {
+        html.element("div", &[("class", "tiles")], |html| {
+            for (key, name, cell) in amounts(account) {
+                let (kind, below) = match key {
+                    "held_hours" => ("observed", "GPU-hours on cards".to_owned()),
+                    "used_hours" => ("active", "of those, in use".to_owned()),
+                    "idle_held_hours" => {
+                        let share = account.sums.idle_share();
+                        let share =
+                            share.map(|share| format!("{:.1}% of held, unused", share * 100.0));
+                        (
+                            "idle-held",
+                            share.unwrap_or_else(|| "held, unused".to_owned()),
+                        )
+                    }
+                    "charged_hours" => ("charged", "shared among those on a card".to_owned()),
+                    _ => ("truly-idle", "kWh, shared likewise".to_owned()),
+                };
+                html.element("div", &[("class", &format!("tile {kind}"))], |html| {
+                    html.text("div", &[("class", "name")], name);
+                    html.element("div", &[("class", "value")], |html| html.number(key, &cell));
+                    html.text("div", &[("class", "below")], &below);
+                });
+            }
+        });
+    });
+}
+
+/// The sizes of the picture of days.
+const WIDE: f64 = 920.0;
+const HIGH: f64 = 130.0;
+const FOOT: f64 = 20.0;
+const LEFT: f64 = 38.0;
+
+/// Held hours day by day, the idle-held part of each in its own colour.
+fn days(html: &mut Html, account: &Account) {
+    let most = account
+        .days
+        .iter()
+        .map(|(_, sums)| sums.hours())
+        .fold(0.0, f64::max);
+    if most <= 0.0 {
+        return;
+    }
+    let top = nice(most);
+    html.element("section", &[], |html| {
+        html.text("h2", &[], "Held hours by day");
+        html.element("p", &[("class", "say")], |html| {
+            for (class, word) in [("active", "used"), ("idle-held", "idle-held")] {
+                html.text("span", &[("class", &format!("dot {class}"))], "");
+                html.text("span", &[("class", "word")], word);
+            }
+        });
+        let view = format!("0 0 {WIDE} {}", HIGH + FOOT);
+        let label = format!("Held hours of each day, at most {most:.1}");
+        html.element(
+            "svg",
+            &[
+                ("viewBox", &view),
+                ("class", "days"),
+                ("role", "img"),
+                ("aria-label", &label),
+            ],
+            |html| {
+                for part in [0.0, 0.5, 1.0] {
+                    let y = HIGH - (HIGH - 8.0) * part;
+                    let at = format!("{y:.1}");
+                    let end = format!("{WIDE}");
+                    html.void(
+                        "line",
+                        &[
+                            ("x1", "38"),
+                            ("x2", &end),
+                            ("y1", &at),
+                            ("y2", &at),
+                            ("class", "grid"),
+                        ],
+                    );
+                    let down = format!("{:.1}", y + 4.0);
+                    let number = top * part;
+                    let text = if number.fract() == 0.0 {
+                        format!("{number:.0}")
+                    } else {
+                        format!("{number:.1}")
+                    };
+                    html.text(
+                        "text",
+                        &[("x", "32"), ("y", &down), ("class", "scale")],
+                        &text,
+                    );
+                }
+                let step = (WIDE - LEFT) / count(account.days.len());
+                for (place, (day, sums)) in account.days.iter().enumerate() {
+                    bar(html, place, step, *day, sums, top);
+                }
+            },
+        );
+    });
+}
+
+fn bar(html: &mut Html, place: usize, step: f64, day: DateTime, sums: &HoldSums, top: f64) {
+    let x = LEFT + step * count(place);
+    let width = (step * 0.74).min(26.0);
+    let scale = (HIGH - 8.0) / top;
+    let (held, idle) = (sums.hours(), sums.idle_hours());
+    let mut part = |class: &str, from: f64, to: f64| {
+        if to - from <= 0.0 {
+            return;
+        }
+        let (x, y) = (
+            format!("{:.1}", x + (step - width) / 2.0),
+            format!("{:.1}", HIGH - to * scale),
+        );
+        let (width, height) = (format!("{width:.1}"), format!("{:.1}", (to - from) * scale));
+        html.void(
+            "rect",
+            &[
+                ("x", &x),
+                ("y", &y),
+                ("width", &width),
+                ("height", &height),
+                ("class", class),
+            ],
+        );
+    };
+    part("used", 0.0, held - idle);
+    part("idle", held - idle, held);
+    if day.day() == 1 || day.day() % 5 == 0 {
+        let (x, y) = (
+            format!("{:.1}", x + step / 2.0),
+            format!("{:.1}", HIGH + 15.0),
+        );
+        html.text(
+            "text",
+            &[("x", &x), ("y", &y), ("class", "day")],
+            &day.day().to_string(),
+        );
+    }
+}
+
+/// The next round number.
+fn nice(most: f64) -> f64 {
+    let power = 10f64.powf(most.log10().floor());
+    let steps = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    let step = steps.iter().find(|step| **step * power >= most);
+    step.unwrap_or(&10.0) * power
+}
+
+#[expect(clippy::cast_precision_loss, reason = "days of a month")]
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+fn quotas(html: &mut Html, account: &Account) {
+    if account.standings.is_empty() {
+        return;
+    }
+    html.element("section", &[], |html| {
+        html.text("h2", &[], "Quota");
+        html.element("ul", &[], |html| {
+            for standing in &account.standings {
+                let class = if standing.is_over() { "over" } else { "" };
+                html.text("li", &[("class", class)], &limit(standing));
+            }
+        });
+    });
+}
+
+fn biggest(html: &mut Html, sheet: &Sheet<'_>, account: &Account) {
+    html.element("section", &[], |html| {
+        html.text("h2", &[], "Biggest sessions");
+        if account.sessions.is_empty() {
+            html.text("p", &[("class", "say")], "None.");
+            return;
+        }
+        let look = Look {
+            id: "sessions",
+            language: Language::English,
+            top: usize::MAX,
+            before: &nothing,
+            below: &nothing,
+        };
+        table(html, &sessions(sheet, account), look);
+        let more = account.session_count.saturating_sub(account.sessions.len());
+        if more > 0 {
+            html.text(
+                "p",
+                &[("class", "say")],
+                &format!("And {more} shorter ones."),
+            );
+        }
+    });
+}
+
+fn balance(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
+    let statement = sheet.statement;
+    let capacity = statement.balance.capacity.hours();
+    html.element("section", &[], |html| {
+        let cards = if statement.cards == 1 {
+            "1 card".to_owned()
+        } else {
+            format!("all {} cards", statement.cards)
+        };
+        html.text("h2", &[], &format!("The time of {cards}"));
+        let parts = parts(statement, account);
+        if capacity > 0.0 {
+            html.element("div", &[("class", "whole")], |html| {
+                for (key, _, micros) in &parts {
+                    let share = micros.hours() / capacity * 100.0;
+                    if *micros > Micros(0) {
+                        let style = format!("width:{share:.3}%");
+                        html.text(
+                            "span",
+                            &[("class", &format!("part {key}")), ("style", &style)],
+                            "",
+                        );
+                    }
+                }
+            });
+        }
+        html.element("table", &[("class", "balance")], |html| {
+            html.element("tbody", &[], |html| {
+                for (key, name, micros) in &parts {
+                    let hours = micros.hours();
+                    let share = if capacity > 0.0 {
+                        hours / capacity
+                    } else {
+                        0.0
+                    };
+                    html.element("tr", &[], |html| {
+                        html.element("td", &[("class", "t")], |html| {
+                            html.text("span", &[("class", &format!("key part {key}"))], "");
+                            html.words(name);
+                        });
+                        html.text("td", &[("class", "t sub")], explained(key));
+                        html.element("td", &[("class", "n")], |html| {
+                            html.number(&format!("{key}_hours"), &Cell::Hours(hours));
+                        });
+                        html.text("td", &[("class", "n")], &format!("{:.1}%", share * 100.0));
+                    });
+                }
+                html.element("tr", &[("class", "sum")], |html| {
+                    html.text("td", &[("class", "t")], "capacity");
+                    html.text(
+                        "td",
+                        &[("class", "t sub")],
+                        "every card, for as long as it was there",
+                    );
+                    html.element("td", &[("class", "n")], |html| {
+                        html.number("capacity_hours", &Cell::Hours(capacity));
+                    });
+                    html.text("td", &[("class", "n")], "");
+                });
+            });
+        });
+        html.text(
+            "p",
+            &[("class", "say equation")],
+            &equation(statement, account),
+        );
+    });
+}
+
+fn notes(html: &mut Html, sheet: &Sheet<'_>) {
+    let remarks = remarks(sheet);
+    html.element("footer", &[], |html| {
+        for remark in remarks {
+            html.text("p", &[("class", "say")], &format!("Note: {remark}."));
+        }
+        html.text(
+            "p",
+            &[("class", "say")],
+            "Held: a person's time on cards in full. Idle-held: of that, with the card unused. Charged: time on a card shared equally among the people on it, so that people add up to the card.",
+        );
+    });
+}

@@ -1,0 +1,292 @@
+//! Monthly statements: the numbers of the report, the same in every format, and books that balance.
+
+use jiff::{SignedDuration, Timestamp};
+use roxmltree::{Document, ParsingOptions};
+use serde_json::Value;
+
+use crate::host::Host;
+use crate::recorded::{Card, record};
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+/// October 2026: ada on the first card for ten hours, half of them with bob on the second; then twelve hours in which no
+/// collector ran; then somebody whom nobody can see, a busy card without anybody, and bob with next to nothing.
+fn host() -> Host {
+    let host = Host::new("");
+    let db = host.path(".gua/gua.db");
+    record(&db, at("2026-10-05T08:00:00Z"), 600, |tick| match tick {
+        ..300 => vec![(90, &["ada"]), (0, &["ada", "bob"])],
+        _ => vec![(90, &["ada"]), (0, &[])],
+    });
+    record(&db, at("2026-10-06T06:00:00Z"), 180, |tick| match tick {
+        ..60 => vec![(0, &["?"]), (90, &[])],
+        _ => vec![(0, &["bob~"]), (0, &[])],
+    });
+    host
+}
+
+fn statement(host: &Host, rest: &str) -> Value {
+    let said = host.fine(&format!("statement --month 2026-10 --tz UTC --json {rest}"));
+    serde_json::from_str(&said).unwrap()
+}
+
+fn hours(value: &Value, key: &str) -> f64 {
+    value[key]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{key} in {value}"))
+}
+
+#[track_caller]
+fn near(one: f64, other: f64) {
+    assert!((one - other).abs() < 1e-5, "{one} {other}");
+}
+
+#[test]
+fn charged_people_unowned_free_and_gap_make_the_capacity() {
+    let host = host();
+    let statement = statement(&host, "");
+    let balance = &statement["balance"];
+    assert_eq!(balance["capacity_less_parts_microseconds"], 0);
+    let part = |key| hours(balance, key);
+    // Ada ten hours and half of five, bob half of five and the two hours with next to nothing.
+    near(part("people_charged_hours"), 15.0 + 2.0);
+    near(part("unowned_hours"), 1.0 + 1.0);
+    near(part("free_hours"), 5.0 + 2.0);
+    // From the first sample on the cards are there, until the end of the month.
+    let capacity = 2.0 * (26.0 * 24.0 + 16.0);
+    near(part("capacity_hours"), capacity);
+    near(part("gap_hours"), capacity - 15.0 - 2.0 - 2.0 - 7.0);
+    let people = statement["people"].as_array().unwrap();
+    let charged: f64 = people
+        .iter()
+        .map(|person| hours(person, "charged_hours"))
+        .sum();
+    near(charged, part("people_charged_hours"));
+}
+
+#[test]
+fn the_books_balance_whatever_happens_on_the_cards() {
+    const PEOPLE: [&[&str]; 8] = [
+        &[],
+        &["ada"],
+        &["ada", "bob"],
+        &["?"],
+        &["ada", "?"],
+        &["bob~"],
+        &["ada~", "eve", "?"],
+        &[],
+    ];
+    for seed in 1..5_u64 {
+        let host = Host::new("");
+        let db = host.path(".gua/gua.db");
+        // A generator of numbers that look like chance, the same in every run (Knuth's constants).
+        let number = |place: u64| {
+            (place + seed * 1000)
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407)
+                >> 40
+        };
+        let mut from = at("2026-09-30T20:00:00Z");
+        for run in 0..4_u32 {
+            record(&db, from, 100 + run * 37, |tick| {
+                let card = |card: u64| -> Card<'_> {
+                    let place = u64::from(tick / 7 + run * 999) * 5 + card;
+                    let util = [0, 5, 50, 100][usize::try_from(number(place) % 4).unwrap()];
+                    (
+                        util,
+                        PEOPLE[usize::try_from(number(place + 1) % 8).unwrap()],
+                    )
+                };
+                vec![card(0), card(1), card(2)]
+            });
+            from += SignedDuration::from_mins(i64::from(100 + run * 37) + 11 * i64::from(run));
+        }
+        let statement = statement(&host, "");
+        assert_eq!(
+            statement["balance"]["capacity_less_parts_microseconds"], 0,
+            "{seed}"
+        );
+        assert_eq!(statement["balance"]["old_rows_hours"], 0.0, "{seed}");
+        let keys = [
+            "people_charged_hours",
+            "unowned_hours",
+            "free_hours",
+            "gap_hours",
+        ];
+        let sum: f64 = keys
+            .iter()
+            .map(|key| hours(&statement["balance"], key))
+            .sum();
+        near(sum, hours(&statement["balance"], "capacity_hours"));
+        assert!(
+            keys.iter()
+                .all(|key| hours(&statement["balance"], key) > 0.0),
+            "{statement}"
+        );
+    }
+}
+
+#[test]
+fn every_number_is_that_of_the_report() {
+    let host = host();
+    for zone in ["UTC", "Asia/Kolkata"] {
+        let said = host.fine(&format!("statement --month 2026-10 --json --tz {zone}"));
+        let statement: Value = serde_json::from_str(&said).unwrap();
+        let said = host.fine(&format!(
+            "report --since 2026-10-01 --until 2026-11-01 --by user --json --tz {zone}"
+        ));
+        let report: Value = serde_json::from_str(&said).unwrap();
+        let rows = report["by"]["rows"].as_array().unwrap();
+        let people = statement["people"].as_array().unwrap();
+        assert_eq!(people.len(), 2, "{statement}");
+        for person in people {
+            let row = rows
+                .iter()
+                .find(|row| row["user"] == person["user"])
+                .unwrap();
+            for key in [
+                "held_hours",
+                "idle_held_hours",
+                "charged_hours",
+                "energy_kwh",
+            ] {
+                assert_eq!(person[key], row[key], "{key} of {}", person["user"]);
+            }
+            near(
+                hours(person, "used_hours"),
+                hours(row, "held_hours") - hours(row, "idle_held_hours"),
+            );
+            let days = person["days"].as_array().unwrap();
+            let by_day: f64 = days.iter().map(|day| hours(day, "held_hours")).sum();
+            near(by_day, hours(person, "held_hours"));
+        }
+        let coverage = &report["coverage"];
+        for (own, theirs) in [
+            ("capacity_hours", "capacity_hours"),
+            ("gap_hours", "gap_hours"),
+        ] {
+            assert_eq!(statement["balance"][own], coverage[theirs], "{own}");
+        }
+    }
+}
+
+#[test]
+fn html_and_text_have_the_same_numbers_and_a_page_for_each_person() {
+    let host = host();
+    host.fine("quota set --user ada --charged 5h --held 100h --per month");
+    host.fine("quota set --everyone --idle-held 1h --per week");
+    let json = statement(&host, "");
+    let page = host.fine("statement --month 2026-10 --tz UTC --format html");
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
+    let document = Document::parse_with_options(&page, options).unwrap();
+    let mains: Vec<_> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("main"))
+        .collect();
+    assert_eq!(mains.len(), 2);
+    for (main, person) in mains.iter().zip(json["people"].as_array().unwrap()) {
+        let value = |key: &str| -> f64 {
+            let found = main
+                .descendants()
+                .find(|node| node.attribute("data-key") == Some(key));
+            let found = found.and_then(|node| node.attribute("value"));
+            found.unwrap_or_else(|| panic!("{key}")).parse().unwrap()
+        };
+        for key in [
+            "held_hours",
+            "used_hours",
+            "idle_held_hours",
+            "charged_hours",
+            "energy_kwh",
+        ] {
+            near(value(key), hours(person, key));
+        }
+        let parts = [
+            "charged_hours",
+            "others_hours",
+            "unowned_hours",
+            "free_hours",
+            "gap_hours",
+        ];
+        near(
+            parts.iter().map(|key| value(key)).sum(),
+            value("capacity_hours"),
+        );
+    }
+    let text = host.fine("statement --month 2026-10 --tz UTC");
+    assert_eq!(text.matches("Statement for October 2026: ").count(), 2);
+    assert!(
+        text.contains("ada 12.50 + other people 4.50 + unowned 2.00 + free 7.00 + gap "),
+        "{text}"
+    );
+    assert!(
+        text.contains("= capacity 1280.00 GPU-hours (exact to the microsecond; rounded here)\n"),
+        "{text}"
+    );
+    // The limits of a month, hers alone; that of a week is no month's.
+    assert!(
+        text.contains("charged 12.50 of 5.00 h a month, OVER\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("held 15.00 of 100.00 h a month, 85.00 left\n"),
+        "{text}"
+    );
+    assert!(!text.contains("idle-held 5.00 of"), "{text}");
+    assert!(
+        page.contains("charged 12.50 of 5.00 h a month, OVER"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_page_for_one_person_names_nobody_else() {
+    let host = host();
+    for form in ["text", "html", "json"] {
+        let said = host.fine(&format!(
+            "statement --month 2026-10 --user ada --format {form}"
+        ));
+        assert!(
+            said.contains("ada") && !said.contains("bob"),
+            "{form}: {said}"
+        );
+    }
+    let ended = host.gua("statement --month 2026-10 --user zoe");
+    assert_eq!(ended.code, 2);
+    assert!(
+        ended.stderr.contains("this history knows no user `zoe`"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_month_without_anything_and_one_that_goes_on_say_so() {
+    let host = host();
+    let text = host.fine("statement --month 2026-08 --tz UTC");
+    assert!(text.contains("nobody held a card"), "{text}");
+    host.fine("statement --month 2026-08 --format html");
+    let month = gua_probe::clock::now().strftime("%Y-%m").to_string();
+    let text = host.fine(&format!("statement --month {month} --tz UTC"));
+    assert!(text.contains("Note: the month is not over"), "{text}");
+    for (line, words) in [
+        ("statement --month 2999-01", "has not begun yet"),
+        (
+            "statement --month october",
+            "is not a month; write it like 2026-10",
+        ),
+        (
+            "statement --db nowhere.db",
+            "there is no history at nowhere.db",
+        ),
+        ("statement --month 2026-10 --format pdf", "invalid value"),
+    ] {
+        let ended = host.gua(line);
+        assert_eq!(ended.code, 2, "{line}: {ended:?}");
+        assert!(ended.stderr.contains(words), "{line}: {ended:?}");
+    }
+}
