@@ -20,7 +20,7 @@ use crate::cli::{AvailableArgs, RuleName};
 use crate::config::Loaded;
 use crate::failure::{Exit, Failure};
 use crate::look::recorded::Recorded;
-use crate::{driver, output};
+use crate::{driver, output, quota};
 use page::Page;
 
 pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -30,6 +30,9 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
             let user = harmless(user);
             output::talk(&format!("gua available: no user `{user}` is known here\n"));
         }
+    }
+    if args.respect_quota {
+        quota::refuse_who_is_over(loaded)?;
     }
     if args.claim.is_some() || args.wait.is_some() {
         return lease::run(args, loaded);

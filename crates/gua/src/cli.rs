@@ -167,7 +167,8 @@ pub enum Command {
         arg_required_else_help = true,
         disable_help_subcommand = true,
         after_help = "Limits are settings: `set` and `remove` edit the configuration and keep its comments.\n\
-                      They stop nobody by themselves; a script can ask `gua quota check`.\n\n\
+                      They stop nobody by themselves: `gua available --respect-quota` asks for them, and a script can\n\
+                      ask `gua quota check`.\n\n\
                       Examples:\n  \
                       gua quota set --everyone --idle-held 10h --per week\n  \
                       gua quota set --user ada --charged 200h --per month\n  \

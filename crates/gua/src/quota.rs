@@ -9,10 +9,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use gua_model::Pid;
 use gua_model::quota::{Limit, Measure, Sharing, Standing, Subject};
+use gua_model::report::PersonNames;
 use gua_model::text::harmless;
 use gua_probe::clock;
-use gua_probe::process::{is_group, is_user};
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
 use gua_render::quota as page;
 use gua_render::table::Table;
 use gua_store::History;
@@ -51,6 +53,44 @@ pub fn run(command: &QuotaCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> 
         QuotaCommand::Check { show, forecast } => return check(show, *forecast, loaded),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends a command for somebody who is over a limit: nothing is available to them. Who asks is the one who is answerable for
+/// this process, as in the history.
+pub(crate) fn refuse_who_is_over(loaded: &Loaded) -> anyhow::Result<()> {
+    let quotas = &loaded.settings.quotas;
+    if quotas.is_empty() {
+        return Ok(());
+    }
+    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let own = table.resolve(Pid(std::process::id())).ok();
+    let Some(user) = own.and_then(|own| own.owner()).map(|owner| owner.user) else {
+        return Ok(());
+    };
+    let mut names = PersonNames::default();
+    let name = user
+        .name
+        .unwrap_or_else(|| names.of(Some(user.uid)).to_owned());
+    let (zone, now) = (TimeZone::system(), clock::now());
+    let accounts = Accounts::of(quotas, &which::history(loaded), &zone, now)?;
+    let standings = accounts.of_person(&name)?;
+    let Some(over) = standings.iter().find(|standing| standing.is_over()) else {
+        return Ok(());
+    };
+    let limit = &over.limit;
+    let used = page::amount(limit.measure, over.used).shown();
+    let most = page::amount(limit.measure, Some(limit.most)).shown();
+    let (unit, per) = (page::unit(limit.measure), quota::term_word(limit.per));
+    Err(Failure {
+        exit: Exit::Nothing,
+        message: format!(
+            "{} is over quota: {} {used} of {most} {unit} per {per}",
+            harmless(&page::who(&over.who)),
+            limit.measure.word()
+        ),
+        hint: Some("`gua quota show` says what was used and when it counts anew".to_owned()),
+    }
+    .into())
 }
 
 /// Says who is over, and ends with 1 when someone is.

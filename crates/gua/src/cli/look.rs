@@ -148,6 +148,10 @@ pub struct AvailableArgs {
     #[arg(long, value_name = "TIMEOUT", value_parser = crate::duration::parse, num_args = 0..=1)]
     pub wait: Option<Option<Duration>>,
 
+    /// None for somebody who is over a limit of `gua quota`, whatever is free; exit code 3 then, too.
+    #[arg(long)]
+    pub respect_quota: bool,
+
     /// By which rule a card is free; nvgpu's looks at memory alone and exits with 0 though none is.
     #[arg(long, value_name = "RULE", value_enum, default_value_t)]
     pub rule: RuleName,

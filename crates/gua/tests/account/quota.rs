@@ -283,3 +283,32 @@ fn the_percentages_are_those_of_gpu_stats_notes() {
     let day: f64 = cells[1].parse().unwrap();
     assert!(day <= 1500.0 / 1440.0 + 1e-6, "{day}");
 }
+
+#[test]
+fn somebody_who_is_over_gets_no_card_where_quotas_are_respected() {
+    // Whoever runs this test, by the name that the history would have for them.
+    let user = std::process::Command::new("id")
+        .arg("-un")
+        .output()
+        .unwrap();
+    let user = String::from_utf8(user.stdout).unwrap();
+    let user = user.trim();
+    let host = Host::new("[[card]]\nuuid = \"GPU-0\"\n");
+    let from = clock::now() - SignedDuration::from_hours(2);
+    let people = [user];
+    record(&host.path(".gua/gua.db"), from, 120, |_| {
+        vec![(90, &people)]
+    });
+    let free = "available --respect-quota --rule gua --free-for 0s";
+    assert_eq!(host.fine(free), "0\n", "without limits");
+    host.fine("quota set --everyone --held 3h --per 30d");
+    assert_eq!(host.fine(free), "0\n", "within the limit");
+    host.fine(&format!("quota set --user {user} --held 1h --per 30d"));
+    let ended = host.gua(free);
+    assert_eq!((ended.code, ended.stdout.as_str()), (3, ""), "{ended:?}");
+    let said = format!("gua available: {user} is over quota: held 2.00 of 1.00 h per 30d\n");
+    assert!(ended.stderr.starts_with(&said), "{ended:?}");
+    assert_eq!(host.gua("available --respect-quota --claim 1m").code, 3);
+    // Limits stop nobody who is not asked about them.
+    assert_eq!(host.fine("available --free-for 0s"), "0\n");
+}
