@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use gua_collector::board::way::ConnectError;
 use gua_collector::chain::chain;
 use gua_probe::fault::DriverFault;
 use gua_store::{FileKind, OpenError, WriteError};
@@ -76,6 +77,9 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         return failure.hint.clone();
     }
     error.chain().find_map(|cause| {
+        if let Some(error) = cause.downcast_ref::<ConnectError>() {
+            return error.hint().map(str::to_owned);
+        }
         if let Some(WriteError::Damaged(_)) = cause.downcast_ref() {
             return Some(set_aside_hint(None));
         }

@@ -67,6 +67,11 @@ impl LinkState {
         std::fs::rename(&half, &path)
     }
 
+    /// Removes the file, if it is there.
+    pub fn forget(history: &Path) {
+        let _ = std::fs::remove_file(Self::place(history));
+    }
+
     /// The board took a push.
     pub fn succeeded(&mut self, at: Timestamp) {
         self.last_push = Some(at);
@@ -102,5 +107,7 @@ mod tests {
         assert_eq!(LinkState::read(&history), Some(state));
         std::fs::write(LinkState::place(&history), "garbage").unwrap();
         assert_eq!(LinkState::read(&history), None);
+        LinkState::forget(&history);
+        assert!(!LinkState::place(&history).exists());
     }
 }

@@ -159,6 +159,10 @@ impl Stream {
 
     /// A frame each second, until the connection is lost or the daemon stops.
     fn feed(&mut self, socket: &mut Socket) -> Over {
+        // What came with the handshake is in a buffer already, and would wake nobody.
+        if let Err(why) = hear(socket) {
+            return Over::Lost(why);
+        }
         let began = clock::monotonic();
         let mut due = began;
         loop {

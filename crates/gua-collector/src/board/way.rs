@@ -12,7 +12,7 @@ use gua_probe::clock;
 use gua_wire::ServerUrl;
 use gua_wire::server_url::{Insecure, Scheme, Unencrypted};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use rustls::{CertificateError, ClientConfig, ClientConnection, StreamOwned};
 
 use super::line::{Limits, Line, Timed, late};
 use super::proxy::{Proxies, Proxy, ProxyError};
@@ -64,6 +64,21 @@ pub enum ConnectError {
     ProxyGarbage { proxy: Proxy },
     #[error("no encrypted connection with `{host}`")]
     Encryption { host: String, source: io::Error },
+}
+
+impl ConnectError {
+    /// What can be done about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        let ConnectError::Encryption { source, .. } = self else {
+            return None;
+        };
+        let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let cause = source.get_ref()?.downcast_ref::<rustls::Error>()?;
+        (*cause == unknown).then_some(
+            "if the board's certificate is of your company's own authority, name the file of that with --ca-file",
+        )
+    }
 }
 
 impl Way {

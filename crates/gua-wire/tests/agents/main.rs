@@ -8,5 +8,7 @@ mod golden;
 mod gpu_stats;
 #[path = "../../../gua/tests/shared/released.rs"]
 mod released;
+#[path = "../../../gua/tests/shared/request.rs"]
+mod request;
 mod sent;
 mod stream;

@@ -1,13 +1,14 @@
 //! `gua sync-once`: one look at the cards, kept here first and then sent. What is sent failing changes nothing here.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::board::Enrolled;
+use gua_collector::board::{CallError, Enrolled, LinkState};
 use gua_collector::chain::chain;
 use gua_collector::{Options, Sink as _};
+use gua_model::text::harmless;
 use gua_model::usage_state::UsageTracker;
 use gua_model::{Sample, Tick};
 use gua_probe::fault::DriverFault;
@@ -36,6 +37,10 @@ pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         users: &users,
         hostname: &hostname,
         form: settings.cloud.form.value,
+        origin: match args.fake {
+            true => Origin::MadeUp,
+            false => Origin::Cards,
+        },
     };
     let (sample, kept) = if args.fake {
         let script = match settings.cloud.form.value {
@@ -68,6 +73,14 @@ struct Look<'a> {
     users: &'a UserPolicy,
     hostname: &'a str,
     form: Form,
+    origin: Origin,
+}
+
+/// Where a look comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Cards,
+    MadeUp,
 }
 
 impl Look<'_> {
@@ -85,9 +98,11 @@ impl Look<'_> {
 
     fn push(&self, built: &Built, kept: &Kept) -> anyhow::Result<ExitCode> {
         let Enrolled { config, client } = self.enrolled;
-        client
-            .push(&built.snapshot, config)
-            .with_context(|| format!("the board was not told, {}", kept.aside()))?;
+        let pushed = client.push(&built.snapshot, config);
+        if let (Kept::At(history), Origin::Cards) = (kept, self.origin) {
+            self.note_link(history, pushed.as_ref().err());
+        }
+        pushed.with_context(|| format!("the board was not told, {}", kept.aside()))?;
         for card in &built.left_out {
             output::talk(&format!(
                 "gua sync-once: gpu {} was not told: {}\n",
@@ -105,6 +120,21 @@ impl Look<'_> {
             kept.told()
         ))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// For `gua status`. A running collector writes it by itself.
+    fn note_link(&self, history: &Path, problem: Option<&CallError>) {
+        let mut link = LinkState::read(history).unwrap_or_default();
+        link.board = self.enrolled.config.server_url.to_string();
+        link.display_name = harmless(&self.enrolled.config.display_name);
+        link.pid = std::process::id();
+        link.is_streaming = None;
+        match problem {
+            None => link.succeeded(clock::now()),
+            Some(error) => link.failed(clock::now(), harmless(&chain(error))),
+        }
+        // A disk that does not take it has said so already.
+        let _ = link.write(history);
     }
 
     /// The driver could not be read: there is nothing to keep, and the board is told that much.

@@ -45,7 +45,8 @@ fn each_tick_is_kept_and_then_pushed_and_the_load_is_streamed() {
     let mut pushed = Vec::new();
     until("ten pushes and two frames", || {
         pushed.extend(pushes(&board));
-        (pushed.len() >= 10 && board.streams().frames.len() >= 2).then_some(())
+        let streams = board.streams();
+        (pushed.len() >= 10 && streams.frames.len() >= 2 && streams.pongs >= 1).then_some(())
     });
     assert!(daemon.stop() < std::time::Duration::from_secs(4));
     pushed.extend(pushes(&board));

@@ -13,6 +13,8 @@ mod originals;
 mod quiet;
 #[path = "../shared/released.rs"]
 mod released;
+#[path = "../shared/request.rs"]
+mod request;
 mod server;
 mod sync_once;
 mod ways;

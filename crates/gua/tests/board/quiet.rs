@@ -1,29 +1,39 @@
 //! Who is not enrolled contacts nobody: the kernel is asked which sockets were made.
 
-use std::process::{Command, Stdio};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
-use crate::host::{Host, TWO_CARDS, until};
+use rustix::process::{Pid, Signal};
+
+use crate::host::{Host, Running, TWO_CARDS, until};
 use crate::server::Board;
 use crate::sync_once::enrolled;
 
-/// Runs `gua` under strace and returns the sockets of the internet that it or its children made.
-fn sockets(host: &Host, line: &str) -> Vec<String> {
-    let trace = host.path("trace");
-    let traced = host
-        .command("strace")
-        .args(["-f", "-qq", "-e", "trace=socket", "-o"])
-        .arg(&trace)
+/// `gua` with an eye on the sockets that it and its children make.
+fn strace(host: &Host, line: &str) -> Command {
+    let mut command = host.command("strace");
+    command
+        .args(["-f", "-qq", "--seccomp-bpf", "-e", "trace=socket", "-o"])
+        .arg(host.path("trace"))
         .arg(env!("CARGO_BIN_EXE_gua"))
-        .args(line.split_whitespace())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .args(line.split_whitespace());
+    command
+}
+
+/// The sockets of the internet among those that were made.
+fn internet(host: &Host) -> Vec<String> {
+    let trace = host.read("trace");
+    let calls = trace.lines().filter(|call| call.contains("AF_INET"));
+    calls.map(str::to_owned).collect()
+}
+
+fn sockets(host: &Host, line: &str) -> Vec<String> {
+    let traced = strace(host, line)
         .output()
         .expect("strace is needed to see which sockets are made");
     let complaint = String::from_utf8_lossy(&traced.stderr);
     assert!(traced.status.success(), "{line}: {complaint}");
-    let trace = std::fs::read_to_string(trace).unwrap();
-    let internet = trace.lines().filter(|call| call.contains("AF_INET"));
-    internet.map(str::to_owned).collect()
+    internet(host)
 }
 
 #[test]
@@ -54,35 +64,17 @@ fn a_collector_opens_no_internet_socket_unless_it_is_to_report() {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
     let collect = |line: &str| {
-        // Ended by its own timer, since strace hands on no signal to the one it traces.
-        let trace = host.path("trace");
-        let mut traced = Command::new("timeout");
-        let traced = traced
-            .args([
-                "--signal=TERM",
-                "2",
-                "strace",
-                "-f",
-                "-qq",
-                "-e",
-                "trace=socket",
-                "-o",
-            ])
-            .arg(&trace)
-            .arg(env!("CARGO_BIN_EXE_gua"))
-            .args(line.split_whitespace())
-            .envs(
-                host.command("true")
-                    .get_envs()
-                    .filter_map(|(name, value)| Some((name, value?))),
-            )
-            .current_dir(host.path(""))
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&traced.stdout);
-        assert!(said.contains("Tick 3"), "{line}: {said}");
-        let trace = std::fs::read_to_string(trace).unwrap();
-        trace.contains("AF_INET")
+        let mut command = strace(&host, line);
+        // One signal for strace and the one it traces.
+        command.process_group(0);
+        let mut daemon = Running::start(&host, command);
+        until("some ticks", || {
+            daemon.stdout().contains("Tick 3").then_some(())
+        });
+        let group = Pid::from_child(&daemon.child);
+        rustix::process::kill_process_group(group, Signal::TERM).unwrap();
+        daemon.child.wait().unwrap();
+        !internet(&host).is_empty()
     };
     assert!(!collect("daemon --foreground --interval 100ms"));
     assert!(board.take().is_empty());

@@ -1,6 +1,6 @@
 //! A board for tests. It grants everything and keeps each request, or answers as badly as it is told to.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -12,29 +12,9 @@ use tungstenite::handshake::derive_accept_key;
 use tungstenite::protocol::Role;
 use tungstenite::{Message, WebSocket};
 
-/// One request as it came.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    /// Method, path and query.
-    pub(crate) line: String,
-    /// Names in lower case.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Request {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_str())
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).unwrap()
-    }
-}
+pub(crate) use crate::request::{CLAIM_ANSWER, Request};
 
 pub(crate) const TOKEN: &str = "gua_agent_secret";
-pub(crate) const CLAIM_ANSWER: &str = r#"{"hostId":"h1","displayName":"lab 1","agentToken":"gua_agent_secret","tokenPrefix":"gua_agent_se"}"#;
 
 /// How the board answers.
 #[derive(Clone, Debug)]
@@ -176,6 +156,8 @@ pub(crate) struct Streams {
     /// The requests by which they began.
     pub(crate) opened: Vec<Request>,
     pub(crate) frames: Vec<String>,
+    /// How often a ping was answered.
+    pub(crate) pongs: usize,
     /// The codes by which clients ended them.
     pub(crate) closed: Vec<u16>,
 }
@@ -187,7 +169,7 @@ impl<T: Read + Write + Send> Duplex for T {}
 impl Shared {
     fn serve(&self, stream: Box<dyn Duplex>) {
         let mut stream = BufReader::new(stream);
-        let Some(request) = receive(&mut stream) else {
+        let Some(request) = Request::receive(&mut stream) else {
             return;
         };
         if request.header("upgrade") == Some("websocket") {
@@ -224,7 +206,7 @@ impl Shared {
         for _ in 0..lasts {
             let message = loop {
                 match socket.read() {
-                    Ok(Message::Pong(_)) => {}
+                    Ok(Message::Pong(_)) => self.streams.lock().unwrap().pongs += 1,
                     other => break other,
                 }
             };
@@ -294,30 +276,6 @@ fn good_answer(request: &Request) -> (u16, String) {
         line if line.starts_with("GET") => (200, r#"{"archives":[]}"#.to_owned()),
         _ => (202, r#"{"status":"accepted"}"#.to_owned()),
     }
-}
-
-pub(crate) fn receive(reader: &mut impl BufRead) -> Option<Request> {
-    let mut next = || {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        Some(line.trim_end().to_owned())
-    };
-    let line = next()?.strip_suffix(" HTTP/1.1")?.to_owned();
-    let mut headers = Vec::new();
-    while let Some((name, value)) = next()?.split_once(": ") {
-        headers.push((name.to_ascii_lowercase(), value.to_owned()));
-    }
-    let mut request = Request {
-        line,
-        headers,
-        body: Vec::new(),
-    };
-    let length = request
-        .header("content-length")
-        .map_or(0, |text| text.parse().unwrap());
-    request.body.resize(length, 0);
-    reader.read_exact(&mut request.body).ok()?;
-    Some(request)
 }
 
 fn server_config(certificate: &rcgen::Certificate, key: &KeyPair) -> ServerConfig {

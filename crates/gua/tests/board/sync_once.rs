@@ -1,5 +1,6 @@
 //! `gua sync-once`: what is kept here, what is sent, what is said.
 
+use gua_collector::board::LinkState;
 use gua_wire::Snapshot;
 use serde_json::Value;
 
@@ -47,6 +48,8 @@ fn a_look_is_kept_here_and_pushed() {
         gua_wire::snapshot::stamp(kept[0].sample.at),
         sent.observed_at
     );
+    let link = LinkState::read(&db).unwrap();
+    assert_eq!((link.board, link.failures), (board.url(), 0));
     // Again, and elsewhere in a directory that is not there yet.
     host.fine("sync-once");
     assert_eq!(host.ticks(".gua/gua.db").len(), 2);
@@ -74,6 +77,10 @@ fn a_push_that_fails_changes_nothing_here_and_is_one_sentence() {
     );
     assert_eq!(ended.stdout, "");
     assert_eq!(host.ticks(".gua/gua.db").len(), 1);
+    let link = LinkState::read(&db).unwrap();
+    assert_eq!((link.failures, link.last_push), (1, None));
+    host.fine("unenroll");
+    assert_eq!(LinkState::read(&db), None);
     host.fine("db check");
 }
 

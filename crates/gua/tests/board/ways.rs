@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::host::{Host, TWO_CARDS};
+use crate::host::{Host, TWO_CARDS, until};
 use crate::server::{Board, Manner, TOKEN};
 use crate::sync_once::enrolled;
 
@@ -19,6 +19,12 @@ fn a_certificate_is_believed_when_its_authority_is() {
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(
         ended.stderr.contains("could not reach GUA Board server: no encrypted connection with `localhost`: invalid peer certificate"),
+        "{ended:?}"
+    );
+    assert!(
+        ended
+            .stderr
+            .contains("hint: if the board's certificate is of your company's own authority"),
         "{ended:?}"
     );
     assert!(board.take().is_empty(), "the token was not sent");
@@ -36,6 +42,41 @@ fn a_certificate_is_believed_when_its_authority_is() {
             .stderr
             .contains("it did not answer within 10 s")
     );
+}
+
+#[test]
+fn a_daemon_pushes_and_streams_through_tls() {
+    let host = Host::new(TWO_CARDS);
+    let ca_file = host.path("ca.pem");
+    let board = Board::encrypted(&ca_file);
+    let host = enrolled(host, &board);
+    let line = "daemon --foreground --cloud --interval 200ms --ca-file";
+    let mut daemon = host.foreground(&format!("{line} {}", ca_file.display()));
+    until("pushes and frames", || {
+        (board.attempts() >= 3 && board.streams().frames.len() >= 2).then_some(())
+    });
+    daemon.stop();
+    until("the farewell", || {
+        (board.streams().closed == [1000]).then_some(())
+    });
+}
+
+#[test]
+fn a_server_that_never_greets_ends_the_attempt() {
+    let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = mute.local_addr().unwrap().port();
+    let host = Host::new(TWO_CARDS);
+    let board = Board::encrypted(&host.path("ca.pem"));
+    let host = enrolled(host, &board);
+    let file = host.read(".gua/cloud.json");
+    host.write(
+        ".gua/cloud.json",
+        &file.replace(&board.port().to_string(), &port.to_string()),
+    );
+    let ended = host.gua("sync-once");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let told = "no encrypted connection with `localhost`: it did not answer in time\n";
+    assert!(ended.stderr.ends_with(told), "{ended:?}");
 }
 
 #[test]
