@@ -4,6 +4,7 @@
 mod card;
 mod follow;
 mod holders;
+mod settings;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::fault::DriverFault;
 use crate::nvml::{Code, Device, Library, Lists};
 use crate::process::{Passwd, ProcRoot, ProcessTable};
 use follow::Followed;
+use settings::Asked;
 
 /// Where to look.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +45,7 @@ pub struct Probe {
     processes: ProcessTable,
     /// Every card ever seen, in the driver's order: one that is lost keeps its place and its name.
     known: Vec<Followed>,
+    driver: Option<Asked<Driver>>,
     opening: Backoff,
     reopening: Backoff,
     last_fault: Option<DriverFault>,
@@ -108,6 +111,7 @@ impl Probe {
             lists: Lists::default(),
             processes,
             known: Vec::new(),
+            driver: None,
             opening: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
             reopening: Backoff::new(Duration::from_secs(10), Duration::from_secs(300)),
             last_fault: None,
@@ -201,9 +205,8 @@ impl Probe {
 
     /// Handles do not outlive the library that gave them.
     fn close(&mut self, library: Library) {
-        for card in &mut self.known {
-            card.device = None;
-        }
+        self.driver = None;
+        self.known.iter_mut().for_each(Followed::lose);
         drop(library);
     }
 
@@ -213,21 +216,20 @@ impl Probe {
             code: code.0,
             text: library.text(code),
         })?;
-        let driver = Driver {
-            version: library.driver_version().map_err(Code::missing),
-            cuda: library.cuda_version().map_err(Code::missing),
-        };
+        let now = clock::monotonic();
+        let room = self.known.len();
         let mut sweep = Sweep {
-            driver,
-            gpus: Vec::new(),
+            driver: settings::driver(&mut self.driver, library, now),
+            gpus: Vec::with_capacity(room),
             problems: Vec::new(),
-            devices: Vec::new(),
+            devices: Vec::with_capacity(room),
             lost_a_card: false,
         };
         let mut seen = vec![false; self.known.len()];
         for index in 0..count {
-            if let Some((place, device)) = self.meet(library, index, &mut seen, &mut sweep) {
-                self.read_card(library, place, device, &mut sweep);
+            let met = self.meet(library, index, now, &mut seen, &mut sweep);
+            if let Some((place, device)) = met {
+                self.read_card(library, place, device, clock::monotonic(), &mut sweep);
             }
         }
         self.confirm_holders(library, &mut sweep);
@@ -240,21 +242,35 @@ impl Probe {
         &mut self,
         library: &Library,
         index: u32,
+        now: Duration,
         seen: &mut Vec<bool>,
         sweep: &mut Sweep,
     ) -> Option<(usize, Device)> {
-        let remembered = self
-            .known
-            .iter()
-            .find(|card| card.index == index)
-            .map(|card| card.uuid.clone());
+        let before = self.known.iter().position(|card| card.index == index);
+        let device = match library.device(index) {
+            Ok(device) => device,
+            Err(code) => {
+                let uuid = before.map(|place| &self.known[place].uuid);
+                sweep.note(
+                    library,
+                    (uuid, index),
+                    "nvmlDeviceGetHandleByIndex_v2",
+                    code,
+                );
+                return None;
+            }
+        };
+        if let Some(place) = before
+            && self.known[place].is_known_by(device, index, now)
+            && !seen[place]
+        {
+            seen[place] = true;
+            return Some((place, device));
+        }
+        let remembered = before.map(|place| self.known[place].uuid.clone());
         let mut failed = |call, code| {
             sweep.note(library, (remembered.as_ref(), index), call, code);
         };
-        let device = library
-            .device(index)
-            .map_err(|code| failed("nvmlDeviceGetHandleByIndex_v2", code))
-            .ok()?;
         let uuid = library
             .uuid(device)
             .and_then(|text| text.parse::<GpuUuid>().map_err(|_| Code::GARBAGE));
@@ -278,16 +294,19 @@ impl Probe {
         seen[place] = true;
         self.known[place].index = index;
         self.known[place].device = Some(device);
+        self.known[place].named_at = Some(now);
         Some((place, device))
     }
 
     /// Cards that were here before and did not say their name now stay in the sample, without readings.
     fn add_lost(&mut self, seen: &[bool], sweep: &mut Sweep) {
         for (card, _) in self.known.iter_mut().zip(seen).filter(|(_, seen)| !**seen) {
-            card.device = None;
+            card.lose();
             sweep.lost_a_card = true;
             sweep.gpus.extend(card.without_readings(Missing::Gone));
         }
-        sweep.gpus.sort_by_key(|gpu| gpu.index);
+        if !sweep.gpus.is_sorted_by_key(|gpu| gpu.index) {
+            sweep.gpus.sort_by_key(|gpu| gpu.index);
+        }
     }
 }

@@ -16,9 +16,10 @@ mod names;
 #[doc(hidden)]
 pub mod parse;
 mod tree;
+mod watch;
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub use self::ancestry::{Ancestor, ancestry};
 pub use self::end::wait_for_end;
 use self::names::Names;
 pub use self::names::{groups_of, is_group, is_user};
-use self::tree::{Mark, Seen, Tree, have_ended};
+use self::tree::{Seen, Tree};
 use crate::clock;
 
 /// When a process that seems unchanged is read anew: what does not show in its mark (a move to another cgroup) shows
@@ -68,7 +69,7 @@ pub struct ProcessTable {
     tree: Tree,
     names: Names,
     boot: OnceCell<BootId>,
-    processes: HashMap<Pid, Known>,
+    processes: BTreeMap<Pid, Known>,
     tick: u64,
 }
 
@@ -103,7 +104,7 @@ impl ProcessTable {
             tree,
             names,
             boot: OnceCell::new(),
-            processes: HashMap::new(),
+            processes: BTreeMap::new(),
             tick: 0,
         }
     }
@@ -134,22 +135,15 @@ impl ProcessTable {
     /// Which of the processes that were taken to live on have ended: what was said of them in this tick was not true, and
     /// they are to be resolved again. All others lived from before they were asked for until now.
     pub(crate) fn confirm(&mut self) -> Vec<Pid> {
-        let (mut pids, mut all) = (Vec::new(), Vec::new());
-        for (pid, known) in &self.processes {
-            if known.is_assumed
+        let ended = self.tree.ended();
+        let mut pids = Vec::new();
+        for (pid, known) in &mut self.processes {
+            let was_assumed = std::mem::take(&mut known.is_assumed);
+            if was_assumed
                 && let Ok(seen) = &known.seen
+                && seen.may_be_of(&ended)
             {
                 pids.push(*pid);
-                all.push(seen);
-            }
-        }
-        let mut ended = have_ended(&all).into_iter();
-        pids.retain(|_| ended.next().unwrap_or(true));
-        for known in self.processes.values_mut() {
-            known.is_assumed = false;
-        }
-        for pid in &pids {
-            if let Some(known) = self.processes.get_mut(pid) {
                 // As if nobody had asked for it in this tick.
                 known.tick = known.tick.wrapping_sub(1);
             }
@@ -191,8 +185,9 @@ impl ProcessTable {
             && now.saturating_sub(known.read_at) < READ_AGAIN
         {
             let is_fresh = now.saturating_sub(known.compared_at) < COMPARE_AGAIN;
-            let is_assumed = is_fresh && liveness == Liveness::Later && Tree::is_open(seen);
-            let is_the_same = if is_assumed || (is_fresh && have_ended(&[seen]) == [false]) {
+            let is_assumed = is_fresh && liveness == Liveness::Later && seen.is_watched();
+            let lives_on = || seen.is_watched() && !seen.may_be_of(&self.tree.ended());
+            let is_the_same = if is_assumed || (is_fresh && lives_on()) {
                 known.is_assumed = is_assumed;
                 true
             } else {
@@ -259,13 +254,8 @@ fn identity(key: ProcessKey, seen: &Seen, names: &mut Names, now: Duration) -> I
             job: seen.cgroup.job.clone(),
             user: seen.cgroup.user.map(&mut user),
         },
-        comm: comm(&seen.mark),
+        comm: seen.comm.clone(),
     }
-}
-
-/// A process can give itself an empty name. The kernel keeps one for every process, so none is a failure to learn it.
-fn comm(mark: &Mark) -> Reading<String> {
-    parse::comm(&mark.comm).ok_or(Missing::Failed)
 }
 
 #[cfg(test)]

@@ -146,20 +146,15 @@ pub(crate) fn answer(result: Result<(), Code>) -> c_uint {
 /// `nvmlInit` in all its versions.
 pub(crate) fn initialise(function: &str) -> Result<(), Code> {
     let mut state = state::lock();
-    let world = state.fresh_world()?;
+    let now = clock::unix_seconds();
+    let world = state.fresh_world(now)?;
     state.witness(&world, function, None);
     let first = !state.is_initialised();
     drop(state);
     if world.is_hidden(function) {
         return Err(Code::FUNCTION_NOT_FOUND);
     }
-    play_faults(
-        &world,
-        function,
-        None,
-        world.time(clock::unix_seconds()),
-        &[],
-    )?;
+    play_faults(&world, function, None, world.time(now), &[])?;
     if first {
         clock::sleep(Duration::from_millis(world.scenario.driver.init_delay_ms));
         match world.scenario.driver.init_code {
@@ -173,16 +168,11 @@ pub(crate) fn initialise(function: &str) -> Result<(), Code> {
 
 pub(crate) fn shut_down(function: &str) -> Result<(), Code> {
     let mut state = state::lock();
-    if let Some(world) = state.world() {
+    let now = clock::unix_seconds();
+    if let Some(world) = state.world(now) {
         state.witness(&world, function, None);
         drop(state);
-        play_faults(
-            &world,
-            function,
-            None,
-            world.time(clock::unix_seconds()),
-            &[],
-        )?;
+        play_faults(&world, function, None, world.time(now), &[])?;
         state = state::lock();
     }
     state.leave()
@@ -246,8 +236,9 @@ fn begin(
     subject: impl FnOnce(&mut State, &Now) -> Result<Option<Unit>, Code>,
 ) -> Result<(Now, Result<Option<Unit>, Code>), Code> {
     let mut state = state::lock();
-    let world = state.world().ok_or(Code::UNINITIALIZED)?;
-    let time = world.time(clock::unix_seconds());
+    let unix_seconds = clock::unix_seconds();
+    let world = state.world(unix_seconds).ok_or(Code::UNINITIALIZED)?;
+    let time = world.time(unix_seconds);
     let now = Now { world, time };
     let unit = subject(&mut state, &now);
     state.witness(&now.world, function, unit.ok().flatten());

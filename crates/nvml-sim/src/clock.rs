@@ -1,6 +1,6 @@
 //! The one place of this crate that asks the time. It holds no scenario time: that is computed from this by the world.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The time of day.
 #[expect(clippy::disallowed_methods, reason = "this file is the clock")]
@@ -14,12 +14,6 @@ pub(crate) fn unix_seconds() -> f64 {
         Ok(since) => since.as_secs_f64(),
         Err(before) => -before.duration().as_secs_f64(),
     }
-}
-
-/// A clock that never goes back, for rate limits.
-#[expect(clippy::disallowed_methods, reason = "this file is the clock")]
-pub(crate) fn monotonic() -> Instant {
-    Instant::now()
 }
 
 pub(crate) fn sleep(how_long: Duration) {

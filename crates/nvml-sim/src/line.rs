@@ -93,6 +93,10 @@ impl Line {
         }
     }
 
+    pub(crate) fn is_always_zero(&self) -> bool {
+        matches!(self.curve, Curve::Constant(0.0))
+    }
+
     pub(crate) fn at(&self, t: f64) -> f64 {
         let t = t + self.phase;
         self.curve

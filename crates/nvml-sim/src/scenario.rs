@@ -10,6 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -290,7 +291,8 @@ pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     // File systems stamp with a coarse clock: two versions in a row could otherwise look like one.
     file.set_modified(crate::clock::wall())?;
     std::fs::rename(&fresh, path)?;
-    crate::clock::sleep(crate::state::LOOK_EVERY);
+    // Twice as long as needed: the clock on the wall may run a little slower than the one that we sleep by.
+    crate::clock::sleep(Duration::from_secs_f64(2.0 * crate::state::LOOK_EVERY));
     Ok(())
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct World {
     /// Which reading of the file this is; handles remember it.
     pub(crate) serial: u64,
     origin_unix: f64,
+    /// The same as the driver stamps it, in microseconds.
+    origin_stamp: u64,
     fault_calls: Vec<AtomicU64>,
 }
 
@@ -64,6 +66,7 @@ impl World {
             cards,
             serial,
             origin_unix,
+            origin_stamp: whole(origin_unix * 1e6),
             fault_calls: scenario.faults.iter().map(|_| AtomicU64::new(0)).collect(),
             scenario,
         }
@@ -84,7 +87,7 @@ impl World {
             Stamps::Wall => time / clock.scale,
             Stamps::Scenario => time,
         };
-        whole(self.origin_unix * 1e6).saturating_add(whole(elapsed * 1e6))
+        self.origin_stamp.saturating_add(whole(elapsed * 1e6))
     }
 
     pub(crate) fn is_hidden(&self, function: &str) -> bool {
@@ -199,14 +202,17 @@ fn matches(pattern: &str, name: &str) -> bool {
     true
 }
 
-/// The nearest whole number; what is below zero is zero, what is too large is the largest.
+/// The nearest whole number; what is below zero is zero, what is too large is the largest. Not by `f64::round`, which is
+/// a library function on processors as old as we are built for.
 #[expect(
     clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "`as` from a float saturates, which is what is wanted"
+    reason = "`as` from a float saturates, which is what is wanted; what it leaves of a fraction is exact"
 )]
 pub(crate) fn whole(number: f64) -> u64 {
-    number.round() as u64
+    let below = number as u64;
+    below.saturating_add(u64::from(number - below as f64 >= 0.5))
 }
 
 /// As [`whole`], for the 32-bit readings.
@@ -234,6 +240,24 @@ mod tests {
         }
         for pattern in ["", "nvmlInit*", "*_v2", "nvml", "*Running*Running*"] {
             assert!(!matches(pattern, name), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_the_nearest_one() {
+        for (number, expected) in [
+            (0.0, 0),
+            (0.499_999_999_999_999_94, 0),
+            (0.5, 1),
+            (1.5, 2),
+            (2.4, 2),
+            (-0.6, 0),
+            (-7.0, 0),
+            (9_007_199_254_740_993.0, 9_007_199_254_740_992),
+            (f64::INFINITY, u64::MAX),
+            (f64::NAN, 0),
+        ] {
+            assert_eq!(whole(number), expected, "{number}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! Reads one card, and the MIG instances on it.
 
+use std::time::Duration;
+
 use gua_model::sample::{Ecc, PerformanceState, Slice, Switch, ThrottleReasons};
 use gua_model::{
     Bytes, Celsius, FanSpeed, Gpu, GpuUuid, Megahertz, Millijoules, Milliwatts, Missing, Percent,
@@ -7,8 +9,8 @@ use gua_model::{
 };
 
 use super::holders::{Found, Instance, resolve_again};
+use super::settings::Settings;
 use super::{Probe, Sweep};
-use crate::clock;
 use crate::nvml::{Code, Device, EccKind, Library, Memory};
 
 /// Asks one card, and stops asking once it is lost: the driver has said so, and each further call may take long.
@@ -18,6 +20,8 @@ pub(super) struct Asker<'a> {
     pub(super) uuid: &'a GpuUuid,
     pub(super) index: u32,
     lost: bool,
+    /// Whether a call has failed. What a card does not have is no failure.
+    is_in_trouble: bool,
 }
 
 impl<'a> Asker<'a> {
@@ -28,6 +32,7 @@ impl<'a> Asker<'a> {
             uuid,
             index,
             lost: false,
+            is_in_trouble: false,
         }
     }
 
@@ -44,8 +49,25 @@ impl<'a> Asker<'a> {
 
     pub(super) fn note(&mut self, call: &str, code: Code) -> Missing {
         self.lost |= code == Code::GPU_IS_LOST;
-        self.sweep
-            .note(self.library, (Some(self.uuid), self.index), call, code)
+        let why = self
+            .sweep
+            .note(self.library, (Some(self.uuid), self.index), call, code);
+        self.is_in_trouble |= why != Missing::Unsupported;
+        why
+    }
+
+    pub(super) fn is_in_trouble(&self) -> bool {
+        self.is_in_trouble
+    }
+
+    /// A power that is believed.
+    pub(super) fn power(
+        &mut self,
+        call: &str,
+        question: impl FnOnce(&Library) -> Result<u32, Code>,
+    ) -> Reading<Milliwatts> {
+        let power = self.number(call, question, |value| *value <= MOST_MILLIWATTS);
+        power.map(|value| Milliwatts(value.into()))
     }
 
     /// A number that is believed only within the bounds of what hardware can have.
@@ -82,6 +104,7 @@ impl Probe {
         library: &Library,
         place: usize,
         device: Device,
+        now: Duration,
         sweep: &mut Sweep,
     ) {
         let Self {
@@ -91,7 +114,7 @@ impl Probe {
             ..
         } = self;
         let card = &mut known[place];
-        card.follow(library, lists, device, clock::monotonic());
+        card.follow(library, lists, device, now);
         let since = card.since_last_tick();
         let (uuid, index) = (card.uuid.clone(), card.index);
         let mut asker = Asker::new(library, sweep, &uuid, index);
@@ -108,7 +131,13 @@ impl Probe {
         read_memory(&mut gpu, &mut asker, device);
         read_utilisation(&mut gpu, &mut asker, device, since.window());
         read_sensors(&mut gpu, &mut asker, device);
-        read_modes(&mut gpu, &mut asker, device);
+        // After the sensors, which tell whether the card is well.
+        let settings = Settings::read(&mut card.settings, &mut asker, device, now);
+        gpu.power_limit = settings.power_limit;
+        gpu.compute_mode = settings.compute_mode;
+        gpu.persistence = settings.persistence;
+        gpu.ecc = read_ecc(&mut asker, device, settings.ecc_mode);
+        gpu.mig = asker.ask("nvmlDeviceGetMigMode", |library| library.mig_mode(device));
 
         let mut found = Found::read(&mut asker, lists, device);
         let (mut instances, mut unread) = (Vec::new(), Vec::new());
@@ -142,6 +171,9 @@ impl Probe {
             asker.note("nvmlDeviceGetProcessUtilization", code);
         }
         found.into_gpu(&mut gpu, &mut asker, lists, processes, &since, device);
+        if asker.is_in_trouble() {
+            card.doubt();
+        }
         sweep.lost_a_card |= !answers(&gpu);
         sweep.push(gpu, device);
         for (mut instance, device, found) in instances {
@@ -220,19 +252,7 @@ fn read_sensors(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device) {
         }
     });
     gpu.temperature = celsius.map(Celsius);
-    let watts = |value: &u32| *value <= MOST_MILLIWATTS;
-    let power = asker.number(
-        "nvmlDeviceGetPowerUsage",
-        |library| library.power(device),
-        watts,
-    );
-    gpu.power = power.map(|value| Milliwatts(value.into()));
-    let limit = asker.number(
-        "nvmlDeviceGetEnforcedPowerLimit",
-        |library| library.power_limit(device),
-        watts,
-    );
-    gpu.power_limit = limit.map(|value| Milliwatts(value.into()));
+    gpu.power = asker.power("nvmlDeviceGetPowerUsage", |library| library.power(device));
     let count = |value: &u64| *value <= MOST_COUNT;
     let energy = asker.number(
         "nvmlDeviceGetTotalEnergyConsumption",
@@ -270,11 +290,10 @@ fn read_sensors(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device) {
         library.throttle_reasons(device)
     });
     gpu.throttle = reasons.map(ThrottleReasons);
-    gpu.ecc = read_ecc(asker, device);
 }
 
-fn read_ecc(asker: &mut Asker<'_>, device: Device) -> Reading<Ecc> {
-    let mode = asker.ask("nvmlDeviceGetEccMode", |library| library.ecc_mode(device))?;
+fn read_ecc(asker: &mut Asker<'_>, device: Device, mode: Reading<Switch>) -> Reading<Ecc> {
+    let mode = mode?;
     let mut errors = |kind| match mode {
         Switch::On => asker.number(
             "nvmlDeviceGetTotalEccErrors",
@@ -288,16 +307,6 @@ fn read_ecc(asker: &mut Asker<'_>, device: Device) -> Reading<Ecc> {
         corrected: errors(EccKind::Corrected),
         uncorrected: errors(EccKind::Uncorrected),
     })
-}
-
-fn read_modes(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device) {
-    gpu.mig = asker.ask("nvmlDeviceGetMigMode", |library| library.mig_mode(device));
-    gpu.compute_mode = asker.ask("nvmlDeviceGetComputeMode", |library| {
-        library.compute_mode(device)
-    });
-    gpu.persistence = asker.ask("nvmlDeviceGetPersistenceMode", |library| {
-        library.persistence(device)
-    });
 }
 
 /// The share of its parent: by compute slices, so that two compute instances in one GPU instance are not counted twice.

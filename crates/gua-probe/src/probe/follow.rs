@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gua_model::{Gpu, GpuUuid, Missing, PciId, Percent, Pid, Place, Reading, UtilWindow};
 
+use super::settings::{ASK_AGAIN, Asked, Settings};
 use crate::nvml::{Code, Device, Library, Lists};
 
 /// The longest look that has a meaning, in microseconds; it also keeps sums of percentages from overflowing.
@@ -19,6 +20,9 @@ pub(super) struct Followed {
     /// Asked until it is known.
     pub(super) name: Reading<String>,
     pub(super) pci: Reading<PciId>,
+    /// When the handle's uuid was last asked for.
+    pub(super) named_at: Option<Duration>,
+    pub(super) settings: Option<Asked<Settings>>,
     /// The MIG instances that it had when they could last be listed: uuid and place.
     pub(super) instances: Vec<(GpuUuid, Place)>,
     cards: Stream<UtilWindow>,
@@ -26,7 +30,12 @@ pub(super) struct Followed {
     /// How far back the driver's buffer reaches, and when it was last read.
     reach: Option<Duration>,
     looked_at: Duration,
+    /// When it last had something new.
+    fresh_at: Duration,
 }
+
+/// With something new this recently, nothing new is no wonder: drivers sample every sixth of a second to every second.
+const QUIET: Duration = Duration::from_secs(2);
 
 /// A buffer that is read piece by piece.
 struct Stream<T> {
@@ -121,12 +130,34 @@ impl Followed {
             device: None,
             name: Err(Missing::Failed),
             pci: Err(Missing::Failed),
+            named_at: None,
+            settings: None,
             instances: Vec::new(),
             cards: Stream::default(),
             processes: Stream::default(),
             reach: None,
             looked_at: Duration::ZERO,
+            fresh_at: Duration::ZERO,
         }
+    }
+
+    /// Whether this number and handle were this card's not long ago: a handle stands for one card as long as the library
+    /// is open.
+    pub(super) fn is_known_by(&self, device: Device, index: u32, now: Duration) -> bool {
+        let is_recent = |at| now.saturating_sub(at) < ASK_AGAIN;
+        self.device == Some(device) && self.index == index && self.named_at.is_some_and(is_recent)
+    }
+
+    /// The card answers to nothing, or the library that gave its handle is closed.
+    pub(super) fn lose(&mut self) {
+        self.device = None;
+        self.doubt();
+    }
+
+    /// Something is wrong with the card: what is usually taken for granted for a while is asked for at the next tick.
+    pub(super) fn doubt(&mut self) {
+        self.named_at = None;
+        self.settings = None;
     }
 
     pub(super) fn drain_due(&self) -> Option<Duration> {
@@ -145,8 +176,9 @@ impl Followed {
     ) {
         let elapsed = now.saturating_sub(self.looked_at);
         self.looked_at = now;
-        let covered = match self.card_samples(library, lists, device, elapsed) {
-            Ok(samples) => self.take_over(&samples),
+        let covered = match self.card_samples(library, lists, device, (now, elapsed)) {
+            Ok(Some(samples)) => self.take_over(&samples),
+            Ok(None) => Some(Duration::ZERO),
             Err(code) => {
                 self.cards.problem = Some(code);
                 self.reach = None;
@@ -164,25 +196,30 @@ impl Followed {
     }
 
     /// The card's samples since the last look. The whole buffer is asked for at first and whenever the last look is not
-    /// recent: that tells how far it reaches, which grows while the driver is young. Where there is nothing new it is
-    /// asked for too: that tells whether the clock by which the driver stamps went back.
+    /// recent: that tells how far it reaches, which grows while the driver is young. Where there was nothing new for a
+    /// while it is asked for too: that tells whether the clock by which the driver stamps went back. `None` where there
+    /// is nothing new yet.
     fn card_samples(
         &mut self,
         library: &Library,
         lists: &mut Lists,
         device: Device,
-        elapsed: Duration,
-    ) -> Result<Vec<(u64, u32)>, Code> {
+        (now, elapsed): (Duration, Duration),
+    ) -> Result<Option<Vec<(u64, u32)>>, Code> {
         let is_recent = self.reach.is_some_and(|reach| elapsed < reach / 2);
         if let Some(since) = self.cards.since.filter(|_| is_recent) {
             let fresh = lists.utilisation(library, device, since)?;
             if !fresh.is_empty() {
-                return Ok(fresh);
+                self.fresh_at = now;
+                return Ok(Some(fresh));
+            }
+            if now.saturating_sub(self.fresh_at) < QUIET {
+                return Ok(None);
             }
         }
         let all = lists.utilisation(library, device, 0)?;
         self.reach = (all.len() > 1).then(|| UtilWindow::new(None, &all).covered);
-        Ok(all)
+        Ok(Some(all))
     }
 
     /// The records since the last look. Where there are none, either nobody did anything or the clock by which the

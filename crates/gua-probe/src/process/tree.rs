@@ -8,7 +8,6 @@ use std::rc::Rc;
 
 use gua_model::id::{BootId, Uid};
 use gua_model::reading::{Missing, Reading};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -16,6 +15,7 @@ use rustix::process::{self, PidfdFlags, Resource};
 
 use super::ProcRoot;
 use super::parse::{self, Stat};
+use super::watch::{Ended, Watch, Watched};
 
 /// The initial pid namespace always has this inode (`PROC_PID_INIT_INO` in `linux/proc_ns.h`).
 const HOST_PIDS: &[u8] = b"pid:[4026531836]";
@@ -38,6 +38,8 @@ const ATTEMPTS: usize = 3;
 /// A process as it was when everything was read.
 pub(super) struct Seen {
     pub(super) mark: Mark,
+    /// The name of its mark, fit to be shown.
+    pub(super) comm: Reading<String>,
     pub(super) login: Reading<Option<Uid>>,
     pub(super) own: Reading<Uid>,
     pub(super) cgroup: parse::CgroupFacts,
@@ -45,29 +47,20 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    fn open(&self) -> Option<&OwnedFd> {
+    /// Whether it is told by [`Tree::ended`] when the process has ended. An open process stands for itself, whoever has
+    /// its pid now.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched().is_some()
+    }
+
+    /// Whether it may have ended since it was read.
+    pub(super) fn may_be_of(&self, ended: &Ended) -> bool {
+        self.watched().is_none_or(|process| ended.has(process))
+    }
+
+    fn watched(&self) -> Option<&Watched> {
         self.kept.as_ref()?.process.as_ref()
     }
-}
-
-/// Of these processes, which may have ended since they were read, in one look at all of them. An open process stands for
-/// itself, whoever has its pid now.
-pub(super) fn have_ended(all: &[&Seen]) -> Vec<bool> {
-    let open: Vec<&OwnedFd> = all.iter().filter_map(|seen| seen.open()).collect();
-    // One becomes readable when its process ends (pidfd_open(2)).
-    let mut open: Vec<PollFd<'_>> = open
-        .into_iter()
-        .map(|process| PollFd::new(process, PollFlags::IN))
-        .collect();
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let polled = open.is_empty() || poll(&mut open, Some(&at_once)).is_ok();
-    let mut looks = open.iter().map(|look| !look.revents().is_empty());
-    all.iter()
-        .map(|seen| !polled || seen.open().is_none() || looks.next().unwrap_or(true))
-        .collect()
 }
 
 /// A process's directory and its name, kept open: they stand for this process alone, whoever has its pid now, and are read
@@ -77,7 +70,7 @@ struct Kept {
     /// The `comm` file. It cannot be read any more once the process has ended and was reaped.
     comm: OwnedFd,
     /// The process itself; `None` on kernels before 5.3.
-    process: Option<OwnedFd>,
+    process: Option<Watched>,
     /// Counts itself among the files that are open.
     _one_of: Rc<()>,
 }
@@ -149,6 +142,7 @@ pub(super) struct Tree {
     buffer: Vec<u8>,
     /// One reference for each process whose files are kept open, and ours.
     kept: Rc<()>,
+    watch: Watch,
 }
 
 impl Tree {
@@ -161,6 +155,7 @@ impl Tree {
             path: String::new(),
             buffer: vec![0; PAGE],
             kept: Rc::new(()),
+            watch: Watch::default(),
         }
     }
 
@@ -209,9 +204,9 @@ impl Tree {
         Ok(mark.comm == comm && mark.directory_owner == Uid(owner))
     }
 
-    /// Whether it can be told cheaply that the process has not ended: with [`have_ended`].
-    pub(super) fn is_open(seen: &Seen) -> bool {
-        seen.open().is_some()
+    /// Which of the processes that are watched have ended.
+    pub(super) fn ended(&self) -> Ended {
+        self.watch.ended()
     }
 
     /// The owner of the directory, and how much of the buffer the stat line fills. The owner is asked first: should the
@@ -237,7 +232,8 @@ impl Tree {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let comm = rustix::fs::openat(directory, c"comm", flags, Mode::empty()).ok()?;
         let directory = directory.try_clone().ok()?;
-        let process = process::pidfd_open(pid, PidfdFlags::empty()).ok();
+        let process = process::pidfd_open(pid, PidfdFlags::empty());
+        let process = process.and_then(|process| self.watch.add(process)).ok();
         Some(Kept {
             directory,
             comm,
@@ -305,6 +301,7 @@ impl Tree {
         // A process that ended on the way leaves holes that look like a kernel without these files.
         read(process, c"stat", buffer)?;
         Ok(Seen {
+            comm: shown_comm(&mark),
             mark,
             login: self.known_login(login),
             own: self.known_uid(own),
@@ -375,6 +372,11 @@ impl Tree {
     fn directory(&self) -> Result<BorrowedFd<'_>, Errno> {
         opened(&self.directory, &self.root.0)
     }
+}
+
+/// A process can give itself an empty name. The kernel keeps one for every process, so none is a failure to learn it.
+fn shown_comm(mark: &Mark) -> Reading<String> {
+    parse::comm(&mark.comm).ok_or(Missing::Failed)
 }
 
 /// The tree's own directory, opened once.

@@ -154,8 +154,8 @@ fn series(seen: &Seen, kind: c_uint) -> Result<(&Line, f64), Code> {
 fn process_samples(seen: &Seen, last_seen: u64) -> Result<Vec<ProcessUtilization>, Code> {
     let card = seen.sensor()?;
     card.without_mig(&card.util)?.line()?;
-    let ticks: Vec<Tick> = ticks(seen, card.buffers.process_samples, last_seen).collect();
     let mut found = Vec::new();
+    let mut buffered: Option<Vec<Tick>> = None;
     for process in &card.processes {
         let value = |tick: &Tick, line: &Line| match process.runs_at(tick.time) {
             true => line.mean(tick.time, tick.period),
@@ -167,6 +167,11 @@ fn process_samples(seen: &Seen, last_seen: u64) -> Result<Vec<ProcessUtilization
             &process.encoder_util,
             &process.decoder_util,
         ];
+        if lines.iter().all(|line| line.is_always_zero()) {
+            continue;
+        }
+        let ticks = buffered
+            .get_or_insert_with(|| ticks(seen, card.buffers.process_samples, last_seen).collect());
         let works = |tick: &&Tick| lines.iter().any(|line| value(tick, line) > 0.0);
         let Some(last) = ticks.iter().rfind(works) else {
             continue;
