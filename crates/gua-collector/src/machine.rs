@@ -26,6 +26,8 @@ pub struct Machine {
     refusal: Option<DriverFault>,
     /// An answer is there before its question.
     is_ahead: bool,
+    /// The answer to what was asked last was there already, so nothing need be waited for.
+    is_here: bool,
     stop: UnixStream,
     reload: UnixStream,
     /// Whether it was started at a terminal. Once that is hung up, nobody wants it any more.
@@ -52,6 +54,7 @@ impl Machine {
             reader,
             refusal: None,
             is_ahead: false,
+            is_here: false,
             stop: signalled(&[SIGINT, SIGTERM])?,
             reload: signalled(&[SIGHUP])?,
             has_terminal: io::stderr().is_terminal(),
@@ -136,13 +139,17 @@ impl World for Machine {
     }
 
     fn ask(&mut self) {
-        self.is_ahead = false;
+        let is_ahead = std::mem::take(&mut self.is_ahead);
         self.refusal = self.reader.begin().err();
+        self.is_here = is_ahead && self.refusal.is_none() && self.reader.asked_by_order();
     }
 
     fn wait(&mut self, until: Duration) -> Wake {
         if let Some(fault) = self.refusal.take() {
             return Wake::Answer(Err(fault));
+        }
+        if std::mem::take(&mut self.is_here) {
+            return Wake::Answer(self.reader.finish());
         }
         loop {
             let heard = match self.hear(until) {

@@ -46,6 +46,8 @@ pub struct Probe {
     /// Every card ever seen, in the driver's order: one that is lost keeps its place and its name.
     known: Vec<Followed>,
     driver: Option<Asked<Driver>>,
+    /// Room for the cards of a sample.
+    room: Vec<Gpu>,
     opening: Backoff,
     reopening: Backoff,
     last_fault: Option<DriverFault>,
@@ -112,6 +114,7 @@ impl Probe {
             processes,
             known: Vec::new(),
             driver: None,
+            room: Vec::new(),
             opening: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
             reopening: Backoff::new(Duration::from_secs(10), Duration::from_secs(300)),
             last_fault: None,
@@ -132,6 +135,13 @@ impl Probe {
             gpus: sweep.gpus,
             problems: sweep.problems,
         })
+    }
+
+    /// Takes back a sample that was handed on in another form. A list of cards is large enough for the allocator to tidy up
+    /// before it makes a new one.
+    pub(crate) fn take_back(&mut self, sample: Sample) {
+        self.room = sample.gpus;
+        self.room.clear();
     }
 
     /// Takes over what the driver has buffered, before it is overwritten. Cheap; asks nothing else.
@@ -217,12 +227,11 @@ impl Probe {
             text: library.text(code),
         })?;
         let now = clock::monotonic();
-        let room = self.known.len();
         let mut sweep = Sweep {
             driver: settings::driver(&mut self.driver, library, now),
-            gpus: Vec::with_capacity(room),
+            gpus: std::mem::take(&mut self.room),
             problems: Vec::new(),
-            devices: Vec::with_capacity(room),
+            devices: Vec::with_capacity(self.known.len()),
             lost_a_card: false,
         };
         let mut seen = vec![false; self.known.len()];

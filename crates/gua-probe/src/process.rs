@@ -42,7 +42,7 @@ const READ_AGAIN: Duration = Duration::from_mins(10);
 
 /// When a process that lives on is looked at for another name or owner: an exec or a setuid shows within this time. At
 /// slower ticks than this it is every tick.
-const COMPARE_AGAIN: Duration = Duration::from_secs(5);
+const COMPARE_AGAIN: Duration = Duration::from_secs(10);
 
 /// Where the kernel's process files are. Production passes `/proc`, a test passes a temporary directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,8 +128,8 @@ impl ProcessTable {
 
     /// As [`ProcessTable::resolve`], but a process that is known is taken to live on until [`ProcessTable::confirm`] is
     /// asked.
-    pub(crate) fn resolve_for_now(&mut self, pid: Pid) -> Reading<Identity> {
-        self.resolve_at(pid, clock::monotonic(), Liveness::Later)
+    pub(crate) fn resolve_for_now(&mut self, pid: Pid, now: Duration) -> Reading<Identity> {
+        self.resolve_at(pid, now, Liveness::Later)
     }
 
     /// Which of the processes that were taken to live on have ended: what was said of them in this tick was not true, and

@@ -220,6 +220,13 @@ impl Reader {
         })
     }
 
+    /// Whether the answer that is waited for is one that the child was ordered to give by itself.
+    #[must_use]
+    pub fn asked_by_order(&self) -> bool {
+        let (asked, order) = (self.asked.as_ref(), self.order.as_ref());
+        asked.is_some_and(|asked| order.is_some_and(|order| order.id == asked.id))
+    }
+
     /// Takes what the child says on standard error, so that a full pipe does not stop it.
     pub fn hear(&mut self) {
         if let Some(child) = &mut self.child {

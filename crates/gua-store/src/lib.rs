@@ -31,6 +31,7 @@ mod stats;
 mod store;
 mod ticks;
 mod totals;
+mod turn;
 mod watched;
 mod window;
 

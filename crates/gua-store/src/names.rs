@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::codec;
 use crate::lookup::{identity_from_row, reason};
+use crate::turn::Turn;
 
 /// The ids that were used lately. Emptied when a transaction fails, since its rows are then not there.
 #[derive(Debug, Default)]
@@ -42,20 +43,20 @@ impl Known {
     }
 }
 
-pub(crate) struct Interner<'a> {
-    pub(crate) connection: &'a Connection,
+pub(crate) struct Interner<'a, 'c> {
+    pub(crate) turn: &'a mut Turn<'c>,
     pub(crate) known: &'a mut Known,
     pub(crate) at: i64,
 }
 
-impl codec::Names for Interner<'_> {
+impl codec::Names for Interner<'_, '_> {
     type Error = rusqlite::Error;
 
     fn card(&mut self, uuid: &GpuUuid) -> rusqlite::Result<u64> {
         if let Some(id) = self.known.cards.get(uuid) {
             return Ok(*id);
         }
-        let id = card(self.connection, uuid, self.at)?;
+        let id = card(self.turn.begun()?, uuid, self.at)?;
         self.known.cards.insert(uuid.clone(), id);
         Ok(id)
     }
@@ -68,7 +69,7 @@ impl codec::Names for Interner<'_> {
             known.tick = tick;
             return Ok(known.id);
         }
-        let id = process(self.connection, identity)?;
+        let id = process(self.turn.begun()?, identity)?;
         let remembered = Remembered {
             identity: identity.clone(),
             id,
@@ -83,7 +84,7 @@ impl codec::Names for Interner<'_> {
             return Ok(*id);
         }
         let id = find_or_insert(
-            self.connection,
+            self.turn.begun()?,
             "SELECT id FROM text WHERE text = ?1",
             "INSERT INTO text (text) VALUES (?1)",
             [text],

@@ -17,6 +17,7 @@ use crate::lock::{WriterLock, network_filesystem};
 use crate::names::{Interner, Known};
 use crate::rule;
 use crate::schema;
+use crate::turn::Turn;
 
 /// What may be at the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,14 +187,14 @@ impl Store {
 
     fn try_record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
         let wanted = tick.sample.at.as_microsecond();
-        let transaction = Turn::begin(&self.connection)?;
+        let mut turn = Turn::new(&self.connection);
         let comes_last = self.newest.is_some_and(|newest| newest < wanted);
         let at = match comes_last {
             true => wanted,
-            false => free_key(&self.connection, wanted)?.ok_or(WriteError::Time(tick.sample.at))?,
+            false => free_key(turn.begun()?, wanted)?.ok_or(WriteError::Time(tick.sample.at))?,
         };
         let mut interner = Interner {
-            connection: &self.connection,
+            turn: &mut turn,
             known: &mut self.known,
             at,
         };
@@ -206,14 +207,15 @@ impl Store {
             .map(|chain| &chain.link);
         let is_key = before.is_none();
         let (body, link) = codec::encode(frame, before, jumps);
+        if is_key {
+            let connection = turn.begun()?;
+            for gpu in &tick.sample.gpus {
+                update_card(connection, gpu)?;
+            }
+        }
         self.connection
             .prepare_cached("INSERT INTO tick (at, run, body) VALUES (?1, ?2, ?3)")?
             .execute(params![at, run.0, body])?;
-        if is_key {
-            for gpu in &tick.sample.gpus {
-                update_card(&self.connection, gpu)?;
-            }
-        }
         if !comes_last {
             crate::maintain::note_tick(&self.connection, at)?;
         }
@@ -221,7 +223,7 @@ impl Store {
             true => Some(at),
             false => latest(&self.connection)?,
         };
-        transaction.commit()?;
+        turn.commit()?;
         self.newest = newest;
         self.chain = Some(Chain {
             run,
@@ -281,30 +283,6 @@ impl Made {
         for suffix in beside_file.iter().chain(lock) {
             // What is not there need not go; and why the call failed is worth more than a file that stays.
             let _ = std::fs::remove_file(crate::beside(path, suffix));
-        }
-    }
-}
-
-/// A transaction of the kind that every tick has. Its words are prepared once, which a plain transaction does not do.
-struct Turn<'a>(&'a Connection);
-
-impl<'a> Turn<'a> {
-    fn begin(connection: &'a Connection) -> rusqlite::Result<Self> {
-        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        Ok(Self(connection))
-    }
-
-    fn commit(self) -> rusqlite::Result<()> {
-        self.0.prepare_cached("COMMIT")?.execute([])?;
-        Ok(())
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        if !self.0.is_autocommit() {
-            // Not committed: nothing of it stays. SQLite does the same by itself when the connection is closed.
-            let _ = self.0.execute_batch("ROLLBACK");
         }
     }
 }

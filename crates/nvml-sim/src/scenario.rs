@@ -28,6 +28,10 @@ pub struct Scenario {
     pub journal: Option<PathBuf>,
     /// The process is aborted when a second thread of it calls into the library.
     pub one_owner: bool,
+    /// How often it is looked whether this file has changed. To look costs as much as twenty calls, which a measurement of
+    /// a client does not want; with more than the default, [`Scenario::write`] returns before all clients have noticed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub look_every_ms: Option<u32>,
     /// What a process list does when it is asked for its size with a NULL buffer.
     pub null_size_query: NullSizeQuery,
     /// Functions that are there to be found and answer FUNCTION_NOT_FOUND.

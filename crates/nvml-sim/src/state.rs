@@ -13,7 +13,7 @@ use crate::scenario::Scenario;
 use crate::source::{self, Identity};
 use crate::world::{Unit, World};
 
-/// A client notices a new scenario at its first call after this many seconds.
+/// A client notices a new scenario at its first call after this many seconds, unless the old one says otherwise.
 pub(crate) const LOOK_EVERY: f64 = 0.001;
 
 static STATE: Mutex<State> = Mutex::new(State::new());
@@ -35,6 +35,7 @@ pub(crate) struct State {
     seen: Option<Identity>,
     /// When it was last looked whether the scenario has changed, in seconds since 1970.
     looked: Option<f64>,
+    look_every: f64,
     world: Option<Arc<World>>,
     journal: Option<(PathBuf, File)>,
     readings: u64,
@@ -65,6 +66,7 @@ impl State {
             path: None,
             seen: None,
             looked: None,
+            look_every: LOOK_EVERY,
             world: None,
             journal: None,
             readings: 0,
@@ -81,7 +83,7 @@ impl State {
         let due = self
             .looked
             // A clock that was set back is no reason to wait for it.
-            .is_none_or(|looked| (unix_seconds - looked).abs() >= LOOK_EVERY);
+            .is_none_or(|looked| (unix_seconds - looked).abs() >= self.look_every);
         if due {
             self.looked = Some(unix_seconds);
             if self.path.is_none() {
@@ -124,6 +126,9 @@ impl State {
                 let folder = path.parent().unwrap_or(path);
                 let journal = scenario.journal.as_ref().map(|file| folder.join(file));
                 self.open_journal(journal.as_deref());
+                self.look_every = scenario
+                    .look_every_ms
+                    .map_or(LOOK_EVERY, |ms| f64::from(ms) / 1000.0);
                 self.readings += 1;
                 self.world = Some(Arc::new(World::new(
                     scenario,

@@ -99,6 +99,8 @@ impl Shares {
 
 /// What the buffers said since the last tick, and what went wrong on the way.
 pub(super) struct Since {
+    /// When they were last read, on the monotonic clock.
+    pub(super) now: Duration,
     pub(super) window: (UtilWindow, Option<Code>),
     pub(super) processes: (Shares, Option<Code>),
 }
@@ -295,6 +297,7 @@ impl Followed {
     /// What came since the last tick; begins the next.
     pub(super) fn since_last_tick(&mut self) -> Since {
         Since {
+            now: self.looked_at,
             window: self.cards.take(),
             processes: self.processes.take(),
         }

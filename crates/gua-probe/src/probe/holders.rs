@@ -63,7 +63,7 @@ impl Found {
         let mut merged = self.merge();
         for process in &mut merged {
             process.sm_util = since.sm_util(process.pid);
-            process.identity = table.resolve_for_now(process.pid);
+            process.identity = table.resolve_for_now(process.pid, since.now);
         }
         leave_out_ended(&mut merged, asker, lists, device);
         gpu.compute_list = self.compute.map(|_| ());

@@ -96,3 +96,17 @@ pub(super) fn driver(
     });
     answer
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_ten_seconds_ago_is_asked_for_again() {
+        let at = Duration::from_secs(100);
+        let known = Asked { at, answer: () };
+        assert!(known.is_recent(at));
+        assert!(known.is_recent(at + ASK_AGAIN - Duration::from_nanos(1)));
+        assert!(!known.is_recent(at + ASK_AGAIN));
+    }
+}

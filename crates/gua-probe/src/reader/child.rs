@@ -29,8 +29,8 @@ pub(super) struct ChildReader {
     opening: Option<Request>,
     /// The end of what it said on standard error, for when it dies.
     last_words: Vec<u8>,
-    /// Room for an answer, used again.
-    content: Vec<u8>,
+    /// Room for an answer, used again. It is as large as the largest so far, so that most are read in one go.
+    room: Vec<u8>,
     answered: bool,
 }
 
@@ -48,6 +48,8 @@ impl Stuck {
 /// How long a killed child is waited for. The kernel takes well under a millisecond unless a driver call holds it.
 const END: Duration = Duration::from_millis(100);
 const MOST_LAST_WORDS: usize = 4096;
+/// The answer about a host of eight cards is half as long.
+const FIRST_ROOM: usize = 4096;
 
 impl ChildReader {
     pub(super) fn start(options: &ReaderOptions) -> Result<Self, DriverFault> {
@@ -74,7 +76,7 @@ impl ChildReader {
             errors: Some(errors),
             opening: Some(Request::Open(options.probe.clone())),
             last_words: Vec::new(),
-            content: Vec::new(),
+            room: Vec::new(),
             answered: false,
         })
     }
@@ -141,38 +143,64 @@ impl ChildReader {
     }
 
     fn answer(&mut self, id: RequestId, until: Duration) -> io::Result<Option<Answer>> {
+        let mut room = std::mem::take(&mut self.room);
+        let answer = self.answer_by_way_of(&mut room, id, until);
+        self.room = room;
+        answer
+    }
+
+    fn answer_by_way_of(
+        &mut self,
+        room: &mut Vec<u8>,
+        id: RequestId,
+        until: Duration,
+    ) -> io::Result<Option<Answer>> {
+        let unasked = || {
+            let unasked = "nobody asked for this answer";
+            io::Error::new(io::ErrorKind::InvalidData, unasked)
+        };
+        room.resize(room.len().max(FIRST_ROOM), 0);
+        // What was read of the pipe so far; it begins with an answer.
+        let mut filled = 0;
         loop {
-            let mut head = [0; frame::ANSWER_HEAD];
-            if !self.read_until(&mut head, until)? {
+            if !self.read_until(room, &mut filled, frame::ANSWER_HEAD, until)? {
                 return Ok(None);
             }
-            let (length, answered) = frame::answer_head(head)?;
+            let head = room.first_chunk().expect("the room is larger than a head");
+            let (length, answered) = frame::answer_head(*head)?;
             if !(1..=id).contains(&answered) {
-                let unasked = "nobody asked for this answer";
-                return Err(io::Error::new(io::ErrorKind::InvalidData, unasked));
+                return Err(unasked());
             }
-            let mut content = std::mem::take(&mut self.content);
-            content.clear();
-            content.resize(length, 0);
-            if !self.read_until(&mut content, until)? {
+            let end = frame::ANSWER_HEAD + length;
+            room.resize(room.len().max(end), 0);
+            if !self.read_until(room, &mut filled, end, until)? {
                 return Ok(None);
+            }
+            if answered == id {
+                // The child reads ahead of a question only once its last answer was taken, so nothing can follow.
+                if filled > end {
+                    return Err(unasked());
+                }
+                return frame::decode_answer(&room[frame::ANSWER_HEAD..end]).map(Some);
             }
             // An order that was given up may have been under way: nobody wants that answer any more.
-            if answered == id {
-                let answer = frame::decode_answer(&content);
-                self.content = content;
-                return answer.map(Some);
-            }
-            self.content = content;
+            room.copy_within(end..filled, 0);
+            filled -= end;
         }
     }
 
-    /// Fills the buffer; `false` when the deadline came first.
-    fn read_until(&mut self, mut buffer: &mut [u8], until: Duration) -> io::Result<bool> {
-        while !buffer.is_empty() {
-            match self.answers.read(buffer) {
+    /// Reads on until the room is filled up to `wanted`, or further; `false` when the deadline came first.
+    fn read_until(
+        &mut self,
+        room: &mut [u8],
+        filled: &mut usize,
+        wanted: usize,
+        until: Duration,
+    ) -> io::Result<bool> {
+        while *filled < wanted {
+            match self.answers.read(&mut room[*filled..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => buffer = &mut buffer[length..],
+                Ok(length) => *filled += length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let left = until.saturating_sub(clock::monotonic());
                     if left.is_zero() {

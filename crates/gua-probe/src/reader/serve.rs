@@ -119,7 +119,11 @@ fn serve(mut questions: File, mut answers: File) -> io::Result<()> {
             }
         };
         if let Some(id) = id {
-            frame::write_answer(&mut answers, &mut buffer, id, &probe.sample())?;
+            let answer = probe.sample();
+            frame::write_answer(&mut answers, &mut buffer, id, &answer)?;
+            if let Ok(sample) = answer {
+                probe.take_back(sample);
+            }
         }
     }
 }

@@ -262,3 +262,71 @@ fn a_name_that_cannot_be_read_keeps_its_reason() {
         assert_eq!((gpu.name.clone(), gpu.pci), (Err(why), Err(why)), "{code}");
     }
 }
+
+/// Settings that an administrator makes, and the names of things.
+const SELDOM: [&str; 6] = [
+    "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetEccMode",
+    "nvmlDeviceGetComputeMode",
+    "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetUUID",
+    "nvmlSystemGetDriverVersion",
+];
+
+#[test]
+fn settings_are_not_asked_for_at_every_tick_and_stay_in_every_sample() {
+    let host = Host::new("");
+    host.play_with_journal("[[card]]\npower_limit_w = 300\n");
+    let mut probe = host.probe();
+    let first = probe.sample().unwrap();
+    for _ in 0..5 {
+        let next = probe.sample().unwrap();
+        let (gpu, before) = (only(&next), only(&first));
+        assert_eq!(gpu.power_limit, Ok(Milliwatts(300_000)));
+        assert_eq!(gpu.power_limit, before.power_limit);
+        assert_eq!(gpu.ecc, before.ecc);
+        assert_eq!(gpu.compute_mode, before.compute_mode);
+        assert_eq!(gpu.persistence, before.persistence);
+        assert_eq!((&gpu.uuid, &next.driver), (&before.uuid, &first.driver));
+    }
+    assert_eq!(host.calls("nvmlDeviceGetPowerUsage"), 6);
+    assert_eq!(SELDOM.map(|call| host.calls(call)), [1; 6]);
+}
+
+#[test]
+fn a_card_in_trouble_is_asked_for_its_settings_at_once() {
+    let host = Host::new("");
+    let fault = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = \"UNKNOWN\"\n";
+    host.play_with_journal("[[card]]\npower_limit_w = 300\n");
+    let mut probe = host.probe();
+    probe.sample().unwrap();
+    host.play_with_journal(&format!("[[card]]\npower_limit_w = 250\n{fault}"));
+    let sick = probe.sample().unwrap();
+    assert_eq!(only(&sick).power, Err(Missing::Failed));
+    assert_eq!(only(&sick).power_limit, Ok(Milliwatts(250_000)));
+    host.play_with_journal("[[card]]\npower_limit_w = 200\n");
+    let well = probe.sample().unwrap();
+    assert_eq!(
+        only(&well).power_limit,
+        Ok(Milliwatts(200_000)),
+        "nothing is remembered from a tick with trouble"
+    );
+}
+
+#[test]
+fn another_card_under_the_same_number_is_seen_at_once() {
+    let host = Host::new("[[card]]\nuuid = \"GPU-a\"\npower_limit_w = 300\n");
+    let mut probe = host.probe();
+    probe.sample().unwrap();
+    host.play(
+        "[[card]]\nuuid = \"GPU-b\"\npower_limit_w = 200\n[[card]]\nuuid = \"GPU-a\"\npower_limit_w = 300\n",
+    );
+    let sample = probe.sample().unwrap();
+    let seen: Vec<_> = sample
+        .gpus
+        .iter()
+        .map(|gpu| (gpu.uuid.as_str(), gpu.power_limit))
+        .collect();
+    let watts = |watts: u64| Ok(Milliwatts(watts * 1000));
+    assert_eq!(seen, [("GPU-b", watts(200)), ("GPU-a", watts(300))]);
+}

@@ -1,6 +1,7 @@
 //! The log of a daemon in the background: standard output and standard error lead to it. When it has grown it is put
 //! aside, and the two streams move on to a new one.
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ const KEPT: u32 = 2;
 pub(super) struct LogFile {
     path: PathBuf,
     most_bytes: u64,
+    /// What may be written before its size is looked at again.
+    room: Cell<u64>,
 }
 
 impl LogFile {
@@ -23,6 +26,7 @@ impl LogFile {
         let log = Self {
             path: path.to_owned(),
             most_bytes,
+            room: Cell::new(0),
         };
         log.reopen()?;
         Ok(log)
@@ -33,18 +37,28 @@ impl LogFile {
         let file = open_to_append(&self.path)?;
         rustix::stdio::dup2_stdout(&file)?;
         rustix::stdio::dup2_stderr(&file)?;
+        self.room.set(0);
         Ok(())
     }
 
     pub(super) fn limit(&mut self, most_bytes: u64) {
         self.most_bytes = most_bytes;
+        self.room.set(0);
     }
 
-    /// Puts a log that has grown aside. What goes wrong here must not stop the daemon: the old file is then written on.
-    pub(super) fn settle(&self) {
+    /// Puts a log that has grown aside, after so many bytes were written to it. What goes wrong here must not stop the
+    /// daemon: the old file is then written on.
+    pub(super) fn settle(&self, written: usize) {
+        let room = self.room.get().saturating_sub(written as u64);
+        self.room.set(room);
+        if room > 0 {
+            return;
+        }
         let size = rustix::fs::fstat(io::stderr()).map(|facts| facts.st_size);
-        let is_full = size.is_ok_and(|size| u64::try_from(size).unwrap_or(0) >= self.most_bytes);
-        if is_full && self.put_aside().is_ok() {
+        let size = size.map_or(0, |size| u64::try_from(size).unwrap_or(0));
+        let room = self.most_bytes.saturating_sub(size);
+        self.room.set(room);
+        if room == 0 && self.put_aside().is_ok() {
             let _ = self.reopen();
         }
     }

@@ -52,9 +52,9 @@ impl Voice {
             .send("EXTEND_TIMEOUT_USEC=60000000\nWATCHDOG=1");
     }
 
-    fn settle_log(&self) {
+    fn settle_log(&self, written: usize) {
         if let Some(log) = &self.log {
-            log.settle();
+            log.settle(written);
         }
     }
 }
@@ -64,12 +64,13 @@ impl Attendant for Voice {
         let line = tick_line(number, tick, &self.thresholds);
         // A reader that went away, or a full disk, is no reason to stop collecting.
         let _ = output::raw(line.as_bytes());
-        self.settle_log();
+        self.settle_log(line.len());
     }
 
     fn note(&mut self, text: &str) {
-        output::talk(&log_line(clock::now(), &TimeZone::system(), text));
-        self.settle_log();
+        let line = log_line(clock::now(), &TimeZone::system(), text);
+        output::talk(&line);
+        self.settle_log(line.len());
     }
 
     fn trouble(&mut self, trouble: Option<&Ongoing>) {
@@ -206,6 +207,8 @@ pub(super) fn log_line(at: Timestamp, zone: &TimeZone, text: &str) -> String {
 
 /// `Tick N  ts=HH:MM:SS.mmm  UUID=class ...`, in UTC.
 pub(crate) fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> String {
+    /// Of a class.
+    const WIDTH: usize = 10;
     // Written out by its parts, since this is done at every tick.
     let at = TimeZone::UTC.to_datetime(tick.sample.at).time();
     let mut line = String::with_capacity(64 * (1 + tick.sample.gpus.len()));
@@ -222,7 +225,11 @@ pub(crate) fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> St
         let state = classify(gpu, thresholds, None).state;
         // What rolls up to nothing is called by its own name.
         let class = state.roll_up().map_or(state.word(), |share| share.word());
-        let _ = write!(line, "  {}={class:<10}", gpu.uuid);
+        line.push_str("  ");
+        line.push_str(gpu.uuid.as_str());
+        line.push('=');
+        line.push_str(class);
+        line.extend(std::iter::repeat_n(' ', WIDTH.saturating_sub(class.len())));
     }
     line.push('\n');
     line

@@ -123,7 +123,10 @@ fn of_all_that_were_taken_to_live_on_those_that_ended_are_told() {
     zombie.become_zombie();
     drop(ended);
     for (pid, key) in all.into_iter().zip(before) {
-        assert_eq!(table.resolve_for_now(pid).unwrap().key, key);
+        assert_eq!(
+            table.resolve_for_now(pid, clock::monotonic()).unwrap().key,
+            key
+        );
     }
     let mut told = table.confirm();
     told.sort();
@@ -134,7 +137,10 @@ fn of_all_that_were_taken_to_live_on_those_that_ended_are_told() {
     assert_eq!(table.resolve(all[1]), Err(Missing::Gone));
     assert!(table.confirm().is_empty(), "each is told once");
     table.end_tick();
-    assert_eq!(table.resolve_for_now(all[1]), Err(Missing::Gone));
+    assert_eq!(
+        table.resolve_for_now(all[1], clock::monotonic()),
+        Err(Missing::Gone)
+    );
 }
 
 #[test]
