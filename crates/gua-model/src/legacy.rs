@@ -5,6 +5,7 @@
 //! another interval can be applied later.
 
 mod coverage;
+mod own;
 mod quarters;
 mod sessions;
 
@@ -20,6 +21,7 @@ use crate::sample::ProcessKind;
 use crate::state::{CountGraphics, RollUp, Thresholds};
 
 pub use coverage::LegacyCoverage;
+pub use own::OwnSince;
 pub use quarters::LegacyQuarters;
 pub use sessions::{LegacySession, LegacySessions};
 

@@ -53,14 +53,26 @@ impl Spans {
 
     /// Takes the next tick; returns the spans of the tick before it, in the driver's order of cards.
     pub fn push(&mut self, tick: &Tick) -> Vec<Span> {
-        let closed = match self.open.take() {
-            Some(open) if tick.sample.at > open.sample.at => self.close(&open, Some(tick)),
+        self.push_owned(tick.clone()).1
+    }
+
+    /// The same without a copy of the tick; the tick before it comes back with its spans.
+    pub fn push_owned(&mut self, tick: Tick) -> (Option<Tick>, Vec<Span>) {
+        let open = self.open.take();
+        let closed = match &open {
+            Some(open) if tick.sample.at > open.sample.at => self.close(open, Some(&tick)),
             // The clock was set back: nothing later is known of the open tick.
-            Some(open) => self.close(&open, None),
+            Some(open) => self.close(open, None),
             None => Vec::new(),
         };
-        self.open = Some(tick.clone());
-        closed
+        self.open = Some(tick);
+        (open, closed)
+    }
+
+    /// The tick that was pushed last, whose spans are not known yet.
+    #[must_use]
+    pub fn open(&self) -> Option<&Tick> {
+        self.open.as_ref()
     }
 
     /// The tick that is still open. No later span begins before it, so all quarter hours before its own are closed.

@@ -1,5 +1,6 @@
 //! Texts as people see them: what others wrote (a driver, a process, a directory service) made fit to be shown, and ages.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -22,6 +23,26 @@ pub fn harmless(text: &str) -> String {
         }
     };
     text.chars().map(shown).collect()
+}
+
+/// The text as a cell of a CSV file, with quotes only where they are needed. A cell that a spreadsheet would run as a formula
+/// is a text all the same: names of users and processes are other people's.
+#[must_use]
+pub fn csv_cell(text: &str) -> Cow<'_, str> {
+    let is_formula = text.starts_with(['=', '+', '-', '@']) && text.len() > 1;
+    let is_plain = |letter: char| !is_harmful(letter) && !matches!(letter, ',' | '"');
+    if !is_formula && text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let text = harmless(text);
+    let text = match is_formula {
+        true => format!("'{text}"),
+        false => text,
+    };
+    Cow::Owned(match text.contains([',', '"']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    })
 }
 
 /// How long something has lasted: `8s`, `1m47s`, `20m`, `3h12m`, `2d5h`. Two units at most.

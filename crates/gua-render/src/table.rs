@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gua_model::text::harmless;
+use gua_model::text::{csv_cell, harmless};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -166,13 +166,16 @@ impl Table {
     #[must_use]
     pub fn csv(&self) -> String {
         let mut text = String::new();
-        let keys = self.columns.iter().map(|column| quoted(&column.key));
+        let keys = self
+            .columns
+            .iter()
+            .map(|column| csv_cell(&column.key).into_owned());
         line(&mut text, keys);
         for row in &self.rows {
             line(
                 &mut text,
                 row.iter().map(|cell| match cell.value() {
-                    Value::String(text) => quoted(&text),
+                    Value::String(text) => csv_cell(&text).into_owned(),
                     Value::Null => String::new(),
                     number => number.to_string(),
                 }),
@@ -195,19 +198,6 @@ impl Table {
 fn line(text: &mut String, cells: impl Iterator<Item = String>) {
     text.push_str(&cells.collect::<Vec<_>>().join(","));
     text.push('\n');
-}
-
-/// A cell that a spreadsheet would run as a formula is a text all the same: user and process names are other people's.
-fn quoted(text: &str) -> String {
-    let text = harmless(text);
-    let text = match text.starts_with(['=', '+', '-', '@']) && text.len() > 1 {
-        true => format!("'{text}"),
-        false => text,
-    };
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    }
 }
 
 #[cfg(test)]
@@ -248,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_name_cannot_break_out_of_its_cell() {
-        assert_eq!(quoted("a,\"b\"\n"), "\"a,\"\"b\"\"\u{fffd}\"");
-        assert_eq!(quoted("=1+1"), "'=1+1");
-        assert_eq!(quoted("-"), "-");
+        assert_eq!(csv_cell("a,\"b\"\n"), "\"a,\"\"b\"\"\u{fffd}\"");
+        assert_eq!(csv_cell("=1+1"), "'=1+1");
+        assert_eq!(csv_cell("-"), "-");
     }
 }

@@ -32,46 +32,61 @@ pub(crate) struct Walked {
 pub(crate) fn walk(
     connection: &Connection,
     thresholds: Thresholds,
-    (from, to): (i64, i64),
+    bounds: (i64, i64),
     mut each: impl FnMut(Step<'_>) -> Result<(), ReadError>,
 ) -> Result<Walked, ReadError> {
+    walk_pairs(connection, thresholds, bounds, |_, step| each(step))
+}
+
+/// The same; `each` also hears which tick the closed spans belong to.
+pub(crate) fn walk_pairs<E: From<ReadError>>(
+    connection: &Connection,
+    thresholds: Thresholds,
+    (from, to): (i64, i64),
+    mut each: impl FnMut(Option<&Tick>, Step<'_>) -> Result<(), E>,
+) -> Result<Walked, E> {
     let mut walked = Walked::default();
     if from >= to {
         return Ok(walked);
     }
-    let start = tick_before(connection, from)?.unwrap_or(from);
+    let start = tick_before(connection, from).map_err(ReadError::from)?;
+    let start = start.unwrap_or(from);
     let mut day = None;
     let mut spans = Spans::new(thresholds, Floors::new());
-    let mut statement = ticks::statement(connection)?;
+    let mut statement = ticks::statement(connection).map_err(ReadError::from)?;
     // Without an end: the last span of the window is closed by the next tick that can be read, however many before it
     // cannot. Rows are fetched as they are asked for, so what comes later costs nothing.
-    let mut stored = Ticks::new(connection, &mut statement, start, i64::MAX)?;
-    while let Some((at, tick)) = stored.step()? {
+    let mut stored =
+        Ticks::new(connection, &mut statement, start, i64::MAX).map_err(ReadError::from)?;
+    while let Some((at, tick)) = stored.step().map_err(ReadError::from)? {
         let Ok(stored) = tick else {
             walked.damaged += u32::from(at < to);
             continue;
         };
         let mut tick = stored.tick;
         tick.sample.at = crate::history::at(at)?;
-        let closed = spans.push(&tick);
-        each(Step::Tick {
-            tick: &tick,
+        let today = UtcDay::of(tick.sample.at);
+        let (before, closed) = spans.push_owned(tick);
+        let tick = spans.open().expect("it was pushed just now");
+        let step = Step::Tick {
+            tick,
             at,
             closed: &closed,
-        })?;
+        };
+        each(before.as_ref(), step)?;
         if at >= to {
             return Ok(walked);
         }
         // The tick that was pushed is closed by the next one, with the floors of its own day: those that the days
         // before it told, so that what is known later changes no earlier verdict.
-        let today = UtcDay::of(tick.sample.at);
         if day != Some(today) {
             spans.floors = floors::as_of(connection, today)?;
             day = Some(today);
         }
     }
+    let last = spans.open().cloned();
     let closed = spans.finish(Timestamp::MAX);
-    each(Step::End { closed: &closed })?;
+    each(last.as_ref(), Step::End { closed: &closed })?;
     Ok(walked)
 }
 

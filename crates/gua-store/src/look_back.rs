@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use crate::error::ReadError;
 use crate::floors;
-use crate::fold::{Step, tick_before, walk};
+use crate::fold::{Step, tick_before, walk, walk_pairs};
 use crate::history::{self, History};
 use crate::maintain::RAW_FROM;
 use crate::store::meta;
@@ -74,6 +74,24 @@ impl History {
                 Ok(())
             })?;
             Ok(())
+        })
+    }
+
+    /// Gives every tick that begins in a window, with the spans of all its cards, to `each`; and the tick before the
+    /// window, whose spans may reach into it. Spans are not cut. Says how many ticks of the window are damaged.
+    pub fn each_tick<E: From<ReadError>>(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        mut each: impl FnMut(&Tick, &[Span]) -> Result<(), E>,
+    ) -> Result<u32, E> {
+        let bounds = (window.from().as_microsecond(), window.to().as_microsecond());
+        self.look(|connection| {
+            let walked = walk_pairs(connection, thresholds, bounds, |tick, step| {
+                let (Step::Tick { closed, .. } | Step::End { closed }) = step;
+                tick.map_or(Ok(()), |tick| each(tick, closed))
+            })?;
+            Ok(walked.damaged)
         })
     }
 

@@ -1,62 +1,302 @@
 //! `gua export`: writes a history in a form that other programs read.
 
-use std::ops::ControlFlow;
+mod audit;
+mod outlet;
+
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
-use gua_store::History;
-use gua_store::legacy::LegacyError;
+use gua_export::{Ask, Edges, ExportError, Exported, Format, Outlet, days};
+use gua_model::Period;
+use gua_probe::clock;
+use gua_store::{FileKind, History, OpenError};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
-use crate::cli::{ExportArgs, ExportFormat};
+use self::outlet::{Files, Over, Stdout};
+use crate::cli::{ExportArgs, ExportFormat, ExportWhat};
 use crate::config::Loaded;
 use crate::db::damaged;
 use crate::failure::Failure;
-use crate::import::runs;
-use crate::output;
 use crate::progress::Bar;
+use crate::report::ask::{moment, zone};
+use crate::{output as print, which};
 
-/// Exports the history of the settings to `args.output`.
+/// Exports the history of the settings.
 pub fn run(args: &ExportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
-    let ExportFormat::GpuUsageAudit = args.format;
-    let db = loaded.settings.history.db.value.as_path();
-    let history = match History::open(db) {
-        Err(error @ gua_store::OpenError::Missing { .. }) => {
-            let hint = "`gua daemon` makes one; --db names another";
-            return Err(Failure::usage(error.to_string()).hint(hint).into());
-        }
-        other => other?,
+    let target = Target::of(args)?;
+    let format = form(args, &target)?;
+    let db = which::history(loaded);
+    let history = open(&db)?;
+    let Some(format) = format else {
+        let Target::File(path) = target else {
+            let problem = "gpu-usage-audit's form is one file, which --output has to name";
+            return Err(Failure::usage(problem).into());
+        };
+        return audit::run(&history, path);
     };
+    let ask = ask(args, format, &target)?;
+    let over = if args.overwrite {
+        Over::Write
+    } else {
+        Over::Refuse
+    };
+    let mut outlet: Box<dyn Outlet> = match target {
+        Target::Stdout => Box::new(Stdout),
+        Target::File(path) => Box::new(Files::one(path, over)),
+        Target::Directory(path) => {
+            let names = (ask.what.word(), ending(format));
+            Box::new(Files::by_day(path, names, over))
+        }
+    };
+    if over == Over::Refuse {
+        refuse_what_is_there(&ask, &target, format)?;
+    }
     let mut bar = Bar::new("exporting");
-    let exported = history.export_old(&args.output, &mut |progress| {
-        bar.show(progress);
-        ControlFlow::Continue(())
+    let exported = gua_export::run(&history, &ask, outlet.as_mut(), &mut |share| {
+        bar.share(share);
     });
     bar.clear();
-    let exported = match exported {
-        Err(error @ LegacyError::Exists { .. }) => {
-            let hint = "choose another name with --output, or remove the file";
-            return Err(Failure::usage(error.to_string()).hint(hint).into());
-        }
-        other => other.map_err(|error| damaged(db, &error))?,
-    };
-    if exported.cards_without_util > 0 {
-        output::talk(&format!(
-            "gua export: left out {} readings without a utilisation, which that form cannot hold\n",
-            exported.cards_without_util
-        ));
-    }
-    if exported.damaged_ticks > 0 {
-        output::talk(&format!(
-            "gua export: left out {} ticks that are damaged; `gua db check` tells more\n",
-            exported.damaged_ticks
-        ));
-    }
-    output::data(&format!(
-        "exported {} card rows, {} process rows and {} from {} to {}\n",
-        exported.card_rows,
-        exported.process_rows,
-        runs(exported.runs),
-        db.display(),
-        args.output.display()
-    ))?;
+    drop(outlet);
+    tell(
+        &ask,
+        &target,
+        &exported.map_err(|error| failed(&db, error))?,
+    );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the rows go.
+#[derive(Clone, Copy, Debug)]
+enum Target<'a> {
+    Stdout,
+    File(&'a Path),
+    /// A file for each day.
+    Directory(&'a Path),
+}
+
+impl<'a> Target<'a> {
+    fn of(args: &'a ExportArgs) -> Result<Self, Failure> {
+        let Some(path) = args
+            .output
+            .as_deref()
+            .filter(|path| *path != Path::new("-"))
+        else {
+            return Ok(Target::Stdout);
+        };
+        let is_named_so = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        match (path.is_dir(), is_named_so) {
+            (true, _) => Ok(Target::Directory(path)),
+            (false, false) => Ok(Target::File(path)),
+            (false, true) => {
+                let problem = format!("there is no directory {}", path.display());
+                Err(Failure::usage(problem).hint("make it first, or name a file"))
+            }
+        }
+    }
+}
+
+/// The form that was named, else that of the file's ending, else CSV; `None` is the old tool's.
+fn form(args: &ExportArgs, target: &Target<'_>) -> Result<Option<Format>, Failure> {
+    let named = args.format.map(|format| match format {
+        ExportFormat::Csv => Some(Format::Csv),
+        ExportFormat::Jsonl => Some(Format::JsonLines),
+        ExportFormat::Parquet => Some(Format::Parquet),
+        ExportFormat::GpuUsageAudit => None,
+    });
+    let of_ending = || {
+        let Target::File(path) = target else {
+            return Ok(Some(Format::Csv));
+        };
+        let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        match ending.to_ascii_lowercase().as_str() {
+            "csv" => Ok(Some(Format::Csv)),
+            "jsonl" | "ndjson" => Ok(Some(Format::JsonLines)),
+            "parquet" => Ok(Some(Format::Parquet)),
+            _ => {
+                let problem = format!("the ending of {} names no form", path.display());
+                let hint = "end it with .csv, .jsonl or .parquet, or say --format";
+                Err(Failure::usage(problem).hint(hint))
+            }
+        }
+    };
+    let format = named.map_or_else(of_ending, Ok)?;
+    if format == Some(Format::Parquet) && matches!(target, Target::Stdout) && print::is_terminal() {
+        let problem = "Parquet is no text for a terminal";
+        return Err(Failure::usage(problem).hint("-o FILE.parquet writes it to a file"));
+    }
+    Ok(format)
+}
+
+fn ending(format: Format) -> &'static str {
+    match format {
+        Format::Csv => "csv",
+        Format::JsonLines => "jsonl",
+        Format::Parquet => "parquet",
+    }
+}
+
+fn open(db: &Path) -> anyhow::Result<History> {
+    match History::open(db) {
+        Err(error @ OpenError::Missing { .. }) => {
+            let hint = "`gua daemon` makes one; --db names another";
+            Err(Failure::usage(error.to_string()).hint(hint).into())
+        }
+        Err(
+            error @ OpenError::NotOurs {
+                kind: FileKind::GpuUsageAudit,
+                ..
+            },
+        ) => {
+            let hint = "`gua import` takes it into a history of ours, which can be exported";
+            Err(Failure::usage(error.to_string()).hint(hint).into())
+        }
+        other => Ok(other?),
+    }
+}
+
+fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Failure> {
+    let zone = match &args.tz {
+        None => TimeZone::system(),
+        Some(name) => zone(name)?,
+    };
+    let now = clock::now();
+    let bound = |flag: &str, text: &Option<String>| -> Result<Option<Timestamp>, Failure> {
+        let text = text.as_deref();
+        text.map(|text| Ok(moment(flag, text, &zone, now)?.at))
+            .transpose()
+    };
+    let from = bound("--since", &args.since)?.unwrap_or(Timestamp::MIN);
+    let to = bound("--until", &args.until)?;
+    if to.is_some_and(|to| to < from) {
+        return Err(Failure::usage("the window ends before it begins"));
+    }
+    let until = to.unwrap_or(now).min(now);
+    let window = Period::new(from.min(until), until);
+    let by_day = matches!(target, Target::Directory(_));
+    let whole = |at: Timestamp| {
+        at.to_zoned(zone.clone())
+            .start_of_day()
+            .map(|day| day.timestamp())
+    };
+    let window = match by_day {
+        false => window,
+        // A file in a directory is a whole day, so that no part of one takes its place.
+        true => {
+            let from = match from == Timestamp::MIN {
+                true => from,
+                false => whole(window.from()).unwrap_or(window.from()),
+            };
+            let ends_inside = whole(until).is_ok_and(|day| day != until);
+            let next = until
+                .to_zoned(zone.clone())
+                .tomorrow()
+                .and_then(|next| next.start_of_day());
+            let to = match (ends_inside, next) {
+                (true, Ok(next)) => next.timestamp().min(now),
+                _ => until,
+            };
+            Period::new(from, to)
+        }
+    };
+    Ok(Ask {
+        what: what(args.what),
+        format,
+        window,
+        ends: to.is_some(),
+        edges: if by_day { Edges::Whole } else { Edges::Cut },
+        zone,
+    })
+}
+
+fn what(what: ExportWhat) -> gua_export::What {
+    match what {
+        ExportWhat::Samples => gua_export::What::Samples,
+        ExportWhat::Processes => gua_export::What::Processes,
+        ExportWhat::Sessions => gua_export::What::Sessions,
+        ExportWhat::Totals => gua_export::What::Totals,
+        ExportWhat::UserTotals => gua_export::What::UserTotals,
+    }
+}
+
+/// A file that is there is found before an hour of work, not after it.
+fn refuse_what_is_there(ask: &Ask, target: &Target<'_>, format: Format) -> Result<(), Failure> {
+    let there = match target {
+        Target::Stdout => None,
+        Target::File(path) => path
+            .symlink_metadata()
+            .is_ok()
+            .then(|| path.display().to_string()),
+        Target::Directory(directory) => {
+            // Before all time there is no file to look for.
+            let bounded = ask.window.from() > Timestamp::MIN;
+            let days = if bounded {
+                days(ask.window, &ask.zone)
+            } else {
+                Vec::new()
+            };
+            days.into_iter().find_map(|day| {
+                let name = format!("{}-{}.{}", ask.what.word(), day.date, ending(format));
+                let path = directory.join(name);
+                path.symlink_metadata()
+                    .is_ok()
+                    .then(|| path.display().to_string())
+            })
+        }
+    };
+    match there {
+        None => Ok(()),
+        Some(path) => {
+            let hint = "choose another name with --output, or --overwrite";
+            Err(Failure::usage(format!("{path} is there already")).hint(hint))
+        }
+    }
+}
+
+fn failed(db: &Path, error: ExportError) -> anyhow::Error {
+    match error {
+        ExportError::Write(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            print::Closed.into()
+        }
+        ExportError::Write(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Failure::usage(error.to_string()).into()
+        }
+        ExportError::Old(error) => damaged(db, &error),
+        error => error.into(),
+    }
+}
+
+fn tell(ask: &Ask, target: &Target<'_>, exported: &Exported) {
+    let say = |text: String| print::talk(&format!("gua export: {text}\n"));
+    if let Some(from) = exported.kept_from {
+        let from = from.to_zoned(ask.zone.clone()).strftime("%Y-%m-%d %H:%M");
+        say(format!(
+            "single ticks are kept from {from} on; `--what totals` has what was before"
+        ));
+    }
+    if exported.widened {
+        say(
+            "single ticks at an edge of the window are no longer kept: its quarter hour is whole"
+                .to_owned(),
+        );
+    }
+    if exported.ticks_damaged > 0 {
+        let ticks = exported.ticks_damaged;
+        say(format!(
+            "left out {ticks} ticks that are damaged; `gua db check` tells more"
+        ));
+    }
+    let (rows, what) = (exported.rows, ask.what.word());
+    match target {
+        Target::Stdout => {}
+        Target::File(path) => say(format!("{rows} rows of {what} in {}", path.display())),
+        Target::Directory(path) => {
+            say(format!(
+                "{rows} rows of {what} in {} files in {}",
+                exported.files,
+                path.display()
+            ));
+        }
+    }
 }

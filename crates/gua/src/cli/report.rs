@@ -35,30 +35,80 @@ pub struct ImportArgs {
 }
 
 /// Write a history in a form that other programs read.
+///
+/// Tables as CSV, JSON lines or Parquet, with the same values in each; docs/export.md lists their columns. Sums over a
+/// window are those of `gua report`. What nobody measured is absent, and never zero.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "gpu-usage-audit: a file as its release 1.8.0 writes it, for that tool and what was built around it.\n\
-                  It holds names of users and programs: look at it before you share it.\n\n\
-                  Example:\n  \
+    after_help = "Times are durations before now (30s, 1h, 7d) or moments (2026-11-01, 2026-11-01T12:00).\n\
+                  gpu-usage-audit: a file as its release 1.8.0 writes it, for that tool and what was built around it.\n\
+                  Names of users and programs are in all of them: look before you share.\n\n\
+                  Examples:\n  \
+                  gua export --since 24h > samples.csv                     every GPU at every tick\n  \
+                  gua export --what sessions -o sessions.parquet           who held what, from when to when\n  \
+                  gua export --what user-totals --since 30d --format jsonl | jq .user\n  \
+                  gua export --what samples --format parquet -o lake/ --since 2d --overwrite\n                                                           \
+                  a file for each day, renewed\n  \
                   gua export --format gpu-usage-audit --output old.db"
 )]
 pub struct ExportArgs {
-    /// The form to write.
+    /// Which rows.
+    #[arg(long, value_name = "TABLE", value_enum, default_value_t)]
+    pub what: ExportWhat,
+
+    /// The form to write [default: by the ending of the file, else csv].
     #[arg(long, value_name = "FORM", value_enum)]
-    pub format: ExportFormat,
+    pub format: Option<ExportFormat>,
 
-    /// The file to write; it must not exist.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
+    /// Where the window begins: how long ago, or a moment [default: the first tick].
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub since: Option<String>,
 
-    /// The history to export [default: ~/.gua/gua.db].
+    /// Where the window ends: how long ago, or a moment [default: now].
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub until: Option<String>,
+
+    /// The file to write, or a directory to write a file for each day into; `-` is stdout [default: stdout].
+    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub output: Option<PathBuf>,
+
+    /// Write over files that are there.
+    #[arg(long)]
+    pub overwrite: bool,
+
+    /// The time zone whose days rows are put together by [default: the local one].
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
+
+    /// The history to export [default: that of your running daemon, else /var/lib/gua/gua.db, else
+    /// ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
+}
+
+/// The tables of a history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ExportWhat {
+    /// Every GPU at every tick: readings, state, and the time that they stand for.
+    #[default]
+    Samples,
+    /// Every process on every GPU at every tick.
+    Processes,
+    /// Every process that held a GPU, from when to when.
+    Sessions,
+    /// Every GPU in every quarter hour.
+    Totals,
+    /// Every person on every GPU in every quarter hour.
+    UserTotals,
 }
 
 /// The forms that a history can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
+    Csv,
+    /// One JSON object a line.
+    Jsonl,
+    Parquet,
     /// A history file of gpu-usage-audit 1.8.0.
     GpuUsageAudit,
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gua_model::classify::holders;
+use gua_model::legacy::OwnSince;
 use gua_model::refusal::in_the_way;
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{
@@ -106,7 +107,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         let own_since = known
             .iter()
             .map(|(gpu, card)| (gpu.clone(), card.first_seen));
-        let own_since = own_since.collect();
+        let own_since = OwnSince(own_since.collect());
         let mut part = OldPart::new(thresholds, ask, &own_since);
         history.old_moments(old::rows(ask), &mut |moment| part.push(moment, &mut fold))?;
         let had_own = fold.all.observed() > Micros(0);

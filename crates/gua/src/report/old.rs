@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gua_model::legacy::{
     LegacyCoverage, LegacyMoment, LegacyProcess, LegacyQuarters, LegacySession, LegacySessions,
+    OwnSince,
 };
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{CardNow, Covered, Hold, Host, Note, Now, PersonNames, Report, UNKNOWN};
@@ -38,7 +39,7 @@ pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
     let window = ask.window;
     let seen = seen(&facts, window, ask.ends);
     let question = ask.question(gpus, seen);
-    let nothing = BTreeMap::new();
+    let nothing = OwnSince::default();
     let start = || {
         let fold = ReportFold::new(question.clone(), PersonNames::default());
         (fold, OldPart::new(thresholds, ask, &nothing))
@@ -108,8 +109,7 @@ pub(super) fn host(facts: &OldFacts) -> Option<Host> {
 pub(super) struct OldPart<'a> {
     ask: &'a Ask,
     thresholds: Thresholds,
-    /// From when on our own ticks know each card: then they tell, and old rows are left out.
-    own_since: &'a BTreeMap<GpuUuid, Timestamp>,
+    own_since: &'a OwnSince,
     quarters: LegacyQuarters,
     sessions: LegacySessions,
     holds: HoldLists,
@@ -127,11 +127,7 @@ pub(super) struct OldSums {
 }
 
 impl<'a> OldPart<'a> {
-    pub(super) fn new(
-        thresholds: Thresholds,
-        ask: &'a Ask,
-        own_since: &'a BTreeMap<GpuUuid, Timestamp>,
-    ) -> Self {
+    pub(super) fn new(thresholds: Thresholds, ask: &'a Ask, own_since: &'a OwnSince) -> Self {
         Self {
             ask,
             thresholds,
@@ -147,32 +143,9 @@ impl<'a> OldPart<'a> {
     }
 
     pub(super) fn push(&mut self, moment: &LegacyMoment<'_>, fold: &mut ReportFold) {
-        let is_ours = |gpu: &GpuUuid| {
-            let since = self.own_since.get(gpu);
-            since.is_some_and(|since| *since <= moment.at)
-        };
-        if !moment.ticks.iter().any(|tick| is_ours(tick.gpu)) {
-            return self.count(moment, fold);
-        }
-        let ticks: Vec<_> = moment
-            .ticks
-            .iter()
-            .filter(|tick| !is_ours(tick.gpu))
-            .copied()
-            .collect();
-        let strays: Vec<_> = moment
-            .strays
-            .iter()
-            .filter(|(gpu, _)| !is_ours(gpu))
-            .copied()
-            .collect();
-        self.left_out += to_u64(moment.ticks.len() - ticks.len());
-        let rest = LegacyMoment {
-            at: moment.at,
-            ticks: &ticks,
-            strays: &strays,
-        };
-        self.count(&rest, fold);
+        let own_since = self.own_since;
+        let left_out = own_since.rest(moment, |rest| self.count(rest, fold));
+        self.left_out += to_u64(left_out);
     }
 
     fn count(&mut self, moment: &LegacyMoment<'_>, fold: &mut ReportFold) {
@@ -225,7 +198,7 @@ impl<'a> OldPart<'a> {
                 ticks: self.left_out,
             });
         }
-        let until = |gpu: &GpuUuid| own_since.get(gpu).copied().unwrap_or(Timestamp::MAX);
+        let until = |gpu: &GpuUuid| own_since.0.get(gpu).copied().unwrap_or(Timestamp::MAX);
         let covered = self.coverage.finish(ask.window, facts.began, until);
         let coverage: BTreeMap<_, _> = covered
             .into_iter()

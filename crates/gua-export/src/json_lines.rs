@@ -1,0 +1,28 @@
+//! JSON lines: one object a row, with every column; null where nobody measured.
+
+use std::io::{self, Write};
+
+use crate::batch::{Batch, Value};
+use crate::column::Column;
+use crate::csv::time;
+
+pub(crate) fn rows(out: &mut dyn Write, columns: &[Column], batch: &Batch) -> io::Result<()> {
+    let mut line = Vec::new();
+    batch.each_row(columns, |row| {
+        line.clear();
+        for (place, (column, value)) in columns.iter().zip(row).enumerate() {
+            let before = if place == 0 { "{" } else { "," };
+            write!(line, "{before}\"{}\":", column.name)?;
+            match value {
+                Value::Missing => line.extend_from_slice(b"null"),
+                Value::Time(at) => write!(line, "\"{}\"", time(*at))?,
+                Value::Int(number) => write!(line, "{number}")?,
+                Value::Float(number) => serde_json::to_writer(&mut line, number)?,
+                Value::Bool(is) => write!(line, "{is}")?,
+                Value::Text(text) => serde_json::to_writer(&mut line, text)?,
+            }
+        }
+        line.extend_from_slice(b"}\n");
+        out.write_all(&line)
+    })
+}

@@ -1,0 +1,375 @@
+//! One export: rows are read day by day on one thread and written on another, with one batch on its way between them.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use gua_model::Period;
+use gua_model::legacy::OwnSince;
+use gua_store::History;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::batch::{Batch, Row};
+use crate::column::Column;
+use crate::days::{Day, days};
+use crate::error::ExportError;
+use crate::names::Names;
+use crate::tables::sessions::OldSessions;
+use crate::tables::{Reading, What, processes, samples, sessions, totals};
+use crate::{csv, json_lines, parquet};
+
+/// How many rows are together at most. A day of twelve cards at thirty seconds is one batch.
+const MOST_ROWS: usize = 50_000;
+
+/// What is exported.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub what: What,
+    pub format: Format,
+    pub window: Period,
+    /// Whether the end of the window was named; else imported rows that are dated ahead count too, as in reports.
+    pub ends: bool,
+    pub edges: Edges,
+    /// Whose days the rows are put together by.
+    pub zone: TimeZone,
+}
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Csv,
+    JsonLines,
+    Parquet,
+}
+
+/// What is done with time that lies on an edge of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edges {
+    /// It counts as far as it lies in the window, so that sums are those of a report.
+    Cut,
+    /// It belongs to the day in which its tick or session began, so that days that are exported one by one add up.
+    Whole,
+}
+
+/// Where files go.
+pub trait Outlet: Send {
+    /// Opens the file of a day, or the one file of all.
+    fn open(&mut self, day: Option<Date>) -> io::Result<Box<dyn Write + Send>>;
+    /// The file that was opened is whole.
+    fn close(&mut self, file: Box<dyn Write + Send>) -> io::Result<()>;
+}
+
+/// What was exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    pub rows: u64,
+    pub files: u64,
+    /// Ticks that cannot be read, and have no rows.
+    pub ticks_damaged: u64,
+    /// Ticks before this are no longer kept, although they were asked for.
+    pub kept_from: Option<Timestamp>,
+    /// Quarter hours at an edge are whole, since their ticks are no longer kept.
+    pub widened: bool,
+}
+
+/// Writes the rows of a history. `progress` hears which share of the window is done.
+pub fn run(
+    history: &History,
+    ask: &Ask,
+    outlet: &mut dyn Outlet,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Exported, ExportError> {
+    let names = Names::of_history(history)?;
+    let own_since = OwnSince(names.own_since());
+    let seen = seen(history, &names, ask)?;
+    let (sender, receiver) = sync_channel(0);
+    let table = Table {
+        name: ask.what.word(),
+        columns: ask.what.columns(),
+        format: ask.format,
+    };
+    std::thread::scope(|scope| {
+        let by_day = ask.edges == Edges::Whole;
+        let writer = scope.spawn(move || write(&receiver, outlet, table, by_day));
+        let reading = Reading {
+            history,
+            thresholds: history.thresholds()?,
+            names,
+            own_since,
+            edges: ask.edges,
+            window: ask.window,
+            sink: Sink::new(sender, table.columns),
+        };
+        let read = read(reading, ask, seen, progress);
+        let written = writer
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Where writing stopped, reading only noticed that nobody listens.
+        let files = written?;
+        read.map(|exported| Exported { files, ..exported })
+    })
+}
+
+/// The part of the window in which the history can have rows: a day without any is not worth a look.
+fn seen(history: &History, names: &Names, ask: &Ask) -> Result<Option<Period>, ExportError> {
+    let old = history.old_facts()?;
+    let began = names.own_since().into_values().min();
+    let began = began
+        .into_iter()
+        .chain(old.as_ref().and_then(|old| old.began))
+        .min();
+    let Some(began) = began else {
+        return Ok(None);
+    };
+    let old_ended = old.and_then(|old| old.ended).filter(|_| !ask.ends);
+    let to = old_ended.map_or(ask.window.to(), |ended| ended.max(ask.window.to()));
+    // A tick before the window may reach into it.
+    Ok((began < to).then(|| Period::new(began.max(ask.window.from()), to)))
+}
+
+fn read(
+    mut reading: Reading<'_>,
+    ask: &Ask,
+    seen: Option<Period>,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Exported, ExportError> {
+    let mut exported = Exported::default();
+    let raw_from = reading.history.raw_from()?;
+    exported.kept_from = raw_from.filter(|raw| ask.what.needs_ticks() && *raw > ask.window.from());
+    let parts = seen.map_or_else(Vec::new, |seen| days(seen, &ask.zone));
+    let mut old_sessions = match ask.what {
+        What::Sessions => OldSessions::read(&reading, old_window(ask))?,
+        _ => OldSessions::default(),
+    };
+    let count = parts.len();
+    for (place, Day { date, period }) in parts.into_iter().enumerate() {
+        let (is_first, is_last) = (place == 0, place + 1 == count);
+        // Old rows stand for whole ticks; without a named end the last day has all that is dated later.
+        let old = match is_last && !ask.ends {
+            true => Period::new(period.from(), Timestamp::MAX),
+            false => period,
+        };
+        let own = period
+            .overlap(ask.window)
+            .unwrap_or(Period::new(period.from(), period.from()));
+        reading.sink.day(date);
+        exported.ticks_damaged += u64::from(match ask.what {
+            What::Samples => samples::rows(&mut reading, own, old, is_first)?,
+            What::Processes => processes::rows(&mut reading, own, old)?,
+            What::Sessions => {
+                sessions::rows(&mut reading, &mut old_sessions, (own, is_first, is_last))?
+            }
+            What::Totals | What::UserTotals => {
+                let (damaged, window) = totals::rows(&mut reading, ask.what, (own, old))?;
+                exported.widened |= window != own;
+                damaged
+            }
+        });
+        progress(share(place + 1, count));
+    }
+    reading.sink.flush();
+    exported.rows = reading.sink.rows;
+    Ok(exported)
+}
+
+fn old_window(ask: &Ask) -> Period {
+    match ask.ends {
+        true => ask.window,
+        false => Period::new(ask.window.from(), Timestamp::MAX),
+    }
+}
+
+fn share(done: usize, all: usize) -> f64 {
+    let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    number(done) / number(all.max(1))
+}
+
+/// Rows on their way to whoever writes them.
+pub(crate) struct Sink {
+    sender: SyncSender<Message>,
+    columns: &'static [Column],
+    batch: Batch,
+    rows: u64,
+    is_closed: bool,
+}
+
+enum Message {
+    Day(Date),
+    Rows(Batch),
+}
+
+impl Sink {
+    fn new(sender: SyncSender<Message>, columns: &'static [Column]) -> Self {
+        Self {
+            sender,
+            columns,
+            batch: Batch::new(columns),
+            rows: 0,
+            is_closed: false,
+        }
+    }
+
+    pub(crate) fn push(&mut self, row: &impl Row) {
+        row.add_to(&mut self.batch);
+        if self.batch.rows >= MOST_ROWS {
+            self.flush();
+        }
+    }
+
+    /// What follows belongs to this day.
+    fn day(&mut self, date: Date) {
+        self.flush();
+        self.send(Message::Day(date));
+    }
+
+    fn flush(&mut self) {
+        if self.batch.rows > 0 {
+            self.rows += self.batch.rows as u64;
+            let batch = std::mem::replace(&mut self.batch, Batch::new(self.columns));
+            self.send(Message::Rows(batch));
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        self.is_closed |= self.sender.send(message).is_err();
+    }
+
+    /// Nobody listens any more: there is no use in reading on.
+    pub(crate) fn go_on(&self) -> Result<(), ReadStop> {
+        match self.is_closed {
+            true => Err(ReadStop::Closed),
+            false => Ok(()),
+        }
+    }
+
+    /// What reading came to. That nobody listens is the writer's to explain.
+    pub(crate) fn settle(&self, read: Result<u32, ReadStop>) -> Result<u32, ExportError> {
+        match read {
+            Ok(damaged) => Ok(damaged),
+            Err(ReadStop::Closed) => Ok(0),
+            Err(ReadStop::Read(error)) => Err(error.into()),
+        }
+    }
+}
+
+/// Why reading stopped.
+#[derive(Debug)]
+pub(crate) enum ReadStop {
+    Closed,
+    Read(gua_store::ReadError),
+}
+
+impl From<gua_store::ReadError> for ReadStop {
+    fn from(error: gua_store::ReadError) -> Self {
+        ReadStop::Read(error)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Table {
+    name: &'static str,
+    columns: &'static [Column],
+    format: Format,
+}
+
+/// Writes what comes, and says how many files it is in.
+fn write(
+    receiver: &Receiver<Message>,
+    outlet: &mut dyn Outlet,
+    table: Table,
+    by_day: bool,
+) -> Result<u64, ExportError> {
+    let mut files = 0;
+    let mut day = None;
+    let mut open: Option<Encoder> = None;
+    if !by_day {
+        open = Some(Encoder::open(outlet, table, None)?);
+        files += 1;
+    }
+    for message in receiver {
+        match message {
+            Message::Day(_) if !by_day => {}
+            Message::Day(date) => {
+                if let Some(done) = open.take() {
+                    done.close(outlet)?;
+                }
+                day = Some(date);
+            }
+            Message::Rows(batch) => {
+                if open.is_none() {
+                    open = Some(Encoder::open(outlet, table, day)?);
+                    files += 1;
+                }
+                open.as_mut()
+                    .expect("it was opened just now")
+                    .rows(&batch)?;
+            }
+        }
+    }
+    if let Some(done) = open {
+        done.close(outlet)?;
+    }
+    Ok(files)
+}
+
+type Out = BufWriter<Box<dyn Write + Send>>;
+
+/// A file in the making, in its format.
+enum Encoder {
+    Csv(Out, Table),
+    JsonLines(Out, Table),
+    Parquet(Box<parquet::Writer<Out>>),
+}
+
+impl Encoder {
+    fn open(outlet: &mut dyn Outlet, table: Table, day: Option<Date>) -> Result<Self, ExportError> {
+        let file = outlet.open(day).map_err(ExportError::Write)?;
+        let mut out = BufWriter::with_capacity(1 << 17, file);
+        Ok(match table.format {
+            Format::Csv => {
+                csv::head(&mut out, table.columns).map_err(ExportError::Write)?;
+                Encoder::Csv(out, table)
+            }
+            Format::JsonLines => Encoder::JsonLines(out, table),
+            Format::Parquet => {
+                let writer = parquet::Writer::new(out, table.name, table.columns);
+                Encoder::Parquet(Box::new(writer.map_err(parquet_error)?))
+            }
+        })
+    }
+
+    fn rows(&mut self, batch: &Batch) -> Result<(), ExportError> {
+        match self {
+            Encoder::Csv(out, table) => {
+                csv::rows(out, table.columns, batch).map_err(ExportError::Write)
+            }
+            Encoder::JsonLines(out, table) => {
+                json_lines::rows(out, table.columns, batch).map_err(ExportError::Write)
+            }
+            Encoder::Parquet(writer) => writer.rows(batch).map_err(parquet_error),
+        }
+    }
+
+    fn close(self, outlet: &mut dyn Outlet) -> Result<(), ExportError> {
+        let out = match self {
+            Encoder::Csv(out, _) | Encoder::JsonLines(out, _) => out,
+            Encoder::Parquet(writer) => writer.finish().map_err(parquet_error)?,
+        };
+        let file = out
+            .into_inner()
+            .map_err(|error| ExportError::Write(error.into_error()))?;
+        outlet.close(file).map_err(ExportError::Write)
+    }
+}
+
+/// A disk that is full is that, whatever the format.
+fn parquet_error(error: ::parquet::errors::ParquetError) -> ExportError {
+    match error {
+        ::parquet::errors::ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => ExportError::Write(*error),
+            Err(source) => ExportError::Parquet(::parquet::errors::ParquetError::External(source)),
+        },
+        error => ExportError::Parquet(error),
+    }
+}

@@ -1,0 +1,143 @@
+//! The tables: what their rows are, and how a day of a history becomes rows.
+
+pub(crate) mod processes;
+pub(crate) mod samples;
+pub(crate) mod sessions;
+pub(crate) mod totals;
+
+use gua_model::legacy::{LegacyRun, OwnSince};
+use gua_model::{Micros, Period, Thresholds};
+use gua_store::History;
+
+use crate::column::Column;
+use crate::names::Names;
+use crate::run::{Edges, Sink};
+
+/// Which table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// One row for each GPU at each tick.
+    Samples,
+    /// One row for each process on each GPU at each tick.
+    Processes,
+    /// One row for each process that held a GPU, from when to when.
+    Sessions,
+    /// One row for each GPU in each quarter hour.
+    Totals,
+    /// One row for each person on each GPU in each quarter hour.
+    UserTotals,
+}
+
+impl What {
+    pub const ALL: [What; 5] = [
+        What::Samples,
+        What::Processes,
+        What::Sessions,
+        What::Totals,
+        What::UserTotals,
+    ];
+
+    /// The name of the table, in files too.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            What::Samples => "samples",
+            What::Processes => "processes",
+            What::Sessions => "sessions",
+            What::Totals => "totals",
+            What::UserTotals => "user-totals",
+        }
+    }
+
+    #[must_use]
+    pub fn columns(self) -> &'static [Column] {
+        match self {
+            What::Samples => samples::Sample::COLUMNS,
+            What::Processes => processes::ProcessRow::COLUMNS,
+            What::Sessions => sessions::SessionRow::COLUMNS,
+            What::Totals => totals::TotalRow::COLUMNS,
+            What::UserTotals => totals::UserTotalRow::COLUMNS,
+        }
+    }
+
+    /// Whether its rows are read from single ticks, which are kept for a time only.
+    #[must_use]
+    pub fn needs_ticks(self) -> bool {
+        matches!(self, What::Samples | What::Processes)
+    }
+}
+
+/// What all tables are made from.
+pub(crate) struct Reading<'a> {
+    pub(crate) history: &'a History,
+    pub(crate) thresholds: Thresholds,
+    pub(crate) names: Names,
+    pub(crate) own_since: OwnSince,
+    pub(crate) edges: Edges,
+    /// All that is exported.
+    pub(crate) window: Period,
+    pub(crate) sink: Sink,
+}
+
+/// Rows that our own collector wrote, and those of the tools before it.
+pub(crate) const OWN: &str = "gua";
+pub(crate) const IMPORTED: &str = "imported";
+
+/// What an old card-tick stands for.
+pub(crate) fn interval_of(run: LegacyRun) -> i64 {
+    i64::try_from(run.interval.as_micros()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn micros(time: Micros) -> i64 {
+    signed(time.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_column_with_its_type() {
+        let text = include_str!("../../../docs/export.md");
+        for what in What::ALL {
+            let section = text.split(&format!("## {}\n", what.word())).nth(1);
+            let section = section.unwrap_or_else(|| panic!("no section {}", what.word()));
+            let section = section.split("\n## ").next().unwrap_or_default();
+            let listed: Vec<&str> = section
+                .lines()
+                .filter(|line| line.starts_with("| `"))
+                .collect();
+            let expected: Vec<String> = what
+                .columns()
+                .iter()
+                .map(|column| {
+                    format!(
+                        "| `{}` | {} | {} |",
+                        column.name,
+                        column.kind.word(),
+                        column.about
+                    )
+                })
+                .collect();
+            assert_eq!(listed, expected, "{}", what.word());
+        }
+    }
+
+    #[test]
+    fn names_of_columns_are_unique_and_carry_units() {
+        for what in What::ALL {
+            let mut names: Vec<&str> = what.columns().iter().map(|column| column.name).collect();
+            assert!(names.iter().all(|name| {
+                name.chars()
+                    .all(|letter| letter.is_ascii_lowercase() || letter == '_')
+            }));
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), what.columns().len());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! One row for each process on each GPU at each tick. No command line, no environment: they are not recorded.
+
+use gua_model::{
+    Bytes, Gpu, LegacyMoment, LegacyProcess, Period, Process, ProcessKind, Span, Tick,
+};
+
+use super::{IMPORTED, OWN, Reading, signed};
+use crate::column::columns;
+use crate::error::ExportError;
+use crate::names::Names;
+
+columns! {
+    /// One process on one GPU at one tick.
+    ProcessRow {
+        at: Time = "When the tick was.",
+        host: Text = "The host.",
+        source: Text = "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.",
+        gpu_uuid: Text = "The GPU.",
+        gpu_index: Int = "Its number at that time, for display.",
+        pid: Int = "The process.",
+        started_ticks: Int = "When it started, in the kernel's ticks since boot: with the pid it tells processes apart.",
+        user: Text = "Who is answerable for it; absent where nobody can tell.",
+        uid: Int = "That user's number.",
+        user_source: Text = "How that was found: `login`, `process`, `job`, `pod` or `container`.",
+        process: Text = "The short name of the program.",
+        kind: Text = "`compute`, `graphics` or `both`.",
+        memory_bytes: Int = "Memory that it holds; absent where the driver hides it.",
+        sm_util_percent: Int = "Its own utilisation since the tick before, where the driver tells.",
+        job: Text = "Its Slurm job.",
+        pod: Text = "Its Kubernetes pod.",
+        container: Text = "Its container.",
+    }
+}
+
+pub(crate) fn rows(
+    reading: &mut Reading<'_>,
+    part: Period,
+    old: Period,
+) -> Result<u32, ExportError> {
+    let Reading {
+        history,
+        thresholds,
+        names,
+        own_since,
+        sink,
+        ..
+    } = reading;
+    history.old_moments(old, &mut |moment: &LegacyMoment<'_>| {
+        own_since.rest(moment, |rest| {
+            let counted = rest.ticks.iter().flat_map(|tick| {
+                let row = |process| (tick.gpu, tick.index, process);
+                tick.processes.iter().map(row)
+            });
+            let strays = rest
+                .strays
+                .iter()
+                .map(|(gpu, process)| (*gpu, process.index, process));
+            for (gpu, index, process) in counted.chain(strays) {
+                sink.push(&ProcessRow {
+                    at: Some(rest.at),
+                    host: names.host(),
+                    gpu_uuid: Some(gpu.as_str()),
+                    gpu_index: index.or(process.index),
+                    ..of_old(process)
+                });
+            }
+        });
+    })?;
+    let damaged = history.each_tick(part, *thresholds, |tick: &Tick, _: &[Span]| {
+        if !part.contains(tick.sample.at) {
+            return Ok(());
+        }
+        for gpu in &tick.sample.gpus {
+            for process in &gpu.processes {
+                if let Some(owner) = process.identity.as_ref().ok().and_then(|it| it.owner()) {
+                    names.learn(Some(owner.user.uid));
+                }
+                sink.push(&of_own(tick, gpu, process, names));
+            }
+        }
+        sink.go_on()
+    });
+    sink.settle(damaged)
+}
+
+pub(crate) fn kind_word(kind: ProcessKind) -> &'static str {
+    match kind {
+        ProcessKind::Compute => "compute",
+        ProcessKind::Graphics => "graphics",
+        ProcessKind::Both => "both",
+    }
+}
+
+fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, process: &'a Process, names: &'a Names) -> ProcessRow<'a> {
+    let identity = process.identity.as_ref().ok();
+    let owner = identity.and_then(|identity| identity.owner());
+    let workload = identity.map(|identity| &identity.workload);
+    ProcessRow {
+        at: Some(tick.sample.at),
+        host: names.host(),
+        source: Some(OWN),
+        gpu_uuid: Some(gpu.uuid.as_str()),
+        gpu_index: Some(gpu.index.into()),
+        pid: Some(process.pid.0.into()),
+        started_ticks: identity.map(|identity| signed(identity.key.start.0)),
+        user: names.person(owner.as_ref().map(|owner| owner.user.uid)),
+        uid: owner.as_ref().map(|owner| owner.user.uid.0.into()),
+        user_source: owner.as_ref().map(|owner| owner.source.word()),
+        process: identity.and_then(|identity| identity.comm.as_deref().ok()),
+        kind: Some(kind_word(process.kind)),
+        memory_bytes: process.memory.ok().map(|memory| signed(memory.0)),
+        sm_util_percent: process.sm_util.ok().flatten().map(|util| util.get().into()),
+        job: workload
+            .and_then(|work| work.job.as_ref())
+            .map(|job| job.as_str()),
+        pod: workload
+            .and_then(|work| work.pod.as_ref())
+            .map(|pod| pod.as_str()),
+        container: workload
+            .and_then(|work| work.container.as_ref())
+            .map(|it| it.as_str()),
+        ..ProcessRow::default()
+    }
+}
+
+fn of_old<'a>(process: &LegacyProcess<'a>) -> ProcessRow<'a> {
+    ProcessRow {
+        source: Some(IMPORTED),
+        pid: Some(process.pid),
+        user: process.identity.or(process.owner),
+        process: process.name,
+        kind: Some(kind_word(process.kind)),
+        memory_bytes: process.memory_mb.map(|mb| signed(Bytes::from_mb(mb).0)),
+        ..ProcessRow::default()
+    }
+}

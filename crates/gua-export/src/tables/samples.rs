@@ -1,0 +1,228 @@
+//! One row for each GPU at each tick: its readings, its state, and the time that they stand for.
+
+use gua_model::{
+    Basis, Gpu, LegacyCardTick, LegacyMoment, Missing, Period, Reading as Read, RollUp, Span,
+    State, Tick,
+};
+
+use super::{IMPORTED, OWN, Reading, interval_of, micros, signed};
+use crate::column::columns;
+use crate::error::ExportError;
+use crate::run::Edges;
+
+columns! {
+    /// One GPU at one tick.
+    Sample {
+        at: Time = "When the tick was.",
+        host: Text = "The host.",
+        source: Text = "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.",
+        gpu_uuid: Text = "The GPU.",
+        gpu_index: Int = "Its number at that time, for display.",
+        gpu_name: Text = "Its model.",
+        mig_parent_uuid: Text = "The GPU that this one is a MIG instance of.",
+        is_counted: Bool = "Whether it stands for capacity: a GPU in whose place its MIG instances stand does not.",
+        state: Text = "The state that took most of the time; see docs/states.md.",
+        basis: Text = "What the time rests on: `buffer` (the driver's samples) or `instant` (one reading).",
+        interval_us: Int = "The longest that the tick may stand for.",
+        counted_us: Int = "What it stands for, as far as it lies in the window.",
+        active_us: Int = "Of that, active.",
+        idle_held_us: Int = "Of that, idle-held.",
+        held_unknown_us: Int = "Of that, held while no utilisation was to be had.",
+        truly_idle_us: Int = "Of that, truly idle.",
+        unobserved_us: Int = "Of that, not observed although the tick was taken.",
+        util_percent: Int = "Utilisation at the tick.",
+        util_missing: Text = "Why there is none: `unsupported`, `denied`, `gone` or `failed`.",
+        util_mean_percent: Float = "Mean utilisation over the time that the tick stands for.",
+        memory_util_percent: Int = "Utilisation of the memory's interface.",
+        memory_used_bytes: Int = "Memory in use.",
+        memory_reserved_bytes: Int = "Memory that the driver keeps for itself.",
+        memory_total_bytes: Int = "All memory.",
+        temperature_celsius: Int = "Temperature.",
+        power_milliwatts: Int = "Power at the tick.",
+        power_limit_milliwatts: Int = "The limit that is enforced.",
+        energy_millijoules: Int = "Energy over the time that the tick stands for, by the driver's counter.",
+        sm_clock_mhz: Int = "Clock of the multiprocessors.",
+        memory_clock_mhz: Int = "Clock of the memory.",
+        fan_percent: Int = "Speed of the fan.",
+        performance_state: Int = "0 (fastest) to 15.",
+        throttle_reasons: Int = "The driver's bits for why clocks are not at their highest.",
+        ecc_corrected: Int = "Memory errors that were corrected since the driver was loaded.",
+        ecc_uncorrected: Int = "Memory errors that were not.",
+        processes: Int = "Processes in the driver's lists.",
+    }
+}
+
+/// The rows of a part of the window. `first` is true for its first part.
+pub(crate) fn rows(
+    reading: &mut Reading<'_>,
+    part: Period,
+    old: Period,
+    first: bool,
+) -> Result<u32, ExportError> {
+    let Reading {
+        history,
+        thresholds,
+        names,
+        own_since,
+        sink,
+        edges,
+        window,
+    } = reading;
+    history.old_moments(old, &mut |moment: &LegacyMoment<'_>| {
+        own_since.rest(moment, |rest| {
+            for tick in rest.ticks {
+                sink.push(&Sample {
+                    host: names.host(),
+                    gpu_name: names.card_name(tick.gpu),
+                    ..of_old(tick, thresholds)
+                });
+            }
+        });
+    })?;
+    let host = names.host();
+    let damaged = history.each_tick(part, *thresholds, |tick: &Tick, spans: &[Span]| {
+        let at = tick.sample.at;
+        let begins = part.contains(at);
+        // Of the tick before the window only what reaches into it counts, and it has no other day.
+        let reaches = first && *edges == Edges::Cut && at < part.from();
+        if !begins && !reaches {
+            return Ok(());
+        }
+        for span in spans {
+            let Some(gpu) = tick.sample.gpus.iter().find(|gpu| gpu.uuid == span.gpu) else {
+                continue;
+            };
+            let counted = match edges {
+                Edges::Cut => span.period().overlap(*window),
+                Edges::Whole => Some(span.period()),
+            };
+            match counted {
+                Some(counted) => sink.push(&Sample {
+                    host,
+                    ..of_own(tick, gpu, span, counted)
+                }),
+                None if begins => sink.push(&Sample {
+                    host,
+                    ..of_own(tick, gpu, span, Period::new(span.from, span.from))
+                }),
+                None => {}
+            }
+        }
+        sink.go_on()
+    });
+    sink.settle(damaged)
+}
+
+fn known<T: Copy>(reading: &Read<T>, number: impl FnOnce(T) -> i64) -> Option<i64> {
+    reading.as_ref().ok().copied().map(number)
+}
+
+fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, span: &'a Span, counted: Period) -> Sample<'a> {
+    let mut row = Sample {
+        at: Some(tick.sample.at),
+        source: Some(OWN),
+        gpu_uuid: Some(gpu.uuid.as_str()),
+        gpu_index: Some(gpu.index.into()),
+        gpu_name: gpu.name.as_deref().ok(),
+        mig_parent_uuid: gpu.place.parent().map(|parent| parent.as_str()),
+        is_counted: Some(span.counts),
+        basis: Some(match span.basis {
+            Basis::Buffer => "buffer",
+            Basis::Instant => "instant",
+        }),
+        interval_us: i64::try_from(tick.interval.as_micros()).ok(),
+        util_percent: known(&gpu.util, |util| util.get().into()),
+        util_missing: gpu.util.as_ref().err().map(|why: &Missing| why.word()),
+        util_mean_percent: span.util.ok().map(|util| f64::from(util.0) / 100.0),
+        memory_util_percent: known(&gpu.memory_util, |util| util.get().into()),
+        memory_used_bytes: known(&gpu.memory_used, |memory| signed(memory.0)),
+        memory_reserved_bytes: known(&gpu.memory_reserved, |memory| signed(memory.0)),
+        memory_total_bytes: known(&gpu.memory_total, |memory| signed(memory.0)),
+        temperature_celsius: known(&gpu.temperature, |temperature| temperature.0.into()),
+        power_milliwatts: known(&gpu.power, |power| signed(power.0)),
+        power_limit_milliwatts: known(&gpu.power_limit, |power| signed(power.0)),
+        energy_millijoules: span.energy_within(counted).map(|energy| signed(energy.0)),
+        sm_clock_mhz: known(&gpu.sm_clock, |clock| clock.0.into()),
+        memory_clock_mhz: known(&gpu.memory_clock, |clock| clock.0.into()),
+        fan_percent: known(&gpu.fan, |fan| fan.0.into()),
+        performance_state: known(&gpu.performance_state, |state| state.0.into()),
+        throttle_reasons: known(&gpu.throttle, |reasons| signed(reasons.0)),
+        ecc_corrected: gpu
+            .ecc
+            .as_ref()
+            .ok()
+            .and_then(|ecc| ecc.corrected.ok())
+            .map(signed),
+        ecc_uncorrected: gpu
+            .ecc
+            .as_ref()
+            .ok()
+            .and_then(|ecc| ecc.uncorrected.ok())
+            .map(signed),
+        processes: i64::try_from(gpu.processes.len()).ok(),
+        ..Sample::default()
+    };
+    if !span.counts {
+        return row;
+    }
+    let (mut all, mut of) = (0, [0i64; 5]);
+    let mut longest: Option<(i64, State)> = None;
+    for share in span.states_within(counted) {
+        let state = share.verdict.state;
+        let time = micros(share.micros);
+        all += time;
+        of[place(state)] += time;
+        if longest.is_none_or(|(most, _)| time > most) {
+            longest = Some((time, state));
+        }
+    }
+    row.state = longest.map(|(_, state)| state.word());
+    row.counted_us = Some(all);
+    [
+        row.active_us,
+        row.idle_held_us,
+        row.held_unknown_us,
+        row.truly_idle_us,
+        row.unobserved_us,
+    ] = of.map(Some);
+    row
+}
+
+/// In which of the five columns of time a state counts.
+pub(crate) fn place(state: State) -> usize {
+    match (state, state.roll_up()) {
+        (_, Some(RollUp::Active)) => 0,
+        (_, Some(RollUp::IdleHeld)) => 1,
+        (State::HeldUnknown, None) => 2,
+        (_, Some(RollUp::TrulyIdle)) => 3,
+        (_, None) => 4,
+    }
+}
+
+fn of_old<'a>(tick: &'a LegacyCardTick<'_>, thresholds: &gua_model::Thresholds) -> Sample<'a> {
+    let class = tick.class(thresholds);
+    let interval = interval_of(tick.run);
+    let of = |other: RollUp| Some(if class == other { interval } else { 0 });
+    Sample {
+        at: Some(tick.at),
+        source: Some(IMPORTED),
+        gpu_uuid: Some(tick.gpu.as_str()),
+        gpu_index: tick.index,
+        is_counted: Some(true),
+        state: Some(class.word()),
+        basis: Some("instant"),
+        interval_us: Some(interval),
+        counted_us: Some(interval),
+        active_us: of(RollUp::Active),
+        idle_held_us: of(RollUp::IdleHeld),
+        held_unknown_us: Some(0),
+        truly_idle_us: of(RollUp::TrulyIdle),
+        unobserved_us: Some(0),
+        util_percent: Some(tick.util),
+        memory_used_bytes: tick
+            .memory_used_mb
+            .and_then(|mb| mb.checked_mul(signed(gua_model::Bytes::PER_MB))),
+        processes: i64::try_from(tick.processes.len()).ok(),
+        ..Sample::default()
+    }
+}

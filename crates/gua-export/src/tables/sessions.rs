@@ -1,0 +1,174 @@
+//! One row for each process that held a GPU, from when to when.
+
+use gua_model::{Bytes, LegacyMoment, LegacySession, LegacySessions, Period, Session, UtilSource};
+use jiff::Timestamp;
+
+use super::processes::kind_word;
+use super::{IMPORTED, OWN, Reading, micros, signed};
+use crate::column::columns;
+use crate::error::ExportError;
+use crate::names::Names;
+use crate::run::Edges;
+
+columns! {
+    /// One process holding one GPU.
+    SessionRow {
+        began_at: Time = "The first tick that showed it.",
+        ended_at: Time = "The end of the last; so far, while it is open.",
+        host: Text = "The host.",
+        source: Text = "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.",
+        gpu_uuid: Text = "The GPU.",
+        gpu_index: Int = "Its number, as it was seen last.",
+        gpu_name: Text = "Its model.",
+        mig_parent_uuid: Text = "The GPU that this one is a MIG instance of.",
+        pid: Int = "The process.",
+        started_ticks: Int = "When it started, in the kernel's ticks since boot.",
+        user: Text = "Who is answerable for it; absent where nobody can tell.",
+        uid: Int = "That user's number.",
+        user_source: Text = "How that was found: `login`, `process`, `job`, `pod` or `container`.",
+        process: Text = "The short name of the program.",
+        kind: Text = "`compute`, `graphics` or `both`.",
+        job: Text = "Its Slurm job.",
+        pod: Text = "Its Kubernetes pod.",
+        container: Text = "Its container.",
+        ticks: Int = "Ticks that showed it.",
+        observed_us: Int = "Time in which the GPU's state was seen.",
+        active_us: Int = "Of that, with the GPU active.",
+        idle_held_us: Int = "Of that, with the GPU idle-held.",
+        unobserved_us: Int = "Time between the two in which nobody looked.",
+        util_mean_percent: Float = "Mean utilisation.",
+        util_of: Text = "Whose that is: the `process`'s own, or the `gpu`'s.",
+        peak_memory_bytes: Int = "The most memory that a tick showed.",
+        is_shared: Bool = "Whether another process held the GPU at some of its ticks.",
+        is_open: Bool = "Whether it may still go on.",
+    }
+}
+
+/// The sessions of old rows; they are folded once, and kept until their day comes.
+#[derive(Debug, Default)]
+pub(crate) struct OldSessions {
+    /// The latest first.
+    waiting: Vec<LegacySession>,
+}
+
+impl OldSessions {
+    pub(crate) fn read(reading: &Reading<'_>, window: Period) -> Result<Self, ExportError> {
+        let mut fold = LegacySessions::default();
+        let mut waiting = Vec::new();
+        reading
+            .history
+            .old_moments(window, &mut |moment: &LegacyMoment<'_>| {
+                reading.own_since.rest(moment, |rest| {
+                    fold.push(rest, &mut |session| waiting.push(session));
+                });
+            })?;
+        fold.finish(&mut |session| waiting.push(session));
+        waiting.sort_by(|one, other| {
+            (other.from, &other.gpu, other.pid).cmp(&(one.from, &one.gpu, one.pid))
+        });
+        Ok(Self { waiting })
+    }
+
+    /// Gives those that begin before a moment, the earliest first.
+    fn until(&mut self, to: Timestamp, mut each: impl FnMut(&LegacySession)) {
+        while let Some(session) = self.waiting.pop_if(|session| session.from < to) {
+            each(&session);
+        }
+    }
+}
+
+/// The sessions that begin in a part of the window; with its first part, also those that reach into it.
+pub(crate) fn rows(
+    reading: &mut Reading<'_>,
+    old: &mut OldSessions,
+    (part, is_first, is_last): (Period, bool, bool),
+) -> Result<u32, ExportError> {
+    let Reading {
+        history,
+        names,
+        sink,
+        edges,
+        ..
+    } = reading;
+    let to = if is_last { Timestamp::MAX } else { part.to() };
+    old.until(to, |session| {
+        sink.push(&SessionRow {
+            host: names.host(),
+            gpu_name: names.card_name(&session.gpu),
+            ..of_old(session)
+        });
+    });
+    let mut mine = Vec::new();
+    history.each_session(part, |session| {
+        let reaches = is_first && *edges == Edges::Cut && session.from < part.from();
+        if part.contains(session.from) || reaches {
+            mine.push(session.clone());
+        }
+    })?;
+    mine.sort_by(|one, other| (one.from, &one.key).cmp(&(other.from, &other.key)));
+    for session in &mine {
+        names.learn(session.owner.as_ref().map(|owner| owner.user.uid));
+        sink.push(&of_own(session, names));
+    }
+    sink.settle(Ok(0))
+}
+
+fn of_own<'a>(session: &'a Session, names: &'a Names) -> SessionRow<'a> {
+    let gpu = &session.key.gpu;
+    let owner = session.owner.as_ref();
+    let util = session.util();
+    SessionRow {
+        began_at: Some(session.from),
+        ended_at: Some(session.to),
+        host: names.host(),
+        source: Some(OWN),
+        gpu_uuid: Some(gpu.as_str()),
+        gpu_index: names.card_index(gpu),
+        gpu_name: names.card_name(gpu),
+        mig_parent_uuid: session.parent.as_ref().map(|parent| parent.as_str()),
+        pid: Some(session.key.process.pid.0.into()),
+        started_ticks: Some(signed(session.key.process.start.0)),
+        user: names.person(owner.map(|owner| owner.user.uid)),
+        uid: owner.map(|owner| owner.user.uid.0.into()),
+        user_source: owner.map(|owner| owner.source.word()),
+        process: session.comm.as_deref().ok(),
+        kind: Some(kind_word(session.kind)),
+        job: session.workload.job.as_ref().map(|job| job.as_str()),
+        pod: session.workload.pod.as_ref().map(|pod| pod.as_str()),
+        container: session.workload.container.as_ref().map(|it| it.as_str()),
+        ticks: Some(signed(session.ticks)),
+        observed_us: Some(micros(session.observed)),
+        active_us: Some(micros(session.active)),
+        idle_held_us: Some(micros(session.idle_held)),
+        unobserved_us: Some(micros(session.unobserved())),
+        util_mean_percent: util.map(|(util, _)| f64::from(util.0) / 100.0),
+        util_of: util.map(|(_, source)| match source {
+            UtilSource::Process => "process",
+            UtilSource::Card => "gpu",
+        }),
+        peak_memory_bytes: session.peak_memory.ok().map(|memory| signed(memory.0)),
+        is_shared: Some(session.shared),
+        is_open: Some(session.open),
+        ..SessionRow::default()
+    }
+}
+
+fn of_old(session: &LegacySession) -> SessionRow<'_> {
+    SessionRow {
+        began_at: Some(session.from),
+        ended_at: Some(session.to),
+        source: Some(IMPORTED),
+        gpu_uuid: Some(session.gpu.as_str()),
+        gpu_index: session.index,
+        pid: Some(session.pid),
+        user: session.owner.as_deref(),
+        process: session.name.as_deref(),
+        ticks: Some(signed(session.samples)),
+        util_mean_percent: session.util(),
+        util_of: session.util().map(|_| "gpu"),
+        peak_memory_bytes: session.peak_mb.map(|mb| signed(Bytes::from_mb(mb).0)),
+        is_shared: Some(session.shared),
+        is_open: Some(false),
+        ..SessionRow::default()
+    }
+}

@@ -1,0 +1,53 @@
+//! `gua export --format gpu-usage-audit`: a file as release 1.8.0 of that tool writes it.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode;
+
+use gua_store::History;
+use gua_store::legacy::LegacyError;
+
+use crate::db::damaged;
+use crate::failure::Failure;
+use crate::import::runs;
+use crate::output as print;
+use crate::progress::Bar;
+
+/// Exports a history to a new file.
+pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> {
+    let db = history.path();
+    let mut bar = Bar::new("exporting");
+    let exported = history.export_old(output, &mut |progress| {
+        bar.show(progress);
+        ControlFlow::Continue(())
+    });
+    bar.clear();
+    let exported = match exported {
+        Err(error @ LegacyError::Exists { .. }) => {
+            let hint = "choose another name with --output, or remove the file";
+            return Err(Failure::usage(error.to_string()).hint(hint).into());
+        }
+        other => other.map_err(|error| damaged(db, &error))?,
+    };
+    if exported.cards_without_util > 0 {
+        print::talk(&format!(
+            "gua export: left out {} readings without a utilisation, which that form cannot hold\n",
+            exported.cards_without_util
+        ));
+    }
+    if exported.damaged_ticks > 0 {
+        print::talk(&format!(
+            "gua export: left out {} ticks that are damaged; `gua db check` tells more\n",
+            exported.damaged_ticks
+        ));
+    }
+    print::data(&format!(
+        "exported {} card rows, {} process rows and {} from {} to {}\n",
+        exported.card_rows,
+        exported.process_rows,
+        runs(exported.runs),
+        db.display(),
+        output.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}

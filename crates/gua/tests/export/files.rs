@@ -1,0 +1,169 @@
+//! Files: whole or not there, a day each in a directory, nothing written over unasked.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::{gua, home, printed, window};
+
+fn names(directory: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_directory_gets_a_whole_file_for_each_day_and_they_add_up() {
+    let (home, until) = home();
+    let home = home.path();
+    std::fs::create_dir(home.join("lake")).unwrap();
+    let window = window(until, 3000);
+    for what in ["samples", "processes", "sessions", "totals", "user-totals"] {
+        let all = printed(home, &format!("export --db both.db --what {what} {window}"));
+        let line = format!("export --db both.db --what {what} {window} --format csv -o lake");
+        assert_eq!(printed(home, &line), "");
+        let mut rows = 0;
+        for name in names(&home.join("lake"))
+            .iter()
+            .filter(|name| name.starts_with(&format!("{what}-2")))
+        {
+            let text = std::fs::read_to_string(home.join("lake").join(name)).unwrap();
+            let day = &name[what.len() + 1..what.len() + 11];
+            assert!(
+                text.lines().skip(1).all(|line| line.starts_with(day)),
+                "{name}"
+            );
+            assert_eq!(text.lines().next(), all.lines().next());
+            rows += text.lines().count() - 1;
+        }
+        assert_eq!(rows, all.lines().count() - 1, "{what}");
+        let again = gua(home, &line);
+        assert_eq!(again.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&again.stderr).contains("is there already"));
+        printed(home, &format!("{line} --overwrite"));
+    }
+    // A window that begins within a day does not take the place of the day with a part of it.
+    let before = std::fs::read_to_string(
+        home.join("lake").join(
+            names(&home.join("lake"))
+                .iter()
+                .find(|name| name.starts_with("samples-"))
+                .unwrap(),
+        ),
+    )
+    .unwrap();
+    printed(
+        home,
+        &format!(
+            "export --db both.db {} --format csv -o lake --overwrite",
+            crate::window(until, 2)
+        ),
+    );
+    let after = std::fs::read_to_string(
+        home.join("lake").join(
+            names(&home.join("lake"))
+                .iter()
+                .find(|name| name.starts_with("samples-"))
+                .unwrap(),
+        ),
+    )
+    .unwrap();
+    assert_eq!(before, after);
+    assert!(
+        names(&home.join("lake"))
+            .iter()
+            .all(|name| !name.ends_with(".part"))
+    );
+}
+
+#[test]
+fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
+    let (home, _) = home();
+    let home = home.path();
+    std::fs::write(home.join("there.csv"), "mine\n").unwrap();
+    let before = names(home);
+    for (words, sentence) in [
+        ("--db both.db -o there.csv", "there.csv is there already"),
+        (
+            "--db both.db -o out.gif",
+            "the ending of out.gif names no form",
+        ),
+        ("--db both.db -o absent/", "there is no directory absent/"),
+        (
+            "--db both.db --since 1h --until 2h",
+            "the window ends before it begins",
+        ),
+        ("--db both.db --since soon", "is not a duration"),
+        ("--db both.db --what moon", "invalid value 'moon'"),
+        ("--db both.db --tz Mars", "no time zone is called `Mars`"),
+        (
+            "--db both.db --format gpu-usage-audit",
+            "--output has to name",
+        ),
+        ("--db absent.db", "absent.db"),
+        ("--db old.db", "gua import"),
+    ] {
+        let output = gua(home, &format!("export {words}"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains(sentence), "{words}: {said}");
+        assert!(output.stdout.is_empty(), "{words}");
+    }
+    let unwritable = gua(home, "export --db both.db -o absent/out.csv");
+    assert_eq!(unwritable.status.code(), Some(1));
+    let said = String::from_utf8(unwritable.stderr).unwrap();
+    assert!(
+        said.contains("cannot write the rows: absent/out.csv"),
+        "{said}"
+    );
+    assert_eq!(names(home), before);
+    assert_eq!(
+        std::fs::read_to_string(home.join("there.csv")).unwrap(),
+        "mine\n"
+    );
+}
+
+#[test]
+fn an_empty_window_is_a_table_without_rows() {
+    let (home, _) = home();
+    let home = home.path();
+    let window = "--since 2020-01-01 --until 2020-01-02";
+    let csv = printed(home, &format!("export --db both.db {window}"));
+    assert_eq!(csv.lines().count(), 1);
+    assert_eq!(
+        printed(
+            home,
+            &format!("export --db both.db {window} --format jsonl")
+        ),
+        ""
+    );
+    printed(
+        home,
+        &format!("export --db both.db {window} -o empty.parquet"),
+    );
+    assert!(
+        std::fs::read(home.join("empty.parquet"))
+            .unwrap()
+            .starts_with(b"PAR1")
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    use std::process::{Command, Stdio};
+    let (home, _) = home();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gua"))
+        .args(["export", "--db", "both.db"])
+        .current_dir(home.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,122 @@
+//! DuckDB and pandas from PyPI read the Parquet files, with types, and come to the sums of the report.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::environment::environment;
+use crate::{home, printed, window};
+
+/// Of any release: whoever reads our files has the newest.
+const REQUIREMENTS: &str = "duckdb\npandas\npyarrow\n";
+
+/// Sums by card and by person, by both tools; and what they take the columns for.
+const SCRIPT: &str = r#"
+import json, sys, duckdb, pandas
+totals, people, samples = sys.argv[1:]
+def of_duckdb(path, key, columns):
+    sums = ", ".join(f"sum({column})::DOUBLE" for column in columns)
+    rows = duckdb.sql(f"select {key}, {sums} from '{path}' group by 1").fetchall()
+    return {row[0] or "unknown": list(row[1:]) for row in rows}
+def of_pandas(path, key, columns):
+    frame = pandas.read_parquet(path)
+    sums = frame.groupby(key, dropna=False)[columns].sum()
+    return {("unknown" if pandas.isna(name) else name): [float(x) for x in row] for name, row in zip(sums.index, sums.values)}
+states, held = ["active_us", "idle_held_us", "truly_idle_us"], ["held_us", "idle_held_us"]
+types = {name: kind for name, kind, *_ in duckdb.sql(f"describe select * from '{samples}'").fetchall()}
+frame = pandas.read_parquet(samples)
+print(json.dumps({
+    "duckdb": {"totals": of_duckdb(totals, "gpu_uuid", states), "samples": of_duckdb(samples, "gpu_uuid", states), "users": of_duckdb(people, '"user"', held)},
+    "pandas": {"totals": of_pandas(totals, "gpu_uuid", states), "samples": of_pandas(samples, "gpu_uuid", states), "users": of_pandas(people, "user", held)},
+    "types": [types[name] for name in ("at", "gpu_uuid", "active_us", "is_counted", "util_mean_percent")],
+    "pandas_at": str(frame["at"].dtype),
+    "compression": duckdb.sql(f"select distinct compression from parquet_metadata('{samples}')").fetchall(),
+}))
+"#;
+
+#[test]
+fn duckdb_and_pandas_come_to_the_sums_of_the_report() {
+    let (home, until) = home();
+    let home = home.path();
+    let window = window(until, 240);
+    for what in ["totals", "user-totals", "samples"] {
+        printed(
+            home,
+            &format!("export --db both.db --what {what} {window} -o {what}.parquet"),
+        );
+    }
+    let python =
+        environment(Path::new("python3"), "parquet-readers", REQUIREMENTS).join("bin/python");
+    let output = Command::new(python)
+        .args([
+            "-c",
+            SCRIPT,
+            "totals.parquet",
+            "user-totals.parquet",
+            "samples.parquet",
+        ])
+        .current_dir(home)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&printed(
+        home,
+        &format!("report --db both.db --json {window}"),
+    ))
+    .unwrap();
+    for tool in ["duckdb", "pandas"] {
+        for table in ["totals", "samples"] {
+            let keys = ["active_hours", "idle_held_hours", "truly_idle_hours"];
+            check(
+                &found[tool][table],
+                &report["gpus"],
+                "gpu_uuid",
+                &keys,
+                tool,
+            );
+        }
+        check(
+            &found[tool]["users"],
+            &report["users"],
+            "user",
+            &["held_hours", "idle_held_hours"],
+            tool,
+        );
+    }
+    let types = [
+        "TIMESTAMP WITH TIME ZONE",
+        "VARCHAR",
+        "BIGINT",
+        "BOOLEAN",
+        "DOUBLE",
+    ];
+    assert_eq!(found["types"], serde_json::json!(types));
+    assert_eq!(found["pandas_at"], "datetime64[us, UTC]");
+    assert_eq!(found["compression"], serde_json::json!([["ZSTD"]]));
+}
+
+fn check(found: &Value, rows: &Value, key: &str, keys: &[&str], tool: &str) {
+    let rows = rows.as_array().unwrap();
+    assert_eq!(
+        found.as_object().unwrap().len(),
+        rows.len(),
+        "{tool}: {found}"
+    );
+    for row in rows {
+        let name = row[key].as_str().unwrap();
+        for (place, column) in keys.iter().enumerate() {
+            let hours = found[name][place].as_f64().unwrap() / 3.6e9;
+            let expected = row[column].as_f64().unwrap();
+            assert!(
+                (hours - expected).abs() < 1e-6,
+                "{tool}: {name} {column} {hours} and {expected}"
+            );
+        }
+    }
+}
