@@ -257,5 +257,6 @@ fn samples_totals_and_sessions_of_the_whole_history_agree() {
         .iter()
         .map(|row| row["held_us"].as_f64().unwrap())
         .sum();
-    assert!((held - told).abs() < 1.0, "{held} and {told}");
+    // Sessions are whole, and the window may cut the last tick of both that are open.
+    assert!((held - told).abs() < 2.0 * 30e6, "{held} and {told}");
 }
