@@ -4,6 +4,8 @@
 //! together: a row group of Parquet holds rows of one day alone, and a directory has a file for each. Nothing here asks
 //! the time, names a file or talks to anyone.
 
+#[cfg(feature = "arrow")]
+pub mod arrow;
 mod batch;
 mod column;
 mod csv;

@@ -80,18 +80,52 @@ pub fn run(
     outlet: &mut dyn Outlet,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Exported, ExportError> {
-    let names = Names::of_history(history)?;
-    let own_since = OwnSince(names.own_since());
-    let seen = seen(history, &names, ask)?;
-    let (sender, receiver) = sync_channel(0);
     let table = Table {
         name: ask.what.word(),
         columns: ask.what.columns(),
         format: ask.format,
     };
+    let by_day = ask.edges == Edges::Whole;
+    let (exported, files) = both(history, ask, progress, |receiver| {
+        write(receiver, outlet, table, by_day)
+    })?;
+    Ok(Exported { files, ..exported })
+}
+
+/// Gives the rows batch by batch to `each` instead of writing them, until it no longer wants any.
+#[cfg(feature = "arrow")]
+pub(crate) fn batches(
+    history: &History,
+    ask: &Ask,
+    each: &mut (dyn FnMut(&Batch) -> bool + Send),
+) -> Result<Exported, ExportError> {
+    let take = |receiver: &Receiver<Message>| {
+        for message in receiver {
+            if let Message::Rows(batch) = message
+                && !each(&batch)
+            {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let (exported, ()) = both(history, ask, &mut |_| {}, take)?;
+    Ok(exported)
+}
+
+/// Reads here and lets `write` write on another thread.
+fn both<T: Send>(
+    history: &History,
+    ask: &Ask,
+    progress: &mut dyn FnMut(f64),
+    write: impl FnOnce(&Receiver<Message>) -> Result<T, ExportError> + Send,
+) -> Result<(Exported, T), ExportError> {
+    let names = Names::of_history(history)?;
+    let own_since = OwnSince(names.own_since());
+    let seen = seen(history, &names, ask)?;
+    let (sender, receiver) = sync_channel(0);
     std::thread::scope(|scope| {
-        let by_day = ask.edges == Edges::Whole;
-        let writer = scope.spawn(move || write(&receiver, outlet, table, by_day));
+        let writer = scope.spawn(move || write(&receiver));
         let reading = Reading {
             history,
             thresholds: history.thresholds()?,
@@ -99,15 +133,15 @@ pub fn run(
             own_since,
             edges: ask.edges,
             window: ask.window,
-            sink: Sink::new(sender, table.columns),
+            sink: Sink::new(sender, ask.what.columns()),
         };
         let read = read(reading, ask, seen, progress);
         let written = writer
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // Where writing stopped, reading only noticed that nobody listens.
-        let files = written?;
-        read.map(|exported| Exported { files, ..exported })
+        let written = written?;
+        read.map(|exported| (exported, written))
     })
 }
 

@@ -36,6 +36,8 @@ pub(crate) fn of_command(error: &anyhow::Error) -> PyErr {
         return of_driver(fault);
     }
     let text = chain(error.as_ref());
+    // A flag of the program is an argument here.
+    let text = text.strip_prefix("--").map_or(text.clone(), str::to_owned);
     match error.downcast_ref::<Failure>() {
         Some(failure) => {
             let text = match &failure.hint {

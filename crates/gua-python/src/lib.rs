@@ -10,6 +10,7 @@
 mod cards;
 mod driver;
 mod failure;
+mod history;
 mod monitor;
 mod report;
 mod run_log;
@@ -22,6 +23,10 @@ use pyo3::pymodule;
 mod _gua {
     #[pymodule_export]
     use crate::cards::{available_gpus, gpu_info, snapshot};
+    #[pymodule_export]
+    use crate::history::{
+        Lines, arrow_stream, history_facts, history_outages, history_path, table_columns,
+    };
     #[pymodule_export]
     use crate::monitor::Monitor;
     #[pymodule_export]

@@ -76,7 +76,7 @@ def test_moments_can_be_pythons_own(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"since": "yesterday"}, "since"),
+        ({"since": "yesterday"}, "^since: "),
         ({"by": "colour"}, "by must be one of user, gpu"),
         ({"tz": "Mars/Base"}, "time zone"),
         ({"db": "/nonexistent.db"}, "no history"),

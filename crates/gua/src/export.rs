@@ -137,7 +137,8 @@ fn ending(format: Format) -> &'static str {
     }
 }
 
-fn open(db: &Path) -> anyhow::Result<History> {
+/// The history at a path; what is there instead is told as a wrong use.
+pub fn open(db: &Path) -> anyhow::Result<History> {
     match History::open(db) {
         Err(error @ OpenError::Missing { .. }) => {
             let hint = "`gua daemon` makes one; --db names another";
@@ -154,6 +155,11 @@ fn open(db: &Path) -> anyhow::Result<History> {
         }
         other => Ok(other?),
     }
+}
+
+/// What the flags ask for, without a file to write: for those who take the rows themselves.
+pub fn question(args: &ExportArgs) -> Result<Ask, Failure> {
+    ask(args, Format::JsonLines, &Target::Stdout)
 }
 
 fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Failure> {

@@ -12,6 +12,7 @@ The driver is read by a thread of this process that never holds the interpreter'
 
 from gua import nvgpu
 from gua._gua import VERSION as __version__
+from gua._history import Column, History, Table
 from gua._look import report, snapshot
 from gua._monitor import HWMonitor
 from gua._run_log import RunLog
@@ -21,15 +22,18 @@ from gua.errors import DriverError, DriverMissing, DriverTimeout, GuaError, Hist
 from gua.nvgpu import available_gpus, gpu_info
 
 __all__ = [
+    "Column",
     "DriverError",
     "DriverMissing",
     "DriverTimeout",
     "GuaError",
     "HWMonitor",
+    "History",
     "HistoryError",
     "ResourceSummary",
     "Run",
     "RunLog",
+    "Table",
     "__version__",
     "available_gpus",
     "build_resource_summary",

@@ -42,9 +42,8 @@ class HWMonitor:
         """
         if self._monitor is None:
             return None, None, None
-        *files, self.fault, self.write_error = self._monitor.stop()
+        gpu, cpu, dmon, self.fault, self.write_error = self._monitor.stop()
         self._monitor = None
-        gpu, cpu, dmon = (None if file is None else Path(file) for file in files)
         return gpu, cpu, dmon
 
 

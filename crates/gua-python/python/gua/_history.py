@@ -1,0 +1,148 @@
+"""A history and its tables, for Python, pandas and polars."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypedDict
+
+from gua import _gua
+from gua._look import report
+from gua._when import When, when
+
+__all__ = ["Column", "History", "Table"]
+
+
+class Wanted(TypedDict):
+    """Which rows of which table, in the words of ``gua export``."""
+
+    db: str
+    what: str
+    since: str | None
+    until: str | None
+    tz: str | None
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    #: Its name, which carries the unit.
+    name: str
+    #: What its values are.
+    type: str
+    #: What it says.
+    about: str
+
+
+class Table:
+    """Rows of a history. They are read when they are asked for, in memory that does not grow with their number.
+
+    It is an Arrow stream (``__arrow_c_stream__``), so ``polars.DataFrame(table)``, ``pandas.DataFrame.from_arrow(table)`` and
+    ``pyarrow.table(table)`` take it as it is. Going through it gives a dictionary a row, as ``gua export --format jsonl`` has
+    them. Each time it is read anew.
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream. A schema that is asked for is a wish, and is not followed."""
+        return _gua.arrow_stream(self._wanted)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for lines in _gua.Lines(self._wanted):
+            for line in lines:
+                yield json.loads(line)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows at once."""
+        return list(self)
+
+    @property
+    def columns(self) -> list[Column]:
+        """What the columns are; docs/export.md has the same."""
+        return [Column(*column) for column in _gua.table_columns(self._wanted)]
+
+    def __repr__(self) -> str:
+        wanted = self._wanted
+        return f"<gua.Table {wanted['what']} of {wanted['db']}>"
+
+
+class History:
+    """A history file, read as it is, also while a daemon writes it.
+
+    Without ``db`` it is that of your running daemon, else the host's, else your own. Files of gpu-usage-audit are for
+    :func:`gua.report` as they are; ``gua import`` takes them into a history.
+    """
+
+    def __init__(self, db: str | os.PathLike[str] | None = None) -> None:
+        self._db = os.fspath(_gua.history_path(None if db is None else os.fspath(db)))
+        # What cannot be read is told now and not with the first row.
+        self._facts()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._db)
+
+    def info(self) -> dict[str, Any]:
+        """The host, how many ticks there are and from when to when, and how large the file is."""
+        info: dict[str, Any] = self._facts()["info"]
+        return info
+
+    def cards(self) -> list[dict[str, Any]]:
+        """Every card that was ever seen, as it was seen last."""
+        cards: list[dict[str, Any]] = self._facts()["cards"]
+        return cards
+
+    def collectors(self) -> list[dict[str, Any]]:
+        """Every run of a collector."""
+        runs: list[dict[str, Any]] = self._facts()["collectors"]
+        return runs
+
+    def outages(self, since: When | None = None, until: When | None = None) -> list[dict[str, Any]]:
+        """When nobody looked at the cards, and why."""
+        outages: list[dict[str, Any]] = json.loads(_gua.history_outages(self._wanted("samples", since, until, None)))
+        return outages
+
+    def samples(self, since: When | None = None, until: When | None = None, *, tz: str | None = None) -> Table:
+        """One row for each GPU at each tick: readings, state, and the time that they stand for."""
+        return Table(self._wanted("samples", since, until, tz))
+
+    def processes(self, since: When | None = None, until: When | None = None, *, tz: str | None = None) -> Table:
+        """One row for each process on each GPU at each tick."""
+        return Table(self._wanted("processes", since, until, tz))
+
+    def sessions(self, since: When | None = None, until: When | None = None, *, tz: str | None = None) -> Table:
+        """One row for each process that held a GPU, from when to when."""
+        return Table(self._wanted("sessions", since, until, tz))
+
+    def totals(self, since: When | None = None, until: When | None = None, *, tz: str | None = None) -> Table:
+        """One row for each GPU in each quarter hour."""
+        return Table(self._wanted("totals", since, until, tz))
+
+    def user_totals(self, since: When | None = None, until: When | None = None, *, tz: str | None = None) -> Table:
+        """One row for each person on each GPU in each quarter hour."""
+        return Table(self._wanted("user-totals", since, until, tz))
+
+    def report(self, since: When = "1h", until: When | None = None, **words: Any) -> dict[str, Any]:
+        """As :func:`gua.report`, of this history."""
+        return report(since, until, db=self._db, **words)
+
+    def __repr__(self) -> str:
+        return f"gua.History({self._db!r})"
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = json.loads(_gua.history_facts(self._db))
+        return facts
+
+    def _wanted(self, what: str, since: When | None, until: When | None, tz: str | None) -> Wanted:
+        return {
+            "db": self._db,
+            "what": what,
+            "since": None if since is None else when(since),
+            "until": None if until is None else when(until),
+            "tz": tz,
+        }

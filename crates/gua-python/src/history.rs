@@ -1,0 +1,270 @@
+//! What a history holds: in short as JSON, and its tables row by row, as JSON lines or as an Arrow stream.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use clap::ValueEnum as _;
+use gua::cli::{ExportArgs, ExportWhat};
+use gua::config::FlagValue;
+use gua::dispatch::load;
+use gua::failure::Failure;
+use gua::{export, which};
+use gua_collector::chain::chain;
+use gua_export::{Ask, Outlet};
+use gua_store::{History, ReadError};
+use jiff::civil::Date;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use serde_json::{Value, json};
+
+use crate::failure::{self, HistoryError};
+
+/// How long Ctrl-C has to wait while no row comes.
+const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
+
+/// Which rows of which table, in the words of `gua export`.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Wanted {
+    db: PathBuf,
+    what: String,
+    since: Option<String>,
+    until: Option<String>,
+    tz: Option<String>,
+}
+
+/// The history that a command would read.
+#[pyfunction]
+#[pyo3(signature = (db))]
+pub(crate) fn history_path(db: Option<PathBuf>) -> PyResult<PathBuf> {
+    let flag = FlagValue::of("--db", "history", "db", db);
+    let loaded = load(flag.as_slice()).map_err(|error| failure::of_command(&error.into()))?;
+    Ok(which::history(&loaded))
+}
+
+/// What a history holds: facts, cards and the runs of its collectors.
+#[pyfunction]
+pub(crate) fn history_facts(py: Python<'_>, db: PathBuf) -> PyResult<String> {
+    py.detach(|| asked(&db, facts))
+        .map(|facts| facts.to_string())
+        .map_err(|error| failure::of_command(&error))
+}
+
+/// When nobody looked at the cards, and why.
+#[pyfunction]
+pub(crate) fn history_outages(py: Python<'_>, wanted: Wanted) -> PyResult<String> {
+    py.detach(|| {
+        let (db, ask) = question(wanted)?;
+        asked(&db, |history| outages(history, &ask))
+    })
+    .map(|outages| outages.to_string())
+    .map_err(|error| failure::of_command(&error))
+}
+
+/// The columns of a table: name, type, and what it says.
+#[pyfunction]
+pub(crate) fn table_columns(
+    wanted: Wanted,
+) -> PyResult<Vec<(&'static str, &'static str, &'static str)>> {
+    let (_, ask) = question(wanted).map_err(|error| failure::of_command(&error))?;
+    let columns = ask.what.columns().iter();
+    Ok(columns
+        .map(|column| (column.name, column.kind.word(), column.about))
+        .collect())
+}
+
+/// The rows as an Arrow stream (`arrow_array_stream` of Arrow's C stream interface).
+#[pyfunction]
+pub(crate) fn arrow_stream(py: Python<'_>, wanted: Wanted) -> PyResult<Bound<'_, PyCapsule>> {
+    let stream = py.detach(|| -> anyhow::Result<_> {
+        let (db, ask) = question(wanted)?;
+        let rows = gua_export::arrow::record_batches(export::open(&db)?, ask)?;
+        Ok(FFI_ArrowArrayStream::new(Box::new(rows)))
+    });
+    let stream = stream.map_err(|error| failure::of_command(&error))?;
+    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+}
+
+/// The rows as lines of JSON, some at a time.
+#[pyclass(module = "gua._gua", frozen)]
+#[derive(Debug)]
+pub(crate) struct Lines {
+    rows: Mutex<Receiver<Result<Vec<String>, String>>>,
+}
+
+#[pymethods]
+impl Lines {
+    #[new]
+    fn new(py: Python<'_>, wanted: Wanted) -> PyResult<Self> {
+        py.detach(|| begin(wanted))
+            .map_err(|error| failure::of_command(&error))
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Vec<String>>> {
+        loop {
+            let next = py.detach(|| {
+                let rows = self
+                    .rows
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                rows.recv_timeout(LOOK_AT_SIGNALS)
+            });
+            match next {
+                Ok(Ok(lines)) => return Ok(Some(lines)),
+                Ok(Err(problem)) => return Err(HistoryError::new_err(problem)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            }
+        }
+    }
+}
+
+fn question(wanted: Wanted) -> anyhow::Result<(PathBuf, Ask)> {
+    let what = ExportWhat::from_str(&wanted.what, false)
+        .map_err(|_| Failure::usage(format!("there is no table {}", wanted.what)))?;
+    let args = ExportArgs {
+        what,
+        format: None,
+        since: wanted.since,
+        until: wanted.until,
+        output: None,
+        overwrite: false,
+        tz: wanted.tz,
+        db: None,
+    };
+    Ok((wanted.db, export::question(&args)?))
+}
+
+/// Answers a question about a history. Where a collector began to write to a file that nobody wrote to, it is asked again
+/// beside the writer.
+fn asked(
+    db: &Path,
+    question: impl Fn(&History) -> Result<Value, ReadError>,
+) -> anyhow::Result<Value> {
+    match question(&export::open(db)?) {
+        Err(ReadError::Changed) => Ok(question(&export::open(db)?)?),
+        other => Ok(other?),
+    }
+}
+
+fn facts(history: &History) -> Result<Value, ReadError> {
+    let info = history.info()?;
+    let cards = history.cards()?.into_iter().map(|card| {
+        json!({
+            "uuid": card.uuid.as_str(),
+            "index": card.index,
+            "name": card.name,
+            "memory_total_bytes": card.memory_total.map(|total| total.0),
+            "parent_uuid": card.parent.as_ref().map(|parent| parent.as_str()),
+            "first_seen": card.first_seen.to_string(),
+        })
+    });
+    let runs = history.runs()?.into_iter().map(|run| {
+        json!({
+            "started": run.started.to_string(),
+            "ended": run.ended.map(|ended| ended.to_string()),
+            "interval_seconds": run.interval.as_secs_f64(),
+            "host": run.host,
+            "gua_version": run.version,
+        })
+    });
+    Ok(json!({
+        "info": {
+            "schema": info.version,
+            "host": info.host,
+            "ticks": info.ticks,
+            "first_tick": info.first_tick.map(|at| at.to_string()),
+            "last_tick": info.last_tick.map(|at| at.to_string()),
+            "bytes": info.bytes,
+        },
+        "cards": cards.collect::<Vec<_>>(),
+        "collectors": runs.collect::<Vec<_>>(),
+    }))
+}
+
+fn outages(history: &History, ask: &Ask) -> Result<Value, ReadError> {
+    let outages = history.outages(ask.window)?.into_iter().map(|outage| {
+        json!({
+            "from": outage.from.to_string(),
+            "to": outage.to.to_string(),
+            "reason": outage.reason.word(),
+            "detail": outage.detail,
+            "ticks_lost": outage.ticks_lost,
+        })
+    });
+    Ok(Value::Array(outages.collect()))
+}
+
+/// Reads on a thread of its own, a little ahead of whoever takes the rows.
+fn begin(wanted: Wanted) -> anyhow::Result<Lines> {
+    let (db, ask) = question(wanted)?;
+    let history = export::open(&db)?;
+    let (sender, rows) = sync_channel(1);
+    std::thread::Builder::new()
+        .name("gua-rows".to_owned())
+        .spawn(move || {
+            let mut outlet = Sent(sender.clone());
+            let done = gua_export::run(&history, &ask, &mut outlet, &mut |_| {});
+            if let Err(error) = done {
+                // Nobody hears it who no longer takes rows.
+                let _ = sender.send(Err(chain(&error)));
+            }
+        })?;
+    Ok(Lines {
+        rows: Mutex::new(rows),
+    })
+}
+
+type Chunks = SyncSender<Result<Vec<String>, String>>;
+
+/// Sends whole lines instead of writing a file.
+#[derive(Debug)]
+struct Sent(Chunks);
+
+impl Outlet for Sent {
+    fn open(&mut self, _day: Option<Date>) -> io::Result<Box<dyn Write + Send>> {
+        Ok(Box::new(Chunk {
+            chunks: self.0.clone(),
+            rest: Vec::new(),
+        }))
+    }
+
+    fn close(&mut self, mut file: Box<dyn Write + Send>) -> io::Result<()> {
+        file.flush()
+    }
+}
+
+/// Bytes up to the next line end.
+struct Chunk {
+    chunks: Chunks,
+    rest: Vec<u8>,
+}
+
+impl Write for Chunk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
+            self.rest.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        };
+        self.rest.extend_from_slice(&bytes[..=end]);
+        let whole = std::mem::replace(&mut self.rest, bytes[end + 1..].to_vec());
+        let text = String::from_utf8(whole).map_err(io::Error::other)?;
+        let lines = text.lines().map(str::to_owned).collect();
+        self.chunks
+            .send(Ok(lines))
+            .map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
