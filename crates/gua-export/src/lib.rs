@@ -1,4 +1,5 @@
-//! A history as tables for other programs: CSV, JSON lines and Parquet, row by row, in memory that does not grow with it.
+//! A history as tables for other programs: CSV, JSON lines and Parquet, row by row, in memory that does not grow with it;
+//! with the feature `arrow` as record batches too.
 //!
 //! One place says what a table's columns are (`columns!`), and every format writes the same values. Rows of one day stand
 //! together: a row group of Parquet holds rows of one day alone, and a directory has a file for each. Nothing here asks

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def test_a_directory_that_cannot_be_made_is_told_at_once(machine: Machine, tmp_p
 def test_a_driver_that_hangs_holds_nobody_up(machine: Machine, tmp_path: Path) -> None:
     """In a process of its own: a thread that is caught in the driver never comes back."""
     script = """
-        import gua, pathlib, sys, threading, time
+        import gua, pathlib, signal, sys, threading, time
         out, scenario = map(pathlib.Path, sys.argv[1:])
         monitor = gua.HWMonitor()
         monitor.start(out, 0.05)
@@ -155,6 +156,16 @@ def test_a_driver_that_hangs_holds_nobody_up(machine: Machine, tmp_path: Path) -
         assert others > 10 * took, "the interpreter's lock was held"
         assert files[0] == out / "hw_metrics.csv" and files[1] is not None
         assert "did not answer" in monitor.fault, monitor.fault
+        def interrupt(number, frame):
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        began = time.monotonic()
+        try:
+            gua.snapshot()
+        except KeyboardInterrupt:
+            pass
+        assert time.monotonic() - began < 3, "a signal had to wait for the driver"
         began = time.monotonic()
         try:
             gua.snapshot()
@@ -209,6 +220,20 @@ def test_a_part_of_a_program_is_watched(machine: Machine, tmp_path: Path, until:
     assert written["run"]["seconds"] == round(run.seconds, 3) and written["unmeasured"] == []
     last = json.loads((out / "run.jsonl").read_text().splitlines()[-1])
     assert last["event"] == "end" and last["data"]["seconds"] == round(run.seconds, 3)
+
+
+def test_the_peak_of_a_program_that_uses_jax_is_in_its_summary(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = types.SimpleNamespace(platform="gpu", memory_stats=lambda: {"peak_bytes_in_use": 3 << 20})
+    jax = types.ModuleType("jax")
+    jax.local_devices = lambda: [device]  # type: ignore[attr-defined]
+    for module, peak in ((jax, 3.0), (None, 0.0)):
+        with gua.monitor(interval_sec=0.02) as run:
+            # Only what the program itself has imported is asked.
+            if module is None:
+                monkeypatch.delitem(sys.modules, "jax")
+            else:
+                monkeypatch.setitem(sys.modules, "jax", module)
+        assert run.summary is not None and run.summary.jax_peak_bytes_mb == peak
 
 
 def test_without_a_directory_nothing_is_left_behind(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
