@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gua_model::State;
+use gua_model::{RollUp, State};
 use gua_probe::process::family::FamilyUse;
 use gua_wire::run::log::stamp;
 use gua_wire::run::summary::ResourceSummary;
@@ -132,34 +132,22 @@ impl RunSummary {
         text
     }
 
-    /// Seconds of cards that were observed, and those of them in which a card was at work.
+    /// Seconds of cards in states that tell whether they were used, and those of them in which a card was at work.
     #[must_use]
     pub fn card_seconds(&self) -> (f64, f64) {
-        let observed = self.gpus.iter().map(|card| card.observed_seconds).sum();
-        let of = |state: State| {
-            let seconds = |card: &CardSummary| card.states_seconds.get(state.word()).copied();
-            self.gpus.iter().filter_map(seconds).sum::<f64>()
+        let of = |roll_up: RollUp| {
+            let states = State::ALL.into_iter();
+            let words = states.filter(|state| state.roll_up() == Some(roll_up));
+            let words: Vec<&str> = words.map(State::word).collect();
+            let cards = self.gpus.iter().flat_map(|card| &card.states_seconds);
+            let seconds = cards.filter(|(word, _)| words.contains(word));
+            seconds.map(|(_, seconds)| seconds).sum::<f64>()
         };
+        let active = of(RollUp::Active);
         (
-            observed,
-            of(State::Active) + of(State::Stalled) + of(State::Ghost),
+            active + of(RollUp::IdleHeld) + of(RollUp::TrulyIdle),
+            active,
         )
-    }
-
-    /// Energy of all cards, where all of them told it.
-    #[must_use]
-    pub fn energy_joules(&self) -> Option<f64> {
-        let all: Option<Vec<f64>> = self.gpus.iter().map(|card| card.energy_joules).collect();
-        all.filter(|all| !all.is_empty())
-            .map(|all| all.iter().sum())
-    }
-
-    /// The share of the run that a card was observed for, of the one that was observed least.
-    #[must_use]
-    pub fn coverage(&self) -> Option<f64> {
-        let least = self.gpus.iter().map(|card| card.observed_seconds);
-        let least = least.fold(f64::INFINITY, f64::min);
-        (least.is_finite() && self.run.seconds > 0.0).then(|| (least / self.run.seconds).min(1.0))
     }
 }
 

@@ -107,8 +107,8 @@ fn processes(summary: &RunSummary) -> Option<String> {
 
 /// Time of cards in which nothing was done with them.
 fn waste(summary: &RunSummary) -> Option<String> {
-    let (observed, active) = summary.card_seconds();
-    if observed <= 0.0 {
+    let (known, active) = summary.card_seconds();
+    if known <= 0.0 {
         return None;
     }
     let is_unused = |card: &&CardSummary| {
@@ -123,12 +123,12 @@ fn waste(summary: &RunSummary) -> Option<String> {
         .filter(is_unused)
         .map(|card| card.index.to_string())
         .collect();
-    let idle = (observed - active).max(0.0);
+    let idle = (known - active).max(0.0);
     let mut line = format!(
         "  wasted: {} of {} card time ({:.0} %)",
         took(idle),
-        took(observed),
-        100.0 * idle / observed
+        took(known),
+        100.0 * idle / known
     );
     if !unused.is_empty() {
         line.push_str(&format!("; gpu {} was never used", unused.join(", ")));
@@ -154,5 +154,99 @@ fn energy(joules: f64) -> String {
         1000.0.. => format!("{:.2} kWh", watt_hours / 1000.0),
         1.0.. => format!("{watt_hours:.0} Wh"),
         _ => format!("{joules:.0} J"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gua_run::{ResourceSummary, RunFacts, TreeSummary};
+
+    use super::*;
+
+    fn card(index: u32, active: f64, util: Option<f64>) -> CardSummary {
+        CardSummary {
+            index,
+            uuid: format!("GPU-{index}"),
+            name: Some("NVIDIA A100".to_owned()),
+            memory_total_mb: Some(81_920),
+            memory_used_max_mb: Some(40_000),
+            own_memory_max_mb: Some(31_949),
+            util_mean_pct: util,
+            util_max_pct: None,
+            own_util_mean_pct: None,
+            mem_util_mean_pct: None,
+            power_watts_mean: None,
+            power_watts_max: None,
+            temperature_max_c: None,
+            energy_joules: Some(1_123_200.0),
+            energy_from: Some("counter"),
+            observed_seconds: 3600.0,
+            shared_seconds: 0.0,
+            states_seconds: BTreeMap::from([("active", active), ("idle-held", 3600.0 - active)]),
+            missing: BTreeMap::new(),
+        }
+    }
+
+    fn summary(gpus: Vec<CardSummary>) -> RunSummary {
+        RunSummary {
+            resources: ResourceSummary::default(),
+            run: RunFacts {
+                version: 1,
+                id: "r".to_owned(),
+                name: "python".to_owned(),
+                host: "h".to_owned(),
+                started: String::new(),
+                ended: String::new(),
+                seconds: 3600.4,
+                exit_code: 0,
+                signal: None,
+                interval_seconds: 2.0,
+                samples: 1800,
+            },
+            gpus,
+            tree: TreeSummary {
+                processes_max: 3,
+                threads_max: 9,
+                cpu_seconds: 7200.0,
+                cpu_cores_mean: Some(2.0),
+                cpu_cores_max: Some(4.0),
+                memory_max_mb: Some(900),
+                read_mb: Some(5000.0),
+                written_mb: Some(0.2),
+            },
+            phases: Vec::new(),
+            values: serde_json::Map::new(),
+            unmeasured: Vec::new(),
+            notes: vec!["a note".to_owned()],
+        }
+    }
+
+    #[test]
+    fn what_was_used_and_what_was_wasted_is_told_in_a_few_lines() {
+        let told = text(
+            &summary(vec![card(0, 2700.0, Some(63.2)), card(1, 0.0, Some(0.4))]),
+            None,
+        );
+        assert_eq!(
+            told,
+            "gua run: python ended after 1:00:00, exit code 0\n\
+             \x20 gpu 0 (NVIDIA A100): 63 % busy, active 75 % of the time; memory up to 31.2 GB of 80.0 GB; 312 Wh\n\
+             \x20 gpu 1 (NVIDIA A100): 0 % busy, active 0 % of the time; memory up to 31.2 GB of 80.0 GB; 312 Wh\n\
+             \x20 cpu 7200.0 s (2.0 cores); memory up to 900 MB; read 5000 MB, wrote 0 MB\n\
+             \x20 wasted: 1:15:00 of 2:00:00 card time (62 %); gpu 1 was never used\n\
+             \x20 note: a note\n"
+        );
+    }
+
+    #[test]
+    fn a_card_that_tells_nothing_is_not_called_unused() {
+        let mut silent = card(0, 0.0, None);
+        silent.states_seconds = BTreeMap::from([("held-unknown", 3600.0)]);
+        let told = text(&summary(vec![silent]), None);
+        assert!(told.contains("utilisation unknown"), "{told}");
+        assert!(!told.contains("never used"), "{told}");
+        assert!(!told.contains("wasted"), "{told}");
     }
 }
