@@ -93,6 +93,7 @@ struct Attendance {
     next: Duration,
     reader: Reader,
     is_asked: bool,
+    has_looked: bool,
     fault: Option<DriverFault>,
     family: Family,
     host: HostRoot,
@@ -123,6 +124,7 @@ impl Attendance {
             next: began + FIRST_LOOK,
             reader: Reader::new(options.reader),
             is_asked: false,
+            has_looked: false,
             fault: None,
             family,
             host: HostRoot::real(),
@@ -260,6 +262,7 @@ impl Attendance {
     }
 
     fn look_at_processes(&mut self) -> FamilyUse {
+        self.has_looked = true;
         let found = self.family.look();
         for pid in &found.ended {
             if *pid != self.job.pid() {
@@ -306,7 +309,11 @@ impl Attendance {
     fn finish(mut self) -> Outcome {
         let (ended, now) = (clock::now(), clock::monotonic());
         self.take_marks();
-        let last = self.look_at_processes();
+        let last = match self.has_looked {
+            true => self.look_at_processes(),
+            // Too short a job to go through the processes of the host for it.
+            false => self.family.look_at_known(),
+        };
         self.watch.tree(now, &last);
         self.last_look(now);
         let end = self.job.end().unwrap_or(End::Code(1));

@@ -111,6 +111,12 @@ impl Family {
     /// Looks for new members, and at what all of them have used.
     pub fn look(&mut self) -> FamilyUse {
         self.find_new();
+        self.look_at_known()
+    }
+
+    /// Looks at the members that are known alone, without a glance at the host's other processes: the first of those is
+    /// dear where there are many.
+    pub fn look_at_known(&mut self) -> FamilyUse {
         let ticks_per_second = ticks_per_second().max(1);
         let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
         let mut found = FamilyUse {
