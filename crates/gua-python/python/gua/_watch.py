@@ -11,7 +11,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -124,8 +124,8 @@ class monitor:
 
     @contextmanager
     def _watch(self) -> Iterator[Run]:
-        with tempfile.TemporaryDirectory(prefix="gua-") as passing:
-            place = Path(passing) if self._output_dir is None else self._output_dir
+        with ExitStack() as kept:
+            place = self._output_dir or Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="gua-")))
             hardware = HWMonitor(gpus=self._gpus)
             hardware.start(place, self._interval_sec)
             run = Run(self._output_dir)
