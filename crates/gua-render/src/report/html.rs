@@ -15,7 +15,7 @@ use crate::chart::{Language, page_style};
 
 pub(crate) const SHEET: &str = include_str!("html/page.css");
 /// What the page may load: nothing. Styles stand in the page itself.
-pub(crate) const POLICY: &str =
+const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// The whole page, or with `--by` its head and that table.
@@ -36,6 +36,14 @@ pub fn html(page: &Page<'_>) -> String {
 }
 
 fn head(html: &mut Html, page: &Page<'_>) {
+    let title = labels::TITLE.of(page.language);
+    let title = format!("{title}: {}", host_name(page));
+    let sheet = format!("{}{SHEET}", page_style());
+    document_head(html, &title, page.version, &sheet);
+}
+
+/// What every page of ours begins with.
+pub(crate) fn document_head(html: &mut Html, title: &str, version: &str, sheet: &str) {
     html.void("meta", &[("charset", "utf-8")]);
     html.void(
         "meta",
@@ -44,27 +52,16 @@ fn head(html: &mut Html, page: &Page<'_>) {
             ("content", POLICY),
         ],
     );
-    html.void(
-        "meta",
-        &[
-            ("name", "viewport"),
-            ("content", "width=device-width, initial-scale=1"),
-        ],
-    );
-    html.void(
-        "meta",
-        &[
-            ("name", "generator"),
-            ("content", &format!("gua {}", page.version)),
-        ],
-    );
-    html.void(
-        "meta",
-        &[("name", "color-scheme"), ("content", "light dark")],
-    );
-    let title = labels::TITLE.of(page.language);
-    html.text("title", &[], &format!("{title}: {}", host_name(page)));
-    html.style(&format!("{}{SHEET}", page_style()));
+    let generator = format!("gua {version}");
+    for (name, content) in [
+        ("viewport", "width=device-width, initial-scale=1"),
+        ("generator", &generator),
+        ("color-scheme", "light dark"),
+    ] {
+        html.void("meta", &[("name", name), ("content", content)]);
+    }
+    html.text("title", &[], title);
+    html.style(sheet);
 }
 
 fn body(html: &mut Html, page: &Page<'_>) {

@@ -9,7 +9,7 @@ use jiff::civil::DateTime;
 use super::{Sheet, amounts, equation, explained, limit, parts, remarks, sessions};
 use crate::chart::{Language, page_style};
 use crate::report::html::markup::{Html, Look, nothing, table};
-use crate::report::html::{POLICY, SHEET};
+use crate::report::html::{SHEET, document_head};
 use crate::table::Cell;
 
 const OWN_SHEET: &str = include_str!("statement.css");
@@ -33,39 +33,10 @@ pub fn html(sheet: &Sheet<'_>) -> String {
 }
 
 fn head(html: &mut Html, sheet: &Sheet<'_>) {
-    html.void("meta", &[("charset", "utf-8")]);
-    html.void(
-        "meta",
-        &[
-            ("http-equiv", "Content-Security-Policy"),
-            ("content", POLICY),
-        ],
-    );
-    html.void(
-        "meta",
-        &[
-            ("name", "viewport"),
-            ("content", "width=device-width, initial-scale=1"),
-        ],
-    );
-    html.void(
-        "meta",
-        &[
-            ("name", "generator"),
-            ("content", &format!("gua {}", sheet.version)),
-        ],
-    );
-    html.void(
-        "meta",
-        &[("name", "color-scheme"), ("content", "light dark")],
-    );
     let whose = sheet.only.map_or_else(|| sheet.host(), harmless);
-    html.text(
-        "title",
-        &[],
-        &format!("GPU statement, {}: {whose}", sheet.month()),
-    );
-    html.style(&format!("{}{SHEET}{OWN_SHEET}", page_style()));
+    let title = format!("GPU statement, {}: {whose}", sheet.month());
+    let style = format!("{}{SHEET}{OWN_SHEET}", page_style());
+    document_head(html, &title, sheet.version, &style);
 }
 
 fn page(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {

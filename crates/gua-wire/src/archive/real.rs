@@ -84,7 +84,7 @@ mod tests {
         check(-0.000_125, "-0.000125");
         check(5e-324, "5e-324");
         // As near to ..94.3; the even digit is taken.
-        check(1_849_273_069_642_894.25, "1849273069642894.2");
+        check(1_849_273_069_642_894.0 + 0.25, "1849273069642894.2");
         check(f64::NEG_INFINITY, "-inf");
         check(f64::NAN, "nan");
     }
