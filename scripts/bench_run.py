@@ -9,6 +9,10 @@ import time
 
 PAIRS = 300
 
+# The limits that must hold: milliseconds, percent of a processor at 2 s, megabytes after a day of looks.
+ADDED_MS, PROCESSOR_PCT, MEMORY_MB = 15, 0.2, 10
+broken = []
+
 
 def environment(target, home):
     """A home with a simulated driver of eight cards in it."""
@@ -37,6 +41,8 @@ def added(gua, env):
     pairs.sort()
     print(f"gua run -- true adds {statistics.median(pairs):.1f} ms (median of {PAIRS} pairs; "
           f"nine of ten below {pairs[PAIRS * 9 // 10]:.1f} ms)")
+    if statistics.median(pairs) >= ADDED_MS:
+        broken.append(f"{ADDED_MS} ms is the most that it may add")
 
 
 def nanoseconds(pid):
@@ -84,6 +90,10 @@ def watched(gua, env, interval, looks, name):
         print(f"{seen} looks at 8 cards, {interval} apart: {100 * used / wall:.3f} % of a processor with the reader, "
               f"{1000 * used / seen:.2f} ms a look; memory {memory(job.pid, 'VmRSS'):.1f} MB "
               f"(at most {memory(job.pid, 'VmHWM'):.1f} MB), reader {memory(reader, 'VmRSS'):.1f} MB")
+        if interval == "2s" and 100 * used / wall >= PROCESSOR_PCT:
+            broken.append(f"{PROCESSOR_PCT} % of a processor is the most at 2 s")
+        if memory(job.pid, "VmHWM") >= MEMORY_MB:
+            broken.append(f"{MEMORY_MB} MB is the most")
     finally:
         # Passed on to the job, whose end is ours.
         job.terminate()
@@ -100,6 +110,8 @@ def main():
         watched(gua, env, "2s", 30, "minute")
         if "--short" not in sys.argv:
             watched(gua, env, "10ms", 43200, "day")
+    if broken:
+        sys.exit("over the limit: " + "; ".join(broken))
 
 
 main()
