@@ -260,3 +260,30 @@ fn samples_totals_and_sessions_of_the_whole_history_agree() {
     // Sessions are whole, and the window may cut the last tick of both that are open.
     assert!((held - told).abs() < 2.0 * 30e6, "{held} and {told}");
 }
+
+#[test]
+fn the_statement_of_a_month_has_the_hours_of_the_report_and_of_the_exports() {
+    let (home, until) = home();
+    let home = home.path();
+    let month = until.strftime("%Y-%m").to_string();
+    let line = format!("statement --db both.db --month {month} --tz UTC --format json");
+    let statement: Value = serde_json::from_str(&printed(home, &line)).unwrap();
+    // The last tick of the demo stands for time that is over, so all of them see the same however late they ask.
+    let window = format!("--since {month}-01 --tz UTC");
+    let line = format!("report --db both.db --json {window}");
+    let report: Value = serde_json::from_str(&printed(home, &line)).unwrap();
+    let users = told(&report["users"], "user", &HELD);
+    let mut pages = told(&statement["people"], "user", &HELD);
+    // Nobody has a page for what nobody is known to have held.
+    pages.insert("unknown".to_owned(), users["unknown"].clone());
+    assert_equal(&pages, &users, "statement");
+    let rows = of_json_lines(&printed(
+        home,
+        &format!("export --db both.db --what user-totals {window} --format jsonl"),
+    ));
+    assert_equal(
+        &sums(&rows, "user", &HELD),
+        &users,
+        "user-totals of the month",
+    );
+}
