@@ -192,7 +192,7 @@ fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterward
     let told =
         "board: GUA Board request failed with HTTP 503; the history goes on, and gua tries again";
     assert_eq!(said.matches(told).count(), 1, "{said}");
-    assert!(!said.contains("lost"), "{said}");
+    assert!(!said.contains("lost to the board"), "{said}");
     let link = link(&host).unwrap();
     assert_eq!(link.failures, 0);
     assert_eq!(
@@ -266,5 +266,4 @@ fn a_stream_that_is_dropped_again_and_again_comes_back_and_costs_nothing() {
     let said = daemon.stderr();
     assert_eq!(said.matches("stream connected").count(), 1, "{said}");
     assert!(said.matches("stream lost").count() <= 2, "{said}");
-    assert!(!said.contains("overran"), "{said}");
 }
