@@ -62,12 +62,16 @@ fn card(card: &CardSummary) -> String {
             None => "utilisation unknown".to_owned(),
         });
     }
-    let memory = card.own_memory_max_mb.or(card.memory_used_max_mb);
+    // What others have on the card is not the job's.
+    let (whose, memory) = match card.own_memory_max_mb {
+        Some(own) => ("memory", Some(own)),
+        None => ("memory of the card", card.memory_used_max_mb),
+    };
     parts.push(match (memory, card.memory_total_mb) {
         (Some(used), Some(total)) => {
-            format!("memory up to {} of {}", size(used), size(total))
+            format!("{whose} up to {} of {}", size(used), size(total))
         }
-        (Some(used), None) => format!("memory up to {}", size(used)),
+        (Some(used), None) => format!("{whose} up to {}", size(used)),
         (None, _) => "memory unknown".to_owned(),
     });
     if let Some(joules) = card.energy_joules {
