@@ -5,10 +5,13 @@
 //! - [`client`]: one request over one connection, with its answer
 //! - [`cloud_file`]: `cloud.json` on disk; [`enrolment`]: the same for a daemon, which sees it change
 //! - [`BoardSink`]: ticks handed to a thread that pushes them, and the stream beside it
+//! - [`archive`]: closed days of the history as files, for those who ask for it
 //! - [`link_state`]: how the link is doing, for `gua status`
 //!
 //! No error here carries a token, and nothing that a board answers is shown before it was made harmless.
 
+pub mod archive;
+mod archivist;
 pub mod client;
 pub mod cloud_file;
 mod courier;
@@ -21,11 +24,14 @@ mod mailbox;
 mod pause;
 pub mod proxy;
 mod spool;
+mod state_file;
 mod stream;
 mod told;
 pub mod trust;
 pub mod way;
 
+pub use archive::{Archive, ArchiveError, ArchiveState, Archived};
+pub use archivist::ArchiveOptions;
 pub use client::{Answer, Body, Call, CallError, Client, Method};
 pub use cloud_file::CloudFile;
 pub use courier::{Say, Speaker};

@@ -38,7 +38,10 @@ pub const GROUPS: &[(&str, &[&str])] = &[
         &["report", "plot", "statement", "export", "import"],
     ),
     ("Account", &["quota", "csv"]),
-    ("Many hosts", &["enroll", "unenroll", "sync-once"]),
+    (
+        "Many hosts",
+        &["enroll", "unenroll", "sync-once", "sync-archive"],
+    ),
     (
         "Keep",
         &[
@@ -203,6 +206,8 @@ pub enum Command {
 
     SyncOnce(SyncOnceArgs),
 
+    SyncArchive(SyncArchiveArgs),
+
     /// Look after the history file.
     #[command(
         subcommand_required = true,
@@ -278,6 +283,7 @@ impl Command {
             Command::Enroll(args) => args.settings(),
             Command::Unenroll(args) => args.enrolment.settings(),
             Command::SyncOnce(args) => args.settings(),
+            Command::SyncArchive(args) => args.settings(),
             Command::Db { command } => db(command.db()).into_iter().collect(),
             Command::Runs { command } => db(command.db()).into_iter().collect(),
             Command::Daemon(DaemonArgs { collect, files, .. })
@@ -343,6 +349,7 @@ impl Command {
             Command::Enroll(_) => "gua enroll",
             Command::Unenroll(_) => "gua unenroll",
             Command::SyncOnce(_) => "gua sync-once",
+            Command::SyncArchive(_) => "gua sync-archive",
             Command::Db { command } => match command {
                 DbCommand::Check { .. } => "gua db check",
                 DbCommand::Stats { .. } => "gua db stats",

@@ -2,6 +2,7 @@
 
 pub mod enroll;
 mod salt;
+pub mod sync_archive;
 pub mod sync_once;
 pub mod unenroll;
 

@@ -53,7 +53,7 @@ pub fn foreground(args: &CollectArgs) -> anyhow::Result<ExitCode> {
         flags,
         typed_db: args.db.clone(),
         append: args.append.into(),
-        cloud: args.cloud.into(),
+        cloud: link::Cloud::asked(args),
         setting: Setting::Foreground,
     })
 }

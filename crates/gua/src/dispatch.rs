@@ -113,6 +113,9 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::SyncOnce(args) => {
             return cloud::sync_once::run(args, &load(&command.settings())?);
         }
+        Command::SyncArchive(_) => {
+            return cloud::sync_archive::run(&load(&command.settings())?);
+        }
         Command::Db { command: what } => return db::run(what, &load(&command.settings())?),
     }
     Ok(ExitCode::SUCCESS)

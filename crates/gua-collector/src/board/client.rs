@@ -1,9 +1,11 @@
 //! One request to a board and what became of it. Each has a connection of its own, time limits, and a bound on what is read.
 
+use std::fs::File;
 use std::io::{self, Read as _};
 
+use gua_wire::archive::{Listing, Object, prune_path};
 use gua_wire::refusal::{is_success, sentence};
-use gua_wire::server_url::{CLAIM, OBSERVATIONS};
+use gua_wire::server_url::{ARCHIVES, CLAIM, OBSERVATIONS};
 use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, Snapshot, Token};
 use ureq::http::Request;
 
@@ -13,6 +15,9 @@ use super::way::{ConnectError, Way};
 
 /// So much of an answer is looked into where nothing else is asked for: more than any refusal needs.
 const REFUSAL_BYTES: u64 = 64 * 1024;
+
+/// A list of files for some tens of years.
+const LISTING_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Speaks to one board.
 #[derive(Clone, Debug)]
@@ -54,7 +59,8 @@ pub enum Bearer {
 pub enum Body<'a> {
     None,
     Json(&'a str),
-    Gzip(&'a [u8]),
+    /// A file from its beginning, compressed.
+    Gzip(&'a File),
 }
 
 /// A success.
@@ -144,6 +150,55 @@ impl Client {
         self.call(call).map(|_| ())
     }
 
+    /// Which files of the archive the board has of this host.
+    ///
+    /// # Errors
+    /// When it does not say.
+    pub fn archives(&self, config: &CloudConfig) -> Result<Listing, CallError> {
+        let answer = self.call(Call {
+            wanted: LISTING_BYTES,
+            ..Call::get(ARCHIVES, config)
+        })?;
+        Listing::read(&answer.body).map_err(|error| CallError::Garbage(error.into()))
+    }
+
+    /// Gives the board a file of the archive, which takes the place of one that it has.
+    ///
+    /// # Errors
+    /// When the board did not take it.
+    pub fn put_archive(
+        &self,
+        object: Object,
+        file: &File,
+        config: &CloudConfig,
+    ) -> Result<(), CallError> {
+        let path = object.path();
+        let call = Call {
+            method: Method::Post,
+            body: Body::Gzip(file),
+            limits: Limits::UPLOAD,
+            ..Call::get(&path, config)
+        };
+        self.call(call).map(|_| ())
+    }
+
+    /// Asks the board to delete what is older.
+    ///
+    /// # Errors
+    /// When the board does not.
+    pub fn prune_archives(
+        &self,
+        retention_days: u32,
+        config: &CloudConfig,
+    ) -> Result<(), CallError> {
+        let path = prune_path(retention_days);
+        let call = Call {
+            method: Method::Delete,
+            ..Call::get(&path, config)
+        };
+        self.call(call).map(|_| ())
+    }
+
     /// Makes one request.
     ///
     /// # Errors
@@ -151,7 +206,18 @@ impl Client {
     pub fn call(&self, call: Call<'_>) -> Result<Answer, CallError> {
         let line = self.way.open(call.limits).map_err(CallError::Unreachable)?;
         let failed = |error: ureq::Error| call.failed(error);
-        let mut response = exchange(line, call.request(&self.way)).map_err(failed)?;
+        let response = match call.body {
+            Body::None => exchange(line, call.request(&self.way, None, &[][..])),
+            Body::Json(text) => exchange(
+                line,
+                call.request(&self.way, Some("application/json"), text),
+            ),
+            Body::Gzip(file) => exchange(
+                line,
+                call.request(&self.way, Some("application/gzip"), file),
+            ),
+        };
+        let mut response = response.map_err(failed)?;
         let status = response.status().as_u16();
         let body = response.body_mut();
         if !is_success(status) {
@@ -179,8 +245,21 @@ impl Client {
     }
 }
 
-impl Call<'_> {
-    fn request(&self, way: &Way) -> Request<&[u8]> {
+impl<'a> Call<'a> {
+    /// A request of an enrolled host that sends nothing and wants only the status.
+    fn get(path: &'a str, config: &'a CloudConfig) -> Self {
+        Call {
+            method: Method::Get,
+            path,
+            secret: &config.agent_token,
+            bearer: Bearer::Sent,
+            body: Body::None,
+            limits: Limits::CALL,
+            wanted: 0,
+        }
+    }
+
+    fn request<B>(&self, way: &Way, kind: Option<&str>, body: B) -> Request<B> {
         let method = match self.method {
             Method::Get => "GET",
             Method::Post => "POST",
@@ -192,16 +271,11 @@ impl Call<'_> {
         if self.bearer == Bearer::Sent {
             request = request.header("Authorization", self.secret.bearer());
         }
-        let (kind, bytes): (_, &[u8]) = match self.body {
-            Body::None => (None, &[]),
-            Body::Json(text) => (Some("application/json"), text.as_bytes()),
-            Body::Gzip(bytes) => (Some("application/gzip"), bytes),
-        };
         if let Some(kind) = kind {
             request = request.header("Content-Type", kind);
         }
         request
-            .body(bytes)
+            .body(body)
             .expect("the address and the token have only printable ASCII characters")
     }
 

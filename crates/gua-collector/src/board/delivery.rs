@@ -14,10 +14,12 @@ use gua_probe::reader::ReaderOptions;
 use gua_wire::snapshot::usage_states;
 use jiff::Timestamp;
 
+use super::archivist::{ArchiveOptions, Archivist};
 use super::courier::{Courier, Letter, Link, Say, Speaker};
 use super::enrolment::Enrolment;
 use super::mailbox::Mailbox;
 use super::spool::Spool;
+use super::state_file;
 use super::stream::Streamer;
 use crate::sink::{Sink, SinkError};
 
@@ -36,6 +38,8 @@ pub struct BoardOptions {
     pub history: PathBuf,
     /// By what the stream reads the cards; without it there is none.
     pub stream: Option<ReaderOptions>,
+    /// What of the history goes into the board's archive; without it nothing does.
+    pub archive: Option<ArchiveOptions>,
     pub say: Say,
 }
 
@@ -53,6 +57,8 @@ pub struct BoardSink {
     /// Closed when the thread has ended.
     ended: Receiver<()>,
     stream: Option<Streamer>,
+    /// Its closing ends the archive's thread.
+    archive: Option<Arc<Mailbox<()>>>,
 }
 
 impl BoardSink {
@@ -70,6 +76,18 @@ impl BoardSink {
             .stream
             .map(|reader| {
                 Streamer::start(options.enrolment.clone(), reader, Arc::clone(&options.say))
+            })
+            .transpose()?;
+        let archive = options
+            .archive
+            .map(|archive| {
+                let say = Arc::clone(&options.say);
+                Archivist::start(
+                    options.enrolment.clone(),
+                    options.history.clone(),
+                    archive,
+                    say,
+                )
             })
             .transpose()?;
         let mailbox = Arc::new(Mailbox::new(room));
@@ -94,6 +112,7 @@ impl BoardSink {
             tracker: UsageTracker::default(),
             ended,
             stream,
+            archive,
         })
     }
 }
@@ -128,6 +147,9 @@ impl Sink for BoardSink {
 
     fn finish(&mut self, _: Timestamp) {
         self.mailbox.close();
+        if let Some(archive) = self.archive.take() {
+            archive.close();
+        }
         if let Some(stream) = self.stream.take() {
             stream.stop();
         }
@@ -154,7 +176,5 @@ impl fmt::Debug for BoardSink {
 /// Where pushes wait by default: beside the history.
 #[must_use]
 pub fn spool_beside(history: &Path) -> PathBuf {
-    let mut name = history.as_os_str().to_owned();
-    name.push("-spool");
-    name.into()
+    state_file::beside(history, "-spool")
 }

@@ -11,7 +11,7 @@ use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
-use ureq::{Agent, Body, Error};
+use ureq::{Agent, AsSendBody, Body, Error};
 
 use super::line::Line;
 
@@ -20,7 +20,10 @@ const LONGEST_HEAD: usize = 64 * 1024;
 const BUFFER: usize = 16 * 1024;
 
 /// Sends a request and returns its answer once the head is there. Redirects are not followed, and no status is an error.
-pub(super) fn exchange(line: Line, request: Request<&[u8]>) -> Result<Response<Body>, Error> {
+pub(super) fn exchange(
+    line: Line,
+    request: Request<impl AsSendBody>,
+) -> Result<Response<Body>, Error> {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)

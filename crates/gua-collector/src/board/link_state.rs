@@ -1,11 +1,12 @@
 //! How the link to the board is doing, in a small file beside the history, for `gua status`. There is no secret in it.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use super::state_file;
 
 /// What is known about the link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,16 +43,13 @@ impl LinkState {
     /// The file beside a history.
     #[must_use]
     pub fn place(history: &Path) -> PathBuf {
-        let mut name = OsString::from(history);
-        name.push("-link");
-        name.into()
+        state_file::beside(history, "-link")
     }
 
     /// What was last written; `None` where nothing was, or nothing that can be read.
     #[must_use]
     pub fn read(history: &Path) -> Option<Self> {
-        let bytes = std::fs::read(Self::place(history)).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        state_file::read(&Self::place(history))
     }
 
     /// Replaces the file.
@@ -59,12 +57,7 @@ impl LinkState {
     /// # Errors
     /// When nothing can be written there.
     pub fn write(&self, history: &Path) -> io::Result<()> {
-        let path = Self::place(history);
-        let mut half = OsString::from(&path);
-        half.push(".tmp");
-        let text = serde_json::to_string(self).expect("texts and numbers are always JSON");
-        std::fs::write(&half, text + "\n")?;
-        std::fs::rename(&half, &path)
+        state_file::write(&Self::place(history), self)
     }
 
     /// Removes the file, if it is there.

@@ -12,13 +12,15 @@ use rusqlite::{Connection, Transaction};
 
 use super::error::LegacyError;
 use super::import::{DEVICE, HOST, OnProgress, Progress, RUN, Small, load_texts};
-use super::keep::{OldSource, sources};
+use super::keep::sources;
 use super::rows::{COMPUTE, CardRow, OldRow, ProcessRow, TextId, Texts};
 use super::scan::{Blocks, Order, Stored, stored_statement};
 use crate::beside;
 use crate::history::History;
+use part::{Numbering, Part, Source};
 
 mod own;
+pub(super) mod part;
 
 /// What an export wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,19 +139,18 @@ fn write(
         source,
     })?;
     let mut output = Connection::open(partial).map_err(LegacyError::Write)?;
-    let prepare = || -> Result<(), rusqlite::Error> {
-        // Nobody sees the file before it is complete, so a crash may leave it broken.
-        output.pragma_update(None, "journal_mode", "OFF")?;
-        output.pragma_update(None, "synchronous", "OFF")?;
-        // The old tool does not enforce them either: rows may name a run that is gone.
-        output.pragma_update(None, "foreign_keys", "OFF")?;
-        output.pragma_update(None, "cache_size", -16_000)?;
-        output.execute_batch(TABLES)
-    };
-    prepare().map_err(LegacyError::Write)?;
+    prepare(&output).map_err(LegacyError::Write)?;
     let exported = {
         let change = output.transaction().map_err(LegacyError::Write)?;
-        let exported = Export::new(history, &change, on_progress)?.run()?;
+        let numbering = Numbering::of(history)?;
+        let exported = Export {
+            progress: Progress {
+                rows_done: 0,
+                rows_total: rows(history)?,
+            },
+            ..Export::new(history, &change, &numbering, on_progress)
+        };
+        let exported = exported.run()?;
         change.execute_batch(INDEXES).map_err(LegacyError::Write)?;
         change.commit().map_err(LegacyError::Write)?;
         exported
@@ -172,15 +173,51 @@ fn write(
     Ok(exported)
 }
 
+/// Lays out a part of a history in a file without a name.
+pub(super) fn scratch(
+    history: &History,
+    numbering: &Numbering,
+    part: Part,
+    on_progress: OnProgress<'_>,
+) -> Result<Connection, LegacyError> {
+    let mut output = Connection::open("").map_err(LegacyError::Write)?;
+    prepare(&output).map_err(LegacyError::Write)?;
+    {
+        let change = output.transaction().map_err(LegacyError::Write)?;
+        let export = Export::new(history, &change, numbering, on_progress);
+        Export { part, ..export }.run()?;
+        change.commit().map_err(LegacyError::Write)?;
+    }
+    Ok(output)
+}
+
+fn prepare(output: &Connection) -> Result<(), rusqlite::Error> {
+    // Nobody sees the file before it is complete, so a crash may leave it broken.
+    output.pragma_update(None, "journal_mode", "OFF")?;
+    output.pragma_update(None, "synchronous", "OFF")?;
+    // The old tool does not enforce them either: rows may name a run that is gone.
+    output.pragma_update(None, "foreign_keys", "OFF")?;
+    output.pragma_update(None, "cache_size", -16_000)?;
+    output.execute_batch(TABLES)
+}
+
+/// How many rows an export of everything writes.
+fn rows(history: &History) -> Result<u64, LegacyError> {
+    let imported = sources(&history.connection)?;
+    let imported = imported
+        .iter()
+        .map(|source| source.card_rows + source.process_rows);
+    Ok(imported.sum::<u64>() + own::count(history)?)
+}
+
 struct Export<'a> {
     history: &'a History,
     change: &'a Transaction<'a>,
+    part: Part,
+    numbering: &'a Numbering,
     on_progress: OnProgress<'a>,
     progress: Progress,
     exported: Exported,
-    /// How much is added to the run numbers of the source at hand, so that two sources do not share one.
-    run_offset: i64,
-    highest_run: i64,
     hosts: BTreeMap<String, Seen>,
     devices: BTreeMap<String, Seen>,
 }
@@ -195,45 +232,43 @@ impl<'a> Export<'a> {
     fn new(
         history: &'a History,
         change: &'a Transaction<'a>,
+        numbering: &'a Numbering,
         on_progress: OnProgress<'a>,
-    ) -> Result<Self, LegacyError> {
-        let imported = sources(&history.connection)?;
-        let rows_total = imported
-            .iter()
-            .map(|source| source.card_rows + source.process_rows)
-            .sum::<u64>();
-        Ok(Self {
+    ) -> Self {
+        Self {
             history,
             change,
+            part: Part::Everything,
+            numbering,
             on_progress,
             progress: Progress {
                 rows_done: 0,
-                rows_total: rows_total + own::count(history)?,
+                rows_total: 0,
             },
             exported: Exported::default(),
-            run_offset: 0,
-            highest_run: 0,
             hosts: BTreeMap::new(),
             devices: BTreeMap::new(),
-        })
+        }
     }
 
     fn run(mut self) -> Result<Exported, LegacyError> {
         let texts = load_texts(&self.history.connection)?;
-        for (number, source) in sources(&self.history.connection)?.iter().enumerate() {
-            self.run_offset = self.highest_run;
+        for (number, source) in self.numbering.sources.iter().enumerate() {
             let numbers = if number == 0 {
                 Numbers::Kept
             } else {
                 Numbers::New
             };
-            self.small(source, &HOST, numbers)?;
-            self.small(source, &RUN, numbers)?;
-            self.small(source, &DEVICE, numbers)?;
-            self.rows::<CardRow>(source, &texts, numbers)?;
-            self.rows::<ProcessRow>(source, &texts, numbers)?;
+            if self.part.has_lists() {
+                self.small(source, &HOST, numbers)?;
+                self.small(source, &RUN, numbers)?;
+                self.small(source, &DEVICE, numbers)?;
+            }
+            if self.part.has_rows() {
+                self.rows::<CardRow>(source, &texts, numbers)?;
+                self.rows::<ProcessRow>(source, &texts, numbers)?;
+            }
         }
-        self.run_offset = self.highest_run;
         self.own_ticks()?;
         Ok(self.exported)
     }
@@ -241,7 +276,7 @@ impl<'a> Export<'a> {
     /// Writes back a small table. A host or card that another source has too keeps one row, seen as long as both.
     fn small(
         &mut self,
-        source: &OldSource,
+        source: &Source,
         table: &Small,
         numbers: Numbers,
     ) -> Result<(), LegacyError> {
@@ -272,13 +307,12 @@ impl<'a> Export<'a> {
             };
             let (number, values) = get().map_err(LegacyError::Write)?;
             if table.old == RUN.old {
-                self.highest_run = self.highest_run.max(number + self.run_offset);
                 self.exported.runs += 1;
             } else if numbers == Numbers::New && self.extend(table, &values)? {
                 continue;
             }
             let rowid = match (table.old == RUN.old, numbers) {
-                (true, _) => Some(number + self.run_offset),
+                (true, _) => Some(number + source.run_offset),
                 (false, Numbers::Kept) => Some(number),
                 (false, Numbers::New) => None,
             };
@@ -331,18 +365,17 @@ impl<'a> Export<'a> {
 
     fn rows<R: Written>(
         &mut self,
-        source: &OldSource,
+        source: &Source,
         texts: &Texts,
         numbers: Numbers,
     ) -> Result<(), LegacyError> {
         let mut statement = stored_statement::<R>(&self.history.connection, Order::Rows)?;
-        let mut stored = Stored::new(&mut statement, source.id, (i64::MIN, i64::MAX))?;
+        let mut stored = Stored::new(&mut statement, source.id, self.part.window())?;
         let mut texts_for_reading = load_texts(&self.history.connection)?;
         let mut insert = self.change.prepare(R::INSERT).map_err(LegacyError::Write)?;
         while let Some(block) = Blocks::<R>::next(&mut stored, &mut texts_for_reading)? {
             let at = block.stamp.text();
-            let run = block.run.map(|run| run + self.run_offset);
-            self.highest_run = self.highest_run.max(run.unwrap_or(0));
+            let run = block.run.map(|run| run + source.run_offset);
             for (offset, row) in (0_i64..).zip(&block.rows) {
                 let number = (numbers == Numbers::Kept).then_some(block.first_row + offset);
                 row.write(&mut insert, number, &at, run, texts)

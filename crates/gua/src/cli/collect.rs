@@ -184,6 +184,10 @@ pub struct CollectArgs {
     #[arg(long)]
     pub cloud: bool,
 
+    /// Send the closed days of the history to the board's archive too, once a day.
+    #[arg(long, requires = "cloud")]
+    pub archive: bool,
+
     #[command(flatten)]
     pub enrolment: EnrolmentArgs,
 

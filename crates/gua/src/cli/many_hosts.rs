@@ -89,6 +89,39 @@ pub struct SyncOnceArgs {
     /// Send made-up cards instead of this host's.
     #[arg(long)]
     pub fake: bool,
+
+    /// Send the closed days of the history to the board's archive too, unless that was done today.
+    #[arg(long, conflicts_with = "fake")]
+    pub archive: bool,
+}
+
+/// Send the closed days of the local history to the board's archive.
+///
+/// Each day in UTC that is over and that the board lacks goes there as two files, with all that gpu-usage-audit records:
+/// docs/wire.md tells every column. The board is then asked to delete days that are older than the retention. Nothing
+/// changes here, and what was sent is not sent again: after a failure, run it once more.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "How users are named there is the setting cloud.users: plain, hash or omit.\n\n\
+                  Examples:\n  \
+                  gua sync-archive                        the last 30 days, as far as the board lacks them\n  \
+                  gua sync-archive --retention-days 90    of the last 90, and delete older ones there\n  \
+                  gua sync-archive --db /data/gpus.db     of another history, one of gpu-usage-audit too"
+)]
+pub struct SyncArchiveArgs {
+    /// The history file to read [default: your own or the host's].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+
+    /// How many days the archive keeps [default: 30].
+    #[arg(long, value_name = "DAYS")]
+    pub retention_days: Option<OsString>,
+
+    #[command(flatten)]
+    pub enrolment: EnrolmentArgs,
+
+    #[command(flatten)]
+    pub way: WayArgs,
 }
 
 /// Where the enrolment is.
@@ -127,6 +160,18 @@ impl SyncOnceArgs {
     pub fn settings(&self) -> Vec<FlagValue> {
         let mut flags = [self.enrolment.settings(), self.way.settings()].concat();
         flags.extend(FlagValue::of("--db", "history", "db", self.db.as_ref()));
+        flags
+    }
+}
+
+impl SyncArchiveArgs {
+    #[must_use]
+    pub fn settings(&self) -> Vec<FlagValue> {
+        let mut flags = [self.enrolment.settings(), self.way.settings()].concat();
+        flags.extend(FlagValue::of("--db", "history", "db", self.db.as_ref()));
+        let days = self.retention_days.as_ref();
+        let days = FlagValue::of("--retention-days", "cloud", "archive_days", days);
+        flags.extend(days);
         flags
     }
 }

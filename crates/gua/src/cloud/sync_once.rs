@@ -18,6 +18,7 @@ use gua_wire::Snapshot;
 use gua_wire::snapshot::{BuildError, Built, ErrorCode, Form, Observed, usage_states};
 use gua_wire::users::UserPolicy;
 
+use super::sync_archive;
 use crate::cli::SyncOnceArgs;
 use crate::config::{Loaded, Settings};
 use crate::daemon::history::Place;
@@ -62,9 +63,16 @@ pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         (sample, kept)
     };
     match look.snapshot(&sample) {
-        Ok(built) => look.push(&built, &kept),
-        Err(error) => Err(look.tell_of_nothing(&sample, error, &kept)),
+        Ok(built) => look.push(&built, &kept)?,
+        Err(error) => return Err(look.tell_of_nothing(&sample, error, &kept)),
     }
+    if args.archive {
+        look.archive(
+            &settings.history.db.value,
+            settings.cloud.archive_days.value,
+        )?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Who looks, and on whose behalf.
@@ -96,7 +104,7 @@ impl Look<'_> {
         .build()
     }
 
-    fn push(&self, built: &Built, kept: &Kept) -> anyhow::Result<ExitCode> {
+    fn push(&self, built: &Built, kept: &Kept) -> anyhow::Result<()> {
         let Enrolled { config, client } = self.enrolled;
         let pushed = client.push(&built.snapshot, config);
         if let (Kept::At(history), Origin::Cards) = (kept, self.origin) {
@@ -118,8 +126,16 @@ impl Look<'_> {
             built.snapshot.gpus.len(),
             super::named(self.enrolled),
             kept.told()
-        ))?;
-        Ok(ExitCode::SUCCESS)
+        ))
+    }
+
+    fn archive(&self, db: &Path, days: u32) -> anyhow::Result<()> {
+        let archived = sync_archive::once_a_day(self.enrolled, db, self.users, days)
+            .context("the look was pushed, and the archive is not complete")?;
+        match archived {
+            Some(archived) => output::data(&format!("  archive: {}\n", archived.told(days))),
+            None => Ok(()),
+        }
     }
 
     /// For `gua status`. A running collector writes it by itself.

@@ -14,7 +14,7 @@ use toml::de::DeValue;
 use crate::duration;
 
 pub use self::account::{CsvForm, CsvPeriod, CsvPlace};
-pub use self::cloud::{BoardAddress, MaybeFile, PlainHttp, UserNames, WireForm};
+pub use self::cloud::{BoardAddress, Days, MaybeFile, PlainHttp, UserNames, WireForm};
 
 /// A value before it is understood.
 #[derive(Clone, Copy, Debug)]

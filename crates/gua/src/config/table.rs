@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 
 use super::kind::{
-    ActivePercent, BoardAddress, ClaimPlace, CsvForm, CsvPeriod, CsvPlace, FilePath,
+    ActivePercent, BoardAddress, ClaimPlace, CsvForm, CsvPeriod, CsvPlace, Days, FilePath,
     GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogMegabytes, MaybeFile, Megabytes,
     PlainHttp, Raw, RawAge, ReadDeadline, TickInterval, UserNames, WireForm,
 };
@@ -201,6 +201,8 @@ settings! {
         form: WireForm = "1.4", "GUA_CLOUD_FORM";
         /// How many MB of missed pushes wait beside the history to be sent late, to boards that take them late; 0 for none.
         spool_mb: Megabytes = "0", "GUA_CLOUD_SPOOL_MB";
+        /// How many days of the history the board's archive keeps, for `gua sync-archive` and --archive.
+        archive_days: Days = "30", "GUA_CLOUD_ARCHIVE_DAYS";
     }
 }
 

@@ -46,7 +46,7 @@ pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode
     let append = Append::from(collect.append);
     let place = history::Place::of(&settings.history.db.value, loaded.inputs.home.as_deref());
     place.admit(append)?;
-    let cloud = Cloud::from(collect.cloud);
+    let cloud = Cloud::asked(collect);
     cloud.admit(&loaded)?;
     let log = &settings.collect.log_file.value;
     make_directory_of(pid_file.path())?;
@@ -150,9 +150,7 @@ fn arguments(
     if append == Append::Yes {
         words.push("--append".into());
     }
-    if cloud == Cloud::On {
-        words.push("--cloud".into());
-    }
+    words.extend(cloud.flags().iter().map(OsString::from));
     words
 }
 
@@ -282,7 +280,7 @@ fn daemon(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
         flags,
         typed_db: args.collect.db.clone(),
         append: args.collect.append.into(),
-        cloud: args.collect.cloud.into(),
+        cloud: Cloud::asked(&args.collect),
         setting: Setting::Background {
             starter: File::from(starter),
         },

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use gua_collector::board::{
-    BoardOptions, BoardSink, Enrolled, Enrolment, Say, Speaker, SpoolOptions, spool_beside,
+    ArchiveOptions, BoardOptions, BoardSink, Enrolled, Enrolment, Say, Speaker, SpoolOptions,
+    spool_beside,
 };
 use gua_probe::fault::DriverFault;
 use gua_probe::reader::ReaderOptions;
@@ -16,21 +17,37 @@ use gua_wire::users::UserPolicy;
 use jiff::tz::TimeZone;
 
 use super::voice::log_line;
+use crate::cli::CollectArgs;
 use crate::config::Loaded;
 use crate::dispatch::VERSION;
 use crate::failure::Failure;
 use crate::{cloud, output};
 
-/// Whether ticks are sent to a board.
+/// What is sent to a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cloud {
-    On,
     Off,
+    Ticks,
+    /// And closed days, once a day.
+    TicksAndArchive,
 }
 
-impl From<bool> for Cloud {
-    fn from(given: bool) -> Self {
-        if given { Cloud::On } else { Cloud::Off }
+impl Cloud {
+    pub(super) fn asked(args: &CollectArgs) -> Self {
+        match (args.cloud, args.archive) {
+            (false, _) => Cloud::Off,
+            (true, false) => Cloud::Ticks,
+            (true, true) => Cloud::TicksAndArchive,
+        }
+    }
+
+    /// The flags that ask for it.
+    pub(super) fn flags(self) -> &'static [&'static str] {
+        match self {
+            Cloud::Off => &[],
+            Cloud::Ticks => &["--cloud"],
+            Cloud::TicksAndArchive => &["--cloud", "--archive"],
+        }
     }
 }
 
@@ -38,8 +55,8 @@ impl Cloud {
     /// Refuses a daemon that could never speak to its board, before it is started.
     pub(super) fn admit(self, loaded: &Loaded) -> Result<(), Failure> {
         match self {
-            Cloud::On => cloud::enrolled(loaded).map(|_| ()),
             Cloud::Off => Ok(()),
+            Cloud::Ticks | Cloud::TicksAndArchive => cloud::enrolled(loaded).map(|_| ()),
         }
     }
 }
@@ -51,6 +68,8 @@ pub(super) struct Link {
     users: UserPolicy,
     form: Form,
     spool_mb: u64,
+    /// How many days the archive keeps, where there is one.
+    archive_days: Option<u32>,
 }
 
 impl Link {
@@ -65,6 +84,8 @@ impl Link {
             users: cloud::users(&loaded.settings)?,
             form: loaded.settings.cloud.form.value,
             spool_mb: loaded.settings.cloud.spool_mb.value,
+            archive_days: (cloud == Cloud::TicksAndArchive)
+                .then_some(loaded.settings.cloud.archive_days.value),
         }))
     }
 
@@ -96,6 +117,10 @@ impl Link {
             directory: spool_beside(history),
             most_bytes: self.spool_mb * 1024 * 1024,
         });
+        let archive = self.archive_days.map(|retention_days| ArchiveOptions {
+            users: self.users.clone(),
+            retention_days,
+        });
         let options = BoardOptions {
             enrolment: self.enrolment,
             speaker: Speaker {
@@ -107,6 +132,7 @@ impl Link {
             spool,
             history: history.to_owned(),
             stream: Some(reader),
+            archive,
             say: log(),
         };
         BoardSink::start(options).context("the link to the board cannot be started")

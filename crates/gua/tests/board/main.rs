@@ -2,6 +2,7 @@
 //! misbehaves when it is told to.
 #![cfg(test)]
 
+mod archive;
 mod daemon;
 mod enroll;
 mod faults;

@@ -19,7 +19,7 @@ fn agent(host: &Host, version: &str, line: &str) -> Output {
 }
 
 #[track_caller]
-fn succeed(host: &Host, version: &str, line: &str) {
+pub(crate) fn succeed(host: &Host, version: &str, line: &str) {
     let run = agent(host, version, line);
     let complaint = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{version} {line}: {complaint}");

@@ -3,20 +3,20 @@
 use std::collections::HashMap;
 
 use gua_model::usage_state::{UsageState, UsageTracker};
-use gua_model::{Gpu, Period, Process, ProcessKind, Tick, User};
-use jiff::Timestamp;
+use gua_model::{Gpu, Process, ProcessKind, Tick, User};
 
+use super::part::Part;
 use super::{Export, Seen};
 use crate::error::ReadError;
-use crate::history::{History, RunInfo};
+use crate::history::{self, History, RunInfo};
 use crate::legacy::error::LegacyError;
 use crate::legacy::stamp::old_text;
 use crate::store::RunId;
 
-/// Everything.
-fn always() -> Period {
-    Period::new(Timestamp::MIN, Timestamp::MAX)
-}
+/// What a state can depend on lies so many ticks back at most: after ten with a reading, earlier ones decide nothing.
+/// There are more of them here, since readings can be missing.
+const REMEMBERED_TICKS: u32 = 40;
+const LEAST_REMEMBERED_MICROS: i64 = 3_600_000_000;
 
 /// How many ticks will be written.
 pub(super) fn count(history: &History) -> Result<u64, LegacyError> {
@@ -26,13 +26,19 @@ pub(super) fn count(history: &History) -> Result<u64, LegacyError> {
 impl Export<'_> {
     pub(super) fn own_ticks(&mut self) -> Result<(), LegacyError> {
         let mut hosts: HashMap<RunId, String> = HashMap::new();
-        for run in self.history.runs()? {
-            self.run_row(&run)?;
+        let runs = self.history.runs()?;
+        let window = self.part.window();
+        let remembered = remembered(&runs);
+        for run in runs {
+            if self.part.has_lists() {
+                self.run_row(&run)?;
+            }
             hosts.insert(run.id, run.host);
         }
         let mut trackers: HashMap<RunId, UsageTracker> = HashMap::new();
         let history = self.history;
-        history.ticks(always(), |stored| {
+        let begin = window.0.saturating_sub(remembered);
+        history.ticks(history::period((begin, window.1)), |stored| {
             let stored = match stored {
                 Ok(stored) => stored,
                 Err(ReadError::Tick { .. }) => {
@@ -42,6 +48,12 @@ impl Export<'_> {
                 Err(error) => return Err(LegacyError::from(error)),
             };
             let tracker = trackers.entry(stored.run).or_default();
+            if stored.tick.sample.at.as_microsecond() < window.0 {
+                stored.tick.sample.gpus.iter().for_each(|gpu| {
+                    tracker.see(gpu);
+                });
+                return Ok(());
+            }
             self.tick(stored.run, &stored.tick, hosts.get(&stored.run), tracker)?;
             self.advance(1)
         })
@@ -53,7 +65,7 @@ impl Export<'_> {
             .execute(
                 "INSERT INTO daemon_run (id, started_at, interval_seconds) VALUES (?1, ?2, ?3)",
                 (
-                    run.id.0 + self.run_offset,
+                    run.id.0 + self.numbering.own_offset,
                     old_text(run.started),
                     run.interval.as_secs_f64(),
                 ),
@@ -70,15 +82,23 @@ impl Export<'_> {
         tracker: &mut UsageTracker,
     ) -> Result<(), LegacyError> {
         let at = old_text(tick.sample.at);
-        if let Some(host) = host {
+        if let (Some(host), Part::Everything) = (host, self.part) {
             let driver = tick.sample.driver.version.as_ref().ok();
             self.host_row(host, driver, &at)?;
         }
         for gpu in &tick.sample.gpus {
             let state = tracker.see(gpu);
-            self.device_row(gpu, &at)?;
+            if self.part.has_lists() {
+                self.device_row(gpu, &at)?;
+            }
+            if !self.part.has_rows() {
+                continue;
+            }
             self.card_row(run, gpu, state, &at)
                 .map_err(LegacyError::Write)?;
+        }
+        if !self.part.has_rows() {
+            return Ok(());
         }
         for gpu in tick.sample.gpus.iter().filter(|gpu| gpu.util.is_ok()) {
             for process in &gpu.processes {
@@ -173,7 +193,7 @@ impl Export<'_> {
                 at,
                 gpu.uuid.as_str(),
                 util.get(),
-                run.0 + self.run_offset,
+                run.0 + self.numbering.own_offset,
                 state.map(UsageState::word),
                 gpu.index,
                 gpu.memory_used.ok().map(|used| whole(used.whole_mb())),
@@ -211,13 +231,24 @@ impl Export<'_> {
                 process.memory.ok().map(|memory| whole(memory.whole_mb())),
                 name(login),
                 name(own),
-                run.0 + self.run_offset,
+                run.0 + self.numbering.own_offset,
                 gpu.index,
                 identity.and_then(|identity| identity.comm.as_ref().ok()).filter(|comm| !comm.is_empty()),
                 kind,
             ))
             .map(drop)
     }
+}
+
+/// How far back of a window ticks are looked at, in microseconds.
+fn remembered(runs: &[RunInfo]) -> i64 {
+    let longest = runs
+        .iter()
+        .map(|run| run.interval)
+        .max()
+        .unwrap_or_default();
+    let micros = (longest * REMEMBERED_TICKS).as_micros();
+    i64::try_from(micros).map_or(i64::MAX, |micros| micros.max(LEAST_REMEMBERED_MICROS))
 }
 
 fn whole(number: u64) -> i64 {

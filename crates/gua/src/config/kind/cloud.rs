@@ -6,7 +6,7 @@ use gua_wire::ServerUrl;
 use gua_wire::server_url::Unencrypted;
 use gua_wire::snapshot::Form;
 
-use super::{FilePath, Home, Kind, Raw, path_text, text, truth, unexpected};
+use super::{FilePath, Home, Kind, Raw, path_text, text, truth, unexpected, whole};
 
 /// The word for what is not wished.
 const NONE: &str = "none";
@@ -127,6 +127,26 @@ impl Kind for WireForm {
 
     fn json(value: &Form) -> serde_json::Value {
         word(value, &FORMS)
+    }
+}
+
+/// How long a board keeps an archive. None at all would delete it.
+#[derive(Debug)]
+pub struct Days;
+
+impl Kind for Days {
+    type Value = u32;
+    const WHAT: &'static str = "a whole number of days from 1 to 36500";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<u32, String> {
+        whole(raw)
+            .and_then(|number| u32::try_from(number).ok())
+            .filter(|number| (1..=36_500).contains(number))
+            .ok_or_else(|| unexpected::<Self>(raw))
+    }
+
+    fn json(value: &u32) -> serde_json::Value {
+        (*value).into()
     }
 }
 

@@ -1,0 +1,76 @@
+//! `gua sync-archive`: closed days of the history to the board, where they are asked for. The history is only read.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode;
+
+use gua_collector::board::archive::utc_day;
+use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled};
+use gua_probe::clock;
+use gua_store::legacy::{OldFile, OldForm};
+use gua_store::{FileKind, History, what_is_this};
+use gua_wire::users::UserPolicy;
+
+use crate::config::Loaded;
+use crate::failure::Failure;
+use crate::progress::Bar;
+use crate::{output, which};
+
+pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let enrolled = super::enrolled(loaded)?;
+    let db = which::history(loaded);
+    if what_is_this(&db) == FileKind::Missing {
+        let message = format!("there is no history at `{}`", db.display());
+        let hint = "`gua daemon` makes one; --db names another";
+        return Err(Failure::usage(message).hint(hint).into());
+    }
+    let users = super::users(&loaded.settings)?;
+    let days = loaded.settings.cloud.archive_days.value;
+    let archived = upload(&enrolled, &db, &users, days)?;
+    output::data(&format!("gua sync-archive: {}\n", archived.told(days)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same for a command that has something else to do each time: nothing, where the board has all of today.
+pub(super) fn once_a_day(
+    enrolled: &Enrolled,
+    db: &Path,
+    users: &UserPolicy,
+    retention_days: u32,
+) -> anyhow::Result<Option<Archived>> {
+    let board = enrolled.config.server_url.to_string();
+    if ArchiveState::is_done(db, &board, utc_day(clock::now())) {
+        return Ok(None);
+    }
+    upload(enrolled, db, users, retention_days).map(Some)
+}
+
+fn upload(
+    enrolled: &Enrolled,
+    db: &Path,
+    users: &UserPolicy,
+    retention_days: u32,
+) -> anyhow::Result<Archived> {
+    let history = match what_is_this(db) {
+        FileKind::GpuUsageAudit => OldForm::theirs(OldFile::open(db)?),
+        _ => OldForm::ours(History::open(db)?)?,
+    };
+    let now = clock::now();
+    let today = utc_day(now);
+    let archive = Archive {
+        enrolled,
+        history: &history,
+        users,
+        today,
+        retention_days,
+    };
+    let mut bar = Bar::new("uploading the archive");
+    let archived = archive.upload(&mut |share| {
+        bar.share(share);
+        ControlFlow::Continue(())
+    });
+    bar.clear();
+    let board = enrolled.config.server_url.to_string();
+    ArchiveState::note(db, &board, (now, today), &archived);
+    Ok(archived?)
+}

@@ -1,0 +1,229 @@
+//! The archive: which files go to the board, what is in them, and that nothing goes there unasked.
+
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+
+use crate::host::{Host, TWO_CARDS, until};
+use crate::originals::succeed;
+use crate::server::{Board, Manner, Request, TOKEN};
+use crate::sync_once::enrolled;
+
+/// A host with some days of our own ticks, and others that were imported from two files.
+fn with_days(board: &Board) -> Host {
+    let host = enrolled(Host::new(TWO_CARDS), board);
+    for (name, script, ticks, interval) in [
+        ("first", "1.1", 200, "20m"),
+        ("second", "1.8", 90, "59m"),
+        ("ours", "1.8", 3000, "97s"),
+    ] {
+        let line =
+            format!("demo --script {script} --db {name}.db --ticks {ticks} --interval {interval}");
+        host.fine(&line);
+    }
+    for name in ["first", "second"] {
+        host.fine(&format!(
+            "export --format gpu-usage-audit --db {name}.db --output {name}-old.db"
+        ));
+        host.fine(&format!("import {name}-old.db --db ours.db"));
+    }
+    host.fine("export --format gpu-usage-audit --db ours.db --output theirs.db");
+    host
+}
+
+fn unpacked(request: &Request) -> String {
+    let mut text = String::new();
+    GzDecoder::new(request.body.as_slice())
+        .read_to_string(&mut text)
+        .unwrap();
+    text
+}
+
+/// What was asked, with what was sent, unpacked.
+fn told(request: &Request) -> (String, Vec<Option<String>>, String) {
+    let headers = ["authorization", "accept", "content-type"]
+        .map(|name| request.header(name).map(str::to_owned));
+    let body = match request.body.as_slice() {
+        [] => String::new(),
+        _ => unpacked(request),
+    };
+    (request.line.clone(), headers.to_vec(), body)
+}
+
+#[test]
+fn ours_and_release_1_8_send_the_same_archive() {
+    let board = Board::start();
+    let host = with_days(&board);
+    succeed(
+        &host,
+        "1.8.0",
+        "sync-archive --db theirs.db --retention-days 4",
+    );
+    let theirs: Vec<_> = board.take().iter().map(told).collect();
+    assert!(theirs.len() > 8, "{}", theirs.len());
+    // From our own history, and from the file in which theirs was.
+    for db in ["ours.db", "theirs.db"] {
+        host.fine(&format!("sync-archive --db {db} --retention-days 4"));
+        let ours: Vec<_> = board.take().iter().map(told).collect();
+        let lines = |told: &[(String, Vec<Option<String>>, String)]| {
+            told.iter()
+                .map(|(line, ..)| line.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&ours), lines(&theirs), "{db}");
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            assert_eq!(ours.1, theirs.1, "{db}: {}", theirs.0);
+            assert!(ours.2 == theirs.2, "{db}: {} differs", theirs.0);
+        }
+    }
+}
+
+#[test]
+fn only_what_the_board_lacks_is_sent_and_counted() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    host.fine("demo --db ours.db --ticks 100 --interval 1h");
+    let said = host.fine("sync-archive --db ours.db");
+    let sent = board.take();
+    let days: Vec<&str> = sent
+        .iter()
+        .filter_map(|request| request.line.strip_prefix("POST /agent/v1/archives?date=2"))
+        .collect();
+    assert!((8..=10).contains(&days.len()), "{days:?}");
+    let told = format!(
+        "gua sync-archive: {} closed day(s) in 30d window, uploaded {} missing object(s)\n",
+        days.len() / 2,
+        days.len()
+    );
+    assert_eq!(said, told);
+    assert_eq!(
+        sent.last().unwrap().line,
+        "DELETE /agent/v1/archives?olderThanDays=30"
+    );
+    let bearer = format!("Bearer {TOKEN}");
+    assert!(
+        sent.iter()
+            .all(|request| request.header("authorization") == Some(&bearer))
+    );
+
+    let known: Vec<String> = sent
+        .iter()
+        .filter_map(|request| {
+            let (date, table) = request
+                .line
+                .strip_prefix("POST /agent/v1/archives?date=")?
+                .split_once("&table=")?;
+            Some(format!(r#"{{"date":"{date}","table":"{table}"}}"#))
+        })
+        .skip(1)
+        .collect();
+    let listing = format!(r#"{{"archives":[{}]}}"#, known.join(","));
+    board.behaves(Manner::Says(200, listing));
+    let said = host.fine("sync-archive --db ours.db --retention-days 2");
+    assert_eq!(
+        said,
+        "gua sync-archive: 2 closed day(s) in 2d window, uploaded 0 missing object(s)\n"
+    );
+    let lines: Vec<String> = board
+        .take()
+        .into_iter()
+        .map(|request| request.line)
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "GET /agent/v1/archives",
+            "POST /agent/v1/archives?date=_full&table=daemon_run",
+            "POST /agent/v1/archives?date=_full&table=gpu_device",
+            "DELETE /agent/v1/archives?olderThanDays=2",
+        ]
+    );
+    let said = host.fine("sync-archive --db ours.db");
+    assert!(said.contains("uploaded 1 missing object(s)"), "{said}");
+}
+
+#[test]
+fn users_are_told_hidden_or_not_at_all() {
+    let check = |policy: &str, tell: &dyn Fn(&str)| {
+        let board = Board::start();
+        let host = enrolled(Host::new(TWO_CARDS), &board).variable("GUA_CLOUD_USERS", policy);
+        host.fine("demo --db ours.db --ticks 50 --interval 1h");
+        host.fine("sync-archive --db ours.db");
+        let sent = board.take();
+        let processes = sent
+            .iter()
+            .filter(|request| request.line.ends_with("=proc_sample"));
+        let text: String = processes.map(unpacked).collect();
+        assert!(text.lines().count() > 20, "{text}");
+        tell(&text);
+    };
+    check("plain", &|text| assert!(text.contains(",alice,"), "{text}"));
+    check("omit", &|text| assert!(!text.contains("alice"), "{text}"));
+    check("hash", &|text| {
+        assert!(!text.contains("alice") && text.contains(",user-"), "{text}");
+    });
+}
+
+#[test]
+fn a_failure_is_one_sentence_and_the_next_attempt_goes_on() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let missing = host.gua("sync-archive --db none.db");
+    assert_eq!(missing.code, 2, "{missing:?}");
+    host.fine("demo --db ours.db --ticks 50 --interval 1h");
+    board.behaves(Manner::Says(503, r#"{"detail":"no room"}"#.to_owned()));
+    let ended = host.gua("sync-archive --db ours.db");
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
+    assert_eq!(
+        ended.stderr,
+        "gua sync-archive: the board did not tell which files it has: GUA Board request failed with HTTP 503: no room\n"
+    );
+    board.behaves(Manner::Kind);
+    host.fine("sync-archive --db ours.db");
+    let unenrolled = Host::new(TWO_CARDS).gua("sync-archive");
+    assert_eq!(unenrolled.code, 2, "{unenrolled:?}");
+    assert!(unenrolled.stderr.contains("gua enroll"), "{unenrolled:?}");
+}
+
+#[test]
+fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let archives = || {
+        let requests = board.take().into_iter();
+        let archives = requests.filter(|request| request.line.contains("/archives"));
+        archives.map(|request| request.line).collect::<Vec<_>>()
+    };
+    host.fine("sync-once");
+    assert_eq!(archives(), [""; 0]);
+    let said = host.fine("sync-once --archive");
+    let told = "  archive: 0 closed day(s) in 30d window, uploaded 0 missing object(s)\n";
+    assert!(said.ends_with(told), "{said}");
+    assert_eq!(archives().len(), 4);
+    let said = host.fine("sync-once --archive");
+    assert!(!said.contains("archive"), "{said}");
+    assert_eq!(archives(), [""; 0]);
+
+    let mut daemon = host.foreground("daemon --foreground --cloud --interval 100ms --db d.db");
+    until("some pushes", || (board.attempts() > 10).then_some(()));
+    daemon.stop();
+    assert_eq!(archives(), [""; 0]);
+    let line = "daemon --foreground --cloud --archive --append --interval 100ms --db d.db";
+    let mut daemon = host.foreground(line);
+    until("an archive", || {
+        daemon
+            .stderr()
+            .contains("archive: 0 closed day(s)")
+            .then_some(())
+    });
+    assert_eq!(archives().len(), 4);
+    daemon.stop();
+    // Another start on the same day finds it done.
+    let before = board.attempts();
+    let mut daemon = host.foreground(line);
+    until("some pushes", || {
+        (board.attempts() > before + 10).then_some(())
+    });
+    assert_eq!(archives(), [""; 0]);
+    daemon.stop();
+}
