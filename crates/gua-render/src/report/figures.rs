@@ -74,7 +74,11 @@ pub(super) fn cards(page: &Page<'_>) -> HoursBars {
             None => state_hours(&card.sums),
         },
     };
-    bars(page, report.cards.iter().map(row).collect())
+    // All of them: a bar for many cards together would make those of single ones too short to compare.
+    HoursBars {
+        top: usize::MAX - 1,
+        ..bars(page, report.cards.iter().map(row).collect())
+    }
 }
 
 fn bars(page: &Page<'_>, rows: Vec<HoursRow>) -> HoursBars {

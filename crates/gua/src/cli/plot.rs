@@ -72,7 +72,7 @@ pub struct PlotArgs {
     pub gpu: Vec<String>,
 
     /// How many people have a row of their own; one row stands for the rest.
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 64)]
     pub top: usize,
 
     /// The colours: of the reader's system where the form can say so, else light.
