@@ -53,7 +53,7 @@ fn output_and_end_are_the_jobs_own() {
 fn what_the_job_inherits_is_what_it_would_have_but_for_our_descriptor() {
     let host = Host::new("[[card]]\n");
     // The C library keeps signals 32 and 33 for itself, and does with them what it likes.
-    let script = "grep -E '^(SigIgn|SigBlk|SigCgt)' /proc/$$/status | sed 's/\\t........./ /; s/ [0-9a-f]/ /'; ls -l /proc/$$/fd | grep -c pipe; env | grep -v ^GUA_RUN_ | grep -v '^_=' | sort";
+    let script = "grep -E '^(SigIgn|SigBlk|SigCgt)' /proc/$$/status | sed 's/\\t........./ /; s/ [0-9a-f]/ /'; ls -l /proc/$$/fd > fds; grep -c pipe fds; env | grep -v ^GUA_RUN_ | grep -v '^_=' | sort";
     let [bare, watched] = both(&host, script);
     let count = |text: &str| text.lines().nth(3).unwrap().parse::<u32>().unwrap();
     let rest = |text: &str| {
