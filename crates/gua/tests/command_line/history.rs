@@ -111,7 +111,7 @@ fn nothing_is_written_over() {
     check(
         &program,
         "export --db old.db --format gpu-usage-audit --output x.db",
-        1,
+        2,
         "a history of gpu-usage-audit",
     );
     check(
