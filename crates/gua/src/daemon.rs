@@ -4,6 +4,7 @@ pub mod background;
 mod collect;
 pub(crate) mod history;
 mod link;
+mod link_page;
 mod log_file;
 pub mod status;
 pub mod stop;

@@ -1,6 +1,6 @@
 //! `gua doctor`: looks at this machine and says what gua can see, and what stands in its way.
 //!
-//! Read-only: nothing is created, changed or contacted. Every step has a time limit, so a sick driver or a dead file
+//! Read-only: nothing is created or changed, and nobody contacted but the board of an enrolled host. Every step has a time limit, so a sick driver or a dead file
 //! server costs its own verdict and not the others'.
 
 pub mod cards;
@@ -10,6 +10,7 @@ mod checks_card;
 mod checks_claims;
 mod checks_driver;
 mod checks_host;
+mod checks_link;
 mod checks_store;
 pub mod facts;
 #[cfg(test)]
@@ -22,29 +23,42 @@ pub mod smi;
 
 use std::ffi::OsStr;
 use std::io::IsTerminal as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use gua_collector::board::{CallError, Limits};
 use gua_probe::clock;
 use gua_probe::host::collector::Running;
 use gua_probe::host::mount::Mount;
 use gua_probe::host::{self, HostRoot};
+use gua_wire::server_url::Scheme;
 use jiff::tz::TimeZone;
 
 use crate::cli::DoctorArgs;
 use crate::config::kind::Home;
 use crate::config::{self, FileState, Loaded, Settings, Source};
 use crate::failure::{Exit, Failure};
-use crate::{driver, manual, output};
+use crate::{cloud, driver, manual, output};
 use cards::Terms;
-use facts::{Choice, Claims, Facts, FileSystem, History, NamedLibrary, Presence, Reach};
+use facts::{
+    Answer, Choice, Claims, Enrolled, Facts, FileSystem, History, Link, NamedLibrary, Presence,
+    Reach,
+};
 use render::{Findings, Layout};
 
 /// How long `nvidia-smi`, and a file system, may take.
 const LIMIT: Duration = Duration::from_secs(3);
+
+/// How long the board may take.
+const BOARD_LIMITS: Limits = Limits {
+    connect: Duration::from_secs(3),
+    silence: Duration::from_secs(3),
+    whole: Duration::from_secs(5),
+};
 
 /// A terminal that does not say how wide it is.
 const USUAL_WIDTH: usize = 80;
@@ -137,6 +151,7 @@ fn gather(root: &HostRoot, loaded: &Loaded) -> Facts {
         configuration: loaded.problems.iter().map(ToString::to_string).collect(),
         unreadable_files: unreadable_files(loaded),
         claims: claims(root, &loaded.settings),
+        link: link(loaded),
         history: history(loaded, &mounts),
         commands: manual::tree()
             .get_subcommands()
@@ -160,6 +175,51 @@ fn claims(root: &HostRoot, settings: &Settings) -> Claims {
             .map_err(|error| gua_collector::chain::chain(&error)),
         remove_ipc: host::logind::remove_ipc(root),
     }
+}
+
+/// How the board answers, where this host is enrolled at one. Otherwise nobody is contacted.
+fn link(loaded: &Loaded) -> Link {
+    let path = loaded.settings.cloud.config.value.clone();
+    let mut enrolment = cloud::enrolment(loaded);
+    if !enrolment.file().is_there() {
+        return Link::NotEnrolled;
+    }
+    let enrolled = match enrolment.current() {
+        Ok(enrolled) => enrolled,
+        Err(error) => {
+            return Link::Unusable {
+                path,
+                why: gua_collector::chain::chain(&error),
+            };
+        }
+    };
+    let mode = std::fs::metadata(&path).ok().map(|facts| facts.mode());
+    let url = &enrolled.config.server_url;
+    let named = cloud::named(&enrolled);
+    let is_exposed = url.scheme() == Scheme::Http && !url.is_loopback();
+    let asked = Arc::clone(&enrolled);
+    let answer = within(BOARD_LIMITS.whole + LIMIT, move || {
+        asked.client.ask(&asked.config, BOARD_LIMITS)
+    });
+    let answer = match answer {
+        None => Answer::None("it did not answer in time".to_owned()),
+        Some(Ok(())) => Answer::Accepted,
+        Some(Err(CallError::Refused {
+            status: 401 | 403, ..
+        })) => Answer::Denied,
+        // A board from before the archive: it is there, and does not know the question.
+        Some(Err(CallError::Refused {
+            status: 404 | 405, ..
+        })) => Answer::Unasked,
+        Some(Err(error)) => Answer::None(gua_collector::chain::chain(&error)),
+    };
+    Link::Enrolled(Enrolled {
+        path,
+        named,
+        mode,
+        is_exposed,
+        answer,
+    })
 }
 
 fn collectors(root: &HostRoot) -> Option<Vec<Running>> {

@@ -3,6 +3,7 @@
 //! It writes one unit file and lets systemctl do the rest. It never touches a unit that it did not write.
 
 pub(crate) mod place;
+mod sync;
 pub(crate) mod systemctl;
 pub(crate) mod unit;
 
@@ -27,8 +28,10 @@ pub const ALIAS: &str = "gpu-usage-audit.service";
 
 pub fn run(command: &ServiceCommand) -> anyhow::Result<ExitCode> {
     match command {
+        ServiceCommand::Install(args) if args.sync_once => sync::install(args)?,
         ServiceCommand::Install(args) => install(args)?,
-        ServiceCommand::Uninstall(args) => uninstall(args)?,
+        ServiceCommand::Uninstall(args) if args.sync_once => sync::uninstall(&args.scope)?,
+        ServiceCommand::Uninstall(args) => uninstall(&args.scope)?,
         ServiceCommand::Status(args) => return status(args),
     }
     Ok(ExitCode::SUCCESS)
@@ -120,19 +123,13 @@ fn refuse_strangers(place: &Place, force: bool) -> anyhow::Result<()> {
             Ok(_) => begins_with(&path, unit::FIRST_LINE)?,
         };
         if !is_ours && !force {
-            let message = format!("`{}` was not written by gua", path.display());
             let systemctl = Systemctl { place };
             let disable = match place.is_image() {
                 true => systemctl.shown(&["disable", name]),
                 false => systemctl.shown(&["disable", "--now", name]),
             };
             let hint = format!("remove it first (`{disable}`), or give --force to replace it");
-            return Err(Failure {
-                exit: Exit::Failed,
-                message,
-                hint: Some(hint),
-            }
-            .into());
+            return Err(stranger(&path, "", Some(hint)).into());
         }
         if !is_ours {
             fs::remove_file(&path)
@@ -151,6 +148,15 @@ pub(crate) fn begins_with(path: &Path, first_line: &str) -> anyhow::Result<bool>
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(text.starts_with(first_line))
+}
+
+/// What is said of a unit that somebody else wrote.
+pub(crate) fn stranger(path: &Path, rest: &str, hint: Option<String>) -> Failure {
+    Failure {
+        exit: Exit::Failed,
+        message: format!("`{}` was not written by gua{rest}", path.display()),
+        hint,
+    }
 }
 
 /// A reader sees the old unit or the new one.
@@ -179,16 +185,7 @@ fn uninstall(args: &ServiceScopeArgs) -> anyhow::Result<()> {
         ));
     }
     if !begins_with(&path, unit::FIRST_LINE)? {
-        let message = format!(
-            "`{}` was not written by gua and is left alone",
-            path.display()
-        );
-        return Err(Failure {
-            exit: Exit::Failed,
-            message,
-            hint: None,
-        }
-        .into());
+        return Err(stranger(&path, " and is left alone", None).into());
     }
     let systemctl = Systemctl { place: &place };
     if systemctl.is_running() {
@@ -210,10 +207,8 @@ fn status(args: &ServiceScopeArgs) -> anyhow::Result<ExitCode> {
     let place = Place::of(args)?;
     let path = place.unit(NAME);
     if !path.exists() {
-        output::data(&format!(
-            "gua service: not installed at {}\n",
-            path.display()
-        ))?;
+        let said = format!("gua service: not installed at {}\n", path.display());
+        output::data(&(said + &sync::status(&place)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let systemctl = Systemctl { place: &place };
@@ -233,6 +228,7 @@ fn status(args: &ServiceScopeArgs) -> anyhow::Result<ExitCode> {
         said.push_str("  systemd is not running here\n");
     }
     said.push_str(&format!("  history: {}\n", place.history()));
+    said.push_str(&sync::status(&place));
     output::data(&said)?;
     Ok(ExitCode::SUCCESS)
 }

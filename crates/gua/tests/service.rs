@@ -91,6 +91,57 @@ fn a_unit_of_somebody_else_is_left_alone() {
 }
 
 #[test]
+fn the_timer_of_sync_once_comes_and_goes_beside_the_collector() {
+    for (scope, directory) in [
+        ("--system", "etc/systemd/system"),
+        ("--user", "etc/systemd/user"),
+    ] {
+        let image = tempfile::tempdir().unwrap();
+        done(&gua(image.path(), &["install", scope]));
+        let before = files(image.path());
+        let status = done(&gua(image.path(), &["status", scope]));
+        assert!(!status.contains("sync-once"), "{status}");
+        let install = [
+            "install",
+            scope,
+            "--sync-once",
+            "--every",
+            "10m",
+            "--archive",
+        ];
+        done(&gua(image.path(), &install));
+        done(&gua(image.path(), &install));
+        let read = |name| fs::read_to_string(image.path().join(directory).join(name)).unwrap();
+        assert!(read("gua-sync.timer").contains("OnCalendar=*:0/10\n"));
+        let service = read("gua-sync.service");
+        assert!(
+            service.contains(" sync-once ") && service.contains(" --archive\n"),
+            "{service}"
+        );
+        let status = done(&gua(image.path(), &["status", scope]));
+        assert!(status.contains("timer of sync-once at "), "{status}");
+        done(&gua(image.path(), &["uninstall", scope, "--sync-once"]));
+        assert_eq!(files(image.path()), before);
+        let again = done(&gua(image.path(), &["uninstall", scope, "--sync-once"]));
+        assert!(again.contains("not installed"), "{again}");
+    }
+}
+
+#[test]
+fn a_host_that_is_not_enrolled_gets_no_timer() {
+    let home = tempfile::tempdir().unwrap();
+    let refused = Command::new(env!("CARGO_BIN_EXE_gua"))
+        .args(["service", "install", "--user", "--sync-once"])
+        .env("HOME", home.path())
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("gua enroll"), "{said}");
+    assert_eq!(files(home.path()), Vec::<String>::new());
+}
+
+#[test]
 fn printing_changes_nothing() {
     let image = tempfile::tempdir().unwrap();
     let text = done(&gua(image.path(), &["install", "--system", "--print"]));

@@ -220,6 +220,11 @@ impl ArchiveState {
         state_file::read(&Self::place(history))
     }
 
+    /// Removes the file, if it is there.
+    pub fn forget(history: &Path) {
+        let _ = std::fs::remove_file(Self::place(history));
+    }
+
     /// Whether a board has everything that was closed on a day.
     #[must_use]
     pub fn is_done(history: &Path, board: &str, today: Date) -> bool {

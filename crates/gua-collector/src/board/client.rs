@@ -162,6 +162,18 @@ impl Client {
         Listing::read(&answer.body).map_err(|error| CallError::Garbage(error.into()))
     }
 
+    /// Asks something that changes nothing, to see whether the board answers and knows this host.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn ask(&self, config: &CloudConfig, limits: Limits) -> Result<(), CallError> {
+        let call = Call {
+            limits,
+            ..Call::get(ARCHIVES, config)
+        };
+        self.call(call).map(|_| ())
+    }
+
     /// Gives the board a file of the archive, which takes the place of one that it has.
     ///
     /// # Errors

@@ -42,13 +42,15 @@ pub struct DoctorArgs {
 pub enum ServiceCommand {
     /// Write the unit, enable it and start it. Again to change or update it.
     #[command(
-        after_help = "Examples:\n  sudo gua service install --interval 10s\n  sudo gua service install --readable-by group:gpu\n  gua service install --user"
+        after_help = "Examples:\n  sudo gua service install --interval 10s\n  sudo gua service install --readable-by group:gpu\n  gua service install --user\n  gua service install --sync-once --every 5m    a push to the board every 5 minutes, by a timer"
     )]
     Install(ServiceInstallArgs),
 
     /// Stop the service and remove its unit. The history stays.
-    #[command(after_help = "Example:\n  sudo gua service uninstall")]
-    Uninstall(ServiceScopeArgs),
+    #[command(
+        after_help = "Examples:\n  sudo gua service uninstall\n  gua service uninstall --sync-once"
+    )]
+    Uninstall(ServiceUninstallArgs),
 
     /// Say whether the service is installed and runs.
     #[command(after_help = "Example:\n  gua service status --user")]
@@ -71,6 +73,16 @@ pub struct ServiceScopeArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct ServiceUninstallArgs {
+    #[command(flatten)]
+    pub scope: ServiceScopeArgs,
+
+    /// The timer of `gua sync-once` instead of the collector.
+    #[arg(long)]
+    pub sync_once: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct ServiceInstallArgs {
     #[command(flatten)]
     pub scope: ServiceScopeArgs,
@@ -83,6 +95,18 @@ pub struct ServiceInstallArgs {
     /// sees all processes].
     #[arg(long, value_name = "WHO")]
     pub readable_by: Option<String>,
+
+    /// Install the timer of `gua sync-once` instead of the collector: this host has to be enrolled.
+    #[arg(long, conflicts_with_all = ["interval", "readable_by"])]
+    pub sync_once: bool,
+
+    /// How often the timer looks and pushes [default: 5m].
+    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, requires = "sync_once")]
+    pub every: Option<std::time::Duration>,
+
+    /// Let it send closed days to the board's archive too, once a day.
+    #[arg(long, requires = "sync_once")]
+    pub archive: bool,
 
     /// Enable it for the next boot and do not start it now.
     #[arg(long)]

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::board::{CloudFile, LinkState, spool_beside};
+use gua_collector::board::{ArchiveState, CloudFile, LinkState, spool_beside};
 
 use crate::config::Loaded;
 use crate::output;
@@ -19,6 +19,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     // What was kept for the board goes with it.
     let history = &loaded.settings.history.db.value;
     LinkState::forget(history);
+    ArchiveState::forget(history);
     let _ = std::fs::remove_dir_all(spool_beside(history));
     let text = match (removed, known) {
         (false, _) => format!("gua unenroll: this host is not enrolled (no `{path}`)\n"),

@@ -13,12 +13,12 @@ use gua_wire::gpu_stats::Form;
 use super::named_directory;
 use crate::cli::{CsvInstallArgs, CsvUninstallArgs, ServiceScopeArgs};
 use crate::config::{Settings, Source};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output;
 use crate::service::place::Place;
 use crate::service::systemctl::Systemctl;
-use crate::service::unit::word;
-use crate::service::{begins_with, write_unit};
+use crate::service::unit::{when, word};
+use crate::service::{begins_with, stranger, write_unit};
 
 const SERVICE: &str = "gua-csv.service";
 const TIMER: &str = "gua-csv.timer";
@@ -148,14 +148,6 @@ fn refuse_stranger(path: &Path, force: bool) -> anyhow::Result<()> {
     Err(stranger(path, "", Some(hint.to_owned())).into())
 }
 
-fn stranger(path: &Path, rest: &str, hint: Option<String>) -> Failure {
-    Failure {
-        exit: Exit::Failed,
-        message: format!("`{}` was not written by gua{rest}", path.display()),
-        hint,
-    }
-}
-
 /// Whether this user's timers go on without a session.
 fn lingers() -> bool {
     let uid = Uid(rustix::process::getuid().as_raw());
@@ -209,20 +201,6 @@ fn timer(facts: &Facts) -> String {
          [Install]\n\
          WantedBy=timers.target\n"
     )
-}
-
-/// By the clock where the period divides an hour or a day, so that it does not drift; else from one sample to the next
-/// (systemd.timer(5), systemd.time(7)).
-fn when(every: Duration) -> String {
-    let (minutes, rest) = (every.as_secs() / 60, every.as_secs() % 60);
-    let hours = minutes / 60;
-    match (rest, minutes) {
-        (0, 1..60) if 60 % minutes == 0 => format!("OnCalendar=*:0/{minutes}\n"),
-        (0, 60) => "OnCalendar=hourly\n".to_owned(),
-        (0, 1440) => "OnCalendar=daily\n".to_owned(),
-        (0, _) if minutes % 60 == 0 && 24 % hours == 0 => format!("OnCalendar=0/{hours}:00\n"),
-        _ => format!("OnActiveSec=1s\nOnUnitActiveSec={}s\n", every.as_secs()),
-    }
 }
 
 #[cfg(test)]

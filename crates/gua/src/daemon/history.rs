@@ -258,7 +258,7 @@ fn overdue(
 }
 
 /// In the local zone, which is named; and how long ago that was.
-fn with_age(at: Timestamp, now: Timestamp) -> String {
+pub(super) fn with_age(at: Timestamp, now: Timestamp) -> String {
     let shown = at.to_zoned(TimeZone::system());
     let age = now.duration_since(at);
     let age = if age.is_negative() {

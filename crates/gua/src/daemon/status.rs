@@ -6,16 +6,18 @@ use std::process::ExitCode;
 use gua_collector::managed::{Maker, Managed, Occupant, occupant};
 use gua_collector::pid_file::PidFile;
 
+use gua_probe::clock;
 use jiff::Timestamp;
 
-use super::{BACKGROUND, history, trouble_file};
+use super::{BACKGROUND, history, link_page, trouble_file};
 use crate::config::Loaded;
 use crate::output;
 
 pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let collect = &loaded.settings.collect;
     let pid_file = PidFile::at(&collect.pid_file.value);
-    let text = match pid_file.read() {
+    let mut db_path = loaded.settings.history.db.value.clone();
+    let mut text = match pid_file.read() {
         None => format!("{BACKGROUND}: not running\n"),
         Some(pid) => match occupant(pid, &pid_file) {
             Occupant::Managed(managed) => {
@@ -26,6 +28,9 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
                         .map_or(collect.log_file.value.as_path(), Path::new)
                         .display()
                 );
+                if let Some(db) = argument(&managed, "--db") {
+                    db_path = db.into();
+                }
                 text.push_str(&details(&managed, trouble_file::read(pid_file.path(), pid)));
                 text
             }
@@ -41,6 +46,8 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
             }
         },
     };
+    let enrolment = &loaded.settings.cloud.config.value;
+    text.push_str(&link_page::summary(&db_path, enrolment, clock::now()));
     output::data(&text)?;
     Ok(ExitCode::SUCCESS)
 }

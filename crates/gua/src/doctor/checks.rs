@@ -2,7 +2,7 @@
 
 use super::check::Check;
 use super::facts::Facts;
-use super::{checks_card, checks_claims, checks_driver, checks_host, checks_store};
+use super::{checks_card, checks_claims, checks_driver, checks_host, checks_link, checks_store};
 
 /// All checks, in the order in which they are shown.
 #[must_use]
@@ -27,6 +27,7 @@ pub fn all(facts: &Facts) -> Vec<Check> {
         checks_host::collectors(facts),
         checks_host::config(facts),
         checks_claims::claims(facts),
+        checks_link::link(facts),
         checks_store::default_db(facts),
         checks_store::disk_space(facts),
     ]

@@ -45,6 +45,7 @@ pub struct Facts {
     /// Configuration files that this user may not read.
     pub unreadable_files: Vec<PathBuf>,
     pub claims: Claims,
+    pub link: Link,
     pub history: History,
     /// The commands that this version of gua has.
     pub commands: Vec<String>,
@@ -56,6 +57,44 @@ pub struct Claims {
     /// The directory, or why there is none.
     pub place: Result<PathBuf, String>,
     pub remove_ipc: RemoveIpc,
+}
+
+/// The link to a board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Link {
+    NotEnrolled,
+    /// The enrolment is there and cannot be used.
+    Unusable {
+        path: PathBuf,
+        why: String,
+    },
+    Enrolled(Enrolled),
+}
+
+/// A host that is enrolled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enrolled {
+    /// The file that holds the secret.
+    pub path: PathBuf,
+    /// The host's name there, and the board's address.
+    pub named: String,
+    /// Who may read the file; `None` where that cannot be told.
+    pub mode: Option<u32>,
+    /// Whether the secret crosses a network unencrypted.
+    pub is_exposed: bool,
+    pub answer: Answer,
+}
+
+/// What a board said to a question that changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Accepted,
+    /// It does not know the host's token.
+    Denied,
+    /// It answered, and has no question by which the token could be tried.
+    Unasked,
+    /// None, and why.
+    None(String),
 }
 
 /// A library that the configuration names.

@@ -21,7 +21,7 @@ use gua_probe::host::time::{Synchronised, TimeKeeping};
 use jiff::tz::TimeZone;
 
 use super::check::{Check, Status, Weight};
-use super::facts::{Choice, Claims, Facts, FileSystem, History, Reach};
+use super::facts::{Choice, Claims, Facts, FileSystem, History, Link, Reach};
 use super::smi::{Output, Smi};
 
 pub(super) const VERSION: &str = "550.54.14";
@@ -76,6 +76,7 @@ pub(super) fn healthy() -> Facts {
         configuration: Vec::new(),
         unreadable_files: Vec::new(),
         commands: vec!["daemon".into(), "doctor".into(), "report".into()],
+        link: Link::NotEnrolled,
         claims: Claims {
             place: Ok("/run/lock".into()),
             remove_ipc: RemoveIpc::BuiltIn { shown: Some(true) },

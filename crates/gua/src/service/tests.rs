@@ -8,16 +8,19 @@ use super::unit::{Readers, UnitFacts, text};
 use super::{ALIAS, NAME};
 use crate::service::place::Scope;
 
-/// `systemd-analyze verify` says nothing about a unit that it likes.
+/// `systemd-analyze verify` says nothing about units that it likes.
 #[track_caller]
-fn check(facts: &UnitFacts) {
+pub(super) fn verify(units: &[(&str, String)], scope: Scope) {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join(NAME);
-    fs::write(&path, text(facts)).unwrap();
+    let paths = units.iter().map(|(name, text)| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    });
     let verified = Command::new("systemd-analyze")
         .arg("verify")
-        .args((facts.scope == Scope::User).then_some("--user"))
-        .arg(&path)
+        .args((scope == Scope::User).then_some("--user"))
+        .args(paths)
         .env("XDG_RUNTIME_DIR", directory.path())
         .output()
         .expect("systemd-analyze is needed (Debian: systemd)");
@@ -25,9 +28,13 @@ fn check(facts: &UnitFacts) {
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("gua")).collect();
     assert!(
         verified.status.success() && ours.is_empty(),
-        "{said}\n{}",
-        text(facts)
+        "{said}\n{units:?}"
     );
+}
+
+#[track_caller]
+fn check(facts: &UnitFacts) {
+    verify(&[(NAME, text(facts))], facts.scope);
 }
 
 fn program() -> PathBuf {

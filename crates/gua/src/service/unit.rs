@@ -73,7 +73,10 @@ pub(super) fn text(facts: &UnitFacts) -> String {
         words.extend(["--interval".to_owned(), duration::written(interval)]);
     }
     let (wanted_by, scope_lines) = match facts.scope {
-        Scope::System => ("multi-user.target", system_lines(facts)),
+        Scope::System => (
+            "multi-user.target",
+            system_lines(&facts.readers, &[&facts.program]),
+        ),
         Scope::User => ("default.target", String::new()),
     };
     format!(
@@ -93,15 +96,7 @@ pub(super) fn text(facts: &UnitFacts) -> String {
          TimeoutStopSec=15\n\
          Nice=5\n\
          {scope_lines}\
-         # What it needs is the driver's devices, /proc, and its own directory.\n\
-         NoNewPrivileges=yes\n\
-         LockPersonality=yes\n\
-         RestrictRealtime=yes\n\
-         RestrictSUIDSGID=yes\n\
-         RestrictNamespaces=yes\n\
-         RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n\
-         SystemCallArchitectures=native\n\
-         SystemCallFilter=@system-service\n\
+         {HARDENING}\
          \n\
          [Install]\n\
          WantedBy={wanted_by}\n\
@@ -110,9 +105,20 @@ pub(super) fn text(facts: &UnitFacts) -> String {
     )
 }
 
+/// For every unit that reads the cards.
+pub(super) const HARDENING: &str = "# What it needs is the driver's devices, /proc, and its own directory.\n\
+     NoNewPrivileges=yes\n\
+     LockPersonality=yes\n\
+     RestrictRealtime=yes\n\
+     RestrictSUIDSGID=yes\n\
+     RestrictNamespaces=yes\n\
+     RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n\
+     SystemCallArchitectures=native\n\
+     SystemCallFilter=@system-service\n";
+
 /// The host's service runs as root with next to no capabilities: it must see every process, also under hidepid.
-fn system_lines(facts: &UnitFacts) -> String {
-    let (group, mask, mode) = match &facts.readers {
+pub(super) fn system_lines(readers: &Readers, files: &[&Path]) -> String {
+    let (group, mask, mode) = match readers {
         Readers::Everyone => (None, "0022", "0755"),
         Readers::Group(name) => (Some(name), "0027", "0750"),
         Readers::Root => (None, "0077", "0700"),
@@ -120,7 +126,7 @@ fn system_lines(facts: &UnitFacts) -> String {
     let group = group
         .map(|name| format!("Group={name}\n"))
         .unwrap_or_default();
-    let home = if is_below_a_home(&facts.program) {
+    let home = if files.iter().any(|file| is_below_a_home(file)) {
         "read-only"
     } else {
         "yes"
@@ -147,6 +153,20 @@ fn is_below_a_home(program: &Path) -> bool {
     ["/home", "/root", "/run/user"]
         .iter()
         .any(|home| program.starts_with(home))
+}
+
+/// By the clock where the period divides an hour or a day, so that it does not drift; else from one run to the next
+/// (systemd.timer(5), systemd.time(7)).
+pub(crate) fn when(every: Duration) -> String {
+    let (minutes, rest) = (every.as_secs() / 60, every.as_secs() % 60);
+    let hours = minutes / 60;
+    match (rest, minutes) {
+        (0, 1..60) if 60 % minutes == 0 => format!("OnCalendar=*:0/{minutes}\n"),
+        (0, 60) => "OnCalendar=hourly\n".to_owned(),
+        (0, 1440) => "OnCalendar=daily\n".to_owned(),
+        (0, _) if minutes % 60 == 0 && 24 % hours == 0 => format!("OnCalendar=0/{hours}:00\n"),
+        _ => format!("OnActiveSec=1s\nOnUnitActiveSec={}s\n", every.as_secs()),
+    }
 }
 
 /// One word of a command line as systemd reads it (systemd.service(5), "Command lines").

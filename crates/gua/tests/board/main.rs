@@ -17,5 +17,6 @@ mod released;
 #[path = "../shared/request.rs"]
 mod request;
 mod server;
+mod shown;
 mod sync_once;
 mod ways;

@@ -89,6 +89,7 @@ Setup:
   other collectors: ok, none
   configuration: ok, no problems
   claims directory: ok, /run/lock
+  board: ok, this host is enrolled at none, and reports to nobody
 
 Database:
   default: /home/ada/.gua/gua.db
@@ -261,6 +262,7 @@ fn ids_stay_and_so_do_the_keys_of_their_details() {
         "collectors: running",
         "config: problems",
         "claims: directory remove_ipc",
+        "board_link: answer board is_encrypted secret_is_private",
         "default_db: error exists is_default is_file parent_exists parent_writable path size_bytes",
         "disk_space: directory file_system free_bytes free_inodes is_network is_read_only total_bytes",
     ];
