@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
 /// Whether a character could steer a terminal or turn a line around: controls, bidirectional marks, invisible ones.
 #[must_use]
 pub fn is_harmful(letter: char) -> bool {
@@ -43,6 +45,35 @@ pub fn csv_cell(text: &str) -> Cow<'_, str> {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text,
     })
+}
+
+/// How many columns of a terminal a text takes: a Hangul or Chinese letter takes two.
+#[must_use]
+pub fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// The text in at most `room` columns, harmless; what does not fit ends in a sign that says so.
+#[must_use]
+pub fn clip(text: &str, room: usize) -> String {
+    let text = harmless(text);
+    if columns(&text) <= room {
+        return text;
+    }
+    let mut kept = String::new();
+    let mut used = 0;
+    for letter in text.chars() {
+        let wide = letter.width().unwrap_or(0);
+        if used + wide + 1 > room {
+            break;
+        }
+        used += wide;
+        kept.push(letter);
+    }
+    if room > 0 {
+        kept.push('…');
+    }
+    kept
 }
 
 /// How long something has lasted: `8s`, `1m47s`, `20m`, `3h12m`, `2d5h`. Two units at most.
@@ -102,6 +133,23 @@ mod tests {
         check(3599, "59m");
         check(11_520, "3h12m");
         check(86_400 * 9 + 3600 * 5, "9d5h");
+    }
+
+    #[test]
+    fn a_text_is_cut_by_columns_and_not_by_letters() {
+        let check = |text: &str, room, expected: &str| {
+            let cut = clip(text, room);
+            assert_eq!(cut, expected, "{text} in {room}");
+            assert!(columns(&cut) <= room, "{text} in {room}");
+        };
+        check("ada, bob", 8, "ada, bob");
+        check("ada, bob", 5, "ada,…");
+        check("ada", 0, "");
+        check("김철수", 6, "김철수");
+        check("김철수", 5, "김철…");
+        check("김철수", 4, "김…");
+        check("김", 1, "…");
+        check("a\u{1b}[2J", 9, "a\u{fffd}[2J");
     }
 
     #[test]

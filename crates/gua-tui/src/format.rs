@@ -1,54 +1,22 @@
 //! Numbers and names as a narrow table shows them. A missing value is a dash, never a zero.
 
-use gua_model::text::{harmless, is_harmful};
+pub(crate) use gua_model::text::{clip, columns as width};
 use gua_model::{Bytes, Reading};
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// What stands where a reading is missing.
 pub(crate) const MISSING: &str = "-";
 
-/// How many columns a text takes.
-pub(crate) fn width(text: &str) -> usize {
-    text.width()
-}
-
-/// The text in at most `room` columns; what does not fit ends in a sign that says so.
-pub(crate) fn clip(text: &str, room: usize) -> String {
-    let text = if text.chars().any(is_harmful) {
-        harmless(text)
-    } else {
-        text.to_owned()
-    };
-    if text.width() <= room {
-        return text;
-    }
-    let mut kept = String::new();
-    let mut used = 0;
-    for letter in text.chars() {
-        let wide = letter.width().unwrap_or(0);
-        if used + wide + 1 > room {
-            break;
-        }
-        used += wide;
-        kept.push(letter);
-    }
-    if room > 0 {
-        kept.push('…');
-    }
-    kept
-}
-
 /// The text in exactly `room` columns, at the left of them.
 pub(crate) fn left(text: &str, room: usize) -> String {
     let text = clip(text, room);
-    let pad = room.saturating_sub(text.width());
+    let pad = room.saturating_sub(width(&text));
     format!("{text}{}", " ".repeat(pad))
 }
 
 /// The text in exactly `room` columns, at the right of them.
 pub(crate) fn right(text: &str, room: usize) -> String {
     let text = clip(text, room);
-    let pad = room.saturating_sub(text.width());
+    let pad = room.saturating_sub(width(&text));
     format!("{}{text}", " ".repeat(pad))
 }
 

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use gua_model::since::Start;
-use gua_model::text::short_age;
+use gua_model::text::{clip, columns, short_age};
 use gua_model::{Missing, Sample, State};
 use std::time::Duration;
 
@@ -78,8 +78,8 @@ pub fn text(sample: &Sample, rows: &[Row<'_>], width: Option<usize>, detail: Det
         .iter()
         .enumerate()
         .map(|(place, column)| {
-            let longest = cells.iter().map(|cells| letters(&cells[place])).max();
-            longest.unwrap_or(0).max(letters(column.title))
+            let longest = cells.iter().map(|cells| columns(&cells[place])).max();
+            longest.unwrap_or(0).max(columns(column.title))
         })
         .collect();
     let widths = match width {
@@ -150,8 +150,8 @@ fn line(cells: &[String], widths: &[Option<usize>], most: Option<usize>) -> Stri
     let mut parts = Vec::new();
     for ((cell, column), width) in cells.iter().zip(&COLUMNS).zip(widths) {
         let Some(width) = *width else { continue };
-        let cell = cut(cell, width);
-        let padding = " ".repeat(width.saturating_sub(letters(&cell)));
+        let cell = clip(cell, width);
+        let padding = " ".repeat(width.saturating_sub(columns(&cell)));
         parts.push(match column.align {
             Align::Left => format!("{cell}{padding}"),
             Align::Right => format!("{padding}{cell}"),
@@ -159,7 +159,7 @@ fn line(cells: &[String], widths: &[Option<usize>], most: Option<usize>) -> Stri
     }
     let line = parts.join(&" ".repeat(GAP));
     let line = line.trim_end();
-    most.map_or_else(|| line.to_owned(), |most| cut(line, most))
+    most.map_or_else(|| line.to_owned(), |most| clip(line, most))
 }
 
 fn cells(row: &Row<'_>, sample: &Sample, detail: Detail) -> Vec<String> {
@@ -254,19 +254,6 @@ fn style(row: &Row<'_>) -> Style {
     Style::new().fg_color(Some(color.into()))
 }
 
-fn letters(text: &str) -> usize {
-    text.chars().count()
-}
-
-/// At most that many letters, the last a full stop for what was cut.
-fn cut(text: &str, most: usize) -> String {
-    if letters(text) <= most {
-        return text.to_owned();
-    }
-    let kept = text.chars().take(most.saturating_sub(1));
-    kept.chain((most > 0).then_some('…')).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,9 +284,15 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_shown() {
-        assert_eq!(cut("ada, bob", 8), "ada, bob");
-        assert_eq!(cut("ada, bob", 5), "ada,…");
-        assert_eq!(cut("ada", 0), "");
+    fn a_hangul_letter_takes_two_columns() {
+        let check = |user: &str, most, expected: &str| {
+            let cells = ["0", "[~]", user, "7 %"].map(str::to_owned);
+            let widths = [Some(1), Some(6), Some(7), Some(5)];
+            assert_eq!(line(&cells, &widths, most), expected, "{user}");
+        };
+        check("ada", None, "0  [~]     ada        7 %");
+        check("김철수", None, "0  [~]     김철수     7 %");
+        check("김수한무", None, "0  [~]     김수한…    7 %");
+        check("김철수", Some(16), "0  [~]     김철…");
     }
 }
