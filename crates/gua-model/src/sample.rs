@@ -298,6 +298,30 @@ mod tests {
     }
 
     #[test]
+    fn memory_with_what_is_held_back_is_unknown_where_either_reading_failed() {
+        let check = |used, reserved, expected| {
+            let uuid = "GPU-a".parse().unwrap();
+            let gpu = Gpu {
+                memory_used: used,
+                memory_reserved: reserved,
+                ..Gpu::without_readings(uuid, 0, Missing::Failed)
+            };
+            assert_eq!(gpu.memory_used_with_reserved(), expected);
+        };
+        check(Ok(Bytes(7)), Ok(Bytes(2)), Ok(Bytes(9)));
+        // A driver that cannot tell it apart counts it as used already.
+        check(Ok(Bytes(7)), Err(Missing::Unsupported), Ok(Bytes(7)));
+        check(Ok(Bytes(7)), Err(Missing::Failed), Err(Missing::Failed));
+        check(Ok(Bytes(7)), Err(Missing::Gone), Err(Missing::Gone));
+        check(Err(Missing::Failed), Ok(Bytes(2)), Err(Missing::Failed));
+        check(
+            Err(Missing::Unsupported),
+            Err(Missing::Unsupported),
+            Err(Missing::Unsupported),
+        );
+    }
+
+    #[test]
     fn throttle_bits_unknown_to_us_keep_their_number() {
         assert_eq!(ThrottleReasons(0).names(), Vec::<String>::new());
         assert_eq!(
