@@ -39,7 +39,8 @@ pub(crate) struct UserRow {
     pub(crate) user: String,
     pub(crate) cards: Vec<String>,
     pub(crate) processes: usize,
-    pub(crate) memory: Bytes,
+    /// The sum over processes; `None` where the driver told nothing of any.
+    pub(crate) memory: Option<Bytes>,
     /// Processes whose memory the driver hides, and which the sum lacks.
     pub(crate) hidden: usize,
     /// The sum over processes; `None` where the driver told nothing of any.
@@ -224,9 +225,10 @@ pub(crate) fn users(sample: &Sample, rows: &[ProcessRow], thresholds: &Threshold
                 .filter_map(|row| row.sm.ok().flatten())
                 .map(|sm| sm.get().into())
                 .collect();
+            let memory: Vec<Bytes> = own().filter_map(|row| row.memory.ok()).collect();
             UserRow {
                 processes: own().map(|row| row.pid).collect::<BTreeSet<_>>().len(),
-                memory: own().filter_map(|row| row.memory.ok()).sum(),
+                memory: (!memory.is_empty()).then(|| memory.into_iter().sum()),
                 hidden: own().filter(|row| row.memory.is_err()).count(),
                 sm: (!sm.is_empty()).then(|| sm.iter().sum()),
                 idle_held: idle_held.map(|(_, gpu)| (*gpu).to_owned()).collect(),

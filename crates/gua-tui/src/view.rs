@@ -97,15 +97,18 @@ fn header<'a>(app: &App, styles: Styles, now: Timestamp, room: usize) -> Line<'a
     spans.push(Span::styled(mode, styles.mode(style)));
     spans.push(Span::raw("  "));
     if let Some(moment) = moment {
+        let left = |spans: &[Span<'_>]| {
+            let used: usize = spans.iter().map(|span| width(&span.content)).sum();
+            room.saturating_sub(used)
+        };
         for (word, count) in app.counts(&moment.sample) {
             if count > 0 {
-                spans.push(Span::styled(format!("{count} {word}"), styles.share(word)));
+                let text = clip(&format!("{count} {word}"), left(&spans));
+                spans.push(Span::styled(text, styles.share(word)));
                 spans.push(Span::raw("  "));
             }
         }
-        let used: usize = spans.iter().map(|span| width(&span.content)).sum();
-        let about = about(&app.setup.host, &moment.sample);
-        let about = clip(&about, room.saturating_sub(used));
+        let about = clip(&about(&app.setup.host, &moment.sample), left(&spans));
         spans.push(Span::styled(about, styles.dim()));
     }
     Line::from(spans)

@@ -128,8 +128,12 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
     }
     let hidden = moment.sample.gpus.len() - shown;
     if hidden > 0 && y < area.y + area.height {
+        let more = match hidden {
+            1 => "1 more card".to_owned(),
+            hidden => format!("{hidden} more cards"),
+        };
         let text = format!(
-            "{hidden} more cards: J and K scroll ({}–{} of {})",
+            "{more}: J and K scroll ({}–{} of {})",
             top + 1,
             top + shown,
             moment.sample.gpus.len()

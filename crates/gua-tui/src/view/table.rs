@@ -298,12 +298,16 @@ fn process_cells(row: &ProcessRow) -> Vec<String> {
 }
 
 fn user_cells(row: &UserRow) -> Vec<String> {
-    let hidden = if row.hidden > 0 { "+?" } else { "" };
+    let memory = match (row.memory, row.hidden) {
+        (Some(memory), 0) => bytes(memory),
+        (Some(memory), _) => format!("{}+?", bytes(memory)),
+        (None, _) => MISSING.to_owned(),
+    };
     vec![
         row.user.clone(),
         row.cards.len().to_string(),
         row.idle_held.len().to_string(),
-        format!("{}{hidden}", bytes(row.memory)),
+        memory,
         row.sm
             .map_or_else(|| MISSING.to_owned(), |sm| sm.to_string()),
         row.processes.to_string(),

@@ -146,6 +146,71 @@ fn instances_stand_under_their_card() {
 }
 
 #[test]
+fn twenty_columns_show_the_utilisation_beside_instances_too() {
+    let mut app = app();
+    let mut parent = card(0, "GPU-a", Err(Missing::Unsupported), &[]);
+    parent.place = Place::Parent { instances: 1 };
+    let gpus = vec![
+        parent,
+        instance("GPU-a", 2, &[(31, "ada", 20_480)]),
+        card(1, "GPU-b", Ok(88), &[(32, "bob", 4096)]),
+        card(2, "GPU-c", Ok(0), &[]),
+    ];
+    app.take_sample(sample_of(1100, gpus));
+    check(&mut app, (20, 12), include_str!("tests/mig-20x12.txt"));
+    for _ in 0..2 {
+        app.key(Key::Char('d'));
+    }
+    let shown = picture(&mut app, (80, 16), at(1100));
+    assert!(shown.contains("in 1 instance ·"), "{shown}");
+}
+
+#[test]
+fn one_card_that_does_not_fit_is_one_more_card() {
+    let mut app = app();
+    let uuids = ["GPU-a", "GPU-b", "GPU-c", "GPU-d", "GPU-e"];
+    let gpus = |count: usize| {
+        let cards = (0..).zip(&uuids[..count]);
+        cards
+            .map(|(index, uuid)| card(index, uuid, Ok(5), &[]))
+            .collect()
+    };
+    let mut told = |count: usize| {
+        app.take_sample(sample_of(1100, gpus(count)));
+        let shown = picture(&mut app, (80, 9), at(1100));
+        let line = shown.lines().find(|line| line.contains(" more card"));
+        line.unwrap_or_default()
+            .split(':')
+            .next()
+            .map(str::to_owned)
+    };
+    assert_eq!(told(4).as_deref(), Some("1 more card"));
+    assert_eq!(told(5).as_deref(), Some("2 more cards"));
+}
+
+#[test]
+fn memory_that_the_driver_hides_is_no_zero_for_its_user() {
+    let mut app = app();
+    let mut gpu = card(
+        0,
+        "GPU-a",
+        Ok(5),
+        &[(31, "ada", 7), (32, "bob", 5), (33, "bob", 64)],
+    );
+    for process in &mut gpu.processes[..2] {
+        process.memory = Err(Missing::Unsupported);
+    }
+    app.take_sample(sample_of(1100, vec![gpu]));
+    app.key(Key::Char('u'));
+    let shown = picture(&mut app, (80, 16), at(1100));
+    let memory = |user: &str| {
+        let line = shown.lines().rev().find(|line| line.starts_with(user));
+        line.and_then(|line| line.split_whitespace().nth(3))
+    };
+    assert_eq!((memory("ada"), memory("bob")), (Some("-"), Some("64M+?")));
+}
+
+#[test]
 fn a_hundred_cards_are_scrolled() {
     let mut app = app();
     let names: Vec<String> = (0..100).map(|index| format!("GPU-{index}")).collect();

@@ -55,10 +55,10 @@ impl Card<'_> {
 pub(super) fn value_of(gpu: &Gpu, measure: Measure, most_power: Option<u64>) -> Option<f64> {
     match measure {
         Measure::Util => gpu.util.ok().map(|util| f64::from(util.get()) / 100.0),
-        Measure::Memory => Some(share(gpu.memory_used.ok()?.0, gpu.memory_total.ok()?.0)),
+        Measure::Memory => share(gpu.memory_used.ok()?.0, gpu.memory_total.ok()?.0),
         Measure::Power => {
             let limit = gpu.power_limit.ok().map(|limit| limit.0).or(most_power)?;
-            Some(share(gpu.power.ok()?.0, limit))
+            share(gpu.power.ok()?.0, limit)
         }
         Measure::Heat => gpu
             .temperature
@@ -68,10 +68,7 @@ pub(super) fn value_of(gpu: &Gpu, measure: Measure, most_power: Option<u64>) -> 
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for a picture of a few columns")]
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
+fn share(part: u64, whole: u64) -> Option<f64> {
+    // Nothing is no share of nothing.
+    (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -1,6 +1,6 @@
 //! One card as a line, or as a title with graphs below it.
 
-use gua_model::{Missing, Place};
+use gua_model::{Gpu, Missing, Place};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -19,21 +19,23 @@ use crate::spark::{bar, spark};
 impl Card<'_> {
     pub(super) fn one_line(&self, area: Rect, buffer: &mut Buffer) {
         let room = usize::from(area.width);
-        let indent = if self.gpu.place.parent().is_some() {
-            "└"
-        } else {
-            ""
+        let numbered = |gpu: &Gpu| match gpu.place.parent() {
+            Some(_) => format!("└{}", label(gpu)),
+            None => label(gpu),
         };
         let cards = self.app.shown().map(|moment| &moment.sample.gpus);
-        let has_instances =
-            cards.is_some_and(|gpus| gpus.iter().any(|gpu| gpu.place.parent().is_some()));
+        let cards = || cards.into_iter().flatten();
+        let has_instances = cards().any(|gpu| gpu.place.parent().is_some());
+        let longest = cards().map(|gpu| width(&numbered(gpu))).max().unwrap_or(0);
         let number = left(
-            &format!("{indent}{}", label(self.gpu)),
-            if has_instances { 5 } else { 3 },
+            &numbered(self.gpu),
+            longest.max(if has_instances { 5 } else { 3 }),
         );
         let (word, style) = self.badge();
-        let state = left(word, if room < 24 { 11 } else { 12 });
         let util = right(&percent(self.gpu), 4);
+        // On a narrow line the state gives way to the utilisation behind it.
+        let beside = width(&number) + width(&util) + 2;
+        let state = left(word, room.saturating_sub(beside).clamp(7, 12));
         let parts: [(u8, String, Style); 8] = [
             (0, number, self.styles.bold()),
             (
@@ -188,9 +190,10 @@ impl Card<'_> {
             age => format!(" for {}", age.replace('≥', "at least ")),
         };
         let about = match (&self.gpu.place, self.verdict.unobserved()) {
+            (Place::Parent { instances: 1 }, _) => " in 1 instance".to_owned(),
             (
                 Place::Parent {
-                    instances: instances @ 1..,
+                    instances: instances @ 2..,
                 },
                 _,
             ) => {
