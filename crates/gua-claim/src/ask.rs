@@ -23,8 +23,8 @@ pub const LONGEST_LEASE: Duration = Duration::from_hours(7 * 24);
 /// No ticket counts longer.
 pub const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);
 
-/// No host has more cards and instances; keeps a claim's file well below its limit.
-pub(crate) const MOST_CARDS: usize = 256;
+/// No host has more cards and instances; keeps a claim's file well below its limit, and what others read of an event.
+pub const MOST_CARDS: usize = 256;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

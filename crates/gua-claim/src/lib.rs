@@ -56,7 +56,7 @@ mod offer;
 mod queue;
 mod survey;
 
-pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, Request, Short};
+pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, MOST_CARDS, Request, Short};
 pub use claim::{Claim, ClaimId, ClaimedBy, ClaimedCard, LiveClaim};
 pub use directory::{ClaimDir, USUAL_PLACES};
 pub use error::{ClaimError, OpenError, Problem, Trouble};

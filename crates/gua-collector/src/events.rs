@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use gua_claim::{
-    ClaimDir, Event, EventId, OpenError, Outcome, Problem, Refusal, Run, TakenIn, USUAL_PLACES,
+    ClaimDir, Event, EventId, MOST_CARDS, OpenError, Outcome, Problem, Refusal, Run, TakenIn,
+    USUAL_PLACES,
 };
 use gua_model::refusal::{Asking, RefusalOutcome};
 use gua_model::text::harmless;
@@ -23,9 +24,6 @@ const PAUSE: SignedDuration = SignedDuration::from_mins(1);
 /// Nobody waits longer, and a clock is not further ahead.
 const OLDEST: SignedDuration = SignedDuration::from_hours(8 * 24);
 const AHEAD: SignedDuration = SignedDuration::from_mins(1);
-
-/// More cards than a host has stand in no honest event.
-const MOST_CARDS: usize = 256;
 
 /// No name of a run is longer.
 const LONGEST_NAME: usize = 80;

@@ -217,6 +217,19 @@ fn one_users_flood_does_not_crowd_out_anothers_claim() {
     assert_eq!(of_kind(&host, Trouble::TooMany), 1, "told once");
 }
 
+#[test]
+fn that_a_user_has_too_many_is_told_once() {
+    let host = Host::with_cards(1);
+    let drawer = host.path().join("gua-claims-many");
+    fs::create_dir(&drawer).unwrap();
+    for number in 0..300 {
+        for kind in ["claim", "wait"] {
+            fs::write(drawer.join(format!("{kind}-{number:08x}")), "{}").unwrap();
+        }
+    }
+    assert_eq!(of_kind(&host, Trouble::TooMany), 1);
+}
+
 fn of_kind(host: &Host, trouble: Trouble) -> usize {
     troubles(host).iter().filter(|one| **one == trouble).count()
 }
