@@ -193,6 +193,7 @@ impl<'a> Found<'a> {
         match self.instances {
             0 => String::new(),
             _ if args.uuid => String::new(),
+            1 => "gua available: 1 MIG instance is free; --uuid names it\n".to_owned(),
             instances => {
                 format!("gua available: {instances} MIG instances are free; --uuid names them\n")
             }

@@ -6,7 +6,9 @@ mod table;
 
 use std::process::ExitCode;
 
-use gua_claim::{ClaimId, Look, Survey};
+use gua_claim::{
+    ClaimId, ClaimedBy, ClaimedCard, Kernel as _, LiveClaim, Look, PidNamespace, Survey,
+};
 use gua_collector::chain::chain;
 use gua_model::{GpuUuid, Sample};
 
@@ -35,6 +37,8 @@ struct Seen {
     sample: Option<Sample>,
     look: Look,
     survey: Survey,
+    /// Whose pids we see.
+    namespace: Option<PidNamespace>,
 }
 
 impl Seen {
@@ -42,6 +46,18 @@ impl Seen {
     fn index(&self, uuid: &GpuUuid) -> Option<u32> {
         let gpus = &self.sample.as_ref()?.gpus;
         Some(gpus.iter().find(|gpu| gpu.uuid == *uuid)?.index)
+    }
+
+    /// Whether the claim's process, or one that it started, is on the card; `None` where that could not be seen: without
+    /// a driver, on a card whose processes it does not tell, and of a process in another pid namespace.
+    fn is_in_use(&self, live: &LiveClaim, card: &ClaimedCard) -> Option<bool> {
+        let is_told = self.sample.is_some() && !self.look.unread.contains(&card.gpu);
+        let is_here = live.claim.namespace.is_none() || live.claim.namespace == self.namespace;
+        match card.by {
+            ClaimedBy::Use => Some(true),
+            ClaimedBy::Lease if is_told && is_here => Some(false),
+            ClaimedBy::Lease | ClaimedBy::Doubt => None,
+        }
     }
 }
 
@@ -63,6 +79,7 @@ fn see(claims: &Claims, loaded: &Loaded, name: &str) -> anyhow::Result<Seen> {
     };
     Ok(Seen {
         survey: claims.survey(&look)?,
+        namespace: claims.kernel.namespace(),
         sample,
         look,
     })

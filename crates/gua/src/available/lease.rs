@@ -216,9 +216,10 @@ impl Asker<'_> {
                 .dir
                 .advance(place, &self.request, &look, kernel)
                 .map_err(fail)?;
+            // `None` where nothing was answered: then nobody is known to have stood in the way.
             let short = match answer {
-                Answer::Short(short) => short,
-                Answer::LookAgain => Short::default(),
+                Answer::Short(short) => Some(short),
+                Answer::LookAgain => None,
                 Answer::Offered(offer) => match driver::sample(reader, &self.loaded.settings) {
                     Ok(next) => {
                         let Some(grant) = self.confirm(offer, &next) else {
@@ -234,12 +235,17 @@ impl Asker<'_> {
                     Err(fault) => {
                         drop(offer);
                         line.trouble(&fault);
-                        Short::default()
+                        None
                     }
                 },
             };
+            let is_answer = short.is_some();
+            let short = short.unwrap_or_default();
+            if !is_answer {
+                found.free.clear();
+            }
             let page = refused(&short, &sample, &wish, self.args, &mut found);
-            if refusal.is_none() {
+            if is_answer && refusal.is_none() {
                 refusal = Some(self.refusal(&page, &short));
                 self.tell(&page);
             }
@@ -256,7 +262,10 @@ impl Asker<'_> {
                 // A driver that does not answer keeps nobody here for whom nobody waits any more.
                 self.check_wanted()?;
                 match driver::sample(reader, &self.loaded.settings) {
-                    Ok(next) => break Ok(next),
+                    Ok(next) => {
+                        line.trouble_is_over();
+                        break Ok(next);
+                    }
                     Err(fault) => line.trouble(&fault),
                 }
             };
@@ -338,7 +347,7 @@ impl Asker<'_> {
             let why = match found.is_without_model(wish) {
                 true => found.shortage(wish, 0, None),
                 false => format!(
-                    "gua available: {wanted} wanted, and this host has {could_be_had} that could be\n"
+                    "gua available: {wanted} wanted, and this host has {could_be_had} that could ever be had\n"
                 ),
             };
             output::talk(&format!("{why}{}", found.hidden_instances(self.args)));

@@ -3,7 +3,7 @@
 use gua_render::table::{Cell, Table};
 
 use super::Seen;
-use super::json::{is_in_use, waited};
+use super::json::waited;
 use crate::claims::words::{Names, deadline};
 
 /// What a line stands for.
@@ -43,7 +43,7 @@ pub(super) fn table(seen: &Seen, names: &mut Names) -> String {
                 seen.index(&card.gpu)
                     .map_or(Cell::Missing, |index| number(index.into())),
                 text(Some(card.gpu.to_string())),
-                text(is_in_use(card.by).map(|is| is.to_string())),
+                text(seen.is_in_use(live, card).map(|is| is.to_string())),
                 text(Some(live.claim.made.to_string())),
                 text(deadline(live.left, now).map(|at| at.to_string())),
                 Cell::Missing,

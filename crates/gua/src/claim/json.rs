@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gua_claim::{ClaimedBy, LiveClaim, Look, Waiter};
+use gua_claim::{LiveClaim, Look, Waiter};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub(super) fn listing(directory: &Path, seen: &Seen, names: &mut Names) -> Value
                 json!({
                     "uuid": card.gpu.as_str(),
                     "index": seen.index(&card.gpu),
-                    "in_use": is_in_use(card.by),
+                    "in_use": seen.is_in_use(live, card),
                 })
             });
             shown["cards"] = cards.collect();
@@ -45,15 +45,6 @@ pub(super) fn listing(directory: &Path, seen: &Seen, names: &mut Names) -> Value
         "queue": queue.collect::<Vec<_>>(),
         "problems": survey.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
-}
-
-/// Whether the claim's process, or one that it started, is on the card; `None` where that could not be read.
-pub(super) fn is_in_use(by: ClaimedBy) -> Option<bool> {
-    match by {
-        ClaimedBy::Use => Some(true),
-        ClaimedBy::Lease => Some(false),
-        ClaimedBy::Doubt => None,
-    }
 }
 
 /// One claim without its cards.

@@ -5,7 +5,7 @@ use gua_model::{GpuUuid, Place};
 use gua_render::table::{Cell, Table};
 
 use super::Seen;
-use super::json::{is_in_use, waited};
+use super::json::waited;
 use crate::claims::words::{Names, deadline, moment};
 
 #[must_use]
@@ -23,7 +23,7 @@ pub(super) fn text(seen: &Seen, names: &mut Names) -> String {
                 moment(live.claim.made, now),
                 deadline(live.left, now)
                     .map_or_else(|| "as long as used".to_owned(), |at| moment(at, now)),
-                match is_in_use(card.by) {
+                match seen.is_in_use(live, card) {
                     Some(true) => "yes".to_owned(),
                     Some(false) => "no".to_owned(),
                     None => "not known".to_owned(),

@@ -132,7 +132,8 @@ fn instances_are_offered_by_their_names_after_the_whole_cards() {
     check(&host, "--uuid", 0, "GPU-w,MIG-a\n");
     let said = check(&host, "--count 2", 3, "");
     assert!(
-        said.contains("1 free, 2 wanted") && said.contains("--uuid names them"),
+        said.contains("1 free, 2 wanted")
+            && said.contains("1 MIG instance is free; --uuid names it"),
         "{said}"
     );
 }

@@ -1,5 +1,6 @@
 //! Leases through the program, as scripts ask for them: given once, ended with their holder, waited for in turn.
 
+use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
@@ -468,17 +469,34 @@ fn a_directory_that_cannot_be_used_is_told_and_costs_only_claims() {
     }
 }
 
+/// The one file or folder in a folder.
+fn only_entry(folder: &Path) -> PathBuf {
+    let mut entries = std::fs::read_dir(folder).unwrap();
+    let only = entries.next().unwrap().unwrap().path();
+    assert!(entries.next().is_none(), "{}", folder.display());
+    only
+}
+
+#[test]
+fn whether_a_process_of_another_pid_namespace_is_on_its_card_is_not_known() {
+    let host = lab();
+    let ada = Sleeper::new();
+    check(&host.lease(&ada, "-q"), 0, "1\n");
+    let in_use = || host.claims()["claims"][0]["cards"][0]["in_use"].clone();
+    assert_eq!(in_use(), false);
+    let file = only_entry(&only_entry(&host.path("claims")));
+    let mut claim: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    claim["for_process"]["pid_namespace"] = 1.into();
+    std::fs::write(&file, claim.to_string()).unwrap();
+    assert_eq!(in_use(), Value::Null);
+}
+
 #[test]
 fn planted_files_are_told_and_count_for_nothing() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "1\n");
-    let drawer = std::fs::read_dir(host.path("claims"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let drawer = only_entry(&host.path("claims"));
     std::fs::write(drawer.join("claim-00000000"), "{}").unwrap();
     std::os::unix::fs::symlink("/etc/passwd", drawer.join("claim-11111111")).unwrap();
     let listed = host.gua("claim list");
@@ -502,12 +520,16 @@ fn without_a_driver_nothing_is_leased_and_claims_are_still_told() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "1\n");
-    for (name, value) in [
-        ("GUA_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1"),
-        ("GUA_DRIVER_DEADLINE", "200ms"),
+    for (name, value, why) in [
+        (
+            "GUA_NVML_LIBRARY",
+            "/nonexistent/libnvidia-ml.so.1",
+            "was not found",
+        ),
+        ("GUA_DRIVER_DEADLINE", "200ms", "did not answer within"),
     ] {
         if name == "GUA_DRIVER_DEADLINE" {
-            host.play("[[card]]\nuuid = \"GPU-a\"\n[[fault]]\ncall = \"nvmlDeviceGetCount_v2\"\nhang = true\n");
+            host.play("[[card]]\nuuid = \"GPU-a\"\n[[fault]]\nfunction = \"nvmlDeviceGetCount_v2\"\nhang = true\n");
         }
         let run = |line: &str| {
             let mut command = host.command(GUA);
@@ -517,11 +539,15 @@ fn without_a_driver_nothing_is_leased_and_claims_are_still_told() {
         let claim = run(&format!("available --claim 1m --wait --for {}", ada.pid()));
         check(&claim, 1, "");
         assert!(
-            claim.stderr.starts_with("gua available: "),
+            claim.stderr.starts_with("gua available: ") && claim.stderr.contains(why),
             "{}",
             claim.stderr
         );
+        // Who is on the card could not be seen; that is no "nobody".
+        let told: Value = serde_json::from_str(&run("claim list --json").stdout).unwrap();
+        assert_eq!(told["claims"][0]["cards"][0]["in_use"], Value::Null);
         let listed = run("claim list");
+        assert!(listed.stdout.contains("not known"), "{}", listed.stdout);
         assert_eq!(listed.code, 1, "{}", listed.stderr);
         assert!(listed.stdout.contains("GPU-b"), "{}", listed.stdout);
         assert!(listed.stderr.contains("left out"), "{}", listed.stderr);

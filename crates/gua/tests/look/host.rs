@@ -81,6 +81,8 @@ impl Host {
         let text = scenario
             .replace("ONE", &self.one.pid().to_string())
             .replace("OTHER", &self.other.pid().to_string());
+        // A mistake in it would be another fault than the one that a test is about.
+        nvml_sim::scenario::Scenario::parse(&text).unwrap();
         nvml_sim::scenario::write_text(&self.path("nvml-sim.toml"), &text).unwrap();
     }
 

@@ -24,6 +24,8 @@ impl Host {
     }
 
     pub(crate) fn play(&self, scenario: &str) {
+        // A mistake in it would be another fault than the one that a test is about.
+        nvml_sim::scenario::Scenario::parse(scenario).unwrap();
         nvml_sim::scenario::write_text(&self.home.path().join("nvml-sim.toml"), scenario).unwrap();
     }
 

@@ -82,7 +82,7 @@ pub(super) struct Line {
     is_terminal: bool,
     is_quiet: bool,
     is_shown: bool,
-    /// A driver that stopped answering is told once.
+    /// A driver that stopped answering is told once, until it has answered again.
     in_trouble: bool,
 }
 
@@ -115,6 +115,10 @@ impl Line {
             let said = chain(fault);
             output::talk(&format!("gua available: {said}; waiting on\n"));
         }
+    }
+
+    pub(super) fn trouble_is_over(&mut self) {
+        self.in_trouble = false;
     }
 
     pub(super) fn clear(&mut self) {
