@@ -1,5 +1,6 @@
 //! Our own ticks, exported for the old tool.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use gua_model::{
     BootId, Bytes, Celsius, Driver, Gpu, Identity, Milliwatts, Missing, Percent, Pid, Process,
     ProcessKey, ProcessKind, Sample, StartTicks, Tick, Uid, User, Workload,
 };
-use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_store::legacy::{LegacyError, OldCell, OldFile, OldForm, OldTables};
+use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::types::Value;
 
@@ -208,4 +210,61 @@ fn the_real_tool_reads_our_ticks() {
         action.contains("node07 (bare, driver 580.95.05)") && action.contains("ada"),
         "{action}"
     );
+}
+
+fn rows(tables: &OldTables<'_>, table: &str) -> Vec<Vec<Value>> {
+    let mut found = Vec::new();
+    let read: Result<(), LegacyError> = tables.rows(table, &mut |row| {
+        let cells = row.iter().map(|cell| match cell {
+            None => Value::Null,
+            Some(OldCell::Integer(number)) => Value::Integer(*number),
+            Some(OldCell::Real(number)) => Value::Real(*number),
+            Some(OldCell::Text(text)) => Value::Text((*text).to_owned()),
+        });
+        found.push(cells.collect());
+        Ok(())
+    });
+    read.unwrap();
+    found
+}
+
+#[test]
+fn days_one_by_one_have_the_rows_of_the_whole_export() {
+    let directory = tempfile::tempdir().unwrap();
+    let ours = directory.path().join("gua.db");
+    // Four ticks before midnight, eight after it, whose states depend on the first of all.
+    write(&ours, "2026-11-14T23:59:58Z".parse().unwrap());
+    let exported = export(&ours, "exported.db");
+    let days = ["2026-11-14", "2026-11-15"].map(|day| day.parse().unwrap());
+    let go_on = || |_| ControlFlow::Continue(());
+    // Read before the file is open: who opens it meanwhile counts as a writer. The number of each row stands first.
+    let tables = ["gpu_sample", "proc_sample", "daemon_run", "gpu_device"];
+    let [cards, processes, runs, devices] = tables.map(|table| {
+        let rows = dump(&exported, table).into_iter();
+        let rows: Vec<Vec<Value>> = rows.map(|row| row[1..].to_vec()).collect();
+        (table, rows)
+    });
+    let forms = [
+        OldForm::ours(History::open(&ours).unwrap()).unwrap(),
+        OldForm::theirs(OldFile::open(&exported).unwrap()),
+    ];
+    for form in &forms {
+        let found = form.days(days[0], "2026-11-16".parse().unwrap()).unwrap();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), days);
+        let none = form.days("2026-11-16".parse().unwrap(), "2027-01-01".parse().unwrap());
+        assert!(none.unwrap().is_empty());
+        for (table, whole) in [&cards, &processes] {
+            let mut parts = Vec::new();
+            for day in days {
+                let tables = form.day(day, &mut go_on()).unwrap();
+                assert!(tables.has_rows(table).unwrap());
+                parts.extend(rows(&tables, table));
+            }
+            assert_eq!(parts, *whole, "{table}");
+        }
+        for (table, whole) in [&runs, &devices] {
+            let lists = form.lists(&mut go_on()).unwrap();
+            assert_eq!(rows(&lists, table), *whole, "{table}");
+        }
+    }
 }

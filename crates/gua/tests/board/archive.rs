@@ -227,3 +227,24 @@ fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
     assert_eq!(archives(), [""; 0]);
     daemon.stop();
 }
+
+#[test]
+fn an_archive_that_fails_costs_a_daemon_one_line_and_no_tick() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    board.behaves(Manner::Says(503, String::new()));
+    let line = "daemon --foreground --cloud --archive --interval 100ms --db d.db";
+    let mut daemon = host.foreground(line);
+    let told = "archive: the board did not tell which files it has: GUA Board request failed with HTTP 503; the history stays as it is, and gua tries again within the day\n";
+    until("the line", || daemon.stderr().contains(told).then_some(()));
+    until("ticks after it", || {
+        (host.ticks("d.db").len() > 5).then_some(())
+    });
+    daemon.stop();
+    assert_eq!(daemon.stderr().matches(told).count(), 1);
+    let state = host.read("d.db-archive");
+    assert!(
+        state.contains("HTTP 503") && !state.contains(TOKEN),
+        "{state}"
+    );
+}
