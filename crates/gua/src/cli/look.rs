@@ -16,7 +16,7 @@ use super::TableFormat;
 #[derive(Debug, Args)]
 #[command(
     after_help = "The column cmd shows command lines of other people's processes, in the table for people alone.\n\
-                  JSON (docs/schema/gua.list.v1.json) and CSV carry the short name of the program. CSV has a line for each\n\
+                  JSON (docs/schema/gua.list.v1.json) and CSV carry the short name of the program. CSV has a line for each \
                   holder, and one for a card without any.\n\n\
                   Examples:\n  \
                   gua list                          the table\n  \
@@ -81,7 +81,7 @@ impl FormatArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The numbers are the driver's: set CUDA_DEVICE_ORDER=PCI_BUS_ID, so that CUDA counts alike, or use --uuid.\n\
-                  A lease is for the process that called gua, and ends with it: the shell, also inside $(). In a pipeline or a subshell\n\
+                  A lease is for the process that called gua, and ends with it: the shell, also inside $(). In a pipeline or a subshell \
                   that is the subshell; name the script then with --for $$. `gua claim list` shows leases, docs/claims.md explains.\n\
                   MIG instances have no numbers; --uuid offers them after the whole cards.\n\
                   An empty CUDA_VISIBLE_DEVICES hides every card; `|| exit` keeps a script from going on with it.\n\n\
@@ -91,7 +91,7 @@ impl FormatArgs {
                   gua available --count 2 --order -free-memory     two cards, those with the most free memory\n  \
                   gua available --gpu-model a100 --min-free-memory 40GB --uuid\n  \
                   gua available --account-as-free \"$USER\"          as if my own processes were gone\n  \
-                  gua available --csv                              every card with its readings and what speaks against it\n  \
+                  gua available --csv                              each card, and what speaks against it\n  \
                   gua available --rule nvgpu                       by memory alone, as nvgpu does"
 )]
 pub struct AvailableArgs {
