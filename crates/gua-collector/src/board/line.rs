@@ -27,8 +27,9 @@ impl Limits {
         silence: Duration::from_secs(10),
         whole: Duration::from_secs(10),
     };
-    /// For a day of the archive.
+    /// For a day of the archive. A board may be silent while it stores the file.
     pub const UPLOAD: Limits = Limits {
+        silence: Duration::from_secs(60),
         whole: Duration::from_secs(60),
         ..Limits::CALL
     };
