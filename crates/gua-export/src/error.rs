@@ -1,10 +1,12 @@
 //! Why an export stopped.
 
-use gua_store::ReadError;
 use gua_store::legacy::LegacyError;
+use gua_store::{OpenError, ReadError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]

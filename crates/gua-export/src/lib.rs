@@ -17,6 +17,7 @@ mod names;
 mod parquet;
 mod run;
 mod tables;
+mod turns;
 
 pub use column::{Column, Kind};
 pub use days::{Day, days};

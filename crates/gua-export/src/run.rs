@@ -1,6 +1,7 @@
-//! One export: rows are read day by day on one thread and written on another, with one batch on its way between them.
+//! One export: rows are read day by day and written on another thread, with one batch on its way between them.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use gua_model::Period;
@@ -17,10 +18,13 @@ use crate::error::ExportError;
 use crate::names::Names;
 use crate::tables::sessions::OldSessions;
 use crate::tables::{Reading, What, processes, samples, sessions, totals};
+use crate::turns::Turns;
 use crate::{csv, json_lines, parquet};
 
 /// How many rows are together at most. A day of twelve cards at thirty seconds is one batch.
 const MOST_ROWS: usize = 50_000;
+/// How many threads read ticks: with the one that writes, they keep two processors busy.
+const READERS: usize = 2;
 
 /// What is exported.
 #[derive(Clone, Debug)]
@@ -113,29 +117,50 @@ pub(crate) fn batches(
     Ok(exported)
 }
 
-/// Reads here and lets `write` write on another thread.
+/// Reads here, and where ticks have to be read on a further thread too, day and day about; lets `write` write on another.
 fn both<T: Send>(
     history: &History,
     ask: &Ask,
     progress: &mut dyn FnMut(f64),
     write: impl FnOnce(&Receiver<Message>) -> Result<T, ExportError> + Send,
 ) -> Result<(Exported, T), ExportError> {
-    let names = Names::of_history(history)?;
-    let own_since = OwnSince(names.own_since());
-    let seen = seen(history, &names, ask)?;
+    let seen = seen(history, &Names::of_history(history)?, ask)?;
+    let parts = seen.map_or_else(Vec::new, |seen| days(seen, &ask.zone));
+    // To decode ticks takes longer than to write their rows.
+    let readers = if ask.what.needs_ticks() {
+        READERS.min(parts.len().max(1))
+    } else {
+        1
+    };
+    let turns = Arc::new(Turns::default());
+    let history_path = history.path();
     let (sender, receiver) = sync_channel(0);
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || write(&receiver));
-        let reading = Reading {
-            history,
-            thresholds: history.thresholds()?,
-            names,
-            own_since,
-            edges: ask.edges,
-            window: ask.window,
-            sink: Sink::new(sender, ask.what.columns()),
+        let part = |reader: usize| Part {
+            ask,
+            days: &parts,
+            reader,
+            readers,
         };
-        let read = read(reading, ask, seen, progress);
+        let mut helpers = Vec::new();
+        for reader in 1..readers {
+            let sink = Sink::new(sender.clone(), ask.what.columns(), Arc::clone(&turns));
+            let part = part(reader);
+            helpers.push(scope.spawn(move || {
+                let turns = Arc::clone(&sink.turns);
+                let history = History::open(history_path).inspect_err(|_| turns.give_up())?;
+                part.read(&history, sink, &mut |_| {})
+            }));
+        }
+        let sink = Sink::new(sender, ask.what.columns(), Arc::clone(&turns));
+        let mut read = part(0).read(history, sink, progress);
+        for helper in helpers {
+            let helped = helper
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            read = read.and_then(|exported| Ok(exported.with(&helped?)));
+        }
         let written = writer
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -143,6 +168,26 @@ fn both<T: Send>(
         let written = written?;
         read.map(|exported| (exported, written))
     })
+}
+
+impl Exported {
+    fn with(self, other: &Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            ticks_damaged: self.ticks_damaged + other.ticks_damaged,
+            widened: self.widened || other.widened,
+            ..self
+        }
+    }
+}
+
+/// The days that one reader reads.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    ask: &'a Ask,
+    days: &'a [Day],
+    reader: usize,
+    readers: usize,
 }
 
 /// The part of the window in which the history can have rows: a day without any is not worth a look.
@@ -162,22 +207,51 @@ fn seen(history: &History, names: &Names, ask: &Ask) -> Result<Option<Period>, E
     Ok((began < to).then(|| Period::new(began.max(ask.window.from()), to)))
 }
 
+impl Part<'_> {
+    /// Reads them; whoever waits for one of them learns where that fails.
+    fn read(
+        self,
+        history: &History,
+        sink: Sink,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Exported, ExportError> {
+        let turns = Arc::clone(&sink.turns);
+        let names = Names::of_history(history);
+        let reading = names.and_then(|names| {
+            Ok(Reading {
+                history,
+                thresholds: history.thresholds()?,
+                own_since: OwnSince(names.own_since()),
+                names,
+                edges: self.ask.edges,
+                window: self.ask.window,
+                sink,
+            })
+        });
+        let exported = reading.and_then(|reading| read(reading, self, progress));
+        if exported.is_err() {
+            turns.give_up();
+        }
+        exported
+    }
+}
+
 fn read(
     mut reading: Reading<'_>,
-    ask: &Ask,
-    seen: Option<Period>,
+    part: Part<'_>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Exported, ExportError> {
+    let ask = part.ask;
     let mut exported = Exported::default();
     let raw_from = reading.history.raw_from()?;
     exported.kept_from = raw_from.filter(|raw| ask.what.needs_ticks() && *raw > ask.window.from());
-    let parts = seen.map_or_else(Vec::new, |seen| days(seen, &ask.zone));
     let mut old_sessions = match ask.what {
         What::Sessions => OldSessions::read(&reading, old_window(ask))?,
         _ => OldSessions::default(),
     };
-    let count = parts.len();
-    for (place, Day { date, period }) in parts.into_iter().enumerate() {
+    let count = part.days.len();
+    let mine = part.days.iter().enumerate().skip(part.reader);
+    for (place, &Day { date, period }) in mine.step_by(part.readers) {
         let (is_first, is_last) = (place == 0, place + 1 == count);
         // Old rows stand for whole ticks; without a named end the last day has all that is dated later.
         let old = match is_last && !ask.ends {
@@ -187,7 +261,7 @@ fn read(
         let own = period
             .overlap(ask.window)
             .unwrap_or(Period::new(period.from(), period.from()));
-        reading.sink.day(date);
+        reading.sink.begin(place, date);
         exported.ticks_damaged += u64::from(match ask.what {
             What::Samples => samples::rows(&mut reading, own, old, is_first)?,
             What::Processes => processes::rows(&mut reading, own, old)?,
@@ -200,9 +274,12 @@ fn read(
                 damaged
             }
         });
+        reading.sink.end();
         progress(share(place + 1, count));
     }
-    reading.sink.flush();
+    if part.reader == 0 {
+        reading.sink.finish(count);
+    }
     exported.rows = reading.sink.rows;
     Ok(exported)
 }
@@ -222,6 +299,11 @@ fn share(done: usize, all: usize) -> f64 {
 /// Rows on their way to whoever writes them.
 pub(crate) struct Sink {
     sender: SyncSender<Message>,
+    turns: Arc<Turns>,
+    /// The day that rows belong to.
+    day: usize,
+    /// Its date, until something was sent of it: then it has its turn.
+    date: Option<Date>,
     columns: &'static [Column],
     batch: Batch,
     rows: u64,
@@ -231,12 +313,17 @@ pub(crate) struct Sink {
 enum Message {
     Day(Date),
     Rows(Batch),
+    /// All of them were sent. Without it they are not whole.
+    End,
 }
 
 impl Sink {
-    fn new(sender: SyncSender<Message>, columns: &'static [Column]) -> Self {
+    fn new(sender: SyncSender<Message>, columns: &'static [Column], turns: Arc<Turns>) -> Self {
         Self {
             sender,
+            turns,
+            day: 0,
+            date: None,
             columns,
             batch: Batch::new(columns),
             rows: 0,
@@ -252,21 +339,42 @@ impl Sink {
     }
 
     /// What follows belongs to this day.
-    fn day(&mut self, date: Date) {
+    fn begin(&mut self, day: usize, date: Date) {
+        self.day = day;
+        self.date = Some(date);
+    }
+
+    /// The day is over.
+    fn end(&mut self) {
         self.flush();
-        self.send(Message::Day(date));
+        // A day without rows has to wait for its turn too, to pass it on.
+        self.is_closed |= !self.turns.wait_for(self.day);
+        self.turns.pass(self.day);
+    }
+
+    /// All days of all readers are over.
+    fn finish(&mut self, days: usize) {
+        if self.turns.wait_for(days) {
+            self.is_closed |= self.sender.send(Message::End).is_err();
+        }
     }
 
     fn flush(&mut self) {
         if self.batch.rows > 0 {
             self.rows += self.batch.rows as u64;
             let batch = std::mem::replace(&mut self.batch, Batch::new(self.columns));
-            self.send(Message::Rows(batch));
+            let date = self.date.take();
+            if date.is_some() {
+                self.is_closed |= !self.turns.wait_for(self.day);
+            }
+            for message in date
+                .map(Message::Day)
+                .into_iter()
+                .chain([Message::Rows(batch)])
+            {
+                self.is_closed |= self.is_closed || self.sender.send(message).is_err();
+            }
         }
-    }
-
-    fn send(&mut self, message: Message) {
-        self.is_closed |= self.sender.send(message).is_err();
     }
 
     /// Nobody listens any more: there is no use in reading on.
@@ -321,8 +429,10 @@ fn write(
         open = Some(Encoder::open(outlet, table, None)?);
         files += 1;
     }
+    let mut is_whole = false;
     for message in receiver {
         match message {
+            Message::End => is_whole = true,
             Message::Day(_) if !by_day => {}
             Message::Day(date) => {
                 if let Some(done) = open.take() {
@@ -341,7 +451,8 @@ fn write(
             }
         }
     }
-    if let Some(done) = open {
+    // What is not whole gets no name.
+    if let Some(done) = open.filter(|_| is_whole) {
         done.close(outlet)?;
     }
     Ok(files)

@@ -88,10 +88,8 @@ pub(crate) fn rows(
         if !begins && !reaches {
             return Ok(());
         }
-        for span in spans {
-            let Some(gpu) = tick.sample.gpus.iter().find(|gpu| gpu.uuid == span.gpu) else {
-                continue;
-            };
+        // Spans stand in the order of the cards; a tick whose time was counted before has none.
+        for (gpu, span) in tick.sample.gpus.iter().zip(spans) {
             let counted = match edges {
                 Edges::Cut => span.period().overlap(*window),
                 Edges::Whole => Some(span.period()),
