@@ -15,7 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, Kernel, Look, Moment, Offer, PidNamespace, Request, Session, Standing,
+    Answer, Claim, ClaimDir, ClaimError, Kernel, Look, Moment, Offer, PidNamespace, Request,
+    Session, Standing,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks};
 use rustix::fs::{FlockOperation, flock};
@@ -176,7 +177,7 @@ impl Member {
     fn ask(&self, wanted: usize) -> Option<Claim> {
         let request = request(wanted);
         if self.way != "wait" {
-            return match self.dir.take(&request, &look(), &ProcFiles).unwrap() {
+            return match unless_busy(self.dir.take(&request, &look(), &ProcFiles))? {
                 Answer::Offered(offer) => Some(self.finish(offer)),
                 Answer::Short(_) | Answer::LookAgain => {
                     std::thread::sleep(Duration::from_millis(5));
@@ -184,15 +185,12 @@ impl Member {
                 }
             };
         }
-        let mut ticket = self.dir.join(&request, &look(), &ProcFiles).unwrap();
+        let mut ticket = unless_busy(self.dir.join(&request, &look(), &ProcFiles))?;
         while !self.stop.load(Ordering::SeqCst) {
-            let answer = self
-                .dir
-                .advance(&mut ticket, &request, &look(), &ProcFiles)
-                .unwrap();
-            match answer {
-                Answer::Offered(offer) => return Some(self.finish(offer)),
-                Answer::Short(_) | Answer::LookAgain => {
+            let answer = self.dir.advance(&mut ticket, &request, &look(), &ProcFiles);
+            match unless_busy(answer) {
+                Some(Answer::Offered(offer)) => return Some(self.finish(offer)),
+                Some(Answer::Short(_) | Answer::LookAgain) | None => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
             }
@@ -217,6 +215,15 @@ impl Member {
             say(&format!("twice {card}"));
         }
         file
+    }
+}
+
+/// Nothing where others had the lock for five seconds: with fifty processes on a slow machine somebody is unlucky, and asks
+/// again.
+fn unless_busy<T>(asked: Result<T, ClaimError>) -> Option<T> {
+    match asked {
+        Err(ClaimError::Busy { .. }) => None,
+        other => Some(other.unwrap()),
     }
 }
 

@@ -33,7 +33,8 @@ fn ours(db: &Path, since: &str, more: &[&str]) -> String {
 
 /// The report of the release and ours between two equal ones of it: meanwhile no row has left the window and no minute began.
 fn side_by_side(db: &Path, since: &str, more: &[&str]) -> (String, String) {
-    for _ in 0..20 {
+    // A file that is fresh is told in seconds, which no slow machine sees standing still; after a minute or two in minutes.
+    for _ in 0..100 {
         let before = theirs(db, since);
         let ours = ours(db, since, more);
         if theirs(db, since) == before {
