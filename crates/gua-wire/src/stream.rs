@@ -67,3 +67,15 @@ fn seconds(micros: i64) -> f64 {
     let micros = micros as f64;
     micros / 1e6
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_to_its_last_digit() {
+        let text = r#"{"type":"util","ts":1794811365.0219655,"gpus":[]}"#;
+        let frame: UtilFrame = serde_json::from_str(text).unwrap();
+        assert_eq!(frame.text(), text);
+    }
+}
