@@ -111,7 +111,7 @@ fn the_daemon_writes_it_too_and_ticks_on_when_it_cannot() {
 
     host.write("blocked", "");
     let before = host.ticks(".gua/gua.db").len();
-    let mut daemon = host.foreground("daemon --foreground --interval 50ms --csv-dir blocked/days");
+    let mut daemon = host.foreground("daemon --foreground --interval 250ms --csv-dir blocked/days");
     until("more ticks", || {
         (host.ticks(".gua/gua.db").len() >= before + 5).then_some(())
     });

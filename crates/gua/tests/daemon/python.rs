@@ -36,11 +36,9 @@ fn the_python_tool_sees_and_stops_our_daemon() {
     );
     assert!(!exists(pid));
     let log = host.log();
-    let end = log.lines().last().unwrap_or_default();
-    assert!(
-        end.ends_with("total gpu_sample rows"),
-        "no orderly end: {end}"
-    );
+    // On a busy machine a line about lost ticks may follow.
+    let ended = |line: &str| line.ends_with("total gpu_sample rows");
+    assert!(log.lines().any(ended), "no orderly end: {log}");
 }
 
 #[test]
