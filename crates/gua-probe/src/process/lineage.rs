@@ -139,6 +139,8 @@ enum Absent {
 mod tests {
     use super::*;
     use std::fs;
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
 
     const BOOT: BootId = BootId(1);
 
@@ -220,12 +222,31 @@ mod tests {
         assert_eq!(lineage.session(&key(10, 100)), Some(7));
         assert_eq!(lineage.session(&key(10, 99)), None);
         assert_eq!(lineage.session(&key(11, 100)), None);
-        let me = Lineage::default()
-            .process(Pid(std::process::id()), BOOT)
+    }
+
+    #[test]
+    fn a_real_process_that_leads_a_session_is_in_it() {
+        // Our own session may have begun outside of our pid namespace, where it has no number.
+        let mut leader = Command::new("setsid")
+            .arg("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
             .unwrap();
-        let session = rustix::process::getsid(None).unwrap();
-        let session = u32::try_from(session.as_raw_nonzero().get()).unwrap();
-        assert_eq!(Lineage::default().session(&me), Some(session));
+        // Once `cat` answers, `setsid` has made the session and become it.
+        let mut ask = leader.stdin.take().unwrap();
+        ask.write_all(b"there?\n").unwrap();
+        let mut answer = [0; 7];
+        let mut told = leader.stdout.take().unwrap();
+        told.read_exact(&mut answer).unwrap();
+
+        let lineage = Lineage::default();
+        let pid = leader.id();
+        let it = lineage.process(Pid(pid), BOOT).unwrap();
+        assert_eq!(lineage.session(&it), Some(pid));
+        drop(ask);
+        assert!(leader.wait().unwrap().success());
+        assert_eq!(lineage.session(&it), None);
     }
 
     #[test]
