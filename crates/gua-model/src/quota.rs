@@ -73,18 +73,16 @@ impl Measure {
     }
 
     /// What of somebody's sums is measured; `None` where it is not known.
-    fn of(self, sums: &HoldSums, is_energy_known: bool) -> Option<u64> {
+    fn of(self, sums: &HoldSums) -> Option<u64> {
         let with_old = |own: Micros, old_nanos: u128| {
             let old = u64::try_from(old_nanos / 1000).unwrap_or(u64::MAX);
             own.0.saturating_add(old)
         };
-        // Old rows do not say how a card was shared, nor what it drew.
-        let old_alone = sums.held == Micros(0) && sums.old_ticks > 0;
         match self {
             Measure::Held => Some(with_old(sums.held, sums.old_nanos)),
             Measure::IdleHeld => Some(with_old(sums.idle_held, sums.old_idle_nanos)),
-            Measure::Charged => (!old_alone).then_some(sums.charged.0),
-            Measure::Energy => (is_energy_known && !old_alone).then_some(sums.energy.0),
+            Measure::Charged => sums.charged_time().map(|time| time.0),
+            Measure::Energy => sums.counted_energy().map(|energy| energy.0),
         }
     }
 }
@@ -132,7 +130,6 @@ pub struct Usage {
     pub known_from: Timestamp,
     /// The share of the time since then in which the cards were observed.
     pub observed_share: Option<f64>,
-    pub is_energy_known: bool,
     pub people: Vec<PersonRow>,
 }
 
@@ -293,7 +290,7 @@ fn together(usage: &Usage, among: Option<&BTreeSet<String>>) -> HoldSums {
 }
 
 fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &HoldSums) -> Standing {
-    let used = limit.measure.of(sums, usage.is_energy_known);
+    let used = limit.measure.of(sums);
     let (observed, remaining) = (usage.observed(), usage.remaining(limit.per));
     let wide = u128::from;
     let forecast = used.filter(|_| observed > Micros(0)).map(|used| {

@@ -38,7 +38,6 @@ pub struct Statement {
 pub struct Account {
     pub name: String,
     pub sums: HoldSums,
-    pub is_energy_known: bool,
     /// Day by day.
     pub days: Vec<(DateTime, HoldSums)>,
     /// The longest of them, as far as they lie in the month, the longest first.
@@ -70,17 +69,12 @@ impl Balance {
         let named = report.people.iter().filter(|row| row.name != UNKNOWN);
         let people: Micros = named.map(|row| row.sums.charged).sum();
         let observed = report.all.observed();
-        // What is charged of a card is the time in which anybody held it. Who holds next to nothing holds it too.
-        let free = report.cards.iter().map(|card| {
-            let held = card.sums.held.charged;
-            let without = card.sums.observed().0.saturating_sub(held.0);
-            Micros(without.min(card.sums.state(State::TrulyIdle).micros.0))
-        });
-        let free: Micros = free.sum();
+        let nameless = report.people.iter().filter(|row| row.name == UNKNOWN);
+        let nameless: Micros = nameless.map(|row| row.sums.charged).sum();
         Self {
             people,
-            unowned: Micros(observed.0.saturating_sub(people.0 + free.0)),
-            free,
+            unowned: nameless + report.all.ownerless,
+            free: report.all.free,
             gap: report.coverage.gap,
             old: Micros(report.coverage.observed.0.saturating_sub(observed.0)),
             capacity: report.coverage.capacity,
@@ -100,7 +94,6 @@ impl Statement {
     /// The statement of all, without any person's account.
     #[must_use]
     pub fn of(report: &Report, month: Date, is_over: bool) -> Self {
-        let is_known = report.all.energy_known > Micros(0);
         Self {
             month,
             period: report.window,
@@ -109,7 +102,7 @@ impl Statement {
             host: report.host.clone(),
             cards: report.cards.len(),
             balance: Balance::of(report),
-            energy: is_known.then_some(report.all.energy),
+            energy: report.all.counted_energy(),
             unjudged: report.all.state(State::HeldUnknown).micros,
             people: Vec::new(),
             notes: report.notes.clone(),
@@ -139,7 +132,6 @@ impl Account {
         Self {
             name: name.to_owned(),
             sums: row.map(|row| row.sums).unwrap_or_default(),
-            is_energy_known: all.all.energy_known > Micros(0),
             days: own.slots.iter().map(day).collect(),
             sessions,
             session_count: own.session_count,

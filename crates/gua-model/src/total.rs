@@ -61,14 +61,19 @@ pub struct CardTotal {
     /// What the driver counted, over `energy_known`; set-aside time included.
     pub energy: Millijoules,
     pub energy_known: Micros,
+    /// Of the observed time, what nobody held: with the card truly idle, and with it in any other state. Together with
+    /// what the owners are charged it is the observed time.
+    pub free: Micros,
+    pub ownerless: Micros,
 }
 
 /// The time in one state, resting on one basis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateTotal {
     pub micros: Micros,
-    /// The part of the card's energy in proportion to time.
+    /// The part of the card's energy in proportion to time, over `energy_known`.
     pub energy: Millijoules,
+    pub energy_known: Micros,
 }
 
 /// One owner on one card.
@@ -78,8 +83,9 @@ pub struct OwnerTotal {
     pub charged: Micros,
     /// Held while the card's roll-up was idle-held.
     pub idle_held: Micros,
-    /// Energy, shared equally among the owners.
+    /// Energy, shared equally among the owners, over `energy_known` of the held time.
     pub energy: Millijoules,
+    pub energy_known: Micros,
     /// Ticks that began in this quarter and saw the owner.
     pub ticks: u64,
 }
@@ -165,12 +171,20 @@ impl QuarterTotal {
             let state = share.verdict.state;
             let total = self.states.entry((state, span.basis));
             total.micros += share.micros;
-            total.energy += share.energy.unwrap_or_default();
+            if let Some(energy) = share.energy {
+                total.energy += energy;
+                total.energy_known += share.micros;
+            }
             if state.roll_up() == Some(RollUp::IdleHeld) {
                 idle_held += share.micros;
             }
             if let Some(why) = share.verdict.unobserved() {
                 *self.unobserved.entry(why.into()) += share.micros;
+            } else if span.holders.is_empty() {
+                match state {
+                    State::TrulyIdle => self.card.free += share.micros,
+                    _ => self.card.ownerless += share.micros,
+                }
             }
         }
         for part in span.owners_within(piece) {
@@ -178,7 +192,10 @@ impl QuarterTotal {
             total.held += part.held;
             total.charged += part.charged;
             total.idle_held += idle_held;
-            total.energy += part.energy.unwrap_or_default();
+            if let Some(energy) = part.energy {
+                total.energy += energy;
+                total.energy_known += part.held;
+            }
             total.ticks += begins;
         }
     }
@@ -186,9 +203,7 @@ impl QuarterTotal {
     fn merge(&mut self, other: &Self) {
         self.card.merge(&other.card);
         for (key, theirs) in &other.states {
-            let mine = self.states.entry(*key);
-            mine.micros += theirs.micros;
-            mine.energy += theirs.energy;
+            self.states.entry(*key).merge(theirs);
         }
         for (reason, theirs) in &other.unobserved {
             *self.unobserved.entry(*reason) += *theirs;
@@ -199,14 +214,39 @@ impl QuarterTotal {
     }
 }
 
+impl StateTotal {
+    pub fn merge(&mut self, other: &Self) {
+        self.micros += other.micros;
+        self.energy += other.energy;
+        self.energy_known += other.energy_known;
+    }
+
+    #[must_use]
+    pub fn counted_energy(&self) -> Option<Millijoules> {
+        counted_energy(self.energy, self.energy_known)
+    }
+}
+
 impl OwnerTotal {
     pub fn merge(&mut self, other: &Self) {
         self.held += other.held;
         self.charged += other.charged;
         self.idle_held += other.idle_held;
         self.energy += other.energy;
+        self.energy_known += other.energy_known;
         self.ticks += other.ticks;
     }
+
+    #[must_use]
+    pub fn counted_energy(&self) -> Option<Millijoules> {
+        counted_energy(self.energy, self.energy_known)
+    }
+}
+
+/// The one rule for energy: it is known where it was counted for some of the time, however little it was then. What
+/// nobody counted is no zero.
+pub(crate) fn counted_energy(energy: Millijoules, known: Micros) -> Option<Millijoules> {
+    (known > Micros(0)).then_some(energy)
 }
 
 impl CardTotal {
@@ -247,6 +287,8 @@ impl CardTotal {
         self.util_known += other.util_known;
         self.energy += other.energy;
         self.energy_known += other.energy_known;
+        self.free += other.free;
+        self.ownerless += other.ownerless;
     }
 }
 

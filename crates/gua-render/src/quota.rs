@@ -6,7 +6,6 @@ use gua_model::{Micros, Millijoules};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::report::kilowatthours;
 use crate::table::{Cell, Table};
 
 /// How somebody stands, in one word.
@@ -51,7 +50,7 @@ pub fn who(who: &Who) -> String {
 pub fn amount(measure: Measure, amount: Option<u64>) -> Cell {
     match (measure, amount) {
         (_, None) => Cell::Missing,
-        (Measure::Energy, Some(energy)) => Cell::Kilowatthours(kilowatthours(Millijoules(energy))),
+        (Measure::Energy, Some(energy)) => Cell::energy(Some(Millijoules(energy))),
         (_, Some(time)) => Cell::Hours(Micros(time).hours()),
     }
 }

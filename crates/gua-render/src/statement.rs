@@ -5,7 +5,7 @@ mod text;
 
 use gua_model::Micros;
 use gua_model::quota::Standing;
-use gua_model::report::{Hold, HoldSums, Note};
+use gua_model::report::{Hold, Note};
 use gua_model::statement::{Account, Statement};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -65,27 +65,17 @@ type Line = (&'static str, &'static str, Cell);
 
 /// The amounts of a person.
 fn amounts(account: &Account) -> Vec<Line> {
-    let HoldSums { held, energy, .. } = account.sums;
-    // Old rows alone do not say how a card was shared.
-    let own = held > Micros(0) || account.sums.old_ticks == 0;
-    let charged = match own {
-        true => Cell::Hours(account.sums.charged.hours()),
-        false => Cell::Missing,
-    };
-    let energy = match own && account.is_energy_known {
-        true => Cell::Kilowatthours(kilowatthours(energy)),
-        false => Cell::Missing,
-    };
+    let sums = &account.sums;
     vec![
-        ("held_hours", "held", Cell::Hours(account.sums.hours())),
+        ("held_hours", "held", Cell::Hours(sums.hours())),
         ("used_hours", "used", Cell::Hours(account.used_hours())),
         (
             "idle_held_hours",
             "idle-held",
-            Cell::Hours(account.sums.idle_hours()),
+            Cell::Hours(sums.idle_hours()),
         ),
-        ("charged_hours", "charged", charged),
-        ("energy_kwh", "energy", energy),
+        ("charged_hours", "charged", Cell::time(sums.charged_time())),
+        ("energy_kwh", "energy", Cell::energy(sums.counted_energy())),
     ]
 }
 

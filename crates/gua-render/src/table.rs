@@ -3,8 +3,11 @@
 use std::fmt::Write as _;
 
 use gua_model::text::{csv_cell, harmless};
+use gua_model::{Micros, Millijoules};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr as _;
+
+use crate::report::kilowatthours;
 
 /// Rows under named columns.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +45,20 @@ impl Cell {
     #[must_use]
     pub fn share(share: Option<f64>) -> Self {
         share.map_or(Cell::Missing, Cell::Share)
+    }
+
+    /// Time on cards, where it is known.
+    #[must_use]
+    pub fn time(time: Option<Micros>) -> Self {
+        time.map_or(Cell::Missing, |time| Cell::Hours(time.hours()))
+    }
+
+    /// Energy, where anybody counted it.
+    #[must_use]
+    pub fn energy(energy: Option<Millijoules>) -> Self {
+        energy.map_or(Cell::Missing, |energy| {
+            Cell::Kilowatthours(kilowatthours(energy))
+        })
     }
 
     /// As people read it.

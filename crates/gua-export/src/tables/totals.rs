@@ -3,7 +3,7 @@
 use gua_model::legacy::{LegacyCount, LegacyKey};
 use gua_model::{
     Basis, CardQuarter, LegacyMoment, LegacyQuarters, Micros, OwnerTotal, Period, Quarter,
-    QuarterTotal, State, Uid,
+    QuarterTotal, State, StateTotal, Uid,
 };
 use gua_store::ReadError;
 
@@ -56,6 +56,7 @@ columns! {
         charged_us: Int = "The same shared equally among the people on the GPU; absent for imported rows.",
         idle_held_us: Int = "Of the held time, with the GPU idle-held.",
         energy_millijoules: Int = "Energy, shared equally.",
+        energy_known_us: Int = "The held time that it is known for.",
     }
 }
 
@@ -110,10 +111,10 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
     } = &card.total;
     let mut of = [Micros(0); 5];
     let mut buffered = Micros(0);
-    let mut energy = 0;
+    let mut energy = StateTotal::default();
     for ((state, basis), total) in states {
         of[place(*state)] += total.micros;
-        energy += total.energy.0;
+        energy.merge(total);
         if *basis == Basis::Buffer && *state != State::Unobserved {
             buffered += total.micros;
         }
@@ -124,7 +125,6 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
     };
     let [active, idle_held, held_unknown, truly_idle, unobserved] =
         of.map(|time| Some(micros(time)));
-    let energy_known = Micros(sums.energy_known.0.saturating_sub(sums.set_aside.0));
     TotalRow {
         quarter_at: Some(quarter.period().from()),
         host: names.host(),
@@ -151,8 +151,8 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
         set_aside_us: Some(micros(sums.set_aside)),
         util_mean_percent: mean(sums.util_sum, sums.util_known),
         util_known_us: Some(micros(sums.util_known)),
-        energy_millijoules: (energy_known > Micros(0)).then(|| signed(energy)),
-        energy_known_us: Some(micros(energy_known)),
+        energy_millijoules: energy.counted_energy().map(|energy| signed(energy.0)),
+        energy_known_us: Some(micros(energy.energy_known)),
         ..TotalRow::default()
     }
 }
@@ -184,8 +184,8 @@ fn of_person<'a>(
         held_us: Some(micros(total.held)),
         charged_us: Some(micros(total.charged)),
         idle_held_us: Some(micros(total.idle_held)),
-        energy_millijoules: (card.total.card.energy_known > Micros(0))
-            .then(|| signed(total.energy.0)),
+        energy_millijoules: total.counted_energy().map(|energy| signed(energy.0)),
+        energy_known_us: Some(micros(total.energy_known)),
         ..UserTotalRow::default()
     }
 }

@@ -58,6 +58,7 @@ fn usage(people: &str, observed_share: Option<f64>) -> Usage {
             idle_held: Micros(hours[1] * HOUR),
             charged: Micros(hours[2] * HOUR),
             energy: Millijoules(hours[0] * 1000),
+            energy_known: Micros(hours[0] * HOUR),
             ticks: 1,
             ..HoldSums::default()
         };
@@ -72,7 +73,6 @@ fn usage(people: &str, observed_share: Option<f64>) -> Usage {
         now: at("2026-11-11T00:00:00Z"),
         known_from: at("2026-11-01T00:00:00Z"),
         observed_share,
-        is_energy_known: true,
         people: people.split(',').map(row).collect(),
     }
 }
@@ -183,8 +183,10 @@ fn the_pace_so_far_leads_to_a_forecast_and_a_day() {
 
 #[test]
 fn what_nobody_measured_is_under_no_limit() {
-    let mut usage = usage("ada 10/0/10", Some(1.0));
-    usage.is_energy_known = false;
+    // Others may be on cards that count.
+    let mut usage = usage("ada 10/0/10, bob 10/0/10", Some(1.0));
+    usage.people[0].sums.energy = Millijoules(0);
+    usage.people[0].sums.energy_known = Micros(0);
     let energy = Limit {
         measure: Measure::Energy,
         most: 0,
@@ -195,8 +197,16 @@ fn what_nobody_measured_is_under_no_limit() {
         (found[0].used, found[0].left(), found[0].is_over())
     };
     assert_eq!(of(&usage, &energy), (None, None, false));
-    usage.is_energy_known = true;
-    assert_eq!(of(&usage, &energy), (Some(10_000), Some(0), true));
+    let bob = Limit {
+        subject: Subject::User("bob".to_owned()),
+        ..energy.clone()
+    };
+    assert_eq!(of(&usage, &bob), (Some(10_000), Some(0), true));
+    // A card may draw less than a millijoule while somebody counts, and who had nothing drew nothing.
+    usage.people[0].sums.energy_known = Micros(1);
+    assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));
+    usage.people[0].sums = HoldSums::default();
+    assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));
     // Old rows tell of held time, and not of how a card was shared.
     let sums = &mut usage.people[0].sums;
     *sums = HoldSums::default();

@@ -3,7 +3,7 @@
 use crate::classify::Basis;
 use crate::legacy::LegacyCount;
 use crate::state::{RollUp, State};
-use crate::total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal};
+use crate::total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal, counted_energy};
 use crate::unit::{Micros, Millijoules};
 
 /// What was seen of some cards over some time.
@@ -18,6 +18,9 @@ pub struct Sums {
     pub util_known: Micros,
     pub energy: Millijoules,
     pub energy_known: Micros,
+    /// Observed time that nobody held: with the card truly idle, and with it in any other state.
+    pub free: Micros,
+    pub ownerless: Micros,
     /// Time in which MIG instances stood in a card's place, and what the card drew in it: no instance counts energy.
     pub set_aside: Micros,
     pub set_aside_energy: Millijoules,
@@ -46,7 +49,9 @@ pub struct HoldSums {
     /// Own ticks alone: old rows do not say how a card was shared.
     pub charged: Micros,
     pub idle_held: Micros,
+    /// What the driver counted, over `energy_known` of the held time. To be read by [`HoldSums::counted_energy`].
     pub energy: Millijoules,
+    pub energy_known: Micros,
     pub ticks: u64,
     pub old_ticks: u64,
     pub old_idle_ticks: u64,
@@ -58,9 +63,9 @@ impl Sums {
     /// Adds what one quarter hour has of one card.
     pub fn add(&mut self, total: &QuarterTotal) {
         for ((state, basis), sums) in &total.states {
-            let mine = &mut self.states[state.place()];
-            mine.micros += sums.micros;
-            mine.energy += sums.energy;
+            self.states[state.place()].merge(sums);
+            self.energy += sums.energy;
+            self.energy_known += sums.energy_known;
             if *basis == Basis::Buffer && *state != State::Unobserved {
                 self.buffered += sums.micros;
             }
@@ -70,8 +75,9 @@ impl Sums {
             util_sum,
             util_known,
             energy,
-            energy_known,
             set_aside,
+            free,
+            ownerless,
             ..
         } = total.card;
         // A card whose MIG instances stood in its place all the time is counted by them.
@@ -81,10 +87,10 @@ impl Sums {
         self.util_sum += util_sum;
         self.util_known += util_known;
         let of_states: Millijoules = total.states.values().map(|sums| sums.energy).sum();
-        self.energy += of_states;
         self.set_aside_energy += Millijoules(energy.0.saturating_sub(of_states.0));
-        self.energy_known += Micros(energy_known.0.saturating_sub(set_aside.0));
         self.set_aside += set_aside;
+        self.free += free;
+        self.ownerless += ownerless;
         for owner in total.owners.values() {
             self.held.add(owner);
         }
@@ -170,6 +176,12 @@ impl Sums {
         ratio(self.util_sum, u128::from(self.util_known.0) * 100)
     }
 
+    /// What the cards drew; `None` where nobody counted.
+    #[must_use]
+    pub fn counted_energy(&self) -> Option<Millijoules> {
+        counted_energy(self.energy, self.energy_known)
+    }
+
     pub(super) fn nanos(&self, class: RollUp) -> u128 {
         let of_class = |state: &&State| state.roll_up() == Some(class);
         let own: Micros = State::ALL
@@ -191,6 +203,7 @@ impl HoldSums {
         self.charged += owner.charged;
         self.idle_held += owner.idle_held;
         self.energy += owner.energy;
+        self.energy_known += owner.energy_known;
         self.ticks += owner.ticks;
     }
 
@@ -206,6 +219,7 @@ impl HoldSums {
         self.charged += other.charged;
         self.idle_held += other.idle_held;
         self.energy += other.energy;
+        self.energy_known += other.energy_known;
         self.ticks += other.ticks;
         self.old_ticks += other.old_ticks;
         self.old_idle_ticks += other.old_idle_ticks;
@@ -222,6 +236,22 @@ impl HoldSums {
     #[must_use]
     pub fn idle_hours(&self) -> f64 {
         hours(own_nanos(self.idle_held) + self.old_idle_nanos)
+    }
+
+    /// What is charged. `None` where old rows alone know the person: they do not say how a card was shared.
+    #[must_use]
+    pub fn charged_time(&self) -> Option<Micros> {
+        (self.held > Micros(0) || self.old_ticks == 0).then_some(self.charged)
+    }
+
+    /// What was drawn. `None` where nobody counted while something was held; who held nothing drew nothing.
+    #[must_use]
+    pub fn counted_energy(&self) -> Option<Millijoules> {
+        let held_nothing = self.held == Micros(0) && self.old_ticks == 0;
+        match held_nothing {
+            true => Some(Millijoules(0)),
+            false => counted_energy(self.energy, self.energy_known),
+        }
     }
 
     /// The idle-held share of what was held.

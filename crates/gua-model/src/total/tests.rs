@@ -6,6 +6,7 @@ use super::*;
 use crate::calendar::{CalendarUnit, slots};
 use crate::coverage::Ledger;
 use crate::history::{any_kept_ticks, any_thresholds, at, fold, known, ticks, uuid};
+use crate::report::{HoldSums, Sums};
 use crate::spans::{Floors, Spans};
 use crate::state::Thresholds;
 use crate::tick::Tick;
@@ -192,11 +193,42 @@ proptest! {
             let unobserved = total.states.iter().filter(|((state, _), _)| *state == State::Unobserved);
             prop_assert_eq!(unobserved.map(|(_, state)| state.micros).sum::<Micros>(), total.unobserved.values().copied().sum());
             let charged: Micros = total.owners.values().map(|owner| owner.charged).sum();
-            prop_assert!(charged <= total.card.observed);
+            prop_assert_eq!(charged + total.card.free + total.card.ownerless, total.card.observed);
             for owner in total.owners.values() {
                 prop_assert!(owner.charged <= owner.held && owner.held <= total.card.observed && owner.idle_held <= owner.held);
             }
         }
+    }
+
+    /// Who had a card while its counter could be read has energy, however little; who had not has none.
+    #[test]
+    fn energy_is_known_for_the_time_in_which_it_was_counted(ticks in any_kept_ticks(), thresholds in any_thresholds()) {
+        let spans = fold(&ticks, thresholds);
+        let mut held = BTreeMap::<Option<Uid>, (Micros, Micros)>::new();
+        for span in spans.iter().filter(|span| span.counts) {
+            for part in span.owners_within(span.period()) {
+                let times = held.entry(part.owner).or_default();
+                times.0 += part.held;
+                times.1 += if span.energy.is_ok() { part.held } else { Micros(0) };
+            }
+        }
+        let mut found = BTreeMap::<Option<Uid>, HoldSums>::new();
+        let mut all = Sums::default();
+        for (_, _, total) in sum(&spans).iter() {
+            all.add(total);
+            for (owner, sums) in &total.owners {
+                found.entry(*owner).or_default().add(sums);
+            }
+        }
+        prop_assert!(found.keys().eq(held.keys()));
+        for (owner, sums) in &found {
+            let (whole, known) = held[owner];
+            prop_assert_eq!((sums.held, sums.energy_known), (whole, known));
+            prop_assert_eq!(sums.counted_energy().is_some(), known > Micros(0) || whole == Micros(0));
+            prop_assert_eq!(sums.counted_energy().unwrap_or_default(), sums.energy);
+        }
+        let known = spans.iter().filter(|span| span.counts && span.energy.is_ok());
+        prop_assert_eq!(all.energy_known, known.map(|span| span.period().micros()).sum::<Micros>());
     }
 
     #[test]

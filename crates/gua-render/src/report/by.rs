@@ -1,9 +1,8 @@
 //! The one table of a report: by person, card, day, hour of the day, week, month or state.
 
 use gua_model::report::{HoldSums, Report, Sums};
-use gua_model::{CalendarUnit, Micros, Millijoules, RollUp, State};
+use gua_model::{CalendarUnit, Micros, RollUp, State};
 
-use super::kilowatthours;
 use crate::table::{Cell, Table};
 
 /// What the rows of the table are.
@@ -69,53 +68,30 @@ const OF_CARDS: [(&str, &str); 11] = [
     ("energy_kwh", "kWh"),
 ];
 
-fn of_a_person(report: &Report, sums: &HoldSums) -> Vec<Cell> {
-    let own = sums.held > Micros(0);
-    let counted = own && report.all.energy_known > Micros(0);
+fn of_a_person(sums: &HoldSums) -> Vec<Cell> {
     vec![
         Cell::Count(sums.samples()),
         Cell::Hours(sums.hours()),
         Cell::Hours(sums.idle_hours()),
         Cell::share(sums.idle_share()),
-        if own {
-            Cell::Hours(sums.charged.hours())
-        } else {
-            Cell::Missing
-        },
-        if counted {
-            energy_cell(sums.energy)
-        } else {
-            Cell::Missing
-        },
+        Cell::time(sums.charged_time()),
+        Cell::energy(sums.counted_energy()),
     ]
 }
 
-/// No card draws nothing: where the sum is zero, nobody counted.
-fn energy_cell(energy: Millijoules) -> Cell {
-    match energy {
-        Millijoules(0) => Cell::Missing,
-        energy => Cell::Kilowatthours(kilowatthours(energy)),
-    }
-}
-
 fn of_cards(sums: &Sums, gap: Option<Micros>) -> Vec<Cell> {
-    let known = sums.energy_known > Micros(0);
     vec![
         Cell::Count(sums.samples()),
         Cell::Hours(sums.hours(RollUp::Active)),
         Cell::Hours(sums.hours(RollUp::IdleHeld)),
         Cell::Hours(sums.hours(RollUp::TrulyIdle)),
         Cell::Hours(sums.unknown_hours()),
-        gap.map_or(Cell::Missing, |gap| Cell::Hours(gap.hours())),
+        Cell::time(gap),
         Cell::share(sums.share(RollUp::Active)),
         Cell::share(sums.share(RollUp::IdleHeld)),
         Cell::share(sums.share(RollUp::TrulyIdle)),
         sums.util().map_or(Cell::Missing, Cell::Percent),
-        if known {
-            Cell::Kilowatthours(kilowatthours(sums.energy))
-        } else {
-            Cell::Missing
-        },
+        Cell::energy(sums.counted_energy()),
     ]
 }
 
@@ -129,7 +105,7 @@ fn sums_columns(report: &Report) -> &'static [(&'static str, &'static str)] {
 
 fn sums_cells(report: &Report, sums: &Sums, gap: Option<Micros>) -> Vec<Cell> {
     match report.person {
-        Some(_) => of_a_person(report, &sums.held),
+        Some(_) => of_a_person(&sums.held),
         None => of_cards(sums, gap),
     }
 }
@@ -149,7 +125,7 @@ fn users(report: &Report) -> Table {
     let mut table = with_columns(&[("user", "user")], &OF_A_PERSON);
     for person in &report.people {
         let mut row = vec![Cell::Text(person.name.clone())];
-        row.extend(of_a_person(report, &person.sums));
+        row.extend(of_a_person(&person.sums));
         table.rows.push(row);
     }
     table
@@ -258,7 +234,6 @@ fn states(report: &Report) -> Table {
         ("energy_kwh", "kWh"),
     ];
     let mut table = Table::new(columns);
-    let known = report.all.energy_known > Micros(0);
     let all: f64 = RollUp::ALL
         .iter()
         .map(|class| report.all.hours(*class))
@@ -278,15 +253,11 @@ fn states(report: &Report) -> Table {
             _ => 0.0,
         };
         let hours = own.micros.hours() + old;
-        let energy = match known {
-            true => energy_cell(own.energy),
-            false => Cell::Missing,
-        };
         table.rows.push(vec![
             Cell::Text(state.word().to_owned()),
             Cell::Hours(hours),
             share(hours),
-            energy,
+            Cell::energy(own.counted_energy()),
         ]);
     }
     if report.coverage.capacity > Micros(0) {

@@ -125,7 +125,7 @@ fn sums(sums: &Sums) -> Value {
         "held_hours": rounded(sums.held.hours()),
         "charged_hours": own.then(|| hours(sums.held.charged)),
         "util_mean_percent": sums.util().map(rounded),
-        "energy_kwh": (sums.energy_known > Micros(0)).then(|| rounded(kilowatthours(sums.energy))),
+        "energy_kwh": sums.counted_energy().map(|energy| rounded(kilowatthours(energy))),
         "mig_parent_energy_kwh": (sums.set_aside_energy.0 > 0).then(|| rounded(kilowatthours(sums.set_aside_energy))),
         "energy_known_hours": hours(sums.energy_known),
     })

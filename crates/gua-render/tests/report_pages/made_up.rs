@@ -98,6 +98,7 @@ fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal
             sums.micros = Micros(micros);
             sums.energy =
                 Millijoules(micros / 1000 * if state == State::Active { 280 } else { 60 });
+            sums.energy_known = sums.micros;
             total.card.energy += sums.energy;
         }
     }
@@ -113,6 +114,7 @@ fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal
         sums.charged = Micros(held);
         sums.idle_held = Micros(idle_held);
         sums.energy = total.card.energy;
+        sums.energy_known = sums.held;
         sums.ticks = 30;
     }
     total

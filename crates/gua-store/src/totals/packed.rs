@@ -34,6 +34,7 @@ pub(crate) fn pack(quarter: Quarter, cards: &[(u64, &QuarterTotal)]) -> Vec<u8> 
             out.push(state_code(*state) << 1 | basis_code(*basis));
             put(&mut out, sums.micros.0);
             put(&mut out, sums.energy.0);
+            put_less(&mut out, sums.micros.0, sums.energy_known.0);
         }
         put(&mut out, total.unobserved.len() as u64);
         for (reason, time) in &total.unobserved {
@@ -47,8 +48,11 @@ pub(crate) fn pack(quarter: Quarter, cards: &[(u64, &QuarterTotal)]) -> Vec<u8> 
             put_less(&mut out, sums.held.0, sums.charged.0);
             put(&mut out, sums.idle_held.0);
             put(&mut out, sums.energy.0);
+            put_less(&mut out, sums.held.0, sums.energy_known.0);
             put(&mut out, sums.ticks);
         }
+        put(&mut out, total.card.ownerless.0);
+        put_less(&mut out, unheld(total), total.card.free.0);
     }
     let sum = checksum(quarter, &out);
     out.extend(sum.to_le_bytes());
@@ -85,6 +89,13 @@ fn hull(first: Option<i64>, last: Option<i64>) -> u64 {
 
 fn counted(sums: &CardTotal) -> u64 {
     sums.present.0.saturating_sub(sums.set_aside.0)
+}
+
+/// The observed time that neither an owner is charged nor is known to be ownerless.
+fn unheld(total: &QuarterTotal) -> u64 {
+    let charged = total.owners.values().map(|sums| sums.charged.0);
+    let taken = charged.fold(total.card.ownerless.0, u64::saturating_add);
+    total.card.observed.0.saturating_sub(taken)
 }
 
 /// Reads quarters, each into the room of the one before.
@@ -169,9 +180,11 @@ fn unpack(input: &mut Input<'_>, start: i64, total: &mut QuarterTotal) -> Result
     for _ in 0..input.count()? {
         let code = input.byte()?;
         let key = (to_state(code >> 1)?, to_basis(code & 1));
+        let micros = input.number()?;
         let sums = StateTotal {
-            micros: Micros(input.number()?),
+            micros: Micros(micros),
             energy: Millijoules(input.number()?),
+            energy_known: Micros(less(input, micros)?),
         };
         in_order(total.states.push(key, sums))?;
     }
@@ -190,10 +203,13 @@ fn unpack(input: &mut Input<'_>, start: i64, total: &mut QuarterTotal) -> Result
             charged: Micros(less(input, held)?),
             idle_held: Micros(input.number()?),
             energy: Millijoules(input.number()?),
+            energy_known: Micros(less(input, held)?),
             ticks: input.number()?,
         };
         in_order(total.owners.push(owner, sums))?;
     }
+    total.card.ownerless = Micros(input.number()?);
+    total.card.free = Micros(less(input, unheld(total))?);
     Ok(())
 }
 

@@ -4,10 +4,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use gua_model::Period;
 use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
 use gua_model::report::Report;
 use gua_model::text::harmless;
-use gua_model::{Micros, Period};
 use gua_probe::process::{groups_of, is_group, is_user};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -89,7 +89,6 @@ pub(crate) fn usage(report: &Report, period: Period, now: Timestamp) -> Usage {
         now,
         known_from: report.known.from(),
         observed_share: report.coverage.share(),
-        is_energy_known: report.all.energy_known > Micros(0),
         people: report.people.clone(),
     }
 }

@@ -48,6 +48,7 @@ fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterT
     let state = |micros| StateTotal {
         micros: Micros(micros),
         energy: Millijoules(micros),
+        energy_known: Micros(micros),
     };
     *total.states.entry((State::Active, Basis::Buffer)) = state(active);
     *total.states.entry((State::IdleHeld, Basis::Instant)) = state(idle_held);
@@ -57,6 +58,7 @@ fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterT
             charged: Micros(held / 2),
             idle_held: Micros((*held).min(idle_held)),
             energy: Millijoules(*held),
+            energy_known: Micros(*held),
             ticks: 30,
         };
     }

@@ -7,7 +7,7 @@ use gua_model::text::harmless;
 use gua_model::{Micros, State};
 
 use crate::chart::Language;
-use crate::report::{By, Page, kilowatthours, labels, table, words};
+use crate::report::{By, Page, labels, table, words};
 use crate::table::{Cell, Table};
 
 pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
@@ -299,11 +299,7 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
         people.rows.push(vec![
             Cell::Text(person.name.clone()),
             Cell::Hours(person.sums.charged.hours()),
-            match report.all.energy_known {
-                Micros(0) => Cell::Missing,
-                _ if person.sums.energy.0 == 0 => Cell::Missing,
-                _ => Cell::Kilowatthours(kilowatthours(person.sums.energy)),
-            },
+            Cell::energy(person.sums.counted_energy()),
         ]);
     }
     out.push_str(&people.text(2));

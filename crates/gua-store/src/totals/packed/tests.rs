@@ -18,10 +18,10 @@ fn micros() -> impl Strategy<Value = u64> {
 prop_compose! {
     fn card_total()(
         hull in prop::option::of((0..=900_000_000_i64, 0..=900_000_000_i64)),
-        numbers in prop::array::uniform7(micros()), util in any::<u128>(),
+        numbers in prop::array::uniform9(micros()), util in any::<u128>(),
     ) -> CardTotal {
         let at = |offset: i64| Timestamp::from_microsecond(start_of(QUARTER) + offset).unwrap();
-        let [ticks, present, set_aside, observed, util_known, energy, energy_known] = numbers;
+        let [ticks, present, set_aside, observed, util_known, energy, energy_known, free, ownerless] = numbers;
         CardTotal {
             ticks,
             first: hull.map(|(from, _)| at(from)),
@@ -33,6 +33,8 @@ prop_compose! {
             util_known: Micros(util_known),
             energy: Millijoules(energy),
             energy_known: Micros(energy_known),
+            free: Micros(free),
+            ownerless: Micros(ownerless),
         }
     }
 }
@@ -40,24 +42,25 @@ prop_compose! {
 prop_compose! {
     fn quarter_total()(
         card in card_total(),
-        states in prop::collection::vec((0..8_u8, 0..2_u8, micros(), micros()), 0..4),
+        states in prop::collection::vec((0..8_u8, 0..2_u8, micros(), micros(), micros()), 0..4),
         unobserved in prop::collection::vec((0..10_u8, micros()), 0..3),
-        owners in prop::collection::vec((any::<Option<u32>>(), prop::array::uniform5(micros())), 0..4),
+        owners in prop::collection::vec((any::<Option<u32>>(), prop::array::uniform6(micros())), 0..4),
     ) -> QuarterTotal {
         let mut total = QuarterTotal { card, ..QuarterTotal::default() };
-        for (state, basis, micros, energy) in states {
+        for (state, basis, micros, energy, known) in states {
             *total.states.entry((to_state(state).unwrap(), to_basis(basis))) =
-                StateTotal { micros: Micros(micros), energy: Millijoules(energy) };
+                StateTotal { micros: Micros(micros), energy: Millijoules(energy), energy_known: Micros(known) };
         }
         for (reason, micros) in unobserved {
             *total.unobserved.entry(to_reason(reason).unwrap()) = Micros(micros);
         }
-        for (uid, [held, charged, idle_held, energy, ticks]) in owners {
+        for (uid, [held, charged, idle_held, energy, known, ticks]) in owners {
             *total.owners.entry(uid.map(Uid)) = OwnerTotal {
                 held: Micros(held),
                 charged: Micros(charged),
                 idle_held: Micros(idle_held),
                 energy: Millijoules(energy),
+                energy_known: Micros(known),
                 ticks,
             };
         }
@@ -146,13 +149,15 @@ fn a_card_that_was_seen_all_the_time_is_small() {
     *total.states.entry(active) = StateTotal {
         micros: whole,
         energy,
+        energy_known: whole,
     };
     *total.owners.entry(Some(Uid(1001))) = OwnerTotal {
         held: whole,
         charged: whole,
         idle_held: Micros(0),
         energy,
+        energy_known: whole,
         ticks: 30,
     };
-    assert_eq!(packed(&[total]).len() - packed(&[]).len(), 51);
+    assert_eq!(packed(&[total]).len() - packed(&[]).len(), 55);
 }
