@@ -10,6 +10,7 @@ pub mod host;
 pub mod keeper;
 pub mod nvgpu;
 mod nvml;
+pub mod own_code;
 pub mod probe;
 pub mod process;
 pub mod reader;
