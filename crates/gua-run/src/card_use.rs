@@ -9,6 +9,7 @@ use gua_model::{
 use serde::Serialize;
 
 use crate::means::{Mean, float, rounded};
+use crate::rolled_up::RolledUp;
 
 /// What a card did while it was the job's.
 #[derive(Clone, Debug)]
@@ -68,6 +69,18 @@ pub struct CardSummary {
     pub states_seconds: BTreeMap<&'static str, f64>,
     /// Readings that the card never gave, each with the reason.
     pub missing: BTreeMap<&'static str, &'static str>,
+}
+
+impl CardSummary {
+    /// Its states as time at work, not at work, and unknown.
+    #[must_use]
+    pub fn rolled_up(&self) -> RolledUp {
+        RolledUp::of(
+            self.states_seconds
+                .iter()
+                .map(|(word, time)| (*word, *time)),
+        )
+    }
 }
 
 impl CardUse {

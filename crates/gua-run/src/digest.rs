@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use gua_model::{RollUp, State};
 use gua_probe::process::family::FamilyUse;
 use gua_wire::run::log::stamp;
 use gua_wire::run::summary::ResourceSummary;
@@ -15,6 +14,7 @@ use crate::card_use::CardSummary;
 use crate::job::End;
 use crate::means::rounded;
 use crate::phases::PhaseSummary;
+use crate::rolled_up::RolledUp;
 use crate::tree_use::TreeSummary;
 use crate::watch::Watch;
 
@@ -132,22 +132,10 @@ impl RunSummary {
         text
     }
 
-    /// Seconds of cards in states that tell whether they were used, and those of them in which a card was at work.
+    /// The time of all cards.
     #[must_use]
-    pub fn card_seconds(&self) -> (f64, f64) {
-        let of = |roll_up: RollUp| {
-            let states = State::ALL.into_iter();
-            let words = states.filter(|state| state.roll_up() == Some(roll_up));
-            let words: Vec<&str> = words.map(State::word).collect();
-            let cards = self.gpus.iter().flat_map(|card| &card.states_seconds);
-            let seconds = cards.filter(|(word, _)| words.contains(word));
-            seconds.map(|(_, seconds)| seconds).sum::<f64>()
-        };
-        let active = of(RollUp::Active);
-        (
-            active + of(RollUp::IdleHeld) + of(RollUp::TrulyIdle),
-            active,
-        )
+    pub fn rolled_up(&self) -> RolledUp {
+        self.gpus.iter().map(CardSummary::rolled_up).sum()
     }
 }
 

@@ -45,12 +45,14 @@ mod means;
 mod monitor;
 mod phases;
 mod record;
+mod rolled_up;
 mod summary;
 mod tree_use;
 mod watch;
 
 pub use gua_wire::run::file;
 pub use gua_wire::run::json::{Fields, NoJson};
+pub use gua_wire::run::kind::RunFile;
 pub use gua_wire::run::summary::ResourceSummary;
 
 pub use attend::{Options, Outcome, StartError, attend};
@@ -63,6 +65,7 @@ pub use marks::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, Marks, PIPE_VARIABLE, R
 pub use monitor::{Cards, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
 pub use phases::PhaseSummary;
 pub use record::{OutputError, Record};
-pub use summary::{Summarized, build_resource_summary, summarize};
+pub use rolled_up::RolledUp;
+pub use summary::{Summarized, UnreadableFile, build_resource_summary, summarize};
 pub use tree_use::TreeSummary;
 pub use watch::{CardLines, Scope, Watch, sample_fields};

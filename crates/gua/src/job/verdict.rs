@@ -6,9 +6,6 @@ use std::time::Duration;
 use gua_model::text::{Clockwise, harmless};
 use gua_run::{CardSummary, RunSummary};
 
-/// A share of a card's time below which a card was as good as unused.
-const UNUSED: f64 = 0.01;
-
 /// Less time of a run than this says little about it.
 const SHORT: f64 = 0.5;
 
@@ -50,17 +47,16 @@ fn card(card: &CardSummary) -> String {
     let name = card.name.as_deref().unwrap_or("unknown model");
     let mut parts = Vec::new();
     if card.observed_seconds > 0.0 {
-        let share = |word: &str| {
-            let seconds = card.states_seconds.get(word).copied().unwrap_or(0.0);
-            100.0 * seconds / card.observed_seconds
-        };
-        parts.push(match card.util_mean_pct {
-            Some(util) => format!(
-                "{util:.0} % busy, active {:.0} % of the time",
-                share("active") + share("stalled") + share("ghost")
-            ),
-            None => "utilisation unknown".to_owned(),
-        });
+        parts.push(
+            match (card.util_mean_pct, card.rolled_up().active_share()) {
+                (Some(util), Some(active)) => {
+                    let active = 100.0 * active;
+                    format!("{util:.0} % busy, active {active:.0} % of the time")
+                }
+                (Some(util), None) => format!("{util:.0} % busy"),
+                (None, _) => "utilisation unknown".to_owned(),
+            },
+        );
     }
     // What others have on the card is not the job's.
     let (whose, memory) = match card.own_memory_max_mb {
@@ -111,31 +107,27 @@ fn processes(summary: &RunSummary) -> Option<String> {
 
 /// Time of cards in which nothing was done with them.
 fn waste(summary: &RunSummary) -> Option<String> {
-    let (known, active) = summary.card_seconds();
-    if known <= 0.0 {
-        return None;
-    }
-    let is_unused = |card: &&CardSummary| {
-        let active = card.states_seconds.get("active").copied().unwrap_or(0.0);
-        card.observed_seconds > 0.0
-            && card.util_mean_pct.is_some()
-            && active < UNUSED * card.observed_seconds
-    };
+    let time = summary.rolled_up();
+    let share = 1.0 - time.active_share()?;
     let unused: Vec<String> = summary
         .gpus
         .iter()
-        .filter(is_unused)
+        .filter(|card| card.rolled_up().is_unused())
         .map(|card| card.index.to_string())
         .collect();
-    let idle = (known - active).max(0.0);
     let mut line = format!(
         "  wasted: {} of {} card time ({:.0} %)",
-        took(idle),
-        took(known),
-        100.0 * idle / known
+        took(time.idle),
+        took(time.known()),
+        100.0 * share
     );
-    if !unused.is_empty() {
-        line.push_str(&format!("; gpu {} was never used", unused.join(", ")));
+    match unused.split_last() {
+        None => {}
+        Some((only, [])) => line.push_str(&format!("; GPU {only} was never used")),
+        Some((last, others)) => line.push_str(&format!(
+            "; GPUs {} and {last} were never used",
+            others.join(", ")
+        )),
     }
     Some(line)
 }
@@ -239,7 +231,7 @@ mod tests {
              \x20 gpu 0 (NVIDIA A100): 63 % busy, active 75 % of the time; memory up to 31.2 GB of 80.0 GB; 312 Wh\n\
              \x20 gpu 1 (NVIDIA A100): 0 % busy, active 0 % of the time; memory up to 31.2 GB of 80.0 GB; 312 Wh\n\
              \x20 cpu 7200.0 s (2.0 cores); memory up to 900 MB; read 5000 MB, wrote 0 MB\n\
-             \x20 wasted: 1:15:00 of 2:00:00 card time (62 %); gpu 1 was never used\n\
+             \x20 wasted: 1:15:00 of 2:00:00 card time (62 %); GPU 1 was never used\n\
              \x20 note: a note\n"
         );
     }
@@ -252,5 +244,37 @@ mod tests {
         assert!(told.contains("utilisation unknown"), "{told}");
         assert!(!told.contains("never used"), "{told}");
         assert!(!told.contains("wasted"), "{told}");
+    }
+
+    #[test]
+    fn a_card_that_worked_for_nobody_we_saw_was_used() {
+        let with = |index, states: &[(&'static str, f64)]| {
+            let mut with = card(index, 0.0, Some(97.0));
+            with.states_seconds = states.iter().copied().collect();
+            with
+        };
+        let check = |cards: Vec<CardSummary>, expected: &str| {
+            let told = text(&summary(cards), None);
+            let line = told.lines().find(|line| line.contains("wasted"));
+            assert_eq!(line.unwrap_or_default().trim(), expected, "{told}");
+        };
+        let ghost = with(0, &[("ghost", 3600.0)]);
+        let told = text(&summary(vec![ghost.clone()]), None);
+        assert!(told.contains("97 % busy, active 100 % of the time"));
+        check(vec![ghost], "wasted: 0.0 s of 1:00:00 card time (0 %)");
+        let mostly_unknown = with(0, &[("held-unknown", 3599.0), ("truly-idle", 1.0)]);
+        check(
+            vec![mostly_unknown],
+            "wasted: 1.0 s of 1.0 s card time (100 %)",
+        );
+        let idle = |index| with(index, &[("truly-idle", 3600.0)]);
+        check(
+            vec![idle(0), idle(2)],
+            "wasted: 2:00:00 of 2:00:00 card time (100 %); GPUs 0 and 2 were never used",
+        );
+        check(
+            vec![idle(0), idle(2), idle(5)],
+            "wasted: 3:00:00 of 3:00:00 card time (100 %); GPUs 0, 2 and 5 were never used",
+        );
     }
 }

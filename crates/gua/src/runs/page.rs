@@ -2,6 +2,7 @@
 
 use gua_model::text::{Clockwise, harmless};
 use gua_render::table::{Cell, Column, Table};
+use gua_run::RolledUp;
 use gua_store::WatchedRun;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -108,13 +109,10 @@ impl<'a> Told<'a> {
         )
     }
 
-    /// The share of the cards' time in which they were at work.
+    /// The share of the cards' known time in which they were at work.
     fn active(&self) -> Cell {
-        let sum =
-            |part: fn(&Value) -> Option<f64>| -> f64 { self.cards().iter().filter_map(part).sum() };
-        let observed = sum(|card| card["observed_seconds"].as_f64());
-        let active = sum(|card| card["states_seconds"]["active"].as_f64());
-        number((observed > 0.0).then(|| 100.0 * active / observed))
+        let time: RolledUp = self.cards().iter().map(rolled_up).sum();
+        number(time.active_share().map(|share| 100.0 * share))
     }
 
     pub(super) fn json(&self) -> Value {
@@ -131,6 +129,12 @@ impl<'a> Told<'a> {
             "summary": self.summary,
         })
     }
+}
+
+fn rolled_up(card: &Value) -> RolledUp {
+    let states = card["states_seconds"].as_object();
+    let states = states.into_iter().flatten();
+    RolledUp::of(states.filter_map(|(word, seconds)| Some((word.as_str(), seconds.as_f64()?))))
 }
 
 fn number(value: Option<f64>) -> Cell {

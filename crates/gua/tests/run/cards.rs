@@ -61,7 +61,7 @@ fn the_cards_that_a_job_was_given_count_though_it_does_not_use_them() {
     let idle = &summary["gpus"][1]["states_seconds"]["truly-idle"];
     assert!(idle.as_f64().unwrap() > 0.3, "{summary:#}");
     let talk = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(talk.contains("gpu 2 was never used"), "{talk}");
+    assert!(talk.contains("GPU 2 was never used"), "{talk}");
 }
 
 #[test]
