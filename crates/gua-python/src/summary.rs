@@ -6,6 +6,8 @@ use gua_run::ResourceSummary;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::failure;
+
 /// The numbers by name, what was never measured, and whether memory utilisation rests on a guess.
 type Summarized<'py> = (Bound<'py, PyDict>, Vec<&'static str>, bool);
 
@@ -19,7 +21,7 @@ pub(crate) fn summarize(
     dmon: Option<PathBuf>,
 ) -> PyResult<Summarized<'_>> {
     let found = py.detach(|| gua_run::summarize(gpu.as_deref(), cpu.as_deref(), dmon.as_deref()));
-    let found = found?;
+    let found = found.map_err(|error| failure::of_file(&error.source, &error.path))?;
     let numbers = PyDict::new(py);
     for (name, value) in named(&found.summary) {
         numbers.set_item(name, value)?;

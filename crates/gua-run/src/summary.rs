@@ -2,12 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gua_wire::run::summary::{ResourceSummary, Tally};
 
 /// No line of these files is longer; more is not looked at.
 const LONGEST_LINE: u64 = 4096;
+
+/// A file is there and cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read `{}`", path.display())]
+pub struct UnreadableFile {
+    pub path: PathBuf,
+    pub source: io::Error,
+}
 
 /// A summary and what is to be known about it.
 #[derive(Clone, Debug)]
@@ -34,13 +42,13 @@ pub struct Summarized {
 /// let summary = build_resource_summary(Some(&gpu), None, None)?;
 /// assert_eq!(summary.peak_vram_mb, 1024.0);
 /// assert_eq!(summary.cpu_usr_mean_pct, 0.0);
-/// # Ok::<(), std::io::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn build_resource_summary(
     gpu: Option<&Path>,
     cpu: Option<&Path>,
     dmon: Option<&Path>,
-) -> io::Result<ResourceSummary> {
+) -> Result<ResourceSummary, UnreadableFile> {
     summarize(gpu, cpu, dmon).map(|summarized| summarized.summary)
 }
 
@@ -49,7 +57,7 @@ pub fn summarize(
     gpu: Option<&Path>,
     cpu: Option<&Path>,
     dmon: Option<&Path>,
-) -> io::Result<Summarized> {
+) -> Result<Summarized, UnreadableFile> {
     let mut tally = Tally::default();
     let gpu_lines = lines(gpu, |line| tally.gpu_line(line))?;
     let dmon_lines = lines(dmon, |line| tally.dmon_line(line))?;
@@ -65,22 +73,27 @@ pub fn summarize(
 }
 
 /// Hands over the lines of a file one by one, and counts those that were of use.
-fn lines(path: Option<&Path>, mut take: impl FnMut(&str) -> bool) -> io::Result<u64> {
-    let file = match path.map(File::open) {
-        None => return Ok(0),
-        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Some(opened) => opened?,
-    };
+fn lines(path: Option<&Path>, take: impl FnMut(&str) -> bool) -> Result<u64, UnreadableFile> {
+    let Some(path) = path else { return Ok(0) };
+    match File::open(path).and_then(|file| lines_of(file, take)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        counted => counted.map_err(|source| UnreadableFile {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn lines_of(file: File, mut take: impl FnMut(&str) -> bool) -> io::Result<u64> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     let mut counted = 0;
     loop {
         line.clear();
-        if (&mut reader)
+        let read = (&mut reader)
             .take(LONGEST_LINE)
-            .read_until(b'\n', &mut line)?
-            == 0
-        {
+            .read_until(b'\n', &mut line)?;
+        if read == 0 {
             return Ok(counted);
         }
         counted += u64::from(take(String::from_utf8_lossy(&line).trim_end()));
@@ -98,6 +111,14 @@ mod tests {
         assert_eq!(found.summary, ResourceSummary::default());
         assert_eq!(found.missing.len(), 6);
         assert_eq!(found.gpu_lines, 0);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = summarize(None, Some(folder.path()), None).unwrap_err();
+        assert_eq!(error.path, folder.path());
+        assert!(error.to_string().contains("cannot read `/"), "{error}");
     }
 
     #[test]

@@ -5,11 +5,13 @@
 //! memory utilisation is found by its name, and a value that is missing costs itself and not the line that it stands in.
 //!
 //! - [`json`]: values as that program writes them
+//! - [`kind`]: which of the files a file is
 //! - [`log`]: the lines of `run.jsonl`
 //! - [`metrics`]: the lines of `hw_metrics.csv`, `hw_dmon.csv` and `cpu_metrics.csv`
 //! - [`summary`]: [`summary::ResourceSummary`], and the [`summary::Tally`] that it is made of
 
 pub mod json;
+pub mod kind;
 pub mod log;
 pub mod metrics;
 pub mod summary;

@@ -99,7 +99,7 @@ enum Columns {
 /// The place at which the original looks for memory utilisation.
 const MEM_UNNAMED: usize = 2;
 /// The original leaves out lines with fewer fields.
-const DMON_FIELDS: usize = 4;
+pub(super) const DMON_FIELDS: usize = 4;
 
 impl Tally {
     /// A line of `hw_metrics.csv`. Whether it was one.
@@ -136,11 +136,9 @@ impl Tally {
 
     /// Names stand in the first line of a head, units in the second; a long file has several heads.
     fn dmon_head(&mut self, head: &str) {
-        let names: Vec<&str> = head.split_ascii_whitespace().collect();
-        let has = |name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
-        if has("gpu") {
-            let is_mem = |name: &&str| name.eq_ignore_ascii_case("mem");
-            self.dmon = Columns::Named(names.iter().position(is_mem));
+        if is_dmon_head(head) {
+            let mut names = head.split_ascii_whitespace();
+            self.dmon = Columns::Named(names.position(|name| name.eq_ignore_ascii_case("mem")));
         }
     }
 
@@ -194,6 +192,12 @@ impl Tally {
     pub fn guessed_mem_util(&self) -> bool {
         self.dmon == Columns::Unnamed && self.mem_util.count > 0
     }
+}
+
+/// Whether a line, without its `#`, names the columns of `hw_dmon.csv`.
+pub(super) fn is_dmon_head(head: &str) -> bool {
+    let mut names = head.split_ascii_whitespace();
+    names.any(|name| name.eq_ignore_ascii_case("gpu"))
 }
 
 #[derive(Clone, Copy, Debug, Default)]
