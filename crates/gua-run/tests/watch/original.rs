@@ -3,7 +3,10 @@
 //!
 //! It is fetched once into a Python environment beside the build. What cannot be had makes a test fail with a sentence.
 
-use std::fs::{self, File};
+#[path = "../../../nvml-sim/tests/shared/python.rs"]
+mod python;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,7 +14,8 @@ use gua_run::{Fields, RunLog, build_resource_summary};
 use gua_wire::run::metrics;
 use serde_json::{Map, Value, json};
 
-const ORIGINAL: &str = "pytyche==0.2.1";
+// Of all that it requires this module needs nothing.
+const ORIGINAL: &str = "--no-deps\npytyche==0.2.1\n";
 
 /// The module of the original alone, without the numerical packages that its siblings need.
 const LOAD: &str = r#"
@@ -25,45 +29,7 @@ spec.loader.exec_module(original)
 
 /// Python with the original in it, made at first use.
 fn python() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    let target = program.ancestors().nth(3);
-    let tools = target
-        .expect("a test runs from TARGET/PROFILE/deps")
-        .join("test-tools");
-    fs::create_dir_all(&tools).unwrap();
-    let lock = File::create(tools.join("pytyche.lock")).unwrap();
-    lock.lock().unwrap();
-    let environment = tools.join("pytyche");
-    let python = environment.join("bin/python");
-    let finished = environment.join("finished");
-    if fs::read_to_string(&finished).ok().as_deref() != Some(ORIGINAL) {
-        let made = Command::new("python3")
-            .args(["-m", "venv"])
-            .arg(&environment)
-            .output();
-        assert!(
-            made.unwrap().status.success(),
-            "cannot make a Python environment: install Python 3.11 or later with its venv module"
-        );
-        let fetched = Command::new(&python)
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-            ])
-            .args(["--no-deps", ORIGINAL])
-            .output()
-            .unwrap();
-        assert!(
-            fetched.status.success(),
-            "cannot fetch {ORIGINAL}: connect to a Python package index, or point pip at a mirror: {}",
-            String::from_utf8_lossy(&fetched.stderr)
-        );
-        fs::write(finished, ORIGINAL).unwrap();
-    }
-    python
+    python::environment(Path::new("python3"), "run-monitor", ORIGINAL).join("bin/python")
 }
 
 /// What the original prints.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use gua_claim::Event;
 use gua_model::Period;
 use gua_model::text::harmless;
@@ -11,7 +11,7 @@ use gua_store::{FileKind, History, WatchedRun, what_is_this};
 use jiff::Timestamp;
 
 use super::no_such_run;
-use crate::config::Loaded;
+use crate::config::{Loaded, Source};
 use crate::failure::Failure;
 use crate::{claims, which};
 
@@ -30,12 +30,17 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn open(loaded: &Loaded) -> anyhow::Result<Self> {
         let path = which::history(loaded);
+        let shown = path.display();
         let history = match what_is_this(&path) {
-            FileKind::OurHistory { .. } => Some(
-                History::open(&path)
-                    .with_context(|| format!("cannot read `{}`", path.display()))?,
-            ),
-            _ => None,
+            FileKind::OurHistory { .. } | FileKind::NewerHistory { .. } => {
+                Some(History::open(&path).with_context(|| format!("cannot read `{shown}`"))?)
+            }
+            kind => match (&loaded.settings.history.db.source, kind) {
+                (Source::Flag(_), FileKind::Missing) => bail!("there is no history at `{shown}`"),
+                // Runs are known before the first history is.
+                (Source::Default, _) | (_, FileKind::Missing) => None,
+                (_, kind) => bail!("`{shown}` is {kind}, and no history of gua"),
+            },
         };
         Ok(Self {
             history,

@@ -11,5 +11,7 @@ mod formats;
 mod host;
 mod list;
 mod peers;
+#[path = "../shared/schema.rs"]
 mod schema;
+#[path = "../shared/tools.rs"]
 mod tools;

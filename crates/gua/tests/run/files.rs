@@ -5,6 +5,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::host::{Ended, GUA, Host, until};
+use crate::schema;
 
 const ONE_CARD: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
@@ -138,50 +139,21 @@ fn a_mark_without_a_run_around_it_changes_nothing() {
 }
 
 #[test]
-fn files_are_known_by_what_is_in_them() {
-    let host = Host::new(ONE_CARD);
-    host.run("--out out --gpus all --interval 20ms", "sleep 0.3");
-    for (name, new) in [
-        ("hw_metrics.csv", "a"),
-        ("cpu_metrics.csv", "b"),
-        ("hw_dmon.csv", "c"),
-    ] {
-        std::fs::copy(host.path("out").join(name), host.path(new)).unwrap();
-    }
-    let summarize = |line: &str| {
-        let mut command = host.command(GUA);
-        Ended::of(
-            command
-                .arg("summarize")
-                .args(line.split(' '))
-                .output()
-                .unwrap(),
-        )
+fn the_summary_is_of_the_published_form_whatever_was_measured() {
+    let check = |host: &Host, script: &str| {
+        host.run("--quiet --out out --gpus all --interval 20ms", script);
+        schema::check("gua.summary.v1", &host.read("out/summary.json"));
+        host.summary()
     };
-    assert_eq!(
-        summarize("c a b --json").stdout,
-        summarize("out --json").stdout
-    );
-    let alone = summarize("a");
-    assert_eq!(alone.code(), Some(0));
-    assert!(
-        alone.stdout.contains("gpu_util_mean_pct       60.0"),
-        "{}",
-        alone.stdout
-    );
-    assert!(
-        alone.stdout.contains("cpu_usr_mean_pct           -"),
-        "{}",
-        alone.stdout
-    );
-    assert!(
-        alone
-            .stderr
-            .contains("not measured: mem_util, cpu_usr, cpu_idle"),
-        "{}",
-        alone.stderr
-    );
-    assert_eq!(summarize("a a").code(), Some(2));
-    assert_eq!(summarize("nowhere").code(), Some(2));
-    assert_eq!(summarize("claims").code(), Some(2));
+    let marks = "$GUA phase load; $GUA phase --set jax_peak_bytes_mb=1.5 --set note=x; sleep 0.6";
+    let summary = check(&Host::new(ONE_CARD), marks);
+    assert_eq!(summary["phases"][0]["name"], "load");
+    assert!(summary["gpus"][0]["missing"].is_object());
+    let silent =
+        "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature*\"\ncode = \"NOT_SUPPORTED\"\n";
+    let summary = check(&Host::new(silent), "sleep 0.3; kill -KILL $$");
+    assert_eq!(summary["run"]["signal"], 9);
+    assert_eq!(summary["gpus"][0]["missing"]["temperature"], "unsupported");
+    let summary = check(&Host::without_driver(), "true");
+    assert_eq!(summary["gpus"], serde_json::json!([]));
 }

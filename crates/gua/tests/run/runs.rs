@@ -5,6 +5,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::host::{Ended, GUA, Host, until};
+use crate::schema;
 
 const ONE_CARD: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
@@ -117,4 +118,61 @@ fn runs_can_be_listed_shown_and_compared() {
         compared.stdout
     );
     assert_eq!(gua(&host, "runs compare last").code(), Some(2));
+}
+
+#[test]
+fn a_history_that_was_named_has_to_be_one() {
+    let host = Host::new(ONE_CARD);
+    host.run("--quiet --gpus all --interval 20ms", "true");
+    std::fs::write(host.path("notes"), "no database\n").unwrap();
+    for command in ["list", "show last", "compare last last"] {
+        let check = |db: &str, sentence: &str| {
+            let ended = gua(&host, &format!("runs {command} --db {db}"));
+            assert_eq!(
+                (ended.code(), ended.stdout.as_str()),
+                (Some(1), ""),
+                "{ended:?}"
+            );
+            assert!(ended.stderr.contains(sentence), "{ended:?}");
+        };
+        check("nowhere.db", "there is no history at `nowhere.db`");
+        check("notes", "`notes` is not a database, and no history of gua");
+        check(".", "`.` is a directory, and no history of gua");
+    }
+    // A history that is only configured may be yet to come.
+    let mut command = host.command(GUA);
+    command.args(["runs", "list"]).env("GUA_DB", "nowhere.db");
+    let ended = Ended::of(command.output().unwrap());
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+}
+
+#[test]
+fn time_of_which_nothing_is_known_is_no_share_and_a_ghost_is_at_work() {
+    let check = |scenario: &str, expected: &str| {
+        let host = Host::new(scenario);
+        host.run("--quiet --gpus all --interval 20ms", "sleep 0.4");
+        let csv = gua(&host, "runs list --csv").stdout;
+        let mut rows = csv.lines().map(|line| line.split(','));
+        let (mut head, mut row) = (rows.next().unwrap(), rows.next().unwrap());
+        let place = head.position(|name| name == "active_pct").unwrap();
+        assert_eq!(row.nth(place), Some(expected), "{scenario}: {csv}");
+    };
+    check(ONE_CARD, "100.0");
+    check("[[card]]\nutil = 0\n", "0.0");
+    check("[[card]]\nutil = 97\n", "100.0");
+    check("", "");
+}
+
+#[test]
+fn what_is_printed_as_json_is_of_the_published_form() {
+    let host = Host::new(ONE_CARD);
+    host.run("--quiet --gpus all --interval 20ms", "sleep 0.2");
+    host.run("--quiet --gpus all --interval 20ms", "kill -KILL $$");
+    let compared = gua(&host, "runs compare last last --json").stdout;
+    schema::check("gua.runs.v1", &compared);
+    let list = gua(&host, "runs list --json").stdout;
+    schema::check("gua.runs.v1", &list);
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let shown: Value = serde_json::from_str(&gua(&host, "runs show last --json").stdout).unwrap();
+    assert_eq!(shown, list["runs"][0]);
 }

@@ -5,6 +5,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What pip takes as a flag only, as the first line of requirements: without what the packages themselves require.
+const ALONE: &str = "--no-deps\n";
+
 /// The environment of this name with these requirements, in the form of pip's file.
 pub(crate) fn environment(python: &Path, name: &str, requirements: &str) -> PathBuf {
     let tools = target_directory().join("test-tools");
@@ -30,17 +33,14 @@ fn make(python: &Path, environment: &Path, requirements: &str) {
         "cannot make a Python environment: install Python 3.9 or later with its venv module (python3-venv on Debian)",
     );
     let wanted = environment.join("wanted.txt");
-    std::fs::write(&wanted, requirements).unwrap();
+    let alone = requirements.strip_prefix(ALONE);
+    std::fs::write(&wanted, alone.unwrap_or(requirements)).unwrap();
     run(
         Command::new(environment.join("bin/python"))
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "-r",
-            ])
+            .args(["-m", "pip", "install", "--quiet"])
+            .arg("--disable-pip-version-check")
+            .args(alone.map(|_| ALONE.trim_end()))
+            .arg("-r")
             .arg(wanted),
         "cannot fetch what the tests compare with: connect to a Python package index, or point pip at a mirror, and run \
          the tests again",

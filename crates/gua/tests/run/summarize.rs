@@ -1,0 +1,130 @@
+//! `gua summarize`: files of a run, and what is none.
+
+use std::fs;
+
+use crate::host::{Ended, GUA, Host};
+
+const ONE_CARD: &str = "[[card]]\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
+
+fn summarize(host: &Host, line: &str) -> Ended {
+    let mut command = host.command(GUA);
+    command.arg("summarize").args(line.split(' '));
+    Ended::of(command.output().unwrap())
+}
+
+#[test]
+fn files_are_known_by_what_is_in_them() {
+    let host = Host::new(ONE_CARD);
+    host.run("--out out --gpus all --interval 20ms", "sleep 0.3");
+    for (name, new) in [
+        ("hw_metrics.csv", "a"),
+        ("cpu_metrics.csv", "b"),
+        ("hw_dmon.csv", "c"),
+    ] {
+        fs::copy(host.path("out").join(name), host.path(new)).unwrap();
+    }
+    let summarize = |line: &str| summarize(&host, line);
+    assert_eq!(
+        summarize("c a b --json").stdout,
+        summarize("out --json").stdout
+    );
+    let alone = summarize("a");
+    assert_eq!(alone.code(), Some(0));
+    assert!(
+        alone.stdout.contains("gpu_util_mean_pct       60.0"),
+        "{}",
+        alone.stdout
+    );
+    assert!(
+        alone.stdout.contains("cpu_usr_mean_pct           -"),
+        "{}",
+        alone.stdout
+    );
+    assert!(
+        alone
+            .stderr
+            .contains("not measured: mem_util, cpu_usr, cpu_idle"),
+        "{}",
+        alone.stderr
+    );
+    assert_eq!(summarize("a a").code(), Some(2));
+    assert_eq!(summarize("nowhere").code(), Some(2));
+    assert_eq!(summarize("claims").code(), Some(2));
+}
+
+#[test]
+fn the_peak_of_an_earlier_run_in_the_same_log_is_not_the_last_ones() {
+    let host = Host::new(ONE_CARD);
+    let peak = || {
+        let ended = summarize(&host, "out --json");
+        let numbers: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        numbers["jax_peak_bytes_mb"].as_f64()
+    };
+    let flags = "--quiet --out out --gpus all --interval 20ms";
+    host.run(flags, "$GUA phase --set jax_peak_bytes_mb=812.5; sleep 0.2");
+    assert_eq!(peak(), Some(812.5));
+    host.run(flags, "sleep 0.2");
+    let log = host.log();
+    let starts = log.iter().filter(|line| line["event"] == "run_started");
+    assert_eq!(starts.count(), 2, "the log goes on");
+    assert_eq!(peak(), None);
+}
+
+#[test]
+fn files_without_lines_are_known_by_their_names() {
+    let host = Host::without_driver();
+    for name in [
+        "hw_metrics.csv",
+        "hw_dmon.csv",
+        "7-cpu_metrics.csv",
+        "run.jsonl",
+        "empty",
+    ] {
+        fs::write(host.path(name), "").unwrap();
+    }
+    let told = summarize(
+        &host,
+        "hw_metrics.csv hw_dmon.csv 7-cpu_metrics.csv run.jsonl",
+    );
+    assert_eq!(told.code(), Some(0), "{told:?}");
+    let told = summarize(&host, "empty");
+    assert_eq!(told.code(), Some(2), "{told:?}");
+    let sentence = "`empty` is empty, and its name is none of a run's files";
+    assert!(told.stderr.contains(sentence), "{told:?}");
+}
+
+#[test]
+fn a_file_of_something_else_is_refused_and_named() {
+    let host = Host::without_driver();
+    let check = |name: &str, text: &[u8]| {
+        fs::write(host.path(name), text).unwrap();
+        let told = summarize(&host, name);
+        assert_eq!(
+            (told.code(), told.stdout.as_str()),
+            (Some(2), ""),
+            "{told:?}"
+        );
+        let sentence = format!("`{name}` is no file of a run\n");
+        assert!(told.stderr.contains(&sentence), "{told:?}");
+    };
+    check("passwd", b"root:x:0:0:root:/root:/bin/sh\n");
+    check("table.csv", b"a,b,c,d,e,f,g,h,i\n1,2,3,4,5,6,7,8,9\n");
+    check("prices", b"bread,2.5,3\n");
+    check("package.json", b"{\"name\": \"x\"}\n");
+    check("words", b"four words in English\n");
+    check("bytes", &[0, 159, 146, 150]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let host = Host::without_driver();
+    for name in ["hw_metrics.csv", "run.jsonl"] {
+        let out = format!("of-{name}");
+        fs::create_dir_all(host.path(&out).join(name)).unwrap();
+        fs::write(host.path(&out).join("cpu_metrics.csv"), "").unwrap();
+        let told = summarize(&host, &out);
+        assert_eq!(told.code(), Some(1), "{told:?}");
+        let sentence = format!("cannot read `{out}/{name}`: Is a directory");
+        assert!(told.stderr.contains(&sentence), "{told:?}");
+    }
+}
