@@ -30,7 +30,7 @@ mod told;
 pub mod trust;
 pub mod way;
 
-pub use archive::{Archive, ArchiveError, ArchiveState, Archived};
+pub use archive::{Archive, ArchiveError, ArchiveState, Archived, Task};
 pub use archivist::ArchiveOptions;
 pub use client::{Answer, Body, Call, CallError, Client, Method};
 pub use cloud_file::CloudFile;

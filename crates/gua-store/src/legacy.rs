@@ -31,6 +31,6 @@ pub use import::{Imported, OnProgress, Progress};
 pub use keep::OldSource;
 pub(crate) use keep::forget;
 pub use known::OldCard;
-pub use old_form::{EachRow, OldCell, OldForm, OldTables};
+pub use old_form::{Days, EachRow, OldCell, OldForm, OldTables};
 pub use open::OldFile;
 pub use stamp::old_text;

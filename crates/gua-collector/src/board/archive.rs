@@ -1,11 +1,12 @@
 //! The archive: closed days of the history that the board lacks, sent as compressed CSV, then the lists of runs and cards.
 //! It runs only for those who ask for it, and needs no more memory for a long day than for a short one.
 
+mod state;
+
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 
 use gua_store::legacy::{LegacyError, OldCell, OldForm, OldTables};
 use gua_wire::archive::{CsvWriter, Extent, Object, Plan, Table, Value, compressed};
@@ -13,12 +14,11 @@ use gua_wire::users::UserPolicy;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 
 use super::client::CallError;
 use super::enrolment::Enrolled;
-use super::link_state::LinkError;
-use super::state_file;
+
+pub use state::{ArchiveState, Task};
 
 /// What is to be archived.
 #[derive(Clone, Copy, Debug)]
@@ -32,25 +32,42 @@ pub struct Archive<'a> {
 }
 
 /// What became of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Archived {
     /// Closed days with rows, within the retention.
     pub closed_days: usize,
     /// Files of days that the board lacked.
     pub uploaded: usize,
+    /// Days that the board lacks and cannot have.
+    pub cut: Option<CutDays>,
+}
+
+/// Days of which ticks are gone: half a day must not pass for a whole one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutDays {
+    pub days: usize,
+    /// From when on there are ticks.
+    pub raw_from: Timestamp,
 }
 
 impl Archived {
-    /// In the words of gpu-usage-audit.
+    /// In the words of gpu-usage-audit, and a sentence for what it does not know.
     #[must_use]
     pub fn told(self, retention_days: u32) -> String {
         let Self {
             closed_days,
             uploaded,
+            cut,
         } = self;
-        format!(
+        let mut text = format!(
             "{closed_days} closed day(s) in {retention_days}d window, uploaded {uploaded} missing object(s)"
-        )
+        );
+        if let Some(CutDays { days, raw_from }) = cut {
+            text.push_str(&format!(
+                "; {days} day(s) left out, since the history keeps no ticks from before {raw_from}"
+            ));
+        }
+        text
     }
 }
 
@@ -67,6 +84,8 @@ pub enum ArchiveError {
     Listing(#[source] CallError),
     #[error("{} of {} was not uploaded", .0.table.name(), .0.extent)]
     Upload(Object, #[source] CallError),
+    #[error(transparent)]
+    Refused(Box<RefusedFiles>),
     #[error("the board did not delete what is older than {0} days")]
     Prune(u32, #[source] CallError),
     #[error("the rows for the archive could not be read")]
@@ -79,49 +98,113 @@ pub enum ArchiveError {
     Stopped,
 }
 
-impl ArchiveError {
-    /// Whether the board refused for good.
-    #[must_use]
-    pub fn may_pass(&self) -> bool {
-        match self {
-            ArchiveError::Listing(error)
-            | ArchiveError::Upload(_, error)
-            | ArchiveError::Prune(_, error) => error.may_pass(),
-            _ => true,
+/// The rest is done.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the board did not take {count} file(s), the first of them {} of {} ({done})",
+    .first.table.name(), .first.extent
+)]
+pub struct RefusedFiles {
+    count: usize,
+    first: Object,
+    /// What was done all the same.
+    done: String,
+    source: CallError,
+}
+
+/// Files that the board did not take for what they are.
+#[derive(Debug, Default)]
+struct Refusals {
+    count: usize,
+    first: Option<(Object, CallError)>,
+}
+
+impl Refusals {
+    /// Keeps what the board says of one file; what it says of everything is an error.
+    fn keep(&mut self, sent: Result<(), ArchiveError>) -> Result<bool, ArchiveError> {
+        match sent {
+            Ok(()) => Ok(true),
+            Err(ArchiveError::Upload(object, error)) if is_about_the_file(&error) => {
+                self.count += 1;
+                self.first.get_or_insert((object, error));
+                Ok(false)
+            }
+            Err(error) => Err(error),
         }
     }
+}
+
+/// Too large, of a wrong kind or with something wrong in it. The next file may be taken.
+fn is_about_the_file(error: &CallError) -> bool {
+    matches!(
+        error,
+        CallError::Refused {
+            status: 400 | 409 | 413 | 415 | 422,
+            ..
+        }
+    )
 }
 
 /// Is told the share that is done, from 0 to 1, and may end the work.
 pub type OnShare<'a> = &'a mut dyn FnMut(f64) -> ControlFlow<()>;
 
 impl Archive<'_> {
-    /// Sends what the board lacks, then asks it to delete what is older than the retention.
+    /// Sends what the board lacks, then asks it to delete what is older than the retention. A file that the board does not
+    /// take leaves the others their turn.
     ///
     /// # Errors
-    /// When something could not be read or sent; what comes after it is not tried.
+    /// When something could not be read or sent; what comes after it is not tried, unless the board refused that one file.
     pub fn upload(&self, on_share: OnShare<'_>) -> Result<Archived, ArchiveError> {
         let Enrolled { config, client } = self.enrolled;
         let reach = SignedDuration::from_hours(24 * i64::from(self.retention_days));
         let oldest = self.today.saturating_sub(reach);
         let days = self.history.days(oldest, self.today)?;
         let listing = client.archives(config).map_err(ArchiveError::Listing)?;
-        let plan = Plan::new(self.today, self.retention_days, days, &listing);
+        let plan = |days| Plan::new(self.today, self.retention_days, days, &listing);
+        let mut archived = Archived {
+            cut: cut_days(&plan(days.cut), days.raw_from),
+            ..Archived::default()
+        };
+        let plan = plan(days.whole);
+        let mut refusals = Refusals::default();
+        self.send_days(&plan, &mut archived, &mut refusals, on_share)?;
+        let tables = self.history.lists(&mut |_| on_share(1.0))?;
+        for object in Plan::WHOLE {
+            refusals.keep(self.send(&tables, object))?;
+        }
+        client
+            .prune_archives(self.retention_days, config)
+            .map_err(|error| ArchiveError::Prune(self.retention_days, error))?;
+        match refusals.first {
+            None => Ok(archived),
+            Some((first, source)) => Err(ArchiveError::Refused(Box::new(RefusedFiles {
+                count: refusals.count,
+                first,
+                done: archived.told(self.retention_days),
+                source,
+            }))),
+        }
+    }
+
+    fn send_days(
+        &self,
+        plan: &Plan,
+        archived: &mut Archived,
+        refusals: &mut Refusals,
+        on_share: OnShare<'_>,
+    ) -> Result<(), ArchiveError> {
         let files = plan.missing.len() + Plan::WHOLE.len();
         let mut done = 0_usize;
-        let mut archived = Archived {
-            closed_days: plan.closed_days.len(),
-            uploaded: 0,
-        };
-        for day in plan.closed_days {
-            let of_day = |object: &&Object| object.extent == Extent::Day(day);
+        archived.closed_days = plan.closed_days.len();
+        for day in &plan.closed_days {
+            let of_day = |object: &&Object| object.extent == Extent::Day(*day);
             let missing: Vec<Object> = plan.missing.iter().filter(of_day).copied().collect();
             if missing.is_empty() {
                 continue;
             }
             #[expect(clippy::cast_precision_loss, reason = "a share for the eye")]
             let share = done as f64 / files as f64;
-            let tables = self.history.day(day, &mut |_| on_share(share))?;
+            let tables = self.history.day(*day, &mut |_| on_share(share))?;
             if is_empty(&tables)? {
                 // Ticks without a single card that the form can hold.
                 archived.closed_days -= 1;
@@ -132,19 +215,13 @@ impl Archive<'_> {
                 if on_share(share).is_break() {
                     return Err(ArchiveError::Stopped);
                 }
-                self.send(&tables, object)?;
-                archived.uploaded += 1;
+                if refusals.keep(self.send(&tables, object))? {
+                    archived.uploaded += 1;
+                }
                 done += 1;
             }
         }
-        let tables = self.history.lists(&mut |_| on_share(1.0))?;
-        for object in Plan::WHOLE {
-            self.send(&tables, object)?;
-        }
-        client
-            .prune_archives(self.retention_days, config)
-            .map_err(|error| ArchiveError::Prune(self.retention_days, error))?;
-        Ok(archived)
+        Ok(())
     }
 
     fn send(&self, tables: &OldTables<'_>, object: Object) -> Result<(), ArchiveError> {
@@ -154,6 +231,18 @@ impl Archive<'_> {
             .put_archive(object, &file, config)
             .map_err(|error| ArchiveError::Upload(object, error))
     }
+}
+
+/// Those that the board lacks, of days that cannot be sent whole.
+fn cut_days(plan: &Plan, raw_from: Option<Timestamp>) -> Option<CutDays> {
+    let lacks = |day: &&Date| {
+        plan.missing
+            .iter()
+            .any(|object| object.extent == Extent::Day(**day))
+    };
+    let days = plan.closed_days.iter().filter(lacks).count();
+    let raw_from = raw_from.filter(|_| days > 0)?;
+    Some(CutDays { days, raw_from })
 }
 
 fn is_empty(tables: &OldTables<'_>) -> Result<bool, ArchiveError> {
@@ -193,70 +282,5 @@ fn value(cell: OldCell<'_>) -> Value<'_> {
         OldCell::Integer(number) => Value::Integer(number),
         OldCell::Real(number) => Value::Real(number),
         OldCell::Text(text) => Value::Text(Cow::Borrowed(text)),
-    }
-}
-
-/// How the archive is doing, in a small file beside the history. There is no secret in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArchiveState {
-    /// The board's address.
-    pub board: String,
-    /// When it was last complete.
-    pub completed: Option<Timestamp>,
-    /// The UTC day that was today then.
-    pub day: Option<Date>,
-    /// The last failure since.
-    pub last_error: Option<LinkError>,
-}
-
-impl ArchiveState {
-    #[must_use]
-    pub fn place(history: &Path) -> PathBuf {
-        state_file::beside(history, "-archive")
-    }
-
-    #[must_use]
-    pub fn read(history: &Path) -> Option<Self> {
-        state_file::read(&Self::place(history))
-    }
-
-    /// Removes the file, if it is there.
-    pub fn forget(history: &Path) {
-        let _ = std::fs::remove_file(Self::place(history));
-    }
-
-    /// Whether a board has everything that was closed on a day.
-    #[must_use]
-    pub fn is_done(history: &Path, board: &str, today: Date) -> bool {
-        let state = Self::read(history);
-        state.is_some_and(|state| state.board == board && state.day == Some(today))
-    }
-
-    /// Notes what became of an attempt. A place that takes nothing costs only the note.
-    pub fn note(
-        history: &Path,
-        board: &str,
-        now: (Timestamp, Date),
-        result: &Result<Archived, ArchiveError>,
-    ) {
-        let (at, today) = now;
-        let known = Self::read(history).filter(|state| state.board == board);
-        let mut state = known.unwrap_or_else(|| Self {
-            board: board.to_owned(),
-            ..Self::default()
-        });
-        match result {
-            Ok(_) => {
-                state.completed = Some(at);
-                state.day = Some(today);
-                state.last_error = None;
-            }
-            Err(ArchiveError::Stopped) => return,
-            Err(error) => {
-                let what = gua_model::text::harmless(&crate::chain::chain(error));
-                state.last_error = Some(LinkError { at, what });
-            }
-        }
-        let _: io::Result<()> = state_file::write(&Self::place(history), &state);
     }
 }

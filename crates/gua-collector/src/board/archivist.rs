@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::archive::{Archive, ArchiveError, ArchiveState, Archived, utc_day};
+use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, utc_day};
 use super::courier::Say;
 use super::enrolment::Enrolment;
 use super::mailbox::{Mailbox, Taken};
@@ -19,14 +19,27 @@ use gua_probe::clock;
 use gua_store::History;
 use gua_store::legacy::OldForm;
 use gua_wire::users::UserPolicy;
+use jiff::Timestamp;
 
-/// A day is left alone for so long after its end: its last tick may still be on its way to the disk.
-const SETTLING: Duration = Duration::from_secs(300);
-/// How often it is looked whether a day has ended.
-const LOOK: Duration = Duration::from_secs(60);
-/// The pause after a first failure, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(60);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+/// How long what is waited for.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    /// A day is left alone for so long after its end: its last tick may still be on its way to the disk.
+    settling: Duration,
+    /// How often it is looked whether a day has ended.
+    look: Duration,
+    /// The pause after a first failure, and the longest.
+    first_pause: Duration,
+    longest_pause: Duration,
+}
+
+const WAITS: Waits = Waits {
+    settling: Duration::from_secs(300),
+    look: Duration::from_secs(60),
+    first_pause: Duration::from_secs(60),
+    longest_pause: Duration::from_secs(3600),
+};
+
 /// Background work: ticks and pushes go first.
 const NICE: i32 = 10;
 
@@ -44,8 +57,27 @@ pub(super) struct Archivist {
     say: Say,
     /// Closed when the daemon ends; nothing is ever put in.
     end: Arc<Mailbox<()>>,
+    waits: Waits,
     pause: Pause,
     told: Told,
+}
+
+/// What time it is: by the wall, and by a clock that never jumps.
+trait Hours {
+    fn now(&self) -> Timestamp;
+    fn monotonic(&self) -> Duration;
+}
+
+struct Real;
+
+impl Hours for Real {
+    fn now(&self) -> Timestamp {
+        clock::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        clock::monotonic()
+    }
 }
 
 impl Archivist {
@@ -56,43 +88,57 @@ impl Archivist {
         options: ArchiveOptions,
         say: Say,
     ) -> io::Result<Arc<Mailbox<()>>> {
-        let end = Arc::new(Mailbox::new(1));
-        let archivist = Self {
-            enrolment,
-            history,
-            options,
-            say,
-            end: Arc::clone(&end),
-            pause: Pause::new(FIRST_PAUSE, LONGEST_PAUSE),
-            told: Told::default(),
-        };
+        let archivist = Self::new(enrolment, history, options, say);
+        let end = Arc::clone(&archivist.end);
         thread::Builder::new()
             .name("gua-archive".to_owned())
             .spawn(move || archivist.run())?;
         Ok(end)
     }
 
+    fn new(enrolment: Enrolment, history: PathBuf, options: ArchiveOptions, say: Say) -> Self {
+        Self {
+            enrolment,
+            history,
+            options,
+            say,
+            end: Arc::new(Mailbox::new(1)),
+            waits: WAITS,
+            pause: Pause::new(WAITS.first_pause, WAITS.longest_pause),
+            told: Told::default(),
+        }
+    }
+
     fn run(mut self) {
         // Where the system does not allow it, it works at the usual rank. On Linux this is a thread's own.
         let _ = rustix::process::setpriority_process(None, NICE);
         loop {
-            self.work_if_due();
-            let rest = self.pause.remaining(clock::monotonic());
-            if self.end.take(Some(rest.unwrap_or(LOOK))) == Taken::Closed {
+            let rest = self.turn(&Real);
+            if self.end.take(Some(rest)) == Taken::Closed {
                 return;
             }
         }
     }
 
-    fn work_if_due(&mut self) {
-        let settled = clock::now() - SETTLING;
-        let today = utc_day(settled);
+    /// Does what is due, and says how long to rest until the next turn.
+    fn turn(&mut self, hours: &impl Hours) -> Duration {
+        if let Some(rest) = self.pause.remaining(hours.monotonic()) {
+            return rest;
+        }
+        self.work_if_due(hours);
+        let rest = self.pause.remaining(hours.monotonic());
+        rest.unwrap_or(self.waits.look)
+    }
+
+    fn work_if_due(&mut self, hours: &impl Hours) {
+        let today = utc_day(hours.now() - self.waits.settling);
         // The courier says what is wrong with an enrolment.
         let Ok(enrolled) = self.enrolment.current() else {
             return;
         };
-        let board = enrolled.config.server_url.to_string();
-        if ArchiveState::is_done(&self.history, &board, today) {
+        let retention_days = self.options.retention_days;
+        let task = Task::new(&enrolled.config, today, retention_days);
+        if ArchiveState::is_done(&self.history, &task) {
             return;
         }
         let result = open(&self.history).and_then(|history| {
@@ -101,7 +147,7 @@ impl Archivist {
                 history: &history,
                 users: &self.options.users,
                 today,
-                retention_days: self.options.retention_days,
+                retention_days,
             };
             let end = &self.end;
             archive.upload(&mut |_| match end.is_closed() {
@@ -109,11 +155,11 @@ impl Archivist {
                 false => ControlFlow::Continue(()),
             })
         });
-        ArchiveState::note(&self.history, &board, (clock::now(), today), &result);
+        ArchiveState::note(&self.history, &task, hours.now(), &result);
         match result {
             Ok(archived) => self.succeeded(archived),
             Err(_) if self.end.is_closed() => {}
-            Err(error) => self.failed(&error),
+            Err(error) => self.failed(&error, hours.monotonic()),
         }
     }
 
@@ -124,8 +170,8 @@ impl Archivist {
         (self.say)(&format!("archive: {told}"));
     }
 
-    fn failed(&mut self, error: &ArchiveError) {
-        self.pause.failed(clock::monotonic());
+    fn failed(&mut self, error: &ArchiveError, now: Duration) {
+        self.pause.failed(now);
         let why = gua_model::text::harmless(&chain(error));
         if self.told.is_news(&why) {
             (self.say)(&format!(
@@ -140,3 +186,6 @@ fn open(path: &Path) -> Result<OldForm, ArchiveError> {
     let history = History::open(path).map_err(|error| ArchiveError::Open(Box::new(error)))?;
     Ok(OldForm::ours(history)?)
 }
+
+#[cfg(test)]
+mod tests;

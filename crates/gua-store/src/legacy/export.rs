@@ -19,6 +19,7 @@ use crate::beside;
 use crate::history::History;
 use part::{Numbering, Part, Source};
 
+mod ends;
 mod own;
 pub(super) mod part;
 
@@ -269,7 +270,10 @@ impl<'a> Export<'a> {
                 self.rows::<ProcessRow>(source, &texts, numbers)?;
             }
         }
-        self.own_ticks()?;
+        match self.part {
+            Part::Lists => self.own_lists()?,
+            Part::Everything | Part::Rows(..) => self.own_ticks()?,
+        }
         Ok(self.exported)
     }
 

@@ -17,7 +17,11 @@ use super::export::scratch;
 use super::import::OnProgress;
 use super::open::OldFile;
 use super::rows::{CardRow, OldRow as _, ProcessRow};
-use crate::history::History;
+use crate::error::ReadError;
+use crate::history::{self, History};
+use crate::maintain::RAW_FROM;
+use crate::store::{meta, quarter};
+use crate::ticks::MICROS_PER_QUARTER;
 
 /// A history that can be told in the old form.
 #[derive(Debug)]
@@ -44,6 +48,17 @@ pub struct OldTables<'a> {
 enum Held<'a> {
     Scratch(Connection),
     File(&'a OldFile),
+}
+
+/// The days of a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Days {
+    /// Everything that was recorded on them is there.
+    pub whole: BTreeSet<Date>,
+    /// Some of it was taken by the retention of ticks, or all.
+    pub cut: BTreeSet<Date>,
+    /// From when on ticks are kept, where some were taken.
+    pub raw_from: Option<Timestamp>,
 }
 
 /// One value of a row.
@@ -75,30 +90,30 @@ impl OldForm {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn days(&self, from: Date, to: Date) -> Result<BTreeSet<Date>, LegacyError> {
+    pub fn days(&self, from: Date, to: Date) -> Result<Days, LegacyError> {
         match &self.0 {
             Kind::Ours { history, numbering } => {
-                let days = || -> Result<BTreeSet<Date>, rusqlite::Error> {
-                    let mut days = BTreeSet::new();
-                    let connection = &history.connection;
-                    let own = "SELECT min(at) FROM tick WHERE at >= ?1";
-                    hop(connection, own, (from, to), &mut days)?;
-                    for source in &numbering.sources {
-                        for table in [CardRow::BLOCKS, ProcessRow::BLOCKS] {
-                            let id = source.id;
-                            let sql = format!(
-                                "SELECT min(at_us) FROM {table} WHERE source = {id} AND at_us >= ?1"
-                            );
-                            hop(connection, &sql, (from, to), &mut days)?;
-                        }
+                let days = history.look(|connection| -> Result<Days, ReadError> {
+                    let mut days = Days {
+                        whole: days_with_rows(connection, numbering, (from, to))?,
+                        ..Days::default()
+                    };
+                    if let Some(raw_from) = meta(connection, RAW_FROM)? {
+                        days.raw_from = Some(history::at(raw_from)?);
+                        let cut = cut_days(connection, raw_from, (from, to))?;
+                        days.whole.retain(|day| !cut.contains(day));
+                        days.cut = cut;
                     }
                     Ok(days)
-                };
-                days().map_err(LegacyError::Write)
+                });
+                Ok(days?)
             }
             Kind::Theirs(file) => {
-                let days = written_days(file, from, to);
-                days.map_err(|source| file.failed(source))
+                let whole = written_days(file, from, to).map_err(|source| file.failed(source))?;
+                Ok(Days {
+                    whole,
+                    ..Days::default()
+                })
             }
         }
     }
@@ -241,6 +256,40 @@ fn cell(value: ValueRef<'_>) -> Result<Option<OldCell<'_>>, &'static str> {
         }
         ValueRef::Blob(_) => return Err("bytes"),
     })
+}
+
+fn days_with_rows(
+    connection: &Connection,
+    numbering: &Numbering,
+    window: (Date, Date),
+) -> Result<BTreeSet<Date>, rusqlite::Error> {
+    let mut days = BTreeSet::new();
+    let own = "SELECT min(at) FROM tick WHERE at >= ?1";
+    hop(connection, own, window, &mut days)?;
+    for source in &numbering.sources {
+        for table in [CardRow::BLOCKS, ProcessRow::BLOCKS] {
+            let id = source.id;
+            let sql = format!("SELECT min(at_us) FROM {table} WHERE source = {id} AND at_us >= ?1");
+            hop(connection, &sql, window, &mut days)?;
+        }
+    }
+    Ok(days)
+}
+
+/// The days of ticks that are gone: their totals are still there.
+fn cut_days(
+    connection: &Connection,
+    raw_from: i64,
+    window: (Date, Date),
+) -> Result<BTreeSet<Date>, rusqlite::Error> {
+    let sql = format!(
+        "SELECT min(quarter) * {MICROS_PER_QUARTER} FROM quarter_total \
+         WHERE quarter >= ?1 / {MICROS_PER_QUARTER} AND quarter < {}",
+        quarter(raw_from)
+    );
+    let mut days = BTreeSet::new();
+    hop(connection, &sql, window, &mut days)?;
+    Ok(days)
 }
 
 /// From the first moment of a day to the first of the next one that has any, so that rows in between are not read.

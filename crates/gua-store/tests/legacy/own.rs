@@ -8,9 +8,9 @@ use gua_model::{
     BootId, Bytes, Celsius, Driver, Gpu, Identity, Milliwatts, Missing, Percent, Pid, Process,
     ProcessKey, ProcessKind, Sample, StartTicks, Tick, Uid, User, Workload,
 };
-use gua_store::legacy::{LegacyError, OldCell, OldFile, OldForm, OldTables};
+use gua_store::legacy::{Days, LegacyError, OldCell, OldFile, OldForm, OldTables};
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rusqlite::types::Value;
 
 use crate::rows::{dump, export};
@@ -61,24 +61,33 @@ fn gpu(index: u32, util: Option<u32>, processes: Vec<Process>) -> Gpu {
 
 /// Twelve ticks of three cards, of which the last has no utilisation.
 fn write(path: &Path, first: Timestamp) {
-    let mut store = Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
+    let every = Duration::from_millis(500);
+    write_ticks(path, first, (12, every), &WriterOptions::default());
+}
+
+fn write_ticks(
+    path: &Path,
+    first: Timestamp,
+    (ticks, every): (u32, Duration),
+    options: &WriterOptions,
+) {
+    let mut store = Store::open(path, OpenMode::Create, options).unwrap();
     let run = NewRun {
         started: first,
-        interval: Duration::from_millis(500),
+        interval: every,
         host: "node07".to_owned(),
         version: "0.1.0".to_owned(),
         boot: Some(BootId(7)),
     };
     let run = store.begin_run(&run).unwrap();
-    for tick in 0..12 {
-        let at = first + SignedDuration::from_millis(500 * tick);
+    for tick in 0..ticks {
+        let at = first + every * tick;
         let util = if tick == 0 { 80 } else { 2 };
         let held = process(7, ProcessKind::Both, Some(200 * Bytes::PER_MB + 5));
         let desktop = process(8, ProcessKind::Graphics, None);
         let sample = Sample {
             at,
-            since_boot: Duration::from_secs(100)
-                + Duration::from_millis(500) * u32::try_from(tick).unwrap(),
+            since_boot: Duration::from_secs(100) + every * tick,
             boot: Ok(BootId(7)),
             driver: Driver {
                 version: Ok("580.95.05".to_owned()),
@@ -96,11 +105,12 @@ fn write(path: &Path, first: Timestamp) {
                 run,
                 &Tick {
                     sample,
-                    interval: Duration::from_millis(500),
+                    interval: every,
                 },
             )
             .unwrap();
     }
+    while store.maintain(first + every * ticks).unwrap().more {}
     store.close().unwrap();
 }
 
@@ -250,9 +260,10 @@ fn days_one_by_one_have_the_rows_of_the_whole_export() {
     ];
     for form in &forms {
         let found = form.days(days[0], "2026-11-16".parse().unwrap()).unwrap();
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), days);
+        assert_eq!(found.whole.into_iter().collect::<Vec<_>>(), days);
+        assert!(found.cut.is_empty());
         let none = form.days("2026-11-16".parse().unwrap(), "2027-01-01".parse().unwrap());
-        assert!(none.unwrap().is_empty());
+        assert_eq!(none.unwrap(), Days::default());
         for (table, whole) in [&cards, &processes] {
             let mut parts = Vec::new();
             for day in days {
@@ -267,4 +278,26 @@ fn days_one_by_one_have_the_rows_of_the_whole_export() {
             assert_eq!(rows(&lists, table), *whole, "{table}");
         }
     }
+}
+
+#[test]
+fn days_from_which_retention_took_ticks_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gua.db");
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(12 * 3600)),
+        ..WriterOptions::default()
+    };
+    // Until two o'clock of the sixteenth: ticks before the afternoon of the fifteenth are gone.
+    let first = "2026-11-14T20:00:00Z".parse().unwrap();
+    write_ticks(&path, first, (30 * 60, Duration::from_secs(60)), &options);
+    let form = OldForm::ours(History::open(&path).unwrap()).unwrap();
+    let day = |text: &str| text.parse::<jiff::civil::Date>().unwrap();
+    let days = form.days(day("2026-11-01"), day("2026-12-01")).unwrap();
+    assert_eq!(days.whole, [day("2026-11-16")].into());
+    assert_eq!(days.cut, [day("2026-11-14"), day("2026-11-15")].into());
+    let raw_from = days.raw_from.unwrap().to_string();
+    assert!(raw_from.starts_with("2026-11-15T1"), "{raw_from}");
+    let later = form.days(day("2026-11-15"), day("2026-12-01")).unwrap();
+    assert_eq!(later.cut, [day("2026-11-15")].into());
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gua_collector::board::archive::utc_day;
-use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled};
+use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled, Task};
 use gua_probe::clock;
 use gua_store::legacy::{OldFile, OldForm};
 use gua_store::{FileKind, History, what_is_this};
@@ -31,15 +31,16 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The same for a command that has something else to do each time: nothing, where the board has all of today.
+/// The same for a command that has something else to do each time: nothing, where the board has all of today, or where
+/// there is no history yet.
 pub(super) fn once_a_day(
     enrolled: &Enrolled,
     db: &Path,
     users: &UserPolicy,
     retention_days: u32,
 ) -> anyhow::Result<Option<Archived>> {
-    let board = enrolled.config.server_url.to_string();
-    if ArchiveState::is_done(db, &board, utc_day(clock::now())) {
+    let task = Task::new(&enrolled.config, utc_day(clock::now()), retention_days);
+    if what_is_this(db) == FileKind::Missing || ArchiveState::is_done(db, &task) {
         return Ok(None);
     }
     upload(enrolled, db, users, retention_days).map(Some)
@@ -55,8 +56,7 @@ fn upload(
         FileKind::GpuUsageAudit => OldForm::theirs(OldFile::open(db)?),
         _ => OldForm::ours(History::open(db)?)?,
     };
-    let now = clock::now();
-    let today = utc_day(now);
+    let today = utc_day(clock::now());
     let archive = Archive {
         enrolled,
         history: &history,
@@ -70,7 +70,7 @@ fn upload(
         ControlFlow::Continue(())
     });
     bar.clear();
-    let board = enrolled.config.server_url.to_string();
-    ArchiveState::note(db, &board, (now, today), &archived);
+    let task = Task::new(&enrolled.config, today, retention_days);
+    ArchiveState::note(db, &task, clock::now(), &archived);
     Ok(archived?)
 }

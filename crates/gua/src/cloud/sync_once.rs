@@ -43,34 +43,39 @@ pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
             false => Origin::Cards,
         },
     };
-    let (sample, kept) = if args.fake {
+    let told = if args.fake {
         let script = match settings.cloud.form.value {
             Form::V1_1 => Script::V1_1,
             Form::V1_4 => Script::V1_8,
         };
         let sample = fake::sample(script, 0, clock::now(), clock::since_boot());
         let kept = keep_fake(args, loaded, &sample)?;
-        (sample, kept)
+        look.tell(&sample, &kept)
     } else {
         let place = Place::of(&settings.history.db.value, loaded.inputs.home.as_deref());
         place.admit(Append::Yes)?;
-        let mut reader = driver::reader(settings);
-        let sample = match driver::sample(&mut reader, settings) {
-            Ok(sample) => sample,
-            Err(fault) => return Err(look.tell_of_fault(fault)),
-        };
-        let kept = keep(&place, &sample, settings)?;
-        (sample, kept)
+        look.at_the_cards(&place, settings)
     };
-    match look.snapshot(&sample) {
-        Ok(built) => look.push(&built, &kept)?,
-        Err(error) => return Err(look.tell_of_nothing(&sample, error, &kept)),
+    if !args.archive {
+        told?;
+        return Ok(ExitCode::SUCCESS);
     }
-    if args.archive {
-        look.archive(
-            &settings.history.db.value,
-            settings.cloud.archive_days.value,
-        )?;
+    // Also where the look failed: days that are over do not depend on it.
+    let archived = look.archive(
+        &settings.history.db.value,
+        settings.cloud.archive_days.value,
+    );
+    match (told, archived) {
+        (Ok(()), archived) => {
+            archived.context("the look was pushed, and the archive is not complete")?;
+        }
+        (Err(error), Ok(())) => return Err(error),
+        (Err(error), Err(second)) => {
+            output::talk(&format!(
+                "gua sync-once: the archive is not complete: {second:#}\n"
+            ));
+            return Err(error);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -92,6 +97,23 @@ enum Origin {
 }
 
 impl Look<'_> {
+    fn at_the_cards(&self, place: &Place, settings: &Settings) -> anyhow::Result<()> {
+        let mut reader = driver::reader(settings);
+        let sample = match driver::sample(&mut reader, settings) {
+            Ok(sample) => sample,
+            Err(fault) => return Err(self.tell_of_fault(fault)),
+        };
+        let kept = keep(place, &sample, settings)?;
+        self.tell(&sample, &kept)
+    }
+
+    fn tell(&self, sample: &Sample, kept: &Kept) -> anyhow::Result<()> {
+        match self.snapshot(sample) {
+            Ok(built) => self.push(&built, kept),
+            Err(error) => Err(self.tell_of_nothing(sample, error, kept)),
+        }
+    }
+
     fn snapshot(&self, sample: &Sample) -> Result<Built, BuildError> {
         let usage = usage_states(&mut UsageTracker::default(), sample);
         Observed {
@@ -130,8 +152,7 @@ impl Look<'_> {
     }
 
     fn archive(&self, db: &Path, days: u32) -> anyhow::Result<()> {
-        let archived = sync_archive::once_a_day(self.enrolled, db, self.users, days)
-            .context("the look was pushed, and the archive is not complete")?;
+        let archived = sync_archive::once_a_day(self.enrolled, db, self.users, days)?;
         match archived {
             Some(archived) => output::data(&format!("  archive: {}\n", archived.told(days))),
             None => Ok(()),

@@ -58,7 +58,7 @@ fn page(link: &LinkState, archive: Option<&ArchiveState>, now: Timestamp) -> Str
         };
         text.push_str(&format!("  stream: {word}\n"));
     }
-    if let Some(archive) = archive.filter(|archive| archive.board == link.board) {
+    if let Some(archive) = archive.filter(|archive| archive.task.board == link.board) {
         let completed = archive.completed.map(|at| with_age(at, now));
         text.push_str(&format!(
             "  archive: {}\n",

@@ -248,3 +248,77 @@ fn an_archive_that_fails_costs_a_daemon_one_line_and_no_tick() {
         "{state}"
     );
 }
+
+#[test]
+fn the_archive_goes_up_also_where_the_look_could_not_be_told() {
+    const NO_LOAD: &str =
+        "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncode = \"NOT_SUPPORTED\"\n";
+    let told = "  archive: 0 closed day(s) in 30d window, uploaded 0 missing object(s)\n";
+    let check = |scenario: Option<&str>, manner: Manner, why: &str| {
+        let board = Board::start();
+        let host = enrolled(Host::new(TWO_CARDS), &board);
+        host.fine("sync-once");
+        match scenario {
+            Some(scenario) => host.play(scenario),
+            None => board.behaves(manner),
+        }
+        board.take();
+        let ended = host.gua("sync-once --archive");
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert!(ended.stderr.contains(why), "{ended:?}");
+        assert_eq!(ended.stdout, told, "{ended:?}");
+        let lines: Vec<String> = board.take().into_iter().map(|one| one.line).collect();
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        assert_eq!(lines[1], "GET /agent/v1/archives");
+        // It was complete: the next one has only the look to tell.
+        host.gua("sync-once --archive");
+        assert_eq!(board.take().len(), 1);
+    };
+    let refuses = || Manner::Refuses("/observations", 503);
+    check(None, refuses(), "the board was not told");
+    let dead = "[[fault]]\nfunction = \"nvmlInit*\"\ncode = \"DRIVER_NOT_LOADED\"\n";
+    let dead = format!("{TWO_CARDS}{dead}");
+    check(Some(&dead), Manner::Kind, "the driver could not be read");
+    let blind = format!("{TWO_CARDS}{NO_LOAD}");
+    check(Some(&blind), Manner::Kind, "no card can be told of");
+}
+
+#[test]
+fn of_two_failures_the_first_ends_the_command_and_the_second_is_said() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    board.behaves(Manner::Says(503, String::new()));
+    let ended = host.gua("sync-once --archive");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{ended:?}");
+    assert_eq!(
+        lines[0],
+        "gua sync-once: the archive is not complete: the board did not tell which files it has: GUA Board request failed with HTTP 503"
+    );
+    assert!(lines[1].contains("the board was not told"), "{ended:?}");
+    // Without a history there is nothing to archive.
+    let bare = enrolled(Host::without_driver(), &board);
+    let ended = bare.gua("sync-once --archive");
+    assert!(!ended.stderr.contains("archive"), "{ended:?}");
+}
+
+#[test]
+fn a_file_that_the_board_does_not_take_ends_the_command_after_the_others() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    host.fine("demo --db ours.db --ticks 50 --interval 1h");
+    board.behaves(Manner::Refuses("table=proc_sample", 413));
+    let ended = host.gua("sync-archive --db ours.db");
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
+    assert!(
+        ended.stderr.contains("the board did not take ") && ended.stderr.contains("HTTP 413"),
+        "{ended:?}"
+    );
+    let sent = board.take();
+    let cards = sent
+        .iter()
+        .filter(|request| request.line.ends_with("=gpu_sample"));
+    assert!((2..=3).contains(&cards.count()));
+    assert!(sent.last().unwrap().line.starts_with("DELETE "));
+}

@@ -22,6 +22,8 @@ pub(crate) enum Manner {
     Kind,
     /// With this status and body.
     Says(u16, String),
+    /// With this status where the request's line has this in it; else it is kind.
+    Refuses(&'static str, u16),
     /// Takes the request and says nothing.
     Silent,
     /// A byte of its answer now and then, for as long as anybody listens.
@@ -176,7 +178,12 @@ impl Shared {
             self.stream(&request, stream);
             return;
         }
-        let manner = self.manner.lock().unwrap().clone();
+        let manner = match self.manner.lock().unwrap().clone() {
+            Manner::Refuses(part, status) if request.line.contains(part) => {
+                Manner::Says(status, String::new())
+            }
+            other => other,
+        };
         let good = good_answer(&request);
         // Kept before it is answered, so that a client that ended has been recorded.
         self.requests.lock().unwrap().push(request);
@@ -232,7 +239,9 @@ impl Shared {
         };
         let whole = |status: u16, body: &str| head(status, body.len(), "") + body;
         match manner {
-            Manner::Kind => stream.write_all(whole(good.0, &good.1).as_bytes())?,
+            Manner::Kind | Manner::Refuses(..) => {
+                stream.write_all(whole(good.0, &good.1).as_bytes())?;
+            }
             Manner::Says(status, body) => stream.write_all(whole(*status, body).as_bytes())?,
             Manner::Silent => {
                 // Until the client gives up.

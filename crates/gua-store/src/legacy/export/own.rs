@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use gua_model::usage_state::{UsageState, UsageTracker};
 use gua_model::{Gpu, Process, ProcessKind, Tick, User};
 
+use super::ends::{Ends, Sight, is_listed};
 use super::part::Part;
 use super::{Export, Seen};
 use crate::error::ReadError;
@@ -24,6 +25,19 @@ pub(super) fn count(history: &History) -> Result<u64, LegacyError> {
 }
 
 impl Export<'_> {
+    /// The runs, and the cards of ticks that are not written.
+    pub(super) fn own_lists(&mut self) -> Result<(), LegacyError> {
+        for run in self.history.runs()? {
+            self.run_row(&run)?;
+        }
+        let ends = Ends::of(self.history)?;
+        // What the last one tells of a card is what counts.
+        for Sight { at, gpu } in ends.firsts.iter().chain(&ends.lasts) {
+            self.device_row(gpu, &old_text(*at))?;
+        }
+        self.advance(ends.ticks)
+    }
+
     pub(super) fn own_ticks(&mut self) -> Result<(), LegacyError> {
         let mut hosts: HashMap<RunId, String> = HashMap::new();
         let runs = self.history.runs()?;
@@ -91,14 +105,8 @@ impl Export<'_> {
             if self.part.has_lists() {
                 self.device_row(gpu, &at)?;
             }
-            if !self.part.has_rows() {
-                continue;
-            }
             self.card_row(run, gpu, state, &at)
                 .map_err(LegacyError::Write)?;
-        }
-        if !self.part.has_rows() {
-            return Ok(());
         }
         for gpu in tick.sample.gpus.iter().filter(|gpu| gpu.util.is_ok()) {
             for process in &gpu.processes {
@@ -140,9 +148,9 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Cards with a name and a size are listed, as the old tool lists them.
+    /// Cards are listed as the old tool lists them.
     fn device_row(&mut self, gpu: &Gpu, at: &str) -> Result<(), LegacyError> {
-        let (Ok(name), Ok(total), Ok(_)) = (&gpu.name, gpu.memory_total, gpu.util) else {
+        let (true, Ok(name), Ok(total)) = (is_listed(gpu), &gpu.name, gpu.memory_total) else {
             return Ok(());
         };
         let total = whole(total.whole_mb());
