@@ -184,6 +184,8 @@ pub struct Hold {
     pub shared: bool,
     /// Time in which the card's state was seen; `None` for old rows.
     pub observed: Option<Micros>,
+    /// The part of it that lies in the report's window.
+    pub observed_within: Option<Micros>,
     /// Of that, with the card active; `None` for old rows.
     pub active: Option<Micros>,
     /// Of that, with the card idle-held; `None` for old rows.

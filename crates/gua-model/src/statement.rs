@@ -2,7 +2,7 @@
 //! is one of a [`Report`]; nothing is folded a second time.
 
 use jiff::civil::Date;
-use jiff::{Timestamp, civil::DateTime};
+use jiff::{Timestamp, ToSpan as _};
 
 use crate::period::Period;
 use crate::quota::Standing;
@@ -38,13 +38,21 @@ pub struct Statement {
 pub struct Account {
     pub name: String,
     pub sums: HoldSums,
-    /// Day by day.
-    pub days: Vec<(DateTime, HoldSums)>,
+    /// Every day of the month so far.
+    pub days: Vec<Day>,
     /// The longest of them, as far as they lie in the month, the longest first.
     pub sessions: Vec<Hold>,
     pub session_count: usize,
     /// Limits of a month.
     pub standings: Vec<Standing>,
+}
+
+/// One day of one person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Day {
+    pub date: Date,
+    /// What the person had; `None` where nobody looked at any card.
+    pub sums: Option<HoldSums>,
 }
 
 /// How the time of all cards is divided: whatever is in it adds up to the capacity, to the microsecond.
@@ -111,9 +119,11 @@ impl Statement {
 }
 
 impl Account {
-    /// One person's account: `sums` as the report of all has them, the rest from the report of that person.
+    /// One person's account: `sums` as the report of all has them, the rest from the report of that person. Both are cut
+    /// into days.
     #[must_use]
-    pub fn of(name: &str, all: &Report, own: &Report, standings: Vec<Standing>) -> Self {
+    pub fn of(month: Date, all: &Report, own: &Report, standings: Vec<Standing>) -> Self {
+        let name = own.person.as_deref().unwrap_or(UNKNOWN);
         let row = all.people.iter().find(|row| row.name == name);
         let mut sessions: Vec<Hold> = own
             .sessions
@@ -126,13 +136,12 @@ impl Account {
                 })
             })
             .collect();
-        sessions.sort_by_key(|hold| (std::cmp::Reverse(hold.period.micros()), hold.period.from()));
+        sessions.sort_by_key(|hold| (std::cmp::Reverse(session_time(hold)), hold.period.from()));
         sessions.truncate(BIGGEST);
-        let day = |slot: &SlotRow| (slot.label, slot.sums.held);
         Self {
             name: name.to_owned(),
             sums: row.map(|row| row.sums).unwrap_or_default(),
-            days: own.slots.iter().map(day).collect(),
+            days: days(month, all, own),
             sessions,
             session_count: own.session_count,
             standings,
@@ -144,4 +153,31 @@ impl Account {
     pub fn used_hours(&self) -> f64 {
         (self.sums.hours() - self.sums.idle_hours()).max(0.0)
     }
+}
+
+/// How long a session was observed in the month. Of old rows, which have no holes of more than minutes, from the first to
+/// the last.
+#[must_use]
+pub fn session_time(hold: &Hold) -> Micros {
+    hold.observed_within.unwrap_or_else(|| hold.period.micros())
+}
+
+/// The days of a month up to the last that is known, also those before the history began.
+fn days(month: Date, all: &Report, own: &Report) -> Vec<Day> {
+    let of = |slots: &[SlotRow], date: Date| {
+        let slot = slots.iter().find(|slot| slot.label.date() == date);
+        slot.map(|slot| slot.sums.clone())
+    };
+    let last = all.slots.last().map(|slot| slot.label.date());
+    let dates = month.first_of_month().series(1.day());
+    let dates = dates.take_while(|date| last.is_some_and(|last| *date <= last));
+    let day = |date: Date| {
+        let was_seen = of(&all.slots, date).is_some_and(|sums| sums.was_seen());
+        let had = || of(&own.slots, date).map_or_else(HoldSums::default, |sums| sums.held);
+        Day {
+            date,
+            sums: was_seen.then(had),
+        }
+    };
+    dates.map(day).collect()
 }

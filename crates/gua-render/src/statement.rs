@@ -1,12 +1,13 @@
 //! A monthly statement as text, as a page for each person to print, and as JSON. All print the same numbers.
 
+mod days;
 mod html;
 mod text;
 
 use gua_model::Micros;
 use gua_model::quota::Standing;
-use gua_model::report::{Hold, Note};
-use gua_model::statement::{Account, Statement};
+use gua_model::report::{Hold, HoldSums, Note};
+use gua_model::statement::{Account, Statement, session_time};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -150,7 +151,7 @@ fn sessions(sheet: &Sheet<'_>, account: &Account) -> Table {
             Cell::Text(sheet.at(hold.period.to(), "%m-%d %H:%M")),
             Cell::Text(card(hold)),
             Cell::Text(hold.process.clone().unwrap_or_else(|| "?".to_owned())),
-            Cell::Hours(hold.period.micros().hours()),
+            Cell::Hours(session_time(hold).hours()),
             hold.util
                 .map_or(Cell::Missing, |(util, _)| Cell::Percent(util)),
         ]);
@@ -258,12 +259,14 @@ fn person(account: &Account) -> Value {
     for (key, _, cell) in amounts(account) {
         object[key] = cell.value();
     }
-    let days = account.days.iter().map(|(day, sums)| {
+    let days = account.days.iter().map(|day| {
+        let sums = day.sums.as_ref();
+        let charged = Cell::time(sums.and_then(HoldSums::charged_time));
         json!({
-            "day": day.strftime("%Y-%m-%d").to_string(),
-            "held_hours": rounded(sums.hours()),
-            "idle_held_hours": rounded(sums.idle_hours()),
-            "charged_hours": rounded(sums.charged.hours()),
+            "day": day.date.to_string(),
+            "held_hours": sums.map(|sums| rounded(sums.hours())),
+            "idle_held_hours": sums.map(|sums| rounded(sums.idle_hours())),
+            "charged_hours": charged.value(),
         })
     });
     object["days"] = days.collect();
@@ -274,7 +277,7 @@ fn person(account: &Account) -> Value {
             "gpu_uuid": hold.gpu.as_str(),
             "gpu_index": hold.index,
             "program": hold.process,
-            "hours": rounded(hold.period.micros().hours()),
+            "hours": rounded(session_time(hold).hours()),
             "util_mean_percent": hold.util.map(|(util, _)| rounded(util)),
         })
     });
@@ -282,4 +285,42 @@ fn person(account: &Account) -> Value {
     object["sessions"] = account.session_count.into();
     object["quotas"] = quota::table(&account.standings).json();
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_model::Period;
+    use gua_model::statement::Balance;
+
+    use super::*;
+
+    #[test]
+    fn a_page_whose_books_do_not_balance_says_so() {
+        let hour = Micros(3_600_000_000);
+        let with = |free: Micros| {
+            let balance = Balance {
+                people: hour,
+                free,
+                capacity: hour + hour,
+                ..Balance::default()
+            };
+            let statement = Statement {
+                month: jiff::civil::date(2026, 10, 1),
+                period: Period::new(Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH),
+                is_over: true,
+                made: Timestamp::UNIX_EPOCH,
+                host: None,
+                cards: 2,
+                balance,
+                energy: None,
+                unjudged: Micros(0),
+                people: Vec::new(),
+                notes: Vec::new(),
+            };
+            equation(&statement, None)
+        };
+        assert!(with(hour).contains("= capacity 2.00 GPU-hours (exact"));
+        let off = with(Micros(hour.0 - 1));
+        assert!(off.contains("is not the capacity 2.00: off by 1 microseconds"));
+    }
 }

@@ -101,7 +101,10 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn read(&self) -> anyhow::Result<Statement> {
-        let ask = Ask::of_window(self.period, self.zone.clone(), self.now);
+        let ask = Ask {
+            unit: Some(CalendarUnit::Day),
+            ..Ask::of_window(self.period, self.zone.clone(), self.now)
+        };
         let all = report::read(self.db, &ask)?;
         let is_over = self.period.to() <= self.now;
         let mut statement = Statement::of(&all, self.month, is_over);
@@ -120,14 +123,13 @@ impl Asked<'_> {
         for name in names {
             let of_person = Ask {
                 user: Some(name.to_owned()),
-                unit: Some(CalendarUnit::Day),
                 ..ask.clone()
             };
             let own = report::read(self.db, &of_person)?;
             let standings = accounts.of_person(name)?;
             statement
                 .people
-                .push(Account::of(name, &all, &own, standings));
+                .push(Account::of(self.month, &all, &own, standings));
         }
         Ok(statement)
     }

@@ -199,7 +199,7 @@ fn what_nobody_measured_is_under_no_limit() {
     assert_eq!(of(&usage, &energy), (None, None, false));
     let bob = Limit {
         subject: Subject::User("bob".to_owned()),
-        ..energy.clone()
+        ..energy
     };
     assert_eq!(of(&usage, &bob), (Some(10_000), Some(0), true));
     // A card may draw less than a millijoule while somebody counts, and who had nothing drew nothing.

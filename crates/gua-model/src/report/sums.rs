@@ -127,6 +127,12 @@ impl Sums {
         seen.map(|state| self.state(*state).micros).sum()
     }
 
+    /// Whether anybody looked, with whatever tool.
+    #[must_use]
+    pub fn was_seen(&self) -> bool {
+        self.all_nanos() > 0
+    }
+
     /// Card-ticks of whatever source.
     #[must_use]
     pub fn samples(&self) -> u64 {

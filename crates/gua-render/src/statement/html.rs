@@ -1,11 +1,10 @@
 //! The statement as HTML, a page of paper for each person. The file needs nothing else: no network, no fonts, no scripts.
 
 use gua_model::Micros;
-use gua_model::report::HoldSums;
 use gua_model::statement::Account;
 use gua_model::text::harmless;
-use jiff::civil::DateTime;
 
+use super::days::picture;
 use super::{Sheet, amounts, equation, explained, limit, parts, remarks, sessions};
 use crate::chart::{Language, page_style};
 use crate::report::html::markup::{Html, Look, nothing, table};
@@ -44,7 +43,7 @@ fn page(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
         masthead(html, sheet, account);
         if let Some(account) = account {
             totals(html, account);
-            days(html, account);
+            picture(html, account);
             quotas(html, account);
             biggest(html, sheet, account);
         }
@@ -110,131 +109,6 @@ fn totals(html: &mut Html, account: &Account) {
             }
         });
     });
-}
-
-/// The sizes of the picture of days.
-const WIDE: f64 = 920.0;
-const HIGH: f64 = 130.0;
-const FOOT: f64 = 20.0;
-const LEFT: f64 = 38.0;
-
-/// Held hours day by day, the idle-held part of each in its own colour.
-fn days(html: &mut Html, account: &Account) {
-    let most = account
-        .days
-        .iter()
-        .map(|(_, sums)| sums.hours())
-        .fold(0.0, f64::max);
-    if most <= 0.0 {
-        return;
-    }
-    let top = nice(most);
-    html.element("section", &[], |html| {
-        html.text("h2", &[], "Held hours by day");
-        html.element("p", &[("class", "say")], |html| {
-            for (class, word) in [("active", "used"), ("idle-held", "idle-held")] {
-                html.text("span", &[("class", &format!("dot {class}"))], "");
-                html.text("span", &[("class", "word")], word);
-            }
-        });
-        let view = format!("0 0 {WIDE} {}", HIGH + FOOT);
-        let label = format!("Held hours of each day, at most {most:.1}");
-        html.element(
-            "svg",
-            &[
-                ("viewBox", &view),
-                ("class", "days"),
-                ("role", "img"),
-                ("aria-label", &label),
-            ],
-            |html| {
-                for part in [0.0, 0.5, 1.0] {
-                    let y = HIGH - (HIGH - 8.0) * part;
-                    let at = format!("{y:.1}");
-                    let end = format!("{WIDE}");
-                    html.void(
-                        "line",
-                        &[
-                            ("x1", "38"),
-                            ("x2", &end),
-                            ("y1", &at),
-                            ("y2", &at),
-                            ("class", "grid"),
-                        ],
-                    );
-                    let down = format!("{:.1}", y + 4.0);
-                    let number = top * part;
-                    let text = if number.fract() == 0.0 {
-                        format!("{number:.0}")
-                    } else {
-                        format!("{number:.1}")
-                    };
-                    html.text(
-                        "text",
-                        &[("x", "32"), ("y", &down), ("class", "scale")],
-                        &text,
-                    );
-                }
-                let step = (WIDE - LEFT) / count(account.days.len());
-                for (place, (day, sums)) in account.days.iter().enumerate() {
-                    bar(html, place, step, *day, sums, top);
-                }
-            },
-        );
-    });
-}
-
-fn bar(html: &mut Html, place: usize, step: f64, day: DateTime, sums: &HoldSums, top: f64) {
-    let x = LEFT + step * count(place);
-    let width = (step * 0.74).min(26.0);
-    let scale = (HIGH - 8.0) / top;
-    let (held, idle) = (sums.hours(), sums.idle_hours());
-    let mut part = |class: &str, from: f64, to: f64| {
-        if to - from <= 0.0 {
-            return;
-        }
-        let (x, y) = (
-            format!("{:.1}", x + (step - width) / 2.0),
-            format!("{:.1}", HIGH - to * scale),
-        );
-        let (width, height) = (format!("{width:.1}"), format!("{:.1}", (to - from) * scale));
-        html.void(
-            "rect",
-            &[
-                ("x", &x),
-                ("y", &y),
-                ("width", &width),
-                ("height", &height),
-                ("class", class),
-            ],
-        );
-    };
-    part("used", 0.0, held - idle);
-    part("idle", held - idle, held);
-    if day.day() == 1 || day.day() % 5 == 0 {
-        let (x, y) = (
-            format!("{:.1}", x + step / 2.0),
-            format!("{:.1}", HIGH + 15.0),
-        );
-        html.text(
-            "text",
-            &[("x", &x), ("y", &y), ("class", "day")],
-            &day.day().to_string(),
-        );
-    }
-}
-
-/// The next round number.
-fn nice(most: f64) -> f64 {
-    let power = 10f64.powf(most.log10().floor());
-    let steps = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
-    let step = steps.iter().find(|step| **step * power >= most);
-    step.unwrap_or(&10.0) * power
-}
-
-#[expect(clippy::cast_precision_loss, reason = "days of a month")]
-fn count(number: usize) -> f64 {
-    number as f64
 }
 
 fn quotas(html: &mut Html, account: &Account) {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use gua_model::statement::Account;
 use gua_model::text::harmless;
 
+use super::days::weeks;
 use super::{Sheet, amounts, equation, explained, limit, parts, remarks, sessions};
 use crate::table::Cell;
 
@@ -69,6 +70,7 @@ fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
             format!("{name:<14}{:>10} {unit}{share}", cell.shown()).trim_end()
         );
     }
+    weeks(text, account);
     if !account.standings.is_empty() {
         text.push_str("\nQuota\n");
         for standing in &account.standings {

@@ -314,6 +314,7 @@ fn sessions(shape: Shape) -> Vec<Hold> {
                 samples: 120,
                 shared: dice.roll(5) == 0,
                 observed: Some(period.micros()),
+                observed_within: Some(period.micros()),
                 active: Some(Micros(period.micros().0 * (100 - idle) / 100)),
                 idle_held: Some(Micros(period.micros().0 * idle / 100)),
                 current: to == end(),

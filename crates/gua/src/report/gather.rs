@@ -237,6 +237,7 @@ fn hold(
         samples: session.ticks,
         shared: session.shared,
         observed: Some(session.observed),
+        observed_within: None,
         active: Some(session.active),
         idle_held: Some(session.idle_held),
         // In the last tick of the window, whatever came after it.
@@ -279,6 +280,7 @@ fn nameless_holds(
                 samples: 1,
                 shared: there > 1,
                 observed: None,
+                observed_within: None,
                 active: None,
                 idle_held: None,
                 current: true,

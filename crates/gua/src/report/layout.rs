@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{
-    CardRow, Covered, Host, IntervalUse, Note, Now, Refused, Report, gap_rows,
+    CardRow, Covered, Hold, Host, IntervalUse, Note, Now, Refused, Report, gap_rows,
 };
 use gua_model::{Coverage, Gap, GpuUuid, Micros, Outage, Period, Thresholds};
 
@@ -79,7 +79,12 @@ impl Parts<'_> {
         let people = fold.people.rows();
         let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
         let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
-        let lists = holds.finish();
+        let mut lists = holds.finish();
+        for hold in &mut lists.sessions {
+            let known = self.coverage.get(&hold.gpu);
+            let gaps = known.map_or(&[][..], |(_, gaps)| gaps);
+            hold.observed_within = observed_within(hold, self.window, gaps);
+        }
         let slots = slot_rows(&fold, self.seen, unit, &gaps);
         let cross = cross_rows(&fold, &slots, &uuids, &names, &|gpu| {
             let known = self.coverage.get(gpu);
@@ -114,6 +119,27 @@ impl Parts<'_> {
             notes: self.notes,
         }
     }
+}
+
+/// What of a session was observed in a window. A session that the window cuts does not say when it was: what lies in the
+/// window and in no gap of the card was.
+fn observed_within(hold: &Hold, window: Period, gaps: &[Gap]) -> Option<Micros> {
+    let observed = hold.observed?;
+    let part = hold.period.overlap(window)?;
+    if part == hold.period {
+        return Some(observed);
+    }
+    let missing = gaps.iter().filter_map(|gap| {
+        let inside = gap.period.overlap(part)?.micros();
+        let (inside, whole) = (
+            u128::from(inside.0),
+            u128::from(gap.period.micros().0.max(1)),
+        );
+        let missing = u128::from(gap.micros.0) * inside / whole;
+        u64::try_from(missing).ok()
+    });
+    let seen = part.micros().0.saturating_sub(missing.sum());
+    Some(Micros(seen.min(observed.0)))
 }
 
 /// What one card's coverage says in a report.

@@ -256,6 +256,7 @@ fn hold(session: &LegacySession, last: Option<Timestamp>) -> Hold {
         samples: session.samples,
         shared: session.shared,
         observed: None,
+        observed_within: None,
         active: None,
         idle_held: None,
         current: recent.is_some_and(|recent| session.to >= recent),

@@ -10,7 +10,7 @@ use gua_model::{
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 
-/// A card at one tick: its utilisation, and who is on it.
+/// A card at one tick: its utilisation, and who is on it. With `!` among them its energy counter cannot be read.
 pub(crate) type Card<'a> = (u32, &'a [&'a str]);
 
 /// Ticks of one minute.
@@ -62,10 +62,17 @@ fn gpu(index: u32, number: u32, (util, people): Card<'_>) -> Gpu {
     Gpu {
         util: Ok(Percent::new(util).unwrap()),
         // A hundred watts, all the time.
-        energy: Ok(Millijoules(1_000_000_000 + u64::from(number) * 6_000_000)),
+        energy: match people.contains(&"!") {
+            true => Err(Missing::Unsupported),
+            false => Ok(Millijoules(1_000_000_000 + u64::from(number) * 6_000_000)),
+        },
         compute_list: Ok(()),
         graphics_list: Ok(()),
-        processes: people.iter().map(|name| process(name, index)).collect(),
+        processes: people
+            .iter()
+            .filter(|name| **name != "!")
+            .map(|name| process(name, index))
+            .collect(),
         ..Gpu::without_readings(uuid, index, Missing::Unsupported)
     }
 }

@@ -128,6 +128,97 @@ fn the_books_balance_whatever_happens_on_the_cards() {
     }
 }
 
+/// Who holds next to nothing holds a card that is truly idle, and a card can be busy without anybody: neither is taken for
+/// the other, although the two are as long.
+#[test]
+fn what_nobody_owns_is_counted_and_not_what_is_left() {
+    let host = Host::new("");
+    let db = host.path(".gua/gua.db");
+    record(&db, at("2026-10-05T08:00:00Z"), 120, |tick| match tick {
+        ..60 => vec![(0, &["bob~"])],
+        _ => vec![(90, &[])],
+    });
+    let balance = statement(&host, "")["balance"].clone();
+    assert_eq!(balance["capacity_less_parts_microseconds"], 0);
+    near(hours(&balance, "people_charged_hours"), 1.0);
+    near(hours(&balance, "unowned_hours"), 1.0);
+    near(hours(&balance, "free_hours"), 0.0);
+}
+
+#[test]
+fn energy_that_nobody_counted_is_missing_on_every_page() {
+    let host = Host::new("");
+    let db = host.path(".gua/gua.db");
+    record(&db, at("2026-10-05T08:00:00Z"), 60, |_| {
+        vec![(90, &["ada"]), (90, &["eve", "!"])]
+    });
+    host.fine("quota set --everyone --energy 50kWh --per month");
+    let window = "--since 2026-10-01 --until 2026-11-01 --tz UTC";
+    let parse = |said: String| -> Value { serde_json::from_str(&said).unwrap() };
+    let report = parse(host.fine(&format!("report --json {window}")));
+    let statement = statement(&host, "");
+    let exported = host.fine(&format!(
+        "export --what user-totals --format jsonl {window}"
+    ));
+    let exported: Vec<Value> = exported
+        .lines()
+        .map(|line| parse(line.to_owned()))
+        .collect();
+    for (name, is_known) in [("ada", true), ("eve", false)] {
+        let of = |rows: &Value| -> Value {
+            let mut rows = rows.as_array().unwrap().iter();
+            rows.find(|row| row["user"] == name).unwrap().clone()
+        };
+        let person = of(&statement["people"]);
+        let known = [
+            !of(&report["users"])["energy_kwh"].is_null(),
+            !person["energy_kwh"].is_null(),
+            !person["quotas"][0]["used"].is_null(),
+            exported
+                .iter()
+                .any(|row| row["user"] == name && !row["energy_millijoules"].is_null()),
+        ];
+        assert_eq!(known, [is_known; 4], "{name}: {person}");
+    }
+    let text = host.fine("statement --month 2026-10 --tz UTC --user eve");
+    assert!(
+        text.contains("energy at most 50.000 kWh a month, not measured"),
+        "{text}"
+    );
+}
+
+#[test]
+fn days_and_hours_without_a_look_are_no_zeros() {
+    let host = Host::new("");
+    let db = host.path(".gua/gua.db");
+    let card = |_: u32| -> Vec<Card<'_>> { vec![(90, &["ada"])] };
+    // One process over the turn of a month, and twelve hours in which no collector ran, twice.
+    record(&db, at("2026-09-30T22:00:00Z"), 180, card);
+    record(&db, at("2026-10-01T13:00:00Z"), 120, card);
+    record(&db, at("2026-10-04T13:00:00Z"), 60, |_| vec![(0, &[])]);
+    let statement = statement(&host, "");
+    let person = &statement["people"][0];
+    let sessions = person["biggest_sessions"].as_array().unwrap();
+    let observed: f64 = sessions.iter().map(|session| hours(session, "hours")).sum();
+    near(observed, hours(person, "held_hours"));
+    near(observed, 1.0 + 2.0);
+    let days = person["days"].as_array().unwrap();
+    let held = |place: usize| days[place]["held_hours"].as_f64();
+    assert_eq!(
+        [held(0), held(1), held(2), held(3), held(4)],
+        [Some(3.0), None, None, Some(0.0), None]
+    );
+    assert_eq!((days.len(), &days[1]["charged_hours"]), (31, &Value::Null));
+    let text = host.fine("statement --month 2026-10 --tz UTC");
+    assert!(
+        text.contains("  10-01                            3.00       -       -    0.00\n"),
+        "{text}"
+    );
+    let page = host.fine("statement --month 2026-10 --tz UTC --format html");
+    assert_eq!(page.matches("class=\"unseen\"").count(), 29, "{page}");
+    assert!(page.contains("not observed"), "{page}");
+}
+
 #[test]
 fn every_number_is_that_of_the_report() {
     let host = host();
@@ -159,7 +250,8 @@ fn every_number_is_that_of_the_report() {
                 hours(row, "held_hours") - hours(row, "idle_held_hours"),
             );
             let days = person["days"].as_array().unwrap();
-            let by_day: f64 = days.iter().map(|day| hours(day, "held_hours")).sum();
+            let by_day = days.iter().filter_map(|day| day["held_hours"].as_f64());
+            let by_day: f64 = by_day.sum();
             near(by_day, hours(person, "held_hours"));
         }
         let coverage = &report["coverage"];

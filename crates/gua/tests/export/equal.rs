@@ -1,56 +1,76 @@
-//! One window, all faces: CSV, JSON lines, Parquet, the plots' numbers and the report say the same hours.
+//! One window, all faces: CSV, JSON lines, Parquet, the plots' numbers and the report say the same hours and the same energy, and
+//! none of them a number where another has none.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
+use jiff::Timestamp;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
+use crate::recorded::{MINUTE, record};
 use crate::{home, printed, window};
 
-/// Hours by column, of each card or person.
-type Hours = BTreeMap<String, BTreeMap<&'static str, f64>>;
+/// Amounts by column, of each card or person. What nobody measured is none, and no zero.
+type Amounts = BTreeMap<String, Sums>;
+type Sums = BTreeMap<&'static str, Option<f64>>;
 
-const STATES: [&str; 3] = ["active", "idle_held", "truly_idle"];
-const HELD: [&str; 2] = ["held", "idle_held"];
+const STATES: [&str; 4] = [
+    "active_hours",
+    "idle_held_hours",
+    "held_unknown_hours",
+    "truly_idle_hours",
+];
+const ON_CARDS: [&str; 5] = [STATES[0], STATES[1], STATES[2], STATES[3], "energy_kwh"];
+const HELD: [&str; 2] = ["held_hours", "idle_held_hours"];
+const OF_PEOPLE: [&str; 4] = [HELD[0], HELD[1], "charged_hours", "energy_kwh"];
 
-/// Sums of `<column>_us` by the values of `key`; those whom nobody knows are unknown.
-fn sums(rows: &[Value], key: &str, columns: &[&'static str]) -> Hours {
-    let mut hours = Hours::new();
+/// Adds rows up by the values of `key`; those whom nobody knows are unknown. A sum is none where all its parts are.
+fn added(
+    rows: &[Value],
+    key: &str,
+    columns: &[&'static str],
+    amount: impl Fn(&Value, &str) -> Option<f64>,
+) -> Amounts {
+    let mut amounts = Amounts::new();
     for row in rows {
         let name = row[key].as_str().unwrap_or("unknown").to_owned();
+        let sums = amounts.entry(name).or_default();
         for column in columns {
-            let micros = match &row[format!("{column}_us")] {
-                Value::String(text) => text.parse().unwrap(),
-                value => value.as_f64().unwrap_or(0.0),
-            };
-            *hours
-                .entry(name.clone())
-                .or_default()
-                .entry(column)
-                .or_default() += micros / 3.6e9;
+            let sum = sums.entry(column).or_default();
+            let parts = sum.iter().copied().chain(amount(row, column));
+            *sum = parts.reduce(|one, other| one + other);
         }
     }
-    hours
+    amounts
 }
 
-/// The same of a report's or a plot's rows, which have hours.
-fn told(rows: &Value, key: &str, columns: &[&'static str]) -> Hours {
-    let mut hours = Hours::new();
-    for row in rows.as_array().unwrap() {
-        let name = row[key].as_str().unwrap().to_owned();
-        for column in columns {
-            let amount = row[format!("{column}_hours")].as_f64().unwrap_or(0.0);
-            *hours
-                .entry(name.clone())
-                .or_default()
-                .entry(column)
-                .or_default() += amount;
-        }
-    }
-    hours
+/// Of an exported table, whose columns have whole units.
+fn sums(rows: &[Value], key: &str, columns: &[&'static str]) -> Amounts {
+    added(rows, key, columns, |row, column| {
+        let exported = match column.strip_suffix("_hours") {
+            Some(column) => format!("{column}_us"),
+            None => "energy_millijoules".to_owned(),
+        };
+        let number = match &row[exported.as_str()] {
+            Value::String(text) => Some(text.parse().unwrap()),
+            Value::Null => None,
+            value => Some(value.as_f64().unwrap()),
+        };
+        // An hour has as many microseconds as a kilowatt-hour has millijoules.
+        number.map(|number: f64| number / 3.6e9)
+    })
+}
+
+/// The same of a report's or a plot's rows, which have hours and kilowatt-hours. None of them lacks a column.
+fn told(rows: &Value, key: &str, columns: &[&'static str]) -> Amounts {
+    added(rows.as_array().unwrap(), key, columns, |row, column| {
+        let found = row.get(column);
+        let found = found.unwrap_or_else(|| panic!("{column} in {row}"));
+        (!found.is_null()).then(|| found.as_f64().unwrap())
+    })
 }
 
 fn of_csv(text: &str) -> Vec<Value> {
@@ -95,22 +115,27 @@ fn of_parquet(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-fn assert_equal(one: &Hours, other: &Hours, what: &str) {
-    let names: Vec<_> = one.keys().chain(other.keys()).collect();
-    for name in names {
-        let nothing = BTreeMap::new();
-        let (mine, theirs) = (
-            one.get(name).unwrap_or(&nothing),
-            other.get(name).unwrap_or(&nothing),
-        );
-        for column in STATES.iter().chain(&HELD) {
-            let amount =
-                |hours: &BTreeMap<&'static str, f64>| hours.get(column).copied().unwrap_or(0.0);
-            let (mine, theirs) = (amount(mine), amount(theirs));
-            // Reports round to six decimals, once a row.
+/// Whoever is in one alone has nothing there; of whoever is in both, what is known in one is known in the other.
+#[track_caller]
+fn assert_equal(one: &Amounts, other: &Amounts, what: &str) {
+    for name in one.keys().chain(other.keys()) {
+        let (Some(mine), Some(theirs)) = (one.get(name), other.get(name)) else {
+            let only = one.get(name).or_else(|| other.get(name)).unwrap();
+            let nothing = only.values().all(|amount| amount.unwrap_or(0.0) == 0.0);
+            assert!(nothing, "{what}: {name} {only:?} in one alone");
+            continue;
+        };
+        assert!(mine.keys().eq(theirs.keys()), "{what}: {mine:?} {theirs:?}");
+        for (column, amount) in mine {
+            let is_equal = match (amount, theirs[column]) {
+                // Reports round to six decimals, once a row.
+                (Some(amount), Some(theirs)) => (amount - theirs).abs() < 1e-5,
+                (amount, theirs) => *amount == theirs,
+            };
+            let theirs = theirs[column];
             assert!(
-                (mine - theirs).abs() < 1e-5,
-                "{what}: {name} {column} {mine} and {theirs}"
+                is_equal,
+                "{what}: {name} {column} {amount:?} and {theirs:?}"
             );
         }
     }
@@ -118,12 +143,7 @@ fn assert_equal(one: &Hours, other: &Hours, what: &str) {
 
 /// The rows of a table in every form.
 fn forms(home: &Path, what: &str, window: &str) -> [(&'static str, Vec<Value>); 3] {
-    let ask = |more: &str| {
-        printed(
-            home,
-            &format!("export --db both.db --what {what} {window} {more}"),
-        )
-    };
+    let ask = |more: &str| printed(home, &format!("export --what {what} {window} {more}"));
     let csv = of_csv(&ask("--format csv"));
     let json = of_json_lines(&ask("--format jsonl"));
     ask("-o table.parquet --overwrite");
@@ -133,86 +153,113 @@ fn forms(home: &Path, what: &str, window: &str) -> [(&'static str, Vec<Value>); 
     [("CSV", csv), ("JSON lines", json), ("Parquet", parquet)]
 }
 
+/// Every form of one window of a history, whose name is in `window`, against its report.
+fn check(home: &Path, window: &str) -> (Amounts, Amounts) {
+    let ask = |line: &str| -> Value {
+        serde_json::from_str(&printed(home, &format!("{line} {window}"))).unwrap()
+    };
+    let report = ask("report --json");
+    let gpus = told(&report["gpus"], "gpu_uuid", &ON_CARDS);
+    let users = told(&report["users"], "user", &OF_PEOPLE);
+    let drawn = told(&report["gpus"], "gpu_uuid", &STATES);
+    let held = told(&report["users"], "user", &HELD);
+    for what in ["samples", "totals"] {
+        for (form, rows) in forms(home, what, window) {
+            let found = sums(&rows, "gpu_uuid", &ON_CARDS);
+            assert_equal(&found, &gpus, &format!("{what} as {form}, {window}"));
+        }
+    }
+    for (form, rows) in forms(home, "user-totals", window) {
+        assert_equal(
+            &sums(&rows, "user", &OF_PEOPLE),
+            &users,
+            &format!("user-totals as {form}, {window}"),
+        );
+    }
+    // What the plots draw, summed over time.
+    let plot = |chart: &str| ask(&format!("plot {chart} --format json"));
+    let by_gpu = plot("hours --by gpu");
+    assert_equal(
+        &told(&by_gpu["rows"], "gpu_uuid", &STATES),
+        &drawn,
+        "plot hours --by gpu",
+    );
+    let by_user = plot("hours --by user");
+    assert_equal(
+        &told(&by_user["rows"], "user", &HELD),
+        &held,
+        "plot hours --by user",
+    );
+    let over_time = plot("--by user --per hour");
+    assert_equal(
+        &told(&over_time["rows"], "user", &HELD),
+        &held,
+        "plot --by user --per hour",
+    );
+    for chart in [
+        "states",
+        "quiet",
+        "--by gpu --per day",
+        "--by gpu --per weekday-hour",
+    ] {
+        let rows = plot(chart)["rows"].clone();
+        for state in STATES {
+            let parts = rows.as_array().unwrap().iter();
+            let all: f64 = parts.filter_map(|row| row[state].as_f64()).sum();
+            let expected = report["totals"][state].as_f64().unwrap();
+            assert!(
+                (all - expected).abs() < 1e-4,
+                "plot {chart}: {state} {all} of {expected}"
+            );
+        }
+    }
+    // The heat map of the week is the report's, cell by cell; its week begins on Monday.
+    let heat = plot("heat");
+    let cells = heat["rows"].as_array().unwrap();
+    for (place, cell) in cells.iter().enumerate() {
+        let (day, hour) = ((place / 24 + 1) % 7, place % 24);
+        assert_eq!(
+            cell["active_share"],
+            report["heatmap"]["active_share"][day][hour]
+        );
+    }
+    (gpus, users)
+}
+
 #[test]
 fn every_form_has_the_hours_of_the_report_for_one_window() {
     let (home, until) = home();
-    let home = home.path();
     // The longest reaches into the imported rows, the shortest cuts a tick and a quarter hour.
     for minutes in [240, 100, 37] {
         let window = window(until, minutes);
-        let ask = |line: &str| -> Value {
-            serde_json::from_str(&printed(home, &format!("{line} --db both.db {window}"))).unwrap()
+        let (gpus, users) = check(home.path(), &format!("--db both.db {window}"));
+        let is_active = |gpu: &Sums| gpu["active_hours"] > Some(0.1);
+        assert!(gpus.values().any(is_active), "{gpus:?}");
+        assert!(users.values().any(|user| user["charged_hours"] > Some(0.1)));
+    }
+}
+
+/// Ada's card counts energy, and the one that she shares with bob does now and then; that of eve never does.
+#[test]
+fn every_form_knows_the_energy_that_the_report_knows_and_no_other() {
+    let home = tempfile::tempdir().unwrap();
+    let from: Timestamp = "2026-10-05T08:00:00Z".parse().unwrap();
+    record(&home.path().join("counted.db"), from, 180, |tick| {
+        let shared: &[&str] = match tick / 50 % 2 {
+            0 => &["ada", "bob"],
+            _ => &["bob", "!"],
         };
-        let report = ask("report --json");
-        let gpus = told(&report["gpus"], "gpu_uuid", &STATES);
-        let users = told(&report["users"], "user", &HELD);
-        assert!(gpus.values().any(|gpu| gpu["active"] > 0.1), "{gpus:?}");
-        for what in ["samples", "totals"] {
-            for (form, rows) in forms(home, what, &window) {
-                let found = sums(&rows, "gpu_uuid", &STATES);
-                assert_equal(&found, &gpus, &format!("{what} as {form}, {window}"));
-            }
-        }
-        for (form, rows) in forms(home, "user-totals", &window) {
-            assert_equal(
-                &sums(&rows, "user", &HELD),
-                &users,
-                &format!("user-totals as {form}, {window}"),
-            );
-        }
-        // What the plots draw, summed over time.
-        let plot = |chart: &str| ask(&format!("plot {chart} --format json"));
-        let by_gpu = plot("hours --by gpu");
-        assert_equal(
-            &told(&by_gpu["rows"], "gpu_uuid", &STATES),
-            &gpus,
-            "plot hours --by gpu",
-        );
-        let by_user = plot("hours --by user");
-        assert_equal(
-            &told(&by_user["rows"], "user", &HELD),
-            &users,
-            "plot hours --by user",
-        );
-        let over_time = plot("--by user --per hour");
-        assert_equal(
-            &told(&over_time["rows"], "user", &HELD),
-            &users,
-            "plot --by user --per hour",
-        );
-        for chart in [
-            "states",
-            "quiet",
-            "--by gpu --per day",
-            "--by gpu --per weekday-hour",
-        ] {
-            let rows = plot(chart)["rows"].clone();
-            let mut all: BTreeMap<&str, f64> = BTreeMap::new();
-            for row in rows.as_array().unwrap() {
-                for state in STATES {
-                    *all.entry(state).or_default() +=
-                        row[format!("{state}_hours")].as_f64().unwrap_or(0.0);
-                }
-            }
-            for state in STATES {
-                let expected = report["totals"][format!("{state}_hours")].as_f64().unwrap();
-                assert!(
-                    (all[state] - expected).abs() < 1e-4,
-                    "plot {chart}: {state} {} of {expected}",
-                    all[state]
-                );
-            }
-        }
-        // The heat map of the week is the report's, cell by cell; its week begins on Monday.
-        let heat = plot("heat");
-        let cells = heat["rows"].as_array().unwrap();
-        for (place, cell) in cells.iter().enumerate() {
-            let (day, hour) = ((place / 24 + 1) % 7, place % 24);
-            assert_eq!(
-                cell["active_share"],
-                report["heatmap"]["active_share"][day][hour]
-            );
-        }
+        vec![(90, &["ada"]), (0, shared), (50, &["eve", "!"])]
+    });
+    for minutes in [180, 100, 37] {
+        let window = window(from + 170 * MINUTE, minutes);
+        let (gpus, users) = check(home.path(), &format!("--db counted.db {window}"));
+        let known = |amounts: &Amounts| -> Vec<bool> {
+            let is_known = |sums: &Sums| sums["energy_kwh"].is_some();
+            amounts.values().map(is_known).collect()
+        };
+        assert_eq!(known(&gpus), [true, true, false], "{gpus:?}");
+        assert_eq!(known(&users), [true, true, false], "{users:?}");
     }
 }
 
@@ -272,8 +319,8 @@ fn the_statement_of_a_month_has_the_hours_of_the_report_and_of_the_exports() {
     let window = format!("--since {month}-01 --tz UTC");
     let line = format!("report --db both.db --json {window}");
     let report: Value = serde_json::from_str(&printed(home, &line)).unwrap();
-    let users = told(&report["users"], "user", &HELD);
-    let mut pages = told(&statement["people"], "user", &HELD);
+    let users = told(&report["users"], "user", &OF_PEOPLE);
+    let mut pages = told(&statement["people"], "user", &OF_PEOPLE);
     // Nobody has a page for what nobody is known to have held.
     pages.insert("unknown".to_owned(), users["unknown"].clone());
     assert_equal(&pages, &users, "statement");
@@ -282,7 +329,7 @@ fn the_statement_of_a_month_has_the_hours_of_the_report_and_of_the_exports() {
         &format!("export --db both.db --what user-totals {window} --format jsonl"),
     ));
     assert_equal(
-        &sums(&rows, "user", &HELD),
+        &sums(&rows, "user", &OF_PEOPLE),
         &users,
         "user-totals of the month",
     );

@@ -7,6 +7,8 @@ mod environment;
 mod equal;
 mod files;
 mod python;
+#[path = "../account/recorded.rs"]
+mod recorded;
 
 use std::path::Path;
 use std::process::{Command, Output};
