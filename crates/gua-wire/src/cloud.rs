@@ -90,6 +90,12 @@ impl CloudConfig {
         ascii(&json) + "\n"
     }
 
+    /// The host's name for people, hidden where a board has put the token there.
+    #[must_use]
+    pub fn shown_name(&self) -> String {
+        self.agent_token.hide_in(&self.display_name)
+    }
+
     /// The token's beginning for people, hidden where a board has put the whole token there.
     #[must_use]
     pub fn shown_prefix(&self) -> String {
@@ -170,5 +176,7 @@ mod tests {
         assert_eq!(config.shown_prefix(), "gua_agent_se");
         config.token_prefix = "gua_agent_secret".to_owned();
         assert_eq!(config.shown_prefix(), "[hidden]");
+        config.display_name = "lab gua_agent_secret".to_owned();
+        assert_eq!(config.shown_name(), "lab [hidden]");
     }
 }

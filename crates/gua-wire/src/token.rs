@@ -1,7 +1,15 @@
 //! A secret that must never be shown. It has no `Display`, its `Debug` hides it, and no error carries it; the one way to
 //! its text is [`Token::reveal`], which is easy to look for.
 
+use std::borrow::Cow;
 use std::fmt;
+
+/// How the tokens of gpu-usage-audit's boards begin.
+const BEGINNINGS: [&str; 2] = ["gua_enroll_", "gua_agent_"];
+
+fn is_of_a_token(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "_-.~+/=".contains(letter)
+}
 
 /// The secret with which a host enrols, or with which an enrolled host speaks to its board.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,6 +49,28 @@ impl Token {
         text.replace(&self.0, Self::HIDDEN)
     }
 
+    /// The text without whatever looks like a token of any board: for words of unknown origin, such as arguments.
+    #[must_use]
+    pub fn hide_all_in(text: &str) -> Cow<'_, str> {
+        let begins = |text: &str| {
+            let places = BEGINNINGS
+                .iter()
+                .filter_map(|word| Some((text.find(word)?, word.len())));
+            places.min()
+        };
+        let mut rest = text;
+        let mut hidden = String::new();
+        while let Some((place, length)) = begins(rest) {
+            hidden.push_str(&rest[..place]);
+            hidden.push_str(Self::HIDDEN);
+            rest = rest[place + length..].trim_start_matches(is_of_a_token);
+        }
+        match hidden.is_empty() {
+            true => Cow::Borrowed(text),
+            false => Cow::Owned(hidden + rest),
+        }
+    }
+
     /// What is shown in the place of a secret.
     pub const HIDDEN: &str = "[hidden]";
 }
@@ -71,6 +101,18 @@ mod tests {
         for bad in ["a b", "a\r\nX-Other: 1", "ä"] {
             assert_eq!(Token::new(bad), Err(TokenError::Unprintable), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn what_looks_like_a_token_is_hidden_wherever_it_stands() {
+        let check = |text: &str, expected: &str| assert_eq!(Token::hide_all_in(text), expected);
+        check(
+            "unexpected 'gua_enroll_aB-1' found",
+            "unexpected '[hidden]' found",
+        );
+        check("gua_agent_x gua_enroll_y", "[hidden] [hidden]");
+        check("http://x/?t=gua_agent_x\n", "http://x/?t=[hidden]\n");
+        check("gua enroll: no token", "gua enroll: no token");
     }
 
     #[test]

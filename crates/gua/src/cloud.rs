@@ -5,6 +5,7 @@ mod salt;
 pub mod sync_archive;
 pub mod sync_once;
 pub mod unenroll;
+mod unseen;
 
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ pub(crate) fn about<'a>(enrolled: &'a Enrolled, hostname: &'a str) -> About<'a> 
 
 /// The board as messages name it: the name that it gave this host, and its address.
 pub(crate) fn named(enrolled: &Enrolled) -> String {
-    let name = harmless(&enrolled.config.display_name);
+    let name = harmless(&enrolled.config.shown_name());
     format!("{name} ({})", enrolled.config.server_url)
 }
 

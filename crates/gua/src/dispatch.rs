@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use clap::FromArgMatches as _;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use gua_probe::reader::{READER_ARGUMENT, serve_stdio};
+use gua_wire::Token;
 
 use crate::cli::{Cli, Command, ConfigCommand, DaemonArgs, StartArgs};
 use crate::config::{self, FlagValue, Inputs, Loaded};
@@ -50,7 +51,7 @@ fn gua(arguments: &[OsString]) -> ExitCode {
         .and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return answer(&error, arguments),
+        Err(error) => return answer(error, arguments),
     };
     // Known for certain only now: the flag may have been shortened.
     match cli.color {
@@ -66,7 +67,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Version => output::data(&format!("{VERSION}\n"))?,
         Command::Help(args) => match manual::help(&args.command) {
             Ok(text) => output::data(&text)?,
-            Err(error) => return Ok(answer(&error, &[])),
+            Err(error) => return Ok(answer(error, &[])),
         },
         Command::Completions(args) => output::raw(&manual::completions(args.shell))?,
         Command::Man(args) => manual::page::run(args)?,
@@ -168,7 +169,10 @@ pub fn settled(loaded: &Loaded) -> Result<&config::Settings, Failure> {
 }
 
 /// What clap has to say: help and version on stdout, everything else on stderr as a wrong use.
-fn answer(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
+    if arguments.iter().any(|argument| argument == "enroll") {
+        hide_what_was_typed(&mut error);
+    }
     let mut text = error.render().ansi().to_string();
     let written = match error.kind() {
         ErrorKind::DisplayHelp => output::data(&text),
@@ -186,6 +190,22 @@ fn answer(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report("gua", &error),
+    }
+}
+
+/// A word in the wrong place may be the token, whatever it looks like. Names of flags stay.
+fn hide_what_was_typed(error: &mut clap::Error) {
+    for kind in [
+        ContextKind::InvalidArg,
+        ContextKind::InvalidValue,
+        ContextKind::InvalidSubcommand,
+    ] {
+        let is_flag = |value: &ContextValue| matches!(value, ContextValue::String(word) if word.starts_with('-'));
+        if error.get(kind).is_some_and(|value| !is_flag(value)) {
+            error.insert(kind, ContextValue::String(Token::HIDDEN.to_owned()));
+            // It says the word again.
+            error.remove(ContextKind::Suggested);
+        }
     }
 }
 

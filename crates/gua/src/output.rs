@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Context as _;
+use gua_wire::Token;
 use thiserror::Error;
 
 /// Whoever read our output has closed it. The program then stops, and that is success.
@@ -24,8 +25,10 @@ pub fn raw(bytes: &[u8]) -> anyhow::Result<()> {
     settle(written)
 }
 
-/// Writes talk to stderr. When that is impossible there is nobody left to tell.
+/// Writes talk to stderr, without whatever looks like a token: it may repeat what was typed. When that is impossible
+/// there is nobody left to tell.
 pub fn talk(text: &str) {
+    let text = Token::hide_all_in(text);
     let mut out = anstream::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

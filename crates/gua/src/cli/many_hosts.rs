@@ -17,7 +17,7 @@ use crate::config::FlagValue;
 #[derive(Debug, Args)]
 #[command(
     after_help = "A token on the command line can be read by every user of this host while the command runs;\n\
-                  `-` reads it from standard input, and GUA_ENROLLMENT_TOKEN gives it as well.\n\n\
+                  `-` reads it from standard input, unseen on a terminal, and GUA_ENROLLMENT_TOKEN gives it as well.\n\n\
                   Examples:\n  \
                   gua enroll --server-url https://board.example.com --enrollment-token - < token\n  \
                   GUA_ENROLLMENT_TOKEN=... gua enroll --server-url https://board.example.com\n  \

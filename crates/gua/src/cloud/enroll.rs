@@ -57,9 +57,9 @@ pub fn run(args: &EnrollArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     })?;
     output::data(&format!(
         "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}\n  next: gua sync-once{}\n",
-        harmless(&config.display_name),
-        harmless(&config.host_id),
-        harmless(&config.shown_prefix()),
+        harmless(&token.hide_in(&config.shown_name())),
+        harmless(&token.hide_in(&config.agent_token.hide_in(&config.host_id))),
+        harmless(&token.hide_in(&config.shown_prefix())),
         file.path().display(),
         flags_to_come(args)
     ))?;
@@ -79,6 +79,12 @@ fn token(args: &EnrollArgs) -> anyhow::Result<Token> {
         .enrollment_token
         .as_ref()
         .map(|secret| secret.0.clone());
+    let was_seen = given.as_ref().is_some_and(|text| text.trim() != "-");
+    if was_seen {
+        output::talk(&format!(
+            "gua enroll: every user of this host can read a command line, and so this token; `--enrollment-token -` or {TOKEN_VARIABLE} keeps it to yourself\n"
+        ));
+    }
     let text = match given.or_else(enrollment_token) {
         Some(text) if text.trim() == "-" => typed()?,
         Some(text) => text,
@@ -93,23 +99,22 @@ fn token(args: &EnrollArgs) -> anyhow::Result<Token> {
     Ok(Token::new(&text).map_err(|error| Failure::usage(error.to_string()))?)
 }
 
-/// The first line of standard input.
-fn typed() -> anyhow::Result<String> {
+/// The first line of standard input. A terminal does not show it.
+fn typed() -> Result<String, Failure> {
     let input = io::stdin();
-    if input.is_terminal() {
-        output::talk("one-time token of the board: ");
-    }
-    let mut line = String::new();
-    input
-        .lock()
-        .take(LONGEST_LINE)
-        .read_line(&mut line)
-        .map_err(|error| Failure {
-            exit: Exit::Failed,
-            message: format!("cannot read the token from standard input: {error}"),
-            hint: None,
-        })?;
-    Ok(line)
+    let read = if input.is_terminal() {
+        let prompt = "one-time token of the board (it is not shown): ";
+        super::unseen::read_line(prompt, LONGEST_LINE)
+    } else {
+        let mut line = String::new();
+        let read = input.lock().take(LONGEST_LINE).read_line(&mut line);
+        read.map(|_| line)
+    };
+    read.map_err(|error| Failure {
+        exit: Exit::Failed,
+        message: format!("cannot read the token from standard input: {error}"),
+        hint: None,
+    })
 }
 
 /// A host without a driver can enrol too.

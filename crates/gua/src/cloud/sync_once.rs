@@ -163,7 +163,7 @@ impl Look<'_> {
     fn note_link(&self, history: &Path, problem: Option<&CallError>) {
         let mut link = LinkState::read(history).unwrap_or_default();
         link.board = self.enrolled.config.server_url.to_string();
-        link.display_name = harmless(&self.enrolled.config.display_name);
+        link.display_name = harmless(&self.enrolled.config.shown_name());
         link.pid = std::process::id();
         link.is_streaming = None;
         match problem {

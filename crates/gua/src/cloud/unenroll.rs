@@ -26,7 +26,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
         (true, None) => format!("gua unenroll: removed {path}\n"),
         (true, Some(config)) => format!(
             "gua unenroll: forgot {} ({})\n  removed: {path}\n  the board still knows this host: remove it there, so that its token is worth nothing\n",
-            gua_model::text::harmless(&config.display_name),
+            gua_model::text::harmless(&config.shown_name()),
             config.server_url
         ),
     };

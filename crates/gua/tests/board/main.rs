@@ -11,11 +11,14 @@ mod faults;
 mod host;
 mod lateness;
 mod originals;
+#[path = "../shared/pty.rs"]
+mod pty;
 mod quiet;
 #[path = "../shared/released.rs"]
 mod released;
 #[path = "../shared/request.rs"]
 mod request;
+mod secrecy;
 mod server;
 mod shown;
 mod sync_once;

@@ -4,4 +4,6 @@
 mod ending;
 mod host;
 mod looking;
+#[path = "../shared/pty.rs"]
+mod pty;
 mod stuck;

@@ -2,18 +2,17 @@
 //! that hangs.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Stdio};
+use std::io::Write as _;
+use std::process::Child;
 use std::time::Duration;
 
 use gua_probe::clock;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::host::{Host, TWO_CARDS};
+use crate::pty::Pty;
 
 /// It has to end within this.
 const SOON: Duration = Duration::from_secs(4);
@@ -22,43 +21,28 @@ const SOON: Duration = Duration::from_secs(4);
 const AT_LAST: Duration = Duration::from_secs(30);
 
 /// Both ends of a terminal: what people see, and what programs write to, which fails here rather than wait.
-struct Pty {
-    seen: File,
+struct Both {
+    pty: Pty,
     written: File,
-    name: String,
 }
 
-impl Pty {
+impl Both {
     fn new() -> Self {
-        let seen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&seen).unwrap();
-        unlockpt(&seen).unwrap();
-        let name = ptsname(&seen, Vec::new()).unwrap().into_string().unwrap();
+        let pty = Pty::new();
         let size = Winsize {
             ws_col: 100,
             ws_row: 30,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
-        tcsetwinsize(&seen, size).unwrap();
-        let written = open(&name, OFlags::NONBLOCK);
-        Self {
-            seen: File::from(seen),
-            written: File::from(written),
-            name,
-        }
+        tcsetwinsize(&pty.seen, size).unwrap();
+        let written = File::from(pty.open(OFlags::NONBLOCK));
+        Self { pty, written }
     }
 
     fn top(&self, host: &Host, arguments: &[&str]) -> Child {
-        let end = || Stdio::from(open(&self.name, OFlags::empty()));
-        let mut command = host.command("setsid");
-        command
-            .args(["--ctty", env!("CARGO_BIN_EXE_gua"), "top"])
-            .args(arguments)
-            .stdin(end())
-            .stdout(end())
-            .stderr(end());
-        command.spawn().unwrap()
+        let arguments = [&["top"], arguments].concat();
+        self.pty.start(host.command("setsid"), &arguments)
     }
 
     /// Until there is no room for another byte. The kernel moves what was written on to where it is read, in its own time.
@@ -76,30 +60,15 @@ impl Pty {
         !modes.contains(LocalModes::ICANON)
     }
 
-    /// Reads on until something was seen.
     fn until(&self, text: &str) {
-        let mut seen = Vec::new();
-        while !String::from_utf8_lossy(&seen).contains(text) {
-            let mut some = [0; 4096];
-            let length = (&self.seen).read(&mut some).unwrap();
-            seen.extend_from_slice(&some[..length]);
-        }
+        self.pty.until(text);
     }
 
-    /// What waits to be read; nobody writes any more.
     fn rest(self) -> String {
-        let Self { seen, written, .. } = self;
+        let Self { pty, written } = self;
         drop(written);
-        let mut rest = Vec::new();
-        // The end of a terminal that nobody has open is an error of reading.
-        let _ = (&seen).read_to_end(&mut rest);
-        String::from_utf8_lossy(&rest).into_owned()
+        pty.rest()
     }
-}
-
-fn open(name: &str, flags: OFlags) -> OwnedFd {
-    let flags = OFlags::RDWR | OFlags::NOCTTY | flags;
-    rustix::fs::open(name, flags, Mode::empty()).unwrap()
 }
 
 #[track_caller]
@@ -113,9 +82,9 @@ fn wait_for(what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
 
 /// Ends it while its terminal takes nothing; the terminal is as it was.
 #[track_caller]
-fn check(when: &str, end: impl Fn(&Pty, Pid)) {
+fn check(when: &str, end: impl Fn(&Both, Pid)) {
     let host = Host::new(TWO_CARDS);
-    let pty = Pty::new();
+    let pty = Both::new();
     if when == "from the start" {
         pty.fill();
     }
@@ -153,13 +122,13 @@ fn signals_end_it_though_the_terminal_takes_nothing() {
 
 #[test]
 fn q_ends_it_though_the_terminal_takes_nothing() {
-    check("later", |pty, _| (&pty.seen).write_all(b"q").unwrap());
+    check("later", |pty, _| (&pty.pty.seen).write_all(b"q").unwrap());
 }
 
 #[test]
 fn one_look_is_one_picture() {
     let host = Host::new(TWO_CARDS);
-    let pty = Pty::new();
+    let pty = Both::new();
     let mut top = pty.top(&host, &["--interval", "1h"]);
     pty.until("q quit");
     // Nothing happens but that the clock goes on, which is drawn about every second.

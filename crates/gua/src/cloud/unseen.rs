@@ -1,0 +1,80 @@
+//! A line that is typed on a terminal and not shown there. Whatever ends the command, letters are shown again.
+
+use std::io::{self, BufRead as _, Read as _};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rustix::stdio::stdin;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::output;
+
+/// Reads one line of standard input, which is a terminal, after the prompt.
+pub(super) fn read_line(prompt: &str, longest: u64) -> io::Result<String> {
+    let curtain = Curtain::draw()?;
+    output::talk(prompt);
+    let mut line = String::new();
+    let read = io::stdin().lock().take(longest).read_line(&mut line);
+    drop(curtain);
+    read.map(|_| line)
+}
+
+/// The terminal shows nothing of what is typed while this is there.
+struct Curtain(Arc<Mutex<State>>);
+
+/// How the terminal was before, as long as it is another.
+struct State {
+    before: Option<Termios>,
+}
+
+impl Curtain {
+    fn draw() -> io::Result<Self> {
+        let before = tcgetattr(stdin())?;
+        let state = Arc::new(Mutex::new(State {
+            before: Some(before.clone()),
+        }));
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP])?;
+        let curtain = Self(Arc::clone(&state));
+        hide(&before)?;
+        // It stays for the rest of the command: a signal that was heeded once has no other effect any more.
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(before) = &state.before {
+                    show(before);
+                }
+                // Ends the command, or returns when a stopped one goes on.
+                let _ = emulate_default_handler(signal);
+                if let Some(before) = &state.before {
+                    let _ = hide(before);
+                }
+            }
+        });
+        Ok(curtain)
+    }
+}
+
+impl Drop for Curtain {
+    fn drop(&mut self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = state.before.take() {
+            show(&before);
+        }
+    }
+}
+
+/// The end of the line is still shown, so that what comes next begins on its own.
+fn hide(before: &Termios) -> io::Result<()> {
+    let mut hidden = before.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    hidden.local_modes.insert(LocalModes::ECHONL);
+    Ok(tcsetattr(stdin(), OptionalActions::Drain, &hidden)?)
+}
+
+fn show(before: &Termios) {
+    // Not `Drain`: a terminal that is stopped must not keep the command from ending.
+    let _ = tcsetattr(stdin(), OptionalActions::Now, before);
+}
