@@ -1,4 +1,4 @@
-//! The driver library behind a safe face. Every `unsafe` of the program is in the two files below here.
+//! The driver library behind a safe face. Every `unsafe` that has to do with it is in the two files below here.
 //!
 //! Nothing here decides what a value means for a card; that is [`crate::probe`]'s work.
 

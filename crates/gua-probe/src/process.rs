@@ -11,6 +11,7 @@ mod end;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod family;
+pub mod ignored;
 pub mod lineage;
 mod names;
 #[doc(hidden)]

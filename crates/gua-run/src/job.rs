@@ -9,6 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 
 use gua_model::Pid;
+use gua_probe::process::ignored::{self, was_ignored};
 use rustix::process::{
     Pid as Number, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, kill_process,
     set_child_subreaper, setrlimit, waitid,
@@ -64,19 +65,20 @@ impl Job {
         let (read, write) = UnixStream::pair()?;
         // What was ignored when we were started (nohup, a background job) stays so: a handler would become the default
         // in the job.
-        let ignored = ignored_signals();
         let wanted = PASSED_ON
             .into_iter()
-            .filter(|signal| ignored & (1 << (signal - 1)) == 0)
+            .filter(|signal| !was_ignored(*signal))
             .chain([SIGCHLD]);
         let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted)?;
         // A kernel that cannot costs the orphans' numbers.
         let _ = set_child_subreaper(Some(getpid()));
         marks.hand_down(HandedDown::Yes)?;
-        let child = Command::new(&command.program)
+        let mut program = Command::new(&command.program);
+        program
             .args(&command.arguments)
-            .envs(command.variables.iter().map(|(name, value)| (name, value)))
-            .spawn();
+            .envs(command.variables.iter().map(|(name, value)| (name, value)));
+        ignored::hand_down(&mut program);
+        let child = program.spawn();
         marks.hand_down(HandedDown::No)?;
         let child = child?;
         let number = i32::try_from(child.id())
@@ -167,14 +169,4 @@ pub fn end_by(signal: i32) {
     if let Some(signal) = Signal::from_named_raw(signal) {
         let _ = kill_process(getpid(), signal);
     }
-}
-
-/// The signals that this process was started to ignore, a bit each (proc_pid_status(5)).
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
 }
