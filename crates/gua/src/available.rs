@@ -28,7 +28,8 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         // A number needs no name; a directory that does not answer may know them.
         if user.parse::<u32>().is_err() && is_user(user) == Some(false) {
             let user = harmless(user);
-            output::talk(&format!("gua available: no user `{user}` is known here\n"));
+            let speaker = args.speaker();
+            output::talk(&format!("{speaker}: no user `{user}` is known here\n"));
         }
     }
     if args.respect_quota {
@@ -49,7 +50,7 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     if args.rule == RuleName::Gua {
         match claims::taken(settings, &sample, found.free_uuids()) {
             Ok(taken) => claims = found.leave_out(taken, &wish),
-            Err(error) => output::talk(&format!("gua available: {error}\n")),
+            Err(error) => output::talk(&format!("{}: {error}\n", args.speaker())),
         }
     }
     let wanted = args
@@ -79,7 +80,7 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         let mut told = page.told();
         if !is_enough {
             told.push_str(&found.hidden_instances(args));
-            told.push_str(&found.shortage(&wish, had, wanted));
+            told.push_str(&found.shortage(args, &wish, had, wanted));
         }
         output::talk(&told);
     }
@@ -106,7 +107,7 @@ impl<'a> Found<'a> {
         let (mut free, mut others) = divide(sample, wish, &past);
         // Only of cards that could be taken the past matters.
         if !free.is_empty() {
-            past = last_use(wish, loaded, sample);
+            past = last_use(args, wish, loaded, sample);
             (free, others) = divide(sample, wish, &past);
         }
         order(&mut free, args.order.as_ref());
@@ -166,18 +167,25 @@ impl<'a> Found<'a> {
     }
 
     /// Why there are too few: `had` of the `wanted` ones.
-    fn shortage(&self, wish: &Wish, had: usize, wanted: Option<usize>) -> String {
+    fn shortage(
+        &self,
+        args: &AvailableArgs,
+        wish: &Wish,
+        had: usize,
+        wanted: Option<usize>,
+    ) -> String {
+        let speaker = args.speaker();
         match wanted {
-            Some(wanted) if had > 0 => format!("gua available: {had} free, {wanted} wanted\n"),
+            Some(wanted) if had > 0 => format!("{speaker}: {had} free, {wanted} wanted\n"),
             _ if self.is_without_model(wish) => format!(
-                "gua available: no card here is called {}\n",
+                "{speaker}: no card here is called {}\n",
                 wish.models
                     .iter()
                     .map(|model| format!("`{}`", harmless(model)))
                     .collect::<Vec<_>>()
                     .join(" or ")
             ),
-            _ => "gua available: no card is free\n".to_owned(),
+            _ => format!("{speaker}: no card is free\n"),
         }
     }
 
@@ -232,7 +240,7 @@ fn wish(args: &AvailableArgs, loaded: &Loaded, sample: &Sample) -> Wish {
 }
 
 /// What a running daemon saw lately. Without one, or where its history cannot be read, the look of this moment decides.
-fn last_use(wish: &Wish, loaded: &Loaded, sample: &Sample) -> LastUse {
+fn last_use(args: &AvailableArgs, wish: &Wish, loaded: &Loaded, sample: &Sample) -> LastUse {
     let Some(from) = wish.idle_since.filter(|_| wish.rule == FreeRule::Unheld) else {
         return LastUse::new();
     };
@@ -241,8 +249,9 @@ fn last_use(wish: &Wish, loaded: &Loaded, sample: &Sample) -> LastUse {
     };
     let used = recorded.last_use(from, sample.at, &wish.as_free);
     used.unwrap_or_else(|error| {
+        let speaker = args.speaker();
         output::talk(&format!(
-            "gua available: the history cannot be asked: {error}\n"
+            "{speaker}: the history cannot be asked: {error}\n"
         ));
         LastUse::new()
     })

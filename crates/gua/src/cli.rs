@@ -302,7 +302,7 @@ impl Command {
     pub fn name(&self) -> &'static str {
         match self {
             Command::List(_) => "gua list",
-            Command::Available(_) => "gua available",
+            Command::Available(args) => args.speaker(),
             Command::Explain(_) => "gua explain",
             Command::Top(_) => "gua top",
             Command::Doctor(_) => "gua doctor",

@@ -191,7 +191,7 @@ impl Asker<'_> {
     ) -> anyhow::Result<End> {
         let began = clock::monotonic();
         let mut patience = Patience::new(began, longest)?;
-        let mut line = Line::new(self.args.quiet);
+        let mut line = Line::new(self.args);
         let mut ticket = None;
         let mut refusal: Option<Refusal> = None;
         let kernel = &self.claims.kernel;
@@ -343,11 +343,11 @@ impl Asker<'_> {
         };
         page.print(false)?;
         if !self.args.quiet {
-            let wanted = self.request.at_least;
+            let (speaker, wanted) = (self.args.speaker(), self.request.at_least);
             let why = match found.is_without_model(wish) {
-                true => found.shortage(wish, 0, None),
+                true => found.shortage(self.args, wish, 0, None),
                 false => format!(
-                    "gua available: {wanted} wanted, and this host has {could_be_had} that could ever be had\n"
+                    "{speaker}: {wanted} wanted, and this host has {could_be_had} that could ever be had\n"
                 ),
             };
             output::talk(&format!("{why}{}", found.hidden_instances(self.args)));
@@ -382,7 +382,8 @@ impl Asker<'_> {
             let cards: Vec<String> = found.free.iter().map(|gpu| gpu.index.to_string()).collect();
             let process = Names::default().process(claim.for_process.pid);
             output::talk(&format!(
-                "gua available: claim {}: gpu {} until {}, or until {process} ends\n",
+                "{}: claim {}: gpu {} until {}, or until {process} ends\n",
+                self.args.speaker(),
                 claim.id,
                 cards.join(","),
                 moment(until, sample.at)
@@ -403,7 +404,8 @@ impl Asker<'_> {
         }
         let wanted = self.args.count.map(|_| self.request.at_least);
         let mut text = page.found.hidden_instances(self.args);
-        text.push_str(&page.found.shortage(page.wish, short.left.len(), wanted));
+        let found = page.found;
+        text.push_str(&found.shortage(self.args, page.wish, short.left.len(), wanted));
         output::talk(&text);
     }
 
@@ -436,8 +438,9 @@ impl Asker<'_> {
             && !self.args.quiet
         {
             let error = self.claims.explained(error);
+            let speaker = self.args.speaker();
             output::talk(&format!(
-                "gua available: the refusal is not recorded: {error:#}\n"
+                "{speaker}: the refusal is not recorded: {error:#}\n"
             ));
         }
     }

@@ -86,11 +86,11 @@ impl Page<'_> {
                 }
                 other => format!("{card} is not free: {other}"),
             };
-            text.push_str(&format!("gua available: {line}\n"));
+            text.push_str(&format!("{}: {line}\n", self.args.speaker()));
         }
         let of_no_card = |problem: &&gua_model::Problem| problem.gpu.is_none();
         for problem in self.sample.problems.iter().filter(of_no_card) {
-            text.push_str(&format!("gua available: {problem}\n"));
+            text.push_str(&format!("{}: {problem}\n", self.args.speaker()));
         }
         text
     }

@@ -143,6 +143,10 @@ pub struct AvailableArgs {
     #[arg(long = "for", value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub for_pid: Option<u32>,
 
+    /// `gua run` asks: what is said is said in its name.
+    #[arg(long, hide = true)]
+    pub for_run: bool,
+
     /// Wait for cards, in order of arrival, at most so long [default: as long as it takes]. Leases them for a minute
     /// if --claim does not say how long.
     #[arg(long, value_name = "TIMEOUT", value_parser = crate::duration::parse, num_args = 0..=1)]
@@ -167,6 +171,18 @@ pub struct AvailableArgs {
     /// ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
+}
+
+impl AvailableArgs {
+    /// The command in whose name it speaks.
+    #[must_use]
+    pub fn speaker(&self) -> &'static str {
+        if self.for_run {
+            "gua run"
+        } else {
+            "gua available"
+        }
+    }
 }
 
 /// Say why a card is in the state that it is in: what was seen, and the rule behind it.

@@ -56,7 +56,7 @@ pub(super) fn obtain(count: u32, args: &RunArgs, loaded: &Loaded) -> anyhow::Res
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("gua")
-        .args(["available", "--json", "--uuid"])
+        .args(["available", "--for-run", "--json", "--uuid"])
         .arg(format!("--count={count}"))
         .arg(format!(
             "--claim={}",

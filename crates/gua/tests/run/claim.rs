@@ -44,8 +44,13 @@ fn without_cards_nothing_is_started() {
     assert_eq!(ended.code(), Some(3), "{ended:?}");
     assert!(!host.path("started").exists());
     assert!(ended.stderr.contains("held"), "{ended:?}");
+    let is_ours = |line: &str| line.starts_with("gua run: ");
+    assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
     let ended = host.run("--claim 3 --wait=50ms", "echo started > started");
     assert_eq!(ended.code(), Some(3), "{ended:?}");
+    assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
+    let ended = host.run("--claim 9", "echo started > started");
+    assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
     let ended = host.run("--wait", "true");
     assert_eq!(ended.code(), Some(2), "{ended:?}");
 }

@@ -16,6 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
+use crate::cli::AvailableArgs;
 use crate::output;
 
 /// How long a signal may wait for a driver that does not answer.
@@ -79,6 +80,7 @@ pub(super) fn end_by(signal: i32) -> ExitCode {
 
 /// One line on stderr: written over on a terminal, said once elsewhere.
 pub(super) struct Line {
+    speaker: &'static str,
     is_terminal: bool,
     is_quiet: bool,
     is_shown: bool,
@@ -87,10 +89,11 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(is_quiet: bool) -> Self {
+    pub(super) fn new(args: &AvailableArgs) -> Self {
         Self {
+            speaker: args.speaker(),
             is_terminal: std::io::stderr().is_terminal(),
-            is_quiet,
+            is_quiet: args.quiet,
             is_shown: false,
             in_trouble: false,
         }
@@ -101,7 +104,7 @@ impl Line {
             return;
         }
         self.is_shown = true;
-        let text = format!("gua available: {}", waiting(request, short));
+        let text = format!("{}: {}", self.speaker, waiting(request, short));
         output::talk(&match self.is_terminal {
             true => format!("\r\x1b[K{text}, {} so far", short_age(waited)),
             false => format!("{text}\n"),
@@ -113,7 +116,8 @@ impl Line {
             self.in_trouble = true;
             self.clear();
             let said = chain(fault);
-            output::talk(&format!("gua available: {said}; waiting on\n"));
+            let speaker = self.speaker;
+            output::talk(&format!("{speaker}: {said}; waiting on\n"));
         }
     }
 
