@@ -18,7 +18,7 @@ use jiff::tz::TimeZone;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::digest::{RunName, RunSummary, RunTime};
+use crate::digest::{RunName, RunSummary, RunTime, counted};
 use crate::job::{End, Job, JobCommand, bury};
 use crate::marks::{Mark, Marks, RUN_VARIABLE};
 use crate::record::Record;
@@ -43,6 +43,8 @@ pub struct Options {
     pub record: Option<Record>,
     /// Said in the summary beside what is found.
     pub notes: Vec<String>,
+    /// Said where the scope names cards and the driver knows none of them.
+    pub unknown_cards: Option<String>,
 }
 
 /// What became of it.
@@ -74,13 +76,31 @@ pub fn attend(
     command
         .variables
         .push((RUN_VARIABLE.to_owned(), options.name.id.clone().into()));
-    let started = clock::now();
-    let began = clock::monotonic();
+    let start = Moment::now();
     let job = Job::start(&command, &marks).map_err(StartError)?;
-    let mut attendance = Attendance::new(options, job, marks, started, began);
+    let mut attendance = Attendance::new(options, job, marks, start);
     attendance.announce();
     attendance.run(told);
     Ok(attendance.finish())
+}
+
+/// One moment on the three clocks: the wall's, the one of samples, which goes on while the machine sleeps, and the one of
+/// schedules, which does not.
+#[derive(Clone, Copy)]
+struct Moment {
+    at: Timestamp,
+    since_boot: Duration,
+    monotonic: Duration,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Self {
+            at: clock::now(),
+            since_boot: clock::since_boot(),
+            monotonic: clock::monotonic(),
+        }
+    }
 }
 
 struct Attendance {
@@ -88,8 +108,7 @@ struct Attendance {
     marks: Marks,
     name: RunName,
     interval: Duration,
-    started: Timestamp,
-    began: Duration,
+    start: Moment,
     next: Duration,
     reader: Reader,
     is_asked: bool,
@@ -100,6 +119,7 @@ struct Attendance {
     watch: Watch,
     record: Option<Record>,
     notes: Vec<String>,
+    unknown_cards: Option<String>,
 }
 
 /// What a sleep was ended by.
@@ -112,25 +132,30 @@ struct Heard {
 }
 
 impl Attendance {
-    fn new(options: Options, job: Job, marks: Marks, started: Timestamp, began: Duration) -> Self {
+    fn new(options: Options, job: Job, marks: Marks, start: Moment) -> Self {
         let family = Family::new(ProcRoot::default(), job.pid(), Pid(std::process::id()));
         Self {
             job,
             marks,
             name: options.name,
             interval: options.interval,
-            started,
-            began,
-            next: began + FIRST_LOOK,
+            start,
+            next: start.monotonic + FIRST_LOOK,
             reader: Reader::new(options.reader),
             is_asked: false,
             has_looked: false,
             fault: None,
             family,
             host: HostRoot::real(),
-            watch: Watch::new(options.scope, options.thresholds, options.zone),
+            watch: Watch::new(
+                options.scope,
+                options.thresholds,
+                options.zone,
+                options.interval,
+            ),
             record: options.record,
             notes: options.notes,
+            unknown_cards: options.unknown_cards,
         }
     }
 
@@ -142,7 +167,8 @@ impl Attendance {
             .with("pid", self.job.pid().0)
             .with("interval_seconds", self.interval.as_secs_f64());
         if let Some(record) = &mut self.record {
-            record.event(self.started, "run_started", &data);
+            record.begin();
+            record.event(self.start.at, "run_started", &data);
         }
     }
 
@@ -171,7 +197,7 @@ impl Attendance {
             let now = clock::monotonic();
             if now >= self.next {
                 if let Some(told) = told.take() {
-                    told(&self.name, self.started);
+                    told(&self.name, self.start.at);
                 }
                 // A job may have been stopped for hours: there is no catching up.
                 self.next = self.next.saturating_add(self.interval).max(now);
@@ -286,8 +312,8 @@ impl Attendance {
 
     fn take_marks(&mut self) {
         for mark in self.marks.take() {
-            let (at, now) = (clock::now(), clock::monotonic());
-            let ended = self.watch.mark(&mark, at, now);
+            let at = clock::now();
+            let ended = self.watch.mark(&mark, at, clock::since_boot());
             let Some(record) = &mut self.record else {
                 continue;
             };
@@ -307,41 +333,43 @@ impl Attendance {
 
     /// The job has ended and is not buried yet: what it has used can still be read.
     fn finish(mut self) -> Outcome {
-        let (ended, now) = (clock::now(), clock::monotonic());
+        let end = Moment::now();
         self.take_marks();
         let last = match self.has_looked {
             true => self.look_at_processes(),
             // Too short a job to go through the processes of the host for it.
             false => self.family.look_at_known(),
         };
-        self.watch.tree(now, &last);
-        self.last_look(now);
-        let end = self.job.end().unwrap_or(End::Code(1));
-        if let Some(phase) = self.watch.end_phase(now)
+        self.watch.tree(end.monotonic, &last);
+        self.last_look(end.monotonic);
+        self.watch.end(end.since_boot);
+        let how = self.job.end().unwrap_or(End::Code(1));
+        if let Some(phase) = self.watch.end_phase(end.since_boot)
             && let Some(record) = &mut self.record
         {
-            record.phase(ended, &phase);
+            record.phase(end.at, &phase);
         }
         let time = RunTime {
-            started: self.started,
-            ended,
-            took: now.saturating_sub(self.began),
+            started: self.start.at,
+            ended: end.at,
+            took: end.since_boot.saturating_sub(self.start.since_boot),
             interval: self.interval,
         };
         let notes = self.all_notes();
-        let mut summary = RunSummary::new(&self.name, time, end, &self.watch, &last, notes);
+        let mut summary = RunSummary::new(&self.name, time, how, &self.watch, &last, notes);
         if let Some(record) = &mut self.record {
             let data = Fields::new()
-                .with("exit_code", end.shell_code())
+                .with("exit_code", how.shell_code())
                 .with("seconds", summary.run.seconds);
-            record.event(ended, "run_ended", &data);
-            record.summary(&summary.to_json());
+            record.event(end.at, "run_ended", &data);
             summary.notes.extend(record.trouble());
+            record.summary(&summary.to_json());
+            summary.notes.extend(record.summary_trouble());
         }
         Outcome {
-            end,
-            started: self.started,
-            ended,
+            end: how,
+            started: self.start.at,
+            ended: end.at,
             summary,
         }
     }
@@ -384,9 +412,14 @@ impl Attendance {
                 _ => format!("cards could not be read all the time: {said}"),
             });
         }
-        if self.marks.garbled() > 0 {
-            let garbled = self.marks.garbled();
-            notes.push(format!("{garbled} marks of the job meant nothing"));
+        let garbled = self.marks.garbled();
+        notes.extend(counted(
+            garbled,
+            "mark of the job meant nothing",
+            "marks of the job meant nothing",
+        ));
+        if self.watch.is_without_given_cards() {
+            notes.extend(self.unknown_cards.take());
         }
         notes
     }

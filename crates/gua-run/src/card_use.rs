@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::{
-    Bytes, Gpu, GpuUuid, Millijoules, Missing, Process, Reading, State, Thresholds, divide,
+    Bytes, Gpu, GpuUuid, Millijoules, Missing, Process, Reading, State, Thresholds, UtilWindow,
+    divide,
 };
 use serde::Serialize;
 
 use crate::means::{Mean, float, rounded};
 use crate::rolled_up::RolledUp;
+use crate::stretch::Stretch;
 
 /// What a card did while it was the job's.
 #[derive(Clone, Debug)]
@@ -18,7 +20,10 @@ pub(crate) struct CardUse {
     index: u32,
     name: Reading<String>,
     memory_total: Reading<Bytes>,
+    /// The last look, and the time since boot at it.
+    last: Option<(Duration, Gpu)>,
     observed: Duration,
+    gap: Duration,
     states: [Duration; State::ALL.len()],
     util: Mean,
     own_util: Mean,
@@ -30,6 +35,23 @@ pub(crate) struct CardUse {
     energy: Energy,
     shared: Duration,
     missing: BTreeMap<&'static str, Missing>,
+}
+
+/// How looks become time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) thresholds: Thresholds,
+    /// From one look to the next, if all goes well.
+    pub(crate) interval: Duration,
+}
+
+/// How busy a card was between two looks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Busy {
+    pub(crate) util_pct: f64,
+    /// The time since boot at the first of them.
+    pub(crate) from: Duration,
+    pub(crate) time: Duration,
 }
 
 /// Energy by the driver's counter, or by power and time where there is none.
@@ -62,8 +84,10 @@ pub struct CardSummary {
     pub energy_joules: Option<f64>,
     /// `counter`, or `power` where power and time were multiplied.
     pub energy_from: Option<&'static str>,
-    /// The time that was observed.
+    /// The time that was observed: the sum of the states.
     pub observed_seconds: f64,
+    /// The time in between in which nobody looked. It is in no state.
+    pub gap_seconds: f64,
     /// The part of it in which others had processes on the card.
     pub shared_seconds: f64,
     pub states_seconds: BTreeMap<&'static str, f64>,
@@ -90,7 +114,9 @@ impl CardUse {
             index: gpu.index,
             name: gpu.name.clone(),
             memory_total: gpu.memory_total,
+            last: None,
             observed: Duration::ZERO,
+            gap: Duration::ZERO,
             states: Default::default(),
             util: Mean::default(),
             own_util: Mean::default(),
@@ -110,7 +136,7 @@ impl CardUse {
     }
 
     /// The card at one moment.
-    pub(crate) fn look(&mut self, gpu: &Gpu, is_own: impl Fn(&Process) -> bool) {
+    fn look(&mut self, gpu: &Gpu, is_own: impl Fn(&Process) -> bool) {
         self.memory_used = self.memory_used.max(gpu.memory_used.ok());
         self.temperature = self
             .temperature
@@ -140,27 +166,42 @@ impl CardUse {
         }
     }
 
-    /// The time between two looks: who was there at its beginning, and what the driver buffered meanwhile.
+    /// A look, and the time since the one before.
     pub(crate) fn pass(
+        &mut self,
+        now: Duration,
+        gpu: Gpu,
+        rules: &Rules,
+        is_own: impl Fn(&Process) -> bool,
+    ) -> Option<Busy> {
+        self.look(&gpu, &is_own);
+        let before = self.last.take();
+        let busy = before.and_then(|(from, before)| {
+            let stretch = Stretch::new(now.checked_sub(from)?, rules.interval);
+            let util_pct = self.between(&before, &gpu, stretch, rules, is_own)?;
+            Some(Busy {
+                util_pct,
+                from,
+                time: stretch.counted,
+            })
+        });
+        self.last = Some((now, gpu));
+        busy
+    }
+
+    /// The time between two looks: who was there at its beginning, and what the driver buffered meanwhile.
+    fn between(
         &mut self,
         before: &Gpu,
         after: &Gpu,
-        time: Duration,
-        thresholds: &Thresholds,
+        stretch: Stretch,
+        rules: &Rules,
         is_own: impl Fn(&Process) -> bool,
     ) -> Option<f64> {
-        self.observed += time;
+        // A buffer that does not reach back to the look before says nothing about the time after it.
         let window = after.window.as_ref().ok();
-        let division = divide(before, window, thresholds, None);
-        for part in division.parts.iter().flatten() {
-            let share = float(part.samples) / float(part.of.max(1));
-            self.states[part.verdict.state.place()] += time.mul_f64(share);
-        }
-        let mean = window.and_then(gua_model::UtilWindow::mean);
-        let util = mean.or_else(|| before.util.ok().map(|util| f64::from(util.get())));
-        if let Some(util) = util {
-            self.util.stood(util, time);
-        }
+        let window = window.filter(|window| window.covers(stretch.whole));
+        let time = stretch.counted;
         if let Some(most) = window.and_then(|window| window.max) {
             self.util.reached(f64::from(most.get()));
         }
@@ -178,13 +219,47 @@ impl CardUse {
             self.own_util.stood(own.iter().sum(), time);
         }
         self.pass_energy(before, after, time);
+        self.stand(before, window, stretch, rules, is_own)
+    }
+
+    /// The run has ended, and there was no further look at the card.
+    pub(crate) fn end(&mut self, now: Duration, rules: &Rules, is_own: impl Fn(&Process) -> bool) {
+        if let Some((from, before)) = self.last.take()
+            && let Some(whole) = now.checked_sub(from)
+        {
+            let stretch = Stretch::new(whole, rules.interval);
+            self.stand(&before, None, stretch, rules, is_own);
+        }
+    }
+
+    /// The card as it was stood for this time, with the utilisation that is given back.
+    fn stand(
+        &mut self,
+        before: &Gpu,
+        window: Option<&UtilWindow>,
+        stretch: Stretch,
+        rules: &Rules,
+        is_own: impl Fn(&Process) -> bool,
+    ) -> Option<f64> {
+        let time = stretch.counted;
+        self.observed += time;
+        self.gap += stretch.gap();
+        let division = divide(before, window, &rules.thresholds, None);
+        for part in division.parts.iter().flatten() {
+            let share = float(part.samples) / float(part.of.max(1));
+            self.states[part.verdict.state.place()] += time.mul_f64(share);
+        }
         let others = |process: &Process| process.kind.computes() && !is_own(process);
         if before.processes.iter().any(others) {
             self.shared += time;
         }
-        util
+        let mean = window.and_then(UtilWindow::mean);
+        let util = mean.or_else(|| before.util.ok().map(|util| f64::from(util.get())))?;
+        self.util.stood(util, time);
+        Some(util)
     }
 
+    /// The driver's counter goes on while nobody looks.
     fn pass_energy(&mut self, before: &Gpu, after: &Gpu, time: Duration) {
         if let (Ok(first), Ok(second)) = (before.energy, after.energy)
             // A driver that was loaded anew counts from zero.
@@ -240,6 +315,7 @@ impl CardUse {
             energy_joules: one(energy.map(|(joules, _)| joules)),
             energy_from: energy.map(|(_, from)| from),
             observed_seconds: rounded(self.observed.as_secs_f64(), 3),
+            gap_seconds: rounded(self.gap.as_secs_f64(), 3),
             shared_seconds: rounded(self.shared.as_secs_f64(), 3),
             states_seconds: State::ALL
                 .into_iter()
@@ -281,14 +357,17 @@ mod tests {
         }
     }
 
+    /// Looks ten seconds apart.
     fn after(looks: &[Gpu]) -> CardSummary {
         let is_own = |process: &Process| process.pid == Pid(2);
+        let rules = Rules {
+            thresholds: Thresholds::default(),
+            interval: Duration::from_secs(10),
+        };
         let mut used = CardUse::new(&looks[0]);
-        used.look(&looks[0], is_own);
-        for pair in looks.windows(2) {
-            used.look(&pair[1], is_own);
-            let time = Duration::from_secs(10);
-            used.pass(&pair[0], &pair[1], time, &Thresholds::default(), is_own);
+        for (now, look) in looks.iter().enumerate() {
+            let now = Duration::from_secs(10 * u64::try_from(now).unwrap());
+            used.pass(now, look.clone(), &rules, is_own);
         }
         used.summary()
     }

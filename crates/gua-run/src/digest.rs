@@ -21,6 +21,9 @@ use crate::watch::Watch;
 /// The value by which a job tells JAX's own peak.
 pub const JAX_PEAK: &str = "jax_peak_bytes_mb";
 
+/// A gap of so many seconds is told to people; all of them stand in the summary.
+const GAP_TO_TELL: f64 = 3.0;
+
 /// What a run came to. The ten numbers come first, as the original writes them.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunSummary {
@@ -87,15 +90,18 @@ impl RunSummary {
         if let Some(peak) = watch.values.get(JAX_PEAK).and_then(Value::as_f64) {
             resources.jax_peak_bytes_mb = peak;
         }
-        if watch.phases.dropped() > 0 {
-            notes.push(format!(
-                "{} more phases are in the log",
-                watch.phases.dropped()
-            ));
-        }
-        if watch.values_dropped > 0 {
-            notes.push(format!("{} values were not kept", watch.values_dropped));
-        }
+        notes.extend(counted(
+            watch.phases.dropped(),
+            "more phase is in the log",
+            "more phases are in the log",
+        ));
+        notes.extend(counted(
+            watch.values_dropped,
+            "value was not kept",
+            "values were not kept",
+        ));
+        let gpus: Vec<CardSummary> = watch.cards.iter().map(|card| card.summary()).collect();
+        notes.extend(unwatched(&gpus));
         Self {
             resources,
             run: RunFacts {
@@ -114,7 +120,7 @@ impl RunSummary {
                 interval_seconds: time.interval.as_secs_f64(),
                 samples: watch.samples,
             },
-            gpus: watch.cards.iter().map(|card| card.summary()).collect(),
+            gpus,
             tree: watch.tree.summary(last, time.took),
             phases: watch.phases.done().to_vec(),
             values: watch.values.clone(),
@@ -139,10 +145,63 @@ impl RunSummary {
     }
 }
 
+/// Something that there is one or more of; nothing where there is none.
+pub(crate) fn counted(number: u64, one: &str, more: &str) -> Option<String> {
+    match number {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        number => Some(format!("{number} {more}")),
+    }
+}
+
+/// That nobody looked for a while, in a sentence.
+fn unwatched(gpus: &[CardSummary]) -> Option<String> {
+    let longest = gpus.iter().map(|card| card.gap_seconds).reduce(f64::max);
+    let gap = longest.filter(|gap| *gap >= GAP_TO_TELL)?;
+    Some(format!(
+        "for {gap:.0} s nobody looked at the cards: that time counts neither as used nor as wasted"
+    ))
+}
+
 fn numbers<S: Serializer>(summary: &ResourceSummary, out: S) -> Result<S::Ok, S::Error> {
     let mut map = out.serialize_map(None)?;
     for (name, value) in summary.entries() {
         map.serialize_entry(name, &value)?;
     }
     map.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_model::{Gpu, Missing, Thresholds};
+
+    use super::*;
+    use crate::card_use::{CardUse, Rules};
+
+    #[test]
+    fn one_is_one_and_none_is_not_told() {
+        let told = [0, 1, 2].map(|number| counted(number, "mark is", "marks are"));
+        assert_eq!(
+            told.map(Option::unwrap_or_default),
+            ["", "1 mark is", "2 marks are"]
+        );
+    }
+
+    #[test]
+    fn a_gap_is_told_where_it_is_long() {
+        let gpu = Gpu::without_readings("GPU-1".parse().unwrap(), 0, Missing::Unsupported);
+        let rules = Rules {
+            thresholds: Thresholds::default(),
+            interval: Duration::from_secs(2),
+        };
+        let after = |seconds: u64| {
+            let mut card = CardUse::new(&gpu);
+            card.pass(Duration::ZERO, gpu.clone(), &rules, |_| true);
+            card.end(Duration::from_secs(seconds), &rules, |_| true);
+            unwatched(&[card.summary()])
+        };
+        assert_eq!(after(4), None);
+        let told = after(62).unwrap();
+        assert!(told.starts_with("for 60 s nobody looked"), "{told}");
+    }
 }

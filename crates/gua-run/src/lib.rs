@@ -46,6 +46,7 @@ mod monitor;
 mod phases;
 mod record;
 mod rolled_up;
+mod stretch;
 mod summary;
 mod tree_use;
 mod watch;

@@ -24,11 +24,17 @@ impl LineFile {
 
     /// Makes the file anew, without what was in it.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
-        if file.metadata()?.is_file() {
-            file.set_len(0)?;
+        let file = Self::append(path)?;
+        file.empty()?;
+        Ok(file)
+    }
+
+    /// Takes out what is in the file. What is no plain file is left alone.
+    pub(crate) fn empty(&self) -> io::Result<()> {
+        match self.file.metadata()?.is_file() {
+            true => self.file.set_len(0),
+            false => Ok(()),
         }
-        Ok(Self::of(file))
     }
 
     fn of(file: File) -> Self {

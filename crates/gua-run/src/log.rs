@@ -1,7 +1,7 @@
 //! What a job says of itself: phases and events, kept in memory and, where there is a file, written as they happen.
 
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gua_wire::run::json::Fields;
 use gua_wire::run::log;
@@ -80,19 +80,24 @@ impl RunLog {
     }
 }
 
+/// Where the new file is written that is to take this one's place.
+pub(crate) fn beside(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}", std::process::id()));
+    path.with_file_name(name)
+}
+
 /// Writes a file beside the old one and puts it in its place. What is no plain file (a pipe, `/dev/stdout`) is written to.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let is_special = path.metadata().is_ok_and(|facts| !facts.is_file());
     let is_link = path
         .symlink_metadata()
         .is_ok_and(|facts| facts.file_type().is_symlink());
-    let (Some(name), false, false) = (path.file_name(), is_special, is_link) else {
+    if is_special || is_link || path.file_name().is_none() {
         return std::fs::write(path, content);
-    };
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(beside);
+    }
+    let beside = beside(path);
     let written = std::fs::File::create(&beside)
         .and_then(|mut file| file.write_all(content))
         .and_then(|()| std::fs::rename(&beside, path));

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde::Deserialize;
@@ -85,8 +86,8 @@ impl Mark {
 #[derive(Debug)]
 pub struct Marks {
     read: File,
-    /// Kept open: the file that [`PIPE_VARIABLE`] names is this one, and without it the pipe would end with the first
-    /// process that closes it.
+    /// The job's end, kept open: the file that [`PIPE_VARIABLE`] names is this one, and without it the pipe would end with
+    /// the first process that closes it.
     write: OwnedFd,
     /// What has come of a line so far.
     begun: Vec<u8>,
@@ -97,7 +98,7 @@ impl Marks {
     pub fn new() -> io::Result<Self> {
         // A job is never held up: if we do not read, its marks are lost.
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let write = fcntl_dupfd_cloexec(&write, LOWEST_DESCRIPTOR)?;
+        let write = fcntl_dupfd_cloexec(own_reader(write), LOWEST_DESCRIPTOR)?;
         Ok(Self {
             read: File::from(read),
             write,
@@ -158,6 +159,14 @@ impl Marks {
     pub fn garbled(&self) -> u64 {
         self.garbled
     }
+}
+
+/// The same end opened for reading too (fifo(7)): who holds it is a reader, so that a mark does not end the job by SIGPIPE when
+/// we are gone. Without /proc it stays as it is.
+fn own_reader(write: OwnedFd) -> OwnedFd {
+    let path = format!("/proc/self/fd/{}", write.as_raw_fd());
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).unwrap_or(write)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,5 +234,16 @@ mod tests {
         say(&"x".repeat(LONGEST_MARK + 1));
         assert_eq!(marks.take(), []);
         assert_eq!(marks.garbled(), 2);
+    }
+
+    #[test]
+    fn a_mark_that_nobody_reads_is_lost_and_neither_ends_nor_holds_up_the_job() {
+        let marks = Marks::new().unwrap();
+        let jobs = marks.write.try_clone().unwrap();
+        drop(marks);
+        let line = [b'x'; LONGEST_MARK];
+        // The test's program ignores SIGPIPE, so it would be told of it by this error.
+        let filled = (0..10_000).find_map(|_| rustix::io::write(&jobs, &line).err());
+        assert_eq!(filled, Some(rustix::io::Errno::AGAIN));
     }
 }

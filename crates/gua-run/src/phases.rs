@@ -6,6 +6,7 @@ use gua_wire::run::log::stamp;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::card_use::Busy;
 use crate::means::{Mean, rounded};
 
 /// As many as a summary has room for; the log has all of them.
@@ -25,6 +26,7 @@ pub(crate) struct Phases {
 struct Phase {
     name: String,
     started: Timestamp,
+    /// Since boot.
     began: Duration,
     util: Mean,
 }
@@ -36,7 +38,7 @@ pub struct PhaseSummary {
     /// UTC.
     pub started: String,
     pub seconds: f64,
-    /// Of the run's cards together; `null` where none was looked at meanwhile.
+    /// Of the run's cards together, between looks that lie in the phase; `null` where there are no two of them.
     pub gpu_util_mean_pct: Option<f64>,
 }
 
@@ -75,10 +77,13 @@ impl Phases {
         Some(ended)
     }
 
-    /// A card was so busy for so long.
-    pub(crate) fn used(&mut self, util: f64, time: Duration) {
-        if let Some(phase) = &mut self.current {
-            phase.util.stood(util, time);
+    /// A card was so busy between two looks. What began before the phase is in part the use of the phase before, and
+    /// nobody knows which part: it counts for neither.
+    pub(crate) fn used(&mut self, busy: Busy) {
+        if let Some(phase) = &mut self.current
+            && phase.began <= busy.from
+        {
+            phase.util.stood(busy.util_pct, busy.time);
         }
     }
 
@@ -100,9 +105,14 @@ mod tests {
     fn a_phase_lasts_until_the_next() {
         let at = Timestamp::UNIX_EPOCH;
         let mut phases = Phases::default();
-        phases.used(50.0, Duration::from_secs(1));
+        let busy = |util_pct: f64, from: u64| Busy {
+            util_pct,
+            from: Duration::from_secs(from),
+            time: Duration::from_secs(1),
+        };
+        phases.used(busy(50.0, 0));
         assert_eq!(phases.begin("load", at, Duration::from_secs(1)), None);
-        phases.used(20.0, Duration::from_secs(2));
+        phases.used(busy(20.0, 1));
         let ended = phases.begin("train", at, Duration::from_millis(3500));
         let ended = ended.unwrap();
         assert_eq!((ended.name.as_str(), ended.seconds), ("load", 2.5));

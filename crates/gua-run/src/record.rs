@@ -1,5 +1,5 @@
-//! The directory of a run, and its files. It is made before the job starts; what cannot be written afterwards is counted,
-//! and costs the job nothing.
+//! The directory of a run, and its files. It is made before the job starts, and what an earlier run left in it is kept until
+//! then. What cannot be written afterwards is counted, and costs the job nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,9 @@ use gua_wire::run::json::Fields;
 use gua_wire::run::{log, metrics};
 use jiff::Timestamp;
 
+use crate::digest::counted;
 use crate::lines::LineFile;
-use crate::log::replace;
+use crate::log::{beside, replace};
 use crate::phases::PhaseSummary;
 use crate::watch::CardLines;
 
@@ -32,12 +33,14 @@ pub struct Record {
     dmon: LineFile,
     cpu: LineFile,
     has_dmon_head: bool,
+    /// Why what an earlier run left could not be taken away.
+    begin_error: Option<io::Error>,
     summary_error: Option<io::Error>,
 }
 
 impl Record {
-    /// Makes the directory and the files. `run.jsonl` goes on where an earlier run in the same directory ended; the others
-    /// begin anew.
+    /// Makes the directory and the files, and finds out whether they can be written. What an earlier run left in them stays,
+    /// until [`Record::begin`].
     pub fn open(directory: &Path) -> Result<Self, OutputError> {
         let fail = |path: &Path| {
             let path = path.to_owned();
@@ -45,25 +48,31 @@ impl Record {
         };
         std::fs::create_dir_all(directory).map_err(fail(directory))?;
         let at = |name: &str| directory.join(name);
-        let made = |name: &str| LineFile::create(&at(name)).map_err(fail(&at(name)));
-        let log = LineFile::append(&at(file::LOG)).map_err(fail(&at(file::LOG)))?;
-        let (gpu, dmon, mut cpu) = (made(file::GPU)?, made(file::DMON)?, made(file::CPU)?);
-        cpu.write(metrics::CPU_HEADER);
-        match std::fs::remove_file(at(file::SUMMARY)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(fail(&at(file::SUMMARY))(error));
-            }
-            _ => {}
-        }
+        // The summary comes with a new file, which takes the place of the old one.
+        can_replace(&at(file::SUMMARY)).map_err(fail(&at(file::SUMMARY)))?;
+        let append = |name: &str| LineFile::append(&at(name)).map_err(fail(&at(name)));
         Ok(Self {
             directory: directory.to_owned(),
-            log,
-            gpu,
-            dmon,
-            cpu,
+            log: append(file::LOG)?,
+            gpu: append(file::GPU)?,
+            dmon: append(file::DMON)?,
+            cpu: append(file::CPU)?,
             has_dmon_head: false,
+            begin_error: None,
             summary_error: None,
         })
+    }
+
+    /// The job has begun. `run.jsonl` goes on where an earlier run in the same directory ended; the other files begin anew.
+    pub(crate) fn begin(&mut self) {
+        let metrics = [&self.gpu, &self.dmon, &self.cpu];
+        let emptied: io::Result<()> = metrics.into_iter().try_for_each(LineFile::empty);
+        let removed = match std::fs::remove_file(self.directory.join(file::SUMMARY)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        self.begin_error = emptied.and(removed).err();
+        self.cpu.write(metrics::CPU_HEADER);
     }
 
     #[must_use]
@@ -109,21 +118,37 @@ impl Record {
         self.summary_error = replace(&path, text.as_bytes()).err();
     }
 
-    /// What could not be written so far, in a sentence.
+    /// What could not be written so far, in sentences.
     #[must_use]
-    pub fn trouble(&self) -> Option<String> {
+    pub fn trouble(&self) -> Vec<String> {
         let files = [&self.log, &self.gpu, &self.dmon, &self.cpu];
         let lost: u64 = files.iter().map(|file| file.lost()).sum();
         let error = files.iter().find_map(|file| file.last_error());
-        match (lost, error, &self.summary_error) {
-            (0, _, None) => None,
-            (_, _, Some(error)) => Some(format!("{} is not written: {error}", file::SUMMARY)),
-            (lost, error, None) => Some(format!(
-                "{lost} lines are not written: {}",
-                error.map_or_else(String::new, ToString::to_string)
-            )),
-        }
+        let lines = counted(lost, "line is not written", "lines are not written");
+        let lines = lines
+            .zip(error)
+            .map(|(lines, error)| format!("{lines}: {error}"));
+        let old = self.begin_error.as_ref();
+        let old = old.map(|error| format!("files of an earlier run are among these: {error}"));
+        old.into_iter().chain(lines).collect()
     }
+
+    /// Why there is no summary, in a sentence.
+    #[must_use]
+    pub fn summary_trouble(&self) -> Option<String> {
+        let error = self.summary_error.as_ref()?;
+        Some(format!("{} is not written: {error}", file::SUMMARY))
+    }
+}
+
+/// Whether a file can be put in the place of this one.
+fn can_replace(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let beside = beside(path);
+    std::fs::File::create(&beside)?;
+    std::fs::remove_file(&beside)
 }
 
 #[cfg(test)]
@@ -133,23 +158,47 @@ mod tests {
     #[test]
     fn a_directory_is_made_and_one_that_cannot_be_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let out = folder.path().join("a/b");
-        let mut record = Record::open(&out).unwrap();
-        record.event(Timestamp::UNIX_EPOCH, "e", &Fields::new());
-        record.summary("{}\n");
-        assert_eq!(record.trouble(), None);
-        drop(record);
-        Record::open(&out).unwrap();
-        let log = std::fs::read_to_string(out.join("run.jsonl")).unwrap();
-        assert_eq!(log.lines().count(), 1, "the log goes on");
-        assert!(
-            !out.join("summary.json").exists(),
-            "an old summary is not ours"
-        );
-
+        Record::open(&folder.path().join("a/b")).unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
         let error = Record::open(&file).unwrap_err();
         assert!(error.to_string().contains("/file`"), "{error}");
+        std::fs::create_dir_all(folder.path().join("c/summary.json")).unwrap();
+        let error = Record::open(&folder.path().join("c")).unwrap_err();
+        assert!(error.to_string().contains("/summary.json`"), "{error}");
+    }
+
+    #[test]
+    fn what_an_earlier_run_left_is_there_until_the_next_one_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).ok();
+        let line = || CardLines {
+            gpu: vec!["card".to_owned()],
+            ..CardLines::default()
+        };
+        let mut record = Record::open(folder.path()).unwrap();
+        record.begin();
+        record.event(Timestamp::UNIX_EPOCH, "e", &Fields::new());
+        record.cards(&line());
+        record.summary("{}\n");
+        assert_eq!(record.trouble(), [""; 0]);
+        drop(record);
+        let mut record = Record::open(folder.path()).unwrap();
+        assert_eq!(read("hw_metrics.csv").unwrap(), "card\n");
+        assert_eq!(read("summary.json").unwrap(), "{}\n");
+        record.begin();
+        assert_eq!(read("hw_metrics.csv").unwrap(), "");
+        assert_eq!(read("summary.json"), None, "an old summary is not ours");
+        assert_eq!(
+            read("cpu_metrics.csv").unwrap().lines().count(),
+            1,
+            "the head"
+        );
+        assert_eq!(
+            read("run.jsonl").unwrap().lines().count(),
+            1,
+            "the log goes on"
+        );
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4);
     }
 }

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use crate::card_use::CardUse;
+use crate::card_use::{CardUse, Rules};
 use crate::marks::Mark;
 use crate::means::rounded;
 use crate::phases::{PhaseSummary, Phases};
@@ -40,7 +40,7 @@ const LONGEST_VALUE: usize = 256;
 #[derive(Debug)]
 pub struct Watch {
     scope: Scope,
-    thresholds: Thresholds,
+    rules: Rules,
     zone: TimeZone,
     pub(crate) tally: Tally,
     pub(crate) cards: Vec<CardUse>,
@@ -49,16 +49,11 @@ pub struct Watch {
     pub(crate) values: Map<String, Value>,
     pub(crate) values_dropped: u64,
     pub(crate) samples: u64,
-    before: Option<Before>,
-    processors: Option<ProcessorTime>,
-}
-
-/// The look before this one.
-#[derive(Debug)]
-struct Before {
-    since_boot: Duration,
-    gpus: Vec<Gpu>,
+    /// Whether a card that the job was given was ever found.
+    has_given: bool,
+    /// The job's processes on cards at the look before.
     own: BTreeSet<Pid>,
+    processors: Option<ProcessorTime>,
 }
 
 /// What a look at the cards adds to the files.
@@ -71,15 +66,19 @@ pub struct CardLines {
 }
 
 impl Watch {
+    /// `interval` is the time from one look to the next; a look stands for no longer.
     #[must_use]
-    pub fn new(scope: Scope, thresholds: Thresholds, zone: TimeZone) -> Self {
+    pub fn new(scope: Scope, thresholds: Thresholds, zone: TimeZone, interval: Duration) -> Self {
         let mut tally = Tally::default();
         for head in metrics::DMON_HEADER.lines() {
             tally.dmon_line(head);
         }
         Self {
             scope,
-            thresholds,
+            rules: Rules {
+                thresholds,
+                interval,
+            },
             zone,
             tally,
             cards: Vec::new(),
@@ -88,7 +87,8 @@ impl Watch {
             values: Map::new(),
             values_dropped: 0,
             samples: 0,
-            before: None,
+            has_given: false,
+            own: BTreeSet::new(),
             processors: None,
         }
     }
@@ -122,13 +122,10 @@ impl Watch {
             .cloned()
             .collect();
         self.samples += 1;
+        self.has_given |= !given.is_empty();
         let lines = self.write_down(sample.at, &ours, &own);
-        self.add(sample.since_boot, &ours, &own);
-        self.before = Some(Before {
-            since_boot: sample.since_boot,
-            gpus: ours,
-            own,
-        });
+        self.add(sample.since_boot, ours, &own);
+        self.own = own;
         lines
     }
 
@@ -140,7 +137,12 @@ impl Watch {
             .filter(|gpu| self.cards.iter().any(|card| *card.uuid() == gpu.uuid))
             .cloned()
             .collect();
-        self.add(sample.since_boot, &ours, &BTreeSet::new());
+        self.add(sample.since_boot, ours, &BTreeSet::new());
+    }
+
+    /// Whether cards were named and the driver knows none of them.
+    pub(crate) fn is_without_given_cards(&self) -> bool {
+        matches!(self.scope, Scope::Given(_)) && self.samples > 0 && !self.has_given
     }
 
     fn write_down(&mut self, at: Timestamp, ours: &[Gpu], own: &BTreeSet<Pid>) -> CardLines {
@@ -159,34 +161,30 @@ impl Watch {
     }
 
     /// Adds the time since the look before.
-    fn add(&mut self, since_boot: Duration, ours: &[Gpu], own: &BTreeSet<Pid>) {
-        let before = self.before.take();
-        let ever: BTreeSet<Pid> = before
-            .iter()
-            .flat_map(|before| before.own.iter())
-            .chain(own)
-            .copied()
-            .collect();
-        let is_own = |process: &Process| ever.contains(&process.pid);
+    fn add(&mut self, since_boot: Duration, ours: Vec<Gpu>, own: &BTreeSet<Pid>) {
+        let is_own = |process: &Process| {
+            let pid = &process.pid;
+            self.own.contains(pid) || own.contains(pid)
+        };
         for gpu in ours {
             let place = self.cards.iter().position(|card| *card.uuid() == gpu.uuid);
             let place = place.unwrap_or_else(|| {
-                self.cards.push(CardUse::new(gpu));
+                self.cards.push(CardUse::new(&gpu));
                 self.cards.len() - 1
             });
             let card = &mut self.cards[place];
-            card.look(gpu, is_own);
-            let earlier = before.as_ref().and_then(|before| {
-                let time = since_boot.checked_sub(before.since_boot)?;
-                let gpu = before.gpus.iter().find(|known| known.uuid == gpu.uuid)?;
-                Some((gpu, time))
-            });
-            if let Some((earlier, time)) = earlier {
-                let util = card.pass(earlier, gpu, time, &self.thresholds, is_own);
-                if let Some(util) = util {
-                    self.phases.used(util, time);
-                }
+            if let Some(busy) = card.pass(since_boot, gpu, &self.rules, is_own) {
+                self.phases.used(busy);
             }
+        }
+    }
+
+    /// The job ended at this time since boot. What was not looked at until then is counted as far as the last look stands
+    /// for it; the rest is a gap.
+    pub fn end(&mut self, since_boot: Duration) {
+        let is_own = |process: &Process| self.own.contains(&process.pid);
+        for card in &mut self.cards {
+            card.end(since_boot, &self.rules, is_own);
         }
     }
 
@@ -204,10 +202,15 @@ impl Watch {
         Some(line)
     }
 
-    /// Something that the job said. A phase that ends with it is told.
-    pub fn mark(&mut self, mark: &Mark, at: Timestamp, now: Duration) -> Option<PhaseSummary> {
+    /// Something that the job said, at this time since boot. A phase that ends with it is told.
+    pub fn mark(
+        &mut self,
+        mark: &Mark,
+        at: Timestamp,
+        since_boot: Duration,
+    ) -> Option<PhaseSummary> {
         match mark {
-            Mark::Phase(name) => self.phases.begin(name, at, now),
+            Mark::Phase(name) => self.phases.begin(name, at, since_boot),
             Mark::Event { .. } => None,
             Mark::Set(values) => {
                 for (name, value) in values {
@@ -225,8 +228,8 @@ impl Watch {
     }
 
     /// The run ends, and with it the phase that there is.
-    pub fn end_phase(&mut self, now: Duration) -> Option<PhaseSummary> {
-        self.phases.end(now)
+    pub fn end_phase(&mut self, since_boot: Duration) -> Option<PhaseSummary> {
+        self.phases.end(since_boot)
     }
 }
 
@@ -248,12 +251,19 @@ pub fn sample_fields(found: &FamilyUse, cores: Option<f64>, cards: Vec<Value>) -
 }
 
 fn told(gpu: &Gpu, own: &BTreeSet<Pid>) -> Value {
+    let is_own = |process: &&Process| own.contains(&process.pid);
+    // A process that nobody could be found for may be the job's; only where all are known is none of them none.
+    let is_known = gpu.processes.iter().any(|process| is_own(&process))
+        || (gpu.compute_list.is_ok()
+            && gpu.graphics_list.is_ok()
+            && gpu.processes.iter().all(|process| process.identity.is_ok()));
     let own_memory: Option<u64> = gpu
         .processes
         .iter()
-        .filter(|process| own.contains(&process.pid))
+        .filter(is_own)
         .map(|process| process.memory.ok().map(|memory| memory.0))
         .sum();
+    let own_memory = own_memory.filter(|_| is_known);
     serde_json::json!({
         "index": gpu.index,
         "util_pct": gpu.util.ok().map(gua_model::Percent::get),
@@ -265,144 +275,4 @@ fn told(gpu: &Gpu, own: &BTreeSet<Pid>) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use gua_model::{Bytes, Driver, Missing, Percent, ProcessKind};
-
-    use super::*;
-
-    /// Cards as `util:pid,pid`.
-    fn sample(second: u64, cards: &[&str]) -> Sample {
-        let card = |(index, text): (usize, &&str)| {
-            let (util, pids) = text.split_once(':').unwrap();
-            let process = |pid: &str| {
-                let pid = Pid(pid.parse().unwrap());
-                Process {
-                    pid,
-                    kind: ProcessKind::Compute,
-                    memory: Ok(Bytes::from_mb(200)),
-                    sm_util: Ok(None),
-                    identity: Ok(identity(pid)),
-                }
-            };
-            let uuid = format!("GPU-{index}").parse().unwrap();
-            Gpu {
-                util: Ok(Percent::new(util.parse().unwrap()).unwrap()),
-                memory_used: Ok(Bytes::from_mb(1000)),
-                compute_list: Ok(()),
-                graphics_list: Ok(()),
-                processes: pids
-                    .split(',')
-                    .filter(|pid| !pid.is_empty())
-                    .map(process)
-                    .collect(),
-                ..Gpu::without_readings(uuid, u32::try_from(index).unwrap(), Missing::Unsupported)
-            }
-        };
-        Sample {
-            at: Timestamp::from_second(i64::try_from(second).unwrap()).unwrap(),
-            since_boot: Duration::from_secs(second),
-            boot: Err(Missing::Failed),
-            driver: Driver {
-                version: Err(Missing::Failed),
-                cuda: Err(Missing::Failed),
-            },
-            gpus: cards.iter().enumerate().map(card).collect(),
-            problems: Vec::new(),
-        }
-    }
-
-    fn identity(pid: Pid) -> gua_model::Identity {
-        gua_model::Identity {
-            key: gua_model::ProcessKey {
-                boot: gua_model::BootId(1),
-                pid,
-                start: gua_model::StartTicks(1),
-            },
-            login: Err(Missing::Denied),
-            own: Err(Missing::Denied),
-            workload: gua_model::Workload {
-                container: None,
-                pod: None,
-                job: None,
-                user: None,
-            },
-            comm: Err(Missing::Denied),
-        }
-    }
-
-    fn watched(scope: Scope, samples: &[Sample]) -> Watch {
-        let mut watch = Watch::new(scope, Thresholds::default(), TimeZone::UTC);
-        for sample in samples {
-            watch.cards(sample, |pid| pid.0 < 10);
-        }
-        watch
-    }
-
-    #[test]
-    fn a_card_is_the_jobs_from_when_it_is_seen_there_and_neighbours_are_left_out() {
-        let watch = watched(
-            Scope::Seen,
-            &[
-                sample(0, &["0:", "99:50"]),
-                sample(2, &["80:5", "99:50"]),
-                sample(4, &["80:5,50", "99:50"]),
-                sample(6, &["0:", "99:50"]),
-            ],
-        );
-        assert_eq!(watch.cards.len(), 1);
-        let card = watch.cards[0].summary();
-        assert_eq!((card.index, card.observed_seconds), (0, 4.0));
-        assert_eq!(card.shared_seconds, 2.0);
-        assert_eq!(card.own_memory_max_mb, Some(200));
-        assert_eq!(watch.tally.summary().gpu_util_max_pct, 80.0);
-    }
-
-    #[test]
-    fn a_card_that_was_given_counts_from_the_start_though_it_lies_idle() {
-        let given = Scope::Given(VisibleDevices::parse("1"));
-        let watch = watched(
-            given,
-            &[sample(0, &["0:", "0:"]), sample(10, &["0:5", "0:"])],
-        );
-        let cards: Vec<_> = watch.cards.iter().map(CardUse::summary).collect();
-        assert_eq!(
-            cards.len(),
-            2,
-            "a job that takes another card is seen there"
-        );
-        assert_eq!(cards[0].index, 1);
-        assert_eq!(cards[0].states_seconds["truly-idle"], 10.0);
-        assert_eq!(cards[1].observed_seconds, 0.0);
-    }
-
-    #[test]
-    fn values_have_a_limit_and_the_last_one_counts() {
-        let mut watch = watched(Scope::All, &[]);
-        let set = |name: &str, value: Value| {
-            let mut values = Map::new();
-            values.insert(name.to_owned(), value);
-            Mark::Set(values)
-        };
-        for number in 0..100 {
-            watch.mark(
-                &set(&format!("k{number}"), 1.into()),
-                Timestamp::UNIX_EPOCH,
-                Duration::ZERO,
-            );
-        }
-        watch.mark(&set("k0", 2.into()), Timestamp::UNIX_EPOCH, Duration::ZERO);
-        watch.mark(
-            &set("k1", "x".repeat(1000).into()),
-            Timestamp::UNIX_EPOCH,
-            Duration::ZERO,
-        );
-        assert_eq!(watch.values.len(), MOST_VALUES);
-        assert_eq!(
-            (&watch.values["k0"], &watch.values["k1"]),
-            (&2.into(), &1.into())
-        );
-        assert_eq!(watch.values_dropped, 37);
-    }
-}
+mod tests;

@@ -16,6 +16,7 @@ use gua_model::text::harmless;
 use gua_probe::clock;
 use gua_probe::host::namespace::{PidNamespace, surroundings};
 use gua_probe::host::{self, HostRoot};
+use gua_probe::reader::Reader;
 use gua_run::{
     End, JobCommand, Options, Outcome, Record, RunName, Scope, StartError, attend, end_by,
 };
@@ -37,6 +38,12 @@ const NOT_FOUND: u8 = 127;
 
 const LONGEST_NAME: usize = 64;
 
+/// What `--gpus` is where nobody says otherwise.
+const AUTOMATIC: &str = "auto";
+
+/// How long a job may be held up by a driver that is asked whether cards are there.
+const LONGEST_CHECK: Duration = Duration::from_secs(2);
+
 pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     if args.interval < SHORTEST_INTERVAL {
         return Err(Failure::usage("--interval needs 10ms or more").into());
@@ -46,7 +53,13 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         .split_first()
         .ok_or_else(|| Failure::usage("there is no command to run"))?;
     let mut notes = Vec::new();
-    let mut scope = scope(&args.gpus, &Inputs::of_this_process(), &mut notes)?;
+    let inputs = Inputs::of_this_process();
+    let mut scope = scope(&args.gpus, &inputs, &mut notes)?;
+    if let Scope::Given(_) = scope
+        && args.gpus != AUTOMATIC
+    {
+        check_cards(&args.gpus, loaded)?;
+    }
     let record = args.out.as_deref().map(open).transpose()?;
     let mut variables = Vec::new();
     let lease = match args.claim.map(|count| lease::obtain(count, args, loaded)) {
@@ -73,6 +86,7 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         reader: driver::options(&loaded.settings),
         record,
         notes,
+        unknown_cards: unknown_cards(args, &inputs),
     };
     let teller = Teller::new(&loaded.settings);
     match attend(options, |name, started| teller.started(name, started)) {
@@ -130,7 +144,7 @@ fn name(args: &RunArgs, program: &OsString) -> RunName {
 fn scope(asked: &str, inputs: &Inputs, notes: &mut Vec<String>) -> Result<Scope, Failure> {
     match asked {
         "all" => Ok(Scope::All),
-        "auto" => Ok(automatic(inputs, notes)),
+        AUTOMATIC => Ok(automatic(inputs, notes)),
         list => {
             let cards = VisibleDevices::parse(list);
             let is_whole = list
@@ -145,6 +159,40 @@ fn scope(asked: &str, inputs: &Inputs, notes: &mut Vec<String>) -> Result<Scope,
             Ok(Scope::Given(cards))
         }
     }
+}
+
+/// Cards that were named and are not there are a wrong use, told before the job starts. A driver that cannot say holds nothing up.
+fn check_cards(list: &str, loaded: &Loaded) -> Result<(), Failure> {
+    let mut options = driver::options(&loaded.settings);
+    options.deadline = options.deadline.min(LONGEST_CHECK);
+    let Ok(sample) = Reader::new(options).sample() else {
+        return Ok(());
+    };
+    let is_unknown = |part: &&str| VisibleDevices::parse(part).cards(&sample.gpus).is_empty();
+    match list.split(',').find(is_unknown) {
+        None => Ok(()),
+        Some(part) => {
+            let part = harmless(part.trim());
+            Err(
+                Failure::usage(format!("--gpus {part}: there is no such card"))
+                    .hint("the command was not started; `gua list` shows the cards"),
+            )
+        }
+    }
+}
+
+/// What is said where the driver knows none of the cards. That a job is shown no card at all can be what is wanted.
+fn unknown_cards(args: &RunArgs, inputs: &Inputs) -> Option<String> {
+    if args.claim.is_some() {
+        return None;
+    }
+    if args.gpus != AUTOMATIC {
+        return Some(format!("--gpus {}: no such card", harmless(&args.gpus)));
+    }
+    let list = inputs.variables.get(CUDA_VISIBLE_DEVICES)?;
+    let list = harmless(&list.to_string_lossy());
+    let is_named = !list.trim().is_empty();
+    is_named.then(|| format!("CUDA_VISIBLE_DEVICES={list} names no card of this host"))
 }
 
 /// The cards that the job was given by its environment, else those on which it is seen.

@@ -6,7 +6,6 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use gua_run::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, PIPE_VARIABLE};
 use rustix::fs::OFlags;
 use serde_json::Map;
@@ -16,26 +15,33 @@ use crate::config::Inputs;
 use crate::failure::Failure;
 use crate::output;
 
+/// A job must not fail for a mark: only a wrong use is an error.
 pub fn run(args: &PhaseArgs) -> anyhow::Result<ExitCode> {
-    let mut lines = String::new();
+    let names = args.name.iter().chain(&args.event);
+    if names.into_iter().any(|name| name.trim().is_empty()) {
+        return Err(Failure::usage("a phase or an event needs a name").into());
+    }
+    let mut lines = Vec::new();
     for mark in marks(args) {
-        let line = mark.line();
-        if line.len() >= LONGEST_MARK {
+        let line = mark.line() + "\n";
+        if line.len() > LONGEST_MARK {
             return Err(Failure::usage("that is more than a mark can hold").into());
         }
-        lines.push_str(&line);
-        lines.push('\n');
+        lines.push(line);
     }
-    match pipe(&Inputs::of_this_process()) {
-        Some(mut pipe) => {
-            // Each line whole: the pipe takes as much at once or nothing.
-            for line in lines.split_inclusive('\n') {
-                pipe.write_all(line.as_bytes())
-                    .context("the run around this does not listen")?;
-            }
-        }
-        None if args.quiet => {}
-        None => output::talk("gua phase: there is no `gua run` around this; nothing is marked\n"),
+    let said = match pipe(&Inputs::of_this_process()) {
+        // Each line whole: the pipe takes as much at once or nothing.
+        Some(mut pipe) => lines
+            .iter()
+            .try_for_each(|line| pipe.write_all(line.as_bytes()))
+            .err()
+            .map(|error| {
+                format!("the run around this does not listen; nothing is marked: {error}")
+            }),
+        None => Some("there is no `gua run` around this; nothing is marked".to_owned()),
+    };
+    if let Some(said) = said.filter(|_| !args.quiet) {
+        output::talk(&format!("gua phase: {said}\n"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -62,7 +62,8 @@ fn sample(look: u64) -> Sample {
 
 #[test]
 fn a_day_of_looks_stays_below_ten_megabytes() {
-    let mut watch = Watch::new(Scope::All, Thresholds::default(), TimeZone::UTC);
+    let interval = Duration::from_secs(2);
+    let mut watch = Watch::new(Scope::All, Thresholds::default(), TimeZone::UTC, interval);
     let mut before = 0;
     for look in 0..LOOKS {
         if look == 100 {

@@ -59,7 +59,7 @@ pub struct RunArgs {
     pub quiet: bool,
 
     /// The command and its arguments.
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
@@ -92,7 +92,7 @@ pub struct PhaseArgs {
     #[arg(long, value_name = "KEY=VALUE", action = ArgAction::Append, value_parser = assignment)]
     pub set: Vec<(String, Value)>,
 
-    /// Say nothing when there is no run around.
+    /// Say nothing when there is no run around, or none that listens.
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -179,6 +179,7 @@ mod tests {
             energy_joules: Some(1_123_200.0),
             energy_from: Some("counter"),
             observed_seconds: 3600.0,
+            gap_seconds: 0.0,
             shared_seconds: 0.0,
             states_seconds: BTreeMap::from([("active", active), ("idle-held", 3600.0 - active)]),
             missing: BTreeMap::new(),

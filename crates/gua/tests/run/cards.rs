@@ -87,3 +87,39 @@ fn a_job_on_no_card_is_said_to_be_on_none() {
     assert_eq!(indices(&host.summary()), [0; 0]);
     assert!(host.summary()["run"]["samples"].as_u64().unwrap() > 0);
 }
+
+#[test]
+fn a_card_that_is_not_there_is_a_wrong_use_and_nothing_is_started() {
+    let host = lab();
+    for list in ["77", "0,77", "GPU-x", "0,GPU-x,1"] {
+        let ended = host.run(&format!("--gpus {list}"), "echo started > started");
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        assert!(ended.stderr.contains("there is no such card"), "{ended:?}");
+        assert!(!host.path("started").exists(), "{list}");
+    }
+    // Without a driver nobody knows.
+    let host = Host::without_driver();
+    let ended = host.run("--gpus 77", "exit 4");
+    assert_eq!(ended.code(), Some(4), "{ended:?}");
+}
+
+#[test]
+fn a_variable_that_names_no_card_is_told_once_and_one_that_hides_all_is_not() {
+    let host = lab();
+    let said = |list: &str| {
+        let mut job = host.job("--out out --interval 20ms", "sleep 0.4");
+        let output = job.env("CUDA_VISIBLE_DEVICES", list).output().unwrap();
+        assert!(output.status.success());
+        let notes = host.summary()["notes"].to_string();
+        let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+        [notes, talk].map(|text| text.matches("names no card").count())
+    };
+    assert_eq!(said("77"), [1, 1]);
+    assert_eq!(
+        said("GPU-x,0"),
+        [1, 1],
+        "what comes after it counts for nothing"
+    );
+    assert_eq!(said("0"), [0, 0]);
+    assert_eq!(said(""), [0, 0]);
+}

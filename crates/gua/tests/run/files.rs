@@ -129,6 +129,11 @@ fn a_mark_without_a_run_around_it_changes_nothing() {
     );
     assert_eq!(mark("phase --quiet train").stderr, "");
     assert_eq!(mark("phase").code(), Some(2));
+    for empty in [["phase", ""], ["phase", " "], ["phase", "--event="]] {
+        let mut command = host.command(GUA);
+        let ended = Ended::of(command.args(empty).output().unwrap());
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+    }
     assert_eq!(mark("phase --set novalue").code(), Some(2));
     // A number that is something else by now is not written to.
     std::fs::write(host.path("precious"), "mine").unwrap();

@@ -67,16 +67,35 @@ fn what_the_job_inherits_is_what_it_would_have_but_for_our_descriptor() {
 #[test]
 fn what_was_ignored_stays_ignored_in_the_job() {
     let host = Host::new("[[card]]\n");
-    let script = "grep SigIgn /proc/$$/status | tail -c 8";
-    let of = |command: &str| {
-        let mut shell = host.command("sh");
-        shell.args(["-c", &format!("trap '' HUP INT; {command}")]);
-        Ended::of(shell.output().unwrap()).stdout
+    // From another program: a shell may not ignore, or not block, what it is told to.
+    let start = "import os, signal, sys\n\
+        of = lambda names: [getattr(signal, 'SIG' + name) for name in names.split(',') if name]\n\
+        for name in 'PIPE', 'XFSZ': signal.signal(getattr(signal, 'SIG' + name), signal.SIG_DFL)\n\
+        for number in of(sys.argv[1]): signal.signal(number, signal.SIG_IGN)\n\
+        signal.pthread_sigmask(signal.SIG_SETMASK, of(sys.argv[2]))\n\
+        os.execvp(sys.argv[3], sys.argv[3:])";
+    let seen = ["cat", "/proc/self/status"];
+    let job = [&[GUA, "run", "-q", "--"], &seen[..]].concat();
+    let check = |ignored: &str, blocked: &str, [ign, blk]: [u64; 2]| {
+        let of = |command: &[&str]| {
+            let mut python = host.command("python3");
+            python.args(["-c", start, ignored, blocked]).args(command);
+            let ended = Ended::of(python.output().unwrap());
+            ["SigIgn:", "SigBlk:", "SigCgt:"].map(|name| {
+                let mut lines = ended.stdout.lines();
+                let mask = lines.find_map(|line| line.strip_prefix(name)).unwrap();
+                // The C library keeps signals 32 and 33 for itself, and does with them what it likes.
+                u64::from_str_radix(mask.trim(), 16).unwrap() & 0x7fff_ffff
+            })
+        };
+        assert_eq!(of(&seen), [ign, blk, 0], "{ignored} {blocked}");
+        assert_eq!(of(&job), [ign, blk, 0], "{ignored} {blocked}");
     };
-    let bare = of(&format!("sh -c '{script}'"));
-    let watched = of(&format!("{GUA} run -q -- sh -c '{script}'"));
-    assert_eq!(bare, "0000003\n", "HUP and INT");
-    assert_eq!(watched, bare);
+    check("", "", [0, 0]);
+    check("PIPE", "", [0x1000, 0]);
+    check("HUP,INT,PIPE,CHLD", "", [0x11003, 0]);
+    check("", "USR1,PIPE", [0, 0x1200]);
+    check("USR2", "USR1", [0x800, 0x200]);
 }
 
 #[test]
@@ -194,6 +213,90 @@ fn we_can_be_killed_and_the_job_goes_on_and_what_was_written_stays() {
 }
 
 #[test]
+fn a_mark_after_we_were_killed_does_the_job_no_harm() {
+    let host = Host::new("[[card]]\n");
+    let script = "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; \
+                  echo one >&$GUA_RUN_FD; $GUA phase two 2> said; echo $? > done.new; mv done.new done";
+    let mut child = host.job("--quiet", script).spawn().unwrap();
+    until("the job", || host.path("ready").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let status = format!("/proc/{}/stat", host.read("ready").trim());
+    let lives = || fs::read_to_string(&status).is_ok_and(|text| !text.contains(") Z "));
+    assert!(lives());
+    fs::write(host.path("stop"), "").unwrap();
+    until("the end of the job", || {
+        host.path("done").exists() || !lives()
+    });
+    assert_eq!(host.read("done"), "0\n", "{}", host.read("said"));
+}
+
+#[test]
+fn a_mark_that_nobody_takes_holds_nothing_up_and_fails_nothing() {
+    let host = Host::new("[[card]]\n");
+    let script = "kill -STOP $PPID; head -c 200000 /dev/zero | tr '\\0' '\\n' >&$GUA_RUN_FD 2> /dev/null; \
+                  $GUA phase late 2> said; code=$?; $GUA phase -q late 2> quiet; kill -CONT $PPID; exit $code";
+    let ended = host.run("--quiet --gpus all --interval 20ms", script);
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(
+        host.read("said").contains("does not listen"),
+        "{}",
+        host.read("said")
+    );
+    assert_eq!(host.read("quiet"), "");
+}
+
+#[test]
+fn time_in_which_we_were_stopped_is_a_gap() {
+    let host = Host::new("[[card]]\nutil = 50\n");
+    let script = "sleep 0.5; kill -STOP $PPID; sleep 4; kill -CONT $PPID; sleep 0.3";
+    let ended = host.run("--out out --gpus all --interval 20ms", script);
+    let card = &host.summary()["gpus"][0];
+    let seconds = |name: &str| card[name].as_f64().unwrap();
+    assert!(seconds("gap_seconds") > 3.5, "{card:#}");
+    assert!(
+        seconds("observed_seconds") < seconds("gap_seconds"),
+        "{card:#}"
+    );
+    let whole = seconds("gap_seconds") + seconds("observed_seconds");
+    let run = host.summary()["run"]["seconds"].as_f64().unwrap();
+    assert!(
+        whole > 4.2 && whole < run + 0.2,
+        "{whole} of {run}: {card:#}"
+    );
+    assert!(
+        ended.stderr.contains("nobody looked at the cards"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_run_that_never_starts_leaves_the_files_of_the_one_before() {
+    let host = Host::new("[[card]]\nutil = 50\n");
+    host.run("--out out --gpus all --interval 20ms", "sleep 0.3");
+    let names = [
+        "run.jsonl",
+        "hw_metrics.csv",
+        "hw_dmon.csv",
+        "cpu_metrics.csv",
+        "summary.json",
+    ];
+    let files = || names.map(|name| host.read(&format!("out/{name}")));
+    let before = files();
+    assert!(before.iter().all(|file| !file.is_empty()), "{before:?}");
+    let check = |line: &str, code: i32| {
+        let mut command = host.command(GUA);
+        let ended = Ended::of(command.args(line.split(' ')).output().unwrap());
+        assert_eq!(ended.code(), Some(code), "{ended:?}");
+        assert_eq!(files(), before, "{line}");
+    };
+    check("run --out out -- no-such-command", 127);
+    check("run --out out --claim 9 -- true", 3);
+    check("run --out out --gpus 77 -- true", 2);
+    check("run --out out --json -- true", 2);
+}
+
+#[test]
 fn a_full_disk_costs_the_files_and_not_the_job() {
     let host = Host::new("[[card]]\nutil = 50\n");
     for name in [
@@ -215,6 +318,8 @@ fn a_full_disk_costs_the_files_and_not_the_job() {
         ended.stderr.contains("No space left on device"),
         "{ended:?}"
     );
+    let notes = host.summary()["notes"].to_string();
+    assert!(notes.contains("lines are not written: No space"), "{notes}");
 }
 
 #[test]
@@ -297,6 +402,19 @@ fn a_command_that_cannot_be_started_ends_as_in_a_shell() {
         let mut command: Command = host.command(GUA);
         Ended::of(command.args(["run", "--", program]).output().unwrap())
     };
+    let ended = |line: &str| {
+        let mut command: Command = host.command(GUA);
+        Ended::of(command.args(line.split(' ')).output().unwrap())
+    };
+    // A flag that we do not know is not taken for the command; those of the command are its own.
+    let flag = ended("run --json -- true");
+    assert_eq!(flag.code(), Some(2), "{flag:?}");
+    assert!(
+        flag.stderr.contains("unexpected argument '--json'"),
+        "{flag:?}"
+    );
+    assert_eq!(ended("run -q sh -c true --json -- x").code(), Some(0));
+    assert_eq!(ended("run -- -x").code(), Some(127));
     assert_eq!(run("no-such-command").code(), Some(127));
     assert_eq!(run("./plain").code(), Some(126));
     assert!(run("./plain").stderr.contains("cannot start `./plain`"));
