@@ -76,6 +76,13 @@ pub fn clip(text: &str, room: usize) -> String {
     kept
 }
 
+/// So many of something: `1 row`, `2 rows`.
+#[must_use]
+pub fn counted(number: u64, one: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {one}{ending}")
+}
+
 /// How long something has lasted: `8s`, `1m47s`, `20m`, `3h12m`, `2d5h`. Two units at most.
 #[must_use]
 pub fn short_age(age: Duration) -> String {

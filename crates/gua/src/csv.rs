@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use gua_collector::csv::{Appended, DayFiles};
+use gua_model::text::counted;
 use gua_wire::gpu_stats::{Minute, lines};
 use jiff::tz::TimeZone;
 
@@ -55,12 +56,8 @@ fn sample(loaded: &Loaded) -> anyhow::Result<ExitCode> {
                     torn.display()
                 ));
             }
-            let rows = lines.text.lines().count();
-            let rows = if rows == 1 {
-                "1 row".to_owned()
-            } else {
-                format!("{rows} rows")
-            };
+            let rows = u64::try_from(lines.text.lines().count()).unwrap_or(u64::MAX);
+            let rows = counted(rows, "row");
             output::data(&format!("{}: {rows}\n", path.display()))?;
         }
         Appended::Already { path } => {

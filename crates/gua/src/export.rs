@@ -9,18 +9,20 @@ use std::process::ExitCode;
 
 use gua_export::{Ask, Edges, ExportError, Exported, Format, Outlet, days};
 use gua_model::Period;
+use gua_model::text::counted;
 use gua_probe::clock;
 use gua_store::{FileKind, History, OpenError};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use self::outlet::{Files, Over, Stdout};
+use self::outlet::{Files, Stdout};
 use crate::cli::{ExportArgs, ExportFormat, ExportWhat};
 use crate::config::Loaded;
 use crate::db::damaged;
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::report::ask::{moment, zone};
+use crate::whole_file::Over;
 use crate::{output as print, which};
 
 /// Exports the history of the settings.
@@ -37,11 +39,7 @@ pub fn run(args: &ExportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         return audit::run(&history, path);
     };
     let ask = ask(args, format, &target)?;
-    let over = if args.overwrite {
-        Over::Write
-    } else {
-        Over::Refuse
-    };
+    let over = Over::of(args.overwrite);
     let mut outlet: Box<dyn Outlet> = match target {
         Target::Stdout => Box::new(Stdout),
         Target::File(path) => Box::new(Files::one(path, over)),
@@ -228,12 +226,9 @@ fn what(what: ExportWhat) -> gua_export::What {
 
 /// A file that is there is found before an hour of work, not after it.
 fn refuse_what_is_there(ask: &Ask, target: &Target<'_>, format: Format) -> Result<(), Failure> {
-    let there = match target {
-        Target::Stdout => None,
-        Target::File(path) => path
-            .symlink_metadata()
-            .is_ok()
-            .then(|| path.display().to_string()),
+    match target {
+        Target::Stdout => Ok(()),
+        Target::File(path) => Over::Refuse.allows(path),
         Target::Directory(directory) => {
             // Before all time there is no file to look for.
             let bounded = ask.window.from() > Timestamp::MIN;
@@ -242,20 +237,10 @@ fn refuse_what_is_there(ask: &Ask, target: &Target<'_>, format: Format) -> Resul
             } else {
                 Vec::new()
             };
-            days.into_iter().find_map(|day| {
+            days.into_iter().try_for_each(|day| {
                 let name = format!("{}-{}.{}", ask.what.word(), day.date, ending(format));
-                let path = directory.join(name);
-                path.symlink_metadata()
-                    .is_ok()
-                    .then(|| path.display().to_string())
+                Over::Refuse.allows(&directory.join(name))
             })
-        }
-    };
-    match there {
-        None => Ok(()),
-        Some(path) => {
-            let hint = "choose another name with --output, or --overwrite";
-            Err(Failure::usage(format!("{path} is there already")).hint(hint))
         }
     }
 }
@@ -293,14 +278,14 @@ fn tell(ask: &Ask, target: &Target<'_>, exported: &Exported) {
             "left out {ticks} ticks that are damaged; `gua db check` tells more"
         ));
     }
-    let (rows, what) = (exported.rows, ask.what.word());
+    let (rows, what) = (counted(exported.rows, "row"), ask.what.word());
     match target {
         Target::Stdout => {}
-        Target::File(path) => say(format!("{rows} rows of {what} in {}", path.display())),
+        Target::File(path) => say(format!("{rows} of {what} in {}", path.display())),
         Target::Directory(path) => {
             say(format!(
-                "{rows} rows of {what} in {} files in {}",
-                exported.files,
+                "{rows} of {what} in {} in {}",
+                counted(exported.files, "file"),
                 path.display()
             ));
         }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_collector::rival::python_writer;
+use gua_model::text::counted;
 use gua_probe::clock;
 use gua_probe::host::HostRoot;
 use gua_store::legacy::{Imported, LegacyError, OldCollector, adopt};
@@ -107,21 +108,15 @@ fn sentence(imported: &Imported) -> String {
     let new = imported.new_card_rows + imported.new_process_rows;
     let known = match all - new {
         0 => String::new(),
+        1 => " (1 row was here already)".to_owned(),
         known => format!(" ({known} rows were here already)"),
     };
     format!(
-        "imported {} card rows, {} process rows and {}{known}",
-        imported.new_card_rows,
-        imported.new_process_rows,
-        runs(imported.new_runs)
+        "imported {}, {} and {}{known}",
+        counted(imported.new_card_rows, "card row"),
+        counted(imported.new_process_rows, "process row"),
+        counted(imported.new_runs, "run")
     )
-}
-
-pub(crate) fn runs(number: u64) -> String {
-    match number {
-        1 => "1 run".to_owned(),
-        runs => format!("{runs} runs"),
-    }
 }
 
 /// A writer at work is told apart from everything else that keeps a history from being opened.

@@ -18,7 +18,8 @@ use crate::dispatch::VERSION;
 use crate::failure::Failure;
 use crate::report::ask::Ask;
 use crate::report::read;
-use crate::{output, which, whole_file};
+use crate::whole_file::{self, Over};
+use crate::{output, which};
 
 /// The width of a picture, and of letters where there is no terminal to ask.
 const PIXELS: u32 = 960;
@@ -29,6 +30,10 @@ const MOST_COLUMNS: usize = 800;
 pub fn run(args: &PlotArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let (kind, unit) = choose(args)?;
     let form = form(args)?;
+    // Before the work, and not after it.
+    if let Some(path) = file(args) {
+        Over::of(args.overwrite).allows(path)?;
+    }
     let report = args.report();
     let mut ask = Ask::new(&report, &loaded.settings, &TimeZone::system(), clock::now())?;
     ask.cross = kind.cross();
@@ -62,10 +67,7 @@ pub fn run(args: &PlotArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
 }
 
 fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
-    let file = args
-        .output
-        .as_deref()
-        .filter(|path| *path != Path::new("-"));
+    let file = file(args);
     let theme = match (args.theme, form) {
         (PlotTheme::Dark, _) => Theme::Dark,
         (PlotTheme::Auto, PlotFormat::Svg) => Theme::Auto,
@@ -89,7 +91,7 @@ fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
         }
     };
     match file {
-        Some(path) => whole_file::write(path, &bytes),
+        Some(path) => whole_file::write(path, &bytes, Over::of(args.overwrite)),
         None if form == PlotFormat::Png && output::is_terminal() => {
             let problem = "a PNG is no text for a terminal";
             Err(Failure::usage(problem)
@@ -98,6 +100,12 @@ fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
         }
         None => output::raw(&bytes),
     }
+}
+
+/// The file to write; `None` is stdout.
+fn file(args: &PlotArgs) -> Option<&Path> {
+    let named = args.output.as_deref();
+    named.filter(|path| *path != Path::new("-"))
 }
 
 fn columns(args: &PlotArgs) -> usize {
@@ -116,11 +124,7 @@ fn form(args: &PlotArgs) -> Result<PlotFormat, Failure> {
     if let Some(form) = args.format {
         return Ok(form);
     }
-    let Some(path) = args
-        .output
-        .as_deref()
-        .filter(|path| *path != Path::new("-"))
-    else {
+    let Some(path) = file(args) else {
         return Ok(PlotFormat::Text);
     };
     let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();

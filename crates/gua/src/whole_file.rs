@@ -1,31 +1,283 @@
-//! Files that are there as a whole or not at all: a reader sees the old one or the new one.
+//! Files that are there as a whole or not at all: a reader sees the old one or the new one, and what ends the program
+//! before it is done, a signal too, leaves nothing behind.
 
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
-/// Writes a file, over what was there.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let attempt = || -> std::io::Result<()> {
-        let next = beside(path);
-        let written = File::create(&next).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        });
-        let placed = written.and_then(|()| fs::rename(&next, path));
-        if placed.is_err() {
-            // Why it could not be written is worth more than why the rest is still there.
-            let _ = fs::remove_file(&next);
+use crate::failure::Failure;
+
+/// Whether a file that is there may be written over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    Refuse,
+    Write,
+}
+
+impl Over {
+    /// As `--overwrite` says.
+    pub(crate) fn of(overwrite: bool) -> Self {
+        if overwrite { Over::Write } else { Over::Refuse }
+    }
+
+    /// Refuses a path that may not be written, before the work and not after it.
+    pub(crate) fn allows(self, path: &Path) -> Result<(), Failure> {
+        if self == Over::Write || path.symlink_metadata().is_err() {
+            return Ok(());
         }
-        placed
+        let hint = "choose another name with --output, or --overwrite";
+        Err(Failure::usage(format!("{} is there already", path.display())).hint(hint))
+    }
+}
+
+/// Writes a file at once.
+pub(crate) fn write(path: &Path, bytes: &[u8], over: Over) -> anyhow::Result<()> {
+    over.allows(path)?;
+    let attempt = || -> io::Result<()> {
+        let whole = WholeFile::begin(path, over)?;
+        (&whole.file).write_all(bytes)?;
+        whole.finish()
     };
     attempt().with_context(|| format!("cannot write `{}`", path.display()))
 }
 
+/// A file in the making.
+#[derive(Debug)]
+pub(crate) struct WholeFile {
+    pub(crate) file: File,
+    path: PathBuf,
+    over: Over,
+    /// What it is called until it is whole; `None` where it needs no name.
+    part: Option<Part>,
+}
+
+impl WholeFile {
+    /// Begins a file, without a name where the file system can do that.
+    pub(crate) fn begin(path: &Path, over: Over) -> io::Result<Self> {
+        match unnamed(path) {
+            Some(file) => Ok(Self {
+                file,
+                path: path.to_owned(),
+                over,
+                part: None,
+            }),
+            None => Self::begin_named(path, over),
+        }
+    }
+
+    fn begin_named(path: &Path, over: Over) -> io::Result<Self> {
+        let name = beside(path);
+        let part = Part::new(name, &OF_THIS_PROCESS);
+        Ok(Self {
+            file: File::create(&part.name)?,
+            path: path.to_owned(),
+            over,
+            part: Some(part),
+        })
+    }
+
+    pub(crate) fn allow(&self, permissions: Permissions) -> io::Result<()> {
+        self.file.set_permissions(permissions)
+    }
+
+    /// Gives the file its name, when its bytes are on the disk.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        let path = &self.path;
+        match (&self.part, self.over) {
+            (None, Over::Refuse) => name_it(&self.file, path)?,
+            (None, Over::Write) => {
+                // A name is not given twice; the one that replaces another needs one of its own for a moment.
+                let part = Part::new(beside(path), &OF_THIS_PROCESS);
+                name_it(&self.file, &part.name)?;
+                fs::rename(&part.name, path)?;
+            }
+            (Some(part), Over::Write) => fs::rename(&part.name, path)?,
+            // A link fails where somebody has put a file there meanwhile; a rename would write over it.
+            (Some(part), Over::Refuse) => match fs::hard_link(&part.name, path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+                Err(_) => fs::rename(&part.name, path)?,
+                Ok(()) => {}
+            },
+        }
+        // The name too; where a directory cannot be synced, the file system does that by itself.
+        if let Ok(directory) = File::open(directory(path)) {
+            let _ = directory.sync_all();
+        }
+        Ok(())
+    }
+}
+
+/// A file without a name in the directory of `path`; `None` where that is not to be had.
+fn unnamed(path: &Path) -> Option<File> {
+    // It gets its name by way of this.
+    if !Path::new("/proc/self/fd").exists() {
+        return None;
+    }
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    open(directory(path), flags, mode).ok().map(File::from)
+}
+
+fn name_it(file: &File, path: &Path) -> io::Result<()> {
+    let here = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, &here, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
 /// Where a file is made before it gets its name: hidden, in the same directory, and no one else's.
-pub(crate) fn beside(path: &Path) -> PathBuf {
+fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+/// Files that somebody else makes and will remove or rename: a signal removes them too.
+#[derive(Debug)]
+pub(crate) struct Parts(#[expect(dead_code, reason = "it is there to be dropped")] Vec<Part>);
+
+impl Parts {
+    pub(crate) fn of(names: Vec<PathBuf>) -> Self {
+        let parts = names.into_iter();
+        Self(
+            parts
+                .map(|name| Part::new(name, &OF_THIS_PROCESS))
+                .collect(),
+        )
+    }
+}
+
+/// The name of a file that is not whole: removed when this goes, or when a signal ends the program.
+#[derive(Debug)]
+struct Part {
+    name: PathBuf,
+    among: Arc<Unfinished>,
+}
+
+impl Part {
+    fn new(name: PathBuf, among: &Arc<Unfinished>) -> Self {
+        among.lock().insert(name.clone());
+        let among = Arc::clone(among);
+        Self { name, among }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // What was renamed is not there, and why it cannot be removed is worth less than what went wrong before.
+        let _ = fs::remove_file(&self.name);
+        self.among.lock().remove(&self.name);
+    }
+}
+
+/// The names that a signal removes.
+#[derive(Debug, Default)]
+struct Unfinished(Mutex<BTreeSet<PathBuf>>);
+
+/// What a signal does is one for the whole process, and cannot be given back: so there is one of these.
+static OF_THIS_PROCESS: LazyLock<Arc<Unfinished>> = LazyLock::new(|| {
+    Unfinished::watched(&[SIGINT, SIGTERM, SIGHUP], |signal| {
+        let _ = emulate_default_handler(signal);
+    })
+});
+
+impl Unfinished {
+    /// From now on these signals remove the files; `then` hears of them after that. Where they cannot be heeded they end
+    /// the program as ever.
+    fn watched(signals: &[i32], then: impl Fn(i32) + Send + 'static) -> Arc<Self> {
+        let all = Arc::new(Self::default());
+        if let Ok(mut signals) = Signals::new(signals) {
+            let all = Arc::clone(&all);
+            std::thread::spawn(move || {
+                for signal in signals.forever() {
+                    for name in &*all.lock() {
+                        let _ = fs::remove_file(name);
+                    }
+                    then(signal);
+                }
+            });
+        }
+        all
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use rustix::process::{Signal, getpid, kill_process};
+    use signal_hook::consts::SIGUSR2;
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Both ways to make a file, which must not be told apart by what they leave.
+    #[track_caller]
+    fn check(begin: fn(&Path, Over) -> io::Result<WholeFile>) {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a.csv");
+        let write = |text: &str, over| {
+            let whole = begin(&path, over).unwrap();
+            (&whole.file).write_all(text.as_bytes()).unwrap();
+            whole.finish()
+        };
+        write("one", Over::Refuse).unwrap();
+        let refused = write("two", Over::Refuse).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one");
+        write("three", Over::Write).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+        drop(begin(&home.path().join("b.csv"), Over::Write).unwrap());
+        assert_eq!(names(home.path()), ["a.csv"]);
+    }
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_whole_with_and_without_a_name_before() {
+        check(WholeFile::begin);
+        check(WholeFile::begin_named);
+    }
+
+    #[test]
+    fn a_signal_takes_away_what_is_not_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let name = home.path().join(".a.csv.part");
+        fs::write(&name, "half").unwrap();
+        let (sender, heard) = channel();
+        let all = Unfinished::watched(&[SIGUSR2], move |signal| {
+            let _ = sender.send(signal);
+        });
+        let part = Part::new(name.clone(), &all);
+        kill_process(getpid(), Signal::USR2).unwrap();
+        let signal = heard.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(signal, SIGUSR2);
+        assert!(!name.exists());
+        drop(part);
+    }
 }

@@ -161,6 +161,19 @@ fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
         assert!(said.contains(sentence), "{words}: {said}");
     }
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), before);
+    // What is there stays, unless it was said otherwise.
+    std::fs::write(home.path().join("mine.svg"), "mine").unwrap();
+    let refused = gua(home.path(), "plot --db demo.db -o mine.svg");
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        said.contains("mine.svg is there already") && said.contains("--overwrite"),
+        "{said}"
+    );
+    let mine = || std::fs::read_to_string(home.path().join("mine.svg")).unwrap();
+    assert_eq!(mine(), "mine");
+    printed(home.path(), "plot --db demo.db -o mine.svg --overwrite");
+    assert!(mine().starts_with("<svg"));
     let unwritable = gua(home.path(), "plot --db demo.db -o absent/chart.svg");
     assert_eq!(unwritable.status.code(), Some(1));
     let said = String::from_utf8(unwritable.stderr).unwrap();

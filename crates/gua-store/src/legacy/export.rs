@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Transaction};
 
@@ -79,7 +79,7 @@ impl History {
                 path: output.into(),
             });
         }
-        let partial = beside(output, ".exporting");
+        let partial = beside(output, EXPORTING);
         let exported = match remove(&partial).and_then(|()| write(self, &partial, on_progress)) {
             Ok(exported) => exported,
             Err(error) => {
@@ -92,6 +92,7 @@ impl History {
         let placed = fs::hard_link(&partial, output);
         let placed = match placed {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let _ = remove(&partial);
                 return Err(LegacyError::Exists {
                     path: output.into(),
                 });
@@ -108,9 +109,23 @@ impl History {
     }
 }
 
+/// What an export is called until it is whole.
+const EXPORTING: &str = ".exporting";
+
+/// What there is of an export to `output` before it is whole: what one that is ended half-way would leave behind.
+#[must_use]
+pub fn unfinished_export(output: &Path) -> Vec<PathBuf> {
+    files_of(&beside(output, EXPORTING))
+}
+
+/// A file of SQLite's, and what it makes beside it.
+fn files_of(path: &Path) -> Vec<PathBuf> {
+    let suffixes = ["", "-wal", "-shm", "-journal"];
+    suffixes.iter().map(|suffix| beside(path, suffix)).collect()
+}
+
 fn remove(partial: &Path) -> Result<(), LegacyError> {
-    for suffix in ["", "-wal", "-shm", "-journal"] {
-        let path = beside(partial, suffix);
+    for path in files_of(partial) {
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 return Err(LegacyError::File {

@@ -42,6 +42,10 @@ pub struct PlotArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
+    /// Write over a file that is there.
+    #[arg(long)]
+    pub overwrite: bool,
+
     /// The form, where the ending of the file does not say it.
     #[arg(long, value_name = "FORM", value_enum)]
     pub format: Option<PlotFormat>,

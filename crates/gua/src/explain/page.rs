@@ -5,7 +5,7 @@ use std::time::Duration;
 use anstyle::Style;
 use gua_model::classify::holders;
 use gua_model::since::{Since, Start};
-use gua_model::text::{harmless, short_age};
+use gua_model::text::{counted, harmless, short_age};
 use gua_model::window::EDGES;
 use gua_model::{
     Basis, GpuUuid, Histogram, Micros, Process, ProcessKind, Reading, Session, State, UtilWindow,
@@ -302,7 +302,7 @@ impl Page<'_> {
             "driver's buffer",
             &format!(
                 "{} over {:.1} s{over}; mean {mean:.1} %, highest {most} %",
-                counted(window.samples(), "sample", "samples"),
+                counted(window.samples(), "sample"),
                 window.covered.as_secs_f64(),
             ),
         );
@@ -310,7 +310,7 @@ impl Page<'_> {
         if window.junk > 0 {
             let junk = u64::from(window.junk);
             let were = if junk == 1 { "was" } else { "were" };
-            let junk = counted(junk, "sample", "samples");
+            let junk = counted(junk, "sample");
             self.more(&format!("{junk} over 100 % {were} left out"));
         }
     }
@@ -394,7 +394,7 @@ impl Page<'_> {
             self.say(&format!(
                 "  The collector noted: {} ({} lost)",
                 harmless(&outage.detail),
-                counted(outage.ticks_lost.into(), "tick", "ticks")
+                counted(outage.ticks_lost.into(), "tick")
             ));
         }
         self.say(&format!(
@@ -512,10 +512,6 @@ fn session<'a>(process: &Process, sessions: &'a [Session]) -> Option<&'a Session
     sessions.iter().rfind(|session| session.key.process == key)
 }
 
-fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
 fn percent(part: u64, whole: u64) -> String {
     let tenths = (part.saturating_mul(1000) + whole / 2)
         .checked_div(whole)
@@ -537,7 +533,7 @@ fn seconds_of(duration: Duration) -> String {
             let (days, rest) = (seconds / 86_400, seconds % 86_400);
             let clock = format!("{}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
             if days > 0 {
-                format!("{} and {clock}", counted(days, "day", "days"))
+                format!("{} and {clock}", counted(days, "day"))
             } else {
                 clock
             }

@@ -4,24 +4,27 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
+use gua_model::text::counted;
 use gua_store::History;
-use gua_store::legacy::LegacyError;
+use gua_store::legacy::{LegacyError, unfinished_export};
 
 use crate::db::damaged;
 use crate::failure::Failure;
-use crate::import::runs;
 use crate::output as print;
 use crate::progress::Bar;
+use crate::whole_file::Parts;
 
 /// Exports a history to a new file.
 pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> {
     let db = history.path();
+    let unfinished = Parts::of(unfinished_export(output));
     let mut bar = Bar::new("exporting");
     let exported = history.export_old(output, &mut |progress| {
         bar.show(progress);
         ControlFlow::Continue(())
     });
     bar.clear();
+    drop(unfinished);
     let exported = match exported {
         Err(error @ LegacyError::Exists { .. }) => {
             let hint = "choose another name with --output, or remove the file";
@@ -42,10 +45,10 @@ pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> 
         ));
     }
     print::data(&format!(
-        "exported {} card rows, {} process rows and {} from {} to {}\n",
-        exported.card_rows,
-        exported.process_rows,
-        runs(exported.runs),
+        "exported {}, {} and {} from {} to {}\n",
+        counted(exported.card_rows, "card row"),
+        counted(exported.process_rows, "process row"),
+        counted(exported.runs, "run"),
         db.display(),
         output.display()
     ))?;

@@ -1,13 +1,12 @@
 //! Where the rows of an export go: stdout, one file, or a file for each day. A file has its name when it is whole.
 
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use gua_export::Outlet;
 use jiff::civil::Date;
 
-use crate::whole_file;
+use crate::whole_file::{Over, WholeFile};
 
 /// Stdout, for other programs to read.
 pub(super) struct Stdout;
@@ -22,19 +21,12 @@ impl Outlet for Stdout {
     }
 }
 
-/// Whether a file that is there may be written over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
-    Refuse,
-    Write,
-}
-
 /// Files in a directory: the one that was named, or one for each day.
 pub(super) struct Files {
     target: Target,
     over: Over,
     /// The file in the making, and what it will be called.
-    open: Option<(PathBuf, PathBuf)>,
+    open: Option<(WholeFile, PathBuf)>,
 }
 
 enum Target {
@@ -101,43 +93,21 @@ impl Outlet for Files {
         if self.over == Over::Refuse && path.symlink_metadata().is_ok() {
             return Err(exists(&path));
         }
-        let part = whole_file::beside(&path);
-        let file = File::create(&part).map_err(|error| about(&path, &error))?;
-        self.open = Some((part, path));
+        let whole = WholeFile::begin(&path, self.over).map_err(|error| about(&path, &error))?;
+        let file = whole.file.try_clone()?;
+        self.open = Some((whole, path));
         Ok(Box::new(file))
     }
 
     fn close(&mut self, file: Box<dyn Write + Send>) -> io::Result<()> {
         drop(file);
-        let Some((part, path)) = self.open.take() else {
+        let Some((whole, path)) = self.open.take() else {
             return Ok(());
         };
-        let placed = File::open(&part)
-            .and_then(|file| file.sync_all())
-            .and_then(|()| match self.over {
-                Over::Write => fs::rename(&part, &path),
-                // A link fails where somebody has put a file there meanwhile; a rename would write over it.
-                Over::Refuse => match fs::hard_link(&part, &path) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                        Err(exists(&path))
-                    }
-                    Err(_) => fs::rename(&part, &path),
-                    Ok(()) => fs::remove_file(&part),
-                },
-            });
-        if placed.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        placed.map_err(|error| about(&path, &error))
-    }
-}
-
-impl Drop for Files {
-    /// What is not whole is not left behind.
-    fn drop(&mut self) {
-        if let Some((part, _)) = self.open.take() {
-            let _ = fs::remove_file(part);
-        }
+        whole.finish().map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&path),
+            _ => about(&path, &error),
+        })
     }
 }
 

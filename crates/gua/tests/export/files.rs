@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
+
+use gua_probe::clock;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{gua, home, printed, window};
 
@@ -121,6 +125,55 @@ fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
         std::fs::read_to_string(home.join("there.csv")).unwrap(),
         "mine\n"
     );
+}
+
+/// Whether a program has a file in `directory` open that has no name yet, or the name of one in the making.
+fn is_writing(pid: u32, directory: &Path) -> bool {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    let open = open.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    open.into_iter().any(|file| {
+        let name = file.to_string_lossy().into_owned();
+        let is_unfinished = ["(deleted)", ".part", ".exporting"]
+            .iter()
+            .any(|ending| name.ends_with(ending));
+        file.starts_with(directory) && is_unfinished
+    })
+}
+
+#[test]
+fn a_signal_in_the_middle_leaves_no_part_of_a_file() {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, Stdio};
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    printed(home, "demo --db long.db --interval 5s --ticks 6000");
+    std::fs::create_dir(home.join("out")).unwrap();
+    let out = home.join("out").canonicalize().unwrap();
+    for (line, signal) in [
+        ("-o out/samples.parquet", Signal::TERM),
+        ("-o out/samples.csv --overwrite", Signal::INT),
+        ("--format gpu-usage-audit -o out/old.db", Signal::TERM),
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gua"))
+            .args(["export", "--db", "long.db"])
+            .args(line.split_whitespace())
+            .current_dir(home)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let limit = clock::monotonic() + Duration::from_secs(20);
+        while !is_writing(child.id(), &out) {
+            assert!(clock::monotonic() < limit, "{line}: it never began");
+            assert!(child.try_wait().unwrap().is_none(), "{line}: it is over");
+        }
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{line}");
+        assert_eq!(names(&out), BTreeSet::new(), "{line}");
+    }
 }
 
 #[test]
