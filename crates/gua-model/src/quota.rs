@@ -72,19 +72,35 @@ impl Measure {
         }
     }
 
-    /// What of somebody's sums is measured; `None` where it is not known.
-    fn of(self, sums: &HoldSums) -> Option<u64> {
+    /// What of somebody's sums is measured.
+    fn of(self, sums: &HoldSums) -> Amount {
         let with_old = |own: Micros, old_nanos: u128| {
             let old = u64::try_from(old_nanos / 1000).unwrap_or(u64::MAX);
             own.0.saturating_add(old)
         };
-        match self {
-            Measure::Held => Some(with_old(sums.held, sums.old_nanos)),
-            Measure::IdleHeld => Some(with_old(sums.idle_held, sums.old_idle_nanos)),
-            Measure::Charged => sums.charged_time().map(|time| time.0),
-            Measure::Energy => sums.counted_energy().map(|energy| energy.0),
-        }
+        // Old rows do not say how a card was shared, nor what it drew.
+        let has_old = sums.old_ticks > 0;
+        let (at_least, is_all) = match self {
+            Measure::Held => (with_old(sums.held, sums.old_nanos), true),
+            Measure::IdleHeld => (with_old(sums.idle_held, sums.old_idle_nanos), true),
+            Measure::Charged => (sums.charged.0, !has_old),
+            Measure::Energy => (sums.energy.0, !has_old && is_energy_whole(sums)),
+        };
+        Amount { at_least, is_all }
     }
+}
+
+/// Whether energy was counted for as good as all of the held time: ticks at the end of a run have none.
+fn is_energy_whole(sums: &HoldSums) -> bool {
+    let uncounted = sums.held.0.saturating_sub(sums.energy_known.0);
+    uncounted <= sums.held.0 / 20
+}
+
+/// What somebody had, as far as it was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Amount {
+    at_least: u64,
+    is_all: bool,
 }
 
 /// For how long a limit counts.
@@ -147,6 +163,12 @@ impl Usage {
         Micros((elapsed.0 as f64 * share) as u64)
     }
 
+    /// The observed time that a pace can be told from: an hour and a hundredth of the period, or all of a shorter one.
+    fn enough(&self) -> Micros {
+        let period = self.period.micros();
+        EARLIEST.min(period).max(Micros(period.0 / 100))
+    }
+
     /// What is still to come: the rest of a calendar's period, or of a rolling window the time before the history began.
     fn remaining(&self, per: Term) -> Micros {
         match per {
@@ -154,6 +176,18 @@ impl Usage {
             Term::Day | Term::Week | Term::Month => micros_between(self.now, self.period.to()),
         }
     }
+}
+
+/// Before so much was observed, no pace is told.
+const EARLIEST: Micros = Micros::from_secs(3600);
+
+/// Why there is no forecast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoForecast {
+    /// A part of what was used is not known.
+    NotMeasured,
+    /// Too little of the period was observed to tell a pace from it.
+    TooEarly,
 }
 
 /// Whose standing it is.
@@ -170,10 +204,12 @@ pub struct Standing {
     pub who: Who,
     pub limit: Limit,
     pub period: Period,
-    /// `None` where nobody measured it.
+    /// What was used as far as it was measured.
+    pub at_least: u64,
+    /// All that was used; `None` where a part of it was not measured.
     pub used: Option<u64>,
-    /// At the end of the period, at the pace so far; `None` where nothing was observed.
-    pub forecast: Option<u64>,
+    /// At the end of the period, at the pace so far.
+    pub forecast: Result<u64, NoForecast>,
     /// When the limit is reached at that pace, if that is within the period.
     pub reached: Option<Timestamp>,
 }
@@ -187,14 +223,20 @@ impl Standing {
     /// More than the limit was used. To have used all of it is allowed.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.used.is_some_and(|used| used > self.limit.most)
+        self.at_least > self.limit.most
+    }
+
+    /// Whether it can be said at all if the limit is kept: what was measured is over it, or everything was measured.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.is_over() || self.used.is_some()
     }
 
     /// It will be more at the current pace.
     #[must_use]
     pub fn will_be_over(&self) -> bool {
         self.forecast
-            .is_some_and(|forecast| forecast > self.limit.most)
+            .is_ok_and(|forecast| forecast > self.limit.most)
     }
 
     /// Whether this person is meant: by name, or as one of those who share the limit.
@@ -249,7 +291,7 @@ pub fn standings<'usage>(
                     .collect()
             }
         };
-        of_limit.sort_by(|one, other| (other.used, &one.who).cmp(&(one.used, &other.who)));
+        of_limit.sort_by(|one, other| (other.at_least, &one.who).cmp(&(one.at_least, &other.who)));
         found.extend(of_limit);
     }
     found
@@ -290,14 +332,21 @@ fn together(usage: &Usage, among: Option<&BTreeSet<String>>) -> HoldSums {
 }
 
 fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &HoldSums) -> Standing {
-    let used = limit.measure.of(sums);
+    let Amount { at_least, is_all } = limit.measure.of(sums);
+    let used = is_all.then_some(at_least);
     let (observed, remaining) = (usage.observed(), usage.remaining(limit.per));
     let wide = u128::from;
-    let forecast = used.filter(|_| observed > Micros(0)).map(|used| {
-        let more = wide(used) * wide(remaining.0) / wide(observed.0);
-        used.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
-    });
-    let reached = used.and_then(|used| {
+    let is_early = remaining > Micros(0) && observed < usage.enough();
+    let forecast = match used {
+        None => Err(NoForecast::NotMeasured),
+        Some(_) if is_early => Err(NoForecast::TooEarly),
+        Some(used) => {
+            let more = (wide(used) * wide(remaining.0)).checked_div(wide(observed.0));
+            let more = u64::try_from(more.unwrap_or(0)).unwrap_or(u64::MAX);
+            Ok(used.saturating_add(more))
+        }
+    };
+    let reached = used.filter(|_| forecast.is_ok()).and_then(|used| {
         let left = limit.most.checked_sub(used)?;
         let micros = (wide(left) * wide(observed.0)).checked_div(wide(used))?;
         let micros = i64::try_from(micros).ok()?;
@@ -312,6 +361,7 @@ fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &HoldSums) -> Standing {
         who,
         limit: limit.clone(),
         period: usage.period,
+        at_least,
         used,
         forecast,
         reached,

@@ -1,7 +1,7 @@
 //! How people stand under their limits, as a table for all formats, and the percentages of gpu_stats.
 
 use gua_model::quota::percent::Percentages;
-use gua_model::quota::{Measure, Sharing, Standing, Term, Who};
+use gua_model::quota::{Measure, NoForecast, Sharing, Standing, Term, Who};
 use gua_model::{Micros, Millijoules};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -12,8 +12,8 @@ use crate::table::{Cell, Table};
 #[must_use]
 pub fn status(standing: &Standing) -> &'static str {
     match standing.used {
+        _ if standing.is_over() => "over",
         None => "unknown",
-        Some(_) if standing.is_over() => "over",
         Some(_) if standing.will_be_over() => "pace",
         Some(_) => "fine",
     }
@@ -83,6 +83,8 @@ pub fn table(standings: &[Standing]) -> Table {
         ("forecast", ""),
         ("reached_at", ""),
         ("status", ""),
+        ("used_at_least", ""),
+        ("no_forecast", ""),
     ]);
     for standing in standings {
         let limit = &standing.limit;
@@ -110,9 +112,15 @@ pub fn table(standings: &[Standing]) -> Table {
             of(Some(limit.most)),
             of(standing.left()),
             Cell::share(share_of(standing)),
-            of(standing.forecast),
+            of(standing.forecast.ok()),
             standing.reached.map_or(Cell::Missing, time),
             Cell::Text(status(standing).to_owned()),
+            of(Some(standing.at_least)),
+            match standing.forecast {
+                Ok(_) => Cell::Missing,
+                Err(NoForecast::NotMeasured) => Cell::Text("not_measured".to_owned()),
+                Err(NoForecast::TooEarly) => Cell::Text("too_early".to_owned()),
+            },
         ]);
     }
     table
@@ -142,8 +150,17 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
             }
             ("pace", None) => "over by then".to_owned(),
             ("over", _) => "OVER".to_owned(),
-            ("unknown", _) => "not measured".to_owned(),
+            ("unknown", _) if standing.at_least == 0 => "not measured".to_owned(),
+            ("unknown", _) => "not all of it was measured".to_owned(),
             _ => String::new(),
+        };
+        let used = match (standing.used, standing.at_least) {
+            (None, 1..) => Cell::Text(format!("≥ {}", of(Some(standing.at_least)).shown())),
+            (used, _) => of(used),
+        };
+        let forecast = match standing.forecast {
+            Err(NoForecast::TooEarly) => Cell::Text("too early".to_owned()),
+            forecast => of(forecast.ok()),
         };
         let per = match limit.per {
             Term::Rolling(_) => format!("in {}", term(limit.per)),
@@ -153,11 +170,11 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
         table.rows.push(vec![
             Cell::Text(who(&standing.who)),
             Cell::Text(what),
-            of(standing.used),
+            used,
             of(Some(limit.most)),
             of(standing.left()),
             Cell::share(share_of(standing)),
-            of(standing.forecast),
+            forecast,
             Cell::Text(words),
         ]);
     }

@@ -119,6 +119,7 @@ impl Loaded {
         let mut files = Vec::new();
         // The weakest first, so that the stronger overwrites it.
         for candidate in inputs.candidates().iter().rev() {
+            let quotas_before = settings.quotas.len();
             let found = candidate.read().map(|bytes| {
                 bytes.map(|bytes| file::apply(&mut settings, &bytes, &candidate.path, &home))
             });
@@ -128,6 +129,10 @@ impl Loaded {
                 Ok(Some(found)) => (FileState::Faulty, found),
                 Err(problem) => (FileState::Faulty, vec![problem]),
             };
+            if candidate.path == inputs.system_file {
+                let of_file = settings.quotas.iter_mut().skip(quotas_before);
+                of_file.for_each(|quota| quota.set_by = quota::SetBy::Host);
+            }
             problems.append(&mut found);
             files.insert(
                 0,

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_model::Pid;
-use gua_model::quota::{Limit, Measure, Sharing, Standing, Subject};
+use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
 use gua_model::report::PersonNames;
-use gua_model::text::harmless;
+use gua_model::text::{counted, harmless};
 use gua_probe::clock;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
 use gua_render::quota as page;
@@ -27,7 +27,8 @@ use crate::cli::{
     QuotaCommand, QuotaFormula, QuotaMeasure, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs,
     QuotaSubjectArgs, TableFormat,
 };
-use crate::config::{Loaded, quota};
+use crate::config::quota::{Quota, SetBy};
+use crate::config::{Loaded, Source, quota};
 use crate::failure::{Exit, Failure};
 use crate::report::ask;
 use crate::{output, which};
@@ -78,7 +79,7 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded) -> anyhow::Result<()> {
         return Ok(());
     };
     let limit = &over.limit;
-    let used = page::amount(limit.measure, over.used).shown();
+    let used = page::amount(limit.measure, Some(over.at_least)).shown();
     let most = page::amount(limit.measure, Some(limit.most)).shown();
     let (unit, per) = (page::unit(limit.measure), quota::term_word(limit.per));
     Err(Failure {
@@ -93,7 +94,7 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded) -> anyhow::Result<()> {
     .into())
 }
 
-/// Says who is over, and ends with 1 when someone is.
+/// Says who is over and what cannot be judged, and ends with 1 when there is either.
 fn check(args: &QuotaShowArgs, forecast: bool, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     if args.formula == QuotaFormula::Percent {
         let problem = "the percentages of gpu_stats have no limits to be checked";
@@ -102,22 +103,36 @@ fn check(args: &QuotaShowArgs, forecast: bool, loaded: &Loaded) -> anyhow::Resul
             .into());
     }
     let accounts = accounts(args, loaded)?;
-    let is_over =
-        |standing: &&Standing| standing.is_over() || (forecast && standing.will_be_over());
-    let over: Vec<Standing> = accounts.standings.iter().filter(is_over).cloned().collect();
-    match (args.format.wanted(), over.is_empty()) {
+    let is_found = |standing: &&Standing| {
+        let will_be = forecast && standing.will_be_over();
+        standing.is_over() || will_be || !standing.is_judged()
+    };
+    let all = &accounts.standings;
+    let found: Vec<Standing> = all.iter().filter(is_found).cloned().collect();
+    match (args.format.wanted(), found.is_empty()) {
         (TableFormat::Text, true) => {
-            let limits = loaded.settings.quotas.len();
-            let limits = if limits == 1 {
-                "1 limit".to_owned()
-            } else {
-                format!("{limits} limits")
-            };
+            let limits = u64::try_from(loaded.settings.quotas.len()).unwrap_or(u64::MAX);
+            let limits = counted(limits, "limit");
             output::data(&format!("nobody is over; {limits} checked\n"))?;
         }
-        _ => print(&over, args, &accounts)?,
+        _ => print(&found, args, &accounts)?,
     }
-    Ok(match over.is_empty() {
+    let say = |number: usize, sentence: &str| {
+        if number > 0 {
+            let limits = counted(u64::try_from(number).unwrap_or(u64::MAX), "limit");
+            output::talk(&format!("gua quota check: {limits} {sentence}\n"));
+        }
+    };
+    say(
+        found.iter().filter(|one| !one.is_judged()).count(),
+        "cannot be judged: not all that counts was measured",
+    );
+    let is_early = |one: &&Standing| forecast && one.forecast == Err(NoForecast::TooEarly);
+    say(
+        all.iter().filter(is_early).count(),
+        "without a forecast: an hour and a hundredth of the term have to be observed first",
+    );
+    Ok(match found.is_empty() {
         true => ExitCode::SUCCESS,
         false => Exit::Failed.into(),
     })
@@ -233,7 +248,29 @@ fn set(args: &QuotaSetArgs, loaded: &Loaded) -> anyhow::Result<()> {
         said.push_str(&format!("{}\n", sentence(limit)));
     }
     said.push_str(&format!("  in {}\n", file.display()));
-    output::data(&said)
+    output::data(&said)?;
+    if !args.system {
+        tell_of_host(&limits, loaded);
+    }
+    Ok(())
+}
+
+/// Says which of these limits of a user's own do not count beside the host's.
+fn tell_of_host(limits: &[Limit], loaded: &Loaded) {
+    for limit in limits {
+        let own = Quota {
+            limit: limit.clone(),
+            source: Source::Default,
+            set_by: SetBy::User,
+        };
+        if let Some(host) = quota::stricter(&loaded.settings.quotas, &own) {
+            output::talk(&format!(
+                "gua quota: the host's own limit counts: {} ({})\n",
+                sentence(&host.limit),
+                host.source
+            ));
+        }
+    }
 }
 
 fn sentence(limit: &Limit) -> String {
@@ -292,11 +329,14 @@ fn remove(args: &QuotaRemoveArgs, loaded: &Loaded) -> anyhow::Result<()> {
     });
     let file = edit::file(&loaded.inputs, args.system)?;
     let mut removed = 0;
-    edit::change(&file, &loaded.inputs, |document| {
-        removed = edit::remove(document, &subject, measure, per);
-        Ok(())
-    })
-    .context("nothing was removed")?;
+    // Where there is no file, none is made to remove something from it.
+    if file.exists() {
+        edit::change(&file, &loaded.inputs, |document| {
+            removed = edit::remove(document, &subject, measure, per);
+            Ok(())
+        })
+        .context("nothing was removed")?;
+    }
     match removed {
         0 => {
             let problem = format!("there is no such limit in {}", file.display());

@@ -167,18 +167,77 @@ fn the_pace_so_far_leads_to_a_forecast_and_a_day() {
         found.into_iter().next().unwrap()
     };
     let found = standing(&whole, "ada held 200");
-    assert_eq!(found.forecast, Some(300 * HOUR));
+    assert_eq!(found.forecast, Ok(300 * HOUR));
     assert_eq!(found.reached, Some(at("2026-11-21T00:00:00Z")));
     assert_eq!(found.left(), Some(100 * HOUR));
     assert!(found.will_be_over() && !found.is_over());
     // Where half of the time was observed, the pace is twice as high; what was missed is not made up.
     let half = usage("ada 100/0/0", Some(0.5));
-    assert_eq!(standing(&half, "ada held 200").forecast, Some(500 * HOUR));
+    assert_eq!(standing(&half, "ada held 200").forecast, Ok(500 * HOUR));
     let unseen = usage("ada 0/0/0", None);
-    assert_eq!(standing(&unseen, "ada held 200").forecast, None);
+    let early = Err(NoForecast::TooEarly);
+    assert_eq!(standing(&unseen, "ada held 200").forecast, early);
     // Within the limit at the end of the month.
     let found = standing(&whole, "ada held 400");
     assert_eq!((found.reached, found.will_be_over()), (None, false));
+}
+
+#[test]
+fn seconds_of_data_are_no_pace() {
+    // From when on the history knows anything, and in which period.
+    let check = |known_from: &str, term: Term, expected: Result<u64, NoForecast>| {
+        let mut usage = usage("ada 1/0/0", Some(1.0));
+        usage.period = term.period(usage.now, &TimeZone::UTC);
+        usage.known_from = at(known_from);
+        let limit = Limit {
+            per: term,
+            ..limit("ada held 2")
+        };
+        let found = standings(&[limit], |_| &usage, students);
+        assert_eq!(found[0].forecast, expected, "{term:?} from {known_from}");
+        let is_early = expected.is_err();
+        assert!(!is_early || (found[0].reached.is_none() && !found[0].will_be_over()));
+    };
+    let early = Err(NoForecast::TooEarly);
+    let days = |days: u64| Term::Rolling(Duration::from_secs(days * 86_400));
+    // A hundredth of a month is 7.2 hours.
+    check("2026-11-10T23:59:50Z", Term::Month, early);
+    check("2026-11-10T16:48:01Z", Term::Month, early);
+    check(
+        "2026-11-10T16:48:00Z",
+        Term::Month,
+        Ok(HOUR + HOUR * 20 * 240 / 72),
+    );
+    // A hundredth of a day is less than an hour.
+    check("2026-11-10T23:00:01Z", days(1), early);
+    check("2026-11-10T23:00:00Z", days(1), Ok(24 * HOUR));
+    // A window that the history fills is no forecast, however short.
+    let quarter = Term::Rolling(Duration::from_secs(900));
+    check("2026-11-10T23:45:00Z", quarter, Ok(HOUR));
+    check("2026-11-10T23:50:00Z", quarter, early);
+    // All of a month that is over is known.
+    let mut usage = usage("ada 1/0/0", Some(0.0001));
+    usage.now = usage.period.to();
+    let found = standings(&[limit("ada held 2")], |_| &usage, students);
+    assert_eq!(found[0].forecast, Ok(HOUR));
+}
+
+#[test]
+fn a_part_that_was_measured_is_a_lower_bound_and_no_whole() {
+    let mut usage = usage("ada 10/0/10", Some(1.0));
+    usage.people[0].sums.add_old(6, 3, 600_000_000_000);
+    let check = |limit_text: &str, over: bool, judged: bool| {
+        let found = standings(&[limit(limit_text)], |_| &usage, students);
+        let [standing] = found.as_slice() else {
+            panic!("one limit, one person")
+        };
+        assert_eq!((standing.at_least, standing.used), (10 * HOUR, None));
+        assert_eq!((standing.is_over(), standing.is_judged()), (over, judged));
+        assert_eq!(standing.forecast, Err(NoForecast::NotMeasured));
+    };
+    check("ada charged 9", true, true);
+    check("ada charged 10", false, false);
+    check("ada charged 100", false, false);
 }
 
 #[test]
@@ -203,8 +262,13 @@ fn what_nobody_measured_is_under_no_limit() {
     };
     assert_eq!(of(&usage, &bob), (Some(10_000), Some(0), true));
     // A card may draw less than a millijoule while somebody counts, and who had nothing drew nothing.
-    usage.people[0].sums.energy_known = Micros(1);
+    // The last tick of a run has no count, which is no reason not to judge; half of the time is.
+    usage.people[0].sums.energy_known = Micros(10 * HOUR - HOUR / 2);
     assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));
+    usage.people[0].sums.energy_known = Micros(5 * HOUR);
+    assert_eq!(of(&usage, &energy), (None, None, false));
+    usage.people[0].sums.energy = Millijoules(1);
+    assert_eq!(of(&usage, &energy), (None, None, true));
     usage.people[0].sums = HoldSums::default();
     assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));
     // Old rows tell of held time, and not of how a card was shared.
@@ -229,7 +293,7 @@ fn a_rolling_window_that_the_history_does_not_fill_is_filled_at_the_pace() {
         ..limit("ada held 15")
     };
     let found = standings(&[limit], |_| &usage, students);
-    assert_eq!(found[0].forecast, Some(20 * HOUR));
+    assert_eq!(found[0].forecast, Ok(20 * HOUR));
     assert_eq!(found[0].reached, None);
 }
 
@@ -243,7 +307,7 @@ proptest! {
         let (used, left) = (standing.used.unwrap(), standing.left().unwrap());
         prop_assert_eq!(used.max(most * HOUR), used + left);
         prop_assert_eq!(standing.is_over(), held > most);
-        prop_assert!(standing.forecast.is_none_or(|forecast| forecast >= used));
+        prop_assert!(standing.forecast.is_ok_and(|forecast| forecast >= used) || standing.forecast == Err(NoForecast::TooEarly));
         prop_assert!(standing.reached.is_none_or(|reached| usage.period.contains(reached) || reached == usage.period.to()));
         prop_assert!(!(standing.is_over() && standing.reached.is_some()));
     }

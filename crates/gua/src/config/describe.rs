@@ -77,7 +77,7 @@ pub fn settings_toml(settings: &Settings) -> String {
         let source = source.replace(char::is_control, "?");
         text.push_str(&format!("{:<width$}  # {source}\n", assignment(setting)));
     }
-    for Quota { limit, source } in &settings.quotas {
+    for Quota { limit, source, .. } in &settings.quotas {
         let source = source.to_string().replace(char::is_control, "?");
         text.push_str(&format!("\n# {source}\n{}", quota::shown_toml(limit)));
     }
@@ -99,7 +99,10 @@ pub fn settings_json(settings: &Settings) -> String {
             );
         }
     }
-    let quotas = settings.quotas.iter().map(|Quota { limit, source: of }| {
+    let quotas = settings.quotas.iter().map(|quota| {
+        let Quota {
+            limit, source: of, ..
+        } = quota;
         let (user, group) = match &limit.subject {
             Subject::Everyone => (None, None),
             Subject::User(name) => (Some(name), None),

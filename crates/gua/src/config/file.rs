@@ -137,7 +137,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Limits of a stronger file take the place of those of a weaker one that are about the same.
+    /// Limits take no other file's place; see [`quota::SetBy`].
     fn quotas(&mut self, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue<'_>>) {
         let Some(tables) = quota::tables(value) else {
             let table = quota::TABLE;
@@ -161,11 +161,14 @@ impl Walk<'_> {
                 let line = Position::of(text, at).line;
                 let path = self.path.to_owned();
                 let source = Source::File { path, line };
-                of_file.push(Quota { limit, source });
+                let set_by = quota::SetBy::User;
+                of_file.push(Quota {
+                    limit,
+                    source,
+                    set_by,
+                });
             }
         }
-        let is_replaced = |old: &Quota| of_file.iter().any(|new| new.is_same(&old.limit));
-        self.settings.quotas.retain(|old| !is_replaced(old));
         self.settings.quotas.append(&mut of_file);
     }
 

@@ -38,10 +38,31 @@ pub const KEYS: [&str; 8] = [
 pub struct Quota {
     pub limit: Limit,
     pub source: Source,
+    pub set_by: SetBy,
+}
+
+/// In whose file a limit stands. Those of the two files are looked at apart, and all of them hold: a user's own can be
+/// stricter than the host's, and takes none of them away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetBy {
+    Host,
+    User,
+}
+
+impl SetBy {
+    pub const ALL: [Self; 2] = [SetBy::Host, SetBy::User];
+}
+
+/// The limit of the host that leaves nothing to a user's own: it is about the same, and no larger.
+#[must_use]
+pub fn stricter<'q>(quotas: &'q [Quota], quota: &Quota) -> Option<&'q Quota> {
+    let of_host = |host: &&Quota| host.set_by == SetBy::Host && quota.set_by == SetBy::User;
+    let mut of_host = quotas.iter().filter(of_host);
+    of_host.find(|host| host.is_same(&quota.limit) && host.limit.most <= quota.limit.most)
 }
 
 impl Quota {
-    /// Whether two limits are about the same, so that the stronger file's counts.
+    /// Whether two limits are about the same.
     #[must_use]
     pub fn is_same(&self, other: &Limit) -> bool {
         let own = &self.limit;

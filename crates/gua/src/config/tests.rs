@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::kind::Home;
+use super::quota::{SetBy, stricter};
 use super::{ENTRIES, FileState, FlagValue, Inputs, Loaded, Settings, Source, describe, file};
 
 const HOME: &str = "/home/ada";
@@ -132,6 +133,20 @@ fn a_flag_wins_over_the_environment_and_that_over_both_files() {
         line: 2,
     };
     assert_eq!((from_system.value, from_system.source), (4, system));
+}
+
+#[test]
+fn a_limit_of_the_user_takes_none_of_the_hosts_away() {
+    let all = |hours: &str| format!("[[quota]]\nheld = \"{hours}\"\nper = \"day\"\n");
+    let layers = Layers::new(Some(&all("90h")), Some(&all("3h")), &[]);
+    let quotas = layers.load().settings.quotas;
+    let found: Vec<_> = quotas
+        .iter()
+        .map(|quota| (quota.limit.most / 3_600_000_000, quota.set_by))
+        .collect();
+    assert_eq!(found, [(3, SetBy::Host), (90, SetBy::User)]);
+    assert_eq!(stricter(&quotas, &quotas[1]), Some(&quotas[0]));
+    assert_eq!(stricter(&quotas, &quotas[0]), None);
 }
 
 #[test]

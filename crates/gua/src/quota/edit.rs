@@ -3,16 +3,20 @@
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use gua_model::quota::{Limit, Measure, Sharing, Subject, Term};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
 
 use crate::config::kind::Home;
 use crate::config::quota::{TABLE, amount_word, key, sharing_word, term, term_word, usual_sharing};
 use crate::config::{Inputs, Settings, file as config_file};
 use crate::failure::Failure;
+use crate::whole_file::{Over, WholeFile};
 
 /// The file that limits are written to: the host's, or the stronger one of the user.
 pub(super) fn file(inputs: &Inputs, system: bool) -> Result<PathBuf, Failure> {
@@ -28,7 +32,8 @@ pub(super) fn file(inputs: &Inputs, system: bool) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Reads a file, lets `change` edit it, and writes it if it is still one that gua understands.
+/// Reads a file, lets `change` edit it, and writes it if it is still one that gua understands. Of several who change it at
+/// once, each sees what the one before has written.
 pub(super) fn change(
     path: &Path,
     inputs: &Inputs,
@@ -37,9 +42,16 @@ pub(super) fn change(
     // A link to a file elsewhere stays a link.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let cannot = |what: &str| format!("cannot {what} `{}`", path.display());
-    let (text, is_new) = match fs::read_to_string(path) {
-        Ok(text) => (text, false),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (String::new(), true),
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).with_context(|| cannot("make the directory of"))?;
+    }
+    let _lock = lock(path).with_context(|| cannot("write"))?;
+    let (text, permissions) = match fs::read_to_string(path) {
+        Ok(text) => {
+            let facts = fs::metadata(path).with_context(|| cannot("read"))?;
+            (text, Some(facts.permissions()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (String::new(), None),
         Err(error) => return Err(error).with_context(|| cannot("read")),
     };
     let mut document: DocumentMut = text
@@ -57,28 +69,33 @@ pub(super) fn change(
     {
         anyhow::bail!("the file was not changed: {problem}");
     }
-    if is_new && let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).with_context(|| cannot("make the directory of"))?;
-    }
-    write(path, &changed, is_new).with_context(|| cannot("write"))
+    let write = || -> io::Result<()> {
+        let whole = WholeFile::begin(path, Over::Write)?;
+        if let Some(permissions) = permissions {
+            whole.allow(permissions)?;
+        }
+        (&whole.file).write_all(changed.as_bytes())?;
+        whole.finish()
+    };
+    write().with_context(|| cannot("write"))
 }
 
-fn write(path: &Path, text: &str, is_new: bool) -> io::Result<()> {
-    let mut next = path.as_os_str().to_owned();
-    next.push(".new");
-    let next = PathBuf::from(next);
-    let attempt = || -> io::Result<()> {
-        let mut file = fs::File::create(&next)?;
-        if !is_new {
-            file.set_permissions(fs::metadata(path)?.permissions())?;
+/// The right to change a file, as long as what this returns lives. The file itself cannot be locked: it is another one
+/// after each change.
+fn lock(path: &Path) -> io::Result<fs::File> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path.with_file_name(format!(".{name}.lock")))?;
+    loop {
+        match flock(&file, FlockOperation::LockExclusive) {
+            Err(Errno::INTR) => {}
+            locked => return locked.map(|()| file).map_err(io::Error::from),
         }
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&next, path)
-    };
-    attempt().inspect_err(|_| {
-        let _ = fs::remove_file(&next);
-    })
+    }
 }
 
 /// Sets a limit: in the table that has the same subject and term, else in a new one.

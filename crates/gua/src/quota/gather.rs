@@ -12,7 +12,7 @@ use gua_probe::process::{groups_of, is_group, is_user};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::config::quota::Quota;
+use crate::config::quota::{Quota, SetBy, amount_word, stricter};
 use crate::failure::{Exit, Failure};
 use crate::report::{self, ask::Ask};
 
@@ -51,7 +51,11 @@ impl Accounts {
         usages: &BTreeMap<Term, Usage>,
         now: Timestamp,
     ) -> Result<Self, Failure> {
-        let limits: Vec<Limit> = quotas.iter().map(|quota| quota.limit.clone()).collect();
+        let counting: Vec<&Quota> = quotas
+            .iter()
+            .filter(|quota| stricter(quotas, quota).is_none())
+            .collect();
+        let limits: Vec<Limit> = counting.iter().map(|quota| quota.limit.clone()).collect();
         let names: BTreeSet<&String> = usages
             .values()
             .flat_map(|usage| usage.people.iter().map(|row| &row.name))
@@ -62,9 +66,16 @@ impl Accounts {
             of_group.map(|(name, _)| name.clone()).collect()
         };
         let usage = |per: Term| usages.get(&per).expect("every limit's term was read");
+        // Each file by itself: which limit is the most special is no way around those of the host.
+        let mut found = Vec::new();
+        for set_by in SetBy::ALL {
+            let of_file = counting.iter().filter(|quota| quota.set_by == set_by);
+            let of_file: Vec<Limit> = of_file.map(|quota| quota.limit.clone()).collect();
+            found.extend(standings(&of_file, usage, members));
+        }
         Ok(Self {
             now,
-            standings: standings(&limits, usage, members),
+            standings: found,
             notes: notes(quotas, &names),
         })
     }
@@ -120,7 +131,16 @@ fn no_answer() -> Failure {
 /// Limits for users and groups that nobody knows.
 fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
     let mut notes = Vec::new();
-    for Quota { limit, source } in quotas {
+    for quota in quotas {
+        let Quota { limit, source, .. } = quota;
+        if let Some(host) = stricter(quotas, quota) {
+            let most = amount_word(limit.measure, host.limit.most);
+            let of_host = &host.source;
+            notes.push(format!(
+                "{source}: this limit does not count: that of the host is {most} ({of_host})"
+            ));
+            continue;
+        }
         let note = match &limit.subject {
             Subject::User(name) if !names.contains(name) && is_user(name) == Some(false) => {
                 format!("{source}: this host knows no user `{}`", harmless(name))
@@ -135,4 +155,81 @@ fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
         }
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_model::Micros;
+    use gua_model::quota::{Measure, Sharing};
+    use gua_model::report::{HoldSums, PersonRow};
+
+    use super::*;
+    use crate::config::Source;
+
+    const HOUR: u64 = 3_600_000_000;
+
+    fn quota(set_by: SetBy, subject: Subject, hours: u64) -> Quota {
+        Quota {
+            limit: Limit {
+                subject,
+                sharing: Sharing::Each,
+                measure: Measure::Held,
+                per: Term::Day,
+                most: hours * HOUR,
+            },
+            source: Source::Default,
+            set_by,
+        }
+    }
+
+    /// Ada held five hours; `own` is what she set for herself.
+    #[track_caller]
+    fn check(host: &[(Subject, u64)], own: &[(Subject, u64)], limits: &[u64], is_over: bool) {
+        let of = |set_by, all: &[(Subject, u64)]| -> Vec<Quota> {
+            let all = all.iter().cloned();
+            all.map(|(subject, hours)| quota(set_by, subject, hours))
+                .collect()
+        };
+        let quotas = [of(SetBy::Host, host), of(SetBy::User, own)].concat();
+        let day = Period::new(
+            "2026-11-01T00:00:00Z".parse().unwrap(),
+            "2026-11-02T00:00:00Z".parse().unwrap(),
+        );
+        let usage = Usage {
+            period: day,
+            now: day.to(),
+            known_from: day.from(),
+            observed_share: Some(1.0),
+            people: vec![PersonRow {
+                name: "ada".to_owned(),
+                sums: HoldSums {
+                    held: Micros(5 * HOUR),
+                    ..HoldSums::default()
+                },
+            }],
+        };
+        let usages = BTreeMap::from([(Term::Day, usage)]);
+        let accounts = Accounts::under(&quotas, &usages, day.to()).unwrap();
+        let found = accounts.of_person("ada").unwrap();
+        let most: Vec<u64> = found.iter().map(|one| one.limit.most / HOUR).collect();
+        assert_eq!(most, limits);
+        assert_eq!(found.iter().any(Standing::is_over), is_over);
+    }
+
+    #[test]
+    fn what_people_set_for_themselves_is_stricter_than_the_host_or_nothing() {
+        let ada = || Subject::User("ada".to_owned());
+        let all = || Subject::Everyone;
+        // In one file, the limit of one person goes before that of everyone.
+        check(&[(all(), 3), (ada(), 9)], &[], &[9], false);
+        check(&[], &[(all(), 3), (ada(), 9)], &[9], false);
+        // Her own file takes nothing away from what the host says.
+        check(&[(all(), 3)], &[(ada(), 1000)], &[3, 1000], true);
+        check(&[(all(), 3)], &[(all(), 1000)], &[3], true);
+        check(&[(ada(), 3)], &[(ada(), 1000)], &[3], true);
+        check(&[(ada(), 3)], &[(ada(), 3)], &[3], true);
+        // It can be stricter.
+        check(&[(all(), 9)], &[(ada(), 4)], &[9, 4], true);
+        check(&[(ada(), 9)], &[(ada(), 4)], &[9, 4], true);
+    }
 }

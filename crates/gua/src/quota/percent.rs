@@ -3,8 +3,6 @@
 //! They rest on single ticks, told as the daily CSV tells them: one user for each card. Where ticks are no longer kept,
 //! that is said.
 
-use std::path::Path;
-
 use gua_model::period::micros_between;
 use gua_model::quota::Term;
 use gua_model::quota::percent::Percentages;
@@ -19,18 +17,22 @@ use jiff::tz::TimeZone;
 use super::{document, zone};
 use crate::cli::{QuotaShowArgs, TableFormat};
 use crate::config::Loaded;
+use crate::export::open;
 use crate::{output, which};
 
 const TERMS: [Term; 3] = [Term::Day, Term::Week, Term::Month];
 
 pub(super) fn run(args: &QuotaShowArgs, loaded: &Loaded) -> anyhow::Result<()> {
     let (zone, now) = (zone(args)?, clock::now());
-    let db = which::history(loaded);
+    let history = open(&which::history(loaded))?;
     let terms: Vec<(Term, Percentages)> = TERMS
         .into_iter()
         .map(|term| {
             let period = term.period(now, &zone);
-            Ok((term, sums(&db, Period::new(period.from(), now), &zone)?))
+            Ok((
+                term,
+                sums(&history, Period::new(period.from(), now), &zone)?,
+            ))
         })
         .collect::<anyhow::Result<_>>()?;
     let table = percentages(&terms, args.user.as_deref());
@@ -45,8 +47,7 @@ pub(super) fn run(args: &QuotaShowArgs, loaded: &Loaded) -> anyhow::Result<()> {
 }
 
 /// Every look of a window: own ticks, and rows that were imported.
-fn sums(db: &Path, window: Period, zone: &TimeZone) -> anyhow::Result<Percentages> {
-    let history = History::open(db)?;
+fn sums(history: &History, window: Period, zone: &TimeZone) -> anyhow::Result<Percentages> {
     if let Some(kept) = history.raw_from()?.filter(|kept| *kept > window.from()) {
         output::talk(&format!(
             "gua quota: single ticks are kept from {} on; percentages do not count what is older\n",

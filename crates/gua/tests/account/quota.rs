@@ -56,11 +56,9 @@ fn check(host: &Host, rest: &str, expected: &[(&str, &str, f64, &str)]) {
 fn limits_are_set_shown_checked_and_removed() {
     let host = host();
     assert!(host.fine("quota show").starts_with("no limits are set"));
-    let said = host.fine("quota set --everyone --held 3h --idle-held 5h --per 30d");
+    let said = host.fine("quota set --everyone --held 3h --idle-held 5h --per 5d");
     assert!(
-        said.contains(
-            "everyone: held at most 3h per 30d\neveryone: idle-held at most 5h per 30d\n"
-        ),
+        said.contains("everyone: held at most 3h per 5d\neveryone: idle-held at most 5h per 5d\n"),
         "{said}"
     );
     check(
@@ -68,7 +66,7 @@ fn limits_are_set_shown_checked_and_removed() {
         "",
         &[
             ("ada", "held", 4.0, "over"),
-            // Two hours of thirty days: at this pace it is far more.
+            // Two hours of five days: at this pace it is far more.
             ("root", "held", 2.0, "pace"),
             ("ada", "idle-held", 2.0, "pace"),
             ("root", "idle-held", 2.0, "pace"),
@@ -81,7 +79,7 @@ fn limits_are_set_shown_checked_and_removed() {
         "{ended:?}"
     );
     // Her own limit counts before that of everyone.
-    host.fine("quota set --user ada --held 100d --per 30d");
+    host.fine("quota set --user ada --held 100d --per 5d");
     let ended = host.gua("quota check");
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
@@ -104,6 +102,20 @@ fn limits_are_set_shown_checked_and_removed() {
         )
     );
     assert_eq!(host.gua("quota check").code, 1);
+    // Two hours are no hundredth of a month: that is no pace, and it is said.
+    host.fine("quota remove --everyone");
+    host.fine("quota set --user root --held 3h --per 30d");
+    check(&host, "", &[("root", "held", 2.0, "fine")]);
+    let shown = host.fine("quota show");
+    assert!(shown.contains("too early"), "{shown}");
+    let json = host.fine("quota show --json");
+    assert!(json.contains("\"no_forecast\": \"too_early\""), "{json}");
+    let ended = host.gua("quota check --forecast");
+    assert_eq!(ended.code, 0);
+    assert!(
+        ended.stderr.contains("1 limit without a forecast"),
+        "{ended:?}"
+    );
     let gone = host.gua("quota remove --user ada");
     assert_eq!(gone.code, 1);
     assert!(gone.stderr.contains("there is no such limit"), "{gone:?}");
@@ -115,7 +127,7 @@ fn charged_hours_energy_groups_and_all_together_are_those_of_the_report() {
     host.fine("quota set --group root --charged 2h --per month --each");
     host.fine("quota set --group root --held 1h --per 30d");
     host.fine("quota set --everyone --charged 3h --per 30d --together");
-    host.fine("quota set --user ada --energy 1kWh --per 30d");
+    host.fine("quota set --user ada --energy 1kWh --per 5d");
     let rows = shown(&host, "--tz UTC");
     let of = |measure: &str, name: &str| {
         let found = rows.iter().find(|row| row.1 == measure && row.0 == name);
@@ -206,6 +218,31 @@ fn the_file_keeps_its_comments_and_a_broken_one_is_not_touched() {
 }
 
 #[test]
+fn limits_that_are_set_at_the_same_time_are_all_there_afterwards() {
+    let host = Host::new("");
+    let mut setting: Vec<_> = (1..=20)
+        .map(|hours| {
+            let line = format!("quota set --user u{hours} --held {hours}h --per day --force");
+            let mut command = host.command(env!("CARGO_BIN_EXE_gua"));
+            let command = command.args(line.split_whitespace());
+            command.stdout(std::process::Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    for child in &mut setting {
+        assert!(child.wait().unwrap().success());
+    }
+    let text = host.read(".gua/config.toml");
+    for hours in 1..=20 {
+        let limit = format!("[[quota]]\nuser = \"u{hours}\"\nheld = \"{hours}h\"\n");
+        assert!(text.contains(&limit), "{hours}: {text}");
+    }
+    let left = std::fs::read_dir(host.path(".gua")).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, [".config.toml.lock", "config.toml"]);
+}
+
+#[test]
 fn nonsense_is_refused_with_a_sentence() {
     let host = host();
     for (line, words) in [
@@ -236,6 +273,10 @@ fn nonsense_is_refused_with_a_sentence() {
             "cannot be used",
         ),
         ("quota check --formula percent", "no limits to be checked"),
+        (
+            "quota show --formula percent --db nowhere.db",
+            "hint: `gua daemon` makes one",
+        ),
         ("quota show --tz Nowhere", "no time zone"),
     ] {
         let ended = host.gua(line);
