@@ -8,6 +8,7 @@ mod coverage;
 mod own;
 mod quarters;
 mod sessions;
+mod stats_card;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub use coverage::LegacyCoverage;
 pub use own::OwnSince;
 pub use quarters::LegacyQuarters;
 pub use sessions::{LegacySession, LegacySessions};
+pub use stats_card::{in_order, stats_card, stats_card_number};
 
 /// What the tool that wrote the rows goes by: the usual thresholds, and processes that only draw count too.
 #[must_use]

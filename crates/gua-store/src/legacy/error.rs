@@ -1,6 +1,7 @@
 //! What can go wrong with an old history.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -43,6 +44,12 @@ pub enum LegacyError {
     BadCard(String),
     #[error("row {row} of table {table} was imported before and is not the same any more")]
     Differs { table: &'static str, row: i64 },
+    #[error("the rows of `{}` were imported as {known:?} each, and not {asked:?}", path.display())]
+    OtherInterval {
+        path: PathBuf,
+        known: Duration,
+        asked: Duration,
+    },
     #[error(
         "a person was erased from what was imported from this file; importing it again would bring them back"
     )]

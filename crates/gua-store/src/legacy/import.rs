@@ -194,7 +194,7 @@ fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
             .query_row(&sql, [], |row| row.get::<_, Option<String>>(0))
             .optional();
         let found = found.map_err(|source| old.failed(source))?.flatten();
-        Ok(found.map(|text| format!("{table} {text}")))
+        Ok(found.map(|text| fact(table, &text)))
     };
     let mut facts = Vec::new();
     facts.extend(first("host", &["hostname", "first_seen"])?);
@@ -205,6 +205,15 @@ fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
         facts.extend(first("proc_sample", &["gpu_uuid", "ts"])?);
     }
     Ok(facts)
+}
+
+fn fact(table: &str, text: &str) -> String {
+    format!("{table} {text}")
+}
+
+/// What a file is known by whose first run is this one.
+pub(super) fn run_fact(id: i64, started_at: &str) -> String {
+    fact("daemon_run", &format!("{id} {started_at}"))
 }
 
 fn count<R: OldRow>(old: &OldFile) -> Result<u64, LegacyError> {

@@ -15,7 +15,9 @@ use crate::config::FlagValue;
 #[command(after_help = "Examples:\n  \
                         gua import /tmp/gua.db                  an old history of gpu-usage-audit 1.0.2\n  \
                         gua import backup/gua.db --db all.db    into a history of its own\n  \
-                        gua import --gpu-stats ~/gpu_stats      all days that gpu_stats has written")]
+                        gua import --gpu-stats ~/gpu_stats      all days that gpu_stats has written\n  \
+                        gua import --gpu-stats ~/gpu_stats --interval 1m --replace\n                                          \
+                        the same, each row as one minute")]
 pub struct ImportArgs {
     /// The old history.
     #[arg(value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "gpu_stats", conflicts_with = "gpu_stats")]
@@ -28,6 +30,11 @@ pub struct ImportArgs {
     /// What each row of gpu_stats stands for [default: the usual time from one of its rows to the next].
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, requires = "gpu_stats")]
     pub interval: Option<std::time::Duration>,
+
+    /// Import days of gpu_stats anew that are here already: in place of what was imported, with another --interval or
+    /// after a file was changed.
+    #[arg(long, requires = "gpu_stats")]
+    pub replace: bool,
 
     /// The history to import into [default: ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]

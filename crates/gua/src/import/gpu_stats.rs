@@ -9,8 +9,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use gua_model::text::counted;
 use gua_probe::clock;
-use gua_store::legacy::{Imported, StatsDay, StatsRow};
+use gua_store::Store;
+use gua_store::legacy::{
+    Again, Imported, LegacyError, StatsDay, StatsImported, StatsInterval, StatsRow,
+};
 use gua_wire::gpu_stats::{Parsed, Row, day_of, parse};
 use jiff::Timestamp;
 
@@ -18,85 +22,188 @@ use super::{explained, open};
 use crate::cli::ImportArgs;
 use crate::config::Loaded;
 use crate::duration;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::progress::Bar;
 
 /// How often gpu_stats looks unless its timer was changed.
 const USUAL: Duration = Duration::from_secs(300);
-/// A day has a line for each card and look; more than this is no day of gpu_stats.
-const MOST_BYTES: u64 = 1 << 30;
+/// A day has a line for each card and minute at most; more than this is no day of gpu_stats.
+const MOST_BYTES: u64 = 64 << 20;
+/// A longer pause between two looks is not how often gpu_stats looks.
+const LONGEST_PAUSE: i64 = 86_400;
 /// Bad lines of a file that are told one by one.
 const TOLD: usize = 5;
 
-/// A file of one day.
-struct Day {
-    path: PathBuf,
-    parsed: Parsed,
-}
-
 pub(super) fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let place = args.gpu_stats.as_deref().unwrap_or(Path::new("."));
-    let days = read(place)?;
-    let interval = args.interval.unwrap_or_else(|| usual_interval(&days));
-    if interval.is_zero() {
+    if args.interval.is_some_and(|interval| interval.is_zero()) {
         return Err(Failure::usage("--interval: a row stands for more than no time").into());
     }
+    let files = files(place)?;
+    // One day at a time is in memory. None is imported before all were seen to be days.
+    let usual = usual_interval(&files)?;
+    let wanted = Wanted {
+        interval: match args.interval {
+            Some(said) => StatsInterval::Said(said),
+            None => StatsInterval::Usual(usual),
+        },
+        again: match args.replace {
+            true => Again::Replace,
+            false => Again::Continue,
+        },
+    };
     let mut store = open(loaded)?;
-    let mut sum = Imported::default();
-    let (mut nobody, mut without_usage) = (0, 0);
-    for day in &days {
-        tell(day);
-        let mut rows = Vec::new();
-        for row in &day.parsed.rows {
-            match taken(row) {
-                Taken::Row(row) => rows.push(row),
-                Taken::Nobody => nobody += 1,
-                Taken::WithoutUsage => without_usage += 1,
-            }
+    let mut sums = Sums::default();
+    let mut bar = Bar::new("importing");
+    for (done, path) in files.iter().enumerate() {
+        #[expect(clippy::cast_precision_loss, reason = "a share, for showing")]
+        bar.share(done as f64 / files.len() as f64);
+        let parsed = read(path)?;
+        if !parsed.bad.is_empty() || parsed.torn.is_some() {
+            bar.clear();
         }
-        let path = day.path.clone();
-        let day = StatsDay {
-            path,
-            interval,
-            rows,
-        };
-        let on = &mut |_| ControlFlow::Continue(());
-        let imported = store.import_gpu_stats(&day, clock::now(), on);
-        let imported = imported
-            .map_err(explained)
-            .with_context(|| format!("cannot import `{}`", day.path.display()))?;
-        sum.card_rows += imported.card_rows;
-        sum.new_card_rows += imported.new_card_rows;
+        tell(path, &parsed);
+        let imported = import(&mut store, path, &parsed, &wanted, &mut sums);
+        if imported.is_err() {
+            bar.clear();
+        }
+        imported.with_context(|| format!("cannot import `{}`", path.display()))?;
     }
+    bar.clear();
     store.close().context("cannot close the history")?;
-    let (files, new) = (days.len(), sum.new_card_rows);
-    let days = if files == 1 {
-        "1 day".to_owned()
-    } else {
-        format!("{files} days")
-    };
-    let known = match sum.card_rows - new {
-        0 => String::new(),
-        known => format!(" ({known} were here already)"),
-    };
-    let db = loaded.settings.history.db.value.display();
-    let mut said = format!(
-        "imported {new} rows of {days} from {} into {db}{known}\n  each stands for {}\n",
-        place.display(),
-        duration::written(interval)
-    );
-    if nobody > 0 {
-        said.push_str(&format!(
-            "  rows that say that nobody was on any card: {nobody}; they name no card, so that time stays unobserved\n"
-        ));
-    }
-    if without_usage > 0 {
-        said.push_str(&format!(
-            "  rows without a usage, left out: {without_usage}\n"
-        ));
-    }
-    output::data(&said)?;
+    let db = loaded.settings.history.db.value.display().to_string();
+    output::data(&sums.said(files.len(), &place.display().to_string(), &db))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How days are to be imported.
+struct Wanted {
+    interval: StatsInterval,
+    again: Again,
+}
+
+fn import(
+    store: &mut Store,
+    path: &Path,
+    parsed: &Parsed,
+    wanted: &Wanted,
+    sums: &mut Sums,
+) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    for row in &parsed.rows {
+        match taken(row) {
+            Taken::Row(row) => rows.push(row),
+            Taken::Nobody => sums.nobody += 1,
+            Taken::WithoutUsage => sums.without_usage += 1,
+        }
+    }
+    let day = StatsDay {
+        path: path.to_owned(),
+        interval: wanted.interval,
+        rows,
+    };
+    let on = &mut |_| ControlFlow::Continue(());
+    let imported = store.import_gpu_stats(&day, wanted.again, clock::now(), on);
+    if let Some(imported) = imported.map_err(refused)? {
+        sums.add(&imported);
+    }
+    Ok(())
+}
+
+/// What can be done about a day that was imported otherwise before.
+fn refused(error: LegacyError) -> anyhow::Error {
+    let (message, hint) = match &error {
+        LegacyError::OtherInterval { known, asked, .. } => (
+            format!(
+                "its rows were imported as {} each, and not {}",
+                duration::written(*known),
+                duration::written(*asked)
+            ),
+            "leave --interval out to import what is new, or give --replace to import it anew",
+        ),
+        LegacyError::Differs { .. } => (
+            "rows that were imported before have been changed or deleted in the file".to_owned(),
+            "--replace imports it anew, in place of what was imported",
+        ),
+        _ => return explained(error),
+    };
+    Failure {
+        exit: Exit::Failed,
+        message,
+        hint: Some(hint.to_owned()),
+    }
+    .into()
+}
+
+/// What all days came to.
+#[derive(Default)]
+struct Sums {
+    rows: Imported,
+    nobody: u64,
+    without_usage: u64,
+    left_out: u64,
+    days_left_out: u64,
+    /// How many days have rows that stand for so long.
+    intervals: BTreeMap<Duration, u64>,
+}
+
+impl Sums {
+    fn add(&mut self, day: &StatsImported) {
+        self.rows.card_rows += day.imported.card_rows;
+        self.rows.new_card_rows += day.imported.new_card_rows;
+        self.left_out += day.left_out;
+        self.days_left_out += u64::from(day.left_out > 0);
+        *self.intervals.entry(day.interval).or_default() += 1;
+    }
+
+    fn said(&self, files: usize, place: &str, db: &str) -> String {
+        let new = self.rows.new_card_rows;
+        let known = match self.rows.card_rows - new {
+            0 => String::new(),
+            1 => " (1 was here already)".to_owned(),
+            known => format!(" ({known} were here already)"),
+        };
+        let days = counted(u64::try_from(files).unwrap_or(u64::MAX), "day");
+        let rows = counted(new, "row");
+        let mut said = format!("imported {rows} of {days} from {place} into {db}{known}\n");
+        let one = self.intervals.len() == 1;
+        let intervals: Vec<String> = self
+            .intervals
+            .iter()
+            .map(|(interval, days)| match one {
+                true => duration::written(*interval),
+                false => format!(
+                    "{} ({})",
+                    duration::written(*interval),
+                    counted(*days, "day")
+                ),
+            })
+            .collect();
+        if !intervals.is_empty() {
+            said.push_str(&format!("  each stands for {}\n", intervals.join(", ")));
+        }
+        if self.left_out > 0 {
+            said.push_str(&format!(
+                "  left out {} of {}: the history has observations of those times already, and they would count twice\n",
+                counted(self.left_out, "row"),
+                counted(self.days_left_out, "day")
+            ));
+        }
+        if self.nobody > 0 {
+            said.push_str(&format!(
+                "  rows that say that nobody was on any card: {}; they name no card, so that time stays unobserved\n",
+                self.nobody
+            ));
+        }
+        if self.without_usage > 0 {
+            said.push_str(&format!(
+                "  rows without a usage, left out: {}\n",
+                self.without_usage
+            ));
+        }
+        said
+    }
 }
 
 enum Taken {
@@ -121,9 +228,12 @@ fn taken(row: &Row) -> Taken {
     })
 }
 
-/// All days of a directory, or the one of a file, in the order of time. None is imported before all have been read.
-fn read(place: &Path) -> anyhow::Result<Vec<Day>> {
-    let cannot = |path: &Path| format!("cannot read `{}`", path.display());
+fn cannot(path: &Path) -> String {
+    format!("cannot read `{}`", path.display())
+}
+
+/// The files of all days of a directory, or the one file, in the order of time.
+fn files(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = BTreeMap::new();
     match fs::metadata(place).map(|facts| facts.is_dir()) {
         Ok(true) => {
@@ -134,10 +244,7 @@ fn read(place: &Path) -> anyhow::Result<Vec<Day>> {
                 }
             }
         }
-        Ok(false) => {
-            let name = place.file_name().and_then(|name| name.to_str());
-            files.insert(name.and_then(day_of).unwrap_or_default(), place.to_owned());
-        }
+        Ok(false) => return Ok(vec![place.to_owned()]),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let problem = format!("there is nothing at {}", place.display());
             let hint = "gpu_stats keeps its days in ~/gpu_stats";
@@ -150,49 +257,53 @@ fn read(place: &Path) -> anyhow::Result<Vec<Day>> {
         let hint = "its files are called like 20261031_gpu_stats.csv";
         return Err(Failure::usage(problem).hint(hint).into());
     }
-    let day = |path: PathBuf| -> anyhow::Result<Day> {
-        let facts = fs::metadata(&path).with_context(|| cannot(&path))?;
-        anyhow::ensure!(
-            facts.is_file() && facts.len() <= MOST_BYTES,
-            "`{}` is no file of a day",
-            path.display()
-        );
-        let bytes = fs::read(&path).with_context(|| cannot(&path))?;
-        let parsed =
-            parse(&bytes).with_context(|| format!("`{}` is not of gpu_stats", path.display()))?;
-        Ok(Day { path, parsed })
-    };
-    files.into_values().map(day).collect()
+    Ok(files.into_values().collect())
+}
+
+/// The rows of one day.
+fn read(path: &Path) -> anyhow::Result<Parsed> {
+    let facts = fs::metadata(path).with_context(|| cannot(path))?;
+    anyhow::ensure!(
+        facts.is_file() && facts.len() <= MOST_BYTES,
+        "`{}` is no file of a day",
+        path.display()
+    );
+    let bytes = fs::read(path).with_context(|| cannot(path))?;
+    parse(&bytes).with_context(|| format!("`{}` is not of gpu_stats", path.display()))
 }
 
 /// The most frequent time from one look to the next, which is how often gpu_stats was told to look.
-fn usual_interval(days: &[Day]) -> Duration {
-    let rows = days.iter().flat_map(|day| &day.parsed.rows);
-    let mut times: Vec<i64> = rows.map(|row| row.timestamp).collect();
-    times.sort_unstable();
-    times.dedup();
+fn usual_interval(files: &[PathBuf]) -> anyhow::Result<Duration> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    for two in times.windows(2) {
-        if let [one, other] = two {
-            *counts.entry(other - one).or_default() += 1;
+    let mut before = None;
+    for path in files {
+        let mut times: Vec<i64> = read(path)?.rows.iter().map(|row| row.timestamp).collect();
+        times.sort_unstable();
+        times.dedup();
+        for time in times {
+            let pause = before.replace(time).map(|before| time - before);
+            if let Some(pause) = pause.filter(|pause| (1..=LONGEST_PAUSE).contains(pause)) {
+                *counts.entry(pause).or_default() += 1;
+            }
         }
     }
     // The shorter of two that are as frequent: it claims less.
     let most = counts.into_iter().rev().max_by_key(|(_, count)| *count);
-    most.and_then(|(seconds, _)| u64::try_from(seconds).ok())
-        .map_or(USUAL, Duration::from_secs)
+    Ok(most
+        .and_then(|(seconds, _)| u64::try_from(seconds).ok())
+        .map_or(USUAL, Duration::from_secs))
 }
 
-fn tell(day: &Day) {
-    let path = day.path.display();
-    for (line, why) in day.parsed.bad.iter().take(TOLD) {
+fn tell(path: &Path, parsed: &Parsed) {
+    let path = path.display();
+    for (line, why) in parsed.bad.iter().take(TOLD) {
         output::talk(&format!("gua import: {path}:{line}: skipped: {why}\n"));
     }
-    let more = day.parsed.bad.len().saturating_sub(TOLD);
+    let more = parsed.bad.len().saturating_sub(TOLD);
     if more > 0 {
         output::talk(&format!("gua import: {path}: more lines skipped: {more}\n"));
     }
-    if let Some(line) = day.parsed.torn {
+    if let Some(line) = parsed.torn {
         output::talk(&format!(
             "gua import: {path}:{line}: skipped: the last line has no end and may be half of a row; import again once it is whole\n"
         ));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gua_model::legacy::in_order;
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{
     CardRow, Covered, Hold, Host, IntervalUse, Note, Now, Refused, Report, gap_rows,
@@ -49,6 +50,8 @@ impl Parts<'_> {
         };
         let mut cards = Vec::new();
         let everyone: BTreeSet<&GpuUuid> = fold.cards.keys().chain(self.coverage.keys()).collect();
+        let mut everyone: Vec<&GpuUuid> = everyone.into_iter().collect();
+        everyone.sort_by(|one, other| in_order(one, other));
         for gpu in everyone {
             let covered = self.coverage.get(gpu).map(|(covered, _)| covered.clone());
             let covered = covered.unwrap_or_default();

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::host::Host;
+use crate::host::{Host, until};
+use crate::recorded::record;
 
 const HEADER: &str = "timestamp,user,pid,gpu,usage\n";
 /// Midnight in UTC.
@@ -95,7 +96,7 @@ fn a_day_that_grows_is_imported_on_and_half_a_line_waits_until_it_is_whole() {
     host.write(file, half);
     let ended = host.gua("import --gpu-stats gpu_stats");
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert!(ended.stdout.starts_with("imported 1 rows"), "{ended:?}");
+    assert!(ended.stdout.starts_with("imported 1 row "), "{ended:?}");
     assert!(
         ended
             .stderr
@@ -105,7 +106,7 @@ fn a_day_that_grows_is_imported_on_and_half_a_line_waits_until_it_is_whole() {
     host.write(file, &whole);
     let said = host.fine("import --gpu-stats gpu_stats");
     assert!(
-        said.starts_with("imported 1 rows") && said.contains("(1 were here already)"),
+        said.starts_with("imported 1 row ") && said.contains("(1 was here already)"),
         "{said}"
     );
     // A day before it, and a broken line in a day after it, are no matter.
@@ -134,6 +135,152 @@ fn a_day_that_grows_is_imported_on_and_half_a_line_waits_until_it_is_whole() {
     assert_eq!(names, ["ada", "bob"]);
 }
 
+/// Ada on the first card at every look from one moment to another.
+fn looks(from: i64, to: i64) -> String {
+    let rows = (from..to).step_by(300);
+    let rows = rows.map(|at| format!("{at},ada,4711,0,90\n"));
+    format!("{HEADER}{}", rows.collect::<String>())
+}
+
+#[test]
+fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
+    let host = Host::new("");
+    // Our own collector for the second of three hours; gpu_stats for all of them.
+    let own = jiff::Timestamp::from_second(DAY + 3600).unwrap();
+    record(&host.path(".gua/gua.db"), own, 60, |_| vec![(90, &["ada"])]);
+    host.write(
+        "gpu_stats/20261031_gpu_stats.csv",
+        &looks(DAY, DAY + 3 * 3600),
+    );
+    let left_out =
+        "\n  left out 12 rows of 1 day: the history has observations of those times already";
+    let said = host.fine("import --gpu-stats gpu_stats");
+    assert!(said.starts_with("imported 24 rows of 1 day"), "{said}");
+    assert!(said.contains(left_out), "{said}");
+    let expected = [("ada".to_owned(), 3.0, 0.0)];
+    assert_eq!(people(&host), expected);
+    // As often as one likes, and when the day has grown.
+    let again = host.fine("import --gpu-stats gpu_stats");
+    assert!(again.starts_with("imported 0 rows of 1 day"), "{again}");
+    assert!(again.contains("(24 were here already)"), "{again}");
+    assert!(again.contains(left_out), "{again}");
+    host.write(
+        "gpu_stats/20261031_gpu_stats.csv",
+        &looks(DAY, DAY + 4 * 3600),
+    );
+    let grown = host.fine("import --gpu-stats gpu_stats");
+    assert!(grown.starts_with("imported 12 rows of 1 day"), "{grown}");
+    assert_eq!(people(&host), [("ada".to_owned(), 4.0, 0.0)]);
+    // A row that reaches into what was seen would count in part: it does not at all.
+    host.write(
+        "more/20261031_gpu_stats.csv",
+        &format!("{HEADER}{},bob,9,1,90\n", DAY + 3600 - 299),
+    );
+    let said = host.fine("import --gpu-stats more");
+    assert!(said.contains("\n  left out 1 row of 1 day"), "{said}");
+    assert_eq!(people(&host).len(), 1);
+}
+
+#[test]
+fn what_our_own_daemon_wrote_is_in_its_history_already() {
+    let pid = std::process::id();
+    let host = Host::new(&format!(
+        "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = {pid}\nmemory_mib = 512\n"
+    ));
+    let mut daemon = host.foreground("daemon --foreground --interval 50ms --csv-dir days");
+    until("a row and ticks", || {
+        let is_there = host.path("days").exists() && host.ticks(".gua/gua.db").len() >= 3;
+        is_there.then_some(())
+    });
+    daemon.stop();
+    let said = host.fine("import --gpu-stats days");
+    assert!(said.starts_with("imported 0 rows of 1 day"), "{said}");
+    assert!(said.contains("\n  left out "), "{said}");
+}
+
+#[test]
+fn hours_that_gpu_usage_audit_has_seen_are_not_counted_again() {
+    let host = Host::new("");
+    host.fine("demo --db long.db --interval 30s --ticks 240");
+    host.fine("export --db long.db --format gpu-usage-audit -o old.db");
+    host.fine("import old.db");
+    let hour_ago = gua_probe::clock::now().as_second() - 3600;
+    host.write(
+        "gpu_stats/20261031_gpu_stats.csv",
+        &looks(hour_ago, hour_ago + 1500),
+    );
+    let said = host.fine("import --gpu-stats gpu_stats");
+    assert!(said.starts_with("imported 0 rows of 1 day"), "{said}");
+    assert!(said.contains("\n  left out 5 rows of 1 day"), "{said}");
+}
+
+#[test]
+fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
+    let host = Host::new("");
+    host.write("gpu_stats/20261031_gpu_stats.csv", &a_day());
+    host.fine("import --gpu-stats gpu_stats --interval 10m");
+    let ten = [("ada".to_owned(), 2.0, 1.0)];
+    assert_eq!(people(&host), ten);
+    let ended = host.gua("import --gpu-stats gpu_stats --interval 5m");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("its rows were imported as 10m each, and not 5m\nhint: "),
+        "{ended:?}"
+    );
+    assert!(ended.stderr.contains("--replace"), "{ended:?}");
+    assert_eq!(people(&host), ten);
+    // Where nothing is said, a day keeps what it was imported as, and one that is new has the usual.
+    host.write(
+        "gpu_stats/20261101_gpu_stats.csv",
+        &looks(DAY + 86_400, DAY + 90_000),
+    );
+    let said = host.fine("import --gpu-stats gpu_stats");
+    assert!(
+        said.contains("\n  each stands for 5m (1 day), 10m (1 day)\n"),
+        "{said}"
+    );
+    assert_eq!(people(&host), [("ada".to_owned(), 3.0, 1.0)]);
+    let said = host.fine("import --gpu-stats gpu_stats --interval 5m --replace");
+    assert!(said.starts_with("imported 24 rows of 2 days"), "{said}");
+    assert!(said.contains("\n  each stands for 5m\n"), "{said}");
+    assert_eq!(people(&host), [("ada".to_owned(), 2.0, 0.5)]);
+    // A file that was changed is no grown one.
+    host.write(
+        "gpu_stats/20261031_gpu_stats.csv",
+        &a_day().replacen(",90\n", ",0\n", 3).replacen(
+            &format!("{},ada", DAY + 300),
+            &format!("{},eve", DAY + 300),
+            1,
+        ),
+    );
+    let ended = host.gua("import --gpu-stats gpu_stats");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("have been changed or deleted") && ended.stderr.contains("--replace"),
+        "{ended:?}"
+    );
+    host.fine("import --gpu-stats gpu_stats --replace");
+    assert_eq!(people(&host).len(), 2);
+}
+
+#[test]
+fn cards_of_gpu_stats_are_in_the_order_of_their_numbers() {
+    let host = Host::new("");
+    let rows = (0..12).map(|gpu| format!("{DAY},ada,{},{gpu},90\n", 100 + gpu));
+    let text = format!("{HEADER}{}", rows.collect::<String>());
+    host.write("gpu_stats/20261031_gpu_stats.csv", &text);
+    host.fine("import --gpu-stats gpu_stats");
+    let report = report(&host, "");
+    let cards = report["gpus"].as_array().unwrap().iter();
+    let cards: Vec<&str> = cards
+        .map(|card| card["gpu_uuid"].as_str().unwrap())
+        .collect();
+    let expected: Vec<String> = (0..12).map(|gpu| format!("gpu_stats-{gpu}")).collect();
+    assert_eq!(cards, expected);
+}
+
 #[test]
 fn what_is_no_day_of_gpu_stats_is_refused_before_a_history_is_made() {
     let host = Host::new("");
@@ -155,7 +302,7 @@ fn what_is_no_day_of_gpu_stats_is_refused_before_a_history_is_made() {
             1,
             "its first line is not `timestamp,user,pid,gpu,usage`",
         ),
-        ("import --gpu-stats other --interval 0s", 1, ""),
+        ("import --gpu-stats other --interval 0s", 2, "--interval"),
         ("import", 2, "required"),
     ] {
         let ended = host.gua(line);

@@ -1,0 +1,57 @@
+//! What a card of gpu_stats is called. Its days have its number and no UUID.
+
+use std::cmp::Ordering;
+
+use crate::id::GpuUuid;
+
+const BEGINNING: &str = "gpu_stats-";
+
+/// The name of the card with a number.
+#[must_use]
+pub fn stats_card(number: u32) -> String {
+    format!("{BEGINNING}{number}")
+}
+
+/// The number of a card of gpu_stats; `None` for all others.
+#[must_use]
+pub fn stats_card_number(gpu: &GpuUuid) -> Option<u32> {
+    gpu.as_str().strip_prefix(BEGINNING)?.parse().ok()
+}
+
+/// The order of cards in a report: by name, those of gpu_stats by number, so that the tenth comes after the second.
+#[must_use]
+pub fn in_order(one: &GpuUuid, other: &GpuUuid) -> Ordering {
+    match (stats_card_number(one), stats_card_number(other)) {
+        (Some(one), Some(other)) => one.cmp(&other),
+        _ => one.cmp(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tenth_card_of_gpu_stats_comes_after_its_second() {
+        let gpu = |text: &str| text.parse::<GpuUuid>().unwrap();
+        let mut cards = [
+            "gpu_stats-10",
+            "GPU-b",
+            "gpu_stats-2",
+            "GPU-a",
+            "gpu_stats-0",
+        ]
+        .map(gpu);
+        cards.sort_by(in_order);
+        let expected = [
+            "GPU-a",
+            "GPU-b",
+            "gpu_stats-0",
+            "gpu_stats-2",
+            "gpu_stats-10",
+        ];
+        assert_eq!(cards, expected.map(gpu));
+        assert_eq!(stats_card_number(&gpu(&stats_card(12))), Some(12));
+        assert_eq!(stats_card_number(&gpu("GPU-12")), None);
+    }
+}
