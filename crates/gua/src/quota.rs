@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_model::Pid;
 use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
 use gua_model::report::PersonNames;
 use gua_model::text::{counted, harmless};
+use gua_model::{Period, Pid};
 use gua_probe::clock;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
 use gua_render::quota as page;
@@ -302,11 +302,7 @@ fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
     if is_known.unwrap_or(true) {
         return Ok(());
     }
-    let in_history = || {
-        let people = History::open(db).ok()?.people().ok()?;
-        people.values().any(|person| person == name).then_some(())
-    };
-    if kind == "user" && in_history().is_some() {
+    if kind == "user" && is_in_history(name, db) {
         return Ok(());
     }
     let name = harmless(name);
@@ -315,6 +311,24 @@ fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
         _ => format!("neither this host nor the history knows a user `{name}`"),
     };
     Err(Failure::usage(problem).hint("--force sets the limit all the same"))
+}
+
+/// Whether ticks or imported rows name a user. A history that cannot be read names nobody.
+fn is_in_history(name: &str, db: &Path) -> bool {
+    let look = || -> Option<bool> {
+        let history = History::open(db).ok()?;
+        let mut is_known = history.people().ok()?.values().any(|known| known == name);
+        if !is_known {
+            let always = Period::new(Timestamp::MIN, Timestamp::MAX);
+            let looked = history.old_moments(always, &mut |moment| {
+                let mut rows = moment.ticks.iter().flat_map(|tick| tick.processes);
+                is_known = is_known || rows.any(|row| row.counted_as() == Some(name));
+            });
+            looked.ok()?;
+        }
+        Some(is_known)
+    };
+    look().unwrap_or(false)
 }
 
 fn remove(args: &QuotaRemoveArgs, loaded: &Loaded) -> anyhow::Result<()> {

@@ -107,7 +107,8 @@ pub enum QuotaCommand {
     /// Set a limit, or change it.
     ///
     /// For a user, for a Unix group (its members together, unless --each) or for everyone (each person, unless --together).
-    /// A person's own limit counts before that of a group, and that before the one of everyone.
+    /// A person's own limit counts before that of a group, and that before the one of everyone. Limits of the host
+    /// (--system) hold whatever a user's own file says; that can only be stricter.
     #[command(after_help = "Examples:\n  \
                       gua quota set --everyone --idle-held 10h --per week      each person\n  \
                       gua quota set --user ada --charged 200h --per month      more or less for one\n  \
@@ -125,7 +126,8 @@ pub enum QuotaCommand {
 
     /// Say what was used of each limit, what is left, and where it leads at the current pace.
     #[command(
-        after_help = "The pace is that of the time that was observed. A week begins on Monday.\n\n\
+        after_help = "The pace is that of the time that was observed: an hour of it and a hundredth of the term, at least.\n\
+                      A week begins on Monday.\n\n\
                       Examples:\n  \
                       gua quota show\n  \
                       gua quota show --user ada --json\n  \
@@ -134,6 +136,8 @@ pub enum QuotaCommand {
     Show(QuotaShowArgs),
 
     /// Say who is over a limit; exit code 1 when someone is.
+    ///
+    /// A limit that cannot be judged, because not all that counts was measured, is listed too, and ends with 1.
     #[command(after_help = "Examples:\n  \
                       gua quota check || mail -s quota admins    in a script or a crontab\n  \
                       gua quota check --forecast                 also those who will be over at their pace")]

@@ -299,6 +299,37 @@ fn nonsense_is_refused_with_a_sentence() {
 }
 
 #[test]
+fn a_check_that_cannot_judge_does_not_say_that_all_is_well() {
+    let host = Host::new("");
+    // Days of gpu_stats say neither what a card drew nor how it was shared.
+    let hour_ago = clock::now().as_second() - 3600;
+    let rows = (0..6).map(|look| format!("{},ada,7,0,90\n", hour_ago + look * 300));
+    let text = format!("timestamp,user,pid,gpu,usage\n{}", rows.collect::<String>());
+    host.write("days/20261031_gpu_stats.csv", &text);
+    host.fine("import --gpu-stats days");
+    host.fine("quota set --user ada --held 3h --per 30d");
+    assert_eq!(host.gua("quota check").code, 0);
+    host.fine("quota set --user ada --energy 1kWh --charged 3h --per 30d");
+    let ended = host.gua("quota check");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stdout.contains("not measured"), "{ended:?}");
+    assert!(!ended.stdout.contains("held"), "{ended:?}");
+    assert_eq!(
+        ended.stderr,
+        "gua quota check: 2 limits cannot be judged: not all that counts was measured\n"
+    );
+    check(
+        &host,
+        "",
+        &[
+            ("ada", "held", 0.5, "fine"),
+            ("ada", "charged", -1.0, "unknown"),
+            ("ada", "energy", -1.0, "unknown"),
+        ],
+    );
+}
+
+#[test]
 fn the_percentages_are_those_of_gpu_stats_notes() {
     let host = Host::new("");
     // An hour of gpu_stats at 90 percent, imported, beside an hour of our own at 50 percent.
