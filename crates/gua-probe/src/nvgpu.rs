@@ -12,17 +12,23 @@ use crate::probe::{Probe, ProbeOptions};
 /// All cards with their memory, in the driver's order.
 ///
 /// ```
+/// use gua_probe::fault::DriverFault;
 /// use gua_probe::nvgpu::gpu_info;
 /// use gua_probe::probe::ProbeOptions;
 ///
-/// match gpu_info(&ProbeOptions::default()) {
-///     Ok(cards) => {
-///         for card in cards {
-///             println!("{} {:?} of {:?} MB", card.index, card.mem_used, card.mem_total);
-///         }
-///     }
-///     Err(fault) => println!("no cards: {fault}"),
-/// }
+/// # let folder = tempfile::tempdir()?;
+/// # let library = nvml_sim::driver::install(folder.path(), nvml_sim::driver::Generation::LATEST)?;
+/// # let cards = "[[card]]\nname = \"NVIDIA A100\"\nmemory_used_mib = 1024\nmemory_total_mib = 40960\n";
+/// # nvml_sim::scenario::write_text(&folder.path().join(nvml_sim::BESIDE), cards)?;
+/// // `ProbeOptions::default()` takes the driver's library where the system has it.
+/// let options = ProbeOptions { library: Some(library), ..ProbeOptions::default() };
+/// let cards = gpu_info(&options)?;
+/// assert_eq!(cards.len(), 1);
+/// assert_eq!((cards[0].index.as_str(), cards[0].mem_used, cards[0].mem_total), ("0", Ok(1024), Ok(40960)));
+///
+/// let nowhere = ProbeOptions { library: Some("/nonexistent/libnvidia-ml.so.1".into()), ..options };
+/// assert!(matches!(gpu_info(&nowhere), Err(DriverFault::LibraryNotFound { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn gpu_info(options: &ProbeOptions) -> Result<Vec<GpuInfo>, DriverFault> {
     let sample = Probe::new(options.clone()).sample()?;
@@ -32,11 +38,23 @@ pub fn gpu_info(options: &ProbeOptions) -> Result<Vec<GpuInfo>, DriverFault> {
 /// The numbers of the cards of which at most so much of the memory is used; nvgpu's own limit is 20.
 ///
 /// ```
+/// use gua_probe::fault::DriverFault;
 /// use gua_probe::nvgpu::available_gpus;
 /// use gua_probe::probe::ProbeOptions;
 ///
-/// let free = available_gpus(&ProbeOptions::default(), 20.0).unwrap_or_default();
-/// println!("CUDA_VISIBLE_DEVICES={}", free.join(","));
+/// # let folder = tempfile::tempdir()?;
+/// # let library = nvml_sim::driver::install(folder.path(), nvml_sim::driver::Generation::LATEST)?;
+/// # let cards = [30000, 12, 8000].map(|used| format!("[[card]]\nmemory_used_mib = {used}\nmemory_total_mib = 40960\n"));
+/// # nvml_sim::scenario::write_text(&folder.path().join(nvml_sim::BESIDE), &cards.concat())?;
+/// // `ProbeOptions::default()` takes the driver's library where the system has it.
+/// let options = ProbeOptions { library: Some(library), ..ProbeOptions::default() };
+/// let free = available_gpus(&options, 20.0)?;
+/// assert_eq!(free.join(","), "1,2", "for CUDA_VISIBLE_DEVICES");
+/// assert_eq!(available_gpus(&options, 1.0)?, ["1"]);
+///
+/// let nowhere = ProbeOptions { library: Some("/nonexistent/libnvidia-ml.so.1".into()), ..options };
+/// assert!(matches!(available_gpus(&nowhere, 20.0), Err(DriverFault::LibraryNotFound { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn available_gpus(
     options: &ProbeOptions,

@@ -24,7 +24,7 @@ mod state;
 mod world;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use call::Function;
 pub use code::Code;
@@ -38,10 +38,18 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
 
 /// The shared library that cargo built together with the running program, which is a test, a bench, an example or a
 /// binary of this workspace.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where a documentation test's libraries are, cargo says in the environment alone"
+)]
 pub fn library_path() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
-    let places = program.ancestors().skip(1).take(3);
-    let candidates = places.flat_map(|place| [place.join(FILE), place.join("deps").join(FILE)]);
+    let places = program.ancestors().skip(1).take(3).map(Path::to_owned);
+    // A documentation test runs from a folder of its own, and cargo names the build's folders to it so.
+    let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let places: Vec<PathBuf> = places.chain(std::env::split_paths(&named)).collect();
+    let candidates = places.iter();
+    let candidates = candidates.flat_map(|place| [place.join(FILE), place.join("deps").join(FILE)]);
     let mut newest: Option<(std::time::SystemTime, PathBuf)> = None;
     for candidate in candidates {
         if let Ok(modified) = candidate.metadata().and_then(|facts| facts.modified())

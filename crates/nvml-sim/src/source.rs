@@ -41,7 +41,7 @@ impl Identity {
 /// The file that the environment names, else the one beside the library.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place of this crate that reads the environment"
+    reason = "which scenario is played is said in the environment"
 )]
 pub(crate) fn scenario_path() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
