@@ -25,17 +25,16 @@ enum Entry {
 impl VisibleDevices {
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let entry = |text: &str| {
-            let text = text.trim();
-            match text.parse() {
-                Ok(number) => Some(Entry::Number(number)),
-                Err(_) if is_uuid(text) => Some(Entry::Uuid(text.to_owned())),
-                Err(_) => None,
-            }
-        };
         Self {
-            entries: text.split(',').map_while(entry).collect(),
+            entries: text.split(',').map_while(Entry::parse).collect(),
         }
+    }
+
+    /// For a list that a person wrote for us and not for CUDA: `None` where an entry is neither a number nor a UUID.
+    #[must_use]
+    pub fn parse_whole(text: &str) -> Option<Self> {
+        let entries: Option<Vec<Entry>> = text.split(',').map(Entry::parse).collect();
+        entries.map(|entries| Self { entries })
     }
 
     /// Whether no card is meant.
@@ -79,6 +78,14 @@ fn instances<'a>(parent: &'a Gpu, gpus: &'a [Gpu]) -> impl Iterator<Item = GpuUu
 }
 
 impl Entry {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        match text.parse() {
+            Ok(number) => Some(Entry::Number(number)),
+            Err(_) => is_uuid(text).then(|| Entry::Uuid(text.to_owned())),
+        }
+    }
+
     fn names(&self, gpu: &Gpu) -> bool {
         match self {
             Entry::Number(number) => {
@@ -127,6 +134,17 @@ mod tests {
         check("", "");
         check("-1", "");
         check("NoDevFiles", "");
+    }
+
+    #[test]
+    fn a_list_for_us_is_whole_or_none() {
+        for text in ["0", " 1 , 0", "GPU-b,0", "MIG-dd"] {
+            let whole = VisibleDevices::parse_whole(text);
+            assert_eq!(whole, Some(VisibleDevices::parse(text)), "{text:?}");
+        }
+        for text in ["", "foo", "0,foo", "-1", "0,", "1.5"] {
+            assert_eq!(VisibleDevices::parse_whole(text), None, "{text:?}");
+        }
     }
 
     #[test]

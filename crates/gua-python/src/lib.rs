@@ -11,6 +11,7 @@ mod cards;
 mod driver;
 mod failure;
 mod history;
+mod marks;
 mod monitor;
 mod report;
 mod run_log;
@@ -28,7 +29,9 @@ mod _gua {
         Lines, arrow_stream, history_facts, history_outages, history_path, table_columns,
     };
     #[pymodule_export]
-    use crate::monitor::Monitor;
+    use crate::marks::{mark_event, mark_phase, mark_values};
+    #[pymodule_export]
+    use crate::monitor::{Monitor, names_cards};
     #[pymodule_export]
     use crate::report::report;
     #[pymodule_export]

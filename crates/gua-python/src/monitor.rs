@@ -111,3 +111,9 @@ impl Drop for Monitor {
         }
     }
 }
+
+/// Whether a list as `CUDA_VISIBLE_DEVICES` has it is nothing but numbers and UUIDs.
+#[pyfunction]
+pub(crate) fn names_cards(list: &str) -> bool {
+    VisibleDevices::parse_whole(list).is_some()
+}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import subprocess
 import sys
 import textwrap
 import time
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -196,87 +193,6 @@ def test_a_forked_child_does_not_wait_for_threads_that_it_has_not(machine: Machi
         os._exit(0 if monitor.stop() == (None, None, None) and time.monotonic() - began < 1 else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert monitor.stop()[2] is not None
-
-
-def test_a_part_of_a_program_is_watched(machine: Machine, tmp_path: Path, until: Until) -> None:
-    machine.play(Card(util=30, used=512))
-    out = tmp_path / "out"
-    with gua.monitor(out, interval_sec=0.02) as run:
-        with run.phase("fit", epochs=2):
-            until(lambda: count(out / "cpu_metrics.csv") >= 3)
-        run.event("checkpoint", {"step": 7})
-        assert [entry["type"] for entry in map(json.loads, (out / "run.jsonl").read_text().splitlines())] == [
-            "event",
-            "phase",
-            "event",
-        ]
-        assert run.summary is None
-    assert run.summary is not None and run.seconds is not None and run.fault is None
-    assert run.summary.gpu_util_mean_pct == 30.0 and run.summary.peak_vram_mb == 512.0
-    assert run.unmeasured == []
-    written = json.loads((out / "summary.json").read_text())
-    expected = run.summary.to_dict()
-    assert {name: written[name] for name in expected} == expected
-    assert written["run"]["seconds"] == round(run.seconds, 3) and written["unmeasured"] == []
-    last = json.loads((out / "run.jsonl").read_text().splitlines()[-1])
-    assert last["event"] == "end" and last["data"]["seconds"] == round(run.seconds, 3)
-
-
-def test_the_peak_of_a_program_that_uses_jax_is_in_its_summary(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    device = types.SimpleNamespace(platform="gpu", memory_stats=lambda: {"peak_bytes_in_use": 3 << 20})
-    jax = types.ModuleType("jax")
-    jax.local_devices = lambda: [device]  # type: ignore[attr-defined]
-    for module, peak in ((jax, 3.0), (None, 0.0)):
-        with gua.monitor(interval_sec=0.02) as run:
-            # Only what the program itself has imported is asked.
-            if module is None:
-                monkeypatch.delitem(sys.modules, "jax")
-            else:
-                monkeypatch.setitem(sys.modules, "jax", module)
-        assert run.summary is not None and run.summary.jax_peak_bytes_mb == peak
-
-
-def test_without_a_directory_nothing_is_left_behind(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    passing = tmp_path / "passing"
-    passing.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(passing))
-    with gua.monitor(interval_sec=0.02) as run:
-        time.sleep(0.2)
-    assert run.summary is not None and run.output_dir is None
-    assert list(passing.iterdir()) == []
-
-
-def test_an_exception_goes_on_and_is_noted(machine: Machine, tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), gua.monitor(tmp_path / "out", interval_sec=0.02) as run:
-        1 / 0
-    assert run.log.entries[-1]["data"]["error"] == "ZeroDivisionError"
-    assert (tmp_path / "out" / "summary.json").exists()
-
-
-def test_functions_are_watched_call_by_call(machine: Machine) -> None:
-    runs: list[gua.Run] = []
-
-    @gua.monitor(interval_sec=0.02, on_end=runs.append)
-    def factorial(number: int) -> int:
-        """Multiplies."""
-        return 1 if number == 0 else number * factorial(number - 1)
-
-    @gua.monitor(interval_sec=0.02, on_end=runs.append)
-    async def wait(seconds: float) -> str:
-        await asyncio.sleep(seconds)
-        return "waited"
-
-    assert factorial(2) == 2 and factorial.__doc__ == "Multiplies."
-    assert len(runs) == 3
-    assert asyncio.run(wait(0.1)) == "waited"
-    assert len(runs) == 4 and runs[3].seconds is not None and runs[3].seconds >= 0.1
-
-
-def test_brackets_that_are_forgotten_are_told() -> None:
-    with pytest.raises(TypeError, match="with brackets"):
-
-        @gua.monitor  # type: ignore[arg-type]
-        def function() -> None: ...
 
 
 def test_sampling_does_not_hold_the_interpreters_lock(machine: Machine, tmp_path: Path, until: Until) -> None:

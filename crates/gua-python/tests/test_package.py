@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -26,6 +28,18 @@ def test_one_library_serves_every_interpreter(python: Path, tmp_path: Path) -> N
         [python, "-c", script], env={"PYTHONPATH": str(tmp_path)}, check=True, stdout=subprocess.PIPE, text=True
     )
     assert done.stdout == f"{gua.__version__} 1\n"
+
+
+def test_the_wheel_alone_gives_the_package_and_the_program(tmp_path: Path) -> None:
+    def run(*words: str | Path) -> str:
+        return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env={"HOME": str(tmp_path)}).stdout
+
+    fresh = tmp_path / "fresh"
+    run(sys.executable, "-m", "venv", fresh)
+    pip = (fresh / "bin/python", "-m", "pip", "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--no-index", os.environ["GUA_WHEEL"])
+    assert run(fresh / "bin/python", "-c", "import gua; print(gua.__version__)") == f"{gua.__version__}\n"
+    assert run(fresh / "bin/gua", "--version") == f"{gua.__version__}\n"
 
 
 def test_the_package_needs_no_other_and_says_its_types() -> None:

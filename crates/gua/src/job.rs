@@ -146,16 +146,12 @@ fn scope(asked: &str, inputs: &Inputs, notes: &mut Vec<String>) -> Result<Scope,
         "all" => Ok(Scope::All),
         AUTOMATIC => Ok(automatic(inputs, notes)),
         list => {
-            let cards = VisibleDevices::parse(list);
-            let is_whole = list
-                .split(',')
-                .all(|part| !VisibleDevices::parse(part).is_empty());
-            if !is_whole {
+            let Some(cards) = VisibleDevices::parse_whole(list) else {
                 let list = harmless(list);
                 return Err(Failure::usage(format!(
                     "--gpus {list}: write auto, all, or cards like 0,1 or GPU-5f3a"
                 )));
-            }
+            };
             Ok(Scope::Given(cards))
         }
     }

@@ -60,7 +60,8 @@ fn marks(args: &PhaseArgs) -> Vec<Mark> {
 }
 
 /// The pipe by the name of the process that reads it; else, where that is out of sight, by the descriptor that we inherited.
-fn pipe(inputs: &Inputs) -> Option<File> {
+#[must_use]
+pub fn pipe(inputs: &Inputs) -> Option<File> {
     let by_name = inputs.variable(PIPE_VARIABLE).map(PathBuf::from);
     let inherited = inputs
         .variable(DESCRIPTOR_VARIABLE)

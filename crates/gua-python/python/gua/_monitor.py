@@ -23,7 +23,7 @@ class HWMonitor:
     """
 
     def __init__(self, *, gpus: Gpus = "auto") -> None:
-        self._gpus = gpus
+        self._gpus = chosen(gpus)
         self._monitor: _gua.Monitor | None = None
         #: Why the cards could not be read last, if they could not; known after :meth:`stop`.
         self.fault: str | None = None
@@ -47,12 +47,21 @@ class HWMonitor:
         return gpu, cpu, dmon
 
 
-def _visible(gpus: Gpus) -> str | None:
-    """The cards as ``CUDA_VISIBLE_DEVICES`` lists them; ``None`` means all."""
+def chosen(gpus: Gpus) -> str:
+    """The cards as ``CUDA_VISIBLE_DEVICES`` lists them, ``"auto"`` or ``"all"``; a ``ValueError`` for anything else."""
+    if isinstance(gpus, (str, int)):
+        if gpus in ("auto", "all"):
+            return str(gpus)
+        gpus = (gpus,)
+    cards = [str(gpu) for gpu in gpus]
+    for card in cards:
+        if not _gua.names_cards(card):
+            raise ValueError(f"gpus: {card!r} is no card; write \"auto\", \"all\", or numbers and UUIDs")
+    return ",".join(cards)
+
+
+def _visible(gpus: str) -> str | None:
+    """What :func:`chosen` gave, now; ``None`` means all."""
     if gpus == "auto":
         return os.environ.get("CUDA_VISIBLE_DEVICES")
-    if gpus == "all":
-        return None
-    if isinstance(gpus, (str, int)):
-        return str(gpus)
-    return ",".join(str(gpu) for gpu in gpus)
+    return None if gpus == "all" else gpus

@@ -30,11 +30,11 @@ class RunLog:
         Values that JSON cannot hold become texts. An extra value cannot take the place of ``ts`` or ``type``: it
         is written as ``extra_ts`` or ``extra_type``.
         """
-        self._log.phase(_text(name), float(seconds), _fields(extra))
+        self._log.phase(text_of(name), float(seconds), fields(extra))
 
     def log_event(self, event_type: str, data: dict[str, Any] | None = None) -> None:
         """Something that happened."""
-        self._log.event(_text(event_type), _fields(data or {}))
+        self._log.event(text_of(event_type), fields(data or {}))
 
     @contextmanager
     def phase(self, name: str, /, **extra: Any) -> Iterator[dict[str, Any]]:
@@ -49,7 +49,7 @@ class RunLog:
             extra.setdefault("error", type(error).__name__)
             raise
         finally:
-            self._log.phase(_text(name), time.perf_counter() - began, _fields(extra))
+            self._log.phase(text_of(name), time.perf_counter() - began, fields(extra))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Puts all lines into a file, in place of what was there. A reader sees the old file or the new one."""
@@ -69,18 +69,19 @@ class RunLog:
         return len(self._log)
 
 
-def _fields(values: dict[str, Any]) -> list[tuple[str, str]]:
+def fields(values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Names with values in JSON, whatever they are."""
     return [(_key(name), _json(value)) for name, value in values.items()]
 
 
 def _key(name: Any) -> str:
     """The name as ``json.dumps`` writes it; any other as a text."""
     if isinstance(name, str):
-        return _text(name)
+        return text_of(name)
     try:
         (key,) = json.loads(json.dumps({name: None}))
     except (TypeError, ValueError):
-        return _text(str(name))
+        return text_of(str(name))
     return str(key)
 
 
@@ -99,6 +100,6 @@ def _json(value: Any) -> str:
         return json.dumps(repr(value))
 
 
-def _text(text: str) -> str:
+def text_of(text: str) -> str:
     """Without halves of characters, which come from names of files that are not UTF-8."""
     return str(text).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -11,13 +11,14 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from gua._monitor import Gpus, HWMonitor
+from gua import _marks
+from gua._monitor import Gpus, HWMonitor, chosen
 from gua._run_log import RunLog
 from gua._summary import ResourceSummary, probe_jax_peak_memory_mb, summarize
 
@@ -47,13 +48,19 @@ class Run:
         #: The class of the exception that ended it, if one did.
         self.error: str | None = None
 
-    def phase(self, name: str, /, **extra: Any) -> AbstractContextManager[dict[str, Any]]:
-        """Times what is done inside: ``with run.phase("fit", epochs=3): ...``"""
-        return self.log.phase(name, **extra)
+    @contextmanager
+    def phase(self, name: str, /, **extra: Any) -> Iterator[dict[str, Any]]:
+        """Times what is done inside: ``with run.phase("fit", epochs=3): ...``
+
+        Under ``gua run`` it is a phase of that run too, and when it has ended, the one around it; ``other`` where there is none.
+        """
+        with _marks.phase(name), self.log.phase(name, **extra) as values:
+            yield values
 
     def event(self, event_type: str, data: dict[str, Any] | None = None) -> None:
-        """Notes something that happened."""
+        """Notes something that happened, for a ``gua run`` around the program too."""
         self.log.log_event(event_type, data)
+        _marks.event(event_type, data)
 
 
 class monitor:
@@ -66,13 +73,15 @@ class monitor:
                 train()
         print(run.summary)
 
-    As a decorator it watches each call, also of ``async`` functions; ``on_end`` gets the run::
+    As a decorator it watches each call, also of ``async`` functions, and generators of both kinds from their first value to
+    their last; ``on_end`` gets the run::
 
         @gua.monitor(on_end=lambda run: print(run.summary.to_dict()))
         def train(): ...
 
     With ``output_dir`` the run's files are kept there, as those of ``gua run --out``: a later run in the same directory goes
-    on with ``run.jsonl`` and replaces the others. Without it there is only the summary. An exception goes on as it came.
+    on with ``run.jsonl`` and replaces the others. Without it there is only the summary. An exception goes on as it came, and
+    what fails in the watching is a warning.
     """
 
     def __init__(
@@ -87,7 +96,7 @@ class monitor:
             raise TypeError("write @gua.monitor(), with brackets")
         self._output_dir = None if output_dir is None else Path(output_dir)
         self._interval_sec = interval_sec
-        self._gpus = gpus
+        self._gpus = chosen(gpus)
         self._on_end = on_end
         self._running: list[AbstractContextManager[Run]] = []
 
@@ -115,6 +124,39 @@ class monitor:
 
             return cast(_Function, watched_coroutine)
 
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def watched_generator(*args: Any, **kwargs: Any) -> Any:
+                with self._watch():
+                    return (yield from function(*args, **kwargs))
+
+            return cast(_Function, watched_generator)
+
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def watched_async_generator(*args: Any, **kwargs: Any) -> Any:
+                with self._watch():
+                    values = function(*args, **kwargs)
+                    try:
+                        value = await values.__anext__()
+                        while True:
+                            try:
+                                sent = yield value
+                            except GeneratorExit:
+                                raise
+                            except BaseException as thrown:
+                                value = await values.athrow(thrown)
+                            else:
+                                value = await values.asend(sent)
+                    except StopAsyncIteration:
+                        return
+                    finally:
+                        await values.aclose()
+
+            return cast(_Function, watched_async_generator)
+
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
             with self._watch():
@@ -127,14 +169,23 @@ class monitor:
         with ExitStack() as kept:
             place = self._output_dir or Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="gua-")))
             hardware = HWMonitor(gpus=self._gpus)
+            # Whatever fails from here on, nothing is left running.
+            kept.callback(hardware.stop)
             hardware.start(place, self._interval_sec)
             run = Run(self._output_dir)
             began = time.perf_counter()
-            run.event("start", {"pid": os.getpid()})
+            run.log.log_event("run_started", {"pid": os.getpid()})
             try:
                 yield run
             except BaseException as error:
-                self._end(run, hardware, began, type(error).__name__)
+                # A generator that nobody asks any more has ended well.
+                name = None if isinstance(error, GeneratorExit) else type(error).__name__
+                try:
+                    self._end(run, hardware, began, name)
+                except Exception as trouble:
+                    # Also where warnings are made errors, the exception of what was watched is the one to go on.
+                    with suppress(Warning):
+                        _warn(f"a run that failed could not be told of: {trouble!r}")
                 raise
             else:
                 self._end(run, hardware, began, None)
@@ -143,20 +194,34 @@ class monitor:
         run.seconds, run.error = time.perf_counter() - began, error
         files = hardware.stop()
         run.fault = hardware.fault
-        run.summary, run.unmeasured = summarize(*files)
-        # Not imported here: a program without JAX must not get one that takes its cards.
-        if "jax" in sys.modules:
-            run.summary.jax_peak_bytes_mb = probe_jax_peak_memory_mb()
+        trouble = None if hardware.write_error is None else f"not all of the run was written: {hardware.write_error}"
+        try:
+            run.summary, run.unmeasured = summarize(*files)
+        except OSError as unreadable:
+            trouble = f"the run could not be summed up: {unreadable}"
+            run.summary, run.unmeasured = summarize(None, None, None)
         end: dict[str, Any] = {"seconds": round(run.seconds, 3)}
+        # Not imported here: a program without JAX must not get one that takes its cards.
+        if "jax" in sys.modules and (peak := probe_jax_peak_memory_mb()) > 0:
+            run.summary.jax_peak_bytes_mb = end["jax_peak_bytes_mb"] = peak
+            _marks.values(jax_peak_bytes_mb=peak)
         if error is not None:
             end["error"] = error
-        run.event("end", end)
+        run.log.log_event("run_ended", end)
         if run.output_dir is not None:
-            _write_summary(run, run.output_dir / "summary.json")
-        if hardware.write_error is not None:
-            warnings.warn(f"gua: not all of the run was written: {hardware.write_error}", RuntimeWarning, stacklevel=2)
+            try:
+                _write_summary(run, run.output_dir / "summary.json")
+            except OSError as unwritable:
+                # What was watched has ended well; a full disk must not change that.
+                trouble = str(unwritable)
+        if trouble is not None:
+            _warn(trouble)
         if self._on_end is not None:
             self._on_end(run)
+
+
+def _warn(trouble: str) -> None:
+    warnings.warn(f"gua: {trouble}", RuntimeWarning, stacklevel=2)
 
 
 def _write_summary(run: Run, path: Path) -> None:
@@ -167,8 +232,4 @@ def _write_summary(run: Run, path: Path) -> None:
         "unmeasured": run.unmeasured,
         "notes": [] if run.fault is None else [run.fault],
     }
-    try:
-        path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        # What was watched has ended well; a full disk must not change that.
-        warnings.warn(f"gua: {error}", RuntimeWarning, stacklevel=2)
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

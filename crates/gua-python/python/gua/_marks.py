@@ -1,0 +1,42 @@
+"""What a run says of itself, said to the ``gua run`` around the program too. Without one it is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gua import _gua
+from gua._run_log import fields, text_of
+
+__all__ = ["event", "phase", "values"]
+
+#: What follows a phase that is inside of no other: there a phase lasts until the next.
+OTHER = "other"
+
+#: Those that have begun and not ended, of all runs of this process, the innermost last.
+_open: list[str] = []
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """A phase while it lasts, and then again the one around it."""
+    name = text_of(name)
+    _open.append(name)
+    _gua.mark_phase(name)
+    try:
+        yield
+    finally:
+        # Those of other threads may have begun since.
+        del _open[len(_open) - 1 - _open[::-1].index(name)]
+        _gua.mark_phase(_open[-1] if _open else OTHER)
+
+
+def event(event_type: str, data: dict[str, Any] | None) -> None:
+    """Something that happened."""
+    _gua.mark_event(text_of(event_type), fields(data or {}))
+
+
+def values(**values: Any) -> None:
+    """Values for the summary."""
+    _gua.mark_values(fields(values))
