@@ -10,7 +10,7 @@ use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, Snapshot, Token};
 use ureq::http::Request;
 
 use super::exchange::exchange;
-use super::line::Limits;
+use super::line::{Limits, Overdue, overdue};
 use super::way::{ConnectError, Way};
 
 /// So much of an answer is looked into where nothing else is asked for: more than any refusal needs.
@@ -78,8 +78,8 @@ pub enum CallError {
     Unreachable(#[source] ConnectError),
     #[error("could not reach GUA Board server: the connection broke off")]
     Broken(#[source] io::Error),
-    #[error("could not reach GUA Board server: it did not answer within {} s", .0.whole.as_secs())]
-    Late(Limits),
+    #[error("could not reach GUA Board server: {0}")]
+    Late(Overdue),
     /// The board's sentence, as [`gua_wire::refusal`] makes it.
     #[error("{sentence}")]
     Refused { status: u16, sentence: String },
@@ -90,11 +90,12 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the same request may succeed later: what a server says about the request itself stays said.
+    /// Whether the same request may succeed later. Only what a server says about the request itself stays said: a token may
+    /// be accepted again, an address come back, a redirect end.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
-            CallError::Refused { status, .. } => matches!(status, 408 | 425 | 429 | 500..),
+            CallError::Refused { status, .. } => !matches!(status, 400 | 413 | 422),
             _ => true,
         }
     }
@@ -295,13 +296,12 @@ impl<'a> Call<'a> {
     fn failed(&self, error: ureq::Error) -> CallError {
         match error {
             ureq::Error::Io(error) => match as_http(error) {
-                Ok(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    CallError::Late(self.limits)
-                }
-                Ok(error) => CallError::Broken(error),
+                Ok(error) => match overdue(&error) {
+                    Some(limit) => CallError::Late(limit),
+                    None => CallError::Broken(error),
+                },
                 Err(error) => CallError::Garbage(error.into()),
             },
-            ureq::Error::Timeout(_) => CallError::Late(self.limits),
             error => CallError::Garbage(error.into()),
         }
     }
@@ -327,4 +327,20 @@ fn refused(status: u16, body: &[u8], secret: &Token) -> String {
         told.push_str("; gua follows no redirect, since the token would go along");
     }
     told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_server_says_about_the_request_itself_is_final() {
+        let may_pass = |status: u16| {
+            let sentence = String::new();
+            CallError::Refused { status, sentence }.may_pass()
+        };
+        let is_final: Vec<u16> = (100..600).filter(|status| !may_pass(*status)).collect();
+        assert_eq!(is_final, [400, 413, 422]);
+        assert!(CallError::TooLong(1).may_pass());
+    }
 }

@@ -35,17 +35,63 @@ impl Limits {
     };
 }
 
+/// A moment on the monotonic clock, and the limit that ends with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deadline {
+    at: Duration,
+    limit: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(began: Duration, limit: Duration) -> Self {
+        Self {
+            at: began.saturating_add(limit),
+            limit,
+        }
+    }
+
+    pub(crate) fn sooner(self, other: Self) -> Self {
+        if other.at < self.at { other } else { self }
+    }
+
+    /// What is left of the time.
+    pub(crate) fn left(self) -> io::Result<Duration> {
+        let left = self.at.saturating_sub(clock::monotonic());
+        match left.is_zero() {
+            true => Err(late(self.limit)),
+            false => Ok(left),
+        }
+    }
+}
+
+/// The limit that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it did not answer within {} s", tenths(*.0))]
+pub struct Overdue(pub Duration);
+
+fn tenths(limit: Duration) -> f64 {
+    (limit.as_secs_f64() * 10.0).round() / 10.0
+}
+
+pub(crate) fn late(limit: Duration) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, Overdue(limit))
+}
+
+/// The limit of ours that an error tells of. A kernel that has given up on the other side has no limit to name.
+pub(crate) fn overdue(error: &io::Error) -> Option<Overdue> {
+    error.get_ref()?.downcast_ref().copied()
+}
+
 /// A socket with a deadline.
 #[derive(Debug)]
 pub(crate) struct Timed {
     socket: TcpStream,
-    /// On the monotonic clock.
-    until: Duration,
+    until: Deadline,
     silence: Duration,
 }
 
 impl Timed {
-    pub(crate) fn new(socket: TcpStream, until: Duration, silence: Duration) -> Self {
+    pub(crate) fn new(socket: TcpStream, until: Deadline, silence: Duration) -> Self {
         Self {
             socket,
             until,
@@ -53,23 +99,24 @@ impl Timed {
         }
     }
 
-    /// What the next read or write may take.
-    fn left(&self) -> io::Result<Duration> {
-        let left = self.until.saturating_sub(clock::monotonic());
-        if left.is_zero() {
-            return Err(late());
-        }
-        Ok(left.min(self.silence))
+    /// What the next read or write may take, and the limit that it reaches by then.
+    fn patience(&self) -> io::Result<(Duration, Duration)> {
+        let left = self.until.left()?;
+        Ok(match left <= self.silence {
+            true => (left, self.until.limit),
+            false => (self.silence, self.silence),
+        })
     }
 }
 
 impl Read for Timed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(Some(self.left()?))?;
+        let (patience, limit) = self.patience()?;
+        self.socket.set_read_timeout(Some(patience))?;
         loop {
             match self.socket.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read.map_err(named),
+                read => return read.map_err(|error| named(error, limit)),
             }
         }
     }
@@ -77,11 +124,12 @@ impl Read for Timed {
 
 impl Write for Timed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(Some(self.left()?))?;
+        let (patience, limit) = self.patience()?;
+        self.socket.set_write_timeout(Some(patience))?;
         loop {
             match self.socket.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                written => return written.map_err(named),
+                written => return written.map_err(|error| named(error, limit)),
             }
         }
     }
@@ -92,15 +140,11 @@ impl Write for Timed {
 }
 
 /// The kernel says that a socket with a time limit would block when the time is over.
-fn named(error: io::Error) -> io::Error {
+fn named(error: io::Error, limit: Duration) -> io::Error {
     match error.kind() {
-        io::ErrorKind::WouldBlock => late(),
+        io::ErrorKind::WouldBlock => late(limit),
         _ => error,
     }
-}
-
-pub(crate) fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time")
 }
 
 /// A connection to a board, encrypted or not.
@@ -132,8 +176,8 @@ impl Line {
         }
     }
 
-    /// From now on everything has to be over at `until`, and no silence may be longer than `silence`.
-    pub fn allow(&mut self, until: Duration, silence: Duration) {
+    /// From now on everything has to be over by `until`, and no silence may be longer than `silence`.
+    pub(crate) fn allow(&mut self, until: Deadline, silence: Duration) {
         let timed = match &mut self.0 {
             Kind::Plain(timed) => timed,
             Kind::Encrypted(stream) => &mut stream.sock,
@@ -180,5 +224,36 @@ impl fmt::Debug for Line {
         out.debug_struct("Line")
             .field("is_encrypted", &self.is_encrypted())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn the_limit_that_was_reached_is_the_one_that_is_told() {
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = silent.local_addr().unwrap();
+        let check = |whole: u64, silence: u64, told: &str| {
+            let socket = TcpStream::connect(address).unwrap();
+            let until = Deadline::after(clock::monotonic(), Duration::from_millis(whole));
+            let mut timed = Timed::new(socket, until, Duration::from_millis(silence));
+            let error = timed.read(&mut [0]).unwrap_err();
+            assert_eq!(error.to_string(), told);
+            assert!(overdue(&error).is_some());
+        };
+        check(60_000, 100, "it did not answer within 0.1 s");
+        check(200, 60_000, "it did not answer within 0.2 s");
+        check(0, 100, "it did not answer within 0 s");
+        assert_eq!(
+            Overdue(Duration::from_micros(2_999_900)).to_string(),
+            "it did not answer within 3 s"
+        );
+        // The kernel's own word for a side that has vanished is no limit of ours.
+        let vanished = io::Error::from_raw_os_error(rustix::io::Errno::TIMEDOUT.raw_os_error());
+        assert_eq!(overdue(&vanished), None);
     }
 }

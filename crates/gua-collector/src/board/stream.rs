@@ -24,7 +24,7 @@ use tungstenite::{HandshakeError, Message, WebSocket};
 
 use super::courier::Say;
 use super::enrolment::{Enrolled, Enrolment};
-use super::line::{Limits, Line};
+use super::line::{Deadline, Limits, Line, overdue};
 use super::pause::Pause;
 use super::told::Told;
 use crate::chain::chain;
@@ -41,6 +41,10 @@ const HOLDS: Duration = Duration::from_secs(10);
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 /// A board has nothing to say that is longer.
 const LONGEST_MESSAGE: usize = 64 * 1024;
+/// So many messages are taken in at a time; then it is looked whether there is something else to do.
+const AT_A_TIME: usize = 16;
+/// A board that says more from one frame to the next only keeps us busy. Those that people use send a ping now and then.
+const MOST_MESSAGES: usize = 256;
 
 /// The stream as the loop sees it: something that can be stopped.
 pub(super) struct Streamer {
@@ -107,6 +111,8 @@ struct Stream {
 /// Why a connection is over.
 enum Over {
     Stopped,
+    /// The enrolment is another, or gone.
+    Moved,
     Lost(String),
 }
 
@@ -116,10 +122,14 @@ impl Stream {
     fn run(mut self) {
         loop {
             match self.connect() {
-                Ok(mut socket) => {
+                Ok((mut socket, enrolled)) => {
                     self.connected();
-                    match self.feed(&mut socket) {
+                    let over = self.feed(&mut socket, &enrolled);
+                    self.is_connected.store(false, Ordering::Relaxed);
+                    match over {
                         Over::Stopped => return farewell(&mut socket),
+                        // The next attempt finds out where to go now.
+                        Over::Moved => farewell(&mut socket),
                         Over::Lost(why) => self.lost(&why),
                     }
                 }
@@ -132,11 +142,11 @@ impl Stream {
         }
     }
 
-    fn connect(&mut self) -> Result<Socket, String> {
+    fn connect(&mut self) -> Result<(Socket, Arc<Enrolled>), String> {
         let enrolled = self.enrolment.current().map_err(|error| chain(&error))?;
         let way = enrolled.client.way();
         let line = way.open(Limits::CALL).map_err(|error| chain(&error))?;
-        handshake(line, &enrolled)
+        Ok((handshake(line, &enrolled)?, enrolled))
     }
 
     fn connected(&mut self) {
@@ -150,19 +160,20 @@ impl Stream {
 
     fn lost(&mut self, why: &str) {
         self.pause.failed(clock::monotonic());
-        self.is_connected.store(false, Ordering::Relaxed);
         let why = gua_model::text::harmless(why);
         if self.told.is_news(&why) {
             (self.say)(&format!("stream lost: {why}; gua tries again"));
         }
     }
 
-    /// A frame each second, until the connection is lost or the daemon stops.
-    fn feed(&mut self, socket: &mut Socket) -> Over {
+    /// A frame each second, until the connection is lost, the enrolment is another, or the daemon stops.
+    fn feed(&mut self, socket: &mut Socket, enrolled: &Arc<Enrolled>) -> Over {
         // What came with the handshake is in a buffer already, and would wake nobody.
-        if let Err(why) = hear(socket) {
-            return Over::Lost(why);
-        }
+        let mut heard = match hear(socket) {
+            Ok(heard) => heard,
+            Err(why) => return Over::Lost(why),
+        };
+        let mut is_behind = heard == AT_A_TIME;
         let began = clock::monotonic();
         let mut due = began;
         loop {
@@ -173,23 +184,43 @@ impl Stream {
                 (self.say)(&format!("stream connected again after {failures} failures"));
             }
             if now >= due {
+                if !self.is_still(enrolled) {
+                    return Over::Moved;
+                }
                 if let Err(why) = self.send(socket) {
                     return Over::Lost(why);
                 }
                 // After a driver that took long there is no burst.
                 due = (due + PERIOD).max(clock::monotonic());
-                continue;
+                heard = 0;
             }
-            match self.wait(socket.get_ref().as_fd(), due - now) {
+            // Also when the next frame is due already: a slow driver must not make us deaf. What is left of a burst lies in
+            // a buffer, and wakes nobody.
+            let rest = match is_behind {
+                true => Duration::ZERO,
+                false => due.saturating_sub(clock::monotonic()),
+            };
+            match self.wait(socket.get_ref().as_fd(), rest) {
                 Woken::Stop => return Over::Stopped,
-                Woken::Time => {}
-                Woken::Board => {
-                    if let Err(why) = hear(socket) {
-                        return Over::Lost(why);
+                Woken::Time if !is_behind => {}
+                Woken::Time | Woken::Board => match hear(socket) {
+                    Ok(more) => {
+                        heard += more;
+                        is_behind = more == AT_A_TIME;
                     }
-                }
+                    Err(why) => return Over::Lost(why),
+                },
+            }
+            if heard > MOST_MESSAGES {
+                return Over::Lost("the board talks without pause".to_owned());
             }
         }
+    }
+
+    /// Whether this host is still enrolled where the stream goes.
+    fn is_still(&mut self, enrolled: &Arc<Enrolled>) -> bool {
+        let now = self.enrolment.current();
+        now.is_ok_and(|now| Arc::ptr_eq(&now, enrolled) || now.config == enrolled.config)
     }
 
     /// A driver that does not answer costs a frame.
@@ -269,24 +300,24 @@ fn handshake(line: Line, enrolled: &Enrolled) -> Result<Socket, String> {
     }
 }
 
-/// Takes in what the board has sent: its pings are answered, its words are not read.
-fn hear(socket: &mut Socket) -> Result<(), String> {
-    loop {
+/// Takes in what the board has sent, up to a bound, and says how many messages that was: its pings are answered, its words
+/// are not read.
+fn hear(socket: &mut Socket) -> Result<usize, String> {
+    let mut heard = 0;
+    while heard < AT_A_TIME {
         // What is there is there; nothing is waited for.
         allow(socket, Duration::from_millis(1));
         match socket.read() {
             Ok(Message::Close(_)) => return Err("the board closed it".to_owned()),
-            Ok(_) => {}
-            Err(tungstenite::Error::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
-                break;
-            }
+            Ok(_) => heard += 1,
+            Err(tungstenite::Error::Io(error)) if overdue(&error).is_some() => break,
             Err(error) => return Err(error.to_string()),
         }
     }
     // The answers to pings.
     allow(socket, SEND_LIMIT);
     match socket.flush() {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(heard),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -302,6 +333,6 @@ fn farewell(socket: &mut Socket) {
 }
 
 fn allow(socket: &mut Socket, time: Duration) {
-    let until = clock::monotonic().saturating_add(time);
+    let until = Deadline::after(clock::monotonic(), time);
     socket.get_mut().allow(until, time);
 }

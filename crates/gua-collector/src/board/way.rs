@@ -11,15 +11,18 @@ use std::time::Duration;
 use gua_probe::clock;
 use gua_wire::ServerUrl;
 use gua_wire::server_url::{Insecure, Scheme, Unencrypted};
+use rustix::net::sockopt;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, ClientConnection, StreamOwned};
 
-use super::line::{Limits, Line, Timed, late};
+use super::line::{Deadline, Limits, Line, Timed, late};
 use super::proxy::{Proxies, Proxy, ProxyError};
 use super::trust::{TrustError, encryption};
 
 /// More of a proxy's answer than this is not read.
 const LONGEST_PROXY_ANSWER: usize = 16 * 1024;
+/// A board that has acknowledged nothing for so long has vanished, be there a farewell or not.
+const ABSENCE: Duration = Duration::from_secs(30);
 
 /// The way to one board. Nothing is contacted until a [`Line`] is opened.
 #[derive(Clone, Debug)]
@@ -110,8 +113,8 @@ impl Way {
     /// When the board cannot be reached within the time, or is not whom its name says.
     pub fn open(&self, limits: Limits) -> Result<Line, ConnectError> {
         let began = clock::monotonic();
-        let whole = began.saturating_add(limits.whole);
-        let until = began.saturating_add(limits.connect).min(whole);
+        let whole = Deadline::after(began, limits.whole);
+        let until = whole.sooner(Deadline::after(began, limits.connect));
         let (host, port) = match &self.proxy {
             Some(proxy) => (proxy.host.as_str(), proxy.port),
             None => (self.board.host(), self.board.port()),
@@ -199,23 +202,25 @@ fn place(host: &str, port: u16) -> String {
 
 /// Connects to one of the addresses of a name. Each gets its share of the time, so that one that is dead leaves some for the
 /// next.
-fn reach(host: &str, port: u16, until: Duration) -> Result<TcpStream, ConnectError> {
+fn reach(host: &str, port: u16, until: Deadline) -> Result<TcpStream, ConnectError> {
     let addresses = resolve(host, port, until)?;
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for (tried, address) in addresses.iter().enumerate() {
         let shares = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
-        let left = until.saturating_sub(clock::monotonic()) / shares;
-        let connected = match left.is_zero() {
-            true => Err(late()),
-            false => TcpStream::connect_timeout(address, left),
-        };
+        let connected = until.left().and_then(|left| {
+            let share = left / shares;
+            TcpStream::connect_timeout(address, share).map_err(|error| match error.kind() {
+                io::ErrorKind::TimedOut => late(share),
+                _ => error,
+            })
+        });
         match connected {
             Ok(socket) => {
                 // Without it a small request would wait for more to be sent with it.
                 let _ = socket.set_nodelay(true);
+                notice_absence(&socket);
                 return Ok(socket);
             }
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => problem = late(),
             Err(error) => problem = error,
         }
     }
@@ -225,8 +230,18 @@ fn reach(host: &str, port: u16, until: Duration) -> Result<TcpStream, ConnectErr
     })
 }
 
+/// Lets the kernel end a connection whose other side has vanished, be it that we speak or that we listen. A system that
+/// cannot has its own, longer times for that.
+fn notice_absence(socket: &TcpStream) {
+    let limit = u32::try_from(ABSENCE.as_millis()).unwrap_or(u32::MAX);
+    let _ = sockopt::set_tcp_user_timeout(socket, limit);
+    let _ = sockopt::set_socket_keepalive(socket, true);
+    let _ = sockopt::set_tcp_keepidle(socket, ABSENCE / 3);
+    let _ = sockopt::set_tcp_keepintvl(socket, ABSENCE / 3);
+}
+
 /// The addresses of a name. The system's resolver knows no time limit, so it is asked by a thread that may be left behind.
-fn resolve(host: &str, port: u16, until: Duration) -> Result<Vec<SocketAddr>, ConnectError> {
+fn resolve(host: &str, port: u16, until: Deadline) -> Result<Vec<SocketAddr>, ConnectError> {
     let failed = |source| ConnectError::Name {
         host: host.to_owned(),
         source,
@@ -243,9 +258,35 @@ fn resolve(host: &str, port: u16, until: Duration) -> Result<Vec<SocketAddr>, Co
     };
     let named = thread::Builder::new().name("resolve".to_owned());
     named.spawn(ask).map_err(failed)?;
-    let left = until.saturating_sub(clock::monotonic());
+    let left = until.left().map_err(failed)?;
     match wait.recv_timeout(left) {
         Ok(addresses) => addresses.map_err(failed),
-        Err(_) => Err(failed(late())),
+        Err(_) => Err(failed(late(left))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn a_board_that_vanishes_is_noticed_by_the_kernel_within_half_a_minute() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let wishes = Wishes {
+            unencrypted: Unencrypted::LoopbackOnly,
+            ca_file: None,
+            proxies: Proxies::default(),
+        };
+        let way = Way::to(&ServerUrl::parse(&url).unwrap(), &wishes).unwrap();
+        let line = way.open(Limits::CALL).unwrap();
+        // While something is on its way, and while nothing is.
+        assert_eq!(sockopt::tcp_user_timeout(&line).unwrap(), 30_000);
+        assert!(sockopt::socket_keepalive(&line).unwrap());
+        let idle = sockopt::tcp_keepidle(&line).unwrap();
+        let between = sockopt::tcp_keepintvl(&line).unwrap();
+        assert!(idle + between <= ABSENCE, "{idle:?} {between:?}");
     }
 }

@@ -121,6 +121,11 @@ impl Board {
         self.shared.streams.lock().unwrap().lasts = Some(frames);
     }
 
+    /// From now on each stream is talked to without pause.
+    pub(crate) fn floods_streams(&self) {
+        self.shared.streams.lock().unwrap().is_flooded = true;
+    }
+
     /// What came through streams so far.
     pub(crate) fn streams(&self) -> Streams {
         self.shared.streams.lock().unwrap().clone()
@@ -155,6 +160,7 @@ impl Board {
 pub(crate) struct Streams {
     /// After so many frames a stream is cut.
     lasts: Option<usize>,
+    is_flooded: bool,
     /// The requests by which they began.
     pub(crate) opened: Vec<Request>,
     pub(crate) frames: Vec<String>,
@@ -194,10 +200,10 @@ impl Shared {
 
     /// Takes frames until the client goes, or for as long as it was told to.
     fn stream(&self, request: &Request, mut stream: BufReader<Box<dyn Duplex>>) {
-        let lasts = {
+        let (lasts, is_flooded) = {
             let mut streams = self.streams.lock().unwrap();
             streams.opened.push(request.clone());
-            streams.lasts.unwrap_or(usize::MAX)
+            (streams.lasts.unwrap_or(usize::MAX), streams.is_flooded)
         };
         let key = request.header("sec-websocket-key").unwrap_or_default();
         let accept = derive_accept_key(key.as_bytes());
@@ -208,6 +214,10 @@ impl Shared {
             return;
         }
         let mut socket = WebSocket::from_raw_socket(stream.into_inner(), Role::Server, None);
+        if is_flooded {
+            while socket.send(Message::text("!")).is_ok() {}
+            return;
+        }
         // A client that does not answer a ping is dropped by the servers that people use.
         let _ = socket.send(Message::Ping("?".into()));
         for _ in 0..lasts {

@@ -75,7 +75,7 @@ fn a_server_that_never_greets_ends_the_attempt() {
     );
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1, "{ended:?}");
-    let told = "no encrypted connection with `localhost`: it did not answer in time\n";
+    let told = "no encrypted connection with `localhost`: it did not answer within 5 s\n";
     assert!(ended.stderr.ends_with(told), "{ended:?}");
 }
 
