@@ -7,13 +7,21 @@ pub mod sync_once;
 pub mod unenroll;
 mod unseen;
 
+use std::path::Path;
 use std::sync::Arc;
 
-use gua_collector::board::{CloudFile, Enrolled, Enrolment, EnrolmentError, WayError, Wishes};
+use gua_collector::board::cloud_file::LoadError;
+use gua_collector::board::{
+    CloudFile, Enrolled, Enrolment, EnrolmentError, LinkPlace, Peer, WayError, Wishes,
+};
 use gua_collector::chain::chain;
 use gua_model::text::harmless;
-use gua_wire::snapshot::About;
+use gua_probe::fault::DriverFault;
+use gua_probe::{clock, host};
+use gua_wire::snapshot::{About, ErrorCode};
 use gua_wire::users::UserPolicy;
+use gua_wire::{CloudConfig, Snapshot};
+use jiff::Timestamp;
 
 use crate::config::kind::UserNames;
 use crate::config::{Loaded, Settings};
@@ -22,12 +30,25 @@ use crate::failure::Failure;
 
 /// Reads the enrolment and settles the way to its board. Nothing is contacted.
 pub(crate) fn enrolled(loaded: &Loaded) -> Result<Arc<Enrolled>, Failure> {
-    enrolment(loaded).current().map_err(|error| match error {
-        EnrolmentError::Load(error) => Failure::usage(chain(&error)).hint(
-            "enrol this host with `gua enroll --server-url URL --enrollment-token -`, or name the file with --config",
-        ),
-        EnrolmentError::Way(error) => no_way(&error),
+    enrolment(loaded).current().map_err(|error| match &error {
+        EnrolmentError::Load(cause) => Failure::usage(chain(cause)).hint(remedy(cause)),
+        EnrolmentError::Way(error) => no_way(error),
     })
+}
+
+/// What can be done about an enrolment that cannot be used.
+pub(crate) fn remedy(error: &LoadError) -> &'static str {
+    match error {
+        LoadError::Missing(_) => {
+            "enrol this host with `gua enroll --server-url URL --enrollment-token -`, or name the file with --config"
+        }
+        LoadError::Unreadable { .. } => {
+            "run this as the user who enrolled the host, or name another file with --config"
+        }
+        LoadError::Faulty { .. } => {
+            "`gua enroll --force` replaces it with a new enrolment, `gua unenroll` forgets it, --config names another file"
+        }
+    }
 }
 
 /// The enrolment of the settings, which may not be there.
@@ -43,6 +64,57 @@ pub(crate) fn about<'a>(enrolled: &'a Enrolled, hostname: &'a str) -> About<'a> 
         agent_version: VERSION,
         host_id: Some(&enrolled.config.host_id),
         display_name: Some(&enrolled.config.display_name),
+    }
+}
+
+/// Where what is known of the link stands, for those who write a history.
+pub(crate) fn link_place(loaded: &Loaded, history: &Path) -> LinkPlace {
+    LinkPlace::new(&loaded.settings.cloud.config.value, history)
+}
+
+/// Tells the board that nothing could be seen, and notes what became of that. Both cases are a sentence's beginning.
+pub(crate) fn heartbeat(
+    enrolled: &Enrolled,
+    place: &LinkPlace,
+    (at, code): (Timestamp, ErrorCode),
+) -> Result<String, String> {
+    let hostname = host::name();
+    let heartbeat = Snapshot::error_heartbeat(about(enrolled, &hostname), at, code);
+    let Enrolled { config, client } = enrolled;
+    let pushed = client.push(&heartbeat, config);
+    place.note(config, clock::now(), &pushed);
+    match pushed {
+        Ok(()) => Ok(format!(
+            "an error heartbeat was pushed to {}",
+            named(enrolled)
+        )),
+        Err(error) => Err(format!(
+            "the error heartbeat could not be pushed ({})",
+            chain(&error)
+        )),
+    }
+}
+
+/// The same for a driver that could not be read, which is why.
+pub(crate) fn tell_of_fault(
+    enrolled: &Enrolled,
+    place: &LinkPlace,
+    fault: DriverFault,
+) -> anyhow::Error {
+    let what = (clock::now(), ErrorCode::NvmlInitFailed);
+    let context = match heartbeat(enrolled, place, what) {
+        Ok(told) => format!("{told}, since the driver could not be read"),
+        Err(problem) => format!("{problem}, and the driver could not be read"),
+    };
+    anyhow::Error::new(fault).context(context)
+}
+
+/// Removes what is known of the link and what waits for its board; says a line about what waited.
+fn forget_link(loaded: &Loaded, history: &Path, config: Option<&CloudConfig>) -> String {
+    let peer = config.map(Peer::of);
+    match link_place(loaded, history).forget(peer.as_ref()) {
+        0 => String::new(),
+        some => format!("\n  dropped: {some} missed pushes that waited for the board of before"),
     }
 }
 

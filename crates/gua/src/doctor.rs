@@ -30,7 +30,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use gua_collector::board::{CallError, Limits};
+use gua_collector::board::cloud_file::LoadError;
+use gua_collector::board::{CallError, EnrolmentError, Limits};
 use gua_probe::clock;
 use gua_probe::host::collector::Running;
 use gua_probe::host::mount::Mount;
@@ -45,8 +46,8 @@ use crate::failure::{Exit, Failure};
 use crate::{cloud, driver, manual, output};
 use cards::Terms;
 use facts::{
-    Answer, Choice, Claims, Enrolled, Facts, FileSystem, History, Link, NamedLibrary, Presence,
-    Reach,
+    Answer, Choice, Claims, Enrolled, Facts, Fault, FileSystem, History, Link, NamedLibrary,
+    Presence, Reach,
 };
 use render::{Findings, Layout};
 
@@ -190,6 +191,11 @@ fn link(loaded: &Loaded) -> Link {
             return Link::Unusable {
                 path,
                 why: gua_collector::chain::chain(&error),
+                fault: match error {
+                    EnrolmentError::Load(LoadError::Faulty { .. }) => Fault::Contents,
+                    EnrolmentError::Load(_) => Fault::Unreadable,
+                    EnrolmentError::Way(_) => Fault::Way,
+                },
             };
         }
     };

@@ -1,25 +1,22 @@
-//! The thread that speaks to the board. It sends the latest state, leaves a board alone that fails, and is waited for by
-//! nobody: whatever a server does, ticks go on.
+//! The thread that keeps the link to the board: it sends the latest state, leaves a board alone that fails, and puts aside
+//! what could not be sent. It never waits for a server itself, so that at the end nothing is lost that was to be kept.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gua_model::Sample;
 use gua_probe::clock;
-use gua_wire::Snapshot;
-use gua_wire::snapshot::{About, ErrorCode, Form, LeftOut, Observed, UsageStates};
-use gua_wire::users::UserPolicy;
-use jiff::Timestamp;
+use gua_wire::snapshot::LeftOut;
 
-use super::client::CallError;
-use super::enrolment::{Enrolled, Enrolment};
-use super::link_state::LinkState;
+use super::carrier::{Answer, Carrier};
+use super::cloud_file::LoadError;
+use super::enrolment::{Enrolled, Enrolment, EnrolmentError};
+use super::letter::{Letter, Speaker, Unsent};
+use super::link_state::{LinkPlace, LinkState, Peer, StreamState};
 use super::mailbox::{Mailbox, Taken};
 use super::pause::Pause;
-use super::spool::Spool;
+use super::spool::{Addressee, Spool};
 use super::told::Told;
 use crate::chain::chain;
 
@@ -28,180 +25,159 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How often the file for `gua status` is written while nothing changes but the time of the last push.
 const STATE_PERIOD: Duration = Duration::from_secs(5);
+/// How long the end waits for the answer to a push that is on its way.
+pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Writes one line to the log. It is called by threads beside the loop.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a tick came to.
-#[derive(Debug)]
-pub(super) enum Letter {
-    Seen {
-        sample: Box<Sample>,
-        usage: UsageStates,
-    },
-    /// The driver could not be read.
-    DriverFailed { at: Timestamp },
-}
-
-/// Who speaks, and how much is told.
-#[derive(Clone, Debug)]
-pub struct Speaker {
-    pub hostname: String,
-    pub agent_version: String,
-    pub users: UserPolicy,
-    pub form: Form,
-}
-
-/// A push that is written and not yet taken.
-#[derive(Debug)]
-struct Unsent {
-    at: Timestamp,
-    body: String,
-}
-
 /// What a courier is given.
 pub(super) struct Link {
     pub(super) mailbox: Arc<Mailbox<Letter>>,
+    pub(super) carrier: Carrier,
     pub(super) enrolment: Enrolment,
     pub(super) speaker: Speaker,
     pub(super) spool: Option<Spool>,
-    /// The history, beside which the state of the link stands.
-    pub(super) history: PathBuf,
+    pub(super) place: LinkPlace,
     /// Whether the stream is connected; `None` where there is none.
     pub(super) is_streaming: Option<Arc<AtomicBool>>,
     pub(super) say: Say,
 }
 
 pub(super) struct Courier {
-    mailbox: Arc<Mailbox<Letter>>,
-    enrolment: Enrolment,
-    speaker: Speaker,
-    spool: Option<Spool>,
-    history: PathBuf,
-    say: Say,
+    link: Link,
     state: LinkState,
     state_written: Option<Duration>,
     pause: Pause,
     unsent: Option<Unsent>,
+    carried: Option<Carried>,
     told: Told,
-    is_streaming: Option<Arc<AtomicBool>>,
     /// The cards that were told to be left out.
     left_out: Vec<LeftOut>,
 }
 
+/// What is on its way.
+enum Carried {
+    Latest(Unsent),
+    /// By its name in the spool.
+    Spooled(String),
+    /// To a board at which this host is enrolled no more.
+    Stray,
+}
+
 impl Courier {
     pub(super) fn new(link: Link) -> Self {
-        let Link {
-            mailbox,
-            enrolment,
-            speaker,
-            spool,
-            history,
-            is_streaming,
-            say,
-        } = link;
         Self {
-            mailbox,
-            enrolment,
-            speaker,
-            spool,
-            history,
-            say,
-            state: LinkState {
-                pid: std::process::id(),
-                ..LinkState::default()
-            },
+            link,
+            state: LinkState::default(),
             state_written: None,
             pause: Pause::new(FIRST_PAUSE, LONGEST_PAUSE),
             unsent: None,
+            carried: None,
             told: Told::default(),
-            is_streaming,
             left_out: Vec::new(),
         }
     }
 
-    /// Until the mailbox is closed and, where the board answers, empty.
+    /// Until the mailbox is closed and empty.
     pub(super) fn run(mut self) {
         loop {
-            match self.mailbox.take(self.patience()) {
+            match self.link.mailbox.take(self.patience()) {
                 Taken::Letter(letter) => self.receive(&letter),
                 Taken::Nothing => {}
                 Taken::Closed => break,
             }
-            if self.is_pausing() {
-                // A board that fails is not asked again at the end.
-                if self.mailbox.is_closed() {
-                    break;
-                }
-            } else if self.unsent.is_some() {
-                self.send_latest();
-            } else {
+            if let Some(answer) = self.link.carrier.answer() {
+                self.answered(answer);
+            }
+            if self.may_send() && !self.send_latest() {
                 self.send_spooled();
             }
         }
-        self.put_aside();
+        self.end();
+    }
+
+    /// What is left is sent where the board answers, and put aside otherwise. A board that fails is not asked again.
+    fn end(mut self) {
+        let until = clock::monotonic().saturating_add(LAST_PATIENCE);
+        loop {
+            if self.may_send() {
+                self.send_latest();
+            }
+            let left = until.saturating_sub(clock::monotonic());
+            match self.carried.is_some() {
+                true => match self.link.carrier.answer_within(left) {
+                    Some(answer) => self.answered(answer),
+                    None => break,
+                },
+                false => break,
+            }
+        }
+        // It may arrive still. Without an answer it counts as missed: rather twice than never.
+        if let Some(Carried::Latest(unsent)) = self.carried.take() {
+            self.put_aside(&unsent);
+        }
+        if let Some(unsent) = self.unsent.take() {
+            self.put_aside(&unsent);
+        }
+        self.link.is_streaming = None;
         self.write_state();
     }
 
-    fn is_pausing(&self) -> bool {
-        self.pause.remaining(clock::monotonic()).is_some()
+    fn may_send(&self) -> bool {
+        self.carried.is_none() && self.pause.remaining(clock::monotonic()).is_none()
     }
 
-    /// How long the next letter is waited for: until there is something else to do, or for good.
+    /// How long the next letter is waited for: until there is something else to do, or for good. An answer wakes us.
     fn patience(&self) -> Option<Duration> {
-        let has_work = self.unsent.is_some() || self.spooled() > 0;
+        let is_spooled = self.link.spool.as_ref().is_some_and(|one| !one.is_empty());
+        let has_work = self.carried.is_none() && (self.unsent.is_some() || is_spooled);
         has_work.then(|| self.pause.remaining(clock::monotonic()).unwrap_or_default())
-    }
-
-    fn spooled(&self) -> usize {
-        self.spool.as_ref().map_or(0, Spool::depth)
     }
 
     /// Writes the push down. What was not sent before is older, and put aside.
     fn receive(&mut self, letter: &Letter) {
-        self.put_aside();
-        match self.enrolment.current() {
-            Ok(enrolled) => {
-                self.state.board = enrolled.config.server_url.to_string();
-                self.state.display_name = gua_model::text::harmless(&enrolled.config.display_name);
-                let (at, body) = self.written(letter, &enrolled);
-                self.unsent = Some(Unsent { at, body });
-            }
-            Err(error) => self.unenrolled(&chain(&error)),
+        let enrolled = match self.link.enrolment.current() {
+            Ok(enrolled) => enrolled,
+            Err(error) => return self.nobody_to_tell(&error),
+        };
+        self.meet(&enrolled);
+        if let Some(older) = self.unsent.take() {
+            self.put_aside(&older);
         }
+        let (unsent, left_out) = letter.write(&enrolled.config, &self.link.speaker);
+        self.note_left_out(left_out);
+        self.unsent = Some(unsent);
     }
 
-    fn written(&mut self, letter: &Letter, enrolled: &Enrolled) -> (Timestamp, String) {
-        let about = About {
-            hostname: &self.speaker.hostname,
-            agent_version: &self.speaker.agent_version,
-            host_id: Some(&enrolled.config.host_id),
-            display_name: Some(&enrolled.config.display_name),
-        };
-        let (sample, usage) = match letter {
-            Letter::DriverFailed { at } => {
-                let heartbeat = Snapshot::error_heartbeat(about, *at, ErrorCode::NvmlInitFailed);
-                return (*at, heartbeat.body());
+    /// Sees whether the board, and who we are there, are those of before. What was meant for others is not sent.
+    fn meet(&mut self, enrolled: &Enrolled) {
+        let fresh = LinkState::new(&enrolled.config);
+        if self.state.peer != fresh.peer {
+            if self.state.peer != Peer::default() {
+                self.unsent = None;
+                self.carried = self.carried.take().map(|_| Carried::Stray);
+                self.pause.succeeded();
+                self.told = Told::default();
             }
-            Letter::Seen { sample, usage } => (sample, usage),
+            // A daemon that starts again knows what the one before it knew.
+            self.state = self.link.place.read(&fresh.peer).unwrap_or_default();
+            self.state.peer = fresh.peer;
+            self.state_written = None;
+        }
+        self.state.display_name = fresh.display_name;
+        let to = Addressee::new(&enrolled.config, &self.link.speaker.users);
+        let Some(spool) = &mut self.link.spool else {
+            return;
         };
-        let observed = Observed {
-            about,
-            sample,
-            usage,
-            users: &self.speaker.users,
-            form: self.speaker.form,
+        let text = match spool.address(&to) {
+            Ok(0) => return,
+            Ok(dropped) => format!(
+                "board: {dropped} missed pushes were dropped: they were kept for another board, host or setting of cloud.users"
+            ),
+            Err(error) => format!("board: missed pushes cannot be kept for later: {error}"),
         };
-        let (snapshot, left_out) = match observed.build() {
-            Ok(built) => (built.snapshot, built.left_out),
-            Err(nothing) => {
-                let why = ErrorCode::GpuReadingUnavailable;
-                let heartbeat = Snapshot::error_heartbeat(about, sample.at, why);
-                (heartbeat, nothing.0)
-            }
-        };
-        self.note_left_out(left_out);
-        (sample.at, snapshot.body())
+        (self.link.say)(&text);
     }
 
     /// Cards that have no place in a push are named when that begins or changes.
@@ -209,77 +185,87 @@ impl Courier {
         for card in &left_out {
             if !self.left_out.contains(card) {
                 let LeftOut { index, why } = card;
-                (self.say)(&format!("board: gpu {index} is not told: {why}"));
+                (self.link.say)(&format!("board: gpu {index} is not told: {why}"));
             }
         }
         self.left_out = left_out;
     }
 
-    fn send_latest(&mut self) {
-        let Some(unsent) = self.unsent.take() else {
-            return;
-        };
-        match self.push(&unsent.body) {
-            Ok(()) => self.succeeded(),
-            Err(Failed::ForNow(why)) => {
-                self.unsent = Some(unsent);
-                self.failed(&why);
-            }
-            Err(Failed::ForGood(why)) => self.failed(&why),
+    /// Hands the latest state over, if it was not; says whether there was one.
+    fn send_latest(&mut self) -> bool {
+        if self.unsent.is_none() {
+            return false;
         }
+        if let Some(enrolled) = self.addressed()
+            && let Some(unsent) = self.unsent.take()
+        {
+            let body = unsent.body.clone();
+            self.carried = Some(Carried::Latest(unsent));
+            self.link.carrier.carry(enrolled, body);
+        }
+        true
     }
 
-    /// One of those that wait on disk; a new letter is taken before the next.
+    /// One of those that wait on disk; a new letter goes before the next.
     fn send_spooled(&mut self) {
-        let Some(body) = self.spool.as_mut().and_then(Spool::oldest) else {
+        let is_empty = self.link.spool.as_ref().is_none_or(Spool::is_empty);
+        if is_empty {
+            return;
+        }
+        if let Some(enrolled) = self.addressed()
+            && let Some((name, body)) = self.link.spool.as_mut().and_then(Spool::oldest)
+        {
+            self.carried = Some(Carried::Spooled(name));
+            self.link.carrier.carry(enrolled, body);
+        }
+    }
+
+    /// Whom to send to now. What waits is for this one.
+    fn addressed(&mut self) -> Option<Arc<Enrolled>> {
+        match self.link.enrolment.current() {
+            Ok(enrolled) => {
+                self.meet(&enrolled);
+                Some(enrolled)
+            }
+            Err(error) => {
+                self.pause.failed(clock::monotonic());
+                self.nobody_to_tell(&error);
+                None
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let Some(carried) = self.carried.take() else {
             return;
         };
-        match self.push(&body) {
-            Ok(()) => {
-                self.forget_spooled();
-                self.succeeded();
-            }
-            Err(Failed::ForNow(why)) => self.failed(&why),
-            Err(Failed::ForGood(why)) => {
-                self.forget_spooled();
-                self.failed(&why);
-            }
-        }
-    }
-
-    fn forget_spooled(&mut self) {
-        if let Some(spool) = &mut self.spool {
-            spool.forget_oldest();
-        }
-    }
-
-    fn push(&mut self, body: &str) -> Result<(), Failed> {
-        let enrolled = match self.enrolment.current() {
-            Ok(enrolled) => enrolled,
-            // The next letter finds out, and says so.
-            Err(error) => return Err(Failed::ForNow(chain(&error))),
-        };
-        enrolled
-            .client
-            .push_body(body, &enrolled.config)
-            .map_err(|error: CallError| {
-                let why = chain(&error);
-                match error.may_pass() {
-                    true => Failed::ForNow(why),
-                    false => Failed::ForGood(why),
+        let may_pass = answer.as_ref().is_err_and(|error| error.may_pass());
+        match carried {
+            Carried::Stray => return,
+            Carried::Latest(unsent) if may_pass => match self.unsent {
+                None => self.unsent = Some(unsent),
+                Some(_) => self.put_aside(&unsent),
+            },
+            Carried::Spooled(name) if !may_pass => {
+                if let Some(spool) = &mut self.link.spool {
+                    spool.forget(&name);
                 }
-            })
+            }
+            // Taken or refused for good; or on disk until it is taken.
+            Carried::Latest(_) | Carried::Spooled(_) => {}
+        }
+        match answer {
+            Ok(()) => self.succeeded(),
+            Err(error) => self.failed(&chain(&error)),
+        }
     }
 
     /// What is not sent waits on disk, where that is wished.
-    fn put_aside(&mut self) {
-        let Some(Unsent { at, body }) = self.unsent.take() else {
-            return;
-        };
-        if let Some(spool) = &mut self.spool
-            && let Err(error) = spool.keep(at, &body)
+    fn put_aside(&mut self, unsent: &Unsent) {
+        if let Some(spool) = &mut self.link.spool
+            && let Err(error) = spool.keep(unsent.at, &unsent.body)
         {
-            (self.say)(&format!(
+            (self.link.say)(&format!(
                 "board: a push could not be kept for later: {error}"
             ));
         }
@@ -289,7 +275,7 @@ impl Courier {
         self.pause.succeeded();
         self.state.succeeded(clock::now());
         if let Some(failures) = self.told.over() {
-            (self.say)(&format!(
+            (self.link.say)(&format!(
                 "board: it takes pushes again after {failures} failed attempts"
             ));
             self.state_written = None;
@@ -299,29 +285,36 @@ impl Courier {
 
     fn failed(&mut self, why: &str) {
         self.pause.failed(clock::monotonic());
-        self.tell(
-            &format!("{why}; the history goes on, and gua tries again"),
-            why,
-        );
+        self.tell(why, "gua tries again");
     }
 
-    /// Nothing is sent any more, and nothing is kept for later. Nobody is asked, so there is nothing to pause for.
-    fn unenrolled(&mut self, why: &str) {
-        if let Some(spool) = &mut self.spool {
-            spool.clear();
+    /// Nothing is sent any more. Where this host is enrolled no more, nothing is kept for later either.
+    fn nobody_to_tell(&mut self, error: &EnrolmentError) {
+        let why = chain(error);
+        if !matches!(error, EnrolmentError::Load(LoadError::Missing(_))) {
+            return self.tell(&why, "nothing is sent");
         }
-        self.tell(
-            &format!("{why}; the history goes on, and nothing is sent"),
-            why,
-        );
+        self.unsent = None;
+        self.carried = self.carried.take().map(|_| Carried::Stray);
+        self.state = LinkState::default();
+        let dropped = self.link.spool.as_mut().map_or(0, Spool::clear);
+        let dropped = match dropped {
+            0 => String::new(),
+            some => format!("; {some} missed pushes were dropped"),
+        };
+        if self.told.is_news(&why) {
+            (self.link.say)(&format!(
+                "board: {why}; the history goes on, and nothing is sent{dropped}"
+            ));
+        }
     }
 
     /// One line for each kind of failure, and the state for `gua status`.
-    fn tell(&mut self, line: &str, why: &str) {
+    fn tell(&mut self, why: &str, then: &str) {
         let why = gua_model::text::harmless(why);
         self.state.failed(clock::now(), why.clone());
         if self.told.is_news(&why) {
-            (self.say)(&format!("board: {line}"));
+            (self.link.say)(&format!("board: {why}; the history goes on, and {then}"));
             self.state_written = None;
         }
         self.write_state_if_due();
@@ -335,21 +328,17 @@ impl Courier {
         }
     }
 
-    /// A disk that does not take it is no reason to stop; the log says the same.
+    /// A disk that does not take it is no reason to stop; the log says the same. Of nobody there is nothing to be known.
     fn write_state(&mut self) {
+        if self.state.peer == Peer::default() {
+            return;
+        }
         self.state_written = Some(clock::monotonic());
-        let is_streaming = self.is_streaming.as_ref();
-        self.state.is_streaming = is_streaming.map(|flag| flag.load(Ordering::Relaxed));
-        self.state.spooled = self.spooled() as u64;
-        self.state.dropped = self.spool.as_ref().map_or(0, |spool| spool.dropped);
-        let _: io::Result<()> = self.state.write(&self.history);
+        let is_streaming = self.link.is_streaming.as_ref();
+        self.state.stream = is_streaming
+            .and_then(|flag| StreamState::of_this_process(flag.load(Ordering::Relaxed)));
+        let dropped = self.link.spool.as_mut().map(Spool::take_dropped);
+        self.state.dropped += dropped.unwrap_or_default();
+        let _: io::Result<()> = self.link.place.write(&self.state);
     }
-}
-
-/// Why a push was not taken.
-enum Failed {
-    /// It may be taken later.
-    ForNow(String),
-    /// It would be refused again.
-    ForGood(String),
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -15,16 +15,18 @@ use gua_wire::snapshot::usage_states;
 use jiff::Timestamp;
 
 use super::archivist::{ArchiveOptions, Archivist};
-use super::courier::{Courier, Letter, Link, Say, Speaker};
+use super::carrier::Carrier;
+use super::courier::{Courier, LAST_PATIENCE, Link, Say};
 use super::enrolment::Enrolment;
+use super::letter::{Letter, Speaker};
+use super::link_state::LinkPlace;
 use super::mailbox::Mailbox;
 use super::spool::Spool;
-use super::state_file;
 use super::stream::Streamer;
 use crate::sink::{Sink, SinkError};
 
-/// How long the end of the daemon waits for a push that is on its way.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the end of the daemon waits for the disk, after what the courier waits for a push that is on its way.
+const DISK_PATIENCE: Duration = Duration::from_secs(1);
 /// So many ticks wait in memory where they are kept on disk afterwards; otherwise the latest alone.
 const SPOOLED_ROOM: usize = 256;
 
@@ -32,22 +34,14 @@ const SPOOLED_ROOM: usize = 256;
 pub struct BoardOptions {
     pub enrolment: Enrolment,
     pub speaker: Speaker,
-    /// Where pushes wait that could not be sent.
-    pub spool: Option<SpoolOptions>,
-    /// The history, beside which the state of the link is written.
+    /// How many bytes of pushes that could not be sent wait on disk, where some may.
+    pub spool_bytes: Option<u64>,
     pub history: PathBuf,
     /// By what the stream reads the cards; without it there is none.
     pub stream: Option<ReaderOptions>,
     /// What of the history goes into the board's archive; without it nothing does.
     pub archive: Option<ArchiveOptions>,
     pub say: Say,
-}
-
-/// Where pushes wait on disk, and how much room they have.
-#[derive(Clone, Debug)]
-pub struct SpoolOptions {
-    pub directory: PathBuf,
-    pub most_bytes: u64,
 }
 
 /// Hands ticks to the thread that speaks to the board.
@@ -67,10 +61,11 @@ impl BoardSink {
     /// # Errors
     /// When a thread cannot be started or the spool cannot be opened.
     pub fn start(options: BoardOptions) -> io::Result<Self> {
-        let spool = options.spool.as_ref();
-        let room = spool.map_or(1, |_| SPOOLED_ROOM);
-        let spool = spool
-            .map(|spool| Spool::open(&spool.directory, spool.most_bytes))
+        let place = LinkPlace::new(options.enrolment.file().path(), &options.history);
+        let room = options.spool_bytes.map_or(1, |_| SPOOLED_ROOM);
+        let spool = options
+            .spool_bytes
+            .map(|bytes| Spool::open(&place.spools(), bytes))
             .transpose()?;
         let stream = options
             .stream
@@ -91,12 +86,14 @@ impl BoardSink {
             })
             .transpose()?;
         let mailbox = Arc::new(Mailbox::new(room));
+        let wake = Arc::clone(&mailbox);
         let courier = Courier::new(Link {
             mailbox: Arc::clone(&mailbox),
+            carrier: Carrier::start(move || wake.wake())?,
             enrolment: options.enrolment,
             speaker: options.speaker,
             spool,
-            history: options.history,
+            place,
             is_streaming: stream.as_ref().map(Streamer::is_connected),
             say: options.say,
         });
@@ -154,7 +151,7 @@ impl Sink for BoardSink {
             stream.stop();
         }
         // Ends with an error when the thread has ended, and when it takes too long.
-        let _ = self.ended.recv_timeout(LAST_PATIENCE);
+        let _ = self.ended.recv_timeout(LAST_PATIENCE + DISK_PATIENCE);
     }
 }
 
@@ -171,10 +168,4 @@ impl fmt::Debug for BoardSink {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("BoardSink")
     }
-}
-
-/// Where pushes wait by default: beside the history.
-#[must_use]
-pub fn spool_beside(history: &Path) -> PathBuf {
-    state_file::beside(history, "-spool")
 }

@@ -16,13 +16,14 @@ struct Inside<T> {
     letters: VecDeque<T>,
     room: usize,
     is_closed: bool,
+    is_woken: bool,
 }
 
 /// What a wait at the mailbox came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken<T> {
     Letter(T),
-    /// Nothing came in time.
+    /// Nothing came in time, or there is news elsewhere.
     Nothing,
     /// Nothing will come any more.
     Closed,
@@ -36,6 +37,7 @@ impl<T> Mailbox<T> {
                 letters: VecDeque::new(),
                 room: room.max(1),
                 is_closed: false,
+                is_woken: false,
             }),
             changed: Condvar::new(),
         }
@@ -57,13 +59,21 @@ impl<T> Mailbox<T> {
         self.changed.notify_all();
     }
 
+    /// Ends a wait, the running one or the next, as if its time were over.
+    pub(super) fn wake(&self) {
+        self.lock().is_woken = true;
+        self.changed.notify_all();
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
 
     /// Takes the oldest letter; waits for one as long as it may, or for good.
     pub(super) fn take(&self, wait: Option<Duration>) -> Taken<T> {
-        let is_empty = |inside: &mut Inside<T>| inside.letters.is_empty() && !inside.is_closed;
+        let is_empty = |inside: &mut Inside<T>| {
+            inside.letters.is_empty() && !inside.is_closed && !inside.is_woken
+        };
         let inside = self.lock();
         let mut inside = match wait {
             None => self
@@ -75,6 +85,7 @@ impl<T> Mailbox<T> {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
+        inside.is_woken = false;
         match inside.letters.pop_front() {
             Some(letter) => Taken::Letter(letter),
             None if inside.is_closed => Taken::Closed,
@@ -104,6 +115,10 @@ mod tests {
             }
             assert_eq!(mailbox.take(None), Taken::Closed);
         };
+        let mailbox = Mailbox::<u32>::new(1);
+        mailbox.wake();
+        assert_eq!(mailbox.take(None), Taken::Nothing, "a wake is not missed");
+        assert_eq!(mailbox.take(Some(Duration::ZERO)), Taken::Nothing);
         check(0, &[3]);
         check(1, &[3]);
         check(2, &[2, 3]);

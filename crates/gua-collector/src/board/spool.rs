@@ -1,43 +1,84 @@
 //! What could not be sent, on disk, for boards that take late observations: one file for each push, the oldest goes when
-//! there is no room. Off unless somebody asks for it.
+//! there is no room. It belongs to one board, to this host's name there, and to what is told of users; what was kept for
+//! another is never sent. Off unless somebody asks for it.
 
-use std::collections::VecDeque;
-use std::fs;
-use std::io;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use gua_wire::CloudConfig;
+use gua_wire::users::UserPolicy;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::link_state::Peer;
+use super::state_file;
+
+/// For whom pushes were written, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Addressee {
+    peer: Peer,
+    /// How much of users' names is in them.
+    users: String,
+}
+
+impl Addressee {
+    pub(super) fn new(config: &CloudConfig, users: &UserPolicy) -> Self {
+        Self {
+            peer: Peer::of(config),
+            users: match users {
+                UserPolicy::Plain => "plain".to_owned(),
+                UserPolicy::Omit => "omit".to_owned(),
+                // Of another salt, a board would take one person for two.
+                UserPolicy::Hash(_) => format!("hash {}", users.told("").unwrap_or_default()),
+            },
+        }
+    }
+}
 
 /// Pushes that wait, in the order of their time.
 #[derive(Debug)]
 pub(super) struct Spool {
     directory: PathBuf,
+    /// Two processes would send each other's pushes twice.
+    lock: File,
     most_bytes: u64,
     bytes: u64,
-    waiting: VecDeque<Waiting>,
+    /// By name, with their size.
+    waiting: BTreeMap<String, u64>,
+    addressee: Option<Addressee>,
     /// Told apart within a microsecond.
     number: u32,
-    /// How many went because there was no room.
-    pub(super) dropped: u64,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Waiting {
-    name: String,
-    bytes: u64,
+    dropped: u64,
 }
 
 const ENDING: &str = ".json";
+const ADDRESSEE: &str = "addressee";
 
 impl Spool {
-    /// Opens the directory, with what an earlier process has left in it.
-    pub(super) fn open(directory: &Path, most_bytes: u64) -> io::Result<Self> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)?;
-        let mut waiting = Vec::new();
+    /// Opens the first of the directories in which something may be written, with what an earlier process has left in it.
+    pub(super) fn open(places: &[PathBuf], most_bytes: u64) -> io::Result<Self> {
+        let mut problem = io::Error::from(io::ErrorKind::NotFound);
+        for directory in places {
+            match hold(directory) {
+                Ok(lock) => return Self::read(directory, lock, most_bytes),
+                Err(error) => problem = error,
+            }
+            let is_forbidden = matches!(
+                problem.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            );
+            if !is_forbidden {
+                break;
+            }
+        }
+        Err(problem)
+    }
+
+    fn read(directory: &Path, lock: File, most_bytes: u64) -> io::Result<Self> {
+        let mut waiting = BTreeMap::new();
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else {
@@ -46,17 +87,17 @@ impl Spool {
             // Half of a file that a process left when it died.
             if name.ends_with(".tmp") {
                 let _ = fs::remove_file(entry.path());
-            } else if name.ends_with(ENDING) {
-                let bytes = entry.metadata()?.len();
-                waiting.push(Waiting { name, bytes });
+            } else if is_push(&name) {
+                waiting.insert(name, entry.metadata()?.len());
             }
         }
-        waiting.sort();
         let mut spool = Self {
             directory: directory.to_owned(),
+            lock,
             most_bytes,
-            bytes: waiting.iter().map(|one| one.bytes).sum(),
-            waiting: waiting.into(),
+            bytes: waiting.values().sum(),
+            waiting,
+            addressee: state_file::read(&directory.join(ADDRESSEE)),
             number: 0,
             dropped: 0,
         };
@@ -64,8 +105,31 @@ impl Spool {
         Ok(spool)
     }
 
-    pub(super) fn depth(&self) -> usize {
-        self.waiting.len()
+    /// From now on pushes are kept for this one. Those that wait for another are dropped; says how many that were.
+    pub(super) fn address(&mut self, to: &Addressee) -> io::Result<usize> {
+        if self.addressee.as_ref() == Some(to) {
+            return Ok(0);
+        }
+        let dropped = self.clear();
+        self.addressee = Some(to.clone());
+        self.write_addressee()?;
+        Ok(dropped)
+    }
+
+    fn write_addressee(&self) -> io::Result<()> {
+        match &self.addressee {
+            Some(to) => state_file::write(&self.directory.join(ADDRESSEE), to),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How many went because there was no room, since this was last asked.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Keeps a push. One that is larger than the whole room is dropped itself.
@@ -80,6 +144,21 @@ impl Spool {
         // Twenty digits sort as numbers do; times before 1970 do not occur.
         let micros = u64::try_from(at.as_microsecond()).unwrap_or_default();
         let name = format!("{micros:020}-{:010}{ENDING}", self.number);
+        self.write(&name, body).or_else(|error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                return Err(error);
+            }
+            // Somebody has cleaned up, and the enrolment came back.
+            self.lock = hold(&self.directory)?;
+            self.write_addressee()?;
+            self.write(&name, body)
+        })?;
+        self.bytes += bytes;
+        self.waiting.insert(name, bytes);
+        Ok(())
+    }
+
+    fn write(&self, name: &str, body: &str) -> io::Result<()> {
         let half = self.directory.join(format!("{name}.tmp"));
         let written = fs::OpenOptions::new()
             .write(true)
@@ -87,98 +166,233 @@ impl Spool {
             .truncate(true)
             .mode(0o600)
             .open(&half)
-            .and_then(|mut file| io::Write::write_all(&mut file, body.as_bytes()))
-            .and_then(|()| fs::rename(&half, self.directory.join(&name)));
-        if let Err(error) = written {
+            .and_then(|mut file| file.write_all(body.as_bytes()))
+            .and_then(|()| fs::rename(&half, self.directory.join(name)));
+        if written.is_err() {
             let _ = fs::remove_file(&half);
-            return Err(error);
         }
-        self.bytes += bytes;
-        self.waiting.push_back(Waiting { name, bytes });
-        Ok(())
+        written
     }
 
-    /// The oldest push that waits. One that cannot be read any more is passed over.
-    pub(super) fn oldest(&mut self) -> Option<String> {
-        while let Some(first) = self.waiting.front() {
-            if let Ok(body) = fs::read_to_string(self.directory.join(&first.name)) {
-                return Some(body);
+    /// The oldest push that waits, by its name. One that cannot be read any more is passed over.
+    pub(super) fn oldest(&mut self) -> Option<(String, String)> {
+        while let Some(name) = self.waiting.keys().next().cloned() {
+            if let Ok(body) = fs::read_to_string(self.directory.join(&name)) {
+                return Some((name, body));
             }
-            self.forget_oldest();
+            self.forget(&name);
         }
         None
     }
 
-    pub(super) fn forget_oldest(&mut self) {
-        if let Some(first) = self.waiting.pop_front() {
-            self.bytes = self.bytes.saturating_sub(first.bytes);
-            let _ = fs::remove_file(self.directory.join(first.name));
+    pub(super) fn forget(&mut self, name: &str) {
+        if let Some(bytes) = self.waiting.remove(name) {
+            self.bytes = self.bytes.saturating_sub(bytes);
+            let _ = fs::remove_file(self.directory.join(name));
         }
     }
 
-    /// Forgets all that waits.
-    pub(super) fn clear(&mut self) {
-        while !self.waiting.is_empty() {
-            self.forget_oldest();
-        }
+    /// Forgets all that waits; says how many that were.
+    pub(super) fn clear(&mut self) -> usize {
+        let names: Vec<String> = self.waiting.keys().cloned().collect();
+        names.iter().for_each(|name| self.forget(name));
+        names.len()
     }
 
     fn make_room(&mut self, bytes: u64) {
-        while self.bytes + bytes > self.most_bytes && !self.waiting.is_empty() {
-            self.forget_oldest();
+        while self.bytes + bytes > self.most_bytes
+            && let Some(name) = self.waiting.keys().next().cloned()
+        {
+            self.forget(&name);
             self.dropped += 1;
         }
     }
 }
 
+/// Makes the directory, and holds it against other processes.
+fn hold(directory: &Path) -> io::Result<File> {
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory);
+    made?;
+    let lock = File::open(directory)?;
+    lock.try_lock().map_err(|error| match error {
+        fs::TryLockError::Error(error) => error,
+        fs::TryLockError::WouldBlock => io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another daemon of this enrolment keeps its missed pushes there",
+        ),
+    })?;
+    Ok(lock)
+}
+
+fn is_push(name: &str) -> bool {
+    name.ends_with(ENDING) && name.starts_with(|letter: char| letter.is_ascii_digit())
+}
+
+fn pushes(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let pushes = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_push));
+    pushes.map(|entry| entry.path()).collect()
+}
+
+fn is_for(directory: &Path, peer: &Peer) -> bool {
+    let addressee: Option<Addressee> = state_file::read(&directory.join(ADDRESSEE));
+    addressee.is_some_and(|addressee| addressee.peer == *peer)
+}
+
+/// How many pushes to a peer lie in a directory.
+pub(super) fn waiting(directory: &Path, peer: &Peer) -> usize {
+    match is_for(directory, peer) {
+        true => pushes(directory).len(),
+        false => 0,
+    }
+}
+
+/// Removes a directory with what waits in it: whatever it is, or for one peer. Says how many pushes that were.
+pub(super) fn forget(directory: &Path, peer: Option<&Peer>) -> usize {
+    if peer.is_some_and(|peer| !is_for(directory, peer)) {
+        return 0;
+    }
+    let pushes = pushes(directory);
+    for path in &pushes {
+        let _ = fs::remove_file(path);
+    }
+    let _ = fs::remove_file(directory.join(ADDRESSEE));
+    // Something that is not ours keeps it there.
+    let _ = fs::remove_dir(directory);
+    pushes.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gua_wire::users::Salt;
+    use gua_wire::{ClaimAnswer, ServerUrl};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    fn addressee(board: &str, host: &str, users: &UserPolicy) -> Addressee {
+        let answer = format!(
+            r#"{{"hostId":"{host}","displayName":"lab","agentToken":"gua_agent_secret","tokenPrefix":"gua"}}"#
+        );
+        let answer = ClaimAnswer::read(answer.as_bytes()).unwrap();
+        let config = CloudConfig::enrolled(ServerUrl::parse(board).unwrap(), answer);
+        Addressee::new(&config, users)
+    }
+
+    fn usual() -> Addressee {
+        addressee("https://a.example.com", "h1", &UserPolicy::Plain)
+    }
+
+    fn open(place: &Path, most_bytes: u64) -> Spool {
+        Spool::open(&[place.to_owned()], most_bytes).unwrap()
+    }
+
+    fn files(place: &Path) -> usize {
+        pushes(place).len()
     }
 
     #[test]
     fn pushes_wait_in_order_within_their_room_and_outlive_the_process() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("spool");
-        let mut spool = Spool::open(&place, 10).unwrap();
-        for second in 1..=4 {
+        let mut spool = open(&place, 10);
+        assert_eq!(spool.address(&usual()).unwrap(), 0);
+        for second in [1, 2, 4, 3] {
             spool.keep(at(second), &format!("{second}234")).unwrap();
         }
-        assert_eq!((spool.depth(), spool.dropped), (2, 2));
+        assert_eq!((spool.waiting.len(), spool.take_dropped()), (2, 2));
         spool.keep(at(5), "a body that is too long").unwrap();
-        assert_eq!((spool.depth(), spool.dropped), (2, 3));
+        assert_eq!((spool.waiting.len(), spool.take_dropped()), (2, 1));
+        assert_eq!(spool.take_dropped(), 0);
         fs::write(place.join("00-half.json.tmp"), "x").unwrap();
         drop(spool);
 
-        let mut spool = Spool::open(&place, 10).unwrap();
-        assert_eq!(spool.oldest().as_deref(), Some("3234"));
-        assert_eq!(
-            spool.oldest().as_deref(),
-            Some("3234"),
-            "until it is forgotten"
-        );
-        spool.forget_oldest();
-        assert_eq!(spool.oldest().as_deref(), Some("4234"));
-        assert_eq!(fs::read_dir(&place).unwrap().count(), 1);
+        let mut spool = open(&place, 10);
+        assert_eq!(spool.address(&usual()).unwrap(), 0);
+        assert_eq!(waiting(&place, &usual().peer), 2);
+        let (name, body) = spool.oldest().unwrap();
+        assert_eq!(body, "3234", "by their time, not by when they were kept");
+        assert_eq!(spool.oldest().unwrap().0, name, "until it is forgotten");
+        spool.forget(&name);
+        spool.forget(&name);
+        assert_eq!(spool.oldest().unwrap().1, "4234");
+        assert_eq!(files(&place), 1);
         // Somebody has cleaned up.
-        fs::remove_dir_all(&place).unwrap();
+        assert_eq!(forget(&place, None), 1);
+        assert!(!place.exists());
         assert_eq!(spool.oldest(), None);
-        assert_eq!(spool.depth(), 0);
-        assert!(spool.keep(at(6), "x").is_err());
+        assert!(spool.is_empty());
+        spool.keep(at(6), "x").unwrap();
+        assert_eq!(waiting(&place, &usual().peer), 1);
     }
 
     #[test]
     fn a_smaller_room_is_made_at_once() {
         let directory = tempfile::tempdir().unwrap();
-        let mut spool = Spool::open(directory.path(), 100).unwrap();
+        let mut spool = open(directory.path(), 100);
         (1..=9).for_each(|second| spool.keep(at(second), "0123456789").unwrap());
-        let mut spool = Spool::open(directory.path(), 25).unwrap();
-        assert_eq!((spool.depth(), spool.bytes), (2, 20));
-        spool.clear();
-        assert_eq!((spool.depth(), spool.bytes), (0, 0));
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        drop(spool);
+        let mut spool = open(directory.path(), 25);
+        assert_eq!((spool.waiting.len(), spool.bytes), (2, 20));
+        assert_eq!(spool.clear(), 2);
+        assert_eq!((spool.waiting.len(), spool.bytes), (0, 0));
+        assert_eq!(files(directory.path()), 0);
+    }
+
+    #[test]
+    fn what_waits_for_another_board_host_or_policy_is_dropped_and_never_sent() {
+        let check = |then: &Addressee, dropped: usize| {
+            let directory = tempfile::tempdir().unwrap();
+            let mut spool = open(directory.path(), 100);
+            spool.address(&usual()).unwrap();
+            spool.keep(at(1), "x").unwrap();
+            spool.keep(at(2), "x").unwrap();
+            drop(spool);
+            let mut spool = open(directory.path(), 100);
+            assert_eq!(spool.address(then).unwrap(), dropped, "{then:?}");
+            assert_eq!(spool.oldest().is_some(), dropped == 0);
+            assert_eq!(files(directory.path()), 2 - dropped);
+        };
+        let board = "https://a.example.com";
+        let hash = |salt: &[u8]| UserPolicy::Hash(Salt::new(salt).unwrap());
+        check(&usual(), 0);
+        let other = addressee("https://b.example.com", "h1", &UserPolicy::Plain);
+        check(&other, 2);
+        check(&addressee(board, "h2", &UserPolicy::Plain), 2);
+        check(&addressee(board, "h1", &UserPolicy::Omit), 2);
+        check(&addressee(board, "h1", &hash(b"0123456789abcdef")), 2);
+        assert_ne!(
+            addressee(board, "h1", &hash(b"0123456789abcdef")),
+            addressee(board, "h1", &hash(b"another 89abcdef"))
+        );
+    }
+
+    #[test]
+    fn a_spool_that_belongs_to_nobody_known_is_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut spool = open(directory.path(), 100);
+        spool.keep(at(1), "x").unwrap();
+        assert_eq!(waiting(directory.path(), &usual().peer), 0);
+        assert_eq!(spool.address(&usual()).unwrap(), 1);
+        let stranger = Peer::default();
+        spool.keep(at(1), "x").unwrap();
+        assert_eq!(forget(directory.path(), Some(&stranger)), 0);
+        assert_eq!(forget(directory.path(), Some(&usual().peer)), 1);
+    }
+
+    #[test]
+    fn one_process_has_it_at_a_time_and_it_stands_where_something_may_be_written() {
+        let directory = tempfile::tempdir().unwrap();
+        // Nobody makes a directory there.
+        let places = ["/sys/gua-spool".into(), directory.path().join("spool")];
+        let first = Spool::open(&places, 100).unwrap();
+        assert_eq!(first.directory, places[1]);
+        let busy = Spool::open(&places[1..], 100).unwrap_err();
+        assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
     }
 }

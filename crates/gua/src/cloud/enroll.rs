@@ -15,7 +15,7 @@ use crate::config::inputs::{TOKEN_VARIABLE, enrollment_token};
 use crate::config::{Loaded, Settings};
 use crate::dispatch::VERSION;
 use crate::failure::{Exit, Failure};
-use crate::{driver, output};
+use crate::{driver, output, which};
 
 /// A line that is longer is no token.
 const LONGEST_LINE: u64 = 64 * 1024;
@@ -34,6 +34,7 @@ pub fn run(args: &EnrollArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         .hint("--force replaces it, --config names another file, `gua unenroll` forgets it")
         .into());
     }
+    let before = file.load().ok();
     let token = token(args)?;
     let cannot_save = || format!("cannot save the enrolment at `{}`", file.path().display());
     // Before the token is spent.
@@ -55,8 +56,10 @@ pub fn run(args: &EnrollArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
             "the board has accepted the one-time token, which is spent now; ask it for a new one",
         )
     })?;
+    // What was kept for the board of before is not for this one.
+    let waited = super::forget_link(loaded, &which::history(loaded), before.as_ref());
     output::data(&format!(
-        "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}\n  next: gua sync-once{}\n",
+        "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}{waited}\n  next: gua sync-once{}\n",
         harmless(&token.hide_in(&config.shown_name())),
         harmless(&token.hide_in(&config.agent_token.hide_in(&config.host_id))),
         harmless(&token.hide_in(&config.shown_prefix())),

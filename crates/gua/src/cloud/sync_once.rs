@@ -5,16 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::board::{CallError, Enrolled, LinkState};
-use gua_collector::chain::chain;
+use gua_collector::board::{Enrolled, LinkPlace};
 use gua_collector::{Options, Sink as _};
-use gua_model::text::harmless;
 use gua_model::usage_state::UsageTracker;
 use gua_model::{Sample, Tick};
-use gua_probe::fault::DriverFault;
 use gua_probe::{clock, host};
 use gua_store::{NewRun, OpenError, OpenMode, Store, WriterOptions};
-use gua_wire::Snapshot;
 use gua_wire::snapshot::{BuildError, Built, ErrorCode, Form, Observed, usage_states};
 use gua_wire::users::UserPolicy;
 
@@ -38,6 +34,7 @@ pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         users: &users,
         hostname: &hostname,
         form: settings.cloud.form.value,
+        place: super::link_place(loaded, &settings.history.db.value),
         origin: match args.fake {
             true => Origin::MadeUp,
             false => Origin::Cards,
@@ -86,6 +83,7 @@ struct Look<'a> {
     users: &'a UserPolicy,
     hostname: &'a str,
     form: Form,
+    place: LinkPlace,
     origin: Origin,
 }
 
@@ -101,7 +99,7 @@ impl Look<'_> {
         let mut reader = driver::reader(settings);
         let sample = match driver::sample(&mut reader, settings) {
             Ok(sample) => sample,
-            Err(fault) => return Err(self.tell_of_fault(fault)),
+            Err(fault) => return Err(super::tell_of_fault(self.enrolled, &self.place, fault)),
         };
         let kept = keep(place, &sample, settings)?;
         self.tell(&sample, &kept)
@@ -129,8 +127,8 @@ impl Look<'_> {
     fn push(&self, built: &Built, kept: &Kept) -> anyhow::Result<()> {
         let Enrolled { config, client } = self.enrolled;
         let pushed = client.push(&built.snapshot, config);
-        if let (Kept::At(history), Origin::Cards) = (kept, self.origin) {
-            self.note_link(history, pushed.as_ref().err());
+        if self.origin == Origin::Cards {
+            self.place.note(config, clock::now(), &pushed);
         }
         pushed.with_context(|| format!("the board was not told, {}", kept.aside()))?;
         for card in &built.left_out {
@@ -159,54 +157,12 @@ impl Look<'_> {
         }
     }
 
-    /// For `gua status`. A running collector writes it by itself.
-    fn note_link(&self, history: &Path, problem: Option<&CallError>) {
-        let mut link = LinkState::read(history).unwrap_or_default();
-        link.board = self.enrolled.config.server_url.to_string();
-        link.display_name = harmless(&self.enrolled.config.shown_name());
-        link.pid = std::process::id();
-        link.is_streaming = None;
-        match problem {
-            None => link.succeeded(clock::now()),
-            Some(error) => link.failed(clock::now(), harmless(&chain(error))),
-        }
-        // A disk that does not take it has said so already.
-        let _ = link.write(history);
-    }
-
-    /// The driver could not be read: there is nothing to keep, and the board is told that much.
-    fn tell_of_fault(&self, fault: DriverFault) -> anyhow::Error {
-        let about = super::about(self.enrolled, self.hostname);
-        let heartbeat = Snapshot::error_heartbeat(about, clock::now(), ErrorCode::NvmlInitFailed);
-        let context = match self.heartbeat(&heartbeat) {
-            Ok(told) => format!("{told}, since the driver could not be read"),
-            Err(problem) => format!("{problem}, and the driver could not be read"),
-        };
-        anyhow::Error::new(fault).context(context)
-    }
-
     /// There are cards, and the form has a place for none of them.
     fn tell_of_nothing(&self, sample: &Sample, error: BuildError, kept: &Kept) -> anyhow::Error {
-        let about = super::about(self.enrolled, self.hostname);
-        let heartbeat =
-            Snapshot::error_heartbeat(about, sample.at, ErrorCode::GpuReadingUnavailable);
-        let told = self.heartbeat(&heartbeat).unwrap_or_else(|problem| problem);
+        let what = (sample.at, ErrorCode::GpuReadingUnavailable);
+        let told = super::heartbeat(self.enrolled, &self.place, what);
+        let told = told.unwrap_or_else(|problem| problem);
         anyhow::Error::new(error).context(format!("{told}, {}", kept.aside()))
-    }
-
-    /// What became of a heartbeat, in words for both cases.
-    fn heartbeat(&self, heartbeat: &Snapshot) -> Result<String, String> {
-        let Enrolled { config, client } = self.enrolled;
-        match client.push(heartbeat, config) {
-            Ok(()) => Ok(format!(
-                "an error heartbeat was pushed to {}",
-                super::named(self.enrolled)
-            )),
-            Err(error) => Err(format!(
-                "the error heartbeat could not be pushed ({})",
-                chain(&error)
-            )),
-        }
     }
 }
 

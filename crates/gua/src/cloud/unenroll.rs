@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::board::{ArchiveState, CloudFile, LinkState, spool_beside};
+use gua_collector::board::{ArchiveState, CloudFile};
 
 use crate::config::Loaded;
-use crate::output;
+use crate::{output, which};
 
 pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let file = CloudFile::at(&loaded.settings.cloud.config.value);
@@ -17,15 +17,14 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
         .remove()
         .with_context(|| format!("cannot remove `{path}`"))?;
     // What was kept for the board goes with it.
-    let history = &loaded.settings.history.db.value;
-    LinkState::forget(history);
-    ArchiveState::forget(history);
-    let _ = std::fs::remove_dir_all(spool_beside(history));
+    let history = which::history(loaded);
+    ArchiveState::forget(&history);
+    let waited = super::forget_link(loaded, &history, known.as_ref());
     let text = match (removed, known) {
         (false, _) => format!("gua unenroll: this host is not enrolled (no `{path}`)\n"),
-        (true, None) => format!("gua unenroll: removed {path}\n"),
+        (true, None) => format!("gua unenroll: removed {path}{waited}\n"),
         (true, Some(config)) => format!(
-            "gua unenroll: forgot {} ({})\n  removed: {path}\n  the board still knows this host: remove it there, so that its token is worth nothing\n",
+            "gua unenroll: forgot {} ({})\n  removed: {path}{waited}\n  the board still knows this host: remove it there, so that its token is worth nothing\n",
             gua_model::text::harmless(&config.shown_name()),
             config.server_url
         ),

@@ -199,7 +199,7 @@ settings! {
         allow_http: PlainHttp = "false", "GUA_ALLOW_HTTP";
         /// Which form of a push the board knows: "1.4", or "1.1" for one that was made for gpu-usage-audit 1.1 to 1.3.
         form: WireForm = "1.4", "GUA_CLOUD_FORM";
-        /// How many MB of missed pushes wait beside the history to be sent late, to boards that take them late; 0 for none.
+        /// How many MB of missed pushes wait beside the enrolment to be sent late, to boards that take them late; 0 for none.
         spool_mb: Megabytes = "0", "GUA_CLOUD_SPOOL_MB";
         /// How many days of the history the board's archive keeps, for `gua sync-archive` and --archive.
         archive_days: Days = "30", "GUA_CLOUD_ARCHIVE_DAYS";

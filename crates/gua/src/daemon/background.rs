@@ -136,12 +136,11 @@ fn arguments(
     for FlagValue { flag, value, .. } in flags {
         match *flag {
             "--db" => {}
-            // `gua status` reads it from here, wherever it is asked.
+            // `gua status` reads them from here, wherever it is asked.
             "--log-file" => {
-                let log = &settings.collect.log_file.value;
-                let log = std::path::absolute(log).unwrap_or_else(|_| log.clone());
-                words.extend(["--log-file".into(), log.into_os_string()]);
+                words.extend([(*flag).into(), whole(&settings.collect.log_file.value)]);
             }
+            "--config" => words.extend([(*flag).into(), whole(&settings.cloud.config.value)]),
             // Where it is given it means yes.
             "--allow-http" => words.push("--allow-http".into()),
             flag => words.extend([flag.into(), value.clone()]),
@@ -152,6 +151,11 @@ fn arguments(
     }
     words.extend(cloud.flags().iter().map(OsString::from));
     words
+}
+
+fn whole(path: &Path) -> OsString {
+    let whole = std::path::absolute(path);
+    whole.map_or_else(|_| path.as_os_str().to_owned(), OsString::from)
 }
 
 /// Its standard output is the pipe on which it says that it is ready; then it leads to the log as well.

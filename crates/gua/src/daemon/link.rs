@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use gua_collector::board::{
-    ArchiveOptions, BoardOptions, BoardSink, Enrolled, Enrolment, Say, Speaker, SpoolOptions,
-    spool_beside,
+    ArchiveOptions, BoardOptions, BoardSink, Enrolled, Enrolment, LinkPlace, Say, Speaker,
 };
 use gua_probe::fault::DriverFault;
 use gua_probe::reader::ReaderOptions;
 use gua_probe::{clock, host};
-use gua_wire::Snapshot;
-use gua_wire::snapshot::{ErrorCode, Form};
+use gua_wire::snapshot::Form;
 use gua_wire::users::UserPolicy;
 use jiff::tz::TimeZone;
 
@@ -65,6 +63,7 @@ impl Cloud {
 pub(super) struct Link {
     enrolment: Enrolment,
     enrolled: Arc<Enrolled>,
+    place: LinkPlace,
     users: UserPolicy,
     form: Form,
     spool_mb: u64,
@@ -81,6 +80,7 @@ impl Link {
         Ok(Some(Self {
             enrolled: cloud::enrolled(loaded)?,
             enrolment: cloud::enrolment(loaded),
+            place: cloud::link_place(loaded, &loaded.settings.history.db.value),
             users: cloud::users(&loaded.settings)?,
             form: loaded.settings.cloud.form.value,
             spool_mb: loaded.settings.cloud.spool_mb.value,
@@ -94,29 +94,13 @@ impl Link {
         cloud::named(&self.enrolled)
     }
 
-    /// The driver did not answer and the daemon ends: the board is told, if it listens.
+    /// The driver did not answer and the daemon ends: the board is told, and both are said.
     pub(super) fn tell_of(&self, fault: DriverFault) -> anyhow::Error {
-        let hostname = host::name();
-        let about = cloud::about(&self.enrolled, &hostname);
-        let heartbeat = Snapshot::error_heartbeat(about, clock::now(), ErrorCode::NvmlInitFailed);
-        let Enrolled { config, client } = &*self.enrolled;
-        let told = client.push(&heartbeat, config);
-        let error = anyhow::Error::new(fault);
-        match told {
-            Ok(()) => error.context(format!(
-                "an error heartbeat was pushed to {}, since the driver could not be read",
-                self.named()
-            )),
-            Err(_) => error,
-        }
+        cloud::tell_of_fault(&self.enrolled, &self.place, fault)
     }
 
     /// Starts to speak.
     pub(super) fn start(self, history: &Path, reader: ReaderOptions) -> anyhow::Result<BoardSink> {
-        let spool = (self.spool_mb > 0).then(|| SpoolOptions {
-            directory: spool_beside(history),
-            most_bytes: self.spool_mb * 1024 * 1024,
-        });
         let archive = self.archive_days.map(|retention_days| ArchiveOptions {
             users: self.users.clone(),
             retention_days,
@@ -129,7 +113,7 @@ impl Link {
                 users: self.users,
                 form: self.form,
             },
-            spool,
+            spool_bytes: (self.spool_mb > 0).then_some(self.spool_mb * 1024 * 1024),
             history: history.to_owned(),
             stream: Some(reader),
             archive,

@@ -11,12 +11,13 @@ use jiff::Timestamp;
 
 use super::{BACKGROUND, history, link_page, trouble_file};
 use crate::config::Loaded;
-use crate::output;
+use crate::{output, which};
 
 pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let collect = &loaded.settings.collect;
     let pid_file = PidFile::at(&collect.pid_file.value);
-    let mut db_path = loaded.settings.history.db.value.clone();
+    let mut enrolment = loaded.settings.cloud.config.value.clone();
+    let mut history = which::history(loaded);
     let mut text = match pid_file.read() {
         None => format!("{BACKGROUND}: not running\n"),
         Some(pid) => match occupant(pid, &pid_file) {
@@ -29,7 +30,10 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
                         .display()
                 );
                 if let Some(db) = argument(&managed, "--db") {
-                    db_path = db.into();
+                    history = db.into();
+                }
+                if let Some(config) = argument(&managed, "--config") {
+                    enrolment = config.into();
                 }
                 text.push_str(&details(&managed, trouble_file::read(pid_file.path(), pid)));
                 text
@@ -46,8 +50,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
             }
         },
     };
-    let enrolment = &loaded.settings.cloud.config.value;
-    text.push_str(&link_page::summary(&db_path, enrolment, clock::now()));
+    text.push_str(&link_page::summary(&history, &enrolment, clock::now()));
     output::data(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use gua_model::text::harmless;
 use serde_json::json;
 
 use super::check::{Check, Group, Kind, Status};
-use super::facts::{Answer, Enrolled, Facts, Link};
+use super::facts::{Answer, Enrolled, Facts, Fault, Link};
 
 const LINK: Kind = Kind::new(Group::Setup, "board_link", "board");
 
@@ -16,13 +16,21 @@ pub(super) fn link(facts: &Facts) -> Check {
             "this host is enrolled at none, and reports to nobody",
             json!({ "board": null, "answer": null, "secret_is_private": null, "is_encrypted": null }),
         ),
-        Link::Unusable { path, why } => {
+        Link::Unusable { path, why, fault } => {
             let details = json!({ "board": null, "answer": "unusable", "secret_is_private": null, "is_encrypted": null });
             let path = harmless(&path.to_string_lossy());
             let summary = format!("the enrolment cannot be used: {}", harmless(why));
-            Check::new(LINK, Status::Warning, summary, details).advise(format!(
-                "Enrol this host again (`gua enroll --force`), or forget the board (`gua unenroll`): `{path}`."
-            ))
+            let advice = match fault {
+                Fault::Unreadable => format!(
+                    "Run gua as the user who enrolled this host, or let this one read `{path}`."
+                ),
+                Fault::Contents => format!(
+                    "Enrol this host again (`gua enroll --force`), or forget the board (`gua unenroll`): `{path}`."
+                ),
+                Fault::Way => "Look at `cloud.ca_file` and `cloud.allow_http` (`gua config show`) and at the proxies of the environment."
+                    .to_owned(),
+            };
+            Check::new(LINK, Status::Warning, summary, details).advise(advice)
         }
         Link::Enrolled(enrolled) => judged(enrolled),
     }
@@ -139,6 +147,32 @@ mod tests {
                 "advice: Keep the secret to its owner: `chmod 600 /home/ada/.gua/cloud.json`.",
                 "advice: Reach the board by https.",
             ],
+        );
+    }
+
+    #[test]
+    fn what_helps_an_enrolment_depends_on_what_is_wrong_with_it() {
+        let check = |fault: Fault, advice: &str| {
+            let mut facts = healthy();
+            facts.link = Link::Unusable {
+                path: "/c.json".into(),
+                why: "why".to_owned(),
+                fault,
+            };
+            let summary = "the enrolment cannot be used: why";
+            assert_check(&link(&facts), Status::Warning, summary, &[advice]);
+        };
+        check(
+            Fault::Unreadable,
+            "advice: Run gua as the user who enrolled this host, or let this one read `/c.json`.",
+        );
+        check(
+            Fault::Contents,
+            "advice: Enrol this host again (`gua enroll --force`), or forget the board (`gua unenroll`): `/c.json`.",
+        );
+        check(
+            Fault::Way,
+            "advice: Look at `cloud.ca_file` and `cloud.allow_http` (`gua config show`) and at the proxies of the environment.",
         );
     }
 

@@ -67,8 +67,20 @@ pub enum Link {
     Unusable {
         path: PathBuf,
         why: String,
+        fault: Fault,
     },
     Enrolled(Enrolled),
+}
+
+/// What is wrong with an enrolment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is another's, or behind something that is.
+    Unreadable,
+    /// It is read, and is no enrolment.
+    Contents,
+    /// There is no way to its board that may be gone: certificates, proxies, encryption.
+    Way,
 }
 
 /// A host that is enrolled.

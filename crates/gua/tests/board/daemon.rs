@@ -2,21 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use gua_collector::board::LinkState;
 use gua_wire::Snapshot;
 use gua_wire::snapshot::{CollectionStatus, stamp};
 use gua_wire::stream::UtilFrame;
 
 use crate::host::{Host, Running, TWO_CARDS, until};
 use crate::server::{Board, Manner, TOKEN};
-use crate::sync_once::enrolled;
+use crate::sync_once::{enrolled, link};
 
-fn daemon(host: &Host) -> Running {
+pub(crate) fn daemon(host: &Host) -> Running {
     host.foreground("daemon --foreground --cloud --interval 100ms")
 }
 
 /// The pushes that came since this was last asked.
-fn pushes(board: &Board) -> Vec<Snapshot> {
+pub(crate) fn pushes(board: &Board) -> Vec<Snapshot> {
     let requests = board.take();
     let read = requests.iter().map(|request| {
         assert_eq!(request.line, "POST /agent/v1/observations");
@@ -28,13 +27,9 @@ fn pushes(board: &Board) -> Vec<Snapshot> {
 }
 
 /// The moments of all ticks in the history, as pushes tell them.
-fn kept(host: &Host) -> BTreeSet<String> {
+pub(crate) fn kept(host: &Host) -> BTreeSet<String> {
     let ticks = host.ticks(".gua/gua.db");
     ticks.iter().map(|tick| stamp(tick.sample.at)).collect()
-}
-
-fn link(host: &Host) -> Option<LinkState> {
-    LinkState::read(&host.state("gua.db"))
 }
 
 #[test]
@@ -77,7 +72,7 @@ fn each_tick_is_kept_and_then_pushed_and_the_load_is_streamed() {
     );
     assert!(!said.contains(TOKEN) && !daemon.stdout().contains(TOKEN));
     let link = link(&host).unwrap();
-    assert_eq!((link.board, link.failures), (board.url(), 0));
+    assert_eq!((link.peer.board, link.failures), (board.url(), 0));
     assert!(link.last_push.is_some() && link.last_error.is_none());
 }
 
@@ -160,6 +155,12 @@ fn a_driver_that_is_away_from_the_beginning_is_told_before_the_daemon_ends() {
     assert_eq!(ended.code, 1, "{ended:?}");
     let [heartbeat] = pushes(&board).try_into().unwrap();
     assert_eq!(heartbeat.errors, ["nvml_init_failed"]);
+    // A board that could not be told either is said beside it.
+    board.behaves(Manner::Silent);
+    let ended = host.gua("daemon --foreground --cloud");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let told = "the error heartbeat could not be pushed (could not reach GUA Board server: it did not answer within 10 s), and the driver could not be read: ";
+    assert!(ended.stderr.contains(told), "{ended:?}");
 }
 
 #[test]
@@ -202,32 +203,6 @@ fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterward
 }
 
 #[test]
-fn with_a_spool_what_was_missed_is_sent_late() {
-    let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
-    host.write(".gua/config.toml", "cloud.spool_mb = 1\n");
-    board.behaves(Manner::Says(503, String::new()));
-    let mut daemon = daemon(&host);
-    until("some ticks", || {
-        (kept(&host).len() > 15 && board.attempts() >= 2).then_some(())
-    });
-    board.behaves(Manner::Kind);
-    board.take();
-    let missed = kept(&host);
-    let mut got = BTreeSet::new();
-    until("all that was missed", || {
-        got.extend(pushes(&board).into_iter().map(|push| push.observed_at));
-        missed.is_subset(&got).then_some(())
-    });
-    until("nothing waits", || {
-        let mut spool = std::fs::read_dir(host.state("gua.db-spool")).unwrap();
-        spool.next().is_none().then_some(())
-    });
-    daemon.stop();
-    assert_eq!(link(&host).unwrap().dropped, 0);
-}
-
-#[test]
 fn a_host_that_is_unenrolled_says_nothing_more_until_it_is_enrolled_again() {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
@@ -240,12 +215,17 @@ fn a_host_that_is_unenrolled_says_nothing_more_until_it_is_enrolled_again() {
             .contains("there is no enrolment at")
             .then_some(())
     });
+    until("the farewell of the stream", || {
+        (board.streams().closed == [1000]).then_some(())
+    });
     board.take();
+    let frames = board.streams().frames.len();
     let ticks = kept(&host).len();
     until("ticks go on", || {
         (kept(&host).len() > ticks + 5).then_some(())
     });
     assert!(board.take().is_empty());
+    assert_eq!(board.streams().frames.len(), frames);
     let _host = enrolled(host, &board);
     until("a push again", || {
         (!pushes(&board).is_empty()).then_some(())
@@ -266,4 +246,20 @@ fn a_stream_that_is_dropped_again_and_again_comes_back_and_costs_nothing() {
     let said = daemon.stderr();
     assert_eq!(said.matches("stream connected").count(), 1, "{said}");
     assert!(said.matches("stream lost").count() <= 2, "{said}");
+}
+
+#[test]
+fn a_board_that_talks_without_pause_starves_neither_frames_nor_the_end() {
+    let board = Board::start();
+    board.floods_streams();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let mut daemon = daemon(&host);
+    until("the flood is told", || {
+        let told = "stream lost: the board talks without pause; gua tries again";
+        daemon.stderr().contains(told).then_some(())
+    });
+    until("it is tried again", || {
+        (board.streams().opened.len() >= 2).then_some(())
+    });
+    assert!(daemon.stop() < std::time::Duration::from_secs(4));
 }

@@ -10,6 +10,7 @@ mod faults;
 #[expect(dead_code, reason = "the daemon's own tests need more of it")]
 mod host;
 mod lateness;
+mod link;
 mod originals;
 #[path = "../shared/pty.rs"]
 mod pty;
@@ -21,5 +22,6 @@ mod request;
 mod secrecy;
 mod server;
 mod shown;
+mod spool;
 mod sync_once;
 mod ways;

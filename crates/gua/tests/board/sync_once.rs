@@ -1,6 +1,6 @@
 //! `gua sync-once`: what is kept here, what is sent, what is said.
 
-use gua_collector::board::LinkState;
+use gua_collector::board::{CloudFile, LinkPlace, LinkState, Peer};
 use gua_wire::Snapshot;
 use serde_json::Value;
 
@@ -13,6 +13,13 @@ pub(crate) fn enrolled(host: Host, board: &Board) -> Host {
     file["serverUrl"] = board.url().into();
     host.write(".gua/cloud.json", &file.to_string());
     host
+}
+
+/// What is known of the link to the board at which the host is enrolled.
+pub(crate) fn link(host: &Host) -> Option<LinkState> {
+    let enrolment = host.state("cloud.json");
+    let config = CloudFile::at(&enrolment).load().ok()?;
+    LinkPlace::new(&enrolment, &host.state("gua.db")).read(&Peer::of(&config))
 }
 
 fn only(board: &Board) -> Snapshot {
@@ -48,8 +55,8 @@ fn a_look_is_kept_here_and_pushed() {
         gua_wire::snapshot::stamp(kept[0].sample.at),
         sent.observed_at
     );
-    let link = LinkState::read(&db).unwrap();
-    assert_eq!((link.board, link.failures), (board.url(), 0));
+    let link = link(&host).unwrap();
+    assert_eq!((link.peer.board, link.failures), (board.url(), 0));
     // Again, and elsewhere in a directory that is not there yet.
     host.fine("sync-once");
     assert_eq!(host.ticks(".gua/gua.db").len(), 2);
@@ -77,10 +84,10 @@ fn a_push_that_fails_changes_nothing_here_and_is_one_sentence() {
     );
     assert_eq!(ended.stdout, "");
     assert_eq!(host.ticks(".gua/gua.db").len(), 1);
-    let link = LinkState::read(&db).unwrap();
+    let link = link(&host).unwrap();
     assert_eq!((link.failures, link.last_push), (1, None));
     host.fine("unenroll");
-    assert_eq!(LinkState::read(&db), None);
+    assert!(!host.state("cloud.json-link").exists());
     host.fine("db check");
 }
 

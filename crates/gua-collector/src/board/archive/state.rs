@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use super::super::link_state::LinkError;
+use super::super::link_state::{LinkError, Peer};
 use super::super::state_file;
 use super::{ArchiveError, Archived};
 
@@ -30,7 +30,7 @@ impl Task {
     pub fn new(config: &CloudConfig, today: Date, retention_days: u32) -> Self {
         Self {
             board: config.server_url.to_string(),
-            host_id: config.host_id.clone(),
+            host_id: Peer::of(config).host_id,
             day: Some(today),
             retention_days: Some(retention_days),
         }

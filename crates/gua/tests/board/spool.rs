@@ -1,0 +1,177 @@
+//! What could not be sent and is wished to be sent late: nothing of it is lost, and none of it goes to another.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use gua_wire::Snapshot;
+
+use crate::daemon::{daemon, kept, pushes};
+use crate::host::{Host, TWO_CARDS, until};
+use crate::server::{Board, Manner};
+use crate::sync_once::{enrolled, link};
+
+fn spooling(board: &Board) -> Host {
+    let host = enrolled(Host::new(TWO_CARDS), board);
+    host.write(".gua/config.toml", "cloud.spool_mb = 1\n");
+    host
+}
+
+fn waiting(host: &Host) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(host.state("cloud.json-spool"));
+    let paths = entries.into_iter().flatten().flatten();
+    let paths = paths.map(|entry| entry.path());
+    paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .collect()
+}
+
+/// When the pushes were observed that wait.
+fn spooled(host: &Host) -> BTreeSet<String> {
+    let read = waiting(host).into_iter().map(|path| {
+        let push: Snapshot = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        push.observed_at
+    });
+    read.collect()
+}
+
+/// Runs a daemon in front of a board that takes nothing, until some ticks are missed, and ends it.
+fn miss(host: &Host, board: &Board, manner: Manner) {
+    board.behaves(manner);
+    let before = board.attempts();
+    let mut daemon = daemon(host);
+    until("some ticks", || {
+        (kept(host).len() > 5 && board.attempts() > before).then_some(())
+    });
+    daemon.stop();
+}
+
+#[test]
+fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
+    let check = |manner: Manner| {
+        let what = format!("{manner:?}");
+        let board = Board::start();
+        let host = spooling(&board);
+        miss(&host, &board, manner);
+        let missed = kept(&host);
+        assert_eq!(spooled(&host), missed, "{what}");
+        let told = format!("  pushes that wait: {}\n", missed.len());
+        assert!(host.fine("status").contains(&told), "{what}");
+        board.behaves(Manner::Kind);
+        board.take();
+        let line = "daemon --foreground --cloud --interval 100ms --append";
+        let mut daemon = host.foreground(line);
+        let mut got = BTreeSet::new();
+        until("all that was missed", || {
+            got.extend(pushes(&board).into_iter().map(|push| push.observed_at));
+            missed.is_subset(&got).then_some(())
+        });
+        until("nothing waits", || waiting(&host).is_empty().then_some(()));
+        daemon.stop();
+        assert_eq!(link(&host).unwrap().dropped, 0, "{what}");
+    };
+    // The push that is on its way, and those that came meanwhile, are in nobody's hands when the daemon is to end.
+    check(Manner::Silent);
+    check(Manner::Says(503, String::new()));
+    // A token that is accepted again, an address that comes back.
+    check(Manner::Says(401, String::new()));
+    check(Manner::Redirects("http://127.0.0.1:9/".to_owned()));
+}
+
+#[test]
+fn what_waits_is_counted_when_it_is_asked_for() {
+    let board = Board::start();
+    let host = spooling(&board);
+    miss(&host, &board, Manner::Says(503, String::new()));
+    let files = waiting(&host);
+    std::fs::remove_file(&files[0]).unwrap();
+    let told = format!("  pushes that wait: {}\n", files.len() - 1);
+    let said = host.fine("status");
+    assert!(said.contains(&told), "{said}");
+}
+
+#[test]
+fn what_waits_for_a_board_is_dropped_with_it() {
+    let check = |command: &dyn Fn(&Host, &Board) -> String| {
+        let (old, new) = (Board::start(), Board::start());
+        let host = spooling(&old);
+        miss(&host, &old, Manner::Says(503, String::new()));
+        let missed = waiting(&host).len();
+        let said = command(&host, &new);
+        let told = format!("  dropped: {missed} missed pushes that waited");
+        assert!(said.contains(&told), "{said}");
+        assert!(!host.state("cloud.json-spool").exists());
+        assert!(!host.state("cloud.json-link").exists());
+        assert!(new.take().iter().all(|one| one.line.contains("claim")));
+    };
+    check(&|host, _| host.fine("unenroll"));
+    check(&|host, new| {
+        host.fine(&format!(
+            "enroll --force --server-url {} --enrollment-token gua_enroll_x",
+            new.url()
+        ))
+    });
+}
+
+#[test]
+fn what_was_kept_for_another_is_dropped_and_told() {
+    let check = |change: &dyn Fn(&Host, &Board)| {
+        let (old, new) = (Board::start(), Board::start());
+        let host = spooling(&old);
+        miss(&host, &old, Manner::Says(503, String::new()));
+        old.behaves(Manner::Kind);
+        old.take();
+        let missed = kept(&host);
+        change(&host, &new);
+        let mut daemon = host.foreground("daemon --foreground --cloud --interval 100ms --append");
+        until("a push", || {
+            let got = [pushes(&old), pushes(&new)].concat();
+            assert!(got.iter().all(|push| !missed.contains(&push.observed_at)));
+            (!got.is_empty() && waiting(&host).is_empty()).then_some(())
+        });
+        daemon.stop();
+        let told = format!("board: {} missed pushes were dropped", missed.len());
+        let said = daemon.stderr();
+        assert!(said.contains(&told), "{said}");
+    };
+    // By hand, without `gua enroll`.
+    check(&|host, new| {
+        let file = host.read(".gua/cloud.json");
+        let old = file
+            .split("http")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        host.write(
+            ".gua/cloud.json",
+            &file.replace(&format!("http{old}"), &new.url()),
+        );
+    });
+    check(&|host, _| {
+        let file = host.read(".gua/cloud.json").replace("\"h1\"", "\"h2\"");
+        host.write(".gua/cloud.json", &file);
+    });
+    check(&|host, _| {
+        let settings = "cloud.spool_mb = 1\ncloud.users = \"omit\"\n";
+        host.write(".gua/config.toml", settings);
+    });
+}
+
+#[test]
+fn nothing_of_a_link_is_left_beside_any_history() {
+    let board = Board::start();
+    let host = spooling(&board);
+    board.behaves(Manner::Says(503, String::new()));
+    std::fs::create_dir(host.path("a")).unwrap();
+    let mut daemon = host.foreground("daemon --foreground --cloud --interval 100ms --db a/b.db");
+    until("some wait", || (waiting(&host).len() > 1).then_some(()));
+    daemon.stop();
+    host.fine("unenroll");
+    for directory in ["a", ".gua"] {
+        let names = std::fs::read_dir(host.path(directory)).unwrap();
+        for name in names.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+            assert!(!name.contains("link") && !name.contains("spool"), "{name}");
+        }
+    }
+}
