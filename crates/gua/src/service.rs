@@ -2,13 +2,14 @@
 //!
 //! It writes one unit file and lets systemctl do the rest. It never touches a unit that it did not write.
 
+mod board;
 pub(crate) mod place;
 mod sync;
 pub(crate) mod systemctl;
 pub(crate) mod unit;
+pub(crate) mod units;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -16,11 +17,15 @@ use anyhow::Context as _;
 use gua_probe::host::{HostRoot, mount};
 
 use crate::cli::{ServiceCommand, ServiceInstallArgs, ServiceScopeArgs};
-use crate::failure::{Exit, Failure};
+use crate::config::{FileState, Inputs, Loaded};
+use crate::dispatch::load;
+use crate::failure::Failure;
 use crate::output;
+use board::BoardFacts;
 use place::{Place, Scope};
 use systemctl::Systemctl;
-use unit::{Readers, UnitFacts};
+use unit::{Pushing, Readers, UnitFacts};
+use units::{Removal, begins_with, stranger, write_unit};
 
 /// The service's name, and the one under which gpu-usage-audit was installed.
 pub const NAME: &str = "gua.service";
@@ -49,6 +54,7 @@ fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
     let systemctl = Systemctl { place: &place };
     systemctl.run(&["enable", NAME])?;
     let mut said = format!("gua service: installed {}\n", place.unit(NAME).display());
+    said.push_str(&notes(&facts, args, &place));
     if place.is_image() {
         said.push_str(&format!(
             "  {}\n  the image needs the program at {}\n",
@@ -83,18 +89,77 @@ fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
 
 fn facts(args: &ServiceInstallArgs, place: &Place) -> anyhow::Result<UnitFacts> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
-    let readers = match &args.readable_by {
-        Some(word) => word
-            .parse()
-            .map_err(|sentence: String| Failure::usage(sentence))?,
-        None => default_readers(),
+    let cloud = if args.cloud {
+        let loaded = load(&[])?;
+        let board = BoardFacts::of(&loaded, place)?;
+        if !args.print {
+            board.admit(&loaded, place)?;
+        }
+        Some(Pushing {
+            board,
+            archive: args.archive,
+        })
+    } else {
+        None
     };
+    let files = Loaded::from(&Inputs::of_this_process(), &[]).files;
+    let settings = files.into_iter().next();
     Ok(UnitFacts {
         program,
         scope: place.scope,
         interval: args.interval,
-        readers,
+        readers: readers(args, place)?,
+        settings: settings
+            .filter(|file| file.state != FileState::Absent)
+            .map(|file| file.path),
+        cloud,
     })
+}
+
+/// What has to be told of the collector's unit.
+fn notes(facts: &UnitFacts, args: &ServiceInstallArgs, place: &Place) -> String {
+    let mut said = different_readers(args, place, sync::SERVICE);
+    if let Some(Pushing { board, .. }) = &facts.cloud {
+        said.push_str(&board.said());
+        if place.unit(sync::TIMER).exists() {
+            said.push_str(
+                "  the timer of sync-once is there too and pushes the same: `gua service uninstall --sync-once` ends it\n",
+            );
+        }
+    }
+    said
+}
+
+/// Who is to read the history: as is said, else as the units that are there have it, since all share its directory.
+fn readers(args: &ServiceInstallArgs, place: &Place) -> Result<Readers, Failure> {
+    match &args.readable_by {
+        Some(word) => word
+            .parse()
+            .map_err(|sentence: String| Failure::usage(sentence)),
+        None => Ok([NAME, sync::SERVICE]
+            .iter()
+            .find_map(|name| installed_readers(place, name))
+            .unwrap_or_else(default_readers)),
+    }
+}
+
+fn installed_readers(place: &Place, name: &str) -> Option<Readers> {
+    let text = fs::read_to_string(place.unit(name)).ok()?;
+    let is_ours = text.starts_with(unit::FIRST_LINE);
+    is_ours.then(|| Readers::of_unit(&text)).flatten()
+}
+
+/// A line where another unit has it otherwise.
+fn different_readers(args: &ServiceInstallArgs, place: &Place, other: &str) -> String {
+    let (Ok(ours), Some(theirs)) = (readers(args, place), installed_readers(place, other)) else {
+        return String::new();
+    };
+    if ours == theirs || place.scope == Scope::User {
+        return String::new();
+    }
+    format!(
+        "  {other} still says --readable-by {theirs}, for the same directory: install it again with --readable-by {ours}\n"
+    )
 }
 
 /// Everyone may read what everyone sees in `/proc` anyway. Where `/proc` hides strangers' processes, only those may who
@@ -143,64 +208,17 @@ fn points_to_ours(path: &Path) -> bool {
     fs::read_link(path).is_ok_and(|target| target.file_name().is_some_and(|name| name == NAME))
 }
 
-/// Whether a unit begins with the line by which ours are known.
-pub(crate) fn begins_with(path: &Path, first_line: &str) -> anyhow::Result<bool> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    Ok(text.starts_with(first_line))
-}
-
-/// What is said of a unit that somebody else wrote.
-pub(crate) fn stranger(path: &Path, rest: &str, hint: Option<String>) -> Failure {
-    Failure {
-        exit: Exit::Failed,
-        message: format!("`{}` was not written by gua{rest}", path.display()),
-        hint,
-    }
-}
-
-/// A reader sees the old unit or the new one.
-pub(crate) fn write_unit(path: &Path, text: &str) -> anyhow::Result<()> {
-    let directory = path.parent().expect("a unit lies in a directory");
-    fs::create_dir_all(directory)
-        .with_context(|| format!("cannot create `{}`", directory.display()))?;
-    let attempt = || -> std::io::Result<()> {
-        let mut next = path.as_os_str().to_owned();
-        next.push(".new");
-        let mut file = fs::File::create(&next)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&next, path)
-    };
-    attempt().with_context(|| format!("cannot write `{}`", path.display()))
-}
-
 fn uninstall(args: &ServiceScopeArgs) -> anyhow::Result<()> {
     let place = Place::of(args)?;
     let path = place.unit(NAME);
-    if !path.exists() {
-        return output::data(&format!(
-            "gua service: not installed at {}\n",
-            path.display()
-        ));
-    }
-    if !begins_with(&path, unit::FIRST_LINE)? {
-        return Err(stranger(&path, " and is left alone", None).into());
-    }
-    let systemctl = Systemctl { place: &place };
-    if systemctl.is_running() {
-        systemctl.run(&["stop", NAME])?;
-    }
-    systemctl.run(&["disable", NAME])?;
-    fs::remove_file(&path).with_context(|| format!("cannot remove `{}`", path.display()))?;
-    if systemctl.is_running() {
-        systemctl.run(&["daemon-reload"])?;
-    }
-    output::data(&format!(
-        "gua service: removed {}\n  kept: the history at {}\n",
-        path.display(),
-        place.history()
-    ))
+    output::data(&match units::remove(&place, &[NAME], unit::FIRST_LINE)? {
+        Removal::NotThere => format!("gua service: not installed at {}\n", path.display()),
+        Removal::Done => format!(
+            "gua service: removed {}\n  kept: the history at {}\n",
+            path.display(),
+            place.history()
+        ),
+    })
 }
 
 fn status(args: &ServiceScopeArgs) -> anyhow::Result<ExitCode> {

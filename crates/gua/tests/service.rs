@@ -127,18 +127,150 @@ fn the_timer_of_sync_once_comes_and_goes_beside_the_collector() {
     }
 }
 
-#[test]
-fn a_host_that_is_not_enrolled_gets_no_timer() {
-    let home = tempfile::tempdir().unwrap();
-    let refused = Command::new(env!("CARGO_BIN_EXE_gua"))
-        .args(["service", "install", "--user", "--sync-once"])
-        .env("HOME", home.path())
+/// `gua service` for the user whose home this is, with nothing else in its environment.
+fn at_home(home: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gua"))
+        .arg("service")
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", home)
+        .envs(variables.iter().copied())
+        .current_dir(home)
         .output()
-        .unwrap();
-    assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("gua enroll"), "{said}");
-    assert_eq!(files(home.path()), Vec::<String>::new());
+        .unwrap()
+}
+
+fn enrol(home: &Path) {
+    fs::create_dir_all(home.join(".gua")).unwrap();
+    let enrolment = r#"{"serverUrl":"https://b","hostId":"h","displayName":"lab","agentToken":"secret","tokenPrefix":"s"}"#;
+    fs::write(home.join(".gua/cloud.json"), enrolment).unwrap();
+}
+
+#[test]
+fn a_host_that_is_not_enrolled_gets_nothing_that_pushes() {
+    for what in ["--sync-once", "--cloud"] {
+        let home = tempfile::tempdir().unwrap();
+        let refused = at_home(home.path(), &["install", "--user", what], &[]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("gua enroll"), "{said}");
+        assert_eq!(files(home.path()), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_enrolment_of_somebody_else_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tried: only root can give a file away");
+        return;
+    }
+    for what in ["--sync-once", "--cloud"] {
+        let home = tempfile::tempdir().unwrap();
+        enrol(home.path());
+        let file = home.path().join(".gua/cloud.json");
+        std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+        let before = files(home.path());
+        let refused = at_home(home.path(), &["install", "--user", what], &[]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("belongs to user 65534"), "{said}");
+        assert_eq!(files(home.path()), before);
+    }
+}
+
+#[test]
+fn a_unit_that_pushes_has_the_settings_of_whoever_installed_it() {
+    let home = tempfile::tempdir().unwrap();
+    enrol(home.path());
+    let variables = [
+        ("GUA_CLOUD_USERS", "omit"),
+        ("GUA_CA_FILE", "lab ca.pem"),
+        ("GUA_CLOUD_ARCHIVE_DAYS", "90"),
+        ("GUA_ALLOW_HTTP", "true"),
+        ("GUA_CONFIG", "~/other.toml"),
+        ("HTTPS_PROXY", "http://proxy:3128"),
+        ("http_proxy", "http://me:pa55word@proxy:3128"),
+        ("no_proxy", "localhost,.lab"),
+        ("GUA_DB", "/not/for/a/board.db"),
+        ("GUA_ENROLLMENT_TOKEN", "gua_enroll_once"),
+    ];
+    fs::write(home.path().join("other.toml"), "").unwrap();
+    let here = home.path().display();
+    for what in ["--sync-once", "--cloud"] {
+        let line = ["install", "--user", what, "--archive", "--print"];
+        let unit = done(&at_home(home.path(), &line, &variables));
+        let carried: Vec<&str> = unit
+            .lines()
+            .filter_map(|line| line.strip_prefix("Environment="))
+            .collect();
+        let mut expected = vec![
+            "\"GUA_CLOUD_USERS=omit\"".to_owned(),
+            format!("\"GUA_CA_FILE={here}/lab ca.pem\""),
+            "\"GUA_ALLOW_HTTP=true\"".to_owned(),
+            "\"GUA_CLOUD_ARCHIVE_DAYS=90\"".to_owned(),
+            format!("\"GUA_CONFIG={here}/other.toml\""),
+            "\"https_proxy=http://proxy:3128\"".to_owned(),
+            "\"no_proxy=localhost,.lab\"".to_owned(),
+        ];
+        assert_eq!(carried, expected, "{unit}");
+        assert!(!unit.contains("pa55word") && !unit.contains("gua_enroll_once"));
+        assert!(unit.contains(" --archive"), "{unit}");
+        // Of an image, the proxies and files of this system say nothing.
+        let image = tempfile::tempdir().unwrap();
+        let root = image.path().to_str().unwrap();
+        let line = [&line[..], &["--root", root]].concat();
+        let unit = done(&at_home(home.path(), &line, &variables));
+        expected.truncate(4);
+        assert_eq!(unit.matches("Environment=").count(), 4, "{unit}");
+    }
+}
+
+#[test]
+fn the_timer_leaves_to_the_collector_who_may_read_the_history() {
+    let image = tempfile::tempdir().unwrap();
+    let read = |name| fs::read_to_string(image.path().join("etc/systemd/system").join(name));
+    let group = ["install", "--system", "--readable-by", "group:root"];
+    done(&gua(image.path(), &group));
+    done(&gua(image.path(), &["install", "--system", "--sync-once"]));
+    let lines = "Group=root\nUMask=0027\nStateDirectory=gua\nStateDirectoryMode=0750\n";
+    let timer = read("gua-sync.service").unwrap();
+    assert!(timer.contains(lines), "{timer}");
+    // The same when the collector is installed again, for another reason.
+    done(&gua(
+        image.path(),
+        &["install", "--system", "--interval", "10s"],
+    ));
+    assert!(read("gua.service").unwrap().contains(lines));
+    let other = [
+        "install",
+        "--system",
+        "--sync-once",
+        "--readable-by",
+        "root",
+    ];
+    let said = done(&gua(image.path(), &other));
+    assert!(
+        said.contains("gua.service still says --readable-by group:root"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_collector_can_be_installed_that_pushes() {
+    let image = tempfile::tempdir().unwrap();
+    done(&gua(image.path(), &["install", "--system", "--cloud"]));
+    let unit = image.path().join("etc/systemd/system/gua.service");
+    let text = fs::read_to_string(unit).unwrap();
+    assert!(text.contains(" --cloud --config /"), "{text}");
+    assert!(text.contains("network-online.target"), "{text}");
+    assert!(text.contains("ProtectHome=read-only\n"), "{text}");
+    for wrong in [
+        &["install", "--system", "--archive"][..],
+        &["install", "--system", "--cloud", "--sync-once"],
+    ] {
+        assert_eq!(gua(image.path(), wrong).status.code(), Some(2), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
 
 use super::{EnrolmentArgs, WayArgs};
 use crate::config::FlagValue;
@@ -42,7 +42,7 @@ pub struct DoctorArgs {
 pub enum ServiceCommand {
     /// Write the unit, enable it and start it. Again to change or update it.
     #[command(
-        after_help = "Examples:\n  sudo gua service install --interval 10s\n  sudo gua service install --readable-by group:gpu\n  gua service install --user\n  gua service install --sync-once --every 5m    a push to the board every 5 minutes, by a timer"
+        after_help = "Examples:\n  sudo gua service install --interval 10s\n  sudo gua service install --readable-by group:gpu\n  gua service install --user\n  sudo gua service install --cloud               and each tick to the board (after `gua enroll`)\n  gua service install --sync-once --every 5m    a push to the board every 5 minutes, by a timer"
     )]
     Install(ServiceInstallArgs),
 
@@ -83,6 +83,7 @@ pub struct ServiceUninstallArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("board").args(["sync_once", "cloud"]))]
 pub struct ServiceInstallArgs {
     #[command(flatten)]
     pub scope: ServiceScopeArgs,
@@ -91,21 +92,27 @@ pub struct ServiceInstallArgs {
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
     pub interval: Option<std::time::Duration>,
 
-    /// Who may read the host's history: everyone, group:NAME or root [default: everyone; under hidepid the group that
-    /// sees all processes].
+    /// Who may read the host's history: everyone, group:NAME or root [default: as installed before; else everyone, under
+    /// hidepid the group that sees all processes].
     #[arg(long, value_name = "WHO")]
     pub readable_by: Option<String>,
 
     /// Install the timer of `gua sync-once` instead of the collector: this host has to be enrolled.
-    #[arg(long, conflicts_with_all = ["interval", "readable_by"])]
+    #[arg(long, conflicts_with = "interval")]
     pub sync_once: bool,
+
+    /// Let the collector push each tick to the board at which this host is enrolled.
+    ///
+    /// Settings of this environment (GUA_CLOUD_*, GUA_CA_FILE, proxies) go into the unit.
+    #[arg(long, conflicts_with = "sync_once")]
+    pub cloud: bool,
 
     /// How often the timer looks and pushes [default: 5m].
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, requires = "sync_once")]
     pub every: Option<std::time::Duration>,
 
     /// Let it send closed days to the board's archive too, once a day.
-    #[arg(long, requires = "sync_once")]
+    #[arg(long, requires = "board")]
     pub archive: bool,
 
     /// Enable it for the next boot and do not start it now.

@@ -100,6 +100,22 @@ impl Inputs {
         }
     }
 
+    /// The same by name, for those who hand them on. Programs look for the lower case first.
+    #[must_use]
+    pub fn proxy_variables(&self) -> Vec<(&'static str, String)> {
+        let Proxies {
+            http,
+            https,
+            all,
+            none_for,
+        } = self.proxies();
+        let values = [http, https, all, none_for];
+        let named = PROXY_VARIABLES.iter().zip(values);
+        named
+            .filter_map(|(names, value)| Some((names[0], value?)))
+            .collect()
+    }
+
     /// Where files go that nobody will miss.
     #[must_use]
     pub fn temporary(&self) -> PathBuf {

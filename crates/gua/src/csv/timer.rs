@@ -1,6 +1,5 @@
 //! The timer that takes samples: two units of the user's own, written and started like the service.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::output;
 use crate::service::place::Place;
 use crate::service::systemctl::Systemctl;
 use crate::service::unit::{when, word};
-use crate::service::{begins_with, stranger, write_unit};
+use crate::service::units::{self, Removal, Units};
 
 const SERVICE: &str = "gua-csv.service";
 const TIMER: &str = "gua-csv.timer";
@@ -53,18 +52,16 @@ pub(super) fn install(args: &CsvInstallArgs, settings: &Settings) -> anyhow::Res
         form: is_flag(&csv.format.source).then_some(csv.format.value),
         every: csv.every.value,
     };
-    let units = [(SERVICE, service(&facts)), (TIMER, timer(&facts))];
+    let units = Units {
+        place: &place,
+        first_line: FIRST_LINE,
+        texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
+    };
     if args.print {
-        let texts = units.map(|(name, text)| format!("# {name}\n{text}"));
-        output::data(&texts.join("\n"))?;
+        output::data(&units.printed())?;
         return Ok(ExitCode::SUCCESS);
     }
-    for (name, _) in &units {
-        refuse_stranger(&place.unit(name), args.force)?;
-    }
-    for (name, text) in &units {
-        write_unit(&place.unit(name), text)?;
-    }
+    units.write(args.force)?;
     let systemctl = Systemctl { place: &place };
     systemctl.run(&["enable", TIMER])?;
     let mut said = format!("gua csv: installed {}\n", place.unit(TIMER).display());
@@ -92,37 +89,16 @@ pub(super) fn install(args: &CsvInstallArgs, settings: &Settings) -> anyhow::Res
 
 pub(super) fn uninstall(args: &CsvUninstallArgs) -> anyhow::Result<ExitCode> {
     let place = place(args.root.clone())?;
-    let there: Vec<PathBuf> = [TIMER, SERVICE]
-        .iter()
-        .map(|name| place.unit(name))
-        .filter(|path| path.exists())
-        .collect();
-    if there.is_empty() {
-        let path = place.unit(TIMER);
-        output::data(&format!("gua csv: not installed at {}\n", path.display()))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    for path in &there {
-        if !begins_with(path, FIRST_LINE)? {
-            return Err(stranger(path, " and is left alone", None).into());
-        }
-    }
-    let systemctl = Systemctl { place: &place };
-    if systemctl.is_running() {
-        systemctl.run(&["stop", TIMER])?;
-    }
-    systemctl.run(&["disable", TIMER])?;
-    for path in &there {
-        fs::remove_file(path).with_context(|| format!("cannot remove `{}`", path.display()))?;
-    }
-    if systemctl.is_running() {
-        systemctl.run(&["daemon-reload"])?;
-    }
     let path = place.unit(TIMER);
-    output::data(&format!(
-        "gua csv: removed {}\n  kept: the files of all days\n",
-        path.display()
-    ))?;
+    output::data(
+        &match units::remove(&place, &[TIMER, SERVICE], FIRST_LINE)? {
+            Removal::NotThere => format!("gua csv: not installed at {}\n", path.display()),
+            Removal::Done => format!(
+                "gua csv: removed {}\n  kept: the files of all days\n",
+                path.display()
+            ),
+        },
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -137,15 +113,6 @@ fn place(root: Option<PathBuf>) -> Result<Place, Failure> {
 
 fn is_flag(source: &Source) -> bool {
     matches!(source, Source::Flag(_))
-}
-
-/// A unit of this name that somebody else wrote is theirs.
-fn refuse_stranger(path: &Path, force: bool) -> anyhow::Result<()> {
-    if force || !path.exists() || begins_with(path, FIRST_LINE)? {
-        return Ok(());
-    }
-    let hint = "remove it first, or give --force to replace it";
-    Err(stranger(path, "", Some(hint.to_owned())).into())
 }
 
 /// Whether this user's timers go on without a session.
@@ -205,6 +172,7 @@ fn timer(facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::Command;
 
     use super::*;

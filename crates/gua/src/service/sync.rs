@@ -1,22 +1,23 @@
 //! The timer of `gua sync-once`: two units beside the collector's, written, started and removed like it.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::board::{BoardFacts, network};
 use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
 use super::unit::{self, HARDENING, Readers, when, word};
-use super::{begins_with, default_readers, stranger, write_unit};
+use super::units::{self, Removal, Units};
+use super::{NAME, different_readers, readers};
 use crate::cli::{ServiceInstallArgs, ServiceScopeArgs};
 use crate::dispatch::load;
 use crate::failure::Failure;
-use crate::{cloud, output};
+use crate::output;
 
-const SERVICE: &str = "gua-sync.service";
-const TIMER: &str = "gua-sync.timer";
+pub(super) const SERVICE: &str = "gua-sync.service";
+pub(super) const TIMER: &str = "gua-sync.timer";
 const USUAL: Duration = Duration::from_secs(300);
 
 /// What the units depend on.
@@ -25,8 +26,7 @@ struct Facts {
     program: PathBuf,
     scope: Scope,
     readers: Readers,
-    /// The enrolment, where it is not the one that is found without being told.
-    enrolment: PathBuf,
+    board: BoardFacts,
     every: Duration,
     archive: bool,
 }
@@ -41,34 +41,26 @@ pub(super) fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
     let facts = Facts {
         program: std::env::current_exe().context("cannot tell where this program is")?,
         scope: place.scope,
-        readers: default_readers(),
-        enrolment: loaded.settings.cloud.config.value.clone(),
+        readers: readers(args, &place)?,
+        board: BoardFacts::of(&loaded, &place)?,
         every,
         archive: args.archive,
     };
-    let units = [(SERVICE, service(&facts)), (TIMER, timer(&facts))];
+    let units = Units {
+        place: &place,
+        first_line: unit::FIRST_LINE,
+        texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
+    };
     if args.print {
-        let texts = units.map(|(name, text)| format!("# {name}\n{text}"));
-        return output::data(&texts.join("\n"));
+        return output::data(&units.printed());
     }
-    if !place.is_image() {
-        // What the timer could never do is told now. The salt of hidden names is made, which the service may not.
-        cloud::enrolled(&loaded)?;
-        cloud::users(&loaded.settings)?;
-    }
-    for (name, _) in &units {
-        let path = place.unit(name);
-        if path.exists() && !args.force && !begins_with(&path, unit::FIRST_LINE)? {
-            let hint = "remove it first, or give --force to replace it";
-            return Err(stranger(&path, "", Some(hint.to_owned())).into());
-        }
-    }
-    for (name, text) in &units {
-        write_unit(&place.unit(name), text)?;
-    }
+    facts.board.admit(&loaded, &place)?;
+    units.write(args.force)?;
     let systemctl = Systemctl { place: &place };
     systemctl.run(&["enable", TIMER])?;
     let mut said = format!("gua service: installed {}\n", place.unit(TIMER).display());
+    said.push_str(&different_readers(args, &place, NAME));
+    said.push_str(&facts.board.said());
     if place.is_image() {
         said.push_str(&format!(
             "  {}\n  the image needs the program at {} and an enrolment\n",
@@ -103,36 +95,17 @@ pub(super) fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
 
 pub(super) fn uninstall(args: &ServiceScopeArgs) -> anyhow::Result<()> {
     let place = Place::of(args)?;
-    let units = [TIMER, SERVICE].map(|name| place.unit(name));
-    let there: Vec<&PathBuf> = units.iter().filter(|path| path.exists()).collect();
-    if there.is_empty() {
-        let path = place.unit(TIMER);
-        return output::data(&format!(
-            "gua service: not installed at {}\n",
-            path.display()
-        ));
-    }
-    for path in &there {
-        if !begins_with(path, unit::FIRST_LINE)? {
-            return Err(stranger(path, " and is left alone", None).into());
-        }
-    }
-    let systemctl = Systemctl { place: &place };
-    if systemctl.is_running() {
-        systemctl.run(&["stop", TIMER])?;
-    }
-    systemctl.run(&["disable", TIMER])?;
-    for path in &there {
-        fs::remove_file(path).with_context(|| format!("cannot remove `{}`", path.display()))?;
-    }
-    if systemctl.is_running() {
-        systemctl.run(&["daemon-reload"])?;
-    }
-    output::data(&format!(
-        "gua service: removed {}\n  kept: the enrolment, and the history at {}\n",
-        place.unit(TIMER).display(),
-        place.history()
-    ))
+    let path = place.unit(TIMER);
+    output::data(
+        &match units::remove(&place, &[TIMER, SERVICE], unit::FIRST_LINE)? {
+            Removal::NotThere => format!("gua service: not installed at {}\n", path.display()),
+            Removal::Done => format!(
+                "gua service: removed {}\n  kept: the enrolment, and the history at {}\n",
+                path.display(),
+                place.history()
+            ),
+        },
+    )
 }
 
 /// Some lines where the timer is installed.
@@ -167,19 +140,19 @@ fn service(facts: &Facts) -> String {
     if facts.scope == Scope::System {
         words.extend(["--db".to_owned(), unit::database(Scope::System).to_owned()]);
         // The host's service has no home of its own to look in.
-        let enrolment = word(&facts.enrolment.to_string_lossy());
+        let enrolment = word(&facts.board.enrolment.to_string_lossy());
         words.extend(["--config".to_owned(), enrolment]);
     }
     if facts.archive {
         words.push("--archive".to_owned());
     }
     let scope_lines = match facts.scope {
-        Scope::System => unit::system_lines(&facts.readers, &[&facts.program, &facts.enrolment]),
+        Scope::System => {
+            let mut files: Vec<&Path> = vec![&facts.program];
+            files.extend(facts.board.files.iter().map(PathBuf::as_path));
+            unit::system_lines(&facts.readers, &files)
+        }
         Scope::User => String::new(),
-    };
-    let network = match facts.scope {
-        Scope::System => "Wants=network-online.target\nAfter=network-online.target\n",
-        Scope::User => "",
     };
     format!(
         "{first}\n\
@@ -194,9 +167,12 @@ fn service(facts: &Facts) -> String {
          StandardOutput=null\n\
          TimeoutStartSec={limit}\n\
          Nice=5\n\
+         {environment}\
          {scope_lines}\
          {HARDENING}",
         first = unit::FIRST_LINE,
+        network = network(facts.scope),
+        environment = facts.board.environment(),
         exec = words.join(" "),
         // A first archive has many files to send.
         limit = if facts.archive { "1h" } else { "2min" },
@@ -226,7 +202,7 @@ fn timer(facts: &Facts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::tests::verify;
+    use crate::service::tests::{board, verify};
 
     #[test]
     fn systemd_finds_nothing_wrong_with_the_timer() {
@@ -237,7 +213,7 @@ mod tests {
                     program: "/bin/true".into(),
                     scope,
                     readers: Readers::Everyone,
-                    enrolment: "/root/.gua/a b.json".into(),
+                    board: board(),
                     every: Duration::from_secs(minutes * 60),
                     archive,
                 };

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::unit::{Readers, UnitFacts, text};
+use super::board::BoardFacts;
+use super::unit::{Pushing, Readers, UnitFacts, text};
 use super::{ALIAS, NAME};
 use crate::service::place::Scope;
 
@@ -37,9 +38,30 @@ fn check(facts: &UnitFacts) {
     verify(&[(NAME, text(facts))], facts.scope);
 }
 
-fn program() -> PathBuf {
-    // Any program that exists: systemd looks whether it can be executed.
-    PathBuf::from("/bin/true")
+fn facts(scope: Scope, readers: Readers) -> UnitFacts {
+    UnitFacts {
+        // Any program that exists: systemd looks whether it can be executed.
+        program: PathBuf::from("/bin/true"),
+        scope,
+        interval: None,
+        readers,
+        settings: None,
+        cloud: None,
+    }
+}
+
+/// An enrolment and settings with all that has to be quoted.
+pub(super) fn board() -> BoardFacts {
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    BoardFacts {
+        enrolment: "/root/.gua/a b.json".into(),
+        variables: vec![
+            variable("GUA_CLOUD_USERS", "omit"),
+            variable("GUA_CA_FILE", "/etc/100% \"ca\"/$x\\y.pem"),
+        ],
+        files: vec!["/root/.gua/a b.json".into()],
+        withheld: Vec::new(),
+    }
 }
 
 #[test]
@@ -51,12 +73,17 @@ fn systemd_finds_nothing_wrong_with_any_unit() {
             Readers::Root,
         ] {
             for interval in [None, Some(std::time::Duration::from_millis(1500))] {
-                check(&UnitFacts {
-                    program: program(),
-                    scope,
-                    interval,
-                    readers: readers.clone(),
-                });
+                for archive in [None, Some(false), Some(true)] {
+                    let cloud = archive.map(|archive| Pushing {
+                        board: board(),
+                        archive,
+                    });
+                    check(&UnitFacts {
+                        interval,
+                        cloud,
+                        ..facts(scope, readers.clone())
+                    });
+                }
             }
         }
     }
@@ -64,14 +91,7 @@ fn systemd_finds_nothing_wrong_with_any_unit() {
 
 #[test]
 fn the_hosts_history_is_readable_by_whom_it_should_be() {
-    let unit = |readers| {
-        text(&UnitFacts {
-            program: program(),
-            scope: Scope::System,
-            interval: None,
-            readers,
-        })
-    };
+    let unit = |readers| text(&facts(Scope::System, readers));
     assert!(
         unit(Readers::Everyone)
             .contains("UMask=0022\nStateDirectory=gua\nStateDirectoryMode=0755\n")
@@ -84,12 +104,7 @@ fn the_hosts_history_is_readable_by_whom_it_should_be() {
 
 #[test]
 fn the_service_never_loses_the_drivers_devices() {
-    let unit = text(&UnitFacts {
-        program: program(),
-        scope: Scope::System,
-        interval: None,
-        readers: Readers::Everyone,
-    });
+    let unit = text(&facts(Scope::System, Readers::Everyone));
     for line in unit.lines() {
         for taker in [
             "PrivateDevices=",
@@ -102,4 +117,50 @@ fn the_service_never_loses_the_drivers_devices() {
         }
     }
     assert!(unit.contains(&format!("Alias={ALIAS}\n")));
+}
+
+#[test]
+fn a_collector_that_pushes_can_read_what_it_needs() {
+    let cloud = Some(Pushing {
+        board: board(),
+        archive: true,
+    });
+    let unit = text(&UnitFacts {
+        cloud,
+        ..facts(Scope::System, Readers::Everyone)
+    });
+    for part in [
+        " --cloud --archive --config \"/root/.gua/a b.json\"\n",
+        "Wants=network-online.target\n",
+        "Environment=\"GUA_CLOUD_USERS=omit\"\n",
+        "Environment=\"GUA_CA_FILE=/etc/100%% \\\"ca\\\"/$x\\\\y.pem\"\n",
+        "ProtectHome=read-only\n",
+    ] {
+        assert!(unit.contains(part), "{part}{unit}");
+    }
+    // Without a board too, where the settings are in a home.
+    let home = |settings: Option<&str>| {
+        let unit = text(&UnitFacts {
+            settings: settings.map(PathBuf::from),
+            ..facts(Scope::System, Readers::Everyone)
+        });
+        unit.contains("ProtectHome=read-only\n")
+    };
+    assert!(home(Some("/root/.gua/config.toml")));
+    assert!(!home(Some("/etc/gua/config.toml")) && !home(None));
+}
+
+#[test]
+fn who_may_read_is_found_again_in_a_unit() {
+    for readers in [
+        Readers::Everyone,
+        Readers::Group("gpu".to_owned()),
+        Readers::Root,
+    ] {
+        let unit = text(&facts(Scope::System, readers.clone()));
+        assert_eq!(Readers::of_unit(&unit), Some(readers.clone()));
+        assert_eq!(readers.to_string().parse(), Ok(readers));
+    }
+    let unit = text(&facts(Scope::User, Readers::Root));
+    assert_eq!(Readers::of_unit(&unit), None);
 }

@@ -1,10 +1,12 @@
 //! The text of the unit. Nothing here touches a file.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use super::ALIAS;
+use super::board::{BoardFacts, network};
 use super::place::Scope;
 use crate::duration;
 
@@ -18,6 +20,17 @@ pub(super) struct UnitFacts {
     pub(super) scope: Scope,
     pub(super) interval: Option<Duration>,
     pub(super) readers: Readers,
+    /// A file of settings that is not to be hidden.
+    pub(super) settings: Option<PathBuf>,
+    /// Where ticks are pushed too.
+    pub(super) cloud: Option<Pushing>,
+}
+
+/// What a collector sends to the board.
+#[derive(Clone, Debug)]
+pub(super) struct Pushing {
+    pub(super) board: BoardFacts,
+    pub(super) archive: bool,
 }
 
 /// Who may read the host's history.
@@ -50,6 +63,35 @@ impl FromStr for Readers {
     }
 }
 
+impl Readers {
+    /// From a unit of ours for the whole host, so that a second one does not change what the first has settled.
+    pub(super) fn of_unit(text: &str) -> Option<Self> {
+        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+        match (value("UMask=")?, value("Group=")) {
+            (EVERYONE, None) => Some(Self::Everyone),
+            (GROUP, Some(group)) => Some(Self::Group(group.to_owned())),
+            (ROOT, None) => Some(Self::Root),
+            _ => None,
+        }
+    }
+}
+
+/// As `--readable-by` takes it.
+impl fmt::Display for Readers {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everyone => out.write_str("everyone"),
+            Self::Group(group) => write!(out, "group:{group}"),
+            Self::Root => out.write_str("root"),
+        }
+    }
+}
+
+/// What is taken from whom of a new file.
+const EVERYONE: &str = "0022";
+const GROUP: &str = "0027";
+const ROOT: &str = "0077";
+
 /// Where the history of a scope lies, as people write it.
 pub(super) fn database(scope: Scope) -> &'static str {
     match scope {
@@ -72,11 +114,22 @@ pub(super) fn text(facts: &UnitFacts) -> String {
     if let Some(interval) = facts.interval {
         words.extend(["--interval".to_owned(), duration::written(interval)]);
     }
+    let mut files: Vec<&Path> = vec![&facts.program];
+    files.extend(facts.settings.as_deref());
+    let (mut wants, mut environment) = ("", String::new());
+    if let Some(Pushing { board, archive }) = &facts.cloud {
+        words.push("--cloud".to_owned());
+        words.extend(archive.then(|| "--archive".to_owned()));
+        if facts.scope == Scope::System {
+            let enrolment = word(&board.enrolment.to_string_lossy());
+            words.extend(["--config".to_owned(), enrolment]);
+        }
+        files.extend(board.files.iter().map(PathBuf::as_path));
+        wants = network(facts.scope);
+        environment = board.environment();
+    }
     let (wanted_by, scope_lines) = match facts.scope {
-        Scope::System => (
-            "multi-user.target",
-            system_lines(&facts.readers, &[&facts.program]),
-        ),
+        Scope::System => ("multi-user.target", system_lines(&facts.readers, &files)),
         Scope::User => ("default.target", String::new()),
     };
     format!(
@@ -84,6 +137,7 @@ pub(super) fn text(facts: &UnitFacts) -> String {
          [Unit]\n\
          Description=gua, who holds which GPU, since when, and whether it was used\n\
          After=nvidia-persistenced.service\n\
+         {wants}\
          \n\
          [Service]\n\
          Type=notify\n\
@@ -95,6 +149,7 @@ pub(super) fn text(facts: &UnitFacts) -> String {
          WatchdogSec=120\n\
          TimeoutStopSec=15\n\
          Nice=5\n\
+         {environment}\
          {scope_lines}\
          {HARDENING}\
          \n\
@@ -119,9 +174,9 @@ pub(super) const HARDENING: &str = "# What it needs is the driver's devices, /pr
 /// The host's service runs as root with next to no capabilities: it must see every process, also under hidepid.
 pub(super) fn system_lines(readers: &Readers, files: &[&Path]) -> String {
     let (group, mask, mode) = match readers {
-        Readers::Everyone => (None, "0022", "0755"),
-        Readers::Group(name) => (Some(name), "0027", "0750"),
-        Readers::Root => (None, "0077", "0700"),
+        Readers::Everyone => (None, EVERYONE, "0755"),
+        Readers::Group(name) => (Some(name), GROUP, "0750"),
+        Readers::Root => (None, ROOT, "0700"),
     };
     let group = group
         .map(|name| format!("Group={name}\n"))
@@ -175,12 +230,19 @@ pub(crate) fn word(text: &str) -> String {
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();
     }
+    quoted(text).replace('$', "$$")
+}
+
+/// One value in quotes as systemd reads it elsewhere (systemd.exec(5), `Environment=`): no variable is looked for in it.
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
         match letter {
             '"' | '\\' => quoted.extend(['\\', letter]),
             '%' => quoted.push_str("%%"),
-            '$' => quoted.push_str("$$"),
+            control if control.is_ascii_control() => {
+                quoted.push_str(&format!("\\x{:02x}", u32::from(control)));
+            }
             other => quoted.push(other),
         }
     }
@@ -197,6 +259,7 @@ mod tests {
         assert_eq!(word("/usr/local/bin/gua"), "/usr/local/bin/gua");
         assert_eq!(word("/opt/my tools/gua"), "\"/opt/my tools/gua\"");
         assert_eq!(word("/opt/100%/a\"b$c\\d"), "\"/opt/100%%/a\\\"b$$c\\\\d\"");
+        assert_eq!(quoted("A=$b %\n"), "\"A=$b %%\\x0a\"");
     }
 
     #[test]

@@ -1,0 +1,160 @@
+//! What a unit needs to speak to the board as the one who installs it would: the enrolment, the settings of this
+//! environment, which a service does not have, and the right to read it all.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::place::{Place, Scope};
+use super::unit::quoted;
+use crate::cloud;
+use crate::config::inputs::CONFIG_VARIABLE;
+use crate::config::kind::UserNames;
+use crate::config::{FileState, Loaded, Source};
+use crate::failure::Failure;
+
+/// How a unit reaches the board.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct BoardFacts {
+    pub(super) enrolment: PathBuf,
+    /// Names and values of the unit's environment.
+    pub(super) variables: Vec<(String, String)>,
+    /// What it reads; it must not be hidden from it.
+    pub(super) files: Vec<PathBuf>,
+    /// Variables that are not written into a file that everybody can read.
+    pub(super) withheld: Vec<&'static str>,
+}
+
+impl BoardFacts {
+    pub(super) fn of(loaded: &Loaded, place: &Place) -> anyhow::Result<Self> {
+        let cloud = &loaded.settings.cloud;
+        let absolute = |path: &Path| {
+            std::path::absolute(path).with_context(|| format!("where is `{}`?", path.display()))
+        };
+        let mut facts = Self {
+            enrolment: absolute(&cloud.config.value)?,
+            ..Self::default()
+        };
+        facts.files.push(facts.enrolment.clone());
+        if cloud.users.value == UserNames::Hash {
+            facts.files.push(absolute(&cloud.salt_file.value)?);
+        }
+        if let Some(file) = &cloud.ca_file.value {
+            facts.files.push(absolute(file)?);
+        }
+        // Also where it is not there yet: it may be written tomorrow.
+        let own = loaded.inputs.candidates().into_iter().next();
+        facts.files.extend(own.map(|candidate| candidate.path));
+        for shown in loaded.settings.shown() {
+            let is_given = matches!(shown.source, Source::Environment(_) | Source::Flag(_));
+            // The address is the enrolment's from now on, which a flag names to the host's service.
+            let is_needed = match shown.entry.key {
+                "url" => false,
+                "config" => place.scope == Scope::User,
+                _ => true,
+            };
+            if shown.entry.section != "cloud" || !is_given || !is_needed {
+                continue;
+            }
+            let value = match (&shown.json, shown.entry.key) {
+                (serde_json::Value::String(path), "config" | "salt_file" | "ca_file")
+                    if path != "none" =>
+                {
+                    absolute(Path::new(path))?.to_string_lossy().into_owned()
+                }
+                (serde_json::Value::String(text), _) => text.clone(),
+                (other, _) => other.to_string(),
+            };
+            facts.variables.push((shown.entry.env.to_owned(), value));
+        }
+        if !place.is_image() {
+            facts.add_surroundings(loaded, place)?;
+        }
+        Ok(facts)
+    }
+
+    /// What is true of this system, and not of an image.
+    fn add_surroundings(&mut self, loaded: &Loaded, place: &Place) -> anyhow::Result<()> {
+        let named = loaded.inputs.variable(CONFIG_VARIABLE).is_some();
+        let own = loaded.files.first();
+        let own = own.filter(|file| {
+            file.state != FileState::Absent && file.path != loaded.inputs.system_file
+        });
+        // Root's home is not always the one of whoever became root.
+        if let Some(file) = own.filter(|_| named || place.scope == Scope::System) {
+            let path = std::path::absolute(&file.path)?
+                .to_string_lossy()
+                .into_owned();
+            self.variables.push((CONFIG_VARIABLE.to_owned(), path));
+        }
+        for (name, value) in loaded.inputs.proxy_variables() {
+            match value.contains('@') {
+                true => self.withheld.push(name),
+                false => self.variables.push((name.to_owned(), value)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a unit that could never do its work. The salt of hidden names is made, which a service may not.
+    pub(super) fn admit(&self, loaded: &Loaded, place: &Place) -> anyhow::Result<()> {
+        if place.is_image() {
+            return Ok(());
+        }
+        cloud::enrolled(loaded)?;
+        cloud::users(&loaded.settings)?;
+        let runs_as = match place.scope {
+            Scope::System => 0,
+            Scope::User => rustix::process::geteuid().as_raw(),
+        };
+        let mut secrets = vec![&self.enrolment];
+        if loaded.settings.cloud.users.value == UserNames::Hash {
+            secrets.push(&loaded.settings.cloud.salt_file.value);
+        }
+        for path in secrets {
+            let owner = std::fs::metadata(path)
+                .with_context(|| format!("cannot look at `{}`", path.display()))?
+                .uid();
+            if owner != runs_as {
+                let whose = match place.scope {
+                    Scope::System => {
+                        "the host's service runs as root, with no right to read what is others' alone"
+                    }
+                    Scope::User => "your service could not read it",
+                };
+                let message = format!("`{}` belongs to user {owner}, and {whose}", path.display());
+                return Err(Failure::usage(message)
+                    .hint("enrol as the user that the service runs as: with sudo for the host's service, without for --user")
+                    .into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Lines of the unit.
+    pub(super) fn environment(&self) -> String {
+        let line = |(name, value): &(String, String)| {
+            format!("Environment={}\n", quoted(&format!("{name}={value}")))
+        };
+        self.variables.iter().map(line).collect()
+    }
+
+    /// What has to be told of it.
+    pub(super) fn said(&self) -> String {
+        let said = |name: &&str| {
+            format!(
+                "  {name} carries a password and is not written into the unit, which everyone can read: set it with `systemctl edit` and an EnvironmentFile of your own\n"
+            )
+        };
+        self.withheld.iter().map(said).collect()
+    }
+}
+
+/// For a unit that needs the network.
+pub(super) fn network(scope: Scope) -> &'static str {
+    match scope {
+        Scope::System => "Wants=network-online.target\nAfter=network-online.target\n",
+        Scope::User => "",
+    }
+}
