@@ -55,6 +55,16 @@ pub fn amount(measure: Measure, amount: Option<u64>) -> Cell {
     }
 }
 
+/// What was used, for people: a part that was measured is a lower bound.
+#[must_use]
+pub fn used(standing: &Standing) -> Cell {
+    let of = |number| amount(standing.limit.measure, number);
+    match (standing.used, standing.at_least) {
+        (None, 1..) => Cell::Text(format!("≥ {}", of(Some(standing.at_least)).shown())),
+        (used, _) => of(used),
+    }
+}
+
 /// What the numbers of a measure are.
 #[must_use]
 pub fn unit(measure: Measure) -> &'static str {
@@ -154,10 +164,6 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
             ("unknown", _) => "not all of it was measured".to_owned(),
             _ => String::new(),
         };
-        let used = match (standing.used, standing.at_least) {
-            (None, 1..) => Cell::Text(format!("≥ {}", of(Some(standing.at_least)).shown())),
-            (used, _) => of(used),
-        };
         let forecast = match standing.forecast {
             Err(NoForecast::TooEarly) => Cell::Text("too early".to_owned()),
             forecast => of(forecast.ok()),
@@ -170,7 +176,7 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
         table.rows.push(vec![
             Cell::Text(who(&standing.who)),
             Cell::Text(what),
-            used,
+            used(standing),
             of(Some(limit.most)),
             of(standing.left()),
             Cell::share(share_of(standing)),

@@ -177,16 +177,15 @@ fn limit(standing: &Standing) -> String {
     let unit = quota::unit(limit.measure);
     let (measure, most) = (limit.measure.word(), shown(Some(limit.most)));
     let rest = match (standing.used, standing.is_over()) {
-        (None, _) => {
+        (_, true) => "OVER".to_owned(),
+        (None, false) if standing.at_least == 0 => {
             return format!("{whose}{measure} at most {most} {unit} a month, not measured");
         }
-        (Some(_), true) => "OVER".to_owned(),
+        (None, false) => "not all of it was measured".to_owned(),
         (Some(_), false) => format!("{} left", shown(standing.left())),
     };
-    format!(
-        "{whose}{measure} {} of {most} {unit} a month, {rest}",
-        shown(standing.used)
-    )
+    let used = quota::used(standing).shown();
+    format!("{whose}{measure} {used} of {most} {unit} a month, {rest}")
 }
 
 /// What has to be known to read the numbers right.

@@ -73,7 +73,12 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded) -> anyhow::Result<()> {
         .name
         .unwrap_or_else(|| names.of(Some(user.uid)).to_owned());
     let (zone, now) = (TimeZone::system(), clock::now());
-    let accounts = Accounts::of(quotas, &which::history(loaded), &zone, now)?;
+    let accounts = Accounts::of(
+        quotas,
+        |set_by| which::for_limits(loaded, set_by),
+        &zone,
+        now,
+    )?;
     let standings = accounts.of_person(&name)?;
     let Some(over) = standings.iter().find(|standing| standing.is_over()) else {
         return Ok(());
@@ -110,6 +115,9 @@ fn check(args: &QuotaShowArgs, forecast: bool, loaded: &Loaded) -> anyhow::Resul
     let all = &accounts.standings;
     let found: Vec<Standing> = all.iter().filter(is_found).cloned().collect();
     match (args.format.wanted(), found.is_empty()) {
+        (TableFormat::Text, true) if loaded.settings.quotas.is_empty() => {
+            output::data(&nothing(args, loaded))?;
+        }
         (TableFormat::Text, true) => {
             let limits = u64::try_from(loaded.settings.quotas.len()).unwrap_or(u64::MAX);
             let limits = counted(limits, "limit");
@@ -151,8 +159,8 @@ fn nothing(args: &QuotaShowArgs, loaded: &Loaded) -> String {
 /// How people stand, as far as was asked for; what is odd about the limits is told.
 fn accounts(args: &QuotaShowArgs, loaded: &Loaded) -> anyhow::Result<Accounts> {
     let zone = zone(args)?;
-    let db = which::history(loaded);
-    let mut accounts = Accounts::of(&loaded.settings.quotas, &db, &zone, clock::now())?;
+    let db = |set_by| which::for_limits(loaded, set_by);
+    let mut accounts = Accounts::of(&loaded.settings.quotas, db, &zone, clock::now())?;
     for note in &accounts.notes {
         output::talk(&format!("gua quota: {note}\n"));
     }

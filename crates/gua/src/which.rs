@@ -1,5 +1,6 @@
 //! Which history a command reads that was given none: that of the user's own daemon, else the host's.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use gua_collector::managed::{Maker, Occupant, occupant};
 use gua_collector::pid_file::PidFile;
 use gua_store::{FileKind, what_is_this};
 
-use crate::config::{Loaded, Source};
+use crate::config::quota::SetBy;
+use crate::config::{Inputs, Loaded, Source};
 
 /// Where the service keeps the host's history.
 pub const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
@@ -19,13 +21,41 @@ pub fn history(loaded: &Loaded) -> PathBuf {
     among(loaded, Path::new(OF_THE_HOST))
 }
 
+/// The history that limits of a file are judged by. Those of the host are judged by the host's, where there is one: what a
+/// user's own daemon has seen since yesterday, or a history that their own file names, says little about a month.
+#[must_use]
+pub fn for_limits(loaded: &Loaded, set_by: SetBy) -> PathBuf {
+    for_limits_among(loaded, set_by, Path::new(OF_THE_HOST))
+}
+
+fn for_limits_among(loaded: &Loaded, set_by: SetBy, host: &Path) -> PathBuf {
+    let is_said = matches!(loaded.settings.history.db.source, Source::Flag(_));
+    if set_by == SetBy::User || is_said {
+        return among(loaded, host);
+    }
+    let of_host = Inputs {
+        variables: BTreeMap::new(),
+        home: None,
+        system_file: loaded.inputs.system_file.clone(),
+    };
+    let named = Loaded::from(&of_host, &[]).settings.history.db;
+    match named.source {
+        Source::Default if is_ours(host) => host.to_owned(),
+        Source::Default => among(loaded, host),
+        _ => named.value,
+    }
+}
+
+fn is_ours(path: &Path) -> bool {
+    matches!(what_is_this(path), FileKind::OurHistory { .. })
+}
+
 fn among(loaded: &Loaded, host: &Path) -> PathBuf {
     let db = &loaded.settings.history.db;
     if db.source != Source::Default {
         return db.value.clone();
     }
     let own = of_own_daemon(loaded).or_else(|| is_fresh(&db.value).then(|| db.value.clone()));
-    let is_ours = |path: &Path| matches!(what_is_this(path), FileKind::OurHistory { .. });
     own.or_else(|| is_ours(host).then(|| host.to_owned()))
         .unwrap_or_else(|| db.value.clone())
 }
@@ -56,7 +86,7 @@ fn is_fresh(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{FlagValue, Inputs};
+    use crate::config::FlagValue;
     use gua_store::{OpenMode, Store, WriterOptions};
 
     #[test]
@@ -81,8 +111,22 @@ mod tests {
         std::fs::write(home.path().join(".gua/gua.db-wal"), "").unwrap();
         assert_eq!(among(&loaded, &host), own);
 
+        // The host's limits are judged by what the host has seen, whatever the user has.
+        let of = |loaded: &Loaded, set_by| for_limits_among(loaded, set_by, &host);
+        assert_eq!(of(&loaded, SetBy::Host), host);
+        assert_eq!(of(&loaded, SetBy::User), own);
+        let file = home.path().join(".gua/config.toml");
+        std::fs::write(file, "[history]\ndb = \"/empty.db\"\n").unwrap();
+        let evading = Loaded::from(&inputs, &[]);
+        assert_eq!(of(&evading, SetBy::Host), host);
+        assert_eq!(of(&evading, SetBy::User), Path::new("/empty.db"));
+        std::fs::write(&inputs.system_file, "[history]\ndb = \"/of-host.db\"\n").unwrap();
+        let evading = Loaded::from(&inputs, &[]);
+        assert_eq!(of(&evading, SetBy::Host), Path::new("/of-host.db"));
+
         let named = FlagValue::of("--db", "history", "db", Some("/x.db"));
         let loaded = Loaded::from(&inputs, named.as_slice());
         assert_eq!(among(&loaded, &host), Path::new("/x.db"));
+        assert_eq!(of(&loaded, SetBy::Host), Path::new("/x.db"));
     }
 }

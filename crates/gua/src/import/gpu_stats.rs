@@ -254,7 +254,7 @@ fn files(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     if files.is_empty() {
         let problem = format!("there is no day of gpu_stats in {}", place.display());
-        let hint = "its files are called like 20261031_gpu_stats.csv";
+        let hint = "its files are called like 20261031_gpu_stats.csv; those of --csv-format full are another form, which is not imported";
         return Err(Failure::usage(problem).hint(hint).into());
     }
     Ok(files.into_values().collect())

@@ -2,7 +2,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gua_model::Period;
 use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
@@ -26,23 +26,30 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Reads the history once for each term.
+    /// Reads each history once for each term; `db` says by which one the limits of a file are judged.
     pub(crate) fn of(
         quotas: &[Quota],
-        db: &Path,
+        db: impl Fn(SetBy) -> PathBuf,
         zone: &TimeZone,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
-        let mut usages: BTreeMap<Term, Usage> = BTreeMap::new();
+        let histories = SetBy::ALL.map(|set_by| (set_by, db(set_by)));
+        let db = |set_by: SetBy| {
+            let mut all = histories.iter();
+            let found = all.find(|(of, _)| *of == set_by);
+            &found.expect("all of them are there").1
+        };
+        let mut usages: BTreeMap<(&Path, Term), Usage> = BTreeMap::new();
         for quota in quotas {
-            let per = quota.limit.per;
-            if let Entry::Vacant(place) = usages.entry(per) {
+            let (db, per) = (db(quota.set_by).as_path(), quota.limit.per);
+            if let Entry::Vacant(place) = usages.entry((db, per)) {
                 let period = per.period(now, zone);
                 let report = report::read(db, &Ask::of_window(period, zone.clone(), now))?;
                 place.insert(usage(&report, period, now));
             }
         }
-        Ok(Self::under(quotas, &usages, now)?)
+        let of_file = |set_by: SetBy, per: Term| usages.get(&(db(set_by).as_path(), per));
+        Ok(Self::stand(quotas, of_file, usages.values(), now)?)
     }
 
     /// How everyone stands, where the use in every term is known.
@@ -51,13 +58,21 @@ impl Accounts {
         usages: &BTreeMap<Term, Usage>,
         now: Timestamp,
     ) -> Result<Self, Failure> {
+        Self::stand(quotas, |_, per| usages.get(&per), usages.values(), now)
+    }
+
+    fn stand<'usage>(
+        quotas: &[Quota],
+        usage: impl Fn(SetBy, Term) -> Option<&'usage Usage>,
+        usages: impl Iterator<Item = &'usage Usage>,
+        now: Timestamp,
+    ) -> Result<Self, Failure> {
         let counting: Vec<&Quota> = quotas
             .iter()
             .filter(|quota| stricter(quotas, quota).is_none())
             .collect();
         let limits: Vec<Limit> = counting.iter().map(|quota| quota.limit.clone()).collect();
         let names: BTreeSet<&String> = usages
-            .values()
             .flat_map(|usage| usage.people.iter().map(|row| &row.name))
             .collect();
         let groups = groups(&limits, &names)?;
@@ -65,12 +80,12 @@ impl Accounts {
             let of_group = groups.iter().filter(|(_, groups)| groups.contains(group));
             of_group.map(|(name, _)| name.clone()).collect()
         };
-        let usage = |per: Term| usages.get(&per).expect("every limit's term was read");
         // Each file by itself: which limit is the most special is no way around those of the host.
         let mut found = Vec::new();
         for set_by in SetBy::ALL {
             let of_file = counting.iter().filter(|quota| quota.set_by == set_by);
             let of_file: Vec<Limit> = of_file.map(|quota| quota.limit.clone()).collect();
+            let usage = |per: Term| usage(set_by, per).expect("every limit's term was read");
             found.extend(standings(&of_file, usage, members));
         }
         Ok(Self {

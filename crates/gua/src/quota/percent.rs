@@ -3,6 +3,7 @@
 //! They rest on single ticks, told as the daily CSV tells them: one user for each card. Where ticks are no longer kept,
 //! that is said.
 
+use gua_model::legacy::{LegacyMoment, OwnSince};
 use gua_model::period::micros_between;
 use gua_model::quota::Term;
 use gua_model::quota::percent::Percentages;
@@ -70,17 +71,23 @@ fn sums(history: &History, window: Period, zone: &TimeZone) -> anyhow::Result<Pe
     if let Some(last) = before {
         add(&mut sums, &last, window.to(), zone);
     }
+    let known = history.cards()?.into_iter();
+    let own_since = OwnSince(known.map(|card| (card.uuid, card.first_seen)).collect());
     history.old_moments(window, &mut |moment| {
-        for tick in moment.ticks {
-            let first = tick.processes.first().and_then(|row| row.counted_as());
-            let usage = u32::try_from(tick.util).ok();
-            if let (Some(user), Some(usage)) = (first, usage) {
-                let interval = u64::try_from(tick.run.interval.as_micros()).unwrap_or(0);
-                sums.add(user, usage, Micros(interval));
-            }
-        }
+        own_since.rest(moment, |rest| add_old(&mut sums, rest));
     })?;
     Ok(sums)
+}
+
+fn add_old(sums: &mut Percentages, moment: &LegacyMoment<'_>) {
+    for tick in moment.ticks {
+        let first = tick.processes.first().and_then(|row| row.counted_as());
+        let usage = u32::try_from(tick.util).ok();
+        if let (Some(user), Some(usage)) = (first, usage) {
+            let interval = u64::try_from(tick.run.interval.as_micros()).unwrap_or(0);
+            sums.add(user, usage, Micros(interval));
+        }
+    }
 }
 
 /// A tick stands for its interval, or less where the next one or the end comes before.

@@ -354,6 +354,11 @@ fn the_percentages_are_those_of_gpu_stats_notes() {
     assert!(month <= 1500.0 / 43_200.0 + 1e-6 && month > 0.0, "{begun}");
     let day: f64 = cells[1].parse().unwrap();
     assert!(day <= 1500.0 / 1440.0 + 1e-6, "{day}");
+    // What the history has seen itself counts once, although an old file tells of it too.
+    host.fine("export --format gpu-usage-audit -o old.db");
+    host.fine("import old.db");
+    let again = host.fine("quota show --formula percent --csv --tz UTC");
+    assert_eq!(again, said);
 }
 
 #[test]
