@@ -5,6 +5,7 @@ mod archive;
 mod board;
 mod cards;
 mod golden;
+mod golden_enrolled;
 mod gpu_stats;
 #[path = "../../../gua/tests/shared/released.rs"]
 mod released;

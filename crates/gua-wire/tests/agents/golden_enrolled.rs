@@ -1,0 +1,132 @@
+//! Golden files of what an enrolled host and its board exchange beside snapshots: the claim, `cloud.json`, the archive. The
+//! files of the archive were written by Python's own writer.
+
+use std::path::Path;
+
+use gua_wire::archive::{CsvWriter, Extent, Listing, Object, Plan, Table, Value};
+use gua_wire::enroll::AboutHost;
+use gua_wire::users::{Salt, UserPolicy};
+use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, ServerUrl, Token};
+
+use crate::golden::check;
+
+fn golden(name: &str) -> Vec<u8> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    std::fs::read(directory.join(name)).unwrap()
+}
+
+#[test]
+fn the_claim_does_not_change() {
+    let request = |about| {
+        let token = Token::new("gua_enroll_example").unwrap();
+        ClaimRequest::new(token, about).unwrap().body()
+    };
+    let about = AboutHost {
+        hostname: "gpu-box",
+        agent_version: "1.8.0",
+        driver_version: "580.95.05",
+    };
+    check("claim-request.json", &request(about));
+    check("claim-request-bare.json", &request(AboutHost::default()));
+    let answer = ClaimAnswer::read(&golden("claim-answer.json")).unwrap();
+    let expected = ClaimAnswer {
+        host_id: "0b6e3d0c-9a41-4c5c-8f6d-2f1f5a7f0c11".to_owned(),
+        display_name: "lab \u{e9} 1".to_owned(),
+        agent_token: Token::new("gua_agent_example").unwrap(),
+        token_prefix: "gua_agent_ex".to_owned(),
+    };
+    assert_eq!(answer, expected);
+}
+
+#[test]
+fn the_file_of_an_enrolment_does_not_change() {
+    let url = ServerUrl::parse("https://board.example.com/gpus/").unwrap();
+    let answer = ClaimAnswer::read(&golden("claim-answer.json")).unwrap();
+    let config = CloudConfig::enrolled(url, answer);
+    let file = golden("cloud.json");
+    assert_eq!(config.write().as_bytes(), file);
+    assert_eq!(CloudConfig::read(&file).unwrap(), config);
+}
+
+#[test]
+fn the_list_of_an_archive_is_read_as_ever() {
+    let listing = Listing::read(&golden("archive-listing.json")).unwrap();
+    let day = |text: &str| text.parse().unwrap();
+    let days = ["2026-11-14", "2026-11-15"].map(day);
+    let plan = Plan::new(day("2026-11-16"), 30, days, &listing);
+    let lacking = Object {
+        extent: Extent::Day(days[1]),
+        table: Table::ProcSample,
+    };
+    assert_eq!(plan.missing, [lacking]);
+    assert!(Plan::WHOLE.iter().all(|object| listing.has(*object)));
+}
+
+/// Writes rows of a table and compares them, byte for byte.
+fn check_table(name: &str, table: Table, users: &UserPolicy, rows: &[Vec<Option<Value<'_>>>]) {
+    let mut csv = CsvWriter::new(Vec::new(), table.columns(), users.clone()).unwrap();
+    for row in rows {
+        csv.row(row.clone()).unwrap();
+    }
+    let written = String::from_utf8(csv.finish().unwrap()).unwrap();
+    let golden = String::from_utf8(golden(name)).unwrap();
+    assert_eq!(written, golden, "{name}");
+}
+
+fn text(text: &str) -> Option<Value<'_>> {
+    Some(Value::from(text))
+}
+
+fn number(number: i64) -> Option<Value<'static>> {
+    Some(Value::Integer(number))
+}
+
+const FIRST: &str = "2026-11-15T02:44:34.554909+00:00";
+const SECOND: &str = "2026-11-15T02:45:04.554909+00:00";
+
+#[test]
+fn the_files_of_an_archive_do_not_change() {
+    let mut full = vec![text(FIRST), text("GPU-0"), number(83), number(1)];
+    full.extend([text("active"), number(0), number(24_576)]);
+    full.extend([number(71), number(250)]);
+    let mut bare = vec![text(SECOND), text("GPU-1"), number(0)];
+    bare.resize(Table::GpuSample.columns().len(), None);
+    let plain = UserPolicy::Plain;
+    check_table(
+        "archive-gpu_sample.csv",
+        Table::GpuSample,
+        &plain,
+        &[full, bare],
+    );
+
+    let mut known = vec![text(FIRST), text("GPU-0"), number(1234), number(8000)];
+    known.extend([text("ada"), text("root"), number(1), number(0)]);
+    known.extend([text("python"), text("compute")]);
+    let mut odd = vec![text(SECOND), text("GPU-1"), number(5678), None];
+    odd.extend([None, text("b,o\"b"), number(1), number(1)]);
+    odd.extend([text("say, \"x\"\n"), text("graphics")]);
+    let processes = [known, odd];
+    let hash = UserPolicy::Hash(Salt::new(&[7; 16]).unwrap());
+    for (name, users) in [
+        ("archive-proc_sample.csv", &plain),
+        ("archive-proc_sample-hash.csv", &hash),
+        ("archive-proc_sample-omit.csv", &UserPolicy::Omit),
+    ] {
+        check_table(name, Table::ProcSample, users, &processes);
+    }
+
+    let run = |id, started, seconds| vec![number(id), text(started), Some(Value::Real(seconds))];
+    let runs = [
+        run(1, "2026-11-14T00:00:00+00:00", 30.0),
+        run(2, "2026-11-15T00:00:00+00:00", 0.1),
+    ];
+    check_table("archive-daemon_run.csv", Table::DaemonRun, &plain, &runs);
+    let card = vec![
+        text("GPU-0"),
+        text("NVIDIA A100, 80GB"),
+        number(81_920),
+        text(FIRST),
+        text(SECOND),
+    ];
+    check_table("archive-gpu_device.csv", Table::GpuDevice, &plain, &[card]);
+}
