@@ -1,12 +1,14 @@
 //! Golden files of what an enrolled host and its board exchange beside snapshots: the claim, `cloud.json`, the archive. The
 //! files of the archive were written by Python's own writer.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use gua_wire::archive::{CsvWriter, Extent, Listing, Object, Plan, Table, Value};
 use gua_wire::enroll::AboutHost;
 use gua_wire::users::{Salt, UserPolicy};
 use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, ServerUrl, Token};
+use serde_json::Value as Json;
 
 use crate::golden::check;
 
@@ -129,4 +131,40 @@ fn the_files_of_an_archive_do_not_change() {
         text(SECOND),
     ];
     check_table("archive-gpu_device.csv", Table::GpuDevice, &plain, &[card]);
+}
+
+/// The names of all fields of a golden file, however deep.
+fn fields(value: &Json, names: &mut BTreeSet<String>) {
+    match value {
+        Json::Object(object) => {
+            names.extend(object.keys().cloned());
+            object.values().for_each(|value| fields(value, names));
+        }
+        Json::Array(list) => list.iter().for_each(|value| fields(value, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_that_leaves_a_host_is_told_and_no_other() {
+    let mut sent = BTreeSet::new();
+    for name in [
+        "claim-request.json",
+        "snapshot-1.1.json",
+        "snapshot-1.4.json",
+        "heartbeat.json",
+        "stream.json",
+    ] {
+        fields(&serde_json::from_slice(&golden(name)).unwrap(), &mut sent);
+    }
+    let tables = Table::DAILY.into_iter().chain(Table::WHOLE);
+    sent.extend(tables.flat_map(|table| table.columns().iter().map(|name| (*name).to_owned())));
+
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/wire.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let begin = page.find("| when | fields |").unwrap();
+    let table = &page[begin..begin + page[begin..].find("\n\n").unwrap()];
+    // Every second piece stands between backticks.
+    let told = table.split('`').skip(1).step_by(2).map(str::to_owned);
+    assert_eq!(told.collect::<BTreeSet<String>>(), sent);
 }
