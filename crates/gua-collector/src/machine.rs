@@ -2,14 +2,14 @@
 //! them, so a signal ends the loop at once and systemd hears that it is alive, whatever the driver does.
 
 use std::io::{self, IsTerminal as _, Read as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use gua_model::Sample;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
-use gua_probe::reader::{Awaited, Reader};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use gua_probe::reader::{Awaited, Reader, Woken, sleep};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
@@ -37,15 +37,6 @@ pub struct Machine {
 /// An answer that comes by itself at the time of the next question is waited for this long, and a quarter of an interval
 /// at the most. Longer, and the question is asked: then its deadline counts.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// What a sleep was ended by.
-#[derive(Clone, Copy, Default)]
-struct Heard {
-    answer: bool,
-    words: bool,
-    stop: bool,
-    reload: bool,
-}
 
 impl Machine {
     /// Takes over SIGINT, SIGTERM and SIGHUP.
@@ -76,12 +67,12 @@ impl Machine {
     /// Whether a signal has come that ends the loop, without waiting for one. It is then still there.
     #[must_use]
     pub fn is_told_to_stop(&self) -> bool {
-        let mut input = [PollFd::new(&self.stop, PollFlags::IN)];
-        matches!(poll(&mut input, Some(&Timespec::default())), Ok(1))
+        let looked = sleep([self.stop.as_fd()], None, Duration::ZERO);
+        looked.is_ok_and(|heard| heard.others[0])
     }
 
     /// Sleeps until something can be heard. Nothing at all is heard when the time has come.
-    fn hear(&self, until: Duration) -> rustix::io::Result<Heard> {
+    fn hear(&self, until: Duration) -> rustix::io::Result<Woken<2>> {
         let mut waiting = self.reader.waiting();
         let until = match waiting.as_ref().map(|waiting| waiting.what) {
             Some(Awaited::Answer { until: hung }) => hung.min(until),
@@ -93,26 +84,11 @@ impl Machine {
             Some(Awaited::Order { at, interval }) => patient(until, at, interval),
             None => until,
         };
-        let left = until.saturating_sub(clock::monotonic());
-        let mut inputs = vec![
-            PollFd::new(&self.stop, PollFlags::IN),
-            PollFd::new(&self.reload, PollFlags::IN),
-        ];
-        if let Some(waiting) = &waiting {
-            inputs.push(PollFd::new(&waiting.answers, PollFlags::IN));
-            if let Some(errors) = &waiting.errors {
-                inputs.push(PollFd::new(errors, PollFlags::IN));
-            }
-        }
-        poll(&mut inputs, Timespec::try_from(left).ok().as_ref())?;
-        let mut heard = inputs.iter().map(|input| !input.revents().is_empty());
-        let mut next = || heard.next().unwrap_or(false);
-        Ok(Heard {
-            stop: next(),
-            reload: next(),
-            answer: next(),
-            words: next(),
-        })
+        sleep(
+            [self.stop.as_fd(), self.reload.as_fd()],
+            waiting.as_ref(),
+            until,
+        )
     }
 
     fn awaited(&self) -> Option<Awaited> {
@@ -177,11 +153,12 @@ impl World for Machine {
                 }
                 _ => until,
             };
-            if heard.stop {
+            let [stop, reload] = heard.others;
+            if stop {
                 drain(&mut self.stop);
                 return Wake::Stop;
             }
-            if heard.reload {
+            if reload {
                 drain(&mut self.reload);
                 let is_hung_up = self.has_terminal && !io::stderr().is_terminal();
                 return if is_hung_up { Wake::Stop } else { Wake::Reload };

@@ -8,6 +8,7 @@
 mod child;
 mod frame;
 mod serve;
+mod sleep;
 
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
@@ -24,6 +25,7 @@ use child::{ChildReader, Stuck};
 pub use frame::{Answer, decode_answer};
 use frame::{Request, RequestId};
 pub use serve::serve_stdio;
+pub use sleep::{Woken, sleep};
 
 /// The argument by which the binary knows that it is to be the reader.
 pub const READER_ARGUMENT: &str = "__reader";

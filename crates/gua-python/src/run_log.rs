@@ -54,13 +54,13 @@ impl Log {
     }
 
     /// All lines so far.
-    fn lines(&self, py: Python<'_>) -> Vec<String> {
-        py.detach(|| self.locked(|log| log.lines().map(str::to_owned).collect()))
+    fn lines(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(py.detach(|| self.locked(|log| log.lines()))?)
     }
 
     /// How many lines so far.
     fn __len__(&self, py: Python<'_>) -> usize {
-        py.detach(|| self.locked(|log| log.lines().len()))
+        py.detach(|| self.locked(|log| log.len()))
     }
 
     /// How many lines could not be written to the file that grows.

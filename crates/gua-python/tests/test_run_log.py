@@ -106,3 +106,14 @@ def test_a_file_that_cannot_be_opened_is_told_at_once_and_a_full_disk_is_counted
     log = gua.RunLog("/dev/full")
     log.log_event("lost")
     assert (log.lost, len(log)) == (1, 1)
+
+
+def test_entries_of_a_file_are_read_back_and_it_can_be_written_over_itself(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"of": "an earlier run"}\n')
+    log = gua.RunLog(path)
+    for number in range(3):
+        log.log_event("step", {"number": number})
+        log.write(path)
+    assert [entry["data"]["number"] for entry in log.entries] == [0, 1, 2]
+    assert len(log) == len(path.read_text().splitlines()) == 3

@@ -11,11 +11,10 @@ use gua_probe::host::HostRoot;
 use gua_probe::host::processor::processor_time;
 use gua_probe::process::ProcRoot;
 use gua_probe::process::family::{Family, FamilyUse};
-use gua_probe::reader::{Awaited, Reader, ReaderOptions};
+use gua_probe::reader::{Awaited, Reader, ReaderOptions, Waiting, Woken, sleep};
 use gua_wire::run::json::Fields;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::digest::{RunName, RunSummary, RunTime, counted};
@@ -122,15 +121,6 @@ struct Attendance {
     unknown_cards: Option<String>,
 }
 
-/// What a sleep was ended by.
-#[derive(Clone, Copy, Default)]
-struct Heard {
-    signal: bool,
-    mark: bool,
-    answer: bool,
-    words: bool,
-}
-
 impl Attendance {
     fn new(options: Options, job: Job, marks: Marks, start: Moment) -> Self {
         let family = Family::new(ProcRoot::default(), job.pid(), Pid(std::process::id()));
@@ -181,11 +171,12 @@ impl Attendance {
                 // Without a way to wait there is nothing left but the job itself.
                 Err(_) => return,
             };
-            if heard.signal {
+            let [signal, mark] = heard.others;
+            if signal {
                 self.job.attend();
                 self.job.stop_with_it();
             }
-            if heard.mark {
+            if mark {
                 self.take_marks();
             }
             if heard.words {
@@ -206,33 +197,17 @@ impl Attendance {
         }
     }
 
-    fn wait(&self) -> rustix::io::Result<Heard> {
+    fn wait(&self) -> rustix::io::Result<Woken<2>> {
         let waiting = self.reader.waiting().filter(|_| self.is_asked);
         let until = match waiting.as_ref().map(|waiting| waiting.what) {
             Some(Awaited::Answer { until }) => until.min(self.next),
             _ => self.next,
         };
-        let left = until.saturating_sub(clock::monotonic());
-        let (signals, marks) = (self.job.waiting(), self.marks.waiting());
-        let mut inputs = vec![
-            PollFd::new(&signals, PollFlags::IN),
-            PollFd::new(&marks, PollFlags::IN),
-        ];
-        if let Some(waiting) = &waiting {
-            inputs.push(PollFd::new(&waiting.answers, PollFlags::IN));
-            if let Some(errors) = &waiting.errors {
-                inputs.push(PollFd::new(errors, PollFlags::IN));
-            }
-        }
-        poll(&mut inputs, Timespec::try_from(left).ok().as_ref())?;
-        let mut heard = inputs.iter().map(|input| !input.revents().is_empty());
-        let mut next = || heard.next().unwrap_or(false);
-        Ok(Heard {
-            signal: next(),
-            mark: next(),
-            answer: next(),
-            words: next(),
-        })
+        sleep(
+            [self.job.waiting(), self.marks.waiting()],
+            waiting.as_ref(),
+            until,
+        )
     }
 
     fn is_overdue(&self) -> bool {
@@ -385,14 +360,16 @@ impl Attendance {
         }
         let until = now + LAST_LOOK;
         loop {
-            let left = until.saturating_sub(clock::monotonic());
             let Some(waiting) = self.reader.waiting() else {
                 return;
             };
-            let mut inputs = [PollFd::new(&waiting.answers, PollFlags::IN)];
-            match poll(&mut inputs, Timespec::try_from(left).ok().as_ref()) {
-                Ok(1..) => break,
-                Err(Errno::INTR) if !left.is_zero() => {}
+            let answer_alone = Waiting {
+                errors: None,
+                ..waiting
+            };
+            match sleep([], Some(&answer_alone), until) {
+                Ok(Woken { answer: true, .. }) => break,
+                Err(Errno::INTR) => {}
                 _ => return,
             }
         }

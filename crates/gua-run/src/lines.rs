@@ -1,8 +1,10 @@
 //! A file that only grows, a line at a time. Each line is handed to the kernel as a whole, so that `tail -f` shows it at
 //! once, and the death of this process loses nothing. A line that cannot be written is lost and told; later ones are tried.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// An append-only file of lines.
@@ -35,6 +37,31 @@ impl LineFile {
             true => self.file.set_len(0),
             false => Ok(()),
         }
+    }
+
+    /// The file once more, for reading; the same one, though its name may be another's by now.
+    pub(crate) fn reader(&self) -> io::Result<File> {
+        File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// Whether lines can be read back, and how long the file is.
+    pub(crate) fn length(&self) -> io::Result<Option<u64>> {
+        let facts = self.file.metadata()?;
+        Ok(facts.is_file().then_some(facts.len()))
+    }
+
+    /// Whether this name is the file's.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let place = |facts: Metadata| (facts.dev(), facts.ino());
+        let own = self.file.metadata().map(place);
+        own.is_ok_and(|own| path.metadata().is_ok_and(|facts| place(facts) == own))
+    }
+
+    /// Goes on in another file. What was lost stays counted.
+    pub(crate) fn go_on(&mut self, path: &Path) -> io::Result<()> {
+        self.file = Self::append(path)?.file;
+        self.is_torn = false;
+        Ok(())
     }
 
     fn of(file: File) -> Self {

@@ -1,13 +1,20 @@
-//! What a job says of itself: phases and events, kept in memory and, where there is a file, written as they happen.
+//! What a job says of itself: phases and events, kept in memory, or written to a file as they happen. What is in the file is
+//! not in memory too: a job may run for months.
 
-use std::io::{self, Write as _};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use gua_wire::run::json::Fields;
 use gua_wire::run::log;
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 
 use crate::lines::LineFile;
+
+/// So many lines can be asked for again where they went to a pipe or a device.
+const MOST_RECENT: usize = 10_000;
 
 /// Phases and events of one run, one JSON object each.
 ///
@@ -18,13 +25,37 @@ use crate::lines::LineFile;
 /// let mut log = RunLog::new();
 /// log.phase(at, "fit", 1.5, &Fields::new().with("chains", 4));
 /// log.event(at, "checkpoint", &Fields::new());
-/// assert_eq!(log.lines().count(), 2);
-/// assert!(log.lines().next().unwrap().ends_with(r#""name": "fit", "seconds": 1.5, "chains": 4}"#));
+/// let lines = log.lines()?;
+/// assert_eq!(lines.len(), 2);
+/// assert!(lines[0].ends_with(r#""name": "fit", "seconds": 1.5, "chains": 4}"#));
+/// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct RunLog {
-    lines: Vec<String>,
-    file: Option<LineFile>,
+    said: usize,
+    kept: Kept,
+}
+
+/// Where the lines are.
+#[derive(Debug)]
+enum Kept {
+    Memory(Vec<String>),
+    /// In a file, from this place on.
+    File {
+        file: LineFile,
+        from: u64,
+    },
+    /// In what cannot be read again; the last ones are here.
+    Gone {
+        file: LineFile,
+        recent: VecDeque<String>,
+    },
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Kept::Memory(Vec::new())
+    }
 }
 
 impl RunLog {
@@ -34,12 +65,17 @@ impl RunLog {
         Self::default()
     }
 
-    /// Also written to the end of this file, as it happens.
+    /// Written to the end of this file, as it happens, and not kept in memory.
     pub fn in_file(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            lines: Vec::new(),
-            file: Some(LineFile::append(path)?),
-        })
+        let file = LineFile::append(path)?;
+        let kept = match file.length()? {
+            Some(from) => Kept::File { file, from },
+            None => Kept::Gone {
+                file,
+                recent: VecDeque::new(),
+            },
+        };
+        Ok(Self { said: 0, kept })
     }
 
     /// A phase that ended at `at` and took so long.
@@ -52,31 +88,88 @@ impl RunLog {
         self.push(log::event(at, name, data));
     }
 
-    /// All lines so far, oldest first.
-    pub fn lines(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.lines.iter().map(String::as_str)
+    /// How many lines there were so far, those among them that could not be written.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.said
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.said == 0
+    }
+
+    /// All lines so far, oldest first. Those of a file are read back from it, with what others wrote to it meanwhile; of what
+    /// went to a pipe or a device there are the last ten thousand.
+    pub fn lines(&self) -> io::Result<Vec<String>> {
+        let mut lines = Vec::new();
+        self.for_each(|line| {
+            lines.push(line.to_owned());
+            Ok(())
+        })?;
+        Ok(lines)
     }
 
     /// The file that it writes as it goes; what could not be written is told there.
     #[must_use]
     pub fn file(&self) -> Option<&LineFile> {
-        self.file.as_ref()
+        match &self.kept {
+            Kept::Memory(_) => None,
+            Kept::File { file, .. } | Kept::Gone { file, .. } => Some(file),
+        }
     }
 
-    /// Puts all lines into a file, in place of what was there. A reader sees the old file or the new one, never a part.
-    pub fn write(&self, path: &Path) -> io::Result<()> {
-        let mut text = self.lines.join("\n");
-        if !text.is_empty() {
-            text.push('\n');
+    /// Puts all lines into a file, in place of what was there. A reader sees the old file or the new one, never a part. Where
+    /// that is the file that grows, it grows on from there.
+    pub fn write(&mut self, path: &Path) -> io::Result<()> {
+        let is_own = self.file().is_some_and(|file| file.is_at(path));
+        replace_by(path, |out| {
+            self.for_each(|line| {
+                out.write_all(line.as_bytes())?;
+                out.write_all(b"\n")
+            })
+        })?;
+        match &mut self.kept {
+            Kept::File { file, from } if is_own => {
+                *from = 0;
+                file.go_on(path)
+            }
+            _ => Ok(()),
         }
-        replace(path, text.as_bytes())
+    }
+
+    fn for_each(&self, mut take: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+        match &self.kept {
+            Kept::Memory(lines) => lines.iter().try_for_each(|line| take(line)),
+            Kept::Gone { recent, .. } => recent.iter().try_for_each(|line| take(line)),
+            Kept::File { file, from } => {
+                let mut reader = file.reader()?;
+                reader.seek(SeekFrom::Start(*from))?;
+                for line in BufReader::new(reader).lines() {
+                    let line = line?;
+                    // A line that a full disk cut off is none.
+                    if serde_json::from_str::<IgnoredAny>(&line).is_ok() {
+                        take(&line)?;
+                    }
+                }
+                Ok(())
+            }
+        }
     }
 
     fn push(&mut self, line: String) {
-        if let Some(file) = &mut self.file {
-            file.write(&line);
+        self.said += 1;
+        match &mut self.kept {
+            Kept::Memory(lines) => lines.push(line),
+            Kept::File { file, .. } => _ = file.write(&line),
+            Kept::Gone { file, recent } => {
+                file.write(&line);
+                if recent.len() == MOST_RECENT {
+                    recent.pop_front();
+                }
+                recent.push_back(line);
+            }
         }
-        self.lines.push(line);
     }
 }
 
@@ -90,16 +183,27 @@ pub(crate) fn beside(path: &Path) -> PathBuf {
 
 /// Writes a file beside the old one and puts it in its place. What is no plain file (a pipe, `/dev/stdout`) is written to.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_by(path, |out| out.write_all(content))
+}
+
+fn replace_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let is_special = path.metadata().is_ok_and(|facts| !facts.is_file());
     let is_link = path
         .symlink_metadata()
         .is_ok_and(|facts| facts.file_type().is_symlink());
     if is_special || is_link || path.file_name().is_none() {
+        // What is there may be what is read.
+        let mut content = Vec::new();
+        fill(&mut content)?;
         return std::fs::write(path, content);
     }
     let beside = beside(path);
-    let written = std::fs::File::create(&beside)
-        .and_then(|mut file| file.write_all(content))
+    let written = File::create(&beside)
+        .and_then(|file| {
+            let mut out = io::BufWriter::new(file);
+            fill(&mut out)?;
+            out.flush()
+        })
         .and_then(|()| std::fs::rename(&beside, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&beside);
@@ -139,5 +243,52 @@ mod tests {
         std::fs::write(&path, "old\n").unwrap();
         RunLog::new().write(&path).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+    }
+
+    #[test]
+    fn lines_of_a_file_are_read_back_from_where_it_was_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.jsonl");
+        std::fs::write(&path, "{\"of\": \"an earlier run\"}\n").unwrap();
+        let mut log = RunLog::in_file(&path).unwrap();
+        log.event(at(), "one", &Fields::new());
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(b"{\"cut o\n"))
+            .unwrap();
+        log.event(at(), "two", &Fields::new());
+        assert_eq!((log.len(), log.is_empty()), (2, false));
+        let lines = log.lines().unwrap();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[1].contains("two"), "{lines:?}");
+        assert!(log.file().is_some());
+    }
+
+    #[test]
+    fn a_log_that_is_written_over_its_own_file_goes_on_in_the_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.jsonl");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        std::fs::write(&path, "{\"of\": \"an earlier run\"}\n").unwrap();
+        let mut log = RunLog::in_file(&path).unwrap();
+        for (said, own) in [(1, &path), (2, &path), (3, &link)] {
+            log.event(at(), "more", &Fields::new());
+            log.write(own).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.lines().count(), said, "{text}");
+            assert_eq!(log.lines().unwrap().len(), said);
+        }
+    }
+
+    #[test]
+    fn what_went_to_a_device_is_kept_for_a_while() {
+        let mut log = RunLog::in_file(Path::new("/dev/null")).unwrap();
+        for _ in 0..MOST_RECENT + 5 {
+            log.event(at(), "more", &Fields::new());
+        }
+        assert_eq!(log.lines().unwrap().len(), MOST_RECENT);
+        assert_eq!(log.len(), MOST_RECENT + 5);
     }
 }

@@ -57,7 +57,7 @@ class RunLog:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """All lines so far, as dictionaries."""
+        """All lines so far, as dictionaries. With a ``path`` they are read back from the file and not kept in memory."""
         return [json.loads(line) for line in self._log.lines()]
 
     @property
