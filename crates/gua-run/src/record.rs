@@ -40,7 +40,7 @@ pub struct Record {
 
 impl Record {
     /// Makes the directory and the files, and finds out whether they can be written. What an earlier run left in them stays,
-    /// until [`Record::begin`].
+    /// until the job begins.
     pub fn open(directory: &Path) -> Result<Self, OutputError> {
         let fail = |path: &Path| {
             let path = path.to_owned();
