@@ -1,5 +1,6 @@
 //! What is shown and what a key does: a state machine without a terminal.
 
+mod choice;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod keys;
@@ -173,6 +174,8 @@ pub struct App {
     pub(crate) descending: bool,
     pub(crate) filter: String,
     pub(crate) selected: usize,
+    /// Whether the person went to that line, so that it stays with what stands there.
+    is_chosen: bool,
     /// The first line of the table that is shown, and of the cards.
     pub(crate) table_top: usize,
     pub(crate) cards_top: usize,
@@ -209,6 +212,7 @@ impl App {
             descending: false,
             filter: String::new(),
             selected: 0,
+            is_chosen: false,
             table_top: 0,
             cards_top: 0,
             page: 1,
@@ -226,10 +230,12 @@ impl App {
         self.driver = Driver::Answered(sample.at);
         let interval = self.setup.interval;
         self.streaks.see(&sample, interval);
-        self.timeline.push(Moment {
-            sample,
-            interval,
-            source: Source::Live,
+        self.keeping_choice(|app| {
+            app.timeline.push(Moment {
+                sample,
+                interval,
+                source: Source::Live,
+            });
         });
     }
 
@@ -265,6 +271,10 @@ impl App {
             }
         }
         self.is_loading = false;
+        self.keeping_choice(|app| app.put_recorded(recorded));
+    }
+
+    fn put_recorded(&mut self, recorded: Vec<Moment>) {
         let before = self.timeline.first_at();
         match self.timeline.put_before(recorded) {
             0 => self.tell("there is nothing older in the recorded history"),
@@ -285,7 +295,7 @@ impl App {
 
     /// Who started whom, for the tree; asked for while [`App::wants_lineage`].
     pub fn take_lineage(&mut self, lineage: Lineage) {
-        self.lineage = lineage;
+        self.keeping_choice(|app| app.lineage = lineage);
     }
 
     #[must_use]

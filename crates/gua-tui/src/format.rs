@@ -58,17 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_by_columns_and_not_by_letters() {
-        let check = |text: &str, room: usize, expected: &str| {
-            assert_eq!(left(text, room), expected);
+    fn a_text_fills_its_room_and_no_more() {
+        let check = |text: &str, room: usize, at_left: &str, at_right: &str| {
+            assert_eq!(left(text, room), at_left);
+            assert_eq!(right(text, room), at_right);
         };
-        check("ada", 5, "ada  ");
-        check("adalovelace", 5, "adal…");
-        check("김철수", 6, "김철수");
-        check("김철수", 5, "김철…");
-        check("김철수", 4, "김… ");
-        check("김", 1, "…");
-        check("김", 0, "");
-        check("a\u{1b}[2J", 6, "a\u{fffd}[2J ");
+        check("ada", 5, "ada  ", "  ada");
+        check("adalovelace", 5, "adal…", "adal…");
+        check("김철수", 4, "김… ", " 김…");
+        check("김", 0, "", "");
     }
 }

@@ -34,8 +34,25 @@ impl App {
                 let wish = wish.clone();
                 self.confirm_key(key, &wish)
             }
-            Overlay::None => self.plain_key(key),
+            Overlay::None => match self.move_key(key) {
+                true => None,
+                false => self.keeping_choice(|app| app.plain_key(key)),
+            },
         }
+    }
+
+    /// Goes to another line, if the key means that.
+    fn move_key(&mut self, key: Key) -> bool {
+        match key {
+            Key::Up | Key::Char('k') => self.select(self.selected.saturating_sub(1)),
+            Key::Down | Key::Char('j') => self.select(self.selected + 1),
+            Key::PageUp => self.select(self.selected.saturating_sub(self.page)),
+            Key::PageDown => self.select(self.selected + self.page),
+            Key::Home | Key::Char('g') => self.unselect(),
+            Key::End | Key::Char('G') => self.select(usize::MAX),
+            _ => return false,
+        }
+        true
     }
 
     fn plain_key(&mut self, key: Key) -> Option<Action> {
@@ -67,12 +84,6 @@ impl App {
             Key::Right => self.step_forward(),
             Key::Char('[') => return self.leap_back(),
             Key::Char(']') => self.leap_forward(),
-            Key::Up | Key::Char('k') => self.select(self.selected.saturating_sub(1)),
-            Key::Down | Key::Char('j') => self.select(self.selected + 1),
-            Key::PageUp => self.select(self.selected.saturating_sub(self.page)),
-            Key::PageDown => self.select(self.selected + self.page),
-            Key::Home | Key::Char('g') => self.select(0),
-            Key::End | Key::Char('G') => self.select(usize::MAX),
             Key::Char('K') => self.cards_top = self.cards_top.saturating_sub(1),
             Key::Char('J') => self.cards_top += 1,
             Key::Char('x') | Key::Function(9) => self.wish(),
@@ -95,7 +106,7 @@ impl App {
             }
             _ => {}
         }
-        self.selected = 0;
+        self.unselect();
     }
 
     fn sort_by(&mut self, steps: usize) {
@@ -114,18 +125,14 @@ impl App {
         } else {
             view
         };
-        self.select(0);
+        self.selected = 0;
     }
 
     fn turn_view(&mut self, steps: usize) {
         let all = [View::Processes, View::Tree, View::Users];
         let place = all.iter().position(|view| *view == self.view).unwrap_or(0);
         self.view = all[(place + steps) % all.len()];
-        self.select(0);
-    }
-
-    fn select(&mut self, place: usize) {
-        self.selected = place.min(self.row_count().saturating_sub(1));
+        self.selected = 0;
     }
 
     fn pause(&mut self) {
