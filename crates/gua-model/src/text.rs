@@ -27,6 +27,19 @@ pub fn harmless(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
+/// A value as an error message shows it: with nothing in it that steers a terminal, and never a screenful.
+#[must_use]
+pub fn in_message(value: &str) -> String {
+    const SHOWN: usize = 60;
+    let mut letters = value.chars();
+    let shown = letters.by_ref().take(SHOWN);
+    let mut text: String = shown.flat_map(char::escape_debug).collect();
+    if letters.next().is_some() {
+        text.push_str("...");
+    }
+    text
+}
+
 /// The text as a cell of a CSV file, with quotes only where they are needed. A cell that a spreadsheet would run as a formula
 /// is a text all the same: names of users and processes are other people's.
 #[must_use]
@@ -157,6 +170,14 @@ mod tests {
         check("김철수", 4, "김…");
         check("김", 1, "…");
         check("a\u{1b}[2J", 9, "a\u{fffd}[2J");
+    }
+
+    #[test]
+    fn a_value_in_a_message_is_never_a_screenful() {
+        assert_eq!(in_message("a\u{1b}\n\"b"), "a\\u{1b}\\n\\\"b");
+        assert_eq!(in_message(&"x".repeat(60)), "x".repeat(60));
+        let long = format!("{}...", "é".repeat(60));
+        assert_eq!(in_message(&"é".repeat(61)), long);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         return Err(Failure::usage("--for needs --claim or --wait").into());
     }
     let settings = &loaded.settings;
-    let sample = driver::sample(&mut driver::reader(settings), settings)?;
+    let sample = driver::sample(&mut driver::reader(settings))?;
     let wish = wish(args, loaded, &sample);
     let mut found = Found::new(args, loaded, &sample, &wish);
     let mut claims = Vec::new();

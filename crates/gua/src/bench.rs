@@ -110,7 +110,7 @@ fn look(args: &BenchArgs, settings: &Settings) -> (Telemetry, Option<Look>, Opti
         return (made_up(), None, None);
     }
     let mut reader = driver::reader(settings);
-    let first = match driver::sample(&mut reader, settings) {
+    let first = match driver::sample(&mut reader) {
         Ok(sample) => sample,
         Err(fault) => {
             output::talk(&format!(

@@ -63,7 +63,7 @@ impl Seen {
 
 fn see(claims: &Claims, loaded: &Loaded, name: &str) -> anyhow::Result<Seen> {
     let settings = &loaded.settings;
-    let (sample, look) = match driver::sample(&mut driver::reader(settings), settings) {
+    let (sample, look) = match driver::sample(&mut driver::reader(settings)) {
         Ok(sample) => {
             let boot = claims.kernel.boot;
             let look = look(&sample, boot, &settings.thresholds(), Choice::default());

@@ -31,7 +31,7 @@ fn sample(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;
     let files = DayFiles::new(directory(loaded)?, settings.csv.format.value);
     let mut reader = driver::reader(settings);
-    let sample = driver::sample(&mut reader, settings)?;
+    let sample = driver::sample(&mut reader)?;
     // By the moment of the readings, whatever the clock says by now.
     let minute = Minute::of(sample.at, &TimeZone::system());
     let lines = lines(&sample, files.form(), minute, &settings.thresholds());

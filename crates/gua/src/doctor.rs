@@ -113,8 +113,8 @@ fn sample(loaded: &Loaded) -> anyhow::Result<serde_json::Value> {
         );
     }
     let library = named_library(&loaded.settings);
-    let sample = driver::sample(&mut driver::reader(&loaded.settings), &loaded.settings).map_err(
-        |fault| match checks_driver::absent(&fault, library.as_ref()) {
+    let sample = driver::sample(&mut driver::reader(&loaded.settings)).map_err(|fault| {
+        match checks_driver::absent(&fault, library.as_ref()) {
             Some(library) => Failure {
                 exit: Exit::Failed,
                 message: library.fate(),
@@ -122,8 +122,8 @@ fn sample(loaded: &Loaded) -> anyhow::Result<serde_json::Value> {
             }
             .into(),
             None => anyhow::Error::from(fault),
-        },
-    )?;
+        }
+    })?;
     Ok(sample_json::sample(&sample, &loaded.settings.thresholds()))
 }
 
@@ -163,7 +163,7 @@ fn gather(root: &HostRoot, loaded: &Loaded) -> Facts {
         library: named_library(&loaded.settings),
         // One after the other: some drivers have been brought down by two programs asking at once.
         smi: smi::ask(find_smi(search_path), LIMIT),
-        driver: driver::sample(&mut driver::reader(&loaded.settings), &loaded.settings),
+        driver: driver::sample(&mut driver::reader(&loaded.settings)),
     }
 }
 

@@ -1,19 +1,19 @@
 //! How every command reaches the driver: the reader child, with the settings in force.
 
-use std::io::IsTerminal as _;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use gua_model::Sample;
+use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::ProbeOptions;
-use gua_probe::reader::{Reader, ReaderOptions};
+use gua_probe::reader::{Awaited, Reader, ReaderOptions};
 
 use crate::config::{Settings, Source};
 use crate::output;
 
-/// How long the driver may take before a waiting person is told.
+/// How long the driver may take before whoever waits is told.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A reader that starts its child with the first question.
@@ -35,24 +35,26 @@ pub fn options(settings: &Settings) -> ReaderOptions {
     ReaderOptions::this_program(probe, driver.deadline.value)
 }
 
-/// One sample. A person at the terminal is told when it takes its time.
-pub fn sample(reader: &mut Reader, settings: &Settings) -> Result<Sample, DriverFault> {
-    // The first answer may take three times the deadline, because it opens the driver.
-    let longest = settings.driver.deadline.value * 3;
-    telling_who_waits(longest, || reader.sample())
+/// One sample. Who waits is told when it takes its time.
+pub fn sample(reader: &mut Reader) -> Result<Sample, DriverFault> {
+    reader.begin()?;
+    let longest = match reader.waiting().map(|waiting| waiting.what) {
+        Some(Awaited::Answer { until }) => until.saturating_sub(clock::monotonic()),
+        _ => Duration::ZERO,
+    };
+    telling_who_waits(longest, || reader.finish())
 }
 
-/// Does something slow, and says so to a person at the terminal when it takes its time.
+/// Does something slow, and says so when it takes its time: what is silent for long looks dead, to people and in logs.
 fn telling_who_waits<T>(longest: Duration, work: impl FnOnce() -> T) -> T {
-    if !std::io::stderr().is_terminal() {
-        return work();
-    }
     let (done, wait) = mpsc::channel::<()>();
-    thread::spawn(move || {
+    // Without a thread for it nothing is said; the answer is what counts.
+    let _ = thread::Builder::new().spawn(move || {
         if wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             output::talk(&format!(
-                "waiting for the NVIDIA driver (up to {} s; Ctrl-C stops)\n",
-                longest.as_secs().max(1)
+                "the driver has not answered for {} s; waiting up to {:.0} s\n",
+                PATIENCE.as_secs(),
+                longest.as_secs_f64()
             ));
         }
     });

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 pub use gua_model::text::Clockwise;
+use gua_model::text::in_message;
 use thiserror::Error;
 
 /// The longest duration that can be written, in days. The replaced tool has the same limit.
@@ -34,10 +35,10 @@ pub enum DurationError {
 /// Reads one number with one unit. Below a microsecond it rounds to the nearest, halves to the even one.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let malformed = || DurationError::Malformed {
-        text: shortened(text),
+        text: in_message(text),
     };
     let too_long = || DurationError::TooLong {
-        text: shortened(text),
+        text: in_message(text),
     };
 
     let (number, micros_per_unit) = UNITS
@@ -88,21 +89,6 @@ fn fraction_of(digits: &str, micros_per_unit: u128) -> u128 {
     let above_half =
         remainder * 2 > scale || (remainder * 2 == scale && (!rest_is_zero || micros % 2 == 1));
     micros + u128::from(above_half)
-}
-
-/// A value as an error message shows it: never a screenful.
-fn shortened(text: &str) -> String {
-    const SHOWN: usize = 40;
-    let shown: String = text
-        .chars()
-        .take(SHOWN)
-        .flat_map(char::escape_debug)
-        .collect();
-    if text.chars().count() > SHOWN {
-        format!("{shown}...")
-    } else {
-        shown
-    }
 }
 
 /// The shortest text that [`parse`] reads back as the same duration: `10s`, `1.5s`, `2h`.

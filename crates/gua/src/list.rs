@@ -31,7 +31,7 @@ pub fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;
     let mut reader = driver::reader(settings);
     let Some(interval) = args.watch else {
-        let sample = driver::sample(&mut reader, settings)?;
+        let sample = driver::sample(&mut reader)?;
         output::data(&page(args, loaded, &sample, First::Yes)?)?;
         return Ok(ExitCode::SUCCESS);
     };

@@ -87,7 +87,7 @@ fn answer(error: &clap::Error) -> ExitCode {
 fn sample() -> anyhow::Result<Sample> {
     let loaded = load(&[])?;
     let settings = &loaded.settings;
-    Ok(driver::sample(&mut driver::reader(settings), settings)?)
+    Ok(driver::sample(&mut driver::reader(settings))?)
 }
 
 /// Numbers with commas between them; an empty line and success where there are none.

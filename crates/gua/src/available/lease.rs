@@ -43,7 +43,7 @@ pub(super) fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitC
     caller.check()?;
     let claims = Claims::open(&loaded.settings)?;
     let mut reader = driver::reader(&loaded.settings);
-    let sample = driver::sample(&mut reader, &loaded.settings)?;
+    let sample = driver::sample(&mut reader)?;
     let wanted = Wanted::of(args);
     let asker = Asker {
         request: Request {
@@ -167,7 +167,7 @@ impl Asker<'_> {
                     return Ok(End::Without(Exit::Nothing.into()));
                 }
             };
-            let next = driver::sample(reader, &self.loaded.settings)?;
+            let next = driver::sample(reader)?;
             if let Some(grant) = offer.and_then(|offer| self.confirm(offer, &next)) {
                 return Ok(End::granted(grant, next));
             }
@@ -220,7 +220,7 @@ impl Asker<'_> {
             let short = match answer {
                 Answer::Short(short) => Some(short),
                 Answer::LookAgain => None,
-                Answer::Offered(offer) => match driver::sample(reader, &self.loaded.settings) {
+                Answer::Offered(offer) => match driver::sample(reader) {
                     Ok(next) => {
                         let Some(grant) = self.confirm(offer, &next) else {
                             sample = next;
@@ -261,7 +261,7 @@ impl Asker<'_> {
                 }
                 // A driver that does not answer keeps nobody here for whom nobody waits any more.
                 self.check_wanted()?;
-                match driver::sample(reader, &self.loaded.settings) {
+                match driver::sample(reader) {
                     Ok(next) => {
                         line.trouble_is_over();
                         break Ok(next);

@@ -126,7 +126,7 @@ fn driver_version(args: &EnrollArgs, settings: &Settings) -> Option<String> {
         return Some(version.clone());
     }
     let mut reader = driver::reader(settings);
-    let sample = driver::sample(&mut reader, settings).ok()?;
+    let sample = driver::sample(&mut reader).ok()?;
     sample.driver.version.ok()
 }
 

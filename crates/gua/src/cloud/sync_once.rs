@@ -97,7 +97,7 @@ enum Origin {
 impl Look<'_> {
     fn at_the_cards(&self, place: &Place, settings: &Settings) -> anyhow::Result<()> {
         let mut reader = driver::reader(settings);
-        let sample = match driver::sample(&mut reader, settings) {
+        let sample = match driver::sample(&mut reader) {
             Ok(sample) => sample,
             Err(fault) => return Err(super::tell_of_fault(self.enrolled, &self.place, fault)),
         };

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gua_model::text::in_message;
 use gua_model::{CountGraphics, Percent};
 use toml::de::DeValue;
 
@@ -64,16 +65,16 @@ fn unexpected<K: Kind>(raw: Raw<'_>) -> String {
     match raw {
         Raw::Text(text) => format!(
             "expected {what}, found `{}`",
-            shortened(&text.to_string_lossy())
+            in_message(&text.to_string_lossy())
         ),
         Raw::Toml(DeValue::String(text)) => {
-            format!("expected {what}, found the string \"{}\"", shortened(text))
+            format!("expected {what}, found the string \"{}\"", in_message(text))
         }
         Raw::Toml(DeValue::Integer(number)) => {
-            format!("expected {what}, found {}", shortened(number.as_str()))
+            format!("expected {what}, found {}", in_message(number.as_str()))
         }
         Raw::Toml(DeValue::Float(number)) => {
-            format!("expected {what}, found {}", shortened(number.as_str()))
+            format!("expected {what}, found {}", in_message(number.as_str()))
         }
         Raw::Toml(other) => format!("expected {what}, found {}", with_article(other.type_str())),
     }
@@ -86,20 +87,6 @@ fn with_article(word: &str) -> String {
         "a"
     };
     format!("{article} {word}")
-}
-
-fn shortened(text: &str) -> String {
-    const SHOWN: usize = 60;
-    let shown: String = text
-        .chars()
-        .take(SHOWN)
-        .flat_map(char::escape_debug)
-        .collect();
-    if text.chars().count() > SHOWN {
-        format!("{shown}...")
-    } else {
-        shown
-    }
 }
 
 /// A whole number that is not negative.
@@ -396,7 +383,7 @@ fn home_is_absolute(home: &Home) -> bool {
 fn relative(path: &OsStr) -> String {
     format!(
         "`{}` is relative; in a file, write it from / or ~/",
-        shortened(&path.to_string_lossy())
+        in_message(&path.to_string_lossy())
     )
 }
 
@@ -421,7 +408,7 @@ pub fn expand(path: &OsStr, home: &Home) -> Result<PathBuf, String> {
         }
         _ => Err(format!(
             "`{}`: only ~ and ~/ are expanded; write the whole path",
-            shortened(&path.to_string_lossy())
+            in_message(&path.to_string_lossy())
         )),
     }
 }

@@ -14,6 +14,7 @@ use gua_collector::pid_file::PidFile;
 use gua_collector::systemd::{Notifier, heartbeat};
 use gua_collector::{Attendant as _, Collector, Machine, Options};
 use gua_model::Sample;
+use gua_model::text::counted;
 use gua_probe::probe::ProbeOptions;
 use gua_probe::reader::{Reader, ReaderOptions};
 use gua_probe::{clock, host};
@@ -132,7 +133,7 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
     }
     let summary = collector.run();
     if summary.lost > 0 {
-        let text = format!("{} ticks of this run were lost", summary.lost);
+        let text = lost(summary.lost);
         output::talk(&log_line(clock::now(), &TimeZone::system(), &text));
     }
     // The pid file goes last: as long as it is there, something of us is.
@@ -221,6 +222,12 @@ fn notifier(loaded: &Loaded) -> Notifier {
         .unwrap_or_default()
 }
 
+/// What is said at the end of a run that lost ticks.
+fn lost(ticks: u64) -> String {
+    let were = if ticks == 1 { "was" } else { "were" };
+    format!("{} of this run {were} lost", counted(ticks, "tick"))
+}
+
 fn started(sample: &Sample, settings: &Settings) -> String {
     let driver = sample.driver.version.as_deref().unwrap_or("unknown");
     format!(
@@ -228,4 +235,15 @@ fn started(sample: &Sample, settings: &Settings) -> String {
         host::name(),
         Clockwise(settings.collect.interval.value)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_tick_was_lost_and_several_were() {
+        assert_eq!(lost(1), "1 tick of this run was lost");
+        assert_eq!(lost(12), "12 ticks of this run were lost");
+    }
 }

@@ -14,7 +14,7 @@ use crate::look::recorded::Recorded;
 
 pub(super) fn answer(asked: &str, loaded: &Loaded) -> anyhow::Result<Answer> {
     let settings = &loaded.settings;
-    let sample = driver::sample(&mut driver::reader(settings), settings)?;
+    let sample = driver::sample(&mut driver::reader(settings))?;
     let recorded = Recorded::open(loaded);
     let card = card::choose(asked, &known(&sample, recorded.as_ref()))?;
     let gpu = gpu_of(&card, &sample);

@@ -40,7 +40,7 @@ pub(super) fn run(
     let mut unanswered = 0_u64;
     loop {
         let due = clock::monotonic().saturating_add(interval);
-        match driver::sample(reader, &loaded.settings) {
+        match driver::sample(reader) {
             Ok(sample) => {
                 if unanswered > 0 && !redraws {
                     output::talk(&over(unanswered));

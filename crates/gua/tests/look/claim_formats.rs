@@ -1,29 +1,13 @@
 //! `gua available` and `gua claim list` as text, JSON and CSV: the same numbers in each, in the published form.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
-use crate::formats::lines;
+use crate::formats::{HELD_BY_TWO, Line, lines, take, without_time};
 use crate::host::{Host, Sleeper};
 use crate::schema;
 
-type Line = BTreeMap<String, String>;
-
-/// Held by two, free, free, divided, lost: at one moment of the simulated clock.
-const ALL_KINDS: &str = r#"
-    [clock]
-    at = 100
-    [[card]]
-    uuid = "GPU-a"
-    name = "NVIDIA A100, 80 GB"
-    util = 50
-    [[card.process]]
-    pid = ONE
-    memory_mib = 2048
-    [[card.process]]
-    pid = OTHER
-    memory_mib = 300
+/// Beside the card that is held: free, free, divided, lost.
+const OTHER_KINDS: &str = r#"
     [[card]]
     uuid = "GPU-b"
     [[card]]
@@ -37,37 +21,12 @@ const ALL_KINDS: &str = r#"
     lost = [[0, inf]]
 "#;
 
-fn take(into: &mut Line, prefix: &str, from: &Value) {
-    for (key, value) in from.as_object().into_iter().flatten() {
-        let text = match value {
-            Value::Null | Value::Array(_) | Value::Object(_) => continue,
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        into.insert(format!("{prefix}{key}"), text);
-    }
+fn host_of_all_kinds() -> Host {
+    Host::new(&format!("{HELD_BY_TWO}{OTHER_KINDS}"))
 }
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// What time changes between two runs.
-fn without_time(mut lines: Vec<Line>) -> Vec<Line> {
-    for line in &mut lines {
-        for column in [
-            "at",
-            "holder_age_seconds",
-            "waited_seconds",
-            "until",
-            "claim_until",
-        ] {
-            if let Some(field) = line.get_mut(column) {
-                "some time".clone_into(field);
-            }
-        }
-    }
-    lines
 }
 
 fn json(host: &Host, line: &str, form: &str) -> Value {
@@ -78,7 +37,7 @@ fn json(host: &Host, line: &str, form: &str) -> Value {
 
 #[test]
 fn available_has_the_same_numbers_in_json_and_csv() {
-    let host = Host::new(ALL_KINDS);
+    let host = host_of_all_kinds();
     let ada = Sleeper::new();
     host.lease(&ada, "-q");
     schema::check("gua.list.v1", &host.gua("list --json").stdout);
@@ -148,7 +107,7 @@ fn a_lease_is_told_in_every_format() {
 
 #[test]
 fn claims_have_the_same_numbers_in_text_json_and_csv() {
-    let host = Host::new(ALL_KINDS);
+    let host = host_of_all_kinds();
     let ada = Sleeper::new();
     host.lease(&ada, "-q --count 2");
     let mut waiting = host.start(&format!("available -q --wait --for {}", ada.pid()));

@@ -86,6 +86,27 @@ fn a_lost_card_costs_its_own_line() {
 }
 
 #[test]
+fn who_waits_for_a_hung_driver_is_told_after_two_seconds() {
+    let host = Host::new(&format!(
+        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
+    ));
+    for line in ["list", "available", "list --json"] {
+        let mut command = host.command(env!("CARGO_BIN_EXE_gua"));
+        command
+            .args(line.split(' '))
+            .env("GUA_DRIVER_DEADLINE", "1s");
+        let ended = ended(command.output().unwrap());
+        assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{line}");
+        let said: Vec<&str> = ended.stderr.lines().collect();
+        assert_eq!(
+            said[0],
+            "the driver has not answered for 2 s; waiting up to 3 s"
+        );
+        assert!(said[1].contains("did not answer"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_hung_driver_and_a_missing_one_end_in_a_sentence() {
     let mut host = Host::new(&format!(
         "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"

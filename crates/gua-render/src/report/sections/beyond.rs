@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gua_model::report::{CardNow, Hold};
-use gua_model::text::harmless;
+use gua_model::text::{clip, harmless};
 use gua_model::{Micros, State};
 
 use crate::chart::Language;
@@ -53,7 +53,7 @@ pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
         let detail = gap
             .detail
             .as_deref()
-            .map_or_else(String::new, |detail| format!(": {}", shortened(detail, 60)));
+            .map_or_else(String::new, |detail| format!(": {}", clip(detail, 60)));
         table.rows.push(vec![
             Cell::Text(page.stretch(gap.period)),
             Cell::Count(u64::try_from(gap.cards).unwrap_or(u64::MAX)),
@@ -68,14 +68,6 @@ pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
     if let Some(rest) = covered.gaps.get(page.top..).filter(|rest| !rest.is_empty()) {
         let hours: f64 = rest.iter().map(|gap| gap.micros.hours()).sum();
         let _ = writeln!(out, "  ({} more: {hours:.2} GPU-hours)", rest.len());
-    }
-}
-
-fn shortened(text: &str, most: usize) -> String {
-    let text = harmless(text);
-    match text.chars().count() > most {
-        true => text.chars().take(most - 1).chain(['…']).collect(),
-        false => text,
     }
 }
 
@@ -163,7 +155,7 @@ fn hold_table<'a>(page: &Page<'_>, holds: impl Iterator<Item = &'a Hold>) -> Tab
         let workload = hold
             .workload
             .as_deref()
-            .map_or_else(String::new, |work| format!(" {}", shortened(work, 24)));
+            .map_or_else(String::new, |work| format!(" {}", clip(work, 24)));
         table.rows.push(vec![
             Cell::Text(words::card(hold)),
             Cell::Text(hold.owner.clone().unwrap_or_else(|| "unknown".to_owned())),
