@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 use clap::FromArgMatches as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use gua_probe::process::ignored;
 use gua_probe::reader::{READER_ARGUMENT, serve_stdio};
 use gua_wire::Token;
 
@@ -25,6 +26,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Runs the program with the arguments of the process, the program's own name among them.
 #[must_use]
 pub fn main(arguments: &[OsString]) -> ExitCode {
+    ignored::heed_children();
     // The reader child is this program again; it must not depend on what the command line knows.
     if arguments
         .get(1)

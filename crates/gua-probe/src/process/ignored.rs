@@ -48,6 +48,15 @@ pub fn was_ignored(signal: i32) -> bool {
     SIGNALS.contains(&signal) && IGNORED.load(Ordering::Relaxed) & (1 << signal) != 0
 }
 
+/// Hears of the ends of children again where this process was started to ignore them: ignored, they could not be waited for
+/// (wait(2)). What is started with [`hand_down`] ignores them still.
+pub fn heed_children() {
+    if was_ignored(libc::SIGCHLD) {
+        // SAFETY: the default action of SIGCHLD calls nothing.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+}
+
 /// Has the program that is started ignore what this process was started to ignore, also where it does not do so itself any
 /// more.
 pub fn hand_down(command: &mut Command) {

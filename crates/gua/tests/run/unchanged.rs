@@ -76,6 +76,7 @@ fn what_was_ignored_stays_ignored_in_the_job() {
         os.execvp(sys.argv[3], sys.argv[3:])";
     let seen = ["cat", "/proc/self/status"];
     let job = [&[GUA, "run", "-q", "--"], &seen[..]].concat();
+    let leased = [&[GUA, "run", "-q", "--claim", "1", "--"], &seen[..]].concat();
     let check = |ignored: &str, blocked: &str, [ign, blk]: [u64; 2]| {
         let of = |command: &[&str]| {
             let mut python = host.command("python3");
@@ -90,6 +91,7 @@ fn what_was_ignored_stays_ignored_in_the_job() {
         };
         assert_eq!(of(&seen), [ign, blk, 0], "{ignored} {blocked}");
         assert_eq!(of(&job), [ign, blk, 0], "{ignored} {blocked}");
+        assert_eq!(of(&leased), [ign, blk, 0], "{ignored} {blocked}");
     };
     check("", "", [0, 0]);
     check("PIPE", "", [0x1000, 0]);
