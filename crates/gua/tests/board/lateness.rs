@@ -1,6 +1,6 @@
-//! No server delays a tick: daemons in front of boards that misbehave in every way, beside daemons in front of good ones, at
-//! the same time on the same machine. All ticks of a kind are judged together, so that a busy machine, which is unkind to
-//! both, decides nothing.
+//! No server delays a tick: daemons in front of boards that misbehave in every way, beside as many in front of good ones,
+//! at the same time on the same machine. All ticks of a kind are judged together, once. What a busy machine does to daemons
+//! that have nothing to complain of is measured beside it, and is all that is allowed for.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use gua_probe::clock;
+use jiff::Timestamp;
 use rustix::process::Signal;
 
 use crate::host::{Host, TWO_CARDS, send};
@@ -17,22 +18,19 @@ use crate::server::{Board, Manner};
 use crate::sync_once::enrolled;
 
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Longer than any request may take.
-const LENGTH: Duration = Duration::from_secs(14);
+/// Several times as long as any request may take.
+const LENGTH: Duration = Duration::from_secs(30);
 const SETTLING: Duration = Duration::from_secs(2);
 /// What faults may cost at the 99th percentile.
 const MOST: Duration = Duration::from_millis(5);
-/// A machine that was busy with something else at the wrong moment may be asked again.
-const ROUNDS: u32 = 3;
-const GOOD: usize = 6;
 
-/// A daemon whose ticks are timed as they are told.
+/// A daemon whose ticks are timed as they are told, which is after everybody had them.
 struct Timed {
     what: String,
     host: Host,
     _board: Board,
     child: Child,
-    told: JoinHandle<Vec<Duration>>,
+    told: JoinHandle<Vec<Timestamp>>,
 }
 
 impl Timed {
@@ -48,7 +46,7 @@ impl Timed {
         let told = thread::spawn(move || {
             let ticks = lines.map_while(Result::ok);
             let ticks = ticks.filter(|line| line.starts_with("Tick "));
-            ticks.map(|_| clock::monotonic()).collect()
+            ticks.map(|_| clock::now()).collect()
         });
         Self {
             what: what.to_owned(),
@@ -59,23 +57,23 @@ impl Timed {
         }
     }
 
-    /// Ends it, and returns by how much each tick of the period came later than an interval after the one before. Every tick
-    /// that was told is in the history.
-    fn end(mut self, period: &Range<Duration>) -> Vec<Duration> {
+    /// Ends it, and returns how late each tick of the period was done: how long after the moment that stands one interval
+    /// behind the look before it. Every tick that was told is in the history.
+    fn end(mut self, period: &Range<Timestamp>) -> Vec<Duration> {
         send(self.child.id(), Signal::TERM);
         assert!(self.child.wait().unwrap().success(), "{}", self.what);
         let told = self.told.join().unwrap();
         let said = self.host.read("said");
-        assert_eq!(
-            self.host.ticks(".gua/gua.db").len(),
-            told.len(),
-            "{}: {said}",
-            self.what
-        );
         assert!(!said.contains("lost to"), "{}: {said}", self.what);
-        let pairs = told.windows(2).filter(|pair| period.contains(&pair[0]));
+        let looks = self.host.ticks(".gua/gua.db");
+        assert_eq!(looks.len(), told.len(), "{}: {said}", self.what);
+        let looks = looks.iter().map(|tick| tick.sample.at);
+        let pairs = looks.zip(&told[1..]).filter(|(at, _)| period.contains(at));
         pairs
-            .map(|pair| (pair[1] - pair[0]).saturating_sub(INTERVAL))
+            .map(|(before, done)| {
+                let took = done.duration_since(before).unsigned_abs();
+                took.saturating_sub(INTERVAL)
+            })
             .collect()
     }
 }
@@ -123,38 +121,74 @@ fn misbehaving() -> Vec<Timed> {
     timed
 }
 
-/// The 99th percentile.
-fn worst(timed: Vec<Timed>, period: &Range<Duration>) -> Duration {
-    let ended = timed.into_iter().flat_map(|timed| timed.end(period));
-    let mut late: Vec<Duration> = ended.collect();
+fn good(number: usize) -> Vec<Timed> {
+    let daemons = (0..number).map(|_| {
+        let board = Board::start();
+        let host = enrolled(Host::new(TWO_CARDS), &board);
+        Timed::start("a good board", host, board)
+    });
+    daemons.collect()
+}
+
+fn p99(mut late: Vec<Duration>) -> Duration {
     late.sort();
-    // Most of the ticks that were due must be there at all.
-    assert!(late.len() > 100, "{} ticks", late.len());
     late[late.len() * 99 / 100]
+}
+
+/// The 99th percentiles of one kind of daemon and of two groups of another, which differ by chance alone.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    faulty: Duration,
+    good: [Duration; 2],
+}
+
+impl Seen {
+    /// Faults may cost what is allowed, and what chance costs on this machine at this time.
+    fn is_on_time(self) -> bool {
+        let [one, other] = self.good;
+        self.faulty <= one.max(other) + MOST + one.abs_diff(other)
+    }
 }
 
 #[test]
 fn faults_of_a_board_delay_no_tick_and_lose_no_row() {
-    let mut seen = Vec::new();
-    for _ in 0..ROUNDS {
-        let faulty = misbehaving();
-        let good = (0..GOOD).map(|_| {
-            let board = Board::start();
-            let host = enrolled(Host::new(TWO_CARDS), &board);
-            Timed::start("a good board", host, board)
-        });
-        let good: Vec<Timed> = good.collect();
-        // Starting and ending so many of them is hard on those that run already.
-        thread::park_timeout(SETTLING);
-        let began = clock::monotonic();
-        thread::park_timeout(LENGTH);
-        let period = began..clock::monotonic();
-        let (faulty, good) = (worst(faulty, &period), worst(good, &period));
-        println!("p99 of lateness: {faulty:?} with faults, {good:?} without");
-        if faulty <= good + MOST {
-            return;
-        }
-        seen.push((faulty, good));
-    }
-    panic!("in each round ticks were later with faults than without: {seen:?}");
+    let faulty = misbehaving();
+    let groups = [good(faulty.len() / 2), good(faulty.len() / 2)];
+    // Starting and ending so many of them is hard on those that run already.
+    thread::park_timeout(SETTLING);
+    let began = clock::now();
+    thread::park_timeout(LENGTH);
+    let period = began..clock::now();
+    let late = |timed: Vec<Timed>| {
+        let due = timed.len() as u128 * LENGTH.as_millis() / INTERVAL.as_millis();
+        let late: Vec<Duration> = timed.into_iter().flat_map(|one| one.end(&period)).collect();
+        // Most of the ticks that were due must be there at all.
+        assert!(late.len() as u128 > due / 2, "{} of {due}", late.len());
+        p99(late)
+    };
+    let seen = Seen {
+        faulty: late(faulty),
+        good: groups.map(late),
+    };
+    println!("p99 of lateness: {seen:?}");
+    assert!(seen.is_on_time(), "{seen:?}");
+}
+
+#[test]
+fn what_faults_cost_is_judged_against_what_chance_costs() {
+    let check = |faulty: u64, good: [u64; 2], is_on_time: bool| {
+        let seen = Seen {
+            faulty: Duration::from_millis(faulty),
+            good: good.map(Duration::from_millis),
+        };
+        assert_eq!(seen.is_on_time(), is_on_time, "{seen:?}");
+    };
+    check(2, [1, 1], true);
+    check(6, [1, 1], true);
+    check(7, [1, 1], false);
+    // A machine that is busy with something else.
+    check(80, [60, 70], true);
+    check(86, [60, 70], false);
+    let late = (0..1000).map(Duration::from_millis);
+    assert_eq!(p99(late.collect()), Duration::from_millis(990));
 }
