@@ -48,6 +48,8 @@ pub(super) struct Courier {
     link: Link,
     state: LinkState,
     state_written: Option<Duration>,
+    /// What was written of the stream.
+    stream_written: Option<bool>,
     pause: Pause,
     unsent: Option<Unsent>,
     carried: Option<Carried>,
@@ -71,6 +73,7 @@ impl Courier {
             link,
             state: LinkState::default(),
             state_written: None,
+            stream_written: None,
             pause: Pause::new(FIRST_PAUSE, LONGEST_PAUSE),
             unsent: None,
             carried: None,
@@ -92,6 +95,10 @@ impl Courier {
             }
             if self.may_send() && !self.send_latest() {
                 self.send_spooled();
+            }
+            // The next push may be an hour away.
+            if self.is_streaming() != self.stream_written {
+                self.write_state();
             }
         }
         self.end();
@@ -328,15 +335,19 @@ impl Courier {
         }
     }
 
+    fn is_streaming(&self) -> Option<bool> {
+        let flag = self.link.is_streaming.as_ref();
+        flag.map(|flag| flag.load(Ordering::Relaxed))
+    }
+
     /// A disk that does not take it is no reason to stop; the log says the same. Of nobody there is nothing to be known.
     fn write_state(&mut self) {
         if self.state.peer == Peer::default() {
             return;
         }
         self.state_written = Some(clock::monotonic());
-        let is_streaming = self.link.is_streaming.as_ref();
-        self.state.stream = is_streaming
-            .and_then(|flag| StreamState::of_this_process(flag.load(Ordering::Relaxed)));
+        self.stream_written = self.is_streaming();
+        self.state.stream = self.stream_written.and_then(StreamState::of_this_process);
         let dropped = self.link.spool.as_mut().map(Spool::take_dropped);
         self.state.dropped += dropped.unwrap_or_default();
         let _: io::Result<()> = self.link.place.write(&self.state);

@@ -67,10 +67,16 @@ impl BoardSink {
             .spool_bytes
             .map(|bytes| Spool::open(&place.spools(), bytes))
             .transpose()?;
+        let mailbox = Arc::new(Mailbox::new(room));
+        let waker = || {
+            let mailbox = Arc::clone(&mailbox);
+            move || mailbox.wake()
+        };
         let stream = options
             .stream
             .map(|reader| {
-                Streamer::start(options.enrolment.clone(), reader, Arc::clone(&options.say))
+                let say = Arc::clone(&options.say);
+                Streamer::start(options.enrolment.clone(), reader, say, waker())
             })
             .transpose()?;
         let archive = options
@@ -85,11 +91,9 @@ impl BoardSink {
                 )
             })
             .transpose()?;
-        let mailbox = Arc::new(Mailbox::new(room));
-        let wake = Arc::clone(&mailbox);
         let courier = Courier::new(Link {
             mailbox: Arc::clone(&mailbox),
-            carrier: Carrier::start(move || wake.wake())?,
+            carrier: Carrier::start(waker())?,
             enrolment: options.enrolment,
             speaker: options.speaker,
             spool,

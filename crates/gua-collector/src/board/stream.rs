@@ -56,7 +56,13 @@ pub(super) struct Streamer {
 }
 
 impl Streamer {
-    pub(super) fn start(enrolment: Enrolment, reader: ReaderOptions, say: Say) -> io::Result<Self> {
+    /// Starts the thread, which calls `changed` when it is connected and when it is not any more.
+    pub(super) fn start(
+        enrolment: Enrolment,
+        reader: ReaderOptions,
+        say: Say,
+        changed: impl Fn() + Send + 'static,
+    ) -> io::Result<Self> {
         let (wake, stop) = UnixStream::pair()?;
         let (alive, ended) = sync_channel(0);
         let is_connected = Arc::new(AtomicBool::new(false));
@@ -73,6 +79,7 @@ impl Streamer {
                     told: Told::default(),
                     is_known: false,
                     is_connected: connected,
+                    changed: Box::new(changed),
                 };
                 stream.run();
                 drop(alive);
@@ -106,6 +113,7 @@ struct Stream {
     /// Whether the log knows of a connection.
     is_known: bool,
     is_connected: Arc<AtomicBool>,
+    changed: Box<dyn Fn() + Send>,
 }
 
 /// Why a connection is over.
@@ -125,7 +133,7 @@ impl Stream {
                 Ok((mut socket, enrolled)) => {
                     self.connected();
                     let over = self.feed(&mut socket, &enrolled);
-                    self.is_connected.store(false, Ordering::Relaxed);
+                    self.note(false);
                     match over {
                         Over::Stopped => return farewell(&mut socket),
                         // The next attempt finds out where to go now.
@@ -151,11 +159,16 @@ impl Stream {
 
     fn connected(&mut self) {
         self.pause.succeeded();
-        self.is_connected.store(true, Ordering::Relaxed);
+        self.note(true);
         if !std::mem::replace(&mut self.is_known, true) {
             self.told = Told::default();
             (self.say)("stream connected");
         }
+    }
+
+    fn note(&self, is_connected: bool) {
+        self.is_connected.store(is_connected, Ordering::Relaxed);
+        (self.changed)();
     }
 
     fn lost(&mut self, why: &str) {

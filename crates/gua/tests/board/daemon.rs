@@ -263,3 +263,16 @@ fn a_board_that_talks_without_pause_starves_neither_frames_nor_the_end() {
     });
     assert!(daemon.stop() < std::time::Duration::from_secs(4));
 }
+
+#[test]
+fn a_driver_slower_than_the_frames_does_not_make_the_stream_deaf() {
+    let board = Board::start();
+    let slow =
+        "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 0\ndelay_ms = 1100\n";
+    let host = enrolled(Host::new(&format!("{TWO_CARDS}{slow}")), &board);
+    let mut daemon = host.foreground("daemon --foreground --cloud --interval 10s");
+    until("three answers to pings", || {
+        (board.streams().pongs >= 3).then_some(())
+    });
+    daemon.stop();
+}

@@ -165,3 +165,14 @@ fn what_others_can_read_holds_no_secret_even_where_a_board_calls_us_by_it() {
         assert!(!text.is_empty() && !text.contains(TOKEN), "{name}: {text}");
     }
 }
+
+#[test]
+fn a_stream_that_comes_and_goes_is_known_also_between_pushes() {
+    let board = Board::start();
+    board.drops_streams_after(2);
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    host.fine("daemon --cloud --interval 1h");
+    for line in ["  stream: connected\n", "  stream: not connected\n"].repeat(2) {
+        until(line, || shown(&host).contains(line).then_some(()));
+    }
+}

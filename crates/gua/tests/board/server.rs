@@ -218,9 +218,9 @@ impl Shared {
             while socket.send(Message::text("!")).is_ok() {}
             return;
         }
-        // A client that does not answer a ping is dropped by the servers that people use.
-        let _ = socket.send(Message::Ping("?".into()));
         for _ in 0..lasts {
+            // A client that does not answer a ping is dropped by the servers that people use.
+            let _ = socket.send(Message::Ping("?".into()));
             let message = loop {
                 match socket.read() {
                     Ok(Message::Pong(_)) => self.streams.lock().unwrap().pongs += 1,
