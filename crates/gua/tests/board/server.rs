@@ -213,11 +213,13 @@ impl Shared {
         if stream.get_mut().write_all(head.as_bytes()).is_err() {
             return;
         }
-        let mut socket = WebSocket::from_raw_socket(stream.into_inner(), Role::Server, None);
         if is_flooded {
-            while socket.send(Message::text("!")).is_ok() {}
+            // Texts of one letter, more of them than anybody can take in (RFC 6455, section 5.2).
+            let many = [0x81, 1, b'!'].repeat(20_000);
+            while stream.get_mut().write_all(&many).is_ok() {}
             return;
         }
+        let mut socket = WebSocket::from_raw_socket(stream.into_inner(), Role::Server, None);
         for _ in 0..lasts {
             // A client that does not answer a ping is dropped by the servers that people use.
             let _ = socket.send(Message::Ping("?".into()));
