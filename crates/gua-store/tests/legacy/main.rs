@@ -9,6 +9,7 @@ mod places;
 mod releases;
 mod round_trip;
 mod rows;
+mod stats;
 #[path = "../../benches/synthetic/old.rs"]
 mod synthetic;
 mod tools;

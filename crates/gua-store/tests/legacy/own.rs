@@ -65,7 +65,7 @@ fn write(path: &Path, first: Timestamp) {
     write_ticks(path, first, (12, every), &WriterOptions::default());
 }
 
-fn write_ticks(
+pub(crate) fn write_ticks(
     path: &Path,
     first: Timestamp,
     (ticks, every): (u32, Duration),
