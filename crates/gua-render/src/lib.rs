@@ -2,6 +2,7 @@
 //! read, no clock asked, nothing looked up in the environment.
 
 pub mod chart;
+mod natural;
 pub mod quota;
 pub mod report;
 pub mod statement;

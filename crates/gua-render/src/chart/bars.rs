@@ -5,6 +5,7 @@ use super::measure::{Weight, fitted, text_width};
 use super::palette::{AXIS, GRID, INK, MUTED};
 use super::scale::{Steps, grouped, hours, percent};
 use super::{Frame, Language, Shown, StateHours, axis};
+use crate::natural::natural;
 use crate::svg::number;
 
 const ROW: f64 = 26.0;
@@ -71,13 +72,17 @@ impl HoursBars {
             width: (canvas.width() - left - MARGIN - values - 8.0).max(24.0),
             height: ROW * f64::from(row_count) + 4.0,
         };
-        let largest = bars.iter().map(|bar| bar.hours.held()).fold(0.0, f64::max);
+        let named = bars.iter().filter(|bar| !bar.is_rest);
+        let largest = named.map(|bar| bar.hours.held()).fold(0.0, f64::max);
         let steps = Steps::up_to(largest, if plot.width < 300.0 { 2 } else { 5 });
         let scale = |amount: f64| plot.width * amount / steps.top();
         grid(&mut canvas, plot, &steps, &self.value_title);
 
         for ((place, bar), label) in (0u32..).zip(&bars).zip(&labels) {
             let y = plot.y + 4.0 + ROW * f64::from(place);
+            // A bar for many together would make those of single ones too short to compare: it is told in numbers.
+            let is_told = bar.is_rest && bar.hours.held() > largest;
+            let length = |amount: f64| if is_told { 0.0 } else { scale(amount) };
             draw_bar(
                 &mut canvas,
                 Rect {
@@ -87,10 +92,10 @@ impl HoursBars {
                     height: ROW,
                 },
                 bar,
-                &scale,
+                &length,
                 language,
             );
-            let x = plot.x + scale(bar.hours.held()) + 8.0;
+            let x = plot.x + length(bar.hours.held()) + 8.0;
             let baseline = y + ROW / 2.0 + 2.0;
             canvas.text(&Text {
                 weight: Weight::Bold,
@@ -110,17 +115,20 @@ impl HoursBars {
         canvas.finish(plot.bottom() + 48.0, &description)
     }
 
-    /// Sorted, and the rest in one.
-    fn bars(&self, language: Language) -> Vec<Bar> {
-        let mut rows: Vec<&HoursRow> = self
-            .rows
-            .iter()
-            .filter(|row| row.hours.held() > 0.0)
-            .collect();
+    /// Who had anything, the largest first; ties by name.
+    pub(crate) fn sorted(&self) -> Vec<&HoursRow> {
+        let rows = self.rows.iter().filter(|row| row.hours.held() > 0.0);
+        let mut rows: Vec<&HoursRow> = rows.collect();
         rows.sort_by(|one, other| {
             let by_hours = other.hours.held().total_cmp(&one.hours.held());
-            by_hours.then_with(|| one.name.cmp(&other.name))
+            by_hours.then_with(|| natural(&one.name, &other.name))
         });
+        rows
+    }
+
+    /// Sorted, and the rest in one.
+    fn bars(&self, language: Language) -> Vec<Bar> {
+        let mut rows = self.sorted();
         // A line for the rest takes as much room as the one person it would stand for.
         let named = if rows.len() <= self.top + 1 {
             rows.len()

@@ -146,6 +146,13 @@ impl SessionChart {
         canvas.finish(bottom, &description)
     }
 
+    /// How many sessions began while another of their row had not ended.
+    pub(crate) fn overlapping(&self) -> usize {
+        let rows = self.laid();
+        let beside = |row: &Laid<'_>| row.bars.iter().filter(|(lane, ..)| *lane > 0).count();
+        rows.iter().map(beside).sum()
+    }
+
     fn laid(&self) -> Vec<Laid<'_>> {
         let many = self.rows.len() > 30;
         let lay = |row| lay(row, self.window, many);

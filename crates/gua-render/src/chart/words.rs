@@ -48,6 +48,14 @@ impl Language {
         )
     }
 
+    /// Which of several sessions one letter stands for.
+    pub(crate) fn use_first(self) -> &'static str {
+        self.pick(
+            "Where sessions overlap, one in use is shown.",
+            "세션이 겹치면 사용 중인 세션을 표시합니다.",
+        )
+    }
+
     pub(crate) fn no_data(self) -> &'static str {
         self.pick("no data", "데이터 없음")
     }

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use gua_model::report::{CardRow, Hold, HoldSums, PersonRow, Report, SlotRow, Sums};
-use gua_model::{Micros, Period, RollUp};
+use gua_model::{GpuUuid, Micros, Period, RollUp};
 
 use super::{Page, labels};
 use crate::chart::{
     DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, Measure, SessionBar, SessionChart,
     SessionRow, StateHours, StateSlot, StatesOverTime, Tone,
 };
+
+use crate::natural::natural;
 
 mod grid;
 
@@ -98,6 +100,14 @@ pub(super) fn card_name(card: &CardRow) -> String {
     }
 }
 
+/// A card in few letters.
+fn short_name(index: Option<u32>, gpu: &GpuUuid) -> String {
+    match index {
+        Some(index) => format!("#{index}"),
+        None => short_uuid(gpu.as_str()),
+    }
+}
+
 fn short_uuid(uuid: &str) -> String {
     uuid.chars().take(12).collect()
 }
@@ -159,11 +169,15 @@ pub(super) fn quietest(report: &Report) -> Vec<(usize, f64)> {
 pub(super) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChart, Option<String>) {
     let report = page.report;
     let language = page.language;
-    let card = |hold: &Hold| match hold.index {
-        Some(index) => format!("#{index}"),
-        None => short_uuid(hold.gpu.as_str()),
-    };
+    let card = |hold: &Hold| short_name(hold.index, &hold.gpu);
     let mut rows: BTreeMap<(u32, String), Vec<SessionBar>> = BTreeMap::new();
+    if whose == Whose::Gpu && report.person.is_none() {
+        // A card that nobody held has a row too: an empty one tells so.
+        for row in &report.cards {
+            let name = short_name(row.index, &row.gpu);
+            rows.insert((row.index.unwrap_or(u32::MAX), name), Vec::new());
+        }
+    }
     for hold in &report.sessions {
         let owner = owner_name(hold, language);
         let (key, label) = match whose {
@@ -187,6 +201,10 @@ pub(super) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChart, Option<S
         .take(MOST_GAPS)
         .map(|gap| gap.period)
         .collect();
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by(|((one, name), _), ((other, others), _)| {
+        one.cmp(other).then_with(|| natural(name, others))
+    });
     let left_out = rows.len().saturating_sub(MOST_ROWS);
     let row = |((_, name), bars): ((u32, String), Vec<SessionBar>)| SessionRow {
         name,
@@ -208,7 +226,14 @@ pub(super) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChart, Option<S
         told.push(labels::sessions_left_out(shown, all, language));
     }
     if left_out > 0 {
-        told.push(labels::rows_left_out(left_out, language));
+        told.push(labels::rows_left_out(left_out, whose, language));
+    }
+    match chart.overlapping() {
+        0 => {}
+        count => told.push(labels::sessions_overlap(count, language)),
+    }
+    if report.sessions.iter().any(|hold| hold.observed.is_none()) {
+        told.push(labels::IMPORTED_SESSIONS.of(language).to_owned());
     }
     (chart, (!told.is_empty()).then(|| told.join(" ")))
 }
@@ -241,12 +266,8 @@ pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
     let mut hours = StateHours::default();
     let (Some(observed), Some(active), Some(idle)) = (hold.observed, hold.active, hold.idle_held)
     else {
-        // Old rows do not say when a session was idle: its mean decides for the whole of it, as in the lists.
-        let all = hold.period.micros().hours();
-        match hold.is_without_use(&report.thresholds) {
-            true => hours.idle_held = all,
-            false => hours.active = all,
-        }
+        // Old rows do not say how the time of a session was spent.
+        hours.held_unknown = hold.period.micros().hours();
         return hours;
     };
     hours.active = active.hours();

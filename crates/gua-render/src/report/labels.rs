@@ -1,5 +1,6 @@
 //! The words of a page in each language, in one place. What programs read (keys, names of states in files) stands elsewhere.
 
+use super::figures::Whose;
 use gua_model::report::{BlockRow, Note, Report};
 use gua_model::text::harmless;
 use gua_model::{CalendarUnit, GapReason, State};
@@ -311,21 +312,42 @@ pub(super) fn per(unit: CalendarUnit, language: Language) -> &'static str {
     label.of(language)
 }
 
-/// What stands for the GPUs that a chart has no room for.
-pub(super) fn rows_left_out(count: usize, language: Language) -> String {
+/// What stands for the GPUs or people that a chart has no room for.
+pub(super) fn rows_left_out(count: usize, whose: Whose, language: Language) -> String {
+    match whose {
+        Whose::Gpu => pick(
+            language,
+            format!("{count} more GPUs are not shown (--gpu chooses)."),
+            format!("GPU {count}장은 생략했습니다 (--gpu로 선택)."),
+        ),
+        Whose::User => pick(
+            language,
+            format!("{count} more people are not shown (--user chooses)."),
+            format!("사용자 {count}명은 생략했습니다 (--user로 선택)."),
+        ),
+    }
+}
+
+/// What is said of sessions that lie above each other.
+pub(super) fn sessions_overlap(count: usize, language: Language) -> String {
     pick(
         language,
-        format!("{count} more GPUs are left out (--gpu chooses)"),
-        format!("GPU {count}장은 생략했습니다 (--gpu로 선택)"),
+        format!("{count} sessions overlap others in their row."),
+        format!("세션 {count}건은 같은 줄의 다른 세션과 겹칩니다."),
     )
 }
+
+pub(super) const IMPORTED_SESSIONS: Label = label(
+    "Imported sessions do not say how their time was used.",
+    "가져온 세션은 시간을 어떻게 썼는지 알려 주지 않습니다.",
+);
 
 /// What is said where a chart has no room for all sessions.
 pub(super) fn sessions_left_out(shown: usize, all: usize, language: Language) -> String {
     pick(
         language,
-        format!("The {shown} longest of {all} sessions."),
-        format!("세션 {all}건 가운데 가장 긴 {shown}건."),
+        format!("{shown} of {all} sessions: the longest, and those of each GPU and person."),
+        format!("세션 {all}건 가운데 {shown}건: 가장 긴 세션과 GPU별·사용자별로 긴 세션."),
     )
 }
 

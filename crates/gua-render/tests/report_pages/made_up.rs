@@ -323,7 +323,15 @@ fn sessions(shape: Shape) -> Vec<Hold> {
         }
     }
     holds.sort_by_key(|hold| (std::cmp::Reverse(hold.period.micros()), hold.gpu.clone()));
-    holds.truncate(400);
+    // The longest, and those of each card.
+    let mut of_cards = vec![0; usize::try_from(shape.cards).unwrap()];
+    let mut place = 0;
+    holds.retain(|hold| {
+        let of_card = &mut of_cards[usize::try_from(hold.index.unwrap()).unwrap()];
+        *of_card += 1;
+        place += 1;
+        place <= 400 || *of_card <= 8
+    });
     holds
 }
 

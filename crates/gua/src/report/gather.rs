@@ -160,7 +160,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
             let first = since.entry(gpu.clone()).or_insert(session.from);
             *first = session.from.min(*first);
         }
-        holds.push(hold, &thresholds);
+        holds.push(&hold, &thresholds);
     })?;
     if folded.window != window && !seen.is_empty() {
         notes.push(Note::Widened { asked: window });
@@ -176,7 +176,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         for hold in nameless_holds(last, &thresholds, &wanted) {
             let theirs = ask.user.as_deref().is_none_or(|user| user == UNKNOWN);
             if theirs {
-                holds.push(hold, &thresholds);
+                holds.push(&hold, &thresholds);
             }
         }
     }

@@ -229,7 +229,7 @@ fn keep(
     let owner = session.owner.as_deref().unwrap_or(UNKNOWN);
     let other = ask.user.as_deref().is_some_and(|user| user != owner);
     if fold.wants(&session.gpu) && !other {
-        holds.push(hold(session, last), thresholds);
+        holds.push(&hold(session, last), thresholds);
     }
 }
 

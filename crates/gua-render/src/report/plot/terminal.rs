@@ -8,8 +8,8 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::Chart;
 use crate::chart::{
-    DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, SessionBar, SessionChart, Shown,
-    StateHours, StatesOverTime,
+    DayHours, HeatMap, HeatUnit, HoursBars, Language, SessionBar, SessionChart, Shown, StateHours,
+    StatesOverTime,
 };
 
 const LEAST_COLUMNS: usize = 40;
@@ -150,19 +150,11 @@ fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language:
 }
 
 fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language) {
-    let mut rows: Vec<&HoursRow> = chart
-        .rows
-        .iter()
-        .filter(|row| row.hours.held() > 0.0)
-        .collect();
+    let mut rows = chart.sorted();
     if rows.is_empty() {
         let _ = writeln!(out, "  {}", language.no_hours());
         return;
     }
-    rows.sort_by(|one, other| {
-        let by_hours = other.hours.held().total_cmp(&one.hours.held());
-        by_hours.then_with(|| one.name.cmp(&other.name))
-    });
     let total: StateHours = rows.iter().map(|row| row.hours).sum();
     legend(out, &total, &Shown::HELD, (columns, language));
     let largest = rows[0].hours.held();
@@ -170,7 +162,11 @@ fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language)
     let names = widest(rows.iter().map(|row| row.name.as_str())).max(12);
     let width = columns.saturating_sub(2 + names + 1 + 12 + 16);
     let mut line = |name: &str, hours: &StateHours| {
-        let bar = stack(hours, largest.max(hours.held()), width, &Shown::HELD);
+        // Many together would make single ones too short to compare: they are told in numbers alone.
+        let bar = match hours.held() <= largest {
+            true => stack(hours, largest, width, &Shown::HELD),
+            false => " ".repeat(width),
+        };
         let idle = format!("{:.1}%", hours.of(Shown::IdleHeld) / hours.held() * 100.0);
         let name = padded(name, names);
         let idle = language.idle_share(&idle);
@@ -315,6 +311,9 @@ fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: La
         ends[0],
         ends[1]
     );
+    if chart.overlapping() > 0 {
+        let _ = writeln!(out, "\n  {}", language.use_first());
+    }
 }
 
 /// The window in so many parts.

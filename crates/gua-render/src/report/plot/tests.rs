@@ -47,6 +47,19 @@ fn of(shape: Shape, kind: Kind) -> Report {
     crossed(shape, &TimeZone::UTC, cross)
 }
 
+/// Every chart of a host, by its place in [`KINDS`]. Making a report takes longer than drawing it, so that charts that are
+/// crossed alike share one.
+fn each_kind(shape: Shape, mut each: impl FnMut(usize, Kind, &Report)) {
+    for cross in [Cross::HourOfDay, Cross::WeekHour, Cross::Slot] {
+        let report = crossed(shape, &TimeZone::UTC, cross);
+        for (place, kind) in KINDS.into_iter().enumerate() {
+            if kind.cross().unwrap_or(Cross::HourOfDay) == cross {
+                each(place, kind, &report);
+            }
+        }
+    }
+}
+
 const SHAPES: [Shape; 6] = [
     Shape {
         cards: 1,
@@ -71,7 +84,7 @@ const SHAPES: [Shape; 6] = [
     Shape {
         cards: 100,
         people: 60,
-        days: 7,
+        days: 3,
     },
     Shape {
         cards: 1,
@@ -83,19 +96,18 @@ const SHAPES: [Shape; 6] = [
 #[test]
 fn labels_keep_apart_on_hosts_of_any_size() {
     for shape in SHAPES {
-        for (place, kind) in KINDS.into_iter().enumerate() {
-            let report = of(shape, kind);
+        each_kind(shape, |place, kind, report| {
             let (language, width) = match (place + shape.cards as usize) % 2 {
                 0 => (Language::English, 960),
                 _ => (Language::Korean, 372),
             };
-            let plot = Plot::new(&page(&report, language), kind);
+            let plot = Plot::new(&page(report, language), kind);
             let svg = plot.svg(Look {
                 theme: Theme::Light,
                 width,
             });
             check(&svg).unwrap_or_else(|error| panic!("{kind:?} of {shape:?}: {error}"));
-        }
+        });
     }
 }
 
@@ -127,15 +139,14 @@ fn an_empty_window_says_so_in_the_picture_and_in_the_terminal() {
 fn no_line_is_wider_than_the_terminal() {
     use unicode_width::UnicodeWidthStr as _;
     for shape in SHAPES {
-        for kind in KINDS {
-            let report = of(shape, kind);
+        each_kind(shape, |_, kind, report| {
             for columns in [60, 80, 132] {
-                let text = Plot::new(&page(&report, Language::English), kind).text(columns);
+                let text = Plot::new(&page(report, Language::English), kind).text(columns);
                 for line in without_colours(&text).lines().skip(2) {
                     assert!(line.width() <= columns, "{kind:?} of {shape:?}: {line:?}");
                 }
             }
-        }
+        });
     }
 }
 
@@ -161,11 +172,10 @@ fn sum(table: &Table, key: &str) -> f64 {
 #[test]
 fn whatever_is_drawn_adds_up_to_the_report() {
     for shape in SHAPES {
-        for kind in KINDS {
-            let report = of(shape, kind);
-            let plot = Plot::new(&page(&report, Language::English), kind);
+        each_kind(shape, |_, kind, report| {
+            let plot = Plot::new(&page(report, Language::English), kind);
             let (keys, by): (&[&str], By) = match kind {
-                Kind::Heat(None) | Kind::Sessions(_) => continue,
+                Kind::Heat(None) | Kind::Sessions(_) => return,
                 Kind::Heat(Some((Whose::User, _)))
                 | Kind::Hours(Whose::User)
                 | Kind::Quiet(Some(Whose::User)) => (&["held_hours", "idle_held_hours"], By::User),
@@ -174,7 +184,7 @@ fn whatever_is_drawn_adds_up_to_the_report() {
                     By::Gpu,
                 ),
             };
-            let whole = table(&report, by);
+            let whole = table(report, by);
             for key in keys {
                 let (drawn, all) = (sum(plot.numbers(), key), sum(&whole, key));
                 assert!(
@@ -182,6 +192,132 @@ fn whatever_is_drawn_adds_up_to_the_report() {
                     "{kind:?} of {shape:?}: {key} {drawn} of {all}"
                 );
             }
-        }
+        });
     }
+}
+
+const SESSIONS: Kind = Kind::Sessions(Whose::Gpu);
+
+fn hosts(cards: u32) -> Report {
+    let shape = Shape {
+        cards,
+        people: 3,
+        days: 7,
+    };
+    of(shape, SESSIONS)
+}
+
+fn rows(report: &Report, kind: Kind) -> (Vec<String>, Plot) {
+    let plot = Plot::new(&page(report, Language::English), kind);
+    let Chart::Sessions(chart) = &plot.chart else {
+        panic!("{kind:?} are sessions")
+    };
+    let names = chart.rows.iter().map(|row| row.name.clone()).collect();
+    (names, plot)
+}
+
+#[test]
+fn every_card_has_a_row_of_sessions_in_the_order_of_their_numbers_or_is_said_to_be_left_out() {
+    for (cards, shown, words) in [
+        (12, 12, None),
+        (100, 100, None),
+        (110, 104, Some("6 more GPUs are not shown (--gpu chooses).")),
+    ] {
+        let report = hosts(cards);
+        let (names, plot) = rows(&report, SESSIONS);
+        let expected: Vec<String> = (0..shown).map(|card| format!("#{card}")).collect();
+        assert_eq!(names, expected);
+        let text = without_colours(&plot.text(100));
+        assert_eq!(text.contains("are not shown"), words.is_some(), "{text}");
+        assert!(words.is_none_or(|words| text.contains(words)), "{text}");
+    }
+    let mut report = hosts(1);
+    for number in 0..200 {
+        let mut hold = report.sessions[0].clone();
+        hold.owner = Some(format!("user{number}"));
+        report.sessions.push(hold);
+    }
+    report.sessions.drain(..report.sessions.len() - 200);
+    let (names, plot) = rows(&report, Kind::Sessions(Whose::User));
+    let expected: Vec<String> = (0..104).map(|number| format!("user{number}")).collect();
+    assert_eq!(names, expected);
+    assert!(plot.subtitle.contains("96 more people are not shown"));
+}
+
+#[test]
+fn ties_of_cards_are_in_the_order_of_their_numbers() {
+    let mut report = hosts(12);
+    let sums = report.cards[0].sums.clone();
+    report
+        .cards
+        .iter_mut()
+        .for_each(|card| card.sums = sums.clone());
+    let plot = Plot::new(&page(&report, Language::English), Kind::Hours(Whose::Gpu));
+    let text = without_colours(&plot.text(100));
+    let place = |card: u32| text.find(&format!("#{card} ")).unwrap();
+    assert!((1..12).all(|card| place(card - 1) < place(card)), "{text}");
+}
+
+#[test]
+fn an_imported_session_is_of_unknown_use_and_overlaps_are_said() {
+    let mut report = hosts(1);
+    let hold = report.sessions[0].clone();
+    report.sessions = vec![hold.clone(), hold];
+    let (_, plot) = rows(&report, SESSIONS);
+    assert!(
+        plot.subtitle.contains("1 sessions overlap"),
+        "{}",
+        plot.subtitle
+    );
+    assert!(!plot.subtitle.contains("Imported"), "{}", plot.subtitle);
+    let text = plot.text(100);
+    assert!(text.contains("Where sessions overlap, one in use is shown."));
+    report.sessions.truncate(1);
+    let hold = &mut report.sessions[0];
+    (hold.observed, hold.active, hold.idle_held) = (None, None, None);
+    let (_, plot) = rows(&report, SESSIONS);
+    assert!(plot.subtitle.contains("Imported sessions do not say"));
+    assert!(!plot.subtitle.contains("overlap"), "{}", plot.subtitle);
+    let look = Look {
+        theme: Theme::Light,
+        width: 960,
+    };
+    let svg = plot.svg(look);
+    assert!(svg.contains("data-state=\"held-unknown\""), "{svg}");
+    assert!(!svg.contains("data-state=\"active\""), "{svg}");
+}
+
+#[test]
+fn the_rest_of_many_people_does_not_shorten_the_bars_of_those_who_are_named() {
+    let shape = Shape {
+        cards: 12,
+        people: 60,
+        days: 3,
+    };
+    let report = of(shape, Kind::Hours(Whose::User));
+    let plot = Plot::new(&page(&report, Language::English), Kind::Hours(Whose::User));
+    let text = without_colours(&plot.text(100));
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("idle-held"))
+        .collect();
+    let marks = |line: &str| line.matches(['█', '▒']).count();
+    // The first is the legend.
+    let first = marks(lines[1]);
+    assert!(
+        first > 30 && lines[1..].iter().all(|line| marks(line) <= first),
+        "{text}"
+    );
+    let rest = lines.iter().find(|line| line.contains("others (")).unwrap();
+    assert_eq!(marks(rest), 0, "{text}");
+    let svg = plot.svg(Look {
+        theme: Theme::Light,
+        width: 960,
+    });
+    // Its numbers are there, and no bar.
+    let rects = svg
+        .split("<rect ")
+        .filter(|rect| rect.contains("data-name=\"others"));
+    let lengths: Vec<bool> = rects.map(|rect| rect.contains("width=\"0\"")).collect();
+    assert_eq!(lengths, [true; 2], "{svg}");
 }
