@@ -81,7 +81,7 @@ fn a_daemon_is_started_seen_and_stopped() {
     let log = host.log();
     let rows = host.ticks(".gua/gua.db").len() * 2;
     assert!(log.contains(" daemon started (host="), "{log}");
-    assert!(log.contains("interval=0:00:00.020000)"), "{log}");
+    assert!(log.contains("interval=0:00:00.250000)"), "{log}");
     assert!(
         log.contains("GPU-a=active      GPU-b=truly-idle\n"),
         "{log}"
