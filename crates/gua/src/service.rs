@@ -47,6 +47,9 @@ fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
     let facts = facts(args, &place)?;
     let text = unit::text(&facts);
     if args.print {
+        if let Some(Pushing { board, .. }) = &facts.cloud {
+            output::talk(&board.said());
+        }
         return output::data(&text);
     }
     refuse_strangers(&place, args.force)?;

@@ -48,13 +48,14 @@ impl BoardFacts {
         facts.files.extend(own.map(|candidate| candidate.path));
         for shown in loaded.settings.shown() {
             let is_given = matches!(shown.source, Source::Environment(_) | Source::Flag(_));
-            // The address is the enrolment's from now on, which a flag names to the host's service.
-            let is_needed = match shown.entry.key {
-                "url" => false,
-                "config" => place.scope == Scope::User,
-                _ => true,
+            // The address is the enrolment's from now on, which a flag names to the host's service. The salt is the one
+            // that is looked at here, though the service may have another home.
+            let is_needed = match (shown.entry.key, place.scope) {
+                ("url", _) | ("config", Scope::System) => false,
+                ("salt_file", Scope::System) => cloud.users.value == UserNames::Hash,
+                _ => is_given,
             };
-            if shown.entry.section != "cloud" || !is_given || !is_needed {
+            if shown.entry.section != "cloud" || !is_needed {
                 continue;
             }
             let value = match (&shown.json, shown.entry.key) {

@@ -52,6 +52,7 @@ pub(super) fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
         texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
     };
     if args.print {
+        output::talk(&facts.board.said());
         return output::data(&units.printed());
     }
     facts.board.admit(&loaded, &place)?;
