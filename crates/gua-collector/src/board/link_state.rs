@@ -187,9 +187,9 @@ impl LinkPlace {
         let _: io::Result<()> = self.write(&state);
     }
 
-    /// How many pushes to a peer wait on disk, by the files that are there now.
+    /// How many pushes to a peer wait on disk, by the files that are there now; `None` where they are another's.
     #[must_use]
-    pub fn waiting(&self, peer: &Peer) -> usize {
+    pub fn waiting(&self, peer: &Peer) -> Option<usize> {
         let spools = self.spools();
         spools.iter().map(|place| spool::waiting(place, peer)).sum()
     }

@@ -216,6 +216,8 @@ fn hold(directory: &Path) -> io::Result<File> {
         .mode(0o700)
         .create(directory);
     made?;
+    // One that was made before may be read-only for us, which its lock does not tell.
+    tempfile::tempfile_in(directory)?;
     let lock = File::open(directory)?;
     lock.try_lock().map_err(|error| match error {
         fs::TryLockError::Error(error) => error,
@@ -242,11 +244,13 @@ fn is_for(directory: &Path, peer: &Peer) -> bool {
     addressee.is_some_and(|addressee| addressee.peer == *peer)
 }
 
-/// How many pushes to a peer lie in a directory.
-pub(super) fn waiting(directory: &Path, peer: &Peer) -> usize {
-    match is_for(directory, peer) {
-        true => pushes(directory).len(),
-        false => 0,
+/// How many pushes to a peer lie in a directory; `None` where that may not be seen.
+pub(super) fn waiting(directory: &Path, peer: &Peer) -> Option<usize> {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(0),
+        Err(_) => None,
+        Ok(_) if is_for(directory, peer) => Some(pushes(directory).len()),
+        Ok(_) => Some(0),
     }
 }
 
@@ -314,7 +318,7 @@ mod tests {
 
         let mut spool = open(&place, 10);
         assert_eq!(spool.address(&usual()).unwrap(), 0);
-        assert_eq!(waiting(&place, &usual().peer), 2);
+        assert_eq!(waiting(&place, &usual().peer), Some(2));
         let (name, body) = spool.oldest().unwrap();
         assert_eq!(body, "3234", "by their time, not by when they were kept");
         assert_eq!(spool.oldest().unwrap().0, name, "until it is forgotten");
@@ -327,8 +331,9 @@ mod tests {
         assert!(!place.exists());
         assert_eq!(spool.oldest(), None);
         assert!(spool.is_empty());
+        assert_eq!(waiting(&place, &usual().peer), Some(0));
         spool.keep(at(6), "x").unwrap();
-        assert_eq!(waiting(&place, &usual().peer), 1);
+        assert_eq!(waiting(&place, &usual().peer), Some(1));
     }
 
     #[test]
@@ -377,22 +382,26 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut spool = open(directory.path(), 100);
         spool.keep(at(1), "x").unwrap();
-        assert_eq!(waiting(directory.path(), &usual().peer), 0);
+        assert_eq!(waiting(directory.path(), &usual().peer), Some(0));
         assert_eq!(spool.address(&usual()).unwrap(), 1);
         let stranger = Peer::default();
         spool.keep(at(1), "x").unwrap();
         assert_eq!(forget(directory.path(), Some(&stranger)), 0);
         assert_eq!(forget(directory.path(), Some(&usual().peer)), 1);
+        // What cannot be looked into is not empty.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(waiting(file.path(), &usual().peer), None);
     }
 
     #[test]
     fn one_process_has_it_at_a_time_and_it_stands_where_something_may_be_written() {
         let directory = tempfile::tempdir().unwrap();
-        // Nobody makes a directory there.
-        let places = ["/sys/gua-spool".into(), directory.path().join("spool")];
+        // Nobody makes a directory in the one, nor a file in the other.
+        let own = directory.path().join("spool");
+        let places = ["/sys/gua-spool".into(), "/sys/kernel".into(), own];
         let first = Spool::open(&places, 100).unwrap();
-        assert_eq!(first.directory, places[1]);
-        let busy = Spool::open(&places[1..], 100).unwrap_err();
+        assert_eq!(first.directory, places[2]);
+        let busy = Spool::open(&places[2..], 100).unwrap_err();
         assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
     }
 }

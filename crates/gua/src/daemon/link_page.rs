@@ -32,7 +32,7 @@ pub(super) fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> Strin
     page(&link, waiting, now) + &archive(&link, history, now)
 }
 
-fn page(link: &LinkState, waiting: usize, now: Timestamp) -> String {
+fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
     // The file lies where others may write.
     let mut text = format!(
         "  board: {} ({})\n",
@@ -51,8 +51,13 @@ fn page(link: &LinkState, waiting: usize, now: Timestamp) -> String {
         let at = with_age(error.at, now);
         text.push_str(&format!("  last error: {at}: {}\n", harmless(&error.what)));
     }
-    if waiting > 0 || link.dropped > 0 {
-        text.push_str(&format!("  pushes that wait: {waiting}"));
+    if waiting != Some(0) || link.dropped > 0 {
+        let waiting = waiting.map(|number| number.to_string());
+        let waiting = waiting.as_deref();
+        text.push_str(&format!(
+            "  pushes that wait: {}",
+            waiting.unwrap_or("unknown, since another user keeps them")
+        ));
         if link.dropped > 0 {
             text.push_str(&format!(" ({} had no room)", link.dropped));
         }
@@ -155,6 +160,15 @@ mod tests {
         ] {
             assert!(told.contains(line), "{told}");
         }
+    }
+
+    #[test]
+    fn what_waits_and_cannot_be_counted_is_not_zero() {
+        let link = link();
+        let now = at("2026-11-15T10:00:00Z");
+        let told = page(&link, None, now);
+        let line = "  pushes that wait: unknown, since another user keeps them (1 had no room)\n";
+        assert!(told.contains(line), "{told}");
     }
 
     #[test]
