@@ -61,6 +61,24 @@ impl Batch {
         }
     }
 
+    /// An empty one with room for as much: a day is much like the one before.
+    pub(crate) fn of_the_same_size(&self, columns: &[Column]) -> Self {
+        let mut batch = Self::new(columns);
+        for (mine, theirs) in batch.columns.iter_mut().zip(&self.columns) {
+            mine.levels.reserve_exact(theirs.levels.len());
+            match (&mut mine.values, &theirs.values) {
+                (Values::Int(mine), Values::Int(theirs)) => mine.reserve_exact(theirs.len()),
+                (Values::Float(mine), Values::Float(theirs)) => mine.reserve_exact(theirs.len()),
+                (Values::Bool(mine), Values::Bool(theirs)) => mine.reserve_exact(theirs.len()),
+                (Values::Text(mine), Values::Text(theirs)) => {
+                    mine.places.reserve_exact(theirs.places.len());
+                }
+                _ => {}
+            }
+        }
+        batch
+    }
+
     /// The places of the next row, to be filled from the first column to the last.
     pub(crate) fn row(&mut self) -> Places<'_> {
         self.rows += 1;

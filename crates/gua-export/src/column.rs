@@ -35,9 +35,34 @@ impl Kind {
     }
 }
 
+/// What columns say that several tables have.
+pub(crate) mod about {
+    pub(crate) const HOST: &str = "The host.";
+    pub(crate) const SOURCE: &str =
+        "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.";
+    pub(crate) const GPU: &str = "The GPU.";
+    pub(crate) const INDEX_THEN: &str = "Its number at that time, for display.";
+    pub(crate) const INDEX_LAST: &str = "Its number, as it was seen last.";
+    pub(crate) const GPU_NAME: &str = "Its model.";
+    pub(crate) const MIG_PARENT: &str = "The GPU that this one is a MIG instance of.";
+    pub(crate) const TICK_AT: &str = "When the tick was.";
+    pub(crate) const QUARTER_AT: &str = "The start of the quarter hour.";
+    pub(crate) const PID: &str = "The process.";
+    pub(crate) const USER_OF_PROCESS: &str =
+        "Who is answerable for it; absent where nobody can tell.";
+    pub(crate) const UID: &str = "That user's number.";
+    pub(crate) const USER_SOURCE: &str =
+        "How that was found: `login`, `process`, `job`, `pod` or `container`.";
+    pub(crate) const PROCESS: &str = "The short name of the program.";
+    pub(crate) const KIND: &str = "`compute`, `graphics` or `both`.";
+    pub(crate) const JOB: &str = "Its Slurm job.";
+    pub(crate) const POD: &str = "Its Kubernetes pod.";
+    pub(crate) const CONTAINER: &str = "Its container.";
+}
+
 /// Declares a row and its table: the fields are the columns, in this order.
 macro_rules! columns {
-    ($(#[$doc:meta])* $row:ident { $($name:ident: $kind:ident = $about:literal,)* }) => {
+    ($(#[$doc:meta])* $row:ident { $($name:ident: $kind:ident = $about:expr,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
         pub(crate) struct $row<'a> {

@@ -362,7 +362,8 @@ impl Sink {
     fn flush(&mut self) {
         if self.batch.rows > 0 {
             self.rows += self.batch.rows as u64;
-            let batch = std::mem::replace(&mut self.batch, Batch::new(self.columns));
+            let next = self.batch.of_the_same_size(self.columns);
+            let batch = std::mem::replace(&mut self.batch, next);
             let date = self.date.take();
             if date.is_some() {
                 self.is_closed |= !self.turns.wait_for(self.day);

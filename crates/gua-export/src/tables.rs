@@ -6,7 +6,7 @@ pub(crate) mod sessions;
 pub(crate) mod totals;
 
 use gua_model::legacy::{LegacyRun, OwnSince};
-use gua_model::{Micros, Period, Thresholds};
+use gua_model::{Micros, Period, RollUp, State, Thresholds, Workload};
 use gua_store::History;
 
 use crate::column::Column;
@@ -94,6 +94,40 @@ pub(crate) fn signed(number: u64) -> i64 {
 
 pub(crate) fn micros(time: Micros) -> i64 {
     signed(time.0)
+}
+
+/// The five columns of time that tell how a card's was spent, in their order: active, idle-held, held-unknown, truly idle
+/// and unobserved.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StateTimes([Micros; 5]);
+
+impl StateTimes {
+    pub(crate) fn add(&mut self, state: State, time: Micros) {
+        let column = match (state, state.roll_up()) {
+            (_, Some(RollUp::Active)) => 0,
+            (_, Some(RollUp::IdleHeld)) => 1,
+            (State::HeldUnknown, None) => 2,
+            (_, Some(RollUp::TrulyIdle)) => 3,
+            (_, None) => 4,
+        };
+        self.0[column] += time;
+    }
+
+    pub(crate) fn columns(self) -> [Option<i64>; 5] {
+        self.0.map(|time| Some(micros(time)))
+    }
+}
+
+/// The job, pod and container of a process, in the order of their columns.
+pub(crate) fn workload_columns(workload: Option<&Workload>) -> [Option<&str>; 3] {
+    let Some(workload) = workload else {
+        return [None; 3];
+    };
+    [
+        workload.job.as_ref().map(|job| job.as_str()),
+        workload.pod.as_ref().map(|pod| pod.as_str()),
+        workload.container.as_ref().map(|it| it.as_str()),
+    ]
 }
 
 #[cfg(test)]

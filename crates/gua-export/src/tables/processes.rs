@@ -4,31 +4,31 @@ use gua_model::{
     Bytes, Gpu, LegacyMoment, LegacyProcess, Period, Process, ProcessKind, Span, Tick,
 };
 
-use super::{IMPORTED, OWN, Reading, signed};
-use crate::column::columns;
+use super::{IMPORTED, OWN, Reading, signed, workload_columns};
+use crate::column::{about, columns};
 use crate::error::ExportError;
 use crate::names::Names;
 
 columns! {
     /// One process on one GPU at one tick.
     ProcessRow {
-        at: Time = "When the tick was.",
-        host: Text = "The host.",
-        source: Text = "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.",
-        gpu_uuid: Text = "The GPU.",
-        gpu_index: Int = "Its number at that time, for display.",
-        pid: Int = "The process.",
+        at: Time = about::TICK_AT,
+        host: Text = about::HOST,
+        source: Text = about::SOURCE,
+        gpu_uuid: Text = about::GPU,
+        gpu_index: Int = about::INDEX_THEN,
+        pid: Int = about::PID,
         started_ticks: Int = "When it started, in the kernel's ticks since boot: with the pid it tells processes apart.",
-        user: Text = "Who is answerable for it; absent where nobody can tell.",
-        uid: Int = "That user's number.",
-        user_source: Text = "How that was found: `login`, `process`, `job`, `pod` or `container`.",
-        process: Text = "The short name of the program.",
-        kind: Text = "`compute`, `graphics` or `both`.",
+        user: Text = about::USER_OF_PROCESS,
+        uid: Int = about::UID,
+        user_source: Text = about::USER_SOURCE,
+        process: Text = about::PROCESS,
+        kind: Text = about::KIND,
         memory_bytes: Int = "Memory that it holds; absent where the driver hides it.",
         sm_util_percent: Int = "Its own utilisation since the tick before, where the driver tells.",
-        job: Text = "Its Slurm job.",
-        pod: Text = "Its Kubernetes pod.",
-        container: Text = "Its container.",
+        job: Text = about::JOB,
+        pod: Text = about::POD,
+        container: Text = about::CONTAINER,
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn kind_word(kind: ProcessKind) -> &'static str {
 fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, process: &'a Process, names: &'a Names) -> ProcessRow<'a> {
     let identity = process.identity.as_ref().ok();
     let owner = identity.and_then(|identity| identity.owner());
-    let workload = identity.map(|identity| &identity.workload);
+    let [job, pod, container] = workload_columns(identity.map(|identity| &identity.workload));
     ProcessRow {
         at: Some(tick.sample.at),
         host: names.host(),
@@ -110,15 +110,9 @@ fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, process: &'a Process, names: &'a Names)
         kind: Some(kind_word(process.kind)),
         memory_bytes: process.memory.ok().map(|memory| signed(memory.0)),
         sm_util_percent: process.sm_util.ok().flatten().map(|util| util.get().into()),
-        job: workload
-            .and_then(|work| work.job.as_ref())
-            .map(|job| job.as_str()),
-        pod: workload
-            .and_then(|work| work.pod.as_ref())
-            .map(|pod| pod.as_str()),
-        container: workload
-            .and_then(|work| work.container.as_ref())
-            .map(|it| it.as_str()),
+        job,
+        pod,
+        container,
         ..ProcessRow::default()
     }
 }

@@ -5,21 +5,21 @@ use gua_model::{
     State, Tick,
 };
 
-use super::{IMPORTED, OWN, Reading, interval_of, micros, signed};
-use crate::column::columns;
+use super::{IMPORTED, OWN, Reading, StateTimes, interval_of, micros, signed};
+use crate::column::{about, columns};
 use crate::error::ExportError;
 use crate::run::Edges;
 
 columns! {
     /// One GPU at one tick.
     Sample {
-        at: Time = "When the tick was.",
-        host: Text = "The host.",
-        source: Text = "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.",
-        gpu_uuid: Text = "The GPU.",
-        gpu_index: Int = "Its number at that time, for display.",
-        gpu_name: Text = "Its model.",
-        mig_parent_uuid: Text = "The GPU that this one is a MIG instance of.",
+        at: Time = about::TICK_AT,
+        host: Text = about::HOST,
+        source: Text = about::SOURCE,
+        gpu_uuid: Text = about::GPU,
+        gpu_index: Int = about::INDEX_THEN,
+        gpu_name: Text = about::GPU_NAME,
+        mig_parent_uuid: Text = about::MIG_PARENT,
         is_counted: Bool = "Whether it stands for capacity: a GPU in whose place its MIG instances stand does not.",
         state: Text = "The state that took most of the time; see docs/states.md.",
         basis: Text = "What the time rests on: `buffer` (the driver's samples) or `instant` (one reading).",
@@ -163,13 +163,14 @@ fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, span: &'a Span, counted: Period) -> Sam
     if !span.counts {
         return row;
     }
-    let (mut all, mut of) = (0, [0i64; 5]);
+    let mut times = StateTimes::default();
+    let mut all = 0;
     let mut longest: Option<(i64, State)> = None;
     for share in span.states_within(counted) {
         let state = share.verdict.state;
         let time = micros(share.micros);
         all += time;
-        of[place(state)] += time;
+        times.add(state, share.micros);
         if longest.is_none_or(|(most, _)| time > most) {
             longest = Some((time, state));
         }
@@ -182,19 +183,8 @@ fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, span: &'a Span, counted: Period) -> Sam
         row.held_unknown_us,
         row.truly_idle_us,
         row.unobserved_us,
-    ] = of.map(Some);
+    ] = times.columns();
     row
-}
-
-/// In which of the five columns of time a state counts.
-pub(crate) fn place(state: State) -> usize {
-    match (state, state.roll_up()) {
-        (_, Some(RollUp::Active)) => 0,
-        (_, Some(RollUp::IdleHeld)) => 1,
-        (State::HeldUnknown, None) => 2,
-        (_, Some(RollUp::TrulyIdle)) => 3,
-        (_, None) => 4,
-    }
 }
 
 fn of_old<'a>(tick: &'a LegacyCardTick<'_>, thresholds: &gua_model::Thresholds) -> Sample<'a> {

@@ -4,8 +4,8 @@ use gua_model::{Bytes, LegacyMoment, LegacySession, LegacySessions, Period, Sess
 use jiff::Timestamp;
 
 use super::processes::kind_word;
-use super::{IMPORTED, OWN, Reading, micros, signed};
-use crate::column::columns;
+use super::{IMPORTED, OWN, Reading, micros, signed, workload_columns};
+use crate::column::{about, columns};
 use crate::error::ExportError;
 use crate::names::Names;
 use crate::run::Edges;
@@ -15,22 +15,22 @@ columns! {
     SessionRow {
         began_at: Time = "The first tick that showed it.",
         ended_at: Time = "The end of the last; so far, while it is open.",
-        host: Text = "The host.",
-        source: Text = "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.",
-        gpu_uuid: Text = "The GPU.",
-        gpu_index: Int = "Its number, as it was seen last.",
-        gpu_name: Text = "Its model.",
-        mig_parent_uuid: Text = "The GPU that this one is a MIG instance of.",
-        pid: Int = "The process.",
+        host: Text = about::HOST,
+        source: Text = about::SOURCE,
+        gpu_uuid: Text = about::GPU,
+        gpu_index: Int = about::INDEX_LAST,
+        gpu_name: Text = about::GPU_NAME,
+        mig_parent_uuid: Text = about::MIG_PARENT,
+        pid: Int = about::PID,
         started_ticks: Int = "When it started, in the kernel's ticks since boot.",
-        user: Text = "Who is answerable for it; absent where nobody can tell.",
-        uid: Int = "That user's number.",
-        user_source: Text = "How that was found: `login`, `process`, `job`, `pod` or `container`.",
-        process: Text = "The short name of the program.",
-        kind: Text = "`compute`, `graphics` or `both`.",
-        job: Text = "Its Slurm job.",
-        pod: Text = "Its Kubernetes pod.",
-        container: Text = "Its container.",
+        user: Text = about::USER_OF_PROCESS,
+        uid: Int = about::UID,
+        user_source: Text = about::USER_SOURCE,
+        process: Text = about::PROCESS,
+        kind: Text = about::KIND,
+        job: Text = about::JOB,
+        pod: Text = about::POD,
+        container: Text = about::CONTAINER,
         ticks: Int = "Ticks that showed it.",
         observed_us: Int = "Time in which the GPU's state was seen.",
         active_us: Int = "Of that, with the GPU active.",
@@ -117,6 +117,7 @@ fn of_own<'a>(session: &'a Session, names: &'a Names) -> SessionRow<'a> {
     let gpu = &session.key.gpu;
     let owner = session.owner.as_ref();
     let util = session.util();
+    let [job, pod, container] = workload_columns(Some(&session.workload));
     SessionRow {
         began_at: Some(session.from),
         ended_at: Some(session.to),
@@ -133,9 +134,9 @@ fn of_own<'a>(session: &'a Session, names: &'a Names) -> SessionRow<'a> {
         user_source: owner.map(|owner| owner.source.word()),
         process: session.comm.as_deref().ok(),
         kind: Some(kind_word(session.kind)),
-        job: session.workload.job.as_ref().map(|job| job.as_str()),
-        pod: session.workload.pod.as_ref().map(|pod| pod.as_str()),
-        container: session.workload.container.as_ref().map(|it| it.as_str()),
+        job,
+        pod,
+        container,
         ticks: Some(signed(session.ticks)),
         observed_us: Some(micros(session.observed)),
         active_us: Some(micros(session.active)),

@@ -2,27 +2,26 @@
 
 use gua_model::legacy::{LegacyCount, LegacyKey};
 use gua_model::{
-    Basis, CardQuarter, LegacyMoment, LegacyQuarters, Micros, OwnerTotal, Period, Quarter,
+    Basis, CardQuarter, GpuUuid, LegacyMoment, LegacyQuarters, Micros, OwnerTotal, Period, Quarter,
     QuarterTotal, State, StateTotal, Uid,
 };
 use gua_store::ReadError;
 
-use super::samples::place;
-use super::{IMPORTED, OWN, Reading, What, interval_of, micros, signed};
-use crate::column::columns;
+use super::{IMPORTED, OWN, Reading, StateTimes, What, interval_of, micros, signed};
+use crate::column::{about, columns};
 use crate::error::ExportError;
 use crate::names::Names;
 
 columns! {
     /// One GPU in one quarter hour.
     TotalRow {
-        quarter_at: Time = "The start of the quarter hour.",
-        host: Text = "The host.",
-        source: Text = "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.",
-        gpu_uuid: Text = "The GPU.",
-        gpu_index: Int = "Its number, as it was seen last.",
-        gpu_name: Text = "Its model.",
-        mig_parent_uuid: Text = "The GPU that this one is a MIG instance of.",
+        quarter_at: Time = about::QUARTER_AT,
+        host: Text = about::HOST,
+        source: Text = about::SOURCE,
+        gpu_uuid: Text = about::GPU,
+        gpu_index: Int = about::INDEX_LAST,
+        gpu_name: Text = about::GPU_NAME,
+        mig_parent_uuid: Text = about::MIG_PARENT,
         ticks: Int = "Ticks that began in it.",
         active_us: Int = "Time active; also stalled and ghost.",
         idle_held_us: Int = "Time idle-held; also orphan-held.",
@@ -44,13 +43,13 @@ columns! {
 columns! {
     /// One person on one GPU in one quarter hour.
     UserTotalRow {
-        quarter_at: Time = "The start of the quarter hour.",
-        host: Text = "The host.",
-        source: Text = "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.",
-        gpu_uuid: Text = "The GPU.",
-        gpu_index: Int = "Its number, as it was seen last.",
+        quarter_at: Time = about::QUARTER_AT,
+        host: Text = about::HOST,
+        source: Text = about::SOURCE,
+        gpu_uuid: Text = about::GPU,
+        gpu_index: Int = about::INDEX_LAST,
         user: Text = "Who is answerable; absent where nobody can tell.",
-        uid: Int = "That user's number.",
+        uid: Int = about::UID,
         ticks: Int = "Ticks that began in it and saw the person on the GPU.",
         held_us: Int = "Time in full, however many others were there.",
         charged_us: Int = "The same shared equally among the people on the GPU; absent for imported rows.",
@@ -109,11 +108,11 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
     let QuarterTotal {
         card: sums, states, ..
     } = &card.total;
-    let mut of = [Micros(0); 5];
+    let mut times = StateTimes::default();
     let mut buffered = Micros(0);
     let mut energy = StateTotal::default();
     for ((state, basis), total) in states {
-        of[place(*state)] += total.micros;
+        times.add(*state, total.micros);
         energy.merge(total);
         if *basis == Basis::Buffer && *state != State::Unobserved {
             buffered += total.micros;
@@ -123,15 +122,9 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
         let of_state = states.iter().filter(|((state, _), _)| *state == wanted);
         Some(micros(of_state.map(|(_, total)| total.micros).sum()))
     };
-    let [active, idle_held, held_unknown, truly_idle, unobserved] =
-        of.map(|time| Some(micros(time)));
+    let [active, idle_held, held_unknown, truly_idle, unobserved] = times.columns();
     TotalRow {
-        quarter_at: Some(quarter.period().from()),
-        host: names.host(),
         source: Some(OWN),
-        gpu_uuid: Some(card.gpu.as_str()),
-        gpu_index: names.card_index(&card.gpu),
-        gpu_name: names.card_name(&card.gpu),
         mig_parent_uuid: names.card_parent(&card.gpu),
         // A card whose MIG instances stood in its place all the time is counted by them.
         ticks: Some(if states.is_empty() {
@@ -153,7 +146,30 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
         util_known_us: Some(micros(sums.util_known)),
         energy_millijoules: energy.counted_energy().map(|energy| signed(energy.0)),
         energy_known_us: Some(micros(energy.energy_known)),
+        ..of_card(quarter, &card.gpu, names)
+    }
+}
+
+/// Where and when a row is, whoever measured it.
+fn of_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> TotalRow<'a> {
+    TotalRow {
+        quarter_at: Some(quarter.period().from()),
+        host: names.host(),
+        gpu_uuid: Some(gpu.as_str()),
+        gpu_index: names.card_index(gpu),
+        gpu_name: names.card_name(gpu),
         ..TotalRow::default()
+    }
+}
+
+/// The same of a person.
+fn on_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> UserTotalRow<'a> {
+    UserTotalRow {
+        quarter_at: Some(quarter.period().from()),
+        host: names.host(),
+        gpu_uuid: Some(gpu.as_str()),
+        gpu_index: names.card_index(gpu),
+        ..UserTotalRow::default()
     }
 }
 
@@ -173,11 +189,7 @@ fn of_person<'a>(
     names: &'a Names,
 ) -> UserTotalRow<'a> {
     UserTotalRow {
-        quarter_at: Some(quarter.period().from()),
-        host: names.host(),
         source: Some(OWN),
-        gpu_uuid: Some(card.gpu.as_str()),
-        gpu_index: names.card_index(&card.gpu),
         user: names.person(owner),
         uid: owner.map(|uid| uid.0.into()),
         ticks: Some(signed(total.ticks)),
@@ -186,7 +198,7 @@ fn of_person<'a>(
         idle_held_us: Some(micros(total.idle_held)),
         energy_millijoules: total.counted_energy().map(|energy| signed(energy.0)),
         energy_known_us: Some(micros(total.energy_known)),
-        ..UserTotalRow::default()
+        ..on_card(quarter, &card.gpu, names)
     }
 }
 
@@ -197,19 +209,14 @@ fn times(ticks: u64, interval: i64) -> Option<i64> {
 fn of_old<'a>(key: &'a LegacyKey, count: &LegacyCount, names: &'a Names) -> TotalRow<'a> {
     let interval = interval_of(key.run);
     TotalRow {
-        quarter_at: Some(key.quarter.period().from()),
-        host: names.host(),
         source: Some(IMPORTED),
-        gpu_uuid: Some(key.gpu.as_str()),
-        gpu_index: names.card_index(&key.gpu),
-        gpu_name: names.card_name(&key.gpu),
         ticks: Some(signed(count.ticks())),
         active_us: times(count.active, interval),
         idle_held_us: times(count.idle_held, interval),
         held_unknown_us: Some(0),
         truly_idle_us: times(count.truly_idle, interval),
         unobserved_us: Some(0),
-        ..TotalRow::default()
+        ..of_card(key.quarter, &key.gpu, names)
     }
 }
 
@@ -223,15 +230,11 @@ fn people_of_old<'a>(
         .identities
         .iter()
         .map(move |(name, identity)| UserTotalRow {
-            quarter_at: Some(key.quarter.period().from()),
-            host: names.host(),
             source: Some(IMPORTED),
-            gpu_uuid: Some(key.gpu.as_str()),
-            gpu_index: names.card_index(&key.gpu),
             user: name.as_deref(),
             ticks: Some(signed(identity.ticks)),
             held_us: times(identity.ticks, interval),
             idle_held_us: times(identity.idle_held, interval),
-            ..UserTotalRow::default()
+            ..on_card(key.quarter, &key.gpu, names)
         })
 }
