@@ -277,7 +277,6 @@ def test_under_gua_run_phases_events_and_values_are_told_to_that_run_too(machine
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "outer/summary.json").read_text())
     assert [phase["name"] for phase in summary["phases"]] == ["fit", "load", "fit", "other"]
-    assert all(phase["seconds"] >= 0.05 for phase in summary["phases"][1:])
     assert summary["jax_peak_bytes_mb"] == 3.0
     entries = [json.loads(line) for line in (tmp_path / "outer/run.jsonl").read_text().splitlines()]
     assert [entry["data"] for entry in entries if entry.get("event") == "saved"] == [{"step": 7}]
