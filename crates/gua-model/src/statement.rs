@@ -75,10 +75,10 @@ impl Balance {
     #[must_use]
     pub fn of(report: &Report) -> Self {
         let named = report.people.iter().filter(|row| row.name != UNKNOWN);
-        let people: Micros = named.map(|row| row.sums.charged).sum();
+        let people: Micros = named.map(|row| row.sums.own.charged).sum();
         let observed = report.all.observed();
         let nameless = report.people.iter().filter(|row| row.name == UNKNOWN);
-        let nameless: Micros = nameless.map(|row| row.sums.charged).sum();
+        let nameless: Micros = nameless.map(|row| row.sums.own.charged).sum();
         Self {
             people,
             unowned: nameless + report.all.ownerless,

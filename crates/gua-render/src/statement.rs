@@ -86,7 +86,7 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<(&'static str,
     let mut parts = Vec::new();
     let mut others = ("people", "people".to_owned(), balance.people);
     if let Some(account) = account {
-        let own = account.sums.charged;
+        let own = account.sums.own.charged;
         parts.push(("charged", gua_model::text::harmless(&account.name), own));
         others = (
             "others",

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::total::OwnerTotal;
 use crate::unit::Millijoules;
 
 const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
@@ -53,13 +54,16 @@ fn usage(people: &str, observed_share: Option<f64>) -> Usage {
     let row = |text: &str| {
         let (name, hours) = text.trim().split_once(' ').unwrap();
         let hours: Vec<u64> = hours.split('/').map(|text| text.parse().unwrap()).collect();
-        let sums = HoldSums {
+        let own = OwnerTotal {
             held: Micros(hours[0] * HOUR),
             idle_held: Micros(hours[1] * HOUR),
             charged: Micros(hours[2] * HOUR),
             energy: Millijoules(hours[0] * 1000),
             energy_known: Micros(hours[0] * HOUR),
             ticks: 1,
+        };
+        let sums = HoldSums {
+            own,
             ..HoldSums::default()
         };
         PersonRow {
@@ -244,8 +248,8 @@ fn a_part_that_was_measured_is_a_lower_bound_and_no_whole() {
 fn what_nobody_measured_is_under_no_limit() {
     // Others may be on cards that count.
     let mut usage = usage("ada 10/0/10, bob 10/0/10", Some(1.0));
-    usage.people[0].sums.energy = Millijoules(0);
-    usage.people[0].sums.energy_known = Micros(0);
+    usage.people[0].sums.own.energy = Millijoules(0);
+    usage.people[0].sums.own.energy_known = Micros(0);
     let energy = Limit {
         measure: Measure::Energy,
         most: 0,
@@ -263,11 +267,11 @@ fn what_nobody_measured_is_under_no_limit() {
     assert_eq!(of(&usage, &bob), (Some(10_000), Some(0), true));
     // A card may draw less than a millijoule while somebody counts, and who had nothing drew nothing.
     // The last tick of a run has no count, which is no reason not to judge; half of the time is.
-    usage.people[0].sums.energy_known = Micros(10 * HOUR - HOUR / 2);
+    usage.people[0].sums.own.energy_known = Micros(10 * HOUR - HOUR / 2);
     assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));
-    usage.people[0].sums.energy_known = Micros(5 * HOUR);
+    usage.people[0].sums.own.energy_known = Micros(5 * HOUR);
     assert_eq!(of(&usage, &energy), (None, None, false));
-    usage.people[0].sums.energy = Millijoules(1);
+    usage.people[0].sums.own.energy = Millijoules(1);
     assert_eq!(of(&usage, &energy), (None, None, true));
     usage.people[0].sums = HoldSums::default();
     assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));

@@ -100,7 +100,7 @@ impl ReportFold {
         entry(&mut self.cards, gpu).add(total);
         self.slots.entry(place.slot).or_default().add(total);
         for (owner, sums) in &total.owners {
-            self.people.of(self.names.of(*owner)).add(sums);
+            self.people.of(self.names.of(*owner)).own.merge(sums);
         }
         let cell = &mut self.heat.cells[place.weekday][place.hour];
         if self.question.person.is_some() {
@@ -112,7 +112,7 @@ impl ReportFold {
             let names = &mut self.names;
             let people = |people: &mut Holds| {
                 for (owner, sums) in &total.owners {
-                    people.of(names.of(*owner)).add(sums);
+                    people.of(names.of(*owner)).own.merge(sums);
                 }
             };
             self.crossed

@@ -45,14 +45,8 @@ pub struct OldSums {
 /// What one person, or all of them, had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HoldSums {
-    pub held: Micros,
-    /// Own ticks alone: old rows do not say how a card was shared.
-    pub charged: Micros,
-    pub idle_held: Micros,
-    /// What the driver counted, over `energy_known` of the held time. To be read by [`HoldSums::counted_energy`].
-    pub energy: Millijoules,
-    pub energy_known: Micros,
-    pub ticks: u64,
+    /// Of own ticks. Energy is to be read by [`HoldSums::counted_energy`]; what is charged, by [`HoldSums::charged_time`].
+    pub own: OwnerTotal,
     pub old_ticks: u64,
     pub old_idle_ticks: u64,
     pub old_nanos: u128,
@@ -92,7 +86,7 @@ impl Sums {
         self.free += free;
         self.ownerless += ownerless;
         for owner in total.owners.values() {
-            self.held.add(owner);
+            self.held.own.merge(owner);
         }
     }
 
@@ -204,15 +198,6 @@ impl Sums {
 }
 
 impl HoldSums {
-    pub fn add(&mut self, owner: &OwnerTotal) {
-        self.held += owner.held;
-        self.charged += owner.charged;
-        self.idle_held += owner.idle_held;
-        self.energy += owner.energy;
-        self.energy_known += owner.energy_known;
-        self.ticks += owner.ticks;
-    }
-
     pub fn add_old(&mut self, ticks: u64, idle_ticks: u64, nanos: u128) {
         self.old_ticks += ticks;
         self.old_idle_ticks += idle_ticks;
@@ -221,12 +206,7 @@ impl HoldSums {
     }
 
     pub fn merge(&mut self, other: &Self) {
-        self.held += other.held;
-        self.charged += other.charged;
-        self.idle_held += other.idle_held;
-        self.energy += other.energy;
-        self.energy_known += other.energy_known;
-        self.ticks += other.ticks;
+        self.own.merge(&other.own);
         self.old_ticks += other.old_ticks;
         self.old_idle_ticks += other.old_idle_ticks;
         self.old_nanos += other.old_nanos;
@@ -241,44 +221,44 @@ impl HoldSums {
 
     #[must_use]
     pub fn idle_hours(&self) -> f64 {
-        hours(own_nanos(self.idle_held) + self.old_idle_nanos)
+        hours(own_nanos(self.own.idle_held) + self.old_idle_nanos)
     }
 
     /// What is charged. `None` where old rows alone know the person: they do not say how a card was shared.
     #[must_use]
     pub fn charged_time(&self) -> Option<Micros> {
-        (self.held > Micros(0) || self.old_ticks == 0).then_some(self.charged)
+        (self.own.held > Micros(0) || self.old_ticks == 0).then_some(self.own.charged)
     }
 
     /// What was drawn. `None` where nobody counted while something was held; who held nothing drew nothing.
     #[must_use]
     pub fn counted_energy(&self) -> Option<Millijoules> {
-        let held_nothing = self.held == Micros(0) && self.old_ticks == 0;
+        let held_nothing = self.own.held == Micros(0) && self.old_ticks == 0;
         match held_nothing {
             true => Some(Millijoules(0)),
-            false => counted_energy(self.energy, self.energy_known),
+            false => self.own.counted_energy(),
         }
     }
 
     /// The idle-held share of what was held.
     #[must_use]
     pub fn idle_share(&self) -> Option<f64> {
-        if self.held == Micros(0) {
+        if self.own.held == Micros(0) {
             return ratio(self.old_idle_ticks.into(), self.old_ticks.into());
         }
         ratio(
-            own_nanos(self.idle_held) + self.old_idle_nanos,
+            own_nanos(self.own.idle_held) + self.old_idle_nanos,
             self.nanos(),
         )
     }
 
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.ticks + self.old_ticks
+        self.own.ticks + self.old_ticks
     }
 
     pub(super) fn nanos(&self) -> u128 {
-        own_nanos(self.held) + self.old_nanos
+        own_nanos(self.own.held) + self.old_nanos
     }
 }
 

@@ -217,15 +217,15 @@ proptest! {
         for (_, _, total) in sum(&spans).iter() {
             all.add(total);
             for (owner, sums) in &total.owners {
-                found.entry(*owner).or_default().add(sums);
+                found.entry(*owner).or_default().own.merge(sums);
             }
         }
         prop_assert!(found.keys().eq(held.keys()));
         for (owner, sums) in &found {
             let (whole, known) = held[owner];
-            prop_assert_eq!((sums.held, sums.energy_known), (whole, known));
+            prop_assert_eq!((sums.own.held, sums.own.energy_known), (whole, known));
             prop_assert_eq!(sums.counted_energy().is_some(), known > Micros(0) || whole == Micros(0));
-            prop_assert_eq!(sums.counted_energy().unwrap_or_default(), sums.energy);
+            prop_assert_eq!(sums.counted_energy().unwrap_or_default(), sums.own.energy);
         }
         let known = spans.iter().filter(|span| span.counts && span.energy.is_ok());
         prop_assert_eq!(all.energy_known, known.map(|span| span.period().micros()).sum::<Micros>());

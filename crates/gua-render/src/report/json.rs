@@ -123,7 +123,7 @@ fn sums(sums: &Sums) -> Value {
         "idle_held_share": share(RollUp::IdleHeld),
         "truly_idle_share": share(RollUp::TrulyIdle),
         "held_hours": rounded(sums.held.hours()),
-        "charged_hours": own.then(|| hours(sums.held.charged)),
+        "charged_hours": own.then(|| hours(sums.held.own.charged)),
         "util_mean_percent": sums.util().map(rounded),
         "energy_kwh": sums.counted_energy().map(|energy| rounded(kilowatthours(energy))),
         "mig_parent_energy_kwh": (sums.set_aside_energy.0 > 0).then(|| rounded(kilowatthours(sums.set_aside_energy))),

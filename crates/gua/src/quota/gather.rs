@@ -175,6 +175,7 @@ fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use gua_model::Micros;
+    use gua_model::OwnerTotal;
     use gua_model::quota::{Measure, Sharing};
     use gua_model::report::{HoldSums, PersonRow};
 
@@ -218,7 +219,10 @@ mod tests {
             people: vec![PersonRow {
                 name: "ada".to_owned(),
                 sums: HoldSums {
-                    held: Micros(5 * HOUR),
+                    own: OwnerTotal {
+                        held: Micros(5 * HOUR),
+                        ..OwnerTotal::default()
+                    },
                     ..HoldSums::default()
                 },
             }],
