@@ -1,7 +1,7 @@
 //! The sheet that every chart is drawn on: header, legend, texts and marks in the theme's colours, and the words that
 //! stand in for an empty chart.
 
-use super::measure::{Weight, fitted, text_width};
+use super::measure::{Weight, fitted, text_width, wrapped};
 use super::palette::{
     self, GAP_LINE, IDLE_STRIPE, INK, MUTED, Paint, SURFACE, UNKNOWN_DOT, of_state,
 };
@@ -114,12 +114,14 @@ impl<'a> Canvas<'a> {
             paint: INK,
         });
         if let Some(subtitle) = &self.frame.subtitle {
-            let subtitle = fitted(subtitle, room, SUBTITLE, Weight::Regular);
-            self.top += SUBTITLE + 6.0;
-            self.text(&Text {
-                size: SUBTITLE,
-                ..Text::label(MARGIN, self.top - 3.0, Anchor::Start, &subtitle)
-            });
+            // In as many lines as it needs: it says what is left out.
+            for line in wrapped(subtitle, room, SUBTITLE, Weight::Regular) {
+                self.top += SUBTITLE + 6.0;
+                self.text(&Text {
+                    size: SUBTITLE,
+                    ..Text::label(MARGIN, self.top - 3.0, Anchor::Start, &line)
+                });
+            }
         }
         self.top += 10.0;
     }

@@ -87,6 +87,22 @@ fn em_width(letter: char) -> f64 {
     }
 }
 
+/// A text in lines that are no wider than `room`, cut between words; a word that is wider is shortened.
+pub(crate) fn wrapped(text: &str, room: f64, size: f64, weight: Weight) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let longer = lines.last().map(|line| format!("{line} {word}"));
+        match longer.filter(|line| text_width(line, size, weight) <= room) {
+            Some(line) => {
+                lines.pop();
+                lines.push(line);
+            }
+            None => lines.push(fitted(word, room, size, weight)),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

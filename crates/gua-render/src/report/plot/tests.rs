@@ -321,3 +321,22 @@ fn the_rest_of_many_people_does_not_shorten_the_bars_of_those_who_are_named() {
     let lengths: Vec<bool> = rects.map(|rect| rect.contains("width=\"0\"")).collect();
     assert_eq!(lengths, [true; 2], "{svg}");
 }
+
+#[test]
+fn what_is_left_out_is_said_in_full_on_a_narrow_picture_too() {
+    let report = hosts(110);
+    let (_, plot) = rows(&report, SESSIONS);
+    let svg = plot.svg(Look {
+        theme: Theme::Light,
+        width: 372,
+    });
+    check(&svg).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let texts = document
+        .descendants()
+        .filter(|node| node.has_tag_name("text"));
+    let texts: Vec<&str> = texts.filter_map(|node| node.text()).collect();
+    let said = texts.join(" ");
+    let words = "6 more GPUs are not shown (--gpu chooses).";
+    assert!(said.contains(words), "{said}");
+}
