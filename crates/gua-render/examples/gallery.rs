@@ -175,6 +175,7 @@ fn cards_by_day(cards: usize, days: i64) -> HeatMap {
         tone: Tone::Use,
         value_title: "share of time active, in percent".to_owned(),
         column_title: "day".to_owned(),
+        scaled_rows: usize::MAX,
     }
 }
 

@@ -33,6 +33,8 @@ pub struct HeatMap {
     /// What the number is, such as "share of time active".
     pub value_title: String,
     pub column_title: String,
+    /// How many rows, from the first, the scale is for. A row for many together would make all others pale.
+    pub scaled_rows: usize,
 }
 
 impl HeatMap {
@@ -53,6 +55,7 @@ impl HeatMap {
             tone,
             value_title: value_title.to_owned(),
             column_title: language.hour_of_day().to_owned(),
+            scaled_rows: usize::MAX,
         }
     }
 
@@ -62,15 +65,36 @@ impl HeatMap {
     }
 
     fn values(&self) -> impl Iterator<Item = f64> {
-        (0..self.rows.len())
+        self.values_of(self.rows.len())
+    }
+
+    fn values_of(&self, rows: usize) -> impl Iterator<Item = f64> {
+        (0..rows)
             .flat_map(move |row| (0..self.columns.len()).map(move |column| (row, column)))
             .filter_map(|(row, column)| self.cell(row, column))
     }
 
-    fn largest(&self) -> f64 {
+    /// What stands before the end of the scale where a row for many together goes beyond it.
+    pub(crate) fn at_least(&self) -> &'static str {
+        let largest = self.largest();
+        let is_beyond =
+            self.unit == HeatUnit::GpuHours && self.values().any(|value| value > largest);
+        if is_beyond { "≥ " } else { "" }
+    }
+
+    /// What the darkest colour stands for.
+    pub(crate) fn largest(&self) -> f64 {
         match self.unit {
             HeatUnit::Share => 1.0,
-            HeatUnit::GpuHours => self.values().fold(0.0, f64::max),
+            HeatUnit::GpuHours => {
+                let named = self.values_of(self.rows.len().min(self.scaled_rows));
+                let largest = named.fold(0.0, f64::max);
+                // Where the named had nothing, the rest has a scale of its own.
+                match largest > 0.0 {
+                    true => largest,
+                    false => self.values().fold(0.0, f64::max),
+                }
+            }
         }
     }
 
@@ -248,7 +272,10 @@ impl HeatMap {
             ..Text::label(MARGIN, y, Anchor::Start, &title)
         });
         let mut x = MARGIN + text_width(&title, LABEL, Weight::Regular) + 12.0;
-        let ends = (self.shown(0.0), self.shown(largest));
+        let ends = (
+            self.shown(0.0),
+            format!("{}{}", self.at_least(), self.shown(largest)),
+        );
         let no_data = language.no_data();
         let texts = [ends.0.as_str(), &ends.1, no_data];
         let texts: f64 = texts

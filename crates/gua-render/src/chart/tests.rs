@@ -192,6 +192,7 @@ proptest! {
             tone: Tone::Use,
             value_title: "share of time active".to_owned(),
             column_title: "day".to_owned(),
+            scaled_rows: usize::MAX,
         };
         check(&chart.draw(&frame(width)))?;
     }

@@ -17,6 +17,8 @@ pub(in crate::report) struct Grid<'a> {
     pub(in crate::report) cells: Vec<Vec<GridCell<'a>>>,
     column_title: &'static str,
     value_title: &'static str,
+    /// How many rows are of one card or person each; one for the rest may follow.
+    scaled_rows: usize,
     /// Whether cells are amounts of one person's or all people's hours, and not a card's share.
     is_hours: bool,
 }
@@ -58,8 +60,13 @@ pub(in crate::report) fn grid<'a>(page: &Page<'a>, whose: Whose, cross: Cross) -
         true => labels::HELD_HOURS,
         false => labels::SHARE_ACTIVE,
     };
+    let scaled_rows = match whose {
+        Whose::Gpu => rows.len(),
+        Whose::User => named_people(page),
+    };
     Grid {
         whose,
+        scaled_rows,
         rows,
         columns,
         cells,
@@ -88,6 +95,7 @@ impl Grid<'_> {
             tone: Tone::Use,
             value_title: self.value_title.to_owned(),
             column_title: self.column_title.to_owned(),
+            scaled_rows: self.scaled_rows,
         }
     }
 }
@@ -114,12 +122,17 @@ fn cards(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
     )
 }
 
+/// How many people have a row of their own. One for the rest takes as much room as the one person it would stand for.
+fn named_people(page: &Page<'_>) -> usize {
+    let all = page.report.people.len();
+    if all <= page.top + 1 { all } else { page.top }
+}
+
 /// The longest holders, and the rest in one row.
 fn people<'a>(page: &Page<'a>) -> (Vec<String>, Vec<Vec<GridCell<'a>>>) {
     let report = page.report;
     let all = report.people.len();
-    // A row for the rest takes as much room as the one person it would stand for.
-    let named = if all <= page.top + 1 { all } else { page.top };
+    let named = named_people(page);
     let cell = |column: &CrossRow, places: std::ops::Range<usize>| {
         let mut sums = HoldSums::default();
         let theirs = column.people.get(places).unwrap_or_default();

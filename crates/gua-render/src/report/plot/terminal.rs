@@ -188,13 +188,10 @@ fn heat(out: &mut String, chart: &HeatMap, columns: usize, language: Language) {
         let _ = writeln!(out, "  {}", language.nothing());
         return;
     }
-    let largest = match chart.unit {
-        HeatUnit::Share => 1.0,
-        HeatUnit::GpuHours => values().copied().fold(0.0, f64::max),
-    };
+    let largest = chart.largest();
     let top = match chart.unit {
         HeatUnit::Share => "100 %".to_owned(),
-        HeatUnit::GpuHours => format!("{largest:.2} h"),
+        HeatUnit::GpuHours => format!("{}{largest:.2} h", chart.at_least()),
     };
     let ramp: String = LEVELS.iter().collect();
     let _ = writeln!(

@@ -314,6 +314,20 @@ fn the_rest_of_many_people_does_not_shorten_the_bars_of_those_who_are_named() {
         theme: Theme::Light,
         width: 960,
     });
+    let heat = Kind::Heat(Some((Whose::User, Cross::Slot)));
+    let Chart::Heat(chart) = Plot::new(&page(&of(shape, heat), Language::English), heat).chart
+    else {
+        panic!("{heat:?} is a heat map")
+    };
+    let values = |row: &Vec<Option<f64>>| row.iter().flatten().copied().fold(0.0, f64::max);
+    let (rest, named) = chart.cells.split_last().unwrap();
+    assert!(chart.rows.last().unwrap().starts_with("others ("));
+    assert_eq!(
+        chart.largest(),
+        named.iter().map(values).fold(0.0, f64::max)
+    );
+    assert!(values(rest) > chart.largest());
+    assert_eq!(chart.at_least(), "≥ ");
     // Its numbers are there, and no bar.
     let rects = svg
         .split("<rect ")
