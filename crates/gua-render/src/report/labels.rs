@@ -332,7 +332,10 @@ pub(super) fn rows_left_out(count: usize, whose: Whose, language: Language) -> S
 pub(super) fn sessions_overlap(count: usize, language: Language) -> String {
     pick(
         language,
-        format!("{count} sessions overlap others in their row."),
+        match count {
+            1 => "1 session overlaps another in its row.".to_owned(),
+            _ => format!("{count} sessions overlap others in their row."),
+        },
         format!("세션 {count}건은 같은 줄의 다른 세션과 겹칩니다."),
     )
 }

@@ -265,7 +265,7 @@ fn an_imported_session_is_of_unknown_use_and_overlaps_are_said() {
     report.sessions = vec![hold.clone(), hold];
     let (_, plot) = rows(&report, SESSIONS);
     assert!(
-        plot.subtitle.contains("1 sessions overlap"),
+        plot.subtitle.contains("1 session overlaps another"),
         "{}",
         plot.subtitle
     );
