@@ -48,6 +48,8 @@ pub(super) struct Courier {
     link: Link,
     state: LinkState,
     state_written: Option<Duration>,
+    /// Whether more is known than was written.
+    has_news: bool,
     /// What was written of the stream.
     stream_written: Option<bool>,
     pause: Pause,
@@ -73,6 +75,7 @@ impl Courier {
             link,
             state: LinkState::default(),
             state_written: None,
+            has_news: false,
             stream_written: None,
             pause: Pause::new(FIRST_PAUSE, LONGEST_PAUSE),
             unsent: None,
@@ -99,6 +102,8 @@ impl Courier {
             // The next push may be an hour away.
             if self.is_streaming() != self.stream_written {
                 self.write_state();
+            } else if self.has_news {
+                self.write_state_if_due();
             }
         }
         self.end();
@@ -107,17 +112,18 @@ impl Courier {
     /// What is left is sent where the board answers, and put aside otherwise. A board that fails is not asked again.
     fn end(mut self) {
         let until = clock::monotonic().saturating_add(LAST_PATIENCE);
+        self.is_for_the_same();
         loop {
             if self.may_send() {
                 self.send_latest();
             }
+            if matches!(self.carried, None | Some(Carried::Stray)) {
+                break;
+            }
             let left = until.saturating_sub(clock::monotonic());
-            match self.carried.is_some() {
-                true => match self.link.carrier.answer_within(left) {
-                    Some(answer) => self.answered(answer),
-                    None => break,
-                },
-                false => break,
+            match self.link.carrier.answer_within(left) {
+                Some(answer) => self.answered(answer),
+                None => break,
             }
         }
         // It may arrive still. Without an answer it counts as missed: rather twice than never.
@@ -139,7 +145,22 @@ impl Courier {
     fn patience(&self) -> Option<Duration> {
         let is_spooled = self.link.spool.as_ref().is_some_and(|one| !one.is_empty());
         let has_work = self.carried.is_none() && (self.unsent.is_some() || is_spooled);
-        has_work.then(|| self.pause.remaining(clock::monotonic()).unwrap_or_default())
+        let now = clock::monotonic();
+        let until_work = has_work.then(|| self.pause.remaining(now).unwrap_or_default());
+        let until_written = self.has_news.then(|| self.state_due_in(now));
+        until_work.into_iter().chain(until_written).min()
+    }
+
+    /// Whether what is at hand is for the one at whom this host is enrolled now. What was for another is dropped.
+    fn is_for_the_same(&mut self) -> bool {
+        let before = self.state.peer.clone();
+        match self.link.enrolment.current() {
+            Ok(enrolled) => self.meet(&enrolled),
+            Err(error) if is_unenrolled(&error) => self.nobody_to_tell(&error),
+            // It may be mended.
+            Err(_) => {}
+        }
+        self.state.peer == before
     }
 
     /// Writes the push down. What was not sent before is older, and put aside.
@@ -171,6 +192,7 @@ impl Courier {
             self.state = self.link.place.read(&fresh.peer).unwrap_or_default();
             self.state.peer = fresh.peer;
             self.state_written = None;
+            self.has_news = true;
         }
         self.state.display_name = fresh.display_name;
         let to = Addressee::new(&enrolled.config, &self.link.speaker.users);
@@ -269,7 +291,9 @@ impl Courier {
 
     /// What is not sent waits on disk, where that is wished.
     fn put_aside(&mut self, unsent: &Unsent) {
-        if let Some(spool) = &mut self.link.spool
+        if self.link.spool.is_some()
+            && self.is_for_the_same()
+            && let Some(spool) = &mut self.link.spool
             && let Err(error) = spool.keep(unsent.at, &unsent.body)
         {
             (self.link.say)(&format!(
@@ -280,6 +304,9 @@ impl Courier {
 
     fn succeeded(&mut self) {
         self.pause.succeeded();
+        if self.state.last_push.is_none() {
+            self.state_written = None;
+        }
         self.state.succeeded(clock::now());
         if let Some(failures) = self.told.over() {
             (self.link.say)(&format!(
@@ -298,13 +325,17 @@ impl Courier {
     /// Nothing is sent any more. Where this host is enrolled no more, nothing is kept for later either.
     fn nobody_to_tell(&mut self, error: &EnrolmentError) {
         let why = chain(error);
-        if !matches!(error, EnrolmentError::Load(LoadError::Missing(_))) {
+        if !is_unenrolled(error) {
             return self.tell(&why, "nothing is sent");
         }
         self.unsent = None;
         self.carried = self.carried.take().map(|_| Carried::Stray);
-        self.state = LinkState::default();
         let dropped = self.link.spool.as_mut().map_or(0, Spool::clear);
+        // Whoever removed the enrolment has removed this too, but we may have written since.
+        let LinkState { peer, .. } = std::mem::take(&mut self.state);
+        let of_peer = (peer != Peer::default()).then_some(&peer);
+        self.link.place.forget(of_peer);
+        self.has_news = false;
         let dropped = match dropped {
             0 => String::new(),
             some => format!("; {some} missed pushes were dropped"),
@@ -328,11 +359,15 @@ impl Courier {
     }
 
     fn write_state_if_due(&mut self) {
-        let now = clock::monotonic();
-        let is_fresh = |written: Duration| now.saturating_sub(written) < STATE_PERIOD;
-        if !self.state_written.is_some_and(is_fresh) {
+        self.has_news = true;
+        if self.state_due_in(clock::monotonic()).is_zero() {
             self.write_state();
         }
+    }
+
+    fn state_due_in(&self, now: Duration) -> Duration {
+        let due = |written: Duration| written.saturating_add(STATE_PERIOD).saturating_sub(now);
+        self.state_written.map(due).unwrap_or_default()
     }
 
     fn is_streaming(&self) -> Option<bool> {
@@ -342,14 +377,21 @@ impl Courier {
 
     /// A disk that does not take it is no reason to stop; the log says the same. Of nobody there is nothing to be known.
     fn write_state(&mut self) {
-        if self.state.peer == Peer::default() {
+        self.has_news = false;
+        self.stream_written = self.is_streaming();
+        if self.state.peer == Peer::default() || !self.is_for_the_same() {
             return;
         }
         self.state_written = Some(clock::monotonic());
-        self.stream_written = self.is_streaming();
         self.state.stream = self.stream_written.and_then(StreamState::of_this_process);
         let dropped = self.link.spool.as_mut().map(Spool::take_dropped);
         self.state.dropped += dropped.unwrap_or_default();
         let _: io::Result<()> = self.link.place.write(&self.state);
+        // The enrolment may have gone between the look and the writing.
+        self.is_for_the_same();
     }
+}
+
+fn is_unenrolled(error: &EnrolmentError) -> bool {
+    matches!(error, EnrolmentError::Load(LoadError::Missing(_)))
 }

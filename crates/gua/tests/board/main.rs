@@ -9,6 +9,7 @@ mod faults;
 #[path = "../daemon/host.rs"]
 #[expect(dead_code, reason = "the daemon's own tests need more of it")]
 mod host;
+mod hourly;
 mod lateness;
 mod link;
 mod originals;
