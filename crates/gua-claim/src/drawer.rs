@@ -232,7 +232,8 @@ impl Drawer {
 }
 
 /// Eight hexadecimal digits that nobody can guess.
-pub(crate) fn random_word() -> String {
+#[must_use]
+pub fn random_word() -> String {
     let mut bytes = [0; 4];
     getrandom(&mut bytes, GetRandomFlags::empty())
         .expect("the kernel hands out a few random bytes without fail once it has started");

@@ -59,6 +59,7 @@ mod survey;
 pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, MOST_CARDS, Request, Short};
 pub use claim::{Claim, ClaimId, ClaimedBy, ClaimedCard, LiveClaim};
 pub use directory::{ClaimDir, USUAL_PLACES};
+pub use drawer::random_word;
 pub use error::{ClaimError, OpenError, Problem, Trouble};
 pub use event::{BlockingCard, Event, EventId, Outcome, Refusal, Run, TakenIn};
 pub use facts::{Kernel, Look, Moment, OnCard, PidNamespace, Session, Standing};

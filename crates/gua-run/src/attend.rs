@@ -29,6 +29,10 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// How long the last look may take, once the job has ended.
 const LAST_LOOK: Duration = Duration::from_millis(150);
 
+/// And how long after a job beside which that is little: what it used since the look before is known from this one alone.
+const LAST_LOOK_OF_LONG: Duration = Duration::from_millis(500);
+const LONG: Duration = Duration::from_secs(5);
+
 /// How a job is watched.
 #[derive(Debug)]
 pub struct Options {
@@ -358,7 +362,7 @@ impl Attendance {
         if !self.is_asked && self.reader.begin().is_err() {
             return;
         }
-        let until = now + LAST_LOOK;
+        let until = now + last_look_after(now.saturating_sub(self.start.monotonic));
         loop {
             let Some(waiting) = self.reader.waiting() else {
                 return;
@@ -402,8 +406,28 @@ impl Attendance {
     }
 }
 
+/// How long the last look may take after a job that took so long.
+fn last_look_after(took: Duration) -> Duration {
+    match took < LONG {
+        true => LAST_LOOK,
+        false => LAST_LOOK_OF_LONG,
+    }
+}
+
 fn fields(map: &serde_json::Map<String, serde_json::Value>) -> Fields {
     map.iter().fold(Fields::new(), |fields, (name, value)| {
         fields.with(name, value.clone())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_last_look_is_waited_for_longer_where_that_is_little_beside_the_job() {
+        let seconds = |seconds| last_look_after(Duration::from_secs(seconds));
+        assert_eq!((seconds(0), seconds(9)), (LAST_LOOK, LAST_LOOK_OF_LONG));
+        assert!(LAST_LOOK_OF_LONG * 10 <= LONG);
+    }
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::{
-    Bytes, Gpu, GpuUuid, Millijoules, Missing, Process, Reading, State, Thresholds, UtilWindow,
-    divide,
+    Bytes, Gpu, GpuUuid, Missing, Process, Reading, State, Thresholds, UtilWindow, divide,
 };
 use serde::Serialize;
 
+use crate::energy::{Energy, Measured};
 use crate::means::{Mean, float, rounded};
+use crate::own;
 use crate::rolled_up::RolledUp;
 use crate::stretch::Stretch;
 
@@ -33,7 +34,8 @@ pub(crate) struct CardUse {
     power: Mean,
     temperature: Option<i32>,
     energy: Energy,
-    shared: Duration,
+    /// How long others were on the card, where it was always known whose its processes are.
+    shared: Reading<Duration>,
     missing: BTreeMap<&'static str, Missing>,
 }
 
@@ -52,14 +54,6 @@ pub(crate) struct Busy {
     /// The time since boot at the first of them.
     pub(crate) from: Duration,
     pub(crate) time: Duration,
-}
-
-/// Energy by the driver's counter, or by power and time where there is none.
-#[derive(Clone, Copy, Debug, Default)]
-struct Energy {
-    counted: Option<Millijoules>,
-    /// In joules.
-    reckoned: Option<f64>,
 }
 
 /// A card in `summary.json`. `null` is what nobody measured.
@@ -84,12 +78,15 @@ pub struct CardSummary {
     pub energy_joules: Option<f64>,
     /// `counter`, or `power` where power and time were multiplied.
     pub energy_from: Option<&'static str>,
+    /// For how long it was measured. A counter goes on in gaps.
+    pub energy_seconds: Option<f64>,
     /// The time that was observed: the sum of the states.
     pub observed_seconds: f64,
     /// The time in between in which nobody looked. It is in no state.
     pub gap_seconds: f64,
-    /// The part of it in which others had processes on the card.
-    pub shared_seconds: f64,
+    /// The part of the observed time in which others had processes on the card; `null` where some process on it could be
+    /// anybody's.
+    pub shared_seconds: Option<f64>,
     pub states_seconds: BTreeMap<&'static str, f64>,
     /// Readings that the card never gave, each with the reason.
     pub missing: BTreeMap<&'static str, &'static str>,
@@ -126,9 +123,13 @@ impl CardUse {
             power: Mean::default(),
             temperature: None,
             energy: Energy::default(),
-            shared: Duration::ZERO,
+            shared: Ok(Duration::ZERO),
             missing: BTreeMap::new(),
         }
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.index
     }
 
     pub(crate) fn uuid(&self) -> &GpuUuid {
@@ -144,25 +145,26 @@ impl CardUse {
         if let Ok(util) = gpu.util {
             self.util.reached(f64::from(util.get()));
         }
-        let own: Vec<&Process> = gpu.processes.iter().filter(|p| is_own(p)).collect();
-        // A process whose memory the driver hides has some, so the sum of the others would be too little.
-        let memory: Reading<Vec<Bytes>> = own.iter().map(|process| process.memory).collect();
-        if let (Ok(memory), false) = (&memory, own.is_empty()) {
-            self.own_memory = self.own_memory.max(Some(memory.iter().copied().sum()));
-        }
+        let own_memory = own::memory(gpu, is_own);
+        self.own_memory = self.own_memory.max(own_memory.ok());
         let readings = [
             ("util", gpu.util.err()),
             ("memory_util", gpu.memory_util.err()),
             ("memory_used", gpu.memory_used.err()),
-            ("own_memory", memory.err()),
+            ("own_memory", own_memory.err()),
             ("power", gpu.power.err()),
             ("energy", gpu.energy.err()),
             ("temperature", gpu.temperature.err()),
         ];
         for (name, why) in readings {
-            if let Some(why) = why {
-                self.missing.entry(name).or_insert(why);
-            }
+            self.lacks(name, why);
+        }
+    }
+
+    /// The first reason is kept.
+    fn lacks(&mut self, name: &'static str, why: Option<Missing>) {
+        if let Some(why) = why {
+            self.missing.entry(name).or_insert(why);
         }
     }
 
@@ -208,17 +210,13 @@ impl CardUse {
         if let Ok(util) = after.memory_util {
             self.memory_util.stood(f64::from(util.get()), time);
         }
-        let own: Vec<f64> = after
-            .processes
-            .iter()
-            .filter(|process| is_own(process))
-            .filter_map(|process| process.sm_util.ok().flatten())
-            .map(|util| f64::from(util.get()))
-            .collect();
-        if !own.is_empty() {
-            self.own_util.stood(own.iter().sum(), time);
+        match own::util(before, after, &is_own) {
+            Ok(Some(util)) => self.own_util.stood(util, time),
+            Ok(None) => {}
+            Err(why) => self.lacks("own_util", Some(why)),
         }
-        self.pass_energy(before, after, time);
+        self.energy.pass(before, after, stretch);
+        self.draw(after, time);
         self.stand(before, window, stretch, rules, is_own)
     }
 
@@ -228,6 +226,8 @@ impl CardUse {
             && let Some(whole) = now.checked_sub(from)
         {
             let stretch = Stretch::new(whole, rules.interval);
+            self.energy.stand(&before, stretch.counted);
+            self.draw(&before, stretch.counted);
             self.stand(&before, None, stretch, rules, is_own);
         }
     }
@@ -249,29 +249,30 @@ impl CardUse {
             let share = float(part.samples) / float(part.of.max(1));
             self.states[part.verdict.state.place()] += time.mul_f64(share);
         }
-        let others = |process: &Process| process.kind.computes() && !is_own(process);
-        if before.processes.iter().any(others) {
-            self.shared += time;
-        }
+        let is_shared = own::is_shared(before, is_own);
+        self.lacks("shared", is_shared.err());
+        self.shared = self.shared.and_then(|shared| {
+            Ok(match is_shared? {
+                true => shared + time,
+                false => shared,
+            })
+        });
         let mean = window.and_then(UtilWindow::mean);
         let util = mean.or_else(|| before.util.ok().map(|util| f64::from(util.get())))?;
         self.util.stood(util, time);
         Some(util)
     }
 
-    /// The driver's counter goes on while nobody looks.
-    fn pass_energy(&mut self, before: &Gpu, after: &Gpu, time: Duration) {
-        if let (Ok(first), Ok(second)) = (before.energy, after.energy)
-            // A driver that was loaded anew counts from zero.
-            && let Some(used) = second.0.checked_sub(first.0)
-        {
-            *self.energy.counted.get_or_insert_default() += Millijoules(used);
+    /// It drew what it draws at this look, for so long.
+    fn draw(&mut self, look: &Gpu, time: Duration) {
+        if let Ok(power) = look.power {
+            self.power.stood(float(power.0) / 1000.0, time);
         }
-        if let Ok(power) = after.power {
-            let watts = float(power.0) / 1000.0;
-            self.power.stood(watts, time);
-            *self.energy.reckoned.get_or_insert_default() += watts * time.as_secs_f64();
-        }
+    }
+
+    /// What it used, and for how long that was measured.
+    pub(crate) fn energy(&self) -> Option<Measured> {
+        self.energy.measured(self.observed, self.gap)
     }
 
     /// How long it was in this state.
@@ -280,11 +281,7 @@ impl CardUse {
     }
 
     pub(crate) fn summary(&self) -> CardSummary {
-        let energy = match (self.energy.counted, self.energy.reckoned) {
-            (Some(counted), _) => Some((float(counted.0) / 1000.0, "counter")),
-            (None, Some(reckoned)) => Some((reckoned, "power")),
-            (None, None) => None,
-        };
+        let energy = self.energy();
         let one = |value: Option<f64>| value.map(|value| rounded(value, 1));
         let mut missing = self.missing.clone();
         // Given once, it is not missing.
@@ -293,8 +290,9 @@ impl CardUse {
             ("memory_util", self.memory_util.most().is_some()),
             ("memory_used", self.memory_used.is_some()),
             ("own_memory", self.own_memory.is_some()),
+            ("own_util", self.own_util.most().is_some()),
             ("power", self.power.most().is_some()),
-            ("energy", self.energy.counted.is_some()),
+            ("energy", self.energy.was_counted()),
             ("temperature", self.temperature.is_some()),
         ];
         missing.retain(|name, _| !was_given.contains(&(*name, true)));
@@ -312,11 +310,12 @@ impl CardUse {
             power_watts_mean: one(self.power.mean()),
             power_watts_max: one(self.power.most()),
             temperature_max_c: self.temperature,
-            energy_joules: one(energy.map(|(joules, _)| joules)),
-            energy_from: energy.map(|(_, from)| from),
+            energy_joules: one(energy.map(|energy| energy.joules)),
+            energy_from: energy.map(|energy| energy.from),
+            energy_seconds: energy.map(|energy| rounded(energy.time.as_secs_f64(), 3)),
             observed_seconds: rounded(self.observed.as_secs_f64(), 3),
             gap_seconds: rounded(self.gap.as_secs_f64(), 3),
-            shared_seconds: rounded(self.shared.as_secs_f64(), 3),
+            shared_seconds: self.shared.ok().map(|time| rounded(time.as_secs_f64(), 3)),
             states_seconds: State::ALL
                 .into_iter()
                 .map(|state| (state.word(), self.in_state(state)))
@@ -333,9 +332,10 @@ impl CardUse {
 
 #[cfg(test)]
 mod tests {
-    use gua_model::{Milliwatts, Percent, Pid, ProcessKind};
+    use gua_model::{Millijoules, Milliwatts, Percent, Pid, ProcessKind};
 
     use super::*;
+    use crate::watch::tests::identity;
 
     fn card(util: u32, energy: Option<u64>, pids: &[u32]) -> Gpu {
         let process = |pid: &u32| Process {
@@ -343,7 +343,7 @@ mod tests {
             kind: ProcessKind::Compute,
             memory: Ok(Bytes::from_mb(u64::from(*pid) * 100)),
             sm_util: Ok(Percent::new(20)),
-            identity: Err(Missing::Denied),
+            identity: Ok(identity(Pid(*pid))),
         };
         Gpu {
             util: Ok(Percent::new(util).unwrap()),
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(summary.observed_seconds, 20.0);
         assert_eq!(summary.states_seconds["active"], 10.0);
         assert_eq!(summary.states_seconds["idle-held"], 10.0);
-        assert_eq!(summary.shared_seconds, 10.0);
+        assert_eq!(summary.shared_seconds, Some(10.0));
         assert_eq!(summary.own_memory_max_mb, Some(200));
         assert_eq!(summary.memory_used_max_mb, Some(1000));
         assert_eq!(summary.util_mean_pct, Some(45.0));
@@ -391,6 +391,64 @@ mod tests {
             (summary.energy_joules, summary.energy_from),
             (Some(600.0), Some("counter"))
         );
+        assert_eq!(summary.energy_seconds, Some(20.0));
+    }
+
+    #[test]
+    fn a_process_at_rest_is_not_left_out_of_the_mean_and_one_that_is_hidden_is() {
+        let check = |own: &[Reading<Option<u32>>], expected: Option<f64>| {
+            let look = |util: &Reading<Option<u32>>| {
+                let mut look = card(50, None, &[2, 3]);
+                look.processes[0].sm_util = util.map(|util| util.and_then(Percent::new));
+                look
+            };
+            let summary = after(&own.iter().map(look).collect::<Vec<_>>());
+            assert_eq!(summary.own_util_mean_pct, expected, "{own:?}");
+            let is_missing = summary.missing.contains_key("own_util");
+            assert_eq!(is_missing, expected.is_none(), "{own:?}");
+        };
+        let hidden = Err(Missing::Denied);
+        check(&[Ok(None), Ok(Some(80)), Ok(None)], Some(40.0));
+        check(&[Ok(None), Ok(None)], Some(0.0));
+        check(&[Ok(None), Ok(Some(80)), hidden], Some(80.0));
+        check(&[Ok(None), hidden, hidden], None);
+        // What it did before it ended nobody knows.
+        let ended = after(&[
+            card(50, None, &[2]),
+            card(50, None, &[2]),
+            card(0, None, &[]),
+            card(0, None, &[]),
+        ]);
+        assert_eq!(ended.own_util_mean_pct, Some(10.0));
+    }
+
+    #[test]
+    fn a_process_that_can_be_anybodys_is_neither_the_jobs_nor_anothers() {
+        let mut nameless = card(90, None, &[7]);
+        nameless.processes[0].identity = Err(Missing::Denied);
+        let check = |looks: &[Gpu], shared: Option<f64>, memory: Option<u64>| {
+            let summary = after(looks);
+            assert_eq!(summary.shared_seconds, shared);
+            assert_eq!(summary.own_memory_max_mb, memory);
+            let told = ["shared", "own_memory"].map(|name| summary.missing.get(name));
+            let hidden = |known: bool| (!known).then_some(&"denied");
+            assert_eq!(told, [hidden(shared.is_some()), hidden(memory.is_some())]);
+        };
+        let known = |pids: &[u32]| card(90, None, pids);
+        check(&[nameless.clone(), nameless.clone()], None, None);
+        check(&[known(&[3]), nameless.clone()], Some(10.0), Some(0));
+        check(
+            &[known(&[2]), nameless.clone(), known(&[2])],
+            None,
+            Some(200),
+        );
+        check(&[known(&[]), known(&[])], Some(0.0), Some(0));
+        let mut both = known(&[2, 3, 7]);
+        both.processes[2].identity = Err(Missing::Denied);
+        check(&[both.clone(), both], Some(10.0), Some(200));
+        let mut ended = known(&[2, 7]);
+        ended.processes[1].identity = Err(Missing::Gone);
+        check(&[ended.clone(), ended], Some(0.0), Some(200));
     }
 
     #[test]
@@ -408,11 +466,12 @@ mod tests {
 
     #[test]
     fn a_counter_that_starts_anew_takes_nothing_away() {
-        let summary = after(&[
-            card(90, Some(900_000), &[2]),
-            card(90, Some(1000), &[2]),
-            card(90, Some(101_000), &[2]),
-        ]);
+        let looks = [900_000, 1000, 101_000].map(|energy| Gpu {
+            power: Err(Missing::Unsupported),
+            ..card(90, Some(energy), &[2])
+        });
+        let summary = after(&looks);
         assert_eq!(summary.energy_joules, Some(100.0));
+        assert_eq!(summary.energy_seconds, Some(10.0));
     }
 }

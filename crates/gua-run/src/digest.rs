@@ -10,7 +10,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::card_use::CardSummary;
+use crate::card_use::{CardSummary, CardUse};
+use crate::energy::Measured;
 use crate::job::End;
 use crate::means::rounded;
 use crate::phases::PhaseSummary;
@@ -102,6 +103,7 @@ impl RunSummary {
         ));
         let gpus: Vec<CardSummary> = watch.cards.iter().map(|card| card.summary()).collect();
         notes.extend(unwatched(&gpus));
+        notes.extend(watch.cards.iter().filter_map(unmeasured_energy));
         Self {
             resources,
             run: RunFacts {
@@ -163,6 +165,17 @@ fn unwatched(gpus: &[CardSummary]) -> Option<String> {
     ))
 }
 
+/// That the energy is that of a part of the time, in a sentence.
+fn unmeasured_energy(card: &CardUse) -> Option<String> {
+    let energy = card.energy().filter(Measured::is_partial)?;
+    Some(format!(
+        "the energy of GPU {} is that of {:.1} s of {:.1} s: the rest was not measured",
+        card.index(),
+        energy.time.as_secs_f64(),
+        energy.of.as_secs_f64()
+    ))
+}
+
 fn numbers<S: Serializer>(summary: &ResourceSummary, out: S) -> Result<S::Ok, S::Error> {
     let mut map = out.serialize_map(None)?;
     for (name, value) in summary.entries() {
@@ -173,10 +186,10 @@ fn numbers<S: Serializer>(summary: &ResourceSummary, out: S) -> Result<S::Ok, S:
 
 #[cfg(test)]
 mod tests {
-    use gua_model::{Gpu, Missing, Thresholds};
+    use gua_model::{Gpu, Millijoules, Missing, Thresholds};
 
     use super::*;
-    use crate::card_use::{CardUse, Rules};
+    use crate::card_use::Rules;
 
     #[test]
     fn one_is_one_and_none_is_not_told() {
@@ -203,5 +216,30 @@ mod tests {
         assert_eq!(after(4), None);
         let told = after(62).unwrap();
         assert!(told.starts_with("for 60 s nobody looked"), "{told}");
+    }
+
+    #[test]
+    fn energy_of_a_part_of_the_time_is_told_as_that() {
+        let rules = Rules {
+            thresholds: Thresholds::default(),
+            interval: Duration::from_secs(5),
+        };
+        let look = |joules: u64| Gpu {
+            energy: Ok(Millijoules(joules * 1000)),
+            ..Gpu::without_readings("GPU-1".parse().unwrap(), 3, Missing::Unsupported)
+        };
+        let check = |end: u64, expected: Option<&str>| {
+            let mut card = CardUse::new(&look(0));
+            card.pass(Duration::ZERO, look(0), &rules, |_| true);
+            card.pass(Duration::from_secs(5), look(500), &rules, |_| true);
+            card.end(Duration::from_millis(end), &rules, |_| true);
+            assert_eq!(card.summary().energy_seconds, Some(5.0));
+            assert_eq!(unmeasured_energy(&card).as_deref(), expected);
+        };
+        check(5200, None);
+        check(
+            9500,
+            Some("the energy of GPU 3 is that of 5.0 s of 9.5 s: the rest was not measured"),
+        );
     }
 }

@@ -37,12 +37,14 @@
 mod attend;
 mod card_use;
 mod digest;
+mod energy;
 mod job;
 mod lines;
 mod log;
 mod marks;
 mod means;
 mod monitor;
+mod own;
 mod phases;
 mod record;
 mod rolled_up;

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::card_use::{CardUse, Rules};
 use crate::marks::Mark;
 use crate::means::rounded;
+use crate::own;
 use crate::phases::{PhaseSummary, Phases};
 use crate::tree_use::TreeUse;
 
@@ -251,28 +252,17 @@ pub fn sample_fields(found: &FamilyUse, cores: Option<f64>, cards: Vec<Value>) -
 }
 
 fn told(gpu: &Gpu, own: &BTreeSet<Pid>) -> Value {
-    let is_own = |process: &&Process| own.contains(&process.pid);
-    // A process that nobody could be found for may be the job's; only where all are known is none of them none.
-    let is_known = gpu.processes.iter().any(|process| is_own(&process))
-        || (gpu.compute_list.is_ok()
-            && gpu.graphics_list.is_ok()
-            && gpu.processes.iter().all(|process| process.identity.is_ok()));
-    let own_memory: Option<u64> = gpu
-        .processes
-        .iter()
-        .filter(is_own)
-        .map(|process| process.memory.ok().map(|memory| memory.0))
-        .sum();
-    let own_memory = own_memory.filter(|_| is_known);
+    let is_own = |process: &Process| own.contains(&process.pid);
+    let own_memory = own::memory(gpu, is_own).ok();
     serde_json::json!({
         "index": gpu.index,
         "util_pct": gpu.util.ok().map(gua_model::Percent::get),
         "mem_util_pct": gpu.memory_util.ok().map(gua_model::Percent::get),
         "memory_used_mb": gpu.memory_used.ok().map(gua_model::Bytes::whole_mb),
-        "own_memory_mb": own_memory.map(|bytes| gua_model::Bytes(bytes).whole_mb()),
+        "own_memory_mb": own_memory.map(gua_model::Bytes::whole_mb),
         "power_w": gpu.power.ok().map(gua_model::Milliwatts::whole_watts),
     })
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

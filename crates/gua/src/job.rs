@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use gua_claim::random_word;
 use gua_model::VisibleDevices;
 use gua_model::text::harmless;
 use gua_probe::clock;
@@ -20,6 +21,7 @@ use gua_probe::reader::Reader;
 use gua_run::{
     End, JobCommand, Options, Outcome, Record, RunName, Scope, StartError, attend, end_by,
 };
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::cli::RunArgs;
@@ -133,12 +135,17 @@ fn name(args: &RunArgs, program: &OsString) -> RunName {
     let own = Path::new(program).file_name().unwrap_or(program);
     let name = args.name.clone();
     let name = name.unwrap_or_else(|| own.to_string_lossy().into_owned());
-    let at = clock::now();
     RunName {
-        id: format!("{}-{:x}", at.strftime("%Y%m%dT%H%M%S"), std::process::id()),
+        id: new_id(clock::now()),
         name: harmless(&name).chars().take(LONGEST_NAME).collect(),
         host: host::name(),
     }
+}
+
+/// What a run is called. A process in a container can have the number that another has outside.
+fn new_id(at: Timestamp) -> String {
+    let moment = at.strftime("%Y%m%dT%H%M%S");
+    format!("{moment}-{:x}-{}", std::process::id(), random_word())
 }
 
 fn scope(asked: &str, inputs: &Inputs, notes: &mut Vec<String>) -> Result<Scope, Failure> {
@@ -222,6 +229,13 @@ mod tests {
         };
         let found = scope(asked, &inputs, &mut Vec::new());
         assert_eq!(found.ok().as_ref(), expected, "{asked} {variable:?}");
+    }
+
+    #[test]
+    fn runs_of_one_second_and_one_process_number_are_told_apart() {
+        let ids = [(); 2].map(|()| new_id(Timestamp::UNIX_EPOCH));
+        assert!(ids[0].starts_with("19700101T000000-"), "{ids:?}");
+        assert_ne!(ids[0], ids[1]);
     }
 
     #[test]

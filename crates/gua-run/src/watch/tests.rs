@@ -48,7 +48,7 @@ fn sample(second: u64, cards: &[&str]) -> Sample {
     }
 }
 
-fn identity(pid: Pid) -> gua_model::Identity {
+pub(crate) fn identity(pid: Pid) -> gua_model::Identity {
     gua_model::Identity {
         key: gua_model::ProcessKey {
             boot: gua_model::BootId(1),
@@ -90,7 +90,7 @@ fn a_card_is_the_jobs_from_when_it_is_seen_there_and_neighbours_are_left_out() {
     assert_eq!(watch.cards.len(), 1);
     let card = watch.cards[0].summary();
     assert_eq!((card.index, card.observed_seconds), (0, 4.0));
-    assert_eq!(card.shared_seconds, 2.0);
+    assert_eq!(card.shared_seconds, Some(2.0));
     assert_eq!(card.own_memory_max_mb, Some(200));
     assert_eq!(watch.tally.summary().gpu_util_max_pct, 80.0);
 }

@@ -73,11 +73,8 @@ fn card(card: &CardSummary) -> String {
     if let Some(joules) = card.energy_joules {
         parts.push(energy(joules));
     }
-    if card.shared_seconds > 0.0 {
-        parts.push(format!(
-            "shared with others for {}",
-            took(card.shared_seconds)
-        ));
+    if let Some(shared) = card.shared_seconds.filter(|shared| *shared > 0.0) {
+        parts.push(format!("shared with others for {}", took(shared)));
     }
     format!(
         "  gpu {} ({}): {}",
@@ -178,9 +175,10 @@ mod tests {
             temperature_max_c: None,
             energy_joules: Some(1_123_200.0),
             energy_from: Some("counter"),
+            energy_seconds: Some(3600.0),
             observed_seconds: 3600.0,
             gap_seconds: 0.0,
-            shared_seconds: 0.0,
+            shared_seconds: Some(0.0),
             states_seconds: BTreeMap::from([("active", active), ("idle-held", 3600.0 - active)]),
             missing: BTreeMap::new(),
         }
