@@ -87,6 +87,8 @@ pub enum CallError {
     Garbage(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the board's answer is longer than {0} bytes")]
     TooLong(u64),
+    #[error("a push failed by a fault of gua itself")]
+    Panicked,
 }
 
 impl CallError {

@@ -38,6 +38,8 @@ pub(super) struct Link {
     pub(super) enrolment: Enrolment,
     pub(super) speaker: Speaker,
     pub(super) spool: Option<Spool>,
+    /// Why there is none where one is wished.
+    pub(super) spool_trouble: Option<String>,
     pub(super) place: LinkPlace,
     /// Whether the stream is connected; `None` where there is none.
     pub(super) is_streaming: Option<Arc<AtomicBool>>,
@@ -56,6 +58,9 @@ pub(super) struct Courier {
     unsent: Option<Unsent>,
     carried: Option<Carried>,
     told: Told,
+    /// What the log knows of the spool's troubles, and what lasts of them.
+    told_of_spool: Told,
+    spool_trouble: Option<String>,
     /// The cards that were told to be left out.
     left_out: Vec<LeftOut>,
 }
@@ -81,12 +86,17 @@ impl Courier {
             unsent: None,
             carried: None,
             told: Told::default(),
+            told_of_spool: Told::default(),
+            spool_trouble: None,
             left_out: Vec::new(),
         }
     }
 
     /// Until the mailbox is closed and empty.
     pub(super) fn run(mut self) {
+        if let Some(why) = self.link.spool_trouble.take() {
+            self.spool_failed(&why);
+        }
         loop {
             match self.link.mailbox.take(self.patience()) {
                 Taken::Letter(letter) => self.receive(&letter),
@@ -134,6 +144,7 @@ impl Courier {
             self.put_aside(&unsent);
         }
         self.link.is_streaming = None;
+        self.spool_trouble = None;
         self.write_state();
     }
 
@@ -199,14 +210,23 @@ impl Courier {
         let Some(spool) = &mut self.link.spool else {
             return;
         };
-        let text = match spool.address(&to) {
-            Ok(0) => return,
-            Ok(dropped) => format!(
+        match spool.address(&to) {
+            Ok(0) => {}
+            Ok(dropped) => (self.link.say)(&format!(
                 "board: {dropped} missed pushes were dropped: they were kept for another board, host or setting of cloud.users"
-            ),
-            Err(error) => format!("board: missed pushes cannot be kept for later: {error}"),
-        };
-        (self.link.say)(&text);
+            )),
+            Err(error) => self.spool_failed(&chain(&error)),
+        }
+    }
+
+    /// Pushes go on without it.
+    fn spool_failed(&mut self, why: &str) {
+        let why = gua_model::text::harmless(why);
+        if self.told_of_spool.is_news(&why) {
+            (self.link.say)(&format!("board: missed pushes are dropped: {why}"));
+            self.has_news = true;
+        }
+        self.spool_trouble = Some(why);
     }
 
     /// Cards that have no place in a push are named when that begins or changes.
@@ -294,11 +314,14 @@ impl Courier {
         if self.link.spool.is_some()
             && self.is_for_the_same()
             && let Some(spool) = &mut self.link.spool
-            && let Err(error) = spool.keep(unsent.at, &unsent.body)
         {
-            (self.link.say)(&format!(
-                "board: a push could not be kept for later: {error}"
-            ));
+            match spool.keep(unsent.at, &unsent.body) {
+                Ok(()) => {
+                    self.told_of_spool = Told::default();
+                    self.spool_trouble = None;
+                }
+                Err(error) => self.spool_failed(&chain(&error)),
+            }
         }
     }
 
@@ -386,6 +409,7 @@ impl Courier {
         self.state.stream = self.stream_written.and_then(StreamState::of_this_process);
         let dropped = self.link.spool.as_mut().map(Spool::take_dropped);
         self.state.dropped += dropped.unwrap_or_default();
+        self.state.spool_trouble = self.spool_trouble.clone();
         let _: io::Result<()> = self.link.place.write(&self.state);
         // The enrolment may have gone between the look and the writing.
         self.is_for_the_same();

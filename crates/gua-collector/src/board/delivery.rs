@@ -23,6 +23,7 @@ use super::link_state::LinkPlace;
 use super::mailbox::Mailbox;
 use super::spool::Spool;
 use super::stream::Streamer;
+use crate::chain::chain;
 use crate::sink::{Sink, SinkError};
 
 /// How long the end of the daemon waits for the disk, after what the courier waits for a push that is on its way.
@@ -59,14 +60,18 @@ impl BoardSink {
     /// Starts the threads. Nothing is contacted before the first tick, but for the stream.
     ///
     /// # Errors
-    /// When a thread cannot be started or the spool cannot be opened.
+    /// When a thread cannot be started. A spool that cannot be opened is told, and nothing waits.
     pub fn start(options: BoardOptions) -> io::Result<Self> {
         let place = LinkPlace::new(options.enrolment.file().path(), &options.history);
-        let room = options.spool_bytes.map_or(1, |_| SPOOLED_ROOM);
         let spool = options
             .spool_bytes
             .map(|bytes| Spool::open(&place.spools(), bytes))
-            .transpose()?;
+            .transpose();
+        let (spool, spool_trouble) = match spool {
+            Ok(spool) => (spool, None),
+            Err(error) => (None, Some(chain(&error))),
+        };
+        let room = spool.as_ref().map_or(1, |_| SPOOLED_ROOM);
         let mailbox = Arc::new(Mailbox::new(room));
         let waker = || {
             let mailbox = Arc::clone(&mailbox);
@@ -97,6 +102,7 @@ impl BoardSink {
             enrolment: options.enrolment,
             speaker: options.speaker,
             spool,
+            spool_trouble,
             place,
             is_streaming: stream.as_ref().map(Streamer::is_connected),
             say: options.say,

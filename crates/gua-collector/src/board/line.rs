@@ -88,6 +88,8 @@ pub(crate) struct Timed {
     socket: TcpStream,
     until: Deadline,
     silence: Duration,
+    /// Bytes that were read.
+    taken: u64,
 }
 
 impl Timed {
@@ -96,6 +98,7 @@ impl Timed {
             socket,
             until,
             silence,
+            taken: 0,
         }
     }
 
@@ -116,7 +119,11 @@ impl Read for Timed {
         loop {
             match self.socket.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read.map_err(|error| named(error, limit)),
+                read => {
+                    let read = read.map_err(|error| named(error, limit))?;
+                    self.taken += read as u64;
+                    return Ok(read);
+                }
             }
         }
     }
@@ -174,6 +181,11 @@ impl Line {
             Kind::Plain(timed) => timed,
             Kind::Encrypted(stream) => &stream.sock,
         }
+    }
+
+    /// How many bytes came so far.
+    pub(super) fn taken(&self) -> u64 {
+        self.timed().taken
     }
 
     /// From now on everything has to be over by `until`, and no silence may be longer than `silence`.

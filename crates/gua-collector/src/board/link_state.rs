@@ -48,6 +48,9 @@ pub struct LinkState {
     pub failures: u64,
     /// Pushes that were dropped from the disk because there was no room.
     pub dropped: u64,
+    /// Why those that are missed do not wait on disk, where they should.
+    #[serde(default)]
+    pub spool_trouble: Option<String>,
     /// The stream of a daemon that runs, or has died.
     pub stream: Option<StreamState>,
 }

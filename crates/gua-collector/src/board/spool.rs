@@ -54,27 +54,32 @@ pub(super) struct Spool {
     dropped: u64,
 }
 
+/// Why what is missed cannot wait.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing can be kept in `{}`", directory.display())]
+pub(super) struct SpoolError {
+    directory: PathBuf,
+    source: io::Error,
+}
+
 const ENDING: &str = ".json";
 const ADDRESSEE: &str = "addressee";
 
 impl Spool {
     /// Opens the first of the directories in which something may be written, with what an earlier process has left in it.
-    pub(super) fn open(places: &[PathBuf], most_bytes: u64) -> io::Result<Self> {
-        let mut problem = io::Error::from(io::ErrorKind::NotFound);
-        for directory in places {
-            match hold(directory) {
-                Ok(lock) => return Self::read(directory, lock, most_bytes),
-                Err(error) => problem = error,
-            }
-            let is_forbidden = matches!(
-                problem.kind(),
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-            );
-            if !is_forbidden {
-                break;
-            }
+    pub(super) fn open(places: &[PathBuf; 2], most_bytes: u64) -> Result<Self, SpoolError> {
+        let open = |directory: &PathBuf| {
+            let opened = hold(directory).and_then(|lock| Self::read(directory, lock, most_bytes));
+            opened.map_err(|source| SpoolError {
+                directory: directory.clone(),
+                source,
+            })
+        };
+        let [first, second] = places;
+        match open(first) {
+            Err(error) if error.is_forbidden() => open(second),
+            opened => opened,
         }
-        Err(problem)
     }
 
     fn read(directory: &Path, lock: File, most_bytes: u64) -> io::Result<Self> {
@@ -111,16 +116,26 @@ impl Spool {
             return Ok(0);
         }
         let dropped = self.clear();
+        self.addressee = None;
+        self.write_addressee(to).or_else(|error| {
+            self.hold_again(error)?;
+            self.write_addressee(to)
+        })?;
         self.addressee = Some(to.clone());
-        self.write_addressee()?;
         Ok(dropped)
     }
 
-    fn write_addressee(&self) -> io::Result<()> {
-        match &self.addressee {
-            Some(to) => state_file::write(&self.directory.join(ADDRESSEE), to),
-            None => Ok(()),
+    fn write_addressee(&self, to: &Addressee) -> io::Result<()> {
+        state_file::write(&self.directory.join(ADDRESSEE), to)
+    }
+
+    /// After somebody has cleaned up, and the enrolment came back. What else went wrong stays wrong.
+    fn hold_again(&mut self, error: io::Error) -> io::Result<()> {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(error);
         }
+        self.lock = hold(&self.directory)?;
+        Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -132,8 +147,11 @@ impl Spool {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Keeps a push. One that is larger than the whole room is dropped itself.
+    /// Keeps a push for the one who is addressed. One that is larger than the whole room is dropped itself.
     pub(super) fn keep(&mut self, at: Timestamp, body: &str) -> io::Result<()> {
+        let Some(to) = self.addressee.clone() else {
+            return Err(io::Error::other("it is not noted for whom"));
+        };
         let bytes = body.len() as u64;
         if bytes > self.most_bytes {
             self.dropped += 1;
@@ -145,12 +163,8 @@ impl Spool {
         let micros = u64::try_from(at.as_microsecond()).unwrap_or_default();
         let name = format!("{micros:020}-{:010}{ENDING}", self.number);
         self.write(&name, body).or_else(|error| {
-            if error.kind() != io::ErrorKind::NotFound {
-                return Err(error);
-            }
-            // Somebody has cleaned up, and the enrolment came back.
-            self.lock = hold(&self.directory)?;
-            self.write_addressee()?;
+            self.hold_again(error)?;
+            self.write_addressee(&to)?;
             self.write(&name, body)
         })?;
         self.bytes += bytes;
@@ -206,6 +220,15 @@ impl Spool {
             self.forget(&name);
             self.dropped += 1;
         }
+    }
+}
+
+impl SpoolError {
+    fn is_forbidden(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        )
     }
 }
 
@@ -293,7 +316,8 @@ mod tests {
     }
 
     fn open(place: &Path, most_bytes: u64) -> Spool {
-        Spool::open(&[place.to_owned()], most_bytes).unwrap()
+        let places = [place.to_owned(), "/sys/gua-spool".into()];
+        Spool::open(&places, most_bytes).unwrap()
     }
 
     fn files(place: &Path) -> usize {
@@ -340,6 +364,7 @@ mod tests {
     fn a_smaller_room_is_made_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let mut spool = open(directory.path(), 100);
+        spool.address(&usual()).unwrap();
         (1..=9).for_each(|second| spool.keep(at(second), "0123456789").unwrap());
         drop(spool);
         let mut spool = open(directory.path(), 25);
@@ -380,8 +405,12 @@ mod tests {
     #[test]
     fn a_spool_that_belongs_to_nobody_known_is_dropped() {
         let directory = tempfile::tempdir().unwrap();
+        let push = directory
+            .path()
+            .join("00000000000001000000-0000000001.json");
+        fs::write(push, "x").unwrap();
         let mut spool = open(directory.path(), 100);
-        spool.keep(at(1), "x").unwrap();
+        spool.keep(at(2), "x").unwrap_err();
         assert_eq!(waiting(directory.path(), &usual().peer), Some(0));
         assert_eq!(spool.address(&usual()).unwrap(), 1);
         let stranger = Peer::default();
@@ -398,10 +427,46 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         // Nobody makes a directory in the one, nor a file in the other.
         let own = directory.path().join("spool");
-        let places = ["/sys/gua-spool".into(), "/sys/kernel".into(), own];
-        let first = Spool::open(&places, 100).unwrap();
-        assert_eq!(first.directory, places[2]);
-        let busy = Spool::open(&places[2..], 100).unwrap_err();
-        assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
+        for forbidden in ["/sys/gua-spool", "/sys/kernel"] {
+            let places = [forbidden.into(), own.clone()];
+            let first = Spool::open(&places, 100).unwrap();
+            assert_eq!(first.directory, own);
+            let busy = Spool::open(&[own.clone(), "/sys".into()], 100).unwrap_err();
+            assert_eq!(busy.source.kind(), io::ErrorKind::ResourceBusy);
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_for_one_who_could_not_be_noted() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut spool = open(directory.path(), 100);
+        spool.address(&usual()).unwrap();
+        spool.keep(at(1), "x").unwrap();
+        // A directory in its place: nothing can be written over it.
+        let noted = directory.path().join(ADDRESSEE);
+        fs::remove_file(&noted).unwrap();
+        fs::create_dir(&noted).unwrap();
+        let other = addressee("https://b.example.com", "h1", &UserPolicy::Plain);
+        spool.address(&other).unwrap_err();
+        assert!(spool.is_empty());
+        spool.address(&other).unwrap_err();
+        spool.keep(at(2), "x").unwrap_err();
+        fs::remove_dir(&noted).unwrap();
+        assert_eq!(spool.address(&other).unwrap(), 0);
+        spool.keep(at(3), "x").unwrap();
+        assert_eq!(waiting(directory.path(), &other.peer), Some(1));
+    }
+
+    #[test]
+    fn a_spool_that_was_removed_takes_another_addressee() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("spool");
+        let mut spool = open(&place, 100);
+        spool.address(&usual()).unwrap();
+        forget(&place, None);
+        let other = addressee("https://b.example.com", "h1", &UserPolicy::Plain);
+        spool.address(&other).unwrap();
+        spool.keep(at(1), "x").unwrap();
+        assert_eq!(waiting(&place, &other.peer), Some(1));
     }
 }

@@ -45,6 +45,8 @@ const LONGEST_MESSAGE: usize = 64 * 1024;
 const AT_A_TIME: usize = 16;
 /// A board that says more from one frame to the next only keeps us busy. Those that people use send a ping now and then.
 const MOST_MESSAGES: usize = 256;
+/// The same for what never becomes a message.
+const MOST_BYTES: u64 = 4 * LONGEST_MESSAGE as u64;
 
 /// The stream as the loop sees it: something that can be stopped.
 pub(super) struct Streamer {
@@ -189,6 +191,7 @@ impl Stream {
         let mut is_behind = heard == AT_A_TIME;
         let began = clock::monotonic();
         let mut due = began;
+        let mut taken = socket.get_ref().taken();
         loop {
             let now = clock::monotonic();
             // A connection that is dropped again and again is told once, and that it is back when it holds.
@@ -206,6 +209,7 @@ impl Stream {
                 // After a driver that took long there is no burst.
                 due = (due + PERIOD).max(clock::monotonic());
                 heard = 0;
+                taken = socket.get_ref().taken();
             }
             // Also when the next frame is due already: a slow driver must not make us deaf. What is left of a burst lies in
             // a buffer, and wakes nobody.
@@ -224,7 +228,7 @@ impl Stream {
                     Err(why) => return Over::Lost(why),
                 },
             }
-            if heard > MOST_MESSAGES {
+            if heard > MOST_MESSAGES || socket.get_ref().taken() - taken > MOST_BYTES {
                 return Over::Lost("the board talks without pause".to_owned());
             }
         }

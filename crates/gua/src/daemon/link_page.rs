@@ -63,6 +63,9 @@ fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
         }
         text.push('\n');
     }
+    if let Some(why) = &link.spool_trouble {
+        text.push_str(&format!("  missed pushes are dropped: {}\n", harmless(why)));
+    }
     // A daemon that died has not said that its stream ended.
     let stream = link.stream.filter(|stream| stream.is_of_the_living());
     if let Some(stream) = stream {
@@ -127,6 +130,7 @@ mod tests {
             }),
             failures: 2,
             dropped: 1,
+            spool_trouble: Some("full".to_owned()),
             stream: StreamState::of_this_process(false),
         }
     }
@@ -156,7 +160,7 @@ mod tests {
         for line in [
             "  failed attempts since: 2\n",
             ": no\n",
-            "  pushes that wait: 0 (1 had no room)\n  stream: not connected\n",
+            "  pushes that wait: 0 (1 had no room)\n  missed pushes are dropped: full\n  stream: not connected\n",
         ] {
             assert!(told.contains(line), "{told}");
         }

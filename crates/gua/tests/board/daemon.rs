@@ -1,6 +1,7 @@
 //! `gua daemon --cloud`: each tick to the board, the load each second, and a board that comes and goes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use gua_wire::Snapshot;
 use gua_wire::snapshot::{CollectionStatus, stamp};
@@ -9,6 +10,9 @@ use gua_wire::stream::UtilFrame;
 use crate::host::{Host, Running, TWO_CARDS, until};
 use crate::server::{Board, Manner, TOKEN};
 use crate::sync_once::{enrolled, link};
+
+/// An end that takes so long waits for something that it must not wait for, however busy the machine is.
+const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) fn daemon(host: &Host) -> Running {
     host.foreground("daemon --foreground --cloud --interval 100ms")
@@ -43,7 +47,7 @@ fn each_tick_is_kept_and_then_pushed_and_the_load_is_streamed() {
         let streams = board.streams();
         (pushed.len() >= 10 && streams.frames.len() >= 2 && streams.pongs >= 1).then_some(())
     });
-    assert!(daemon.stop() < std::time::Duration::from_secs(4));
+    assert!(daemon.stop() < LONG);
     pushed.extend(pushes(&board));
     let kept = kept(&host);
     for push in &pushed {
@@ -250,18 +254,24 @@ fn a_stream_that_is_dropped_again_and_again_comes_back_and_costs_nothing() {
 
 #[test]
 fn a_board_that_talks_without_pause_starves_neither_frames_nor_the_end() {
-    let board = Board::start();
-    board.floods_streams();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
-    let mut daemon = daemon(&host);
-    until("the flood is told", || {
-        let told = "stream lost: the board talks without pause; gua tries again";
-        daemon.stderr().contains(told).then_some(())
-    });
-    until("it is tried again", || {
-        (board.streams().opened.len() >= 2).then_some(())
-    });
-    assert!(daemon.stop() < std::time::Duration::from_secs(4));
+    let check = |first: &[u8], then: &[u8]| {
+        let board = Board::start();
+        board.floods_streams(first, then);
+        let host = enrolled(Host::new(TWO_CARDS), &board);
+        let mut daemon = daemon(&host);
+        until("the flood is told", || {
+            let told = "stream lost: the board talks without pause; gua tries again";
+            daemon.stderr().contains(told).then_some(())
+        });
+        until("it is tried again", || {
+            (board.streams().opened.len() >= 2).then_some(())
+        });
+        assert!(daemon.stop() < LONG);
+    };
+    // Texts of one letter (RFC 6455, section 5.2).
+    check(&[], &[0x81, 1, b'!']);
+    // One text that goes on and on, and never gets longer.
+    check(&[0x01, 0], &[0x00, 0]);
 }
 
 #[test]

@@ -121,9 +121,10 @@ impl Board {
         self.shared.streams.lock().unwrap().lasts = Some(frames);
     }
 
-    /// From now on each stream is talked to without pause.
-    pub(crate) fn floods_streams(&self) {
-        self.shared.streams.lock().unwrap().is_flooded = true;
+    /// From now on each stream is talked to without pause: one frame, and then another again and again.
+    pub(crate) fn floods_streams(&self, first: &[u8], then: &[u8]) {
+        let flood = (first.to_owned(), then.to_owned());
+        self.shared.streams.lock().unwrap().flood = Some(flood);
     }
 
     /// What came through streams so far.
@@ -160,7 +161,7 @@ impl Board {
 pub(crate) struct Streams {
     /// After so many frames a stream is cut.
     lasts: Option<usize>,
-    is_flooded: bool,
+    flood: Option<(Vec<u8>, Vec<u8>)>,
     /// The requests by which they began.
     pub(crate) opened: Vec<Request>,
     pub(crate) frames: Vec<String>,
@@ -180,16 +181,18 @@ impl Shared {
         let Some(request) = Request::receive(&mut stream) else {
             return;
         };
-        if request.header("upgrade") == Some("websocket") {
+        let mut manner = self.manner.lock().unwrap().clone();
+        let mut is_refused = false;
+        if let Manner::Refuses(part, status) = manner
+            && request.line.contains(part)
+        {
+            manner = Manner::Says(status, String::new());
+            is_refused = true;
+        }
+        if request.header("upgrade") == Some("websocket") && !is_refused {
             self.stream(&request, stream);
             return;
         }
-        let manner = match self.manner.lock().unwrap().clone() {
-            Manner::Refuses(part, status) if request.line.contains(part) => {
-                Manner::Says(status, String::new())
-            }
-            other => other,
-        };
         let good = good_answer(&request);
         // Kept before it is answered, so that a client that ended has been recorded.
         self.requests.lock().unwrap().push(request);
@@ -200,10 +203,10 @@ impl Shared {
 
     /// Takes frames until the client goes, or for as long as it was told to.
     fn stream(&self, request: &Request, mut stream: BufReader<Box<dyn Duplex>>) {
-        let (lasts, is_flooded) = {
+        let (lasts, flood) = {
             let mut streams = self.streams.lock().unwrap();
             streams.opened.push(request.clone());
-            (streams.lasts.unwrap_or(usize::MAX), streams.is_flooded)
+            (streams.lasts.unwrap_or(usize::MAX), streams.flood.clone())
         };
         let key = request.header("sec-websocket-key").unwrap_or_default();
         let accept = derive_accept_key(key.as_bytes());
@@ -213,9 +216,10 @@ impl Shared {
         if stream.get_mut().write_all(head.as_bytes()).is_err() {
             return;
         }
-        if is_flooded {
-            // Texts of one letter, more of them than anybody can take in (RFC 6455, section 5.2).
-            let many = [0x81, 1, b'!'].repeat(20_000);
+        if let Some((first, then)) = flood {
+            // More than anybody can take in.
+            let many = then.repeat(20_000);
+            let _ = stream.get_mut().write_all(&first);
             while stream.get_mut().write_all(&many).is_ok() {}
             return;
         }

@@ -78,6 +78,40 @@ fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
 }
 
 #[test]
+fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
+    let check = |why: &str, host: &Host| {
+        let mut daemon = host.foreground(
+            "daemon --foreground --cloud --interval 100ms --append --db second.db --pid-file second.pid",
+        );
+        until("ticks", || {
+            (host.ticks("second.db").len() > 2).then_some(())
+        });
+        let place = host.state("cloud.json-spool");
+        let told = format!(
+            "missed pushes are dropped: nothing can be kept in `{}`: {why}",
+            place.display()
+        );
+        until("it is shown", || {
+            host.fine("status").contains(&told).then_some(())
+        });
+        daemon.stop();
+        assert_eq!(daemon.stderr().matches(&told).count(), 1);
+    };
+    let board = Board::start();
+    let host = spooling(&board);
+    host.write(".gua/cloud.json-spool", "not a directory");
+    check("File exists", &host);
+    std::fs::remove_file(host.state("cloud.json-spool")).unwrap();
+    // Of two daemons of one enrolment, the second does without.
+    host.fine("daemon --cloud --interval 1h");
+    until("it has a spool", || {
+        host.state("cloud.json-spool").exists().then_some(())
+    });
+    check("another daemon of this enrolment", &host);
+    host.fine("stop");
+}
+
+#[test]
 fn what_waits_is_counted_when_it_is_asked_for() {
     let board = Board::start();
     let host = spooling(&board);
