@@ -3,17 +3,19 @@
 //! What gpu_stats does not write stays unknown: no UUID, so that a card is called by its number; no memory, no login, no
 //! kind of process; no utilisation of a card without a process, so that such a card has no row at that time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::legacy::stats_card;
 use jiff::Timestamp;
+use jiff::civil::Date;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::covered::Covered;
 use super::error::LegacyError;
-use super::import::{Imported, OnProgress, import, run_fact};
+use super::import::{Imported, OnProgress, import};
 use super::open::OldFile;
+use super::rows::{CardRow, OldRow as _};
 use super::stamp::old_text;
 use crate::store::Store;
 
@@ -37,6 +39,8 @@ CREATE TABLE proc_sample (
 pub struct StatsDay {
     /// Where it lies.
     pub path: PathBuf,
+    /// Which day it is, as its name says: what it is known by.
+    pub date: Date,
     pub interval: StatsInterval,
     pub rows: Vec<StatsRow>,
 }
@@ -83,11 +87,11 @@ pub struct StatsImported {
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl Store {
-    /// Imports a day, or what is new in it. A day is known by its first row, wherever its file lies. `None` where it has
-    /// no row.
+    /// Imports a day, or what is new in it. A day is known by its date, wherever its file lies: one whose known rows are
+    /// not the same any more is refused, or replaced as a whole. `None` where it has no row.
     ///
     /// Whether a row is left out is decided once, when it is first seen before a row that is taken: what the history
-    /// learns or forgets later changes nothing that was imported.
+    /// learns or forgets later changes nothing that was imported. All of it is one change of the history, or none.
     pub fn import_gpu_stats(
         &mut self,
         day: &StatsDay,
@@ -95,15 +99,36 @@ impl Store {
         now: Timestamp,
         on_progress: OnProgress<'_>,
     ) -> Result<Option<StatsImported>, LegacyError> {
-        let Some(first) = day.rows.first() else {
-            return Ok(None);
-        };
-        let run = number(first);
-        let mut known = KnownDay::find(&self.connection, run, first)?;
-        if let Some(old) = known.take_if(|_| again == Again::Replace) {
-            old.remove(&mut self.connection)?;
+        let history = &mut self.connection;
+        let run =
+            |history: &Connection, sql| history.execute_batch(sql).map_err(LegacyError::Write);
+        run(history, "BEGIN IMMEDIATE")?;
+        let imported = day.import(history, again, now, on_progress);
+        match &imported {
+            Ok(_) => run(history, "COMMIT")?,
+            // What went wrong is told, and not that there is nothing left to undo.
+            Err(_) => drop(run(history, "ROLLBACK")),
         }
-        let known = known.unwrap_or_default();
+        imported
+    }
+}
+
+impl StatsDay {
+    fn import(
+        &self,
+        history: &mut Connection,
+        again: Again,
+        now: Timestamp,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Option<StatsImported>, LegacyError> {
+        let day = self;
+        let known = KnownDay::find(history, day, again)?;
+        let Some(first) = day.rows.first() else {
+            return match known.last_row < 1 {
+                true => Ok(None),
+                false => Err(differs(1)),
+            };
+        };
         let interval = match (known.interval, day.interval) {
             (Some(known), StatsInterval::Said(asked)) if known != asked => {
                 let path = day.path.clone();
@@ -112,7 +137,10 @@ impl Store {
             (Some(known), _) => known,
             (None, StatsInterval::Said(interval) | StatsInterval::Usual(interval)) => interval,
         };
-        let covered = Covered::of(&self.connection, ends(&day.rows, interval))?;
+        if known.last_row > i64::try_from(day.rows.len()).unwrap_or(i64::MAX) {
+            return Err(differs(known.last_row));
+        }
+        let covered = Covered::of(history, ends(&day.rows, interval))?;
         let numbered = (1..).zip(&day.rows);
         let taken: Vec<(i64, &StatsRow)> = numbered
             .filter(|(number, row)| match *number <= known.last_row {
@@ -130,16 +158,27 @@ impl Store {
                 path: day.path.clone(),
                 source,
             };
-            let started = (run, first.at, interval);
+            let started = (day.number(), first.at, interval);
             let laid_out = lay_out(started, &taken).map_err(read)?;
-            let old = OldFile::in_memory(&day.path, laid_out).map_err(read)?;
-            imported = import(&old, &mut self.connection, now, on_progress)?;
+            let old = OldFile::in_memory(&day.path, day.fact(), laid_out).map_err(read)?;
+            imported = import(&old, history, now, on_progress)?;
         }
         Ok(Some(StatsImported {
             imported,
             left_out,
             interval,
         }))
+    }
+
+    /// What it is known by (part of the file format).
+    fn fact(&self) -> String {
+        format!("gpu_stats {}", self.date)
+    }
+
+    /// The number of its only run: the date as in the name of its file.
+    fn number(&self) -> i64 {
+        let (year, month, day) = (self.date.year(), self.date.month(), self.date.day());
+        i64::from(year) * 10_000 + i64::from(month) * 100 + i64::from(day)
     }
 }
 
@@ -174,41 +213,58 @@ impl Default for KnownDay {
 }
 
 impl KnownDay {
-    fn find(history: &Connection, run: i64, first: &StatsRow) -> Result<Option<Self>, LegacyError> {
-        let fact = run_fact(run, &old_text(first.at));
-        let find = || -> Result<Option<(Self, bool)>, rusqlite::Error> {
-            let found = history
-                .query_row(
-                    "SELECT id, last_card_row, erased, \
-                     (SELECT interval_seconds FROM old_run WHERE old_run.source = id AND row = ?2) \
-                     FROM old_source JOIN old_source_fact ON source = id WHERE fact = ?1",
-                    (&fact, run),
-                    |row| {
-                        let seconds: Option<f64> = row.get(3)?;
-                        let known = Self {
-                            source: row.get(0)?,
-                            interval: seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()),
-                            last_row: row.get(1)?,
-                            blocks: Vec::new(),
-                        };
-                        Ok((known, row.get(2)?))
-                    },
-                )
-                .optional()?;
-            let Some((mut known, is_erased)) = found else {
-                return Ok(None);
-            };
-            let mut blocks = history.prepare_cached(
-                "SELECT first_row, first_row + rows - 1 FROM old_card_block WHERE source = ?1 ORDER BY first_row",
-            )?;
-            let blocks = blocks.query_map([known.source], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            known.blocks = blocks.collect::<Result<_, _>>()?;
-            Ok(Some((known, is_erased)))
-        };
-        match find().map_err(LegacyError::Write)? {
-            Some((_, true)) => Err(LegacyError::Erased),
-            found => Ok(found.map(|(known, _)| known)),
+    /// What is here of a day, or nothing once that was removed to be replaced.
+    fn find(history: &Connection, day: &StatsDay, again: Again) -> Result<Self, LegacyError> {
+        let found = Self::by_fact(history, day).map_err(LegacyError::Write)?;
+        let strays = strays(history, day)?;
+        if found.as_ref().is_some_and(|(_, is_erased)| *is_erased) {
+            return Err(LegacyError::Erased);
         }
+        let known = found.map(|(known, _)| known);
+        if again == Again::Replace {
+            for source in known.iter().map(|known| known.source).chain(strays) {
+                remove(history, source).map_err(LegacyError::Write)?;
+            }
+            return Ok(Self::default());
+        }
+        match strays.is_empty() {
+            true => Ok(known.unwrap_or_default()),
+            false => Err(differs(1)),
+        }
+    }
+
+    /// With whether a person was erased from it.
+    fn by_fact(
+        history: &Connection,
+        day: &StatsDay,
+    ) -> Result<Option<(Self, bool)>, rusqlite::Error> {
+        let found = history
+            .query_row(
+                "SELECT id, last_card_row, erased, \
+                 (SELECT interval_seconds FROM old_run WHERE old_run.source = id AND row = ?2) \
+                 FROM old_source JOIN old_source_fact ON source = id WHERE fact = ?1",
+                (day.fact(), day.number()),
+                |row| {
+                    let seconds: Option<f64> = row.get(3)?;
+                    let known = Self {
+                        source: row.get(0)?,
+                        interval: seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()),
+                        last_row: row.get(1)?,
+                        blocks: Vec::new(),
+                    };
+                    Ok((known, row.get(2)?))
+                },
+            )
+            .optional()?;
+        let Some((mut known, is_erased)) = found else {
+            return Ok(None);
+        };
+        let mut blocks = history.prepare_cached(
+            "SELECT first_row, first_row + rows - 1 FROM old_card_block WHERE source = ?1 ORDER BY first_row",
+        )?;
+        let blocks = blocks.query_map([known.source], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        known.blocks = blocks.collect::<Result<_, _>>()?;
+        Ok(Some((known, is_erased)))
     }
 
     fn has(&self, row: i64) -> bool {
@@ -217,23 +273,47 @@ impl KnownDay {
             .get(block)
             .is_some_and(|(first, _)| *first <= row)
     }
+}
 
-    /// Takes all rows of the day away; what it is known by stays.
-    fn remove(&self, history: &mut Connection) -> Result<(), LegacyError> {
-        let mut remove = || -> Result<(), rusqlite::Error> {
-            let change = history.transaction()?;
-            for table in ["old_card_block", "old_process_block", "old_run"] {
-                let sql = format!("DELETE FROM {table} WHERE source = ?1");
-                change.execute(&sql, [self.source])?;
-            }
-            change.execute(
-                "UPDATE old_source SET last_card_row = ?2, last_process_row = ?2, complete = 0 WHERE id = ?1",
-                (self.source, i64::MIN),
-            )?;
-            change.commit()
-        };
-        remove().map_err(LegacyError::Write)
+fn differs(row: i64) -> LegacyError {
+    LegacyError::Differs {
+        table: CardRow::TABLE,
+        row,
     }
+}
+
+/// What earlier versions imported of the same day and knew by its first row: sources of gpu_stats by the name of their
+/// file.
+fn strays(history: &Connection, day: &StatsDay) -> Result<Vec<i64>, LegacyError> {
+    let find = || -> Result<Vec<(i64, String)>, rusqlite::Error> {
+        let mut query = history.prepare_cached(
+            "SELECT id, path FROM old_source WHERE columns NOT LIKE '%host.%' AND NOT EXISTS \
+             (SELECT 1 FROM old_source_fact WHERE source = id AND fact LIKE 'gpu_stats %')",
+        )?;
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect()
+    };
+    let name = day.path.file_name();
+    let of_this_name = |(id, path): (i64, String)| {
+        (name.is_some() && Path::new(&path).file_name() == name).then_some(id)
+    };
+    let found = find().map_err(LegacyError::Write)?;
+    Ok(found.into_iter().filter_map(of_this_name).collect())
+}
+
+/// Takes away all that was imported of a source.
+fn remove(history: &Connection, source: i64) -> Result<(), rusqlite::Error> {
+    for table in [
+        "old_card_block",
+        "old_process_block",
+        "old_run",
+        "old_source_fact",
+    ] {
+        let sql = format!("DELETE FROM {table} WHERE source = ?1");
+        history.execute(&sql, [source])?;
+    }
+    history.execute("DELETE FROM old_source WHERE id = ?1", [source])?;
+    Ok(())
 }
 
 /// Rows as an old history: each by its number in the file, whichever were left out.
@@ -273,19 +353,4 @@ fn lay_out(
     }
     change.commit()?;
     Ok(connection)
-}
-
-/// A number that tells one day's first row from another's (FNV-1a over its parts; part of the file format).
-fn number(row: &StatsRow) -> i64 {
-    let text = format!(
-        "{} {} {} {}",
-        row.at.as_second(),
-        row.user,
-        row.pid,
-        row.gpu
-    );
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    (hash >> 1).cast_signed()
 }

@@ -2,12 +2,12 @@
 //!
 //! A file is known by its content, so that a copy of it or a grown one is the same source. What was imported before is
 //! compared row by row and left as it is; only what is new is added. A crash between two chunks loses nothing: the next
-//! import goes on where the last commit ended.
+//! import goes on where the last commit ended. Where the caller has begun a change, all of it is part of that one.
 
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, Transaction};
+use rusqlite::{Connection, OptionalExtension as _};
 
 use super::block::{Block, FULL};
 use super::error::LegacyError;
@@ -124,7 +124,7 @@ fn begin(
     if facts.is_empty() {
         return Ok(None);
     }
-    let change = history.transaction().map_err(LegacyError::Write)?;
+    let change = history.savepoint().map_err(LegacyError::Write)?;
     let mut known = None;
     for fact in &facts {
         let found = change
@@ -178,6 +178,9 @@ fn begin(
 /// What stays the same while a file grows, where it is copied and when old samples are deleted: its first host and run,
 /// with their times to the microsecond. Which of the two is written first differs, so each of them will do.
 fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
+    if let Some(fact) = &old.known_by {
+        return Ok(vec![fact.clone()]);
+    }
     let first = |table: &str, columns: &[&str]| -> Result<Option<String>, LegacyError> {
         if !columns
             .iter()
@@ -194,7 +197,7 @@ fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
             .query_row(&sql, [], |row| row.get::<_, Option<String>>(0))
             .optional();
         let found = found.map_err(|source| old.failed(source))?.flatten();
-        Ok(found.map(|text| fact(table, &text)))
+        Ok(found.map(|text| format!("{table} {text}")))
     };
     let mut facts = Vec::new();
     facts.extend(first("host", &["hostname", "first_seen"])?);
@@ -205,15 +208,6 @@ fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
         facts.extend(first("proc_sample", &["gpu_uuid", "ts"])?);
     }
     Ok(facts)
-}
-
-fn fact(table: &str, text: &str) -> String {
-    format!("{table} {text}")
-}
-
-/// What a file is known by whose first run is this one.
-pub(super) fn run_fact(id: i64, started_at: &str) -> String {
-    fact("daemon_run", &format!("{id} {started_at}"))
 }
 
 fn count<R: OldRow>(old: &OldFile) -> Result<u64, LegacyError> {
@@ -262,7 +256,7 @@ impl Work<'_> {
         let (mut seen, mut new) = (0, 0);
         let mut ended = false;
         while !ended {
-            let change = history.transaction().map_err(LegacyError::Write)?;
+            let change = history.savepoint().map_err(LegacyError::Write)?;
             let chunk_began = seen;
             let mut last = None;
             while seen - chunk_began < CHUNK {
@@ -294,7 +288,7 @@ impl Work<'_> {
     /// Compares what was imported before and adds the rest; returns how many rows were added.
     fn take<R: OldRow>(
         &self,
-        change: &Transaction<'_>,
+        change: &Connection,
         texts: &Texts,
         block: &Block<R>,
         known_to: i64,
@@ -335,7 +329,7 @@ impl Work<'_> {
 
     fn stored<R: OldRow>(
         &self,
-        change: &Transaction<'_>,
+        change: &Connection,
         texts: &Texts,
         at_us: i64,
         first_row: i64,
@@ -356,7 +350,7 @@ impl Work<'_> {
 
     fn insert<R: OldRow>(
         &self,
-        change: &Transaction<'_>,
+        change: &Connection,
         block: &Block<R>,
         (first, rows): (usize, usize),
         cells: &[u8],
@@ -385,7 +379,7 @@ impl Work<'_> {
     /// Writes down the texts that the chunk brought and how far it came.
     fn save(
         &mut self,
-        change: &Transaction<'_>,
+        change: &Connection,
         texts: &Texts,
         reached: Option<(&str, i64)>,
     ) -> Result<(), LegacyError> {
@@ -421,7 +415,7 @@ fn finish(
     source: i64,
     now: Timestamp,
 ) -> Result<u64, LegacyError> {
-    let change = history.transaction().map_err(LegacyError::Write)?;
+    let change = history.savepoint().map_err(LegacyError::Write)?;
     copy_small(old, &change, source, &HOST)?;
     let new_runs = copy_small(old, &change, source, &RUN)?;
     copy_small(old, &change, source, &DEVICE)?;
@@ -474,7 +468,7 @@ pub(crate) const DEVICE: Small = Small {
 /// Copies a small table and returns how many of its rows are new.
 fn copy_small(
     old: &OldFile,
-    change: &Transaction<'_>,
+    change: &Connection,
     source: i64,
     table: &Small,
 ) -> Result<u64, LegacyError> {

@@ -25,6 +25,8 @@ pub struct OldFile {
     still: Option<Print>,
     /// Whether it had a log then.
     logged: bool,
+    /// What it is known by, where its rows do not tell.
+    pub(super) known_by: Option<String>,
 }
 
 /// Which of the five tables and their columns a file has.
@@ -98,11 +100,16 @@ impl OldFile {
             columns,
             still,
             logged,
+            known_by: None,
         })
     }
 
-    /// Rows that were laid out as an old history in memory, and where they were read.
-    pub(super) fn in_memory(path: &Path, connection: Connection) -> Result<Self, rusqlite::Error> {
+    /// Rows that were laid out as an old history in memory, where they were read, and what they are known by.
+    pub(super) fn in_memory(
+        path: &Path,
+        known_by: String,
+        connection: Connection,
+    ) -> Result<Self, rusqlite::Error> {
         let columns = columns(&connection)?;
         Ok(Self {
             path: path.into(),
@@ -110,6 +117,7 @@ impl OldFile {
             columns,
             still: None,
             logged: false,
+            known_by: Some(known_by),
         })
     }
 

@@ -30,18 +30,27 @@ fn day(from: i64, to: i64) -> StatsDay {
     };
     StatsDay {
         path: "20261114_gpu_stats.csv".into(),
+        date: jiff::civil::date(2026, 11, 14),
         interval: StatsInterval::Usual(LOOK),
         rows: minutes.map(row).collect(),
     }
 }
 
 fn import(path: &Path, day: &StatsDay, again: Again) -> Result<StatsImported, LegacyError> {
+    Ok(try_import(path, day, again)?.expect("the day has rows"))
+}
+
+fn try_import(
+    path: &Path,
+    day: &StatsDay,
+    again: Again,
+) -> Result<Option<StatsImported>, LegacyError> {
     let options = WriterOptions::default();
     let mut store = Store::open(path, OpenMode::Append, &options).unwrap();
     let now = first() + SignedDuration::from_hours(100);
     let imported = store.import_gpu_stats(day, again, now, &mut |_| ControlFlow::Continue(()));
     store.close().unwrap();
-    Ok(imported?.expect("the day has rows"))
+    imported
 }
 
 /// The minutes after the first tick of which imported rows tell.
@@ -88,7 +97,11 @@ fn a_row_counts_where_the_history_has_seen_nothing_of_its_time() {
         );
         assert_eq!(minutes(&path), outside);
         // Rows that begin before or end after what was seen reach into it.
-        let reaching = import(&path, &day(-62, 1860), Again::Continue).unwrap();
+        let another = StatsDay {
+            date: jiff::civil::date(2026, 11, 15),
+            ..day(-62, 1860)
+        };
+        let reaching = import(&path, &another, Again::Continue).unwrap();
         assert_eq!(reaching.left_out, 361, "{keep_raw:?}");
     }
 }
@@ -125,4 +138,89 @@ fn an_interval_is_remembered_and_another_is_refused() {
         LOOK
     );
     assert_eq!(minutes(&path), (60..120).step_by(5).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_day_whose_rows_were_changed_is_refused_until_it_is_replaced() {
+    let changed = |change: fn(&mut Vec<StatsRow>)| {
+        let mut day = day(60, 120);
+        change(&mut day.rows);
+        day
+    };
+    let before = |rows: &mut Vec<StatsRow>| {
+        let at = rows[0].at - SignedDuration::from_mins(5);
+        rows.insert(
+            0,
+            StatsRow {
+                at,
+                ..rows[0].clone()
+            },
+        );
+    };
+    for (what, then, expected) in [
+        ("a row before the first", changed(before), 13),
+        (
+            "the first row gone",
+            changed(|rows| drop(rows.remove(0))),
+            11,
+        ),
+        ("the last row gone", changed(|rows| drop(rows.pop())), 11),
+        ("no row at all", changed(Vec::clear), 0),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ours.db");
+        write_ticks(&path, first(), (1, LOOK), &WriterOptions::default());
+        import(&path, &day(60, 120), Again::Continue).unwrap();
+        let refused = try_import(&path, &then, Again::Continue);
+        assert!(
+            matches!(refused, Err(LegacyError::Differs { .. })),
+            "{what}: {refused:?}"
+        );
+        assert_eq!(minutes(&path).len(), 12, "{what}");
+        try_import(&path, &then, Again::Replace).unwrap();
+        assert_eq!(minutes(&path).len(), expected, "{what}");
+        // And it goes on from there.
+        try_import(&path, &then, Again::Continue).unwrap();
+        assert_eq!(minutes(&path).len(), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_day_that_was_known_by_its_first_row_is_refused_and_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ours.db");
+    write_ticks(&path, first(), (1, LOOK), &WriterOptions::default());
+    for from in [60, 65] {
+        import(&path, &day(from, 120), Again::Continue).unwrap();
+        let history = rusqlite::Connection::open(&path).unwrap();
+        let known_by = format!(
+            "UPDATE old_source_fact SET fact = 'daemon_run {from}' WHERE fact LIKE 'gpu_stats%'"
+        );
+        history.execute(&known_by, []).unwrap();
+        // So that the second of them is imported too.
+        let moved = "UPDATE old_source SET path = replace(path, '2026', 'x2026')";
+        history.execute(moved, []).unwrap();
+    }
+    let history = rusqlite::Connection::open(&path).unwrap();
+    let back = "UPDATE old_source SET path = '/old/20261114_gpu_stats.csv'";
+    history.execute(back, []).unwrap();
+    assert_eq!(minutes(&path).len(), 12 + 11);
+    let refused = import(&path, &day(60, 120), Again::Continue);
+    assert!(matches!(refused, Err(LegacyError::Differs { .. })));
+    import(&path, &day(60, 120), Again::Replace).unwrap();
+    assert_eq!(minutes(&path).len(), 12);
+}
+
+#[test]
+fn a_replacement_that_fails_leaves_what_was_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ours.db");
+    write_ticks(&path, first(), (1, LOOK), &WriterOptions::default());
+    import(&path, &day(60, 120), Again::Continue).unwrap();
+    let mut store = Store::open(&path, OpenMode::Append, &WriterOptions::default()).unwrap();
+    let stop = &mut |_| ControlFlow::Break(());
+    let stopped = store.import_gpu_stats(&day(60, 180), Again::Replace, first(), stop);
+    assert!(matches!(stopped, Err(LegacyError::Stopped)), "{stopped:?}");
+    store.close().unwrap();
+    assert_eq!(minutes(&path).len(), 12);
 }

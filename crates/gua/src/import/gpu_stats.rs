@@ -17,6 +17,7 @@ use gua_store::legacy::{
 };
 use gua_wire::gpu_stats::{Parsed, Row, day_of, parse};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::{explained, open};
 use crate::cli::ImportArgs;
@@ -98,8 +99,18 @@ fn import(
             Taken::WithoutUsage => sums.without_usage += 1,
         }
     }
+    let name = path.file_name().and_then(|name| name.to_str());
+    let by_rows = || {
+        let first = parsed.rows.first().map(|row| row.timestamp);
+        let first = first.and_then(|second| Timestamp::from_second(second).ok());
+        first.map(|first| first.to_zoned(TimeZone::system()).date())
+    };
+    let Some(date) = name.and_then(day_of).or_else(by_rows) else {
+        return Ok(());
+    };
     let day = StatsDay {
         path: path.to_owned(),
+        date,
         interval: wanted.interval,
         rows,
     };

@@ -173,7 +173,7 @@ fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
     assert_eq!(people(&host), [("ada".to_owned(), 4.0, 0.0)]);
     // A row that reaches into what was seen would count in part: it does not at all.
     host.write(
-        "more/20261031_gpu_stats.csv",
+        "more/20261030_gpu_stats.csv",
         &format!("{HEADER}{},bob,9,1,90\n", DAY + 3600 - 299),
     );
     let said = host.fine("import --gpu-stats more");
@@ -263,6 +263,30 @@ fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
     );
     host.fine("import --gpu-stats gpu_stats --replace");
     assert_eq!(people(&host).len(), 2);
+}
+
+#[test]
+fn a_first_line_that_was_repaired_is_not_a_second_day() {
+    let host = Host::new("");
+    let file = "gpu_stats/20261031_gpu_stats.csv";
+    let first = format!("{DAY},ada,4711,0,90\n");
+    host.write(file, &a_day().replacen(&first, "broken\n", 1));
+    host.fine("import --gpu-stats gpu_stats");
+    let held = || people(&host)[0].1;
+    assert!((held() - 11.0 / 12.0).abs() < 1e-3, "{}", held());
+    host.write(file, &a_day());
+    let ended = host.gua("import --gpu-stats gpu_stats");
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("have been changed or deleted") && ended.stderr.contains("--replace"),
+        "{ended:?}"
+    );
+    host.fine("import --gpu-stats gpu_stats --replace");
+    assert_eq!(people(&host), [("ada".to_owned(), 1.0, 0.5)]);
+    // A copy of it is the same day.
+    host.write("copy/20261031_gpu_stats.csv", &a_day());
+    host.fine("import --gpu-stats copy");
+    assert_eq!(people(&host), [("ada".to_owned(), 1.0, 0.5)]);
 }
 
 #[test]
