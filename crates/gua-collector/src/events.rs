@@ -166,10 +166,8 @@ fn watched_run(run: &Run, owner: User) -> WatchedRun {
         ended: run.ended,
         exit_code: run.exit_code,
         cards: run.gpus.iter().take(MOST_CARDS).cloned().collect(),
-        summary: match run.ended {
-            Some(_) => serde_json::Value::Object(run.summary.clone()).to_string(),
-            None => String::new(),
-        },
+        // Before the end: who watches it.
+        summary: serde_json::Value::Object(run.summary.clone()).to_string(),
     }
 }
 

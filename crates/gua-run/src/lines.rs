@@ -2,7 +2,7 @@
 //! once, and the death of this process loses nothing. A line that cannot be written is lost and told; later ones are tried.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -11,7 +11,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct LineFile {
     file: File,
-    /// What the file ends with is no line end: a write stopped in the middle, because the disk was full.
+    /// What the file ends with is no line end: a write stopped in the middle, ours or that of an earlier run, because the disk
+    /// was full or the machine went down.
     is_torn: bool,
     lost: u64,
     last_error: Option<io::Error>,
@@ -21,22 +22,38 @@ impl LineFile {
     /// Opens the file, and makes it where there is none. What is in it stays.
     pub fn append(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path)?;
-        Ok(Self::of(file))
+        let mut file = Self::of(file);
+        // What cannot be read is written to all the same.
+        file.is_torn = file.ends_within_a_line().unwrap_or(false);
+        Ok(file)
     }
 
     /// Makes the file anew, without what was in it.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = Self::append(path)?;
+        let mut file = Self::append(path)?;
         file.empty()?;
         Ok(file)
     }
 
     /// Takes out what is in the file. What is no plain file is left alone.
-    pub(crate) fn empty(&self) -> io::Result<()> {
-        match self.file.metadata()?.is_file() {
-            true => self.file.set_len(0),
-            false => Ok(()),
+    pub(crate) fn empty(&mut self) -> io::Result<()> {
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+            self.is_torn = false;
         }
+        Ok(())
+    }
+
+    /// Whether what is in a plain file ends without a line end.
+    fn ends_within_a_line(&self) -> io::Result<bool> {
+        if self.length()?.unwrap_or(0) == 0 {
+            return Ok(false);
+        }
+        let mut reader = self.reader()?;
+        reader.seek(SeekFrom::End(-1))?;
+        let mut last = [0];
+        reader.read_exact(&mut last)?;
+        Ok(last != *b"\n")
     }
 
     /// The file once more, for reading; the same one, though its name may be another's by now.
@@ -59,8 +76,9 @@ impl LineFile {
 
     /// Goes on in another file. What was lost stays counted.
     pub(crate) fn go_on(&mut self, path: &Path) -> io::Result<()> {
-        self.file = Self::append(path)?.file;
-        self.is_torn = false;
+        let other = Self::append(path)?;
+        self.file = other.file;
+        self.is_torn = other.is_torn;
         Ok(())
     }
 
@@ -152,6 +170,25 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\n");
         LineFile::create(&path).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+    }
+
+    #[test]
+    fn a_line_that_an_earlier_run_left_torn_does_not_swallow_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        let check = |before: &str, expected: &str| {
+            std::fs::write(&path, before).unwrap();
+            let mut file = LineFile::append(&path).unwrap();
+            assert!(file.write("one") && file.write("two"));
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        };
+        check("{\"ts\": ", "{\"ts\": \none\ntwo\n");
+        check("whole\n", "whole\none\ntwo\n");
+        check("", "one\ntwo\n");
+        std::fs::write(&path, "torn").unwrap();
+        let mut anew = LineFile::create(&path).unwrap();
+        assert!(anew.write("one"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
     }
 
     #[test]

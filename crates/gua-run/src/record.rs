@@ -65,7 +65,7 @@ impl Record {
 
     /// The job has begun. `run.jsonl` goes on where an earlier run in the same directory ended; the other files begin anew.
     pub(crate) fn begin(&mut self) {
-        let metrics = [&self.gpu, &self.dmon, &self.cpu];
+        let metrics = [&mut self.gpu, &mut self.dmon, &mut self.cpu];
         let emptied: io::Result<()> = metrics.into_iter().try_for_each(LineFile::empty);
         let removed = match std::fs::remove_file(self.directory.join(file::SUMMARY)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -3,7 +3,8 @@
 
 mod history;
 mod lease;
-mod verdict;
+pub(crate) mod process;
+pub(crate) mod verdict;
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -9,6 +9,7 @@ use gua_run::{Outcome, RunName};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::process;
 use crate::claims;
 use crate::config::Settings;
 
@@ -41,7 +42,7 @@ impl<'a> Teller<'a> {
             ended: None,
             exit_code: None,
             gpus: Vec::new(),
-            summary: Map::new(),
+            summary: process::told().into_iter().collect(),
         });
     }
 

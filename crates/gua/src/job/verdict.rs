@@ -58,18 +58,11 @@ fn card(card: &CardSummary) -> String {
             },
         );
     }
-    // What others have on the card is not the job's.
-    let (whose, memory) = match card.own_memory_max_mb {
-        Some(own) => ("memory", Some(own)),
-        None => ("memory of the card", card.memory_used_max_mb),
-    };
-    parts.push(match (memory, card.memory_total_mb) {
-        (Some(used), Some(total)) => {
-            format!("{whose} up to {} of {}", size(used), size(total))
-        }
-        (Some(used), None) => format!("{whose} up to {}", size(used)),
-        (None, _) => "memory unknown".to_owned(),
-    });
+    parts.push(memory(
+        card.own_memory_max_mb,
+        card.memory_used_max_mb,
+        card.memory_total_mb,
+    ));
     if let Some(joules) = card.energy_joules {
         parts.push(energy(joules));
     }
@@ -82,6 +75,19 @@ fn card(card: &CardSummary) -> String {
         harmless(name),
         parts.join("; ")
     )
+}
+
+/// The most memory that was used: the job's own, and where that is not known, everybody's. In megabytes.
+pub(crate) fn memory(own: Option<u64>, used: Option<u64>, total: Option<u64>) -> String {
+    let (whose, most) = match own {
+        Some(own) => ("memory", Some(own)),
+        None => ("memory of the card", used),
+    };
+    match (most, total) {
+        (Some(most), Some(total)) => format!("{whose} up to {} of {}", size(most), size(total)),
+        (Some(most), None) => format!("{whose} up to {}", size(most)),
+        (None, _) => "memory unknown".to_owned(),
+    }
 }
 
 fn processes(summary: &RunSummary) -> Option<String> {

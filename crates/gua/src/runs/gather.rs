@@ -136,10 +136,7 @@ fn fresh(loaded: &Loaded) -> Vec<WatchedRun> {
             ended: run.ended.map(kept),
             exit_code: run.exit_code,
             cards: run.gpus,
-            summary: match run.ended {
-                Some(_) => serde_json::Value::Object(run.summary).to_string(),
-                None => String::new(),
-            },
+            summary: serde_json::Value::Object(run.summary).to_string(),
         });
     }
     runs.sort_by_key(|run| std::cmp::Reverse(run.started));

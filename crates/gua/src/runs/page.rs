@@ -9,13 +9,19 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+use crate::job::process::{self, Standing};
+use crate::job::verdict::memory;
+
 /// The form of the JSON. Keys are added under the same number; none changes its meaning.
 const SCHEMA: &str = "gua.runs.v1";
 
 /// A run with its summary read.
 pub(super) struct Told<'a> {
     run: &'a WatchedRun,
+    /// Of a run that has ended.
     summary: Value,
+    /// Of one that has not.
+    standing: Option<Standing>,
 }
 
 /// The key, the title, and where it comes from.
@@ -57,10 +63,20 @@ const MEASURES: [Measure; 14] = [
 
 impl<'a> Told<'a> {
     pub(super) fn new(run: &'a WatchedRun) -> Self {
+        let told = serde_json::from_str(&run.summary).unwrap_or(Value::Null);
+        let (summary, standing) = match run.ended {
+            Some(_) => (told, None),
+            None => (Value::Null, Some(process::standing(&told))),
+        };
         Self {
             run,
-            summary: serde_json::from_str(&run.summary).unwrap_or(Value::Null),
+            summary,
+            standing,
         }
+    }
+
+    fn state(&self) -> &'static str {
+        self.standing.map_or("ended", Standing::word)
     }
 
     fn user(&self) -> String {
@@ -68,9 +84,12 @@ impl<'a> Told<'a> {
         owner.name.clone().unwrap_or_else(|| owner.uid.to_string())
     }
 
+    /// By the run's own clock, which nobody sets; without its word, by the wall's.
     fn seconds(&self) -> Option<f64> {
         let ended = self.run.ended?;
-        Some(ended.duration_since(self.run.started).as_secs_f64())
+        let wall = || ended.duration_since(self.run.started).as_secs_f64();
+        let own = self.summary["run"]["seconds"].as_f64();
+        Some(own.unwrap_or_else(wall))
     }
 
     fn exit(&self) -> Cell {
@@ -85,7 +104,10 @@ impl<'a> Told<'a> {
         let unmeasured = self.summary["unmeasured"].as_array();
         let is_unmeasured =
             unmeasured.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(measured)));
-        number(self.summary[name].as_f64().filter(|_| !is_unmeasured))
+        // A zero of these is left out, as in the original.
+        let left_out = unmeasured.filter(|_| measured == "mem_util").map(|_| 0.0);
+        let value = self.summary[name].as_f64().or(left_out);
+        number(value.filter(|_| !is_unmeasured))
     }
 
     fn tree(&self, name: &str) -> Cell {
@@ -124,6 +146,7 @@ impl<'a> Told<'a> {
             "name": run.name,
             "started": run.started.to_string(),
             "ended": run.ended.map(|ended| ended.to_string()),
+            "state": self.state(),
             "exit_code": run.exit_code,
             "gpus": run.cards.iter().map(|uuid| uuid.as_str()).collect::<Vec<_>>(),
             "summary": self.summary,
@@ -174,6 +197,10 @@ pub(super) fn list(runs: &[Told<'_>]) -> Table {
             key: (*key).to_owned(),
             title: (*title).to_owned(),
         }));
+    table.columns.push(Column {
+        key: "state".to_owned(),
+        title: "state".to_owned(),
+    });
     for told in runs {
         let mut row = vec![
             Cell::Text(told.run.run.clone()),
@@ -182,6 +209,7 @@ pub(super) fn list(runs: &[Told<'_>]) -> Table {
             Cell::Text(local(told.run.started)),
         ];
         row.extend(measures.iter().map(|(_, _, measure)| measure(told)));
+        row.push(Cell::Text(told.state().to_owned()));
         table.rows.push(row);
     }
     table
@@ -228,7 +256,16 @@ pub(super) fn one(told: &Told<'_>) -> String {
             Clockwise(Duration::try_from_secs_f64(seconds.round()).unwrap_or_default()),
             told.exit().shown()
         ),
-        _ => format!("since {}; nobody has told of its end", local(run.started)),
+        _ => format!(
+            "since {}; {}",
+            local(run.started),
+            match told.standing {
+                Some(Standing::Running) => "it still runs",
+                Some(Standing::Lost) =>
+                    "lost: who watched it is no more, and nobody tells of its end",
+                _ => "nobody has told of its end",
+            }
+        ),
     });
     for card in told.cards() {
         let percent = |value: &Value| {
@@ -236,20 +273,18 @@ pub(super) fn one(told: &Told<'_>) -> String {
                 .as_f64()
                 .map_or("-".to_owned(), |value| format!("{value:.0} %"))
         };
-        let mb = |value: &Value| {
-            value
-                .as_u64()
-                .map_or("-".to_owned(), |mb| format!("{mb} MB"))
-        };
         lines.push(format!(
-            "gpu {} {}: {} busy, memory up to {} of {}, {} J",
+            "gpu {} {}: {} busy, {}, {} J",
             card["index"],
             card["name"]
                 .as_str()
                 .map_or_else(|| "-".to_owned(), harmless),
             percent(&card["util_mean_pct"]),
-            mb(&card["memory_used_max_mb"]),
-            mb(&card["memory_total_mb"]),
+            memory(
+                card["own_memory_max_mb"].as_u64(),
+                card["memory_used_max_mb"].as_u64(),
+                card["memory_total_mb"].as_u64(),
+            ),
             card["energy_joules"]
                 .as_f64()
                 .map_or("-".to_owned(), |joules| format!("{joules:.0}")),
@@ -288,4 +323,72 @@ pub(super) fn one(told: &Told<'_>) -> String {
         lines.push(format!("note: {}", harmless(note)));
     }
     lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_model::{Uid, User};
+
+    use super::*;
+
+    fn run(summary: &Value) -> WatchedRun {
+        WatchedRun {
+            run: "r".to_owned(),
+            owner: User {
+                uid: Uid(7),
+                name: None,
+            },
+            name: "python".to_owned(),
+            started: Timestamp::UNIX_EPOCH,
+            ended: Timestamp::from_second(3600).ok(),
+            exit_code: Some(0),
+            cards: Vec::new(),
+            summary: summary.to_string(),
+        }
+    }
+
+    fn measured(summary: &Value, key: &str) -> String {
+        let run = run(summary);
+        let measure = MEASURES.iter().find(|(name, _, _)| *name == key).unwrap();
+        measure.2(&Told::new(&run)).shown()
+    }
+
+    #[test]
+    fn a_zero_that_was_measured_is_no_unknown() {
+        let check = |summary: Value, expected: &str| {
+            assert_eq!(measured(&summary, "mem_util_mean_pct"), expected);
+        };
+        check(json!({"unmeasured": []}), "0.0");
+        check(json!({"unmeasured": ["mem_util"]}), "-");
+        check(json!({"unmeasured": [], "mem_util_mean_pct": 4.5}), "4.5");
+        check(json!({}), "-");
+        assert_eq!(
+            measured(&json!({"unmeasured": []}), "power_watts_mean"),
+            "-"
+        );
+    }
+
+    #[test]
+    fn a_run_took_what_its_own_clock_says_though_the_walls_was_set() {
+        assert_eq!(
+            measured(&json!({"run": {"seconds": 12.5}}), "seconds"),
+            "12.5"
+        );
+        assert_eq!(measured(&Value::Null, "seconds"), "3600.0");
+    }
+
+    #[test]
+    fn memory_is_the_jobs_own_as_at_the_end_of_the_run() {
+        let check = |own: Value, expected: &str| {
+            let card = json!({"index": 0, "own_memory_max_mb": own, "memory_used_max_mb": 900, "memory_total_mb": 2048});
+            let run = run(&json!({"gpus": [card]}));
+            let told = one(&Told::new(&run));
+            assert!(told.contains(expected), "{told}");
+        };
+        check(200.into(), "busy, memory up to 200 MB of 2.0 GB,");
+        check(
+            Value::Null,
+            "busy, memory of the card up to 900 MB of 2.0 GB,",
+        );
+    }
 }

@@ -121,6 +121,37 @@ fn runs_can_be_listed_shown_and_compared() {
 }
 
 #[test]
+fn a_run_whose_gua_was_killed_is_lost_and_one_that_is_watched_runs() {
+    let host = Host::new(ONE_CARD);
+    let mut job = host.job(
+        "--gpus all --interval 20ms",
+        "echo $$ > pid; exec sleep 600",
+    );
+    let mut watcher = job
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let told = || gua(&host, "runs list --json").stdout;
+    let state = || {
+        let text: Value = serde_json::from_str(&told()).unwrap_or_default();
+        text["runs"][0]["state"].clone()
+    };
+    until("the run", || state() == "running");
+    watcher.kill().unwrap();
+    watcher.wait().unwrap();
+    let sleeper = host.read("pid").trim().parse().unwrap();
+    let sleeper = rustix::process::Pid::from_raw(sleeper).unwrap();
+    rustix::process::kill_process(sleeper, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(state(), "lost");
+    schema::check("gua.runs.v1", &told());
+    let shown = gua(&host, "runs show last").stdout;
+    assert!(shown.contains("lost: who watched it is no more"), "{shown}");
+    let list = gua(&host, "runs list").stdout;
+    assert!(list.contains("lost"), "{list}");
+}
+
+#[test]
 fn a_history_that_was_named_has_to_be_one() {
     let host = Host::new(ONE_CARD);
     host.run("--quiet --gpus all --interval 20ms", "true");
