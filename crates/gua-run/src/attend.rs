@@ -178,10 +178,14 @@ impl Attendance {
             let [signal, mark] = heard.others;
             if signal {
                 self.job.attend();
+                if self.job.has_ended() {
+                    return;
+                }
                 self.job.stop_with_it();
             }
             if mark {
-                self.take_marks();
+                let marks = self.marks.take();
+                self.take_down(&marks, Moment::now());
             }
             if heard.words {
                 self.reader.hear();
@@ -289,17 +293,18 @@ impl Attendance {
         }
     }
 
-    fn take_marks(&mut self) {
-        for mark in self.marks.take() {
-            let at = clock::now();
-            let ended = self.watch.mark(&mark, at, clock::since_boot());
+    /// What the job said, as said at this moment.
+    fn take_down(&mut self, marks: &[Mark], moment: Moment) {
+        let at = moment.at;
+        for mark in marks {
+            let ended = self.watch.mark(mark, at, moment.since_boot);
             let Some(record) = &mut self.record else {
                 continue;
             };
             if let Some(ended) = &ended {
                 record.phase(at, ended);
             }
-            match &mark {
+            match mark {
                 Mark::Phase(name) => {
                     let data = Fields::new().with("name", name.as_str());
                     record.event(at, "phase_started", &data);
@@ -313,7 +318,8 @@ impl Attendance {
     /// The job has ended and is not buried yet: what it has used can still be read.
     fn finish(mut self) -> Outcome {
         let end = Moment::now();
-        self.take_marks();
+        let marks = self.marks.take_last();
+        self.take_down(&marks, end);
         let last = match self.has_looked {
             true => self.look_at_processes(),
             // Too short a job to go through the processes of the host for it.
@@ -399,6 +405,9 @@ impl Attendance {
             "mark of the job meant nothing",
             "marks of the job meant nothing",
         ));
+        if self.marks.is_left() {
+            notes.push("marks of the job came too fast, and the last ones are lost".to_owned());
+        }
         if self.watch.is_without_given_cards() {
             notes.extend(self.unknown_cards.take());
         }

@@ -11,9 +11,10 @@ use std::process::{Child, Command};
 use gua_model::Pid;
 use gua_probe::process::ignored::{self, was_ignored};
 use rustix::process::{
-    Pid as Number, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, kill_process,
+    Pid as Number, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpgrp, getpid, kill_process,
     set_child_subreaper, setrlimit, waitid,
 };
+use rustix::termios::tcgetpgrp;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
@@ -127,10 +128,14 @@ impl Job {
         !matches!(waitid(WaitId::Pid(self.number), options), Ok(None))
     }
 
-    /// A job that stopped itself stops us, so that the shell sees it; when we are continued, so is the job.
+    /// A job that gives the terminal back (SIGTSTP) stops us, so that the shell takes it; when we are continued, so is the
+    /// job. One that is stopped without a shell that waits for us, or by SIGSTOP, is continued by whoever stopped it.
     pub fn stop_with_it(&self) {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-        if let Ok(Some(_)) = waitid(WaitId::Pid(self.number), options) {
+        let Ok(Some(stopped)) = waitid(WaitId::Pid(self.number), options) else {
+            return;
+        };
+        if stopped.stopping_signal() != Some(Signal::STOP.as_raw()) && has_terminal() {
             let _ = kill_process(getpid(), Signal::STOP);
             let _ = kill_process(self.number, Signal::CONT);
         }
@@ -145,6 +150,12 @@ impl Job {
             (None, None) => End::Code(1),
         })
     }
+}
+
+/// Whether our process group is the one that a terminal belongs to: a shell with job control waits for it.
+fn has_terminal() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
 }
 
 /// Buries a process that was given to us.

@@ -9,7 +9,7 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -25,6 +25,12 @@ pub const RUN_VARIABLE: &str = "GUA_RUN_ID";
 
 /// A line of at most so many bytes reaches us whole, whoever else writes at the same time (`PIPE_BUF` in pipe(7)).
 pub const LONGEST_MARK: usize = 4096;
+
+/// As much as is read at once. A job that says more and more has other things to be attended to as well.
+const AT_ONCE: usize = 2 * LONGEST_MARK;
+
+/// What a pipe holds unless somebody makes it larger (pipe(7)).
+const WHOLE_PIPE: usize = 64 << 10;
 
 /// Shells without many descriptors (dash) name those up to 9 only; the first ones are often taken.
 const LOWEST_DESCRIPTOR: i32 = 7;
@@ -132,11 +138,23 @@ impl Marks {
         self.read.as_fd()
     }
 
-    /// What was said since, without waiting.
+    /// Some of what was said since, without waiting: the rest is there to be taken next.
     pub fn take(&mut self) -> Vec<Mark> {
+        self.take_at_most(AT_ONCE)
+    }
+
+    /// As much as a job can have said before it ended. Who says more goes on after it.
+    pub fn take_last(&mut self) -> Vec<Mark> {
+        self.take_at_most(WHOLE_PIPE)
+    }
+
+    fn take_at_most(&mut self, most: usize) -> Vec<Mark> {
         let mut marks = Vec::new();
         let mut buffer = [0; LONGEST_MARK];
-        while let Ok(length @ 1..) = self.read.read(&mut buffer) {
+        for _ in 0..most / LONGEST_MARK {
+            let Ok(length @ 1..) = self.read.read(&mut buffer) else {
+                break;
+            };
             self.begun.extend_from_slice(&buffer[..length]);
             while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.begun.drain(..=end).collect();
@@ -152,6 +170,12 @@ impl Marks {
             }
         }
         marks
+    }
+
+    /// Whether there is something that nobody has taken.
+    #[must_use]
+    pub fn is_left(&self) -> bool {
+        ioctl_fionread(&self.read).is_ok_and(|bytes| bytes > 0)
     }
 
     /// How many lines meant nothing.
@@ -234,6 +258,22 @@ mod tests {
         say(&"x".repeat(LONGEST_MARK + 1));
         assert_eq!(marks.take(), []);
         assert_eq!(marks.garbled(), 2);
+    }
+
+    #[test]
+    fn of_many_marks_some_are_taken_at_a_time_and_a_pipes_worth_at_the_end() {
+        let mut marks = Marks::new().unwrap();
+        rustix::pipe::fcntl_setpipe_size(&marks.write, 4 * WHOLE_PIPE).unwrap();
+        let line = format!("{:15}\n", "phase");
+        let many = line.repeat(2 * WHOLE_PIPE / line.len());
+        let written = rustix::io::write(&marks.write, many.as_bytes());
+        assert_eq!(written, Ok(many.len()));
+        assert_eq!(marks.take().len(), AT_ONCE / line.len());
+        assert_eq!(marks.take_last().len(), WHOLE_PIPE / line.len());
+        assert!(marks.is_left());
+        assert_eq!(marks.take_last().len(), (WHOLE_PIPE - AT_ONCE) / line.len());
+        assert!(!marks.is_left());
+        assert_eq!(marks.take(), []);
     }
 
     #[test]

@@ -108,11 +108,27 @@ fn the_shell_can_stop_the_job_and_take_it_up_again() {
 #[test]
 fn a_job_that_stops_itself_stops_us_and_is_continued_with_us() {
     let host = Host::new("[[card]]\n");
-    let script = "echo began; kill -STOP $$; echo goes-on; exit 4";
+    let script = "echo began; kill -TSTP $$; echo goes-on; exit 4";
     std::fs::write(host.path("job"), script).unwrap();
     let terminal = Terminal::open(&host);
     terminal.line(&format!("{GUA} run -q -- bash job"));
     terminal.wait("Stopped");
     terminal.line("fg");
     terminal.wait("goes-on");
+}
+
+#[test]
+fn a_job_that_is_halted_in_a_terminal_and_continued_alone_goes_on_to_its_end() {
+    let host = Host::new("[[card]]\n");
+    let script = "( while ! grep -q ') T ' /proc/$$/stat; do sleep 0.05; done; \
+                  n=$(wc -l < out/cpu_metrics.csv); \
+                  while [ $(wc -l < out/cpu_metrics.csv) -lt $((n+3)) ]; do sleep 0.05; done; kill -CONT $$ ) & \
+                  kill -STOP $$; echo goes-on; wait; exit 4";
+    std::fs::write(host.path("job"), script).unwrap();
+    let terminal = Terminal::open(&host);
+    terminal.line(&format!(
+        "{GUA} run -q --out out --interval 20ms -- bash job; echo code=$?"
+    ));
+    let screen = terminal.wait("code=4");
+    assert!(screen.contains("goes-on"), "{screen}");
 }

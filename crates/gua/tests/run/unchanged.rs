@@ -249,6 +249,54 @@ fn a_mark_that_nobody_takes_holds_nothing_up_and_fails_nothing() {
 }
 
 #[test]
+fn a_job_that_says_more_and_more_is_attended_to_and_its_end_is_ours() {
+    let host = Host::without_driver();
+    let flood = "import os\n\
+        while os.path.exists('flood.py') and not os.path.exists('stop'):\n\
+        \x20   for _ in range(1000):\n\
+        \x20       try: os.write(int(os.environ['GUA_RUN_FD']), b'x\\n' * 2048)\n\
+        \x20       except BlockingIOError: pass\n\
+        open('dry', 'w')";
+    fs::write(host.path("flood.py"), flood).unwrap();
+    let script = "trap 'echo heard > heard' USR1; setsid python3 flood.py >/dev/null 2>&1 & echo began > began; \
+                  while [ ! -e heard ] || [ $(wc -l < out/cpu_metrics.csv) -lt 4 ]; do sleep 0.02; done; echo ended > ended; exit 3";
+    let mut child = host
+        .job("--quiet --out out --interval 20ms", script)
+        .spawn()
+        .unwrap();
+    until("the job", || host.path("began").exists());
+    until("a flood", || host.read("out/run.jsonl").len() > 1 << 18);
+    signal(&child, Signal::USR1);
+    until("the end of the job", || host.path("ended").exists());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    fs::write(host.path("stop"), "").unwrap();
+    until("the end of the flood", || host.path("dry").exists());
+}
+
+#[test]
+fn a_job_that_is_halted_and_continued_alone_goes_on_with_us() {
+    let host = Host::without_driver();
+    let script =
+        "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; exit 8";
+    let mut child = host
+        .job("--quiet --out out --interval 20ms", script)
+        .spawn()
+        .unwrap();
+    until("the job", || host.path("ready").exists());
+    let pid = host.read("ready").trim().to_owned();
+    let number = Pid::from_raw(pid.parse().unwrap()).unwrap();
+    kill_process(number, Signal::STOP).unwrap();
+    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    until("the halt", || stat().contains(") T "));
+    let looks = || host.read("out/cpu_metrics.csv").lines().count();
+    let before = looks();
+    until("further looks", || looks() > before + 3);
+    kill_process(number, Signal::CONT).unwrap();
+    fs::write(host.path("stop"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(8));
+}
+
+#[test]
 fn time_in_which_we_were_stopped_is_a_gap() {
     let host = Host::new("[[card]]\nutil = 50\n");
     let script = "sleep 0.5; kill -STOP $PPID; sleep 4; kill -CONT $PPID; sleep 0.3";
