@@ -151,15 +151,22 @@ pub fn load(flags: &[FlagValue]) -> Result<Loaded, Failure> {
 /// The same for commands that must work with a broken configuration too: only a wrong flag is refused.
 fn load_what_is_sound(flags: &[FlagValue]) -> Result<Loaded, Failure> {
     let loaded = Loaded::from(&Inputs::of_this_process(), flags);
+    sound_flags(&loaded)?;
+    Ok(loaded)
+}
+
+/// A wrong flag stands before the eyes of whoever wrote it; `gua config check` knows nothing of it.
+fn sound_flags(loaded: &Loaded) -> Result<(), Failure> {
     let is_flag = |problem: &&config::Problem| matches!(problem.place, config::Place::Flag(_));
     match loaded.problems.iter().find(is_flag) {
         Some(problem) => Err(Failure::usage(problem.to_string())),
-        None => Ok(loaded),
+        None => Ok(()),
     }
 }
 
 /// The settings, or the first problem with them as a wrong use.
 pub fn settled(loaded: &Loaded) -> Result<&config::Settings, Failure> {
+    sound_flags(loaded)?;
     match loaded.problems.as_slice() {
         [] => Ok(&loaded.settings),
         [only] => Err(Failure::usage(only.to_string()).hint("`gua config check` explains")),

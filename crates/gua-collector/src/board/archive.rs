@@ -71,10 +71,14 @@ impl Archived {
     }
 }
 
-/// The day in UTC by which a moment is archived.
+/// A day is left alone for so long after its end: its last tick may still be on its way to the disk.
+const SETTLING: SignedDuration = SignedDuration::from_mins(5);
+
+/// The day in UTC that is today for the archive: those before it are closed.
 #[must_use]
-pub fn utc_day(moment: Timestamp) -> Date {
-    TimeZone::UTC.to_datetime(moment).date()
+pub fn open_day(now: Timestamp) -> Date {
+    let settled = now.saturating_sub(SETTLING).unwrap_or(now);
+    TimeZone::UTC.to_datetime(settled).date()
 }
 
 /// Why the archive is not complete. What was uploaded stays there, and is not sent again.

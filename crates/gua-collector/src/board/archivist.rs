@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, utc_day};
+use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, open_day};
 use super::courier::Say;
 use super::enrolment::Enrolment;
+use super::link_state::{LinkPlace, Peer};
 use super::mailbox::{Mailbox, Taken};
 use super::pause::Pause;
 use super::told::Told;
@@ -24,8 +25,6 @@ use jiff::Timestamp;
 /// How long what is waited for.
 #[derive(Clone, Copy, Debug)]
 struct Waits {
-    /// A day is left alone for so long after its end: its last tick may still be on its way to the disk.
-    settling: Duration,
     /// How often it is looked whether a day has ended.
     look: Duration,
     /// The pause after a first failure, and the longest.
@@ -34,7 +33,6 @@ struct Waits {
 }
 
 const WAITS: Waits = Waits {
-    settling: Duration::from_secs(300),
     look: Duration::from_secs(60),
     first_pause: Duration::from_secs(60),
     longest_pause: Duration::from_secs(3600),
@@ -131,14 +129,15 @@ impl Archivist {
     }
 
     fn work_if_due(&mut self, hours: &impl Hours) {
-        let today = utc_day(hours.now() - self.waits.settling);
+        let today = open_day(hours.now());
         // The courier says what is wrong with an enrolment.
         let Ok(enrolled) = self.enrolment.current() else {
             return;
         };
         let retention_days = self.options.retention_days;
         let task = Task::new(&enrolled.config, today, retention_days);
-        if ArchiveState::is_done(&self.history, &task) {
+        let place = LinkPlace::new(self.enrolment.file().path(), &self.history);
+        if ArchiveState::is_done(&place, &task) {
             return;
         }
         let result = open(&self.history).and_then(|history| {
@@ -155,7 +154,15 @@ impl Archivist {
                 false => ControlFlow::Continue(()),
             })
         });
-        ArchiveState::note(&self.history, &task, hours.now(), &result);
+        ArchiveState::note(&place, &task, hours.now(), &result);
+        // An upload takes its time, and the host may not be enrolled any more.
+        if self
+            .enrolment
+            .current()
+            .is_err_and(|error| error.is_missing())
+        {
+            place.forget(Some(&Peer::of(&enrolled.config)));
+        }
         match result {
             Ok(archived) => self.succeeded(archived),
             Err(_) if self.end.is_closed() => {}

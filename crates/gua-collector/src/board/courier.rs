@@ -10,7 +10,6 @@ use gua_probe::clock;
 use gua_wire::snapshot::LeftOut;
 
 use super::carrier::{Answer, Carrier};
-use super::cloud_file::LoadError;
 use super::enrolment::{Enrolled, Enrolment, EnrolmentError};
 use super::letter::{Letter, Speaker, Unsent};
 use super::link_state::{LinkPlace, LinkState, Peer, StreamState};
@@ -167,7 +166,7 @@ impl Courier {
         let before = self.state.peer.clone();
         match self.link.enrolment.current() {
             Ok(enrolled) => self.meet(&enrolled),
-            Err(error) if is_unenrolled(&error) => self.nobody_to_tell(&error),
+            Err(error) if error.is_missing() => self.nobody_to_tell(&error),
             // It may be mended.
             Err(_) => {}
         }
@@ -348,7 +347,7 @@ impl Courier {
     /// Nothing is sent any more. Where this host is enrolled no more, nothing is kept for later either.
     fn nobody_to_tell(&mut self, error: &EnrolmentError) {
         let why = chain(error);
-        if !is_unenrolled(error) {
+        if !error.is_missing() {
             return self.tell(&why, "nothing is sent");
         }
         self.unsent = None;
@@ -414,8 +413,4 @@ impl Courier {
         // The enrolment may have gone between the look and the writing.
         self.is_for_the_same();
     }
-}
-
-fn is_unenrolled(error: &EnrolmentError) -> bool {
-    matches!(error, EnrolmentError::Load(LoadError::Missing(_)))
 }

@@ -33,6 +33,14 @@ pub enum EnrolmentError {
     Way(#[from] WayError),
 }
 
+impl EnrolmentError {
+    /// Whether this host is enrolled nowhere, which no mending changes.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, EnrolmentError::Load(LoadError::Missing(_)))
+    }
+}
+
 /// What changes when a file is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {

@@ -11,6 +11,7 @@ use gua_wire::CloudConfig;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::archive::ArchiveState;
 use super::client::CallError;
 use super::{spool, state_file};
 use crate::chain::chain;
@@ -149,6 +150,17 @@ impl LinkPlace {
         [&self.enrolment, &self.history].map(|file| state_file::beside(file, "-spool"))
     }
 
+    /// Where it is noted how the archive is doing.
+    pub(super) fn archives(&self) -> [PathBuf; 2] {
+        [&self.enrolment, &self.history].map(|file| state_file::beside(file, "-archive"))
+    }
+
+    /// The same name for one history wherever a command is given.
+    pub(super) fn history(&self) -> PathBuf {
+        let history = std::fs::canonicalize(&self.history);
+        history.unwrap_or_else(|_| self.history.clone())
+    }
+
     /// What was last written of the link to a peer.
     #[must_use]
     pub fn read(&self, peer: &Peer) -> Option<LinkState> {
@@ -206,6 +218,7 @@ impl LinkPlace {
         if peer.is_some() && known.as_ref() == peer {
             let _ = std::fs::remove_file(of_history);
         }
+        ArchiveState::forget(self, peer);
         let [own, of_history] = self.spools();
         let of_peer = peer.map_or(0, |peer| spool::forget(&of_history, Some(peer)));
         spool::forget(&own, None) + of_peer

@@ -23,22 +23,29 @@ pub enum TrustError {
     NoneAtAll,
 }
 
+/// Those of a file.
+pub(crate) fn certificates(path: &Path) -> Result<RootCertStore, TrustError> {
+    let of_file = |source| TrustError::File {
+        path: path.to_owned(),
+        source,
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(path).map_err(of_file)?;
+    let certificates: Result<Vec<_>, _> = certificates.collect();
+    match roots.add_parsable_certificates(certificates.map_err(of_file)?) {
+        (0, _) => Err(TrustError::NoneInFile {
+            path: path.to_owned(),
+        }),
+        _ => Ok(roots),
+    }
+}
+
 /// The settings of all encrypted connections. Sessions are resumed between them.
 pub(crate) fn encryption(more: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {
-    let mut roots = RootCertStore::empty();
-    if let Some(path) = more {
-        let of_file = |source| TrustError::File {
-            path: path.to_owned(),
-            source,
-        };
-        let certificates = CertificateDer::pem_file_iter(path).map_err(of_file)?;
-        let certificates: Result<Vec<_>, _> = certificates.collect();
-        let (added, _) = roots.add_parsable_certificates(certificates.map_err(of_file)?);
-        if added == 0 {
-            let path = path.to_owned();
-            return Err(TrustError::NoneInFile { path });
-        }
-    }
+    let mut roots = match more {
+        Some(path) => certificates(path)?,
+        None => RootCertStore::empty(),
+    };
     // A broken file among the system's costs its own certificates.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {

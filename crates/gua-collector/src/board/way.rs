@@ -17,7 +17,7 @@ use rustls::{CertificateError, ClientConfig, ClientConnection, StreamOwned};
 
 use super::line::{Deadline, Limits, Line, Timed, late};
 use super::proxy::{Proxies, Proxy, ProxyError};
-use super::trust::{TrustError, encryption};
+use super::trust::{TrustError, certificates, encryption};
 
 /// More of a proxy's answer than this is not read.
 const LONGEST_PROXY_ANSWER: usize = 16 * 1024;
@@ -93,7 +93,11 @@ impl Way {
         board.check_encrypted(wishes.unencrypted)?;
         let encryption = match board.scheme() {
             Scheme::Https => Some(encryption(wishes.ca_file.as_deref())?),
-            Scheme::Http => None,
+            // It is of no use here, but a wrong one is a mistake.
+            Scheme::Http => {
+                wishes.ca_file.as_deref().map(certificates).transpose()?;
+                None
+            }
         };
         Ok(Self {
             board: board.clone(),

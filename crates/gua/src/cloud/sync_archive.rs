@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
-use gua_collector::board::archive::utc_day;
-use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled, Task};
+use gua_collector::board::archive::open_day;
+use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled, LinkPlace, Task};
 use gua_probe::clock;
 use gua_store::legacy::{OldFile, OldForm};
 use gua_store::{FileKind, History, what_is_this};
@@ -26,7 +26,8 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     }
     let users = super::users(&loaded.settings)?;
     let days = loaded.settings.cloud.archive_days.value;
-    let archived = upload(&enrolled, &db, &users, days)?;
+    let place = super::link_place(loaded, &db);
+    let archived = upload(&enrolled, (&db, &place), &users, days)?;
     output::data(&format!("gua sync-archive: {}\n", archived.told(days)))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -35,20 +36,20 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
 /// there is no history yet.
 pub(super) fn once_a_day(
     enrolled: &Enrolled,
-    db: &Path,
+    (db, place): (&Path, &LinkPlace),
     users: &UserPolicy,
     retention_days: u32,
 ) -> anyhow::Result<Option<Archived>> {
-    let task = Task::new(&enrolled.config, utc_day(clock::now()), retention_days);
-    if what_is_this(db) == FileKind::Missing || ArchiveState::is_done(db, &task) {
+    let task = Task::new(&enrolled.config, open_day(clock::now()), retention_days);
+    if what_is_this(db) == FileKind::Missing || ArchiveState::is_done(place, &task) {
         return Ok(None);
     }
-    upload(enrolled, db, users, retention_days).map(Some)
+    upload(enrolled, (db, place), users, retention_days).map(Some)
 }
 
 fn upload(
     enrolled: &Enrolled,
-    db: &Path,
+    (db, place): (&Path, &LinkPlace),
     users: &UserPolicy,
     retention_days: u32,
 ) -> anyhow::Result<Archived> {
@@ -56,7 +57,7 @@ fn upload(
         FileKind::GpuUsageAudit => OldForm::theirs(OldFile::open(db)?),
         _ => OldForm::ours(History::open(db)?)?,
     };
-    let today = utc_day(clock::now());
+    let today = open_day(clock::now());
     let archive = Archive {
         enrolled,
         history: &history,
@@ -71,6 +72,6 @@ fn upload(
     });
     bar.clear();
     let task = Task::new(&enrolled.config, today, retention_days);
-    ArchiveState::note(db, &task, clock::now(), &archived);
+    ArchiveState::note(place, &task, clock::now(), &archived);
     Ok(archived?)
 }

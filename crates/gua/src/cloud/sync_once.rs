@@ -150,7 +150,8 @@ impl Look<'_> {
     }
 
     fn archive(&self, db: &Path, days: u32) -> anyhow::Result<()> {
-        let archived = sync_archive::once_a_day(self.enrolled, db, self.users, days)?;
+        let archived =
+            sync_archive::once_a_day(self.enrolled, (db, &self.place), self.users, days)?;
         match archived {
             Some(archived) => output::data(&format!("  archive: {}\n", archived.told(days))),
             None => Ok(()),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::board::{ArchiveState, CloudFile};
+use gua_collector::board::CloudFile;
 
 use crate::config::Loaded;
 use crate::{output, which};
@@ -18,7 +18,6 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot remove `{path}`"))?;
     // What was kept for the board goes with it.
     let history = which::history(loaded);
-    ArchiveState::forget(&history);
     let waited = super::forget_link(loaded, &history, known.as_ref());
     let text = match (removed, known) {
         (false, _) => format!("gua unenroll: this host is not enrolled (no `{path}`)\n"),

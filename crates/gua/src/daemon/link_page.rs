@@ -29,7 +29,7 @@ pub(super) fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> Strin
         }
     };
     let waiting = place.waiting(&link.peer);
-    page(&link, waiting, now) + &archive(&link, history, now)
+    page(&link, waiting, now) + &archive(&link, &place, now)
 }
 
 fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
@@ -78,11 +78,11 @@ fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
     text
 }
 
-fn archive(link: &LinkState, history: &Path, now: Timestamp) -> String {
+fn archive(link: &LinkState, place: &LinkPlace, now: Timestamp) -> String {
     let is_of = |archive: &ArchiveState| {
         (&archive.task.board, &archive.task.host_id) == (&link.peer.board, &link.peer.host_id)
     };
-    let Some(archive) = ArchiveState::read(history).filter(is_of) else {
+    let Some(archive) = ArchiveState::read(place).filter(is_of) else {
         return String::new();
     };
     let completed = archive.completed.map(|at| with_age(at, now));

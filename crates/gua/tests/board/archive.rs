@@ -242,7 +242,7 @@ fn an_archive_that_fails_costs_a_daemon_one_line_and_no_tick() {
     });
     daemon.stop();
     assert_eq!(daemon.stderr().matches(told).count(), 1);
-    let state = host.read("d.db-archive");
+    let state = host.read(".gua/cloud.json-archive");
     assert!(
         state.contains("HTTP 503") && !state.contains(TOKEN),
         "{state}"

@@ -160,7 +160,7 @@ fn what_others_can_read_holds_no_secret_even_where_a_board_calls_us_by_it() {
         said.contains("lab [hidden]") && !said.contains(TOKEN),
         "{said}"
     );
-    for name in ["cloud.json-link", "gua.db-archive"] {
+    for name in ["cloud.json-link", "cloud.json-archive"] {
         let text = host.read(&format!(".gua/{name}"));
         assert!(!text.is_empty() && !text.contains(TOKEN), "{name}: {text}");
     }

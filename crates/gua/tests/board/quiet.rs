@@ -52,6 +52,11 @@ fn without_enrolment_collecting_listing_and_reporting_open_no_internet_socket() 
         "status",
         "top --once",
         "explain 0",
+        "statement",
+        "plot -o week.svg",
+        "export -o samples.csv",
+        "quota show",
+        "runs list",
         "config show",
         "unenroll",
     ] {

@@ -201,11 +201,16 @@ fn nothing_of_a_link_is_left_beside_any_history() {
     let mut daemon = host.foreground("daemon --foreground --cloud --interval 100ms --db a/b.db");
     until("some wait", || (waiting(&host).len() > 1).then_some(()));
     daemon.stop();
+    board.behaves(Manner::Kind);
+    host.fine("sync-archive --db a/b.db");
+    assert!(host.state("cloud.json-archive").exists());
     host.fine("unenroll");
     for directory in ["a", ".gua"] {
         let names = std::fs::read_dir(host.path(directory)).unwrap();
         for name in names.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
-            assert!(!name.contains("link") && !name.contains("spool"), "{name}");
+            for ending in ["-link", "-spool", "-archive"] {
+                assert!(!name.ends_with(ending), "{name}");
+            }
         }
     }
 }

@@ -198,3 +198,17 @@ fn a_name_that_leads_nowhere_is_told() {
         "{ended:?}"
     );
 }
+
+#[test]
+fn a_file_of_certificates_that_is_not_there_is_refused_also_where_none_is_needed() {
+    let board = Board::start();
+    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let nowhere = host.path("nowhere.pem");
+    for line in ["sync-once", "daemon --foreground --cloud"] {
+        let ended = host.gua(&format!("{line} --ca-file {}", nowhere.display()));
+        assert_ne!(ended.code, 0, "{ended:?}");
+        let told = format!("cannot read certificates from `{}`", nowhere.display());
+        assert!(ended.stderr.contains(&told), "{ended:?}");
+    }
+    assert!(board.take().is_empty());
+}

@@ -136,6 +136,22 @@ fn a_broken_file_stops_a_command_with_one_sentence_and_exit_code_2() {
 }
 
 #[test]
+fn a_wrong_flag_is_one_sentence_that_sends_nobody_to_the_files() {
+    let program = Program::new();
+    let check = || {
+        let ended = program.gua(["report", "--held-mb", "x"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""));
+        assert_eq!(
+            ended.stderr,
+            "gua report: --held-mb: expected a whole number of MB, 0 or more, found `x`\n"
+        );
+    };
+    check();
+    program.write(".gua/config.toml", "[states]\nheld_mb = 'x'\n");
+    check();
+}
+
+#[test]
 fn a_broken_file_does_not_stop_what_needs_no_settings() {
     let program = Program::new();
     program.write(".gua/config.toml", b"\xff\xfe[[[");

@@ -1,14 +1,14 @@
-//! How the archive is doing, in a small file beside the history. There is no secret in it.
+//! How the archive of a history is doing, in a small file where that of the link is. There is no secret in it.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use gua_wire::CloudConfig;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use super::super::link_state::{LinkError, Peer};
+use super::super::link_state::{LinkError, LinkPlace, Peer};
 use super::super::state_file;
 use super::{ArchiveError, Archived};
 
@@ -36,6 +36,13 @@ impl Task {
         }
     }
 
+    fn peer(&self) -> Peer {
+        Peer {
+            board: self.board.clone(),
+            host_id: self.host_id.clone(),
+        }
+    }
+
     fn is_of_the_same_host(&self, other: &Self) -> bool {
         (&self.board, &self.host_id) == (&other.board, &other.host_id)
     }
@@ -50,44 +57,56 @@ pub struct ArchiveState {
     pub completed: Option<Timestamp>,
     /// The last failure since.
     pub last_error: Option<LinkError>,
+    /// Of which history.
+    history: PathBuf,
 }
 
 impl ArchiveState {
+    /// The latest that was noted of this history.
     #[must_use]
-    pub fn place(history: &Path) -> PathBuf {
-        state_file::beside(history, "-archive")
+    pub fn read(place: &LinkPlace) -> Option<Self> {
+        let history = place.history();
+        let states = place.archives().into_iter().filter_map(|file| {
+            let state: Self = state_file::read(&file)?;
+            (state.history == history).then_some(state)
+        });
+        states.max_by_key(|state| {
+            let failed = state.last_error.as_ref().map(|error| error.at);
+            state.completed.max(failed)
+        })
     }
 
-    #[must_use]
-    pub fn read(history: &Path) -> Option<Self> {
-        state_file::read(&Self::place(history))
-    }
-
-    /// Removes the file, if it is there.
-    pub fn forget(history: &Path) {
-        let _ = std::fs::remove_file(Self::place(history));
+    /// Removes what was noted. Beside a history, which another enrolment may serve, only what belongs to `peer`.
+    pub(in super::super) fn forget(place: &LinkPlace, peer: Option<&Peer>) {
+        let [own, of_history] = place.archives();
+        let _ = std::fs::remove_file(own);
+        let known = state_file::read(&of_history).map(|state: Self| state.task.peer());
+        if peer.is_some() && known.as_ref() == peer {
+            let _ = std::fs::remove_file(of_history);
+        }
     }
 
     /// Whether the board has everything that it is to have.
     #[must_use]
-    pub fn is_done(history: &Path, task: &Task) -> bool {
-        Self::read(history).is_some_and(|state| state.task == *task)
+    pub fn is_done(place: &LinkPlace, task: &Task) -> bool {
+        Self::read(place).is_some_and(|state| state.task == *task)
     }
 
     /// Notes what became of an attempt, and when it ended. A place that takes nothing costs only the note.
     pub fn note(
-        history: &Path,
+        place: &LinkPlace,
         task: &Task,
         ended: Timestamp,
         result: &Result<Archived, ArchiveError>,
     ) {
-        let known = Self::read(history).filter(|state| state.task.is_of_the_same_host(task));
+        let known = Self::read(place).filter(|state| state.task.is_of_the_same_host(task));
         let mut state = known.unwrap_or_else(|| Self {
             task: Task {
                 day: None,
                 retention_days: None,
                 ..task.clone()
             },
+            history: place.history(),
             ..Self::default()
         });
         match result {
@@ -102,7 +121,9 @@ impl ArchiveState {
                 state.last_error = Some(LinkError { at: ended, what });
             }
         }
-        let _: io::Result<()> = state_file::write(&Self::place(history), &state);
+        let [first, second] = place.archives();
+        let _: io::Result<()> =
+            state_file::write(&first, &state).or_else(|_| state_file::write(&second, &state));
     }
 }
 
@@ -124,34 +145,38 @@ mod tests {
     #[test]
     fn another_board_host_day_or_retention_is_not_done() {
         let directory = tempfile::tempdir().unwrap();
-        let history = directory.path().join("gua.db");
+        let file = |name: &str| directory.path().join(name);
+        let place = LinkPlace::new(&file("cloud.json"), &file("gua.db"));
         let done = task("https://b", "h1", "2026-11-16", 30);
-        assert!(!ArchiveState::is_done(&history, &done));
+        assert!(!ArchiveState::is_done(&place, &done));
         let ended = "2026-11-16T00:10:00Z".parse().unwrap();
         let archived = Archived::default();
-        ArchiveState::note(&history, &done, ended, &Ok(archived));
-        assert!(ArchiveState::is_done(&history, &done));
+        ArchiveState::note(&place, &done, ended, &Ok(archived));
+        assert!(ArchiveState::is_done(&place, &done));
         for other in [
             task("https://c", "h1", "2026-11-16", 30),
             task("https://b", "h2", "2026-11-16", 30),
             task("https://b", "h1", "2026-11-17", 30),
             task("https://b", "h1", "2026-11-16", 90),
         ] {
-            assert!(!ArchiveState::is_done(&history, &other), "{other:?}");
+            assert!(!ArchiveState::is_done(&place, &other), "{other:?}");
         }
+
+        let second = LinkPlace::new(&file("cloud.json"), &file("second.db"));
+        assert!(!ArchiveState::is_done(&second, &done), "another history");
 
         // A failure later takes nothing back, unless it was another host's.
         let failed = || Err(ArchiveError::File(io::Error::other("full")));
         let later = "2026-11-17T00:10:00Z".parse().unwrap();
         let next = task("https://b", "h1", "2026-11-17", 30);
-        ArchiveState::note(&history, &next, later, &failed());
-        assert!(ArchiveState::is_done(&history, &done));
-        let state = ArchiveState::read(&history).unwrap();
+        ArchiveState::note(&place, &next, later, &failed());
+        assert!(ArchiveState::is_done(&place, &done));
+        let state = ArchiveState::read(&place).unwrap();
         assert_eq!(state.completed, Some(ended));
         assert_eq!(state.last_error.unwrap().at, later);
         let other = task("https://b", "h2", "2026-11-17", 30);
-        ArchiveState::note(&history, &other, later, &failed());
-        assert!(!ArchiveState::is_done(&history, &done));
-        assert_eq!(ArchiveState::read(&history).unwrap().completed, None);
+        ArchiveState::note(&place, &other, later, &failed());
+        assert!(!ArchiveState::is_done(&place, &done));
+        assert_eq!(ArchiveState::read(&place).unwrap().completed, None);
     }
 }

@@ -120,7 +120,8 @@ impl Scene {
     }
 
     fn state(&self) -> ArchiveState {
-        ArchiveState::read(&self.directory.path().join("gua.db")).unwrap()
+        let file = |name: &str| self.directory.path().join(name);
+        ArchiveState::read(&LinkPlace::new(&file("cloud.json"), &file("gua.db"))).unwrap()
     }
 }
 
@@ -210,7 +211,7 @@ fn an_archive_that_failed_is_tried_again_within_the_day_and_once_for_each_day() 
     assert_eq!(scene.said(), [told]);
 
     scene.refuses(None);
-    assert_eq!(utc_day(hours.now()).to_string(), "2026-11-16");
+    assert_eq!(open_day(hours.now()).to_string(), "2026-11-16");
     let rest = scene.archivist.turn(&hours);
     assert_eq!(rest, WAITS.look);
     assert_eq!(scene.asked().len(), 1 + 4 + 2 + 1);
@@ -272,4 +273,15 @@ fn a_day_of_which_ticks_are_gone_does_not_go_up_as_if_it_were_whole() {
         said.starts_with("archive: 1 closed day(s) in 30d window, uploaded 2 missing object(s); 2 day(s) left out, since the history keeps no ticks from before 2026-11-15T1"),
         "{said}"
     );
+}
+
+#[test]
+fn a_day_is_closed_some_minutes_after_its_end() {
+    let check = |now: &str, day: &str| {
+        assert_eq!(open_day(now.parse().unwrap()).to_string(), day, "{now}");
+    };
+    check("2026-11-16T23:59:59Z", "2026-11-16");
+    check("2026-11-17T00:04:59Z", "2026-11-16");
+    check("2026-11-17T00:05:00Z", "2026-11-17");
+    check("2026-11-17T09:04:59+09:00", "2026-11-16");
 }
