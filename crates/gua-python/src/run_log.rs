@@ -4,11 +4,27 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use gua_probe::clock;
-use gua_run::{Fields, RunLog};
+use gua_run::{Fields, RunLog, Seconds};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::failure;
+
+/// Seconds as Python gives them.
+#[derive(FromPyObject)]
+enum Length {
+    Whole(i64),
+    Measured(f64),
+}
+
+impl From<Length> for Seconds {
+    fn from(length: Length) -> Self {
+        match length {
+            Length::Whole(seconds) => Seconds::Whole(seconds),
+            Length::Measured(seconds) => Seconds::Measured(seconds),
+        }
+    }
+}
 
 /// Phases and events, in memory and perhaps in a file.
 #[pyclass(module = "gua._gua", frozen)]
@@ -38,10 +54,11 @@ impl Log {
         &self,
         py: Python<'_>,
         name: &str,
-        seconds: f64,
+        seconds: Length,
         extra: Vec<(String, String)>,
     ) -> PyResult<()> {
         let extra = fields(&extra)?;
+        let seconds = Seconds::from(seconds);
         py.detach(|| self.locked(|log| log.phase(clock::now(), name, seconds, &extra)));
         Ok(())
     }
@@ -51,6 +68,12 @@ impl Log {
         let data = fields(&data)?;
         py.detach(|| self.locked(|log| log.event(clock::now(), name, &data)));
         Ok(())
+    }
+
+    /// Something that happened, with data that is any value in JSON.
+    fn event_with(&self, py: Python<'_>, name: &str, data: &str) -> PyResult<()> {
+        py.detach(|| self.locked(|log| log.event_with(clock::now(), name, data)))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// All lines so far.

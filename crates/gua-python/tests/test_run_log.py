@@ -43,6 +43,10 @@ def test_the_same_calls_give_the_same_lines(tmp_path: Path) -> None:
         log.log_event("empty")
         log.log_event("empty", {})
         log.log_event("data", {"z": 1, "a": None, "path": Path("/x"), 7: "seven"})
+        for data in ("text", [1, 2.5], 7, 0, "", [], True, None, Strange(), ("größer", {"a": 1})):
+            log.log_event("any value", data)
+        for seconds in (5, 5.0, 0, -3, True):
+            log.log_phase("whole", seconds)
         return lines(log, tmp_path / "lines")
 
     assert fill(gua.RunLog()) == fill(original.RunLog())
@@ -61,6 +65,16 @@ def test_what_json_cannot_hold_does_not_end_the_job(tmp_path: Path) -> None:
     # Every line is JSON for those who are stricter than Python.
     for line in (tmp_path / "run.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=lambda name: pytest.fail(name))
+
+
+def test_a_line_that_an_earlier_run_left_torn_does_not_swallow_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"ts": "20')
+    log = gua.RunLog(path)
+    log.log_event("first")
+    assert [entry["event"] for entry in log.entries] == ["first"]
+    torn, first = path.read_text().splitlines()
+    assert torn == '{"ts": "20' and json.loads(first)["event"] == "first"
 
 
 def test_an_extra_value_cannot_change_when_it_was_or_what_it_is() -> None:

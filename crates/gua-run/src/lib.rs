@@ -56,6 +56,7 @@ mod watch;
 pub use gua_wire::run::file;
 pub use gua_wire::run::json::{Fields, NoJson};
 pub use gua_wire::run::kind::RunFile;
+pub use gua_wire::run::log::Seconds;
 pub use gua_wire::run::summary::ResourceSummary;
 
 pub use attend::{Options, Outcome, StartError, attend};

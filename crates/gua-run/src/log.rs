@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use gua_wire::run::json::Fields;
-use gua_wire::run::log;
+use gua_wire::run::json::{Fields, NoJson};
+use gua_wire::run::log::{self, Seconds};
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 
@@ -79,13 +79,27 @@ impl RunLog {
     }
 
     /// A phase that ended at `at` and took so long.
-    pub fn phase(&mut self, at: Timestamp, name: &str, seconds: f64, extra: &Fields) {
+    pub fn phase(
+        &mut self,
+        at: Timestamp,
+        name: &str,
+        seconds: impl Into<Seconds>,
+        extra: &Fields,
+    ) {
         self.push(log::phase(at, name, seconds, extra));
     }
 
     /// Something that happened.
     pub fn event(&mut self, at: Timestamp, name: &str, data: &Fields) {
         self.push(log::event(at, name, data));
+    }
+
+    /// Something that happened, with data that is any value in JSON.
+    pub fn event_with(&mut self, at: Timestamp, name: &str, json: &str) -> Result<(), NoJson> {
+        let mut event = Fields::new().with("event", name);
+        event.insert_json("data", json)?;
+        self.push(log::other(at, "event", &event));
+        Ok(())
     }
 
     /// How many lines there were so far, those among them that could not be written.

@@ -30,11 +30,18 @@ class RunLog:
         Values that JSON cannot hold become texts. An extra value cannot take the place of ``ts`` or ``type``: it
         is written as ``extra_ts`` or ``extra_type``.
         """
-        self._log.phase(text_of(name), float(seconds), fields(extra))
+        # A whole number stays one, as in the original.
+        whole = isinstance(seconds, int)
+        self._log.phase(text_of(name), seconds if whole else float(seconds), fields(extra))
 
-    def log_event(self, event_type: str, data: dict[str, Any] | None = None) -> None:
-        """Something that happened."""
-        self._log.event(text_of(event_type), fields(data or {}))
+    def log_event(self, event_type: str, data: Any = None) -> None:
+        """Something that happened, with a dictionary or any other value. What is empty is left out."""
+        if isinstance(data, dict):
+            self._log.event(text_of(event_type), fields(data))
+        elif _is_empty(data):
+            self._log.event(text_of(event_type), [])
+        else:
+            self._log.event_with(text_of(event_type), _json(data))
 
     @contextmanager
     def phase(self, name: str, /, **extra: Any) -> Iterator[dict[str, Any]]:
@@ -72,6 +79,13 @@ class RunLog:
 def fields(values: dict[str, Any]) -> list[tuple[str, str]]:
     """Names with values in JSON, whatever they are."""
     return [(_key(name), _json(value)) for name, value in values.items()]
+
+
+def _is_empty(value: Any) -> bool:
+    try:
+        return not value
+    except Exception:  # An array of several numbers is neither true nor false.
+        return False
 
 
 def _key(name: Any) -> str:

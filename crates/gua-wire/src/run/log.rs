@@ -11,6 +11,34 @@ pub fn stamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3f+00:00").to_string()
 }
 
+/// How long a phase took. A whole number that was given as one stays one, as in the original.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Seconds {
+    Whole(i64),
+    Measured(f64),
+}
+
+impl From<f64> for Seconds {
+    fn from(seconds: f64) -> Self {
+        Seconds::Measured(seconds)
+    }
+}
+
+impl From<i64> for Seconds {
+    fn from(seconds: i64) -> Self {
+        Seconds::Whole(seconds)
+    }
+}
+
+impl Seconds {
+    fn to_value(self) -> Value {
+        match self {
+            Seconds::Whole(seconds) => seconds.into(),
+            Seconds::Measured(seconds) => thousandths(seconds),
+        }
+    }
+}
+
 /// A phase that has ended, without the line end. An extra value cannot take the place of the moment or the kind: it is
 /// written under `extra_ts` or `extra_type`.
 ///
@@ -25,10 +53,10 @@ pub fn stamp(at: Timestamp) -> String {
 /// );
 /// ```
 #[must_use]
-pub fn phase(at: Timestamp, name: &str, seconds: f64, extra: &Fields) -> String {
+pub fn phase(at: Timestamp, name: &str, seconds: impl Into<Seconds>, extra: &Fields) -> String {
     let mut line = begun(at, "phase")
         .with("name", name)
-        .with("seconds", thousandths(seconds));
+        .with("seconds", seconds.into().to_value());
     for (name, text) in extra.iter() {
         let taken = line.has(name);
         match taken {
@@ -99,6 +127,19 @@ mod tests {
             "{\"ts\": \"2026-11-16T04:12:26.321+00:00\", \"type\": \"phase\", \"name\": \"a\", \"seconds\": 1.0, \
              \"extra_ts\": \"boo\", \"extra_type\": \"x\", \"k\": 2}"
         );
+    }
+
+    #[test]
+    fn a_whole_number_of_seconds_stays_one() {
+        let check = |seconds: Seconds, expected: &str| {
+            let line = phase(at(), "a", seconds, &Fields::new());
+            assert!(
+                line.ends_with(&format!("\"seconds\": {expected}}}")),
+                "{line}"
+            );
+        };
+        check(5_i64.into(), "5");
+        check(5.0.into(), "5.0");
     }
 
     #[test]
