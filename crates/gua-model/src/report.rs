@@ -22,7 +22,7 @@ use crate::state::{RollUp, State, Thresholds};
 use crate::unit::{Bytes, Micros};
 
 pub use self::cross::{CardCross, Column, Cross, CrossRow};
-pub use self::gaps::gap_rows;
+pub use self::gaps::{gap_rows, unseen};
 pub use self::holds::{Holds, PersonNames, UNKNOWN};
 pub(crate) use self::sums::hours;
 pub use self::sums::{HoldSums, OldSums, Sums};
@@ -98,6 +98,8 @@ pub struct CardRow {
     pub name: Option<String>,
     pub sums: Sums,
     pub covered: Covered,
+    /// When nobody looked at it in the window, also because it was not known yet; in order of time.
+    pub unseen: Vec<Period>,
 }
 
 /// One person.

@@ -201,6 +201,7 @@ fn people(count: usize, top: usize, scale: f64) -> HoursBars {
         rows: (0..count).map(row).collect(),
         top,
         value_title: "held GPU-hours".to_owned(),
+        observed: true,
     }
 }
 
@@ -249,6 +250,7 @@ fn sessions(cards: usize, hours: i64) -> SessionChart {
         window,
         rows: (0..cards).map(row).collect(),
         zone: zone(),
+        observed: true,
     }
 }
 

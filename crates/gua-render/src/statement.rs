@@ -37,6 +37,15 @@ impl Sheet<'_> {
         self.statement.month.strftime("%B %Y").to_string()
     }
 
+    /// What stands in the place of a name where no person had anything.
+    fn nobody(&self) -> &'static str {
+        let balance = &self.statement.balance;
+        match balance.capacity > balance.gap {
+            true => "nobody held a card",
+            false => "nothing was observed",
+        }
+    }
+
     fn zone_name(&self) -> String {
         match self.zone.iana_name() {
             Some(name) => name.to_owned(),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use super::GapRow;
 use crate::coverage::LATE;
 use crate::gap::{Gap, GapReason, Outage};
@@ -42,6 +44,30 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
     rows.extend(late);
     rows.sort_by_key(|row| (std::cmp::Reverse(row.micros), row.period));
     rows
+}
+
+/// When nobody looked at a card that is known `since` then: before that, and where most of a gap's period is missing. What
+/// late ticks leave is none of it.
+#[must_use]
+pub fn unseen(window: Period, since: Timestamp, gaps: &[Gap]) -> Vec<Period> {
+    let before = Period::new(window.from(), since.clamp(window.from(), window.to()));
+    let is_missing =
+        |gap: &&Gap| gap.micros > LATE && gap.micros.0 >= gap.period.micros().0.div_ceil(2);
+    let missing = gaps.iter().filter(is_missing);
+    let missing = missing.filter_map(|gap| gap.period.overlap(window));
+    let mut all: Vec<Period> = missing.chain([before]).collect();
+    all.retain(|period| !period.is_empty());
+    all.sort();
+    let mut joined: Vec<Period> = Vec::new();
+    for period in all {
+        match joined.last_mut() {
+            Some(last) if period.from() <= last.to() => {
+                *last = Period::new(last.from(), last.to().max(period.to()));
+            }
+            _ => joined.push(period),
+        }
+    }
+    joined
 }
 
 /// Joins gaps of one reason that only a late tick divides: a card that is lost is lost in between too.
@@ -103,8 +129,6 @@ fn without_late_ticks(joined: Joined) -> (Joined, Vec<GapRow>) {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
 
     #[track_caller]
@@ -164,5 +188,28 @@ mod tests {
                 (0, 1005, CollectorDown, true),
             ],
         );
+    }
+
+    #[test]
+    fn a_card_is_unseen_before_its_first_sight_and_where_most_of_a_stretch_is_missing() {
+        let at = |secs| Timestamp::from_second(secs).unwrap();
+        let period = |from, to| Period::new(at(from), at(to));
+        let gap = |from, to, secs| Gap {
+            period: period(from, to),
+            micros: Micros::from_secs(secs),
+            reason: GapReason::CollectorDown,
+        };
+        let window = period(0, 10_000);
+        let gaps = [
+            gap(2000, 3000, 1000),
+            gap(3000, 3900, 450),
+            gap(5000, 5900, 449),
+            gap(6000, 6001, 1),
+            gap(9000, 12_000, 3000),
+        ];
+        let found = unseen(window, at(2000), &gaps);
+        assert_eq!(found, [period(0, 3900), period(9000, 10_000)]);
+        assert_eq!(unseen(window, at(-5), &[]), []);
+        assert_eq!(unseen(window, at(20_000), &[]), [window]);
     }
 }

@@ -28,6 +28,8 @@ pub struct HoursBars {
     pub top: usize,
     /// What the hours are, such as "held GPU-hours".
     pub value_title: String,
+    /// Whether anybody looked in the window.
+    pub observed: bool,
 }
 
 struct Bar {
@@ -43,7 +45,7 @@ impl HoursBars {
         let language = frame.language;
         let bars = self.bars(language);
         if bars.is_empty() {
-            return Canvas::empty(frame, language.no_hours());
+            return Canvas::empty(frame, language.no_hours(self.observed));
         }
         let mut canvas = Canvas::new(frame);
         let unknown = bars

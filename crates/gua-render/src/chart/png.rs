@@ -146,6 +146,7 @@ mod tests {
                 rows,
                 top: 5,
                 value_title: "held GPU-hours".to_owned(),
+                observed: true,
             };
             let frame = Frame {
                 theme: Theme::Light,

@@ -42,6 +42,8 @@ pub struct SessionChart {
     pub window: Period,
     pub rows: Vec<SessionRow>,
     pub zone: TimeZone,
+    /// Whether anybody looked in the window.
+    pub observed: bool,
 }
 
 /// The bars of a row, side by side where they overlap.
@@ -62,8 +64,8 @@ impl SessionChart {
         let bars = || rows.iter().flat_map(|row| &row.bars);
         let unknown = bars().any(|(_, bar, _)| bar.hours.of(Shown::HeldUnknown) > 0.0);
         let any_gap = rows.iter().any(|row| !row.row.gaps.is_empty());
-        if self.window.is_empty() || (bars().next().is_none() && !any_gap) {
-            return Canvas::empty(frame, language.no_hours());
+        if self.is_blank() {
+            return Canvas::empty(frame, language.no_hours(self.observed));
         }
         let mut canvas = Canvas::new(frame);
         let legend: Vec<(Fill, &str)> = [
@@ -144,6 +146,14 @@ impl SessionChart {
             parts.join(", ")
         );
         canvas.finish(bottom, &description)
+    }
+
+    /// Whether there is nothing to draw: no session, and no part of the window that differs from the rest.
+    pub(crate) fn is_blank(&self) -> bool {
+        let any_gap = self.rows.iter().any(|row| !row.gaps.is_empty());
+        let mut bars = self.rows.iter().flat_map(|row| &row.bars);
+        let any_bar = bars.any(|bar| bar.period.overlap(self.window).is_some());
+        self.window.is_empty() || !(any_bar || (any_gap && self.observed))
     }
 
     /// How many sessions began while another of their row had not ended.

@@ -205,7 +205,7 @@ proptest! {
     ) {
         let total: f64 = people.iter().map(|(_, hours)| hours.held()).sum();
         let rows = people.into_iter().map(|(name, hours)| HoursRow { name, hours }).collect();
-        let svg = HoursBars { rows, top, value_title: "held GPU-hours".to_owned() }.draw(&frame(width));
+        let svg = HoursBars { rows, top, value_title: "held GPU-hours".to_owned(), observed: true }.draw(&frame(width));
         check(&svg)?;
         let document = Document::parse(&svg).unwrap();
         let bars: Vec<_> = elements(&document, "rect").filter(|node| node.has_attribute("data-hours")).collect();
@@ -249,7 +249,7 @@ proptest! {
             rows[place % count].bars.push(SessionBar { period: period(from, length), label, hours });
         }
         rows[0].gaps = gaps.into_iter().map(|(from, length)| period(from, length)).collect();
-        let chart = SessionChart { window: period(0, minutes), rows, zone: zone() };
+        let chart = SessionChart { window: period(0, minutes), rows, zone: zone(), observed: true };
         check(&chart.draw(&frame(width)))?;
     }
 }
@@ -321,25 +321,32 @@ fn an_empty_window_says_so_in_words() {
         .draw(&frame),
         observed,
     );
-    says(
-        HoursBars {
+    let window = Period::new(start(), start() + 1.hour());
+    let row = SessionRow {
+        name: "#0".to_owned(),
+        bars: Vec::new(),
+        gaps: vec![window],
+    };
+    for (is_observed, words, rows) in [
+        (true, nobody, Vec::new()),
+        (false, observed, Vec::new()),
+        (false, observed, vec![row]),
+    ] {
+        let bars = HoursBars {
             rows: Vec::new(),
             top: 5,
             value_title: String::new(),
-        }
-        .draw(&frame),
-        nobody,
-    );
-    let window = Period::new(start(), start() + 1.hour());
-    says(
-        SessionChart {
+            observed: is_observed,
+        };
+        says(bars.draw(&frame), words);
+        let sessions = SessionChart {
             window,
-            rows: Vec::new(),
+            rows,
             zone: zone(),
-        }
-        .draw(&frame),
-        nobody,
-    );
+            observed: is_observed,
+        };
+        says(sessions.draw(&frame), words);
+    }
 }
 
 #[test]
@@ -419,6 +426,7 @@ fn a_small_chart_stays_as_it_is() {
         rows,
         top: 5,
         value_title: "held GPU-hours".to_owned(),
+        observed: true,
     };
     let svg = chart.draw(&Frame {
         theme: Theme::Light,

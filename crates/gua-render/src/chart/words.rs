@@ -41,7 +41,11 @@ impl Language {
         )
     }
 
-    pub(crate) fn no_hours(self) -> &'static str {
+    /// That there is no one to name. Of time that nobody observed it is not known whether somebody held a card.
+    pub(crate) fn no_hours(self, observed: bool) -> &'static str {
+        if !observed {
+            return self.nothing();
+        }
         self.pick(
             "Nobody held a GPU in this window.",
             "이 구간에는 GPU를 점유한 사용자가 없습니다.",

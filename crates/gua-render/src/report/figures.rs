@@ -1,26 +1,20 @@
 //! The numbers of a report as charts, before anything is drawn: the page and `gua plot` draw the same ones.
 
-use std::collections::BTreeMap;
-
 use gua_model::report::{CardRow, Hold, HoldSums, PersonRow, Report, SlotRow, Sums};
-use gua_model::{GpuUuid, Micros, Period, RollUp};
+use gua_model::{Micros, RollUp};
 
 use super::{Page, labels};
 use crate::chart::{
-    DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, Measure, SessionBar, SessionChart,
-    SessionRow, StateHours, StateSlot, StatesOverTime, Tone,
+    DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, Measure, StateHours, StateSlot,
+    StatesOverTime, Tone,
 };
 
-use crate::natural::natural;
-
 mod grid;
+mod sessions;
 
 pub(super) use self::grid::{Grid, GridCell, grid};
+pub(super) use self::sessions::sessions;
 
-/// How many rows of sessions a chart has room for.
-const MOST_ROWS: usize = 104;
-/// How many gaps can be told apart in a chart.
-const MOST_GAPS: usize = 200;
 /// How many hours are called quiet.
 pub(super) const QUIET: usize = 5;
 
@@ -88,7 +82,13 @@ fn bars(page: &Page<'_>, rows: Vec<HoursRow>) -> HoursBars {
         rows,
         top: page.top,
         value_title: labels::HELD_HOURS.of(page.language).to_owned(),
+        observed: was_observed(page.report),
     }
+}
+
+/// Whether anybody looked at any card in the window.
+pub(super) fn was_observed(report: &Report) -> bool {
+    report.coverage.observed > Micros(0) || !report.sessions.is_empty()
 }
 
 /// A card by its number and model, or by as much of its UUID as tells cards apart.
@@ -97,14 +97,6 @@ pub(super) fn card_name(card: &CardRow) -> String {
         (Some(index), Some(name)) => format!("#{index} {name}"),
         (Some(index), None) => format!("#{index}"),
         (None, _) => short_uuid(card.gpu.as_str()),
-    }
-}
-
-/// A card in few letters.
-fn short_name(index: Option<u32>, gpu: &GpuUuid) -> String {
-    match index {
-        Some(index) => format!("#{index}"),
-        None => short_uuid(gpu.as_str()),
     }
 }
 
@@ -163,79 +155,6 @@ pub(super) fn quietest(report: &Report) -> Vec<(usize, f64)> {
     hours.sort_by(|one, other| one.1.total_cmp(&other.1).then(one.0.cmp(&other.0)));
     hours.truncate(QUIET);
     hours
-}
-
-/// The longest sessions, and what has to be said where not all are shown.
-pub(super) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChart, Option<String>) {
-    let report = page.report;
-    let language = page.language;
-    let card = |hold: &Hold| short_name(hold.index, &hold.gpu);
-    let mut rows: BTreeMap<(u32, String), Vec<SessionBar>> = BTreeMap::new();
-    if whose == Whose::Gpu && report.person.is_none() {
-        // A card that nobody held has a row too: an empty one tells so.
-        for row in &report.cards {
-            let name = short_name(row.index, &row.gpu);
-            rows.insert((row.index.unwrap_or(u32::MAX), name), Vec::new());
-        }
-    }
-    for hold in &report.sessions {
-        let owner = owner_name(hold, language);
-        let (key, label) = match whose {
-            Whose::Gpu => ((hold.index.unwrap_or(u32::MAX), card(hold)), owner),
-            Whose::User => ((0, owner), card(hold)),
-        };
-        rows.entry(key).or_default().push(SessionBar {
-            period: hold.period,
-            label,
-            hours: session_hours(hold, report),
-        });
-    }
-    // Which cards a gap hit is known only where it hit all of them.
-    let everywhere =
-        |gap: &&gua_model::report::GapRow| gap.cards == report.cards.len() && !gap.late;
-    let gaps: Vec<Period> = report
-        .coverage
-        .gaps
-        .iter()
-        .filter(everywhere)
-        .take(MOST_GAPS)
-        .map(|gap| gap.period)
-        .collect();
-    let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by(|((one, name), _), ((other, others), _)| {
-        one.cmp(other).then_with(|| natural(name, others))
-    });
-    let left_out = rows.len().saturating_sub(MOST_ROWS);
-    let row = |((_, name), bars): ((u32, String), Vec<SessionBar>)| SessionRow {
-        name,
-        bars,
-        gaps: gaps.clone(),
-    };
-    let first = report
-        .slots
-        .first()
-        .map_or(report.window.from(), |slot| slot.period.from());
-    let chart = SessionChart {
-        window: Period::new(first, report.window.to().max(first)),
-        rows: rows.into_iter().take(MOST_ROWS).map(row).collect(),
-        zone: page.zone.clone(),
-    };
-    let mut told = Vec::new();
-    if report.session_count > report.sessions.len() {
-        let (shown, all) = (report.sessions.len(), report.session_count);
-        told.push(labels::sessions_left_out(shown, all, language));
-    }
-    if left_out > 0 {
-        told.push(labels::rows_left_out(left_out, whose, language));
-    }
-    match chart.overlapping() {
-        0 => {}
-        count => told.push(labels::sessions_overlap(count, language)),
-    }
-    if report.sessions.iter().any(|hold| hold.observed.is_none()) {
-        told.push(labels::IMPORTED_SESSIONS.of(language).to_owned());
-    }
-    (chart, (!told.is_empty()).then(|| told.join(" ")))
 }
 
 pub(super) fn owner_name(hold: &Hold, language: Language) -> String {

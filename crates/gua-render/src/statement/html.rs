@@ -58,7 +58,7 @@ fn masthead(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
         let kicker = format!("GPU statement · {}", sheet.month());
         html.text("p", &[("class", "kicker")], &kicker);
         let name = account.map_or_else(
-            || "nobody held a card".to_owned(),
+            || sheet.nobody().to_owned(),
             |account| harmless(&account.name),
         );
         html.text("h1", &[], &name);

@@ -14,7 +14,7 @@ use crate::table::Cell;
 pub fn text(sheet: &Sheet<'_>) -> String {
     let mut text = String::new();
     if sheet.statement.people.is_empty() {
-        head(&mut text, sheet, "nobody held a card");
+        head(&mut text, sheet, sheet.nobody());
         cards(&mut text, sheet, None);
         rest(&mut text, sheet);
         return text;

@@ -213,6 +213,7 @@ fn finished(
             name: Some("NVIDIA RTX A6000".to_owned()),
             sums: sums.clone(),
             covered: covered(1),
+            unseen: vec![gap],
         })
         .collect();
     let people = fold.people.rows();

@@ -98,6 +98,10 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         .into_iter()
         .map(|(gpu, coverage)| (gpu, covered(coverage)))
         .collect();
+    let mut card_since: BTreeMap<_, _> = known
+        .iter()
+        .map(|(gpu, card)| (gpu.clone(), card.first_seen))
+        .collect();
     let last = history.last_tick_before(window.to())?;
     let last = last.filter(|tick| window.contains(tick.tick.sample.at));
     let last_at = last.as_ref().map(|tick| tick.tick.sample.at);
@@ -114,6 +118,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         let old = part.finish(&mut fold, facts, last_at);
         holds = old.holds;
         notes = old.notes;
+        card_since.extend(old.since);
         if had_own && fold.all.old.ticks != [0; 3] {
             notes.push(Note::Mixed);
         }
@@ -195,6 +200,7 @@ pub(super) fn of_history(history: &History, ask: &Ask) -> anyhow::Result<Report>
         seen,
         outages: &outages,
         coverage,
+        since: card_since,
         host_observed,
         host,
         now,

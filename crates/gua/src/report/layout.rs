@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use gua_model::legacy::in_order;
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{
-    CardRow, Covered, Hold, Host, IntervalUse, Note, Now, Refused, Report, gap_rows,
+    CardRow, Covered, Hold, Host, IntervalUse, Note, Now, Refused, Report, gap_rows, unseen,
 };
 use gua_model::{Coverage, Gap, GpuUuid, Micros, Outage, Period, Thresholds};
+use jiff::Timestamp;
 
 use super::ask::Ask;
 use super::columns::{cross_rows, slot_rows};
@@ -26,6 +27,8 @@ pub(super) struct Parts<'a> {
     pub(super) outages: &'a [Outage],
     /// Of every card, with its gaps.
     pub(super) coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
+    /// Since when each card is known.
+    pub(super) since: BTreeMap<GpuUuid, Timestamp>,
     pub(super) host_observed: Micros,
     pub(super) host: Option<Host>,
     pub(super) now: Option<Now>,
@@ -56,12 +59,10 @@ impl Parts<'_> {
             let covered = self.coverage.get(gpu).map(|(covered, _)| covered.clone());
             let covered = covered.unwrap_or_default();
             whole.add(&covered);
-            gaps.extend(
-                self.coverage
-                    .get(gpu)
-                    .into_iter()
-                    .flat_map(|(_, gaps)| gaps),
-            );
+            let own_gaps = self.coverage.get(gpu).map_or(&[][..], |(_, gaps)| gaps);
+            gaps.extend(own_gaps);
+            let since = self.since.get(gpu).copied();
+            let since = since.unwrap_or(self.window.from());
             let (index, name) = card(gpu);
             cards.push(CardRow {
                 gpu: gpu.clone(),
@@ -69,6 +70,7 @@ impl Parts<'_> {
                 name,
                 sums: fold.cards.get(gpu).cloned().unwrap_or_default(),
                 covered,
+                unseen: unseen(self.window, since, own_gaps),
             });
         }
         whole.gaps = gap_rows(gaps.iter().copied(), self.outages);

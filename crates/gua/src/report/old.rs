@@ -64,6 +64,7 @@ pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
         seen,
         outages: &[],
         coverage: old.coverage,
+        since: old.since,
         host_observed: Micros(0),
         host: host(&facts),
         now,
@@ -122,6 +123,8 @@ pub(super) struct OldPart<'a> {
 /// What they came to.
 pub(super) struct OldSums {
     pub(super) coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
+    /// Since when each card is known.
+    pub(super) since: BTreeMap<GpuUuid, Timestamp>,
     pub(super) holds: HoldLists,
     pub(super) notes: Vec<Note>,
 }
@@ -205,12 +208,20 @@ impl<'a> OldPart<'a> {
             .filter(|(gpu, ..)| fold.wants(gpu))
             .map(|(gpu, covered, gaps)| (gpu, (covered, gaps)))
             .collect();
+        // The capacity of a card lies in one piece, and ends where the window or the old part does.
+        let since = coverage.iter().filter_map(|(gpu, (covered, _))| {
+            let length = std::time::Duration::from_micros(covered.capacity.0);
+            let end = until(gpu).min(ask.window.to());
+            Some((gpu.clone(), end.checked_sub(length).ok()?))
+        });
+        let since = since.collect();
         let overlap: Micros = coverage.values().map(|(covered, _)| covered.overlap).sum();
         if overlap > Micros(0) {
             notes.push(Note::Overlap { micros: overlap });
         }
         OldSums {
             coverage,
+            since,
             holds,
             notes,
         }

@@ -152,7 +152,7 @@ fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language:
 fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language) {
     let mut rows = chart.sorted();
     if rows.is_empty() {
-        let _ = writeln!(out, "  {}", language.no_hours());
+        let _ = writeln!(out, "  {}", language.no_hours(chart.observed));
         return;
     }
     let total: StateHours = rows.iter().map(|row| row.hours).sum();
@@ -251,9 +251,8 @@ fn head(out: &mut String, names: &[String], indent: usize, each: usize) {
 }
 
 fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: Language) {
-    let any = chart.rows.iter().any(|row| !row.bars.is_empty());
-    if !any || chart.window.is_empty() {
-        let _ = writeln!(out, "  {}", language.no_hours());
+    if chart.is_blank() {
+        let _ = writeln!(out, "  {}", language.no_hours(chart.observed));
         return;
     }
     let every = chart

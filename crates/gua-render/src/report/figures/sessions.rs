@@ -1,0 +1,196 @@
+//! Sessions as rows of cards or of people, with what nobody observed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gua_model::report::{CardRow, Hold, Report};
+use gua_model::{GpuUuid, Period};
+
+use super::{Whose, owner_name, session_hours, short_uuid, was_observed};
+use crate::chart::{SessionBar, SessionChart, SessionRow};
+use crate::natural::natural;
+use crate::report::{Page, labels};
+
+/// How many rows of sessions a chart has room for.
+const MOST_ROWS: usize = 104;
+/// How many gaps of a row can be told apart in a chart.
+const MOST_GAPS: usize = 200;
+
+/// The longest sessions, and what has to be said where not all are shown.
+pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChart, Option<String>) {
+    let report = page.report;
+    let language = page.language;
+    let mut rows = match whose {
+        Whose::Gpu => card_rows(page),
+        Whose::User => person_rows(page),
+    };
+    let left_out = rows.len().saturating_sub(MOST_ROWS);
+    rows.truncate(MOST_ROWS);
+    let first = report
+        .slots
+        .first()
+        .map_or(report.window.from(), |slot| slot.period.from());
+    let chart = SessionChart {
+        window: Period::new(first, report.window.to().max(first)),
+        rows,
+        zone: page.zone.clone(),
+        observed: was_observed(report),
+    };
+    let mut told = Vec::new();
+    if report.session_count > report.sessions.len() {
+        let (shown, all) = (report.sessions.len(), report.session_count);
+        told.push(labels::sessions_left_out(shown, all, language));
+    }
+    if left_out > 0 {
+        told.push(labels::rows_left_out(left_out, whose, language));
+    }
+    match chart.overlapping() {
+        0 => {}
+        count => told.push(labels::sessions_overlap(count, language)),
+    }
+    if report.sessions.iter().any(|hold| hold.observed.is_none()) {
+        told.push(labels::IMPORTED_SESSIONS.of(language).to_owned());
+    }
+    (chart, (!told.is_empty()).then(|| told.join(" ")))
+}
+
+fn bar(hold: &Hold, label: String, report: &Report) -> SessionBar {
+    SessionBar {
+        period: hold.period,
+        label,
+        hours: session_hours(hold, report),
+    }
+}
+
+/// A row for each card, in order of their numbers: a card that nobody held has one too, and an empty one tells so.
+fn card_rows(page: &Page<'_>) -> Vec<SessionRow> {
+    let report = page.report;
+    let mut bars: BTreeMap<&GpuUuid, Vec<SessionBar>> = BTreeMap::new();
+    for hold in &report.sessions {
+        let label = owner_name(hold, page.language);
+        bars.entry(&hold.gpu)
+            .or_default()
+            .push(bar(hold, label, report));
+    }
+    let unseen: BTreeMap<&GpuUuid, &[Period]> = report
+        .cards
+        .iter()
+        .map(|card| (&card.gpu, card.unseen.as_slice()))
+        .collect();
+    let numbers = numbers(report);
+    let mut rows: Vec<(Option<u32>, SessionRow)> = Vec::new();
+    for (gpu, name) in names(&numbers) {
+        let bars = bars.remove(gpu).unwrap_or_default();
+        if bars.is_empty() && report.person.is_some() {
+            continue;
+        }
+        let gaps = largest(unseen.get(gpu).copied().unwrap_or_default());
+        let number = numbers.get(gpu).copied().flatten();
+        rows.push((number, SessionRow { name, bars, gaps }));
+    }
+    rows.sort_by(|(one, row), (other, others)| {
+        let (one, other) = (one.unwrap_or(u32::MAX), other.unwrap_or(u32::MAX));
+        one.cmp(&other)
+            .then_with(|| natural(&row.name, &others.name))
+    });
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// A row for each person who held a card.
+fn person_rows(page: &Page<'_>) -> Vec<SessionRow> {
+    let report = page.report;
+    let names = names(&numbers(report));
+    let mut rows: BTreeMap<String, Vec<SessionBar>> = BTreeMap::new();
+    for hold in &report.sessions {
+        let card = names.get(&hold.gpu).cloned().unwrap_or_default();
+        rows.entry(owner_name(hold, page.language))
+            .or_default()
+            .push(bar(hold, card, report));
+    }
+    // A person could have been on any card: only where nobody looked at any of them nothing is known.
+    let gaps = largest(&everywhere(&report.cards));
+    let row = |(name, bars)| SessionRow {
+        name,
+        bars,
+        gaps: gaps.clone(),
+    };
+    let mut rows: Vec<SessionRow> = rows.into_iter().map(row).collect();
+    rows.sort_by(|one, other| natural(&one.name, &other.name));
+    rows
+}
+
+/// The number of every card of the report: the one that it has, else the one that it had in its last session.
+fn numbers(report: &Report) -> BTreeMap<&GpuUuid, Option<u32>> {
+    let of_sessions = report.sessions.iter().map(|hold| (&hold.gpu, hold.index));
+    let of_cards = report.cards.iter().map(|card| (&card.gpu, card.index));
+    let mut numbers: BTreeMap<&GpuUuid, Option<u32>> = BTreeMap::new();
+    for (gpu, number) in of_sessions.chain(of_cards) {
+        let known = numbers.entry(gpu).or_default();
+        *known = number.or(*known);
+    }
+    numbers
+}
+
+/// Every card in few letters. A number that two cards had, one after the other, names neither.
+fn names<'a>(numbers: &BTreeMap<&'a GpuUuid, Option<u32>>) -> BTreeMap<&'a GpuUuid, String> {
+    let by_number = |gpu: &GpuUuid, number: Option<u32>| match number {
+        Some(number) => format!("#{number}"),
+        None => short_uuid(gpu.as_str()),
+    };
+    let by_both = |gpu: &GpuUuid, number: Option<u32>| match number {
+        Some(number) => format!("#{number} {}", short_uuid(gpu.as_str())),
+        None => gpu.as_str().to_owned(),
+    };
+    let in_full = |gpu: &GpuUuid, _: Option<u32>| gpu.as_str().to_owned();
+    let shared = |names: &BTreeMap<&'a GpuUuid, String>| -> BTreeSet<String> {
+        let mut seen = BTreeSet::new();
+        let names = names.values();
+        names
+            .filter(|name| !seen.insert(name.as_str()))
+            .cloned()
+            .collect()
+    };
+    let mut names: BTreeMap<&GpuUuid, String> = numbers
+        .iter()
+        .map(|(gpu, number)| (*gpu, by_number(gpu, *number)))
+        .collect();
+    for longer in [
+        &by_both as &dyn Fn(&GpuUuid, Option<u32>) -> String,
+        &in_full,
+    ] {
+        let shared = shared(&names);
+        for (gpu, name) in &mut names {
+            if shared.contains(name) {
+                *name = longer(gpu, numbers.get(gpu).copied().flatten());
+            }
+        }
+    }
+    names
+}
+
+/// When nobody looked at any of the cards.
+fn everywhere(cards: &[CardRow]) -> Vec<Period> {
+    let mut cards = cards.iter();
+    let first = cards.next().map(|card| card.unseen.clone());
+    cards.fold(first.unwrap_or_default(), |all, card| {
+        let parts = all.iter().flat_map(|one| {
+            // Both are in order of time, and no two of either overlap.
+            let first = card
+                .unseen
+                .partition_point(|other| other.to() <= one.from());
+            let others = card.unseen.iter().skip(first);
+            others
+                .take_while(|other| other.from() < one.to())
+                .filter_map(|other| one.overlap(*other))
+        });
+        parts.collect()
+    })
+}
+
+/// As many as can be told apart, in order of time.
+fn largest(periods: &[Period]) -> Vec<Period> {
+    let mut largest = periods.to_vec();
+    largest.sort_by_key(|period| std::cmp::Reverse(period.micros()));
+    largest.truncate(MOST_GAPS);
+    largest.sort();
+    largest
+}
