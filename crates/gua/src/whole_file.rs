@@ -1,14 +1,18 @@
 //! Files that are there as a whole or not at all: a reader sees the old one or the new one, and what ends the program
 //! before it is done, a signal too, leaves nothing behind.
+//!
+//! What is written over stays what it was: a link stays one, a file keeps its mode, and a pipe or a device is written into.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
+use gua_probe::process::ignored::was_ignored;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -56,33 +60,63 @@ pub(crate) struct WholeFile {
     pub(crate) file: File,
     path: PathBuf,
     over: Over,
-    /// What it is called until it is whole; `None` where it needs no name.
-    part: Option<Part>,
+    until_whole: UntilWhole,
+}
+
+/// Where the bytes are until the file is whole.
+#[derive(Debug)]
+enum UntilWhole {
+    /// In a file without a name.
+    Unnamed,
+    /// In a file with a name of its own.
+    Named(Part),
+    /// Where they belong: with a pipe or a device there is nothing to replace.
+    There,
 }
 
 impl WholeFile {
     /// Begins a file, without a name where the file system can do that.
     pub(crate) fn begin(path: &Path, over: Over) -> io::Result<Self> {
-        match unnamed(path) {
-            Some(file) => Ok(Self {
-                file,
-                path: path.to_owned(),
-                over,
-                part: None,
-            }),
-            None => Self::begin_named(path, over),
-        }
+        Self::begin_with(path, over, |path| match unnamed(path) {
+            Some(file) => Ok((file, UntilWhole::Unnamed)),
+            None => named(path),
+        })
     }
 
-    fn begin_named(path: &Path, over: Over) -> io::Result<Self> {
-        let name = beside(path);
-        let part = Part::new(name, &OF_THIS_PROCESS);
-        Ok(Self {
-            file: File::create(&part.name)?,
-            path: path.to_owned(),
+    fn begin_with(
+        path: &Path,
+        over: Over,
+        make: impl Fn(&Path) -> io::Result<(File, UntilWhole)>,
+    ) -> io::Result<Self> {
+        let begun = |path: PathBuf, (file, until_whole)| Self {
+            file,
+            path,
             over,
-            part: Some(part),
-        })
+            until_whole,
+        };
+        if over == Over::Refuse {
+            return Ok(begun(path.to_owned(), make(path)?));
+        }
+        match fs::metadata(path) {
+            Ok(facts) if facts.is_file() => {
+                let path = path.canonicalize()?;
+                let begun = begun(path.clone(), make(&path)?);
+                // Only the superuser can give a file to its owner; for all others it is their own file.
+                let _ = fchown(&begun.file, Some(facts.uid()), Some(facts.gid()));
+                begun.allow(facts.permissions())?;
+                Ok(begun)
+            }
+            Ok(_) => {
+                let file = File::options().write(true).open(path)?;
+                Ok(begun(path.to_owned(), (file, UntilWhole::There)))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
+                // A link to what is not there yet.
+                Ok(target) => Self::begin_with(&directory(path).join(target), over, make),
+                Err(_) => Ok(begun(path.to_owned(), make(path)?)),
+            },
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn allow(&self, permissions: Permissions) -> io::Result<()> {
@@ -91,19 +125,23 @@ impl WholeFile {
 
     /// Gives the file its name, when its bytes are on the disk.
     pub(crate) fn finish(self) -> io::Result<()> {
+        if let UntilWhole::There = self.until_whole {
+            return Ok(());
+        }
         self.file.sync_all()?;
         let path = &self.path;
-        match (&self.part, self.over) {
-            (None, Over::Refuse) => name_it(&self.file, path)?,
-            (None, Over::Write) => {
+        match (&self.until_whole, self.over) {
+            (UntilWhole::There, _) => {}
+            (UntilWhole::Unnamed, Over::Refuse) => name_it(&self.file, path)?,
+            (UntilWhole::Unnamed, Over::Write) => {
                 // A name is not given twice; the one that replaces another needs one of its own for a moment.
                 let part = Part::new(beside(path), &OF_THIS_PROCESS);
                 name_it(&self.file, &part.name)?;
                 fs::rename(&part.name, path)?;
             }
-            (Some(part), Over::Write) => fs::rename(&part.name, path)?,
+            (UntilWhole::Named(part), Over::Write) => fs::rename(&part.name, path)?,
             // A link fails where somebody has put a file there meanwhile; a rename would write over it.
-            (Some(part), Over::Refuse) => match fs::hard_link(&part.name, path) {
+            (UntilWhole::Named(part), Over::Refuse) => match fs::hard_link(&part.name, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
                 Err(_) => fs::rename(&part.name, path)?,
                 Ok(()) => {}
@@ -115,6 +153,11 @@ impl WholeFile {
         }
         Ok(())
     }
+}
+
+fn named(path: &Path) -> io::Result<(File, UntilWhole)> {
+    let part = Part::new(beside(path), &OF_THIS_PROCESS);
+    Ok((File::create(&part.name)?, UntilWhole::Named(part)))
 }
 
 /// A file without a name in the directory of `path`; `None` where that is not to be had.
@@ -190,7 +233,10 @@ struct Unfinished(Mutex<BTreeSet<PathBuf>>);
 
 /// What a signal does is one for the whole process, and cannot be given back: so there is one of these.
 static OF_THIS_PROCESS: LazyLock<Arc<Unfinished>> = LazyLock::new(|| {
-    Unfinished::watched(&[SIGINT, SIGTERM, SIGHUP], |signal| {
+    // What the program was started to ignore, as by nohup(1), it goes on to ignore.
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    let heeded: Vec<i32> = signals.filter(|signal| !was_ignored(*signal)).collect();
+    Unfinished::watched(&heeded, |signal| {
         let _ = emulate_default_handler(signal);
     })
 });
@@ -261,7 +307,48 @@ mod tests {
     #[test]
     fn a_file_has_its_name_when_it_is_whole_with_and_without_a_name_before() {
         check(WholeFile::begin);
-        check(WholeFile::begin_named);
+        check(|path, over| WholeFile::begin_with(path, over, named));
+    }
+
+    #[test]
+    fn what_is_written_over_stays_what_it_was() {
+        use std::io::Read as _;
+        use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let link = |name: &str, to: &str| symlink(to, at(name)).unwrap();
+
+        fs::write(at("secret"), "one").unwrap();
+        fs::set_permissions(at("secret"), Permissions::from_mode(0o600)).unwrap();
+        link("link", "secret");
+        link("to-come", "new");
+        for (name, target) in [("secret", "secret"), ("link", "secret"), ("to-come", "new")] {
+            write(&at(name), name.as_bytes(), Over::Write).unwrap();
+            assert_eq!(fs::read_to_string(at(target)).unwrap(), name);
+        }
+        let mode = fs::metadata(at("secret")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        for name in ["link", "to-come"] {
+            assert!(at(name).symlink_metadata().unwrap().is_symlink(), "{name}");
+        }
+
+        let pipe = at("pipe");
+        rustix::fs::mkfifoat(CWD, &pipe, Mode::from_raw_mode(0o600)).unwrap();
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || {
+                let mut text = String::new();
+                File::open(pipe)?.read_to_string(&mut text)?;
+                io::Result::Ok(text)
+            }
+        });
+        write(&pipe, b"through", Over::Write).unwrap();
+        assert!(pipe.symlink_metadata().unwrap().file_type().is_fifo());
+        assert_eq!(reader.join().unwrap().unwrap(), "through");
+
+        write(Path::new("/dev/null"), b"gone", Over::Write).unwrap();
+        let expected = ["link", "new", "pipe", "secret", "to-come"];
+        assert_eq!(names(home.path()), expected);
     }
 
     #[test]

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Stdio};
 
-use gua_probe::clock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{gua, home, printed, window};
@@ -142,37 +141,103 @@ fn is_writing(pid: u32, directory: &Path) -> bool {
     })
 }
 
+/// Whether a program is stopped; an error where it is over.
+fn is_stopped(child: &mut Child) -> Result<bool, ()> {
+    if child.try_wait().unwrap().is_some() {
+        return Err(());
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default();
+    Ok(state.trim_start().starts_with('T'))
+}
+
+/// Sends a signal to an export that has begun a file in `out` and not ended it, and tells how it ended. An export that was
+/// over sooner than it could be stopped is begun again.
+fn signalled(home: &Path, line: &str, signal: Signal, by: &[&str]) -> ExitStatus {
+    let out = home.join("out").canonicalize().unwrap();
+    loop {
+        for name in names(&out) {
+            std::fs::remove_file(out.join(name)).unwrap();
+        }
+        let mut child = Command::new("env")
+            .args(by)
+            .arg(env!("CARGO_BIN_EXE_gua"))
+            .args(["export", "--db", "long.db"])
+            .args(line.split_whitespace())
+            .current_dir(home)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        let is_over = loop {
+            if is_writing(child.id(), &out) {
+                break false;
+            }
+            if let Some(status) = child.try_wait().unwrap() {
+                assert!(status.success(), "{line}: {status}");
+                break true;
+            }
+        };
+        // Not waited for yet, it is there even where it is over.
+        if is_over || kill_process(pid, Signal::STOP).is_err() {
+            continue;
+        }
+        let stopped = loop {
+            match is_stopped(&mut child) {
+                Ok(false) => std::thread::yield_now(),
+                Ok(true) => break is_writing(child.id(), &out),
+                Err(()) => break false,
+            }
+        };
+        if stopped {
+            kill_process(pid, signal).unwrap();
+        }
+        let _ = kill_process(pid, Signal::CONT);
+        let status = child.wait().unwrap();
+        if stopped {
+            return status;
+        }
+    }
+}
+
+/// A home with a history whose export takes a while.
+fn long_home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    printed(home.path(), "demo --db long.db --interval 5s --ticks 6000");
+    std::fs::create_dir(home.path().join("out")).unwrap();
+    home
+}
+
 #[test]
 fn a_signal_in_the_middle_leaves_no_part_of_a_file() {
     use std::os::unix::process::ExitStatusExt as _;
-    use std::process::{Command, Stdio};
-    let home = tempfile::tempdir().unwrap();
+    let home = long_home();
     let home = home.path();
-    printed(home, "demo --db long.db --interval 5s --ticks 6000");
-    std::fs::create_dir(home.join("out")).unwrap();
-    let out = home.join("out").canonicalize().unwrap();
     for (line, signal) in [
         ("-o out/samples.parquet", Signal::TERM),
         ("-o out/samples.csv --overwrite", Signal::INT),
         ("--format gpu-usage-audit -o out/old.db", Signal::TERM),
     ] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_gua"))
-            .args(["export", "--db", "long.db"])
-            .args(line.split_whitespace())
-            .current_dir(home)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let limit = clock::monotonic() + Duration::from_secs(20);
-        while !is_writing(child.id(), &out) {
-            assert!(clock::monotonic() < limit, "{line}: it never began");
-            assert!(child.try_wait().unwrap().is_none(), "{line}: it is over");
-        }
-        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-        let status = child.wait().unwrap();
+        // The tests may have been started to ignore some.
+        let status = signalled(home, line, signal, &["--default-signal=TERM,INT,HUP"]);
         assert_eq!(status.signal(), Some(signal.as_raw()), "{line}");
-        assert_eq!(names(&out), BTreeSet::new(), "{line}");
+        assert_eq!(names(&home.join("out")), BTreeSet::new(), "{line}");
+    }
+}
+
+#[test]
+fn a_signal_that_is_ignored_from_the_start_ends_no_export() {
+    let home = long_home();
+    let home = home.path();
+    for line in [
+        "-o out/samples.csv",
+        "--format gpu-usage-audit -o out/samples.csv",
+    ] {
+        let status = signalled(home, line, Signal::HUP, &["--ignore-signal=HUP"]);
+        assert!(status.success(), "{line}: {status}");
+        let expected = BTreeSet::from(["samples.csv".to_owned()]);
+        assert_eq!(names(&home.join("out")), expected, "{line}");
     }
 }
 
@@ -203,7 +268,6 @@ fn an_empty_window_is_a_table_without_rows() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    use std::process::{Command, Stdio};
     let (home, _) = home();
     let mut child = Command::new(env!("CARGO_BIN_EXE_gua"))
         .args(["export", "--db", "both.db"])
