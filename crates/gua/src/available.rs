@@ -33,7 +33,7 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         }
     }
     if args.respect_quota {
-        quota::refuse_who_is_over(loaded)?;
+        quota::refuse_who_is_over(loaded, args.speaker())?;
     }
     if args.claim.is_some() || args.wait.is_some() {
         return lease::run(args, loaded);

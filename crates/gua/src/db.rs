@@ -20,8 +20,8 @@ use serde_json::json;
 use crate::cli::{DbCommand, TableFormat};
 use crate::config::Loaded;
 use crate::failure::{Exit, Failure, set_aside_hint};
-use crate::output;
 use crate::progress::Bar;
+use crate::{output, which};
 
 /// Runs one of the commands on the history of the settings.
 pub fn run(command: &DbCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -60,7 +60,7 @@ fn write(db: &Path) -> anyhow::Result<Store> {
 
 fn explained(error: OpenError) -> anyhow::Error {
     let (exit, hint) = match &error {
-        OpenError::Missing { .. } => (Exit::Usage, "`gua daemon` makes one; --db names another"),
+        OpenError::Missing { .. } => (Exit::Usage, which::WITHOUT_HISTORY),
         OpenError::Busy { .. } => (
             Exit::Failed,
             "stop the collector first, with `gua stop` or `systemctl stop gua`",

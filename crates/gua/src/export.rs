@@ -138,10 +138,7 @@ fn ending(format: Format) -> &'static str {
 /// The history at a path; what is there instead is told as a wrong use.
 pub fn open(db: &Path) -> anyhow::Result<History> {
     match History::open(db) {
-        Err(error @ OpenError::Missing { .. }) => {
-            let hint = "`gua daemon` makes one; --db names another";
-            Err(Failure::usage(error.to_string()).hint(hint).into())
-        }
+        Err(OpenError::Missing { path }) => Err(which::no_history(&path).into()),
         Err(
             error @ OpenError::NotOurs {
                 kind: FileKind::GpuUsageAudit,

@@ -58,7 +58,7 @@ pub fn run(command: &QuotaCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> 
 
 /// Ends a command for somebody who is over a limit: nothing is available to them. Who asks is the one who is answerable for
 /// this process, as in the history.
-pub(crate) fn refuse_who_is_over(loaded: &Loaded) -> anyhow::Result<()> {
+pub(crate) fn refuse_who_is_over(loaded: &Loaded, speaker: &str) -> anyhow::Result<()> {
     let quotas = &loaded.settings.quotas;
     if quotas.is_empty() {
         return Ok(());
@@ -66,6 +66,9 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded) -> anyhow::Result<()> {
     let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
     let own = table.resolve(Pid(std::process::id())).ok();
     let Some(user) = own.and_then(|own| own.owner()).map(|owner| owner.user) else {
+        output::talk(&format!(
+            "{speaker}: no limit was looked at: whose this process is cannot be told\n"
+        ));
         return Ok(());
     };
     let mut names = PersonNames::default();
@@ -75,12 +78,13 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded) -> anyhow::Result<()> {
     let (zone, now) = (TimeZone::system(), clock::now());
     let accounts = Accounts::of(
         quotas,
-        |set_by| which::for_limits(loaded, set_by),
+        |set_by| which::to_refuse(loaded, set_by),
         &zone,
         now,
     )?;
     let standings = accounts.of_person(&name)?;
     let Some(over) = standings.iter().find(|standing| standing.is_over()) else {
+        say_unjudged(&standings, speaker);
         return Ok(());
     };
     let limit = &over.limit;
@@ -97,6 +101,20 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded) -> anyhow::Result<()> {
         hint: Some("`gua quota show` says what was used and when it counts anew".to_owned()),
     }
     .into())
+}
+
+/// How many limits cannot be judged, where there are any.
+fn say_unjudged(standings: &[Standing], speaker: &str) {
+    let number = standings.iter().filter(|one| !one.is_judged()).count();
+    let why = "cannot be judged: not all that counts was measured";
+    say(number, why, speaker);
+}
+
+fn say(number: usize, sentence: &str, speaker: &str) {
+    if number > 0 {
+        let limits = counted(u64::try_from(number).unwrap_or(u64::MAX), "limit");
+        output::talk(&format!("{speaker}: {limits} {sentence}\n"));
+    }
 }
 
 /// Says who is over and what cannot be judged, and ends with 1 when there is either.
@@ -125,20 +143,13 @@ fn check(args: &QuotaShowArgs, forecast: bool, loaded: &Loaded) -> anyhow::Resul
         }
         _ => print(&found, args, &accounts)?,
     }
-    let say = |number: usize, sentence: &str| {
-        if number > 0 {
-            let limits = counted(u64::try_from(number).unwrap_or(u64::MAX), "limit");
-            output::talk(&format!("gua quota check: {limits} {sentence}\n"));
-        }
-    };
-    say(
-        found.iter().filter(|one| !one.is_judged()).count(),
-        "cannot be judged: not all that counts was measured",
-    );
+    let speaker = "gua quota check";
+    say_unjudged(&found, speaker);
     let is_early = |one: &&Standing| forecast && one.forecast == Err(NoForecast::TooEarly);
     say(
         all.iter().filter(is_early).count(),
         "without a forecast: an hour and a hundredth of the term have to be observed first",
+        speaker,
     );
     Ok(match found.is_empty() {
         true => ExitCode::SUCCESS,

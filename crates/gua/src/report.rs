@@ -51,11 +51,7 @@ pub fn audit(arguments: &[OsString]) -> ExitCode {
 /// The report of the history at a path, whoever wrote it.
 pub fn read(db: &std::path::Path, ask: &Ask) -> anyhow::Result<Report> {
     match what_is_this(db) {
-        FileKind::Missing => {
-            let problem = format!("there is no history at {}", db.display());
-            let hint = "`gua daemon` begins one; --db PATH names another";
-            Err(Failure::usage(problem).hint(hint).into())
-        }
+        FileKind::Missing => Err(which::no_history(db).into()),
         FileKind::GpuUsageAudit => old::of_file(&OldFile::open(db)?, ask),
         // The name of what is there instead, in one line.
         kind @ (FileKind::Empty

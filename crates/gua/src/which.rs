@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use gua_collector::managed::{Maker, Occupant, occupant};
 use gua_collector::pid_file::PidFile;
-use gua_store::{FileKind, what_is_this};
+use gua_store::{FileKind, OpenError, what_is_this};
 
 use crate::config::quota::SetBy;
 use crate::config::{Inputs, Loaded, Source};
+use crate::failure::Failure;
 
 /// Where the service keeps the host's history.
 pub const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
@@ -26,6 +27,30 @@ pub fn history(loaded: &Loaded) -> PathBuf {
 #[must_use]
 pub fn for_limits(loaded: &Loaded, set_by: SetBy) -> PathBuf {
     for_limits_among(loaded, set_by, Path::new(OF_THE_HOST))
+}
+
+/// The same where limits hold somebody back: those of the host are not judged by a history that the one who is held back
+/// names with --db.
+#[must_use]
+pub fn to_refuse(loaded: &Loaded, set_by: SetBy) -> PathBuf {
+    to_refuse_among(loaded, set_by, Path::new(OF_THE_HOST))
+}
+
+fn to_refuse_among(loaded: &Loaded, set_by: SetBy, host: &Path) -> PathBuf {
+    match set_by {
+        SetBy::Host => for_limits_among(&Loaded::from(&loaded.inputs, &[]), set_by, host),
+        SetBy::User => for_limits_among(loaded, set_by, host),
+    }
+}
+
+/// What to do without a history.
+pub(crate) const WITHOUT_HISTORY: &str = "`gua daemon` begins one; --db PATH names another";
+
+/// What a command says that was given no history, or one that is not there.
+#[must_use]
+pub fn no_history(path: &Path) -> Failure {
+    let path = path.to_owned();
+    Failure::usage(OpenError::Missing { path }.to_string()).hint(WITHOUT_HISTORY)
 }
 
 fn for_limits_among(loaded: &Loaded, set_by: SetBy, host: &Path) -> PathBuf {
@@ -128,5 +153,11 @@ mod tests {
         let loaded = Loaded::from(&inputs, named.as_slice());
         assert_eq!(among(&loaded, &host), Path::new("/x.db"));
         assert_eq!(of(&loaded, SetBy::Host), Path::new("/x.db"));
+        // Not where the limits hold back the one who names it.
+        let held_back = |set_by| to_refuse_among(&loaded, set_by, &host);
+        assert_eq!(held_back(SetBy::Host), Path::new("/of-host.db"));
+        assert_eq!(held_back(SetBy::User), Path::new("/x.db"));
+        std::fs::remove_file(&inputs.system_file).unwrap();
+        assert_eq!(held_back(SetBy::Host), host);
     }
 }

@@ -12,7 +12,6 @@ use gua_store::{FileKind, History, what_is_this};
 use gua_wire::users::UserPolicy;
 
 use crate::config::Loaded;
-use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::{output, which};
 
@@ -20,9 +19,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let enrolled = super::enrolled(loaded)?;
     let db = which::history(loaded);
     if what_is_this(&db) == FileKind::Missing {
-        let message = format!("there is no history at `{}`", db.display());
-        let hint = "`gua daemon` makes one; --db names another";
-        return Err(Failure::usage(message).hint(hint).into());
+        return Err(which::no_history(&db).into());
     }
     let users = super::users(&loaded.settings)?;
     let days = loaded.settings.cloud.archive_days.value;

@@ -10,7 +10,7 @@ use gua_probe::host::HostRoot;
 use gua_store::{FileKind, OpenError, WriterLock, what_is_this};
 
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::{output, which};
 
 /// Renames the history, after a question on a terminal or with `--yes`.
 pub(super) fn run(db: &Path, yes: bool) -> anyhow::Result<ExitCode> {
@@ -43,9 +43,7 @@ pub(super) fn run(db: &Path, yes: bool) -> anyhow::Result<ExitCode> {
 /// The file itself, with links followed: a link that was renamed would leave the file where it is.
 fn target(db: &Path) -> anyhow::Result<PathBuf> {
     match what_is_this(db) {
-        FileKind::Missing => {
-            Err(Failure::usage(format!("there is no history at `{}`", db.display())).into())
-        }
+        FileKind::Missing => Err(which::no_history(db).into()),
         FileKind::Directory => {
             Err(Failure::usage(format!("`{}` is a directory", db.display())).into())
         }

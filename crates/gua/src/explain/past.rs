@@ -13,7 +13,6 @@ use super::answer::{Answer, Found, GapFound, OldRow, QuarterFound, Seen, When};
 use super::{now, old};
 use crate::card::{self, Card};
 use crate::config::Loaded;
-use crate::failure::Failure;
 use crate::which;
 
 /// How far around a moment a gap is followed, step by step: most are short.
@@ -32,11 +31,7 @@ pub(super) fn answer(
 ) -> anyhow::Result<Answer> {
     let path = which::history(loaded);
     match what_is_this(&path) {
-        FileKind::Missing => {
-            let problem = format!("there is no history at {}", path.display());
-            let hint = "`gua daemon` begins one; --db PATH names another";
-            Err(Failure::usage(problem).hint(hint).into())
-        }
+        FileKind::Missing => Err(which::no_history(&path).into()),
         FileKind::GpuUsageAudit => old::of_file(asked, at, &path),
         _ => of_history(asked, at, now, &History::open(&path)?),
     }

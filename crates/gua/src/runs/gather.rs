@@ -36,7 +36,7 @@ impl Known {
                 Some(History::open(&path).with_context(|| format!("cannot read `{shown}`"))?)
             }
             kind => match (&loaded.settings.history.db.source, kind) {
-                (Source::Flag(_), FileKind::Missing) => bail!("there is no history at `{shown}`"),
+                (Source::Flag(_), FileKind::Missing) => bail!(which::no_history(&path).message),
                 // Runs are known before the first history is.
                 (Source::Default, _) | (_, FileKind::Missing) => None,
                 (_, kind) => bail!("`{shown}` is {kind}, and no history of gua"),

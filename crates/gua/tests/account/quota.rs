@@ -275,7 +275,7 @@ fn nonsense_is_refused_with_a_sentence() {
         ("quota check --formula percent", "no limits to be checked"),
         (
             "quota show --formula percent --db nowhere.db",
-            "hint: `gua daemon` makes one",
+            "hint: `gua daemon` begins one",
         ),
         ("quota show --tz Nowhere", "no time zone"),
     ] {
@@ -361,15 +361,35 @@ fn the_percentages_are_those_of_gpu_stats_notes() {
     assert_eq!(again, said);
 }
 
-#[test]
-fn somebody_who_is_over_gets_no_card_where_quotas_are_respected() {
-    // Whoever runs this test, by the name that the history would have for them.
-    let user = std::process::Command::new("id")
+/// Whoever runs this test, by the name that the history would have for them.
+fn own_name() -> String {
+    let said = std::process::Command::new("id")
         .arg("-un")
         .output()
         .unwrap();
-    let user = String::from_utf8(user.stdout).unwrap();
-    let user = user.trim();
+    String::from_utf8(said.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_limit_that_cannot_be_judged_is_told_to_who_asks_for_a_card() {
+    let host = Host::new("[[card]]\nuuid = \"GPU-0\"\n");
+    let user = own_name();
+    let hour_ago = clock::now().as_second() - 3600;
+    let rows = (0..6).map(|look| format!("{},{user},7,0,90\n", hour_ago + look * 300));
+    let text = format!("timestamp,user,pid,gpu,usage\n{}", rows.collect::<String>());
+    host.write("days/20261031_gpu_stats.csv", &text);
+    host.fine("import --gpu-stats days");
+    host.fine(&format!("quota set --user {user} --energy 1kWh --per 30d"));
+    let ended = host.gua("available --respect-quota --rule gua --free-for 0s");
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "0\n"), "{ended:?}");
+    let said = "gua available: 1 limit cannot be judged: not all that counts was measured\n";
+    assert!(ended.stderr.contains(said), "{ended:?}");
+}
+
+#[test]
+fn somebody_who_is_over_gets_no_card_where_quotas_are_respected() {
+    let user = own_name();
+    let user = user.as_str();
     let host = Host::new("[[card]]\nuuid = \"GPU-0\"\n");
     let from = clock::now() - SignedDuration::from_hours(2);
     let people = [user];

@@ -63,7 +63,7 @@ fn wrong_use_is_told_with_exit_2_and_changes_nothing() {
         ),
         ("--width 0", "0 is not in 1..=1000"),
         ("--by moon", "invalid value 'moon'"),
-        ("--db absent.db", "there is no history at absent.db"),
+        ("--db absent.db", "there is no history at `absent.db`"),
         ("--db text.db", "text.db is not a database, and no history"),
         ("--db empty.db", "empty.db is an empty file, and no history"),
         ("--db dir.db", "dir.db is a directory, and no history"),
