@@ -33,6 +33,12 @@ const LAST_LOOK: Duration = Duration::from_millis(150);
 const LAST_LOOK_OF_LONG: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(5);
 
+/// A driver that has not answered for this long when the job ends is told of.
+const LONG_SILENCE: Duration = Duration::from_secs(1);
+
+/// How long after its end an orphan is buried at the latest: many that end together are found by one look.
+const BURIAL: Duration = Duration::from_millis(100);
+
 /// How a job is watched.
 #[derive(Debug)]
 pub struct Options {
@@ -114,8 +120,11 @@ struct Attendance {
     start: Moment,
     next: Duration,
     reader: Reader,
-    is_asked: bool,
+    /// When the driver was asked what it has not answered yet, on the monotonic clock.
+    asked: Option<Duration>,
     has_looked: bool,
+    /// When orphans are to be buried, on the monotonic clock.
+    burial: Option<Duration>,
     fault: Option<DriverFault>,
     family: Family,
     host: HostRoot,
@@ -136,8 +145,9 @@ impl Attendance {
             start,
             next: start.monotonic + FIRST_LOOK,
             reader: Reader::new(options.reader),
-            is_asked: false,
+            asked: None,
             has_looked: false,
+            burial: None,
             fault: None,
             family,
             host: HostRoot::real(),
@@ -177,9 +187,13 @@ impl Attendance {
             };
             let [signal, mark] = heard.others;
             if signal {
-                self.job.attend();
+                let heard = self.job.attend();
                 if self.job.has_ended() {
                     return;
+                }
+                if heard.is_of_children {
+                    // The next look can be an hour away.
+                    self.burial.get_or_insert(clock::monotonic() + BURIAL);
                 }
                 self.job.stop_with_it();
             }
@@ -190,10 +204,13 @@ impl Attendance {
             if heard.words {
                 self.reader.hear();
             }
-            if self.is_asked && (heard.answer || self.is_overdue()) {
+            if self.asked.is_some() && (heard.answer || self.is_overdue()) {
                 self.take_answer();
             }
             let now = clock::monotonic();
+            if self.burial.take_if(|burial| *burial <= now).is_some() {
+                self.look_at_processes();
+            }
             if now >= self.next {
                 if let Some(told) = told.take() {
                     told(&self.name, self.start.at);
@@ -206,11 +223,12 @@ impl Attendance {
     }
 
     fn wait(&self) -> rustix::io::Result<Woken<2>> {
-        let waiting = self.reader.waiting().filter(|_| self.is_asked);
+        let waiting = self.reader.waiting().filter(|_| self.asked.is_some());
         let until = match waiting.as_ref().map(|waiting| waiting.what) {
             Some(Awaited::Answer { until }) => until.min(self.next),
             _ => self.next,
         };
+        let until = self.burial.map_or(until, |burial| burial.min(until));
         sleep(
             [self.job.waiting(), self.marks.waiting()],
             waiting.as_ref(),
@@ -225,15 +243,16 @@ impl Attendance {
         })
     }
 
-    /// Begins a look. Without a driver the processes are looked at alone.
+    /// Begins a look. Without a driver, and while it does not answer, the processes and the host are looked at alone.
     fn ask(&mut self) {
-        if self.is_asked {
-            // The last question is still open; its answer will be a look as good as any.
+        if self.asked.is_some() {
+            // The last question is still open, and its answer will be as good as any.
+            self.look(None);
             return;
         }
         match self.reader.begin() {
-            Ok(()) => self.is_asked = true,
-            Err(fault) => self.look(Err(fault)),
+            Ok(()) => self.asked = Some(clock::monotonic()),
+            Err(fault) => self.look(Some(Err(fault))),
         }
         if let Some(pid) = self.reader.child_pid() {
             self.family.exclude(Pid(pid));
@@ -241,13 +260,13 @@ impl Attendance {
     }
 
     fn take_answer(&mut self) {
-        self.is_asked = false;
+        self.asked = None;
         let answer = self.reader.finish();
-        self.look(answer);
+        self.look(Some(answer));
     }
 
     /// Takes down everything of one moment.
-    fn look(&mut self, answer: Result<Sample, DriverFault>) {
+    fn look(&mut self, answer: Option<Result<Sample, DriverFault>>) {
         let found = self.look_at_processes();
         let cores = self.watch.tree(clock::monotonic(), &found);
         let at = clock::now();
@@ -258,11 +277,12 @@ impl Attendance {
             record.cpu(&line);
         }
         let lines = match answer {
-            Ok(sample) => self.watch.cards(&sample, |pid| self.family.has(pid)),
-            Err(fault) => {
+            Some(Ok(sample)) => self.watch.cards(&sample, |pid| self.family.has(pid)),
+            Some(Err(fault)) => {
                 self.complain(fault);
                 Default::default()
             }
+            None => Default::default(),
         };
         if let Some(record) = &mut self.record {
             record.cards(&lines);
@@ -320,7 +340,7 @@ impl Attendance {
         let end = Moment::now();
         let marks = self.marks.take_last();
         self.take_down(&marks, end);
-        let last = match self.has_looked {
+        let last = match self.has_looked || self.asked.is_some() {
             true => self.look_at_processes(),
             // Too short a job to go through the processes of the host for it.
             false => self.family.look_at_known(),
@@ -340,7 +360,7 @@ impl Attendance {
             took: end.since_boot.saturating_sub(self.start.since_boot),
             interval: self.interval,
         };
-        let notes = self.all_notes();
+        let notes = self.all_notes(end.monotonic);
         let mut summary = RunSummary::new(&self.name, time, how, &self.watch, &last, notes);
         if let Some(record) = &mut self.record {
             let data = Fields::new()
@@ -365,7 +385,7 @@ impl Attendance {
         if self.watch.samples == 0 || self.fault.is_some() {
             return;
         }
-        if !self.is_asked && self.reader.begin().is_err() {
+        if self.asked.is_none() && self.reader.begin().is_err() {
             return;
         }
         let until = now + last_look_after(now.saturating_sub(self.start.monotonic));
@@ -383,12 +403,13 @@ impl Attendance {
                 _ => return,
             }
         }
+        self.asked = None;
         if let Ok(sample) = self.reader.finish() {
             self.watch.close(&sample);
         }
     }
 
-    fn all_notes(&mut self) -> Vec<String> {
+    fn all_notes(&mut self, end: Duration) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
         if let Some(fault) = &self.fault {
             let said = fault.to_string();
@@ -397,6 +418,14 @@ impl Attendance {
             notes.push(match self.watch.samples {
                 0 => format!("no card was read: {said}"),
                 _ => format!("cards could not be read all the time: {said}"),
+            });
+        }
+        let silence = self.asked.map(|asked| end.saturating_sub(asked));
+        if let Some(silence) = silence.filter(|silence| *silence >= LONG_SILENCE) {
+            let seconds = silence.as_secs_f64();
+            notes.push(match self.watch.samples {
+                0 => format!("no card was read: the driver did not answer for {seconds:.0} s"),
+                _ => format!("the driver did not answer for the last {seconds:.0} s"),
             });
         }
         let garbled = self.marks.garbled();

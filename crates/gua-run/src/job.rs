@@ -52,6 +52,13 @@ impl End {
     }
 }
 
+/// What signals were about that are not passed on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heard {
+    /// A child of ours has ended, stopped or gone on.
+    pub is_of_children: bool,
+}
+
 /// A running job.
 #[derive(Debug)]
 pub struct Job {
@@ -105,12 +112,14 @@ impl Job {
     }
 
     /// Passes signals on. What the terminal sent has reached the job by itself.
-    pub fn attend(&mut self) {
+    pub fn attend(&mut self) -> Heard {
+        let mut heard = Heard::default();
         for origin in self.signals.pending() {
             let is_sent = matches!(
                 origin.cause,
                 Cause::Sent(Sent::User | Sent::Queue | Sent::TKill)
             );
+            heard.is_of_children |= origin.signal == SIGCHLD;
             if origin.signal != SIGCHLD
                 && is_sent
                 && let Some(signal) = Signal::from_named_raw(origin.signal)
@@ -119,6 +128,7 @@ impl Job {
                 let _ = kill_process(self.number, signal);
             }
         }
+        heard
     }
 
     /// Whether its first process has ended. It is not buried by this, and what it has used can still be read.
