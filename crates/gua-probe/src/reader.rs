@@ -142,6 +142,18 @@ impl Reader {
         self.finish()
     }
 
+    /// The same for who has less time than that: a driver that has not answered within `longest` counts as hung, though it
+    /// be the first answer.
+    pub fn sample_within(&mut self, longest: Duration) -> Result<Sample, DriverFault> {
+        let until = clock::monotonic().saturating_add(longest);
+        self.begin()?;
+        if let Some(asked) = &mut self.asked {
+            asked.until = asked.until.min(until);
+            asked.deadline = asked.deadline.min(longest);
+        }
+        self.finish()
+    }
+
     /// Asks for a sample and does not wait: [`Reader::waiting`] says for what to wait, [`Reader::finish`] gives the answer.
     pub fn begin(&mut self) -> Result<(), DriverFault> {
         self.stuck.retain_mut(|child| !child.has_ended());

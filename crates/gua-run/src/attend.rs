@@ -63,6 +63,18 @@ pub struct Outcome {
     pub started: Timestamp,
     pub ended: Timestamp,
     pub summary: RunSummary,
+    record: Option<Record>,
+}
+
+impl Outcome {
+    /// Writes the summary where the run has a directory, with what else is to be said in it.
+    pub fn conclude(&mut self, note: Option<String>) {
+        self.summary.notes.extend(note);
+        if let Some(record) = &mut self.record {
+            record.summary(&self.summary.to_json());
+            self.summary.notes.extend(record.summary_trouble());
+        }
+    }
 }
 
 /// Why the job did not start.
@@ -70,7 +82,7 @@ pub struct Outcome {
 #[error("cannot start the job")]
 pub struct StartError(#[source] pub io::Error);
 
-/// Runs the job and watches it until its first process has ended. `told` is called once, when the job has lived long enough
+/// Runs the job and watches it until its first process has ended; [`Outcome::conclude`] writes the summary. `told` is called once, when the job has lived long enough
 /// to be looked at.
 pub fn attend(
     options: Options,
@@ -368,14 +380,13 @@ impl Attendance {
                 .with("seconds", summary.run.seconds);
             record.event(end.at, "run_ended", &data);
             summary.notes.extend(record.trouble());
-            record.summary(&summary.to_json());
-            summary.notes.extend(record.summary_trouble());
         }
         Outcome {
             end: how,
             started: self.start.at,
             ended: end.at,
             summary,
+            record: self.record,
         }
     }
 

@@ -103,7 +103,8 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
 }
 
 fn ended(args: &RunArgs, teller: &Teller<'_>, mut outcome: Outcome) -> ExitCode {
-    outcome.summary.notes.extend(teller.ended(&outcome));
+    let note = teller.ended(&outcome);
+    outcome.conclude(note);
     if !args.quiet {
         output::talk(&verdict::text(&outcome.summary, args.out.as_deref()));
     }
@@ -167,9 +168,8 @@ fn scope(asked: &str, inputs: &Inputs, notes: &mut Vec<String>) -> Result<Scope,
 
 /// Cards that were named and are not there are a wrong use, told before the job starts. A driver that cannot say holds nothing up.
 fn check_cards(list: &str, loaded: &Loaded) -> Result<(), Failure> {
-    let mut options = driver::options(&loaded.settings);
-    options.deadline = options.deadline.min(LONGEST_CHECK);
-    let Ok(sample) = Reader::new(options).sample() else {
+    let mut reader = Reader::new(driver::options(&loaded.settings));
+    let Ok(sample) = reader.sample_within(LONGEST_CHECK) else {
         return Ok(());
     };
     let is_unknown = |part: &&str| VisibleDevices::parse(part).cards(&sample.gpus).is_empty();

@@ -186,6 +186,21 @@ fn an_answer_never_takes_longer_than_the_deadline() {
 }
 
 #[test]
+fn who_has_less_time_than_the_deadline_waits_no_longer() {
+    let host = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let mut options = host.options(env!("CARGO_BIN_EXE_gua"));
+    options.deadline = Duration::from_secs(600);
+    let began = clock::monotonic();
+    let longest = Duration::from_millis(200);
+    let fault = Reader::new(options).sample_within(longest).unwrap_err();
+    assert!(
+        matches!(fault, DriverFault::Hung { deadline } if deadline == longest),
+        "{fault}"
+    );
+    assert!(clock::monotonic() - began < Duration::from_secs(300));
+}
+
+#[test]
 fn a_driver_that_crashes_takes_the_child_with_it_and_nothing_else() {
     let host =
         Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ncrash = true\n");

@@ -20,7 +20,10 @@ use super::FormatArgs;
                   With --out the directory holds run.jsonl (a line for everything, as it happens), hw_metrics.csv,\n\
                   hw_dmon.csv, cpu_metrics.csv and at the end summary.json; docs/run.md tells their fields.\n\
                   Inside, `gua phase NAME` marks what the job is doing.\n\n\
-                  Exit codes: the command's own; 126 and 127 where it cannot be started; 2 for wrong use, 3 without cards.\n\n\
+                  Exit codes: the command's own; 126 and 127 where it cannot be started; 2 for wrong use;\n\
+                  with --claim 3 where no card is free and 1 where the driver cannot be asked.\n\
+                  A signal that is sent to gua alone is passed on to the command; one that is sent to the whole\n\
+                  process group (kill -TERM -PGID, some batch systems) reaches it twice, one that is typed once.\n\n\
                   Examples:\n  \
                   gua run -- python train.py\n  \
                   gua run --out runs/7 -- python train.py    and keep the numbers\n  \

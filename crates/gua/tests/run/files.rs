@@ -23,10 +23,9 @@ fn lines_can_be_read_while_the_job_runs() {
             && host.read("out/cpu_metrics.csv").lines().count() > 2
     });
     for name in ["hw_metrics.csv", "hw_dmon.csv"] {
-        assert!(
-            host.read(&format!("out/{name}")).lines().count() > 2,
-            "{name}"
-        );
+        until(name, || {
+            host.read(&format!("out/{name}")).lines().count() > 2
+        });
     }
     assert!(!host.path("out/summary.json").exists());
     std::fs::write(host.path("stop"), "").unwrap();
@@ -162,4 +161,17 @@ fn the_summary_is_of_the_published_form_whatever_was_measured() {
     assert_eq!(summary["gpus"][0]["missing"]["temperature"], "unsupported");
     let summary = check(&Host::without_driver(), "true");
     assert_eq!(summary["gpus"], serde_json::json!([]));
+}
+
+#[test]
+fn what_the_history_was_not_told_stands_in_the_summary_too() {
+    let host = Host::new("[[card]]\n");
+    std::fs::remove_dir(host.path("claims")).unwrap();
+    std::fs::write(host.path("claims"), "").unwrap();
+    let ended = host.run("--out out", "exit 3");
+    assert_eq!(ended.code(), Some(3));
+    let note = "the run is not in the history";
+    assert!(ended.stderr.contains(note), "{ended:?}");
+    let notes = host.summary()["notes"].to_string();
+    assert!(notes.contains(note), "{notes}");
 }
