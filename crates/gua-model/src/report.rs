@@ -178,7 +178,10 @@ pub struct Hold {
     pub workload: Option<String>,
     /// `None` for a row whose number can be no process.
     pub pid: Option<Pid>,
+    /// Of old rows from the first to the last, as the tool that wrote them tells it: see [`Hold::whole`].
     pub period: Period,
+    /// What the last of old rows stands for; none for ticks of our own.
+    pub last_row: Micros,
     /// Mean, in percent, and whose it is.
     pub util: Option<(f64, UtilSource)>,
     pub peak_memory: Option<Bytes>,
@@ -274,6 +277,15 @@ impl HeatCell {
 }
 
 impl Hold {
+    /// From its beginning to where its last row ends.
+    #[must_use]
+    pub fn whole(&self) -> Period {
+        let after = i64::try_from(self.last_row.0).unwrap_or(i64::MAX);
+        let end = self.period.to().as_microsecond().saturating_add(after);
+        let end = Timestamp::from_microsecond(end).unwrap_or(self.period.to());
+        Period::new(self.period.from(), end)
+    }
+
     /// Whether it holds a card and does not use it: its mean utilisation is low, and it has more than a trifle of memory,
     /// or an amount that the driver hides.
     #[must_use]

@@ -129,9 +129,10 @@ impl Account {
             .sessions
             .iter()
             .filter_map(|hold| {
-                let period = hold.period.overlap(all.window)?;
+                let period = hold.whole().overlap(all.window)?;
                 Some(Hold {
                     period,
+                    last_row: Micros(0),
                     ..hold.clone()
                 })
             })
@@ -156,7 +157,7 @@ impl Account {
 }
 
 /// How long a session was observed in the month. Of old rows, which have no holes of more than minutes, from the first to
-/// the last.
+/// the end of the last.
 #[must_use]
 pub fn session_time(hold: &Hold) -> Micros {
     hold.observed_within.unwrap_or_else(|| hold.period.micros())

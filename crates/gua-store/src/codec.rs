@@ -49,6 +49,11 @@ pub enum Damage {
     Chain,
     #[error("it is written in form {0}, which this gua does not know")]
     Form(u8),
+    #[error(
+        "it was written by an earlier development version of gua, whose totals this one does not read: report and export \
+         it with that version, or move the file away and begin a new history"
+    )]
+    Earlier,
     #[error("it holds an impossible {0}")]
     Value(&'static str),
     #[error("it names {0} that the file does not have")]

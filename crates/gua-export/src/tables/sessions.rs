@@ -157,7 +157,7 @@ fn of_own<'a>(session: &'a Session, names: &'a Names) -> SessionRow<'a> {
 fn of_old(session: &LegacySession) -> SessionRow<'_> {
     SessionRow {
         began_at: Some(session.from),
-        ended_at: Some(session.to),
+        ended_at: Some(session.end(None)),
         source: Some(IMPORTED),
         gpu_uuid: Some(session.gpu.as_str()),
         gpu_index: session.index,

@@ -76,7 +76,8 @@ impl LegacyCoverage {
             }
             let end = until(&card.gpu).min(window.to());
             let to = end.as_microsecond();
-            if to > card.end.saturating_add(slack) {
+            // After the last row nobody looked, however soon the window ends.
+            if to > card.end {
                 card.gaps.extend(gap(card.end, to));
             }
             card.gaps.sort_by_key(|gap| gap.period);

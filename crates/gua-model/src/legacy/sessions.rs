@@ -3,9 +3,11 @@
 //!
 //! An old row does not say when its process started, so that a pid that was used again soon is not told apart.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
-use super::{LegacyMoment, LegacyProcess, LegacyTool};
+use super::{LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
 use crate::id::GpuUuid;
 use crate::sample::ProcessKind;
 
@@ -31,6 +33,8 @@ pub struct LegacySession {
     /// Its first and its last row.
     pub from: Timestamp,
     pub to: Timestamp,
+    /// What the last row stands for, as recorded.
+    pub last_row: Duration,
     /// The card's utilisation at the moments of its rows, and at how many of them it was known.
     pub util_sum: i64,
     pub util_known: u64,
@@ -41,6 +45,14 @@ pub struct LegacySession {
 }
 
 impl LegacySession {
+    /// Where it ended: its last row stands for `interval`, or for what was recorded.
+    #[must_use]
+    pub fn end(&self, interval: Option<Duration>) -> Timestamp {
+        let stands_for = SignedDuration::try_from(interval.unwrap_or(self.last_row));
+        let end = stands_for.map(|stands_for| self.to.checked_add(stands_for));
+        end.map_or(self.to, |end| end.unwrap_or(self.to))
+    }
+
     /// The mean utilisation of the card in percent.
     #[must_use]
     pub fn util(&self) -> Option<f64> {
@@ -69,6 +81,8 @@ struct Card {
     util: Option<i64>,
     pid: Option<i64>,
     is_shared: bool,
+    /// What its rows stand for.
+    interval: Duration,
     /// How long nothing may be seen of its sessions.
     longest_gap: SignedDuration,
     open: Vec<LegacySession>,
@@ -87,6 +101,7 @@ impl LegacySessions {
             let card = self.card(tick.gpu);
             // Runs are not told apart: where two saw the card, the later row counts.
             card.util = Some(*tick.more_rows.last().unwrap_or(&tick.util));
+            card.interval = tick.run.interval;
             card.look_around(tick.processes.iter());
             if tick
                 .processes
@@ -151,6 +166,7 @@ impl LegacySessions {
                 util: None,
                 pid: None,
                 is_shared: false,
+                interval: LegacyRun::NONE.interval,
                 longest_gap: LONGEST_GAP,
                 open: Vec::new(),
             });
@@ -199,6 +215,7 @@ impl Card {
         };
         let session = &mut self.open[place];
         session.to = at;
+        session.last_row = self.interval;
         session.samples += 1;
         session.index = session.index.or(process.index);
         if session.owner.is_none() {
@@ -227,6 +244,7 @@ fn begin(gpu: &GpuUuid, at: Timestamp, process: &LegacyProcess<'_>) -> LegacySes
         name: None,
         from: at,
         to: at,
+        last_row: Duration::ZERO,
         util_sum: 0,
         util_known: 0,
         peak_mb: None,

@@ -186,7 +186,7 @@ pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
     let (Some(observed), Some(active), Some(idle)) = (hold.observed, hold.active, hold.idle_held)
     else {
         // Old rows do not say how the time of a session was spent.
-        hours.held_unknown = hold.period.micros().hours();
+        hours.held_unknown = hold.whole().micros().hours();
         return hours;
     };
     hours.active = active.hours();

@@ -161,8 +161,8 @@ fn hold(page: &Page<'_>, hold: &Hold) -> Value {
         "workload": hold.workload,
         "pid": hold.pid.map(|pid| pid.0),
         "from": stamp(hold.period.from()),
-        "to": stamp(hold.period.to()),
-        "held_hours": hours(hold.period.micros()),
+        "to": stamp(hold.whole().to()),
+        "held_hours": hours(hold.whole().micros()),
         "idle_held_hours": hold.idle_held.map(hours),
         "util_mean_percent": hold.util.map(|(util, _)| rounded(util)),
         "util_of": hold.util.map(|(_, source)| match source {

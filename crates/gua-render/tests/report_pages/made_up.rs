@@ -310,6 +310,7 @@ fn sessions(shape: Shape) -> Vec<Hold> {
                 workload: (idle > 70).then(|| "job 4711".to_owned()),
                 pid: Some(Pid(4000 + card * 7 + u32::try_from(length).unwrap())),
                 period,
+                last_row: Micros(0),
                 util: Some((if idle > 60 { 2.4 } else { 71.0 }, UtilSource::Card)),
                 peak_memory: Some(Bytes::from_mb(1200 + dice.roll(40_000))),
                 samples: 120,

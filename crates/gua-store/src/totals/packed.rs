@@ -16,7 +16,9 @@ use crate::codec::Damage;
 use crate::codec::varint::{self, Input};
 use crate::ticks::MICROS_PER_QUARTER;
 
-const FORM: u8 = 1;
+const FORM: u8 = 2;
+/// As development versions wrote it before the first release.
+const EARLIER: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
 const HAS_FIRST: u8 = 1;
@@ -138,6 +140,7 @@ impl Reader {
         let mut input = Input::new(bytes);
         match input.byte()? {
             FORM => {}
+            EARLIER => return Err(Damage::Earlier),
             other => return Err(Damage::Form(other)),
         }
         let count = input.count()?;

@@ -236,6 +236,7 @@ fn hold(
         workload: session.workload.in_words(),
         pid: Some(session.key.process.pid),
         period: session.period(),
+        last_row: Micros(0),
         util: session
             .util()
             .map(|(util, source)| (f64::from(util.0) / 100.0, source)),
@@ -278,6 +279,7 @@ fn nameless_holds(
                     .then(|| "gone, its memory is still held".to_owned()),
                 pid: Some(process.pid),
                 period: Period::new(sample.at, sample.at),
+                last_row: Micros(0),
                 util: gpu
                     .util
                     .ok()

@@ -195,6 +195,7 @@ mod tests {
             workload: None,
             pid: None,
             period,
+            last_row: Micros(0),
             util: None,
             peak_memory: None,
             samples: 1,

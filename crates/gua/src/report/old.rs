@@ -1,6 +1,7 @@
 //! The part of a report that rests on rows of gpu-usage-audit: from its own file in place, or from what was imported.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use gua_model::legacy::{
     LegacyCoverage, LegacyMoment, LegacyProcess, LegacyQuarters, LegacySession, LegacySessions,
@@ -210,7 +211,7 @@ impl<'a> OldPart<'a> {
             .collect();
         // The capacity of a card lies in one piece, and ends where the window or the old part does.
         let since = coverage.iter().filter_map(|(gpu, (covered, _))| {
-            let length = std::time::Duration::from_micros(covered.capacity.0);
+            let length = Duration::from_micros(covered.capacity.0);
             let end = until(gpu).min(ask.window.to());
             Some((gpu.clone(), end.checked_sub(length).ok()?))
         });
@@ -240,7 +241,7 @@ fn keep(
     let owner = session.owner.as_deref().unwrap_or(UNKNOWN);
     let other = ask.user.as_deref().is_some_and(|user| user != owner);
     if fold.wants(&session.gpu) && !other {
-        holds.push(&hold(session, last), thresholds);
+        holds.push(&hold(session, last, ask.interval), thresholds);
     }
 }
 
@@ -248,7 +249,7 @@ fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-fn hold(session: &LegacySession, last: Option<Timestamp>) -> Hold {
+fn hold(session: &LegacySession, last: Option<Timestamp>, interval: Option<Duration>) -> Hold {
     let recent = last.and_then(|last| last.checked_sub(SLACK).ok());
     Hold {
         gpu: session.gpu.clone(),
@@ -262,6 +263,7 @@ fn hold(session: &LegacySession, last: Option<Timestamp>) -> Hold {
             .filter(|pid| *pid > 0)
             .map(Pid),
         period: Period::new(session.from, session.to),
+        last_row: Period::new(session.to, session.end(interval)).micros(),
         util: session.util().map(|util| (util, UtilSource::Card)),
         peak_memory: session.peak_mb.map(Bytes::from_mb),
         samples: session.samples,

@@ -181,3 +181,34 @@ fn sessions_that_are_over_are_not_kept() {
     }
     assert!(given > 9_990);
 }
+
+#[test]
+fn a_session_ends_where_its_last_row_does() {
+    let mut fold = LegacySessions::default();
+    let mut ends = Vec::new();
+    for moment in moments("0 A 0 7; 30 A 0 7; 60 A 0 7") {
+        fold.push(&moment, &mut |_| panic!("it goes on"));
+    }
+    fold.finish(&mut |session| {
+        let minute = Some(Duration::from_secs(60));
+        ends.push((session.to, session.end(None), session.end(minute)));
+    });
+    let at = |second| Timestamp::from_second(second).unwrap();
+    assert_eq!(ends, [(at(60), at(90), at(120))]);
+}
+
+#[test]
+fn after_the_last_row_nobody_looked() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    for (end, gap) in [(90, 0), (91, 1), (104, 14), (120, 30)] {
+        let mut coverage = super::super::LegacyCoverage::default();
+        for moment in moments("0 A 0 7; 30 A 0 7; 60 A 0 7") {
+            coverage.push(&moment, None);
+        }
+        let window = crate::Period::new(at(0), at(end));
+        let covered = coverage.finish(window, Some(at(0)), |_| Timestamp::MAX);
+        let (_, covered, _) = &covered[0];
+        assert_eq!(covered.gap.0, gap * 1_000_000, "{end}");
+        assert_eq!(covered.observed.0, 90_000_000, "{end}");
+    }
+}

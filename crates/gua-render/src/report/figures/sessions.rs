@@ -55,7 +55,7 @@ pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChar
 
 fn bar(hold: &Hold, label: String, report: &Report) -> SessionBar {
     SessionBar {
-        period: hold.period,
+        period: hold.whole(),
         label,
         hours: session_hours(hold, report),
     }

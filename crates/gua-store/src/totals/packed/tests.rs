@@ -161,3 +161,15 @@ fn a_card_that_was_seen_all_the_time_is_small() {
     };
     assert_eq!(packed(&[total]).len() - packed(&[]).len(), 55);
 }
+
+#[test]
+fn totals_of_an_earlier_development_version_are_told_by_name() {
+    let mut bytes = pack(QUARTER, &[]);
+    bytes.truncate(bytes.len() - CHECKSUM_BYTES);
+    bytes[0] = EARLIER;
+    let sum = checksum(QUARTER, &bytes);
+    bytes.extend(sum.to_le_bytes());
+    let told = Reader::new(names()).read(QUARTER, &bytes).unwrap_err();
+    assert_eq!(told, Damage::Earlier);
+    assert!(told.to_string().contains("earlier development version"));
+}
