@@ -78,22 +78,14 @@ impl Measure {
             let old = u64::try_from(old_nanos / 1000).unwrap_or(u64::MAX);
             own.0.saturating_add(old)
         };
-        // Old rows do not say how a card was shared, nor what it drew.
-        let has_old = sums.old_ticks > 0;
         let (at_least, is_all) = match self {
             Measure::Held => (with_old(sums.own.held, sums.old_nanos), true),
             Measure::IdleHeld => (with_old(sums.own.idle_held, sums.old_idle_nanos), true),
-            Measure::Charged => (sums.own.charged.0, !has_old),
-            Measure::Energy => (sums.own.energy.0, !has_old && is_energy_whole(sums)),
+            Measure::Charged => (sums.own.charged.0, sums.charged_is_all()),
+            Measure::Energy => (sums.own.energy.0, sums.energy_is_all()),
         };
         Amount { at_least, is_all }
     }
-}
-
-/// Whether energy was counted for as good as all of the held time: ticks at the end of a run have none.
-fn is_energy_whole(sums: &HoldSums) -> bool {
-    let uncounted = sums.own.held.0.saturating_sub(sums.own.energy_known.0);
-    uncounted <= sums.own.held.0 / 20
 }
 
 /// What somebody had, as far as it was measured.

@@ -89,6 +89,19 @@ fn amounts(account: &Account) -> Vec<Line> {
     ]
 }
 
+/// What stands before an amount of which only a part was measured, as in the quota.
+fn bound(account: &Account, key: &str, cell: &Cell) -> &'static str {
+    let is_all = match key {
+        "charged_hours" => account.sums.charged_is_all(),
+        "energy_kwh" => account.sums.energy_is_all(),
+        _ => true,
+    };
+    match is_all || matches!(cell, Cell::Missing) {
+        true => "",
+        false => "≥ ",
+    }
+}
+
 /// How the time of all cards is divided: the person's part, where there is one, and everything else.
 fn parts(statement: &Statement, account: Option<&Account>) -> Vec<(&'static str, String, Micros)> {
     let balance = &statement.balance;
@@ -267,6 +280,8 @@ fn person(account: &Account) -> Value {
     for (key, _, cell) in amounts(account) {
         object[key] = cell.value();
     }
+    object["charged_is_all"] = account.sums.charged_is_all().into();
+    object["energy_is_all"] = account.sums.energy_is_all().into();
     let days = account.days.iter().map(|day| {
         let sums = day.sums.as_ref();
         let charged = Cell::time(sums.and_then(HoldSums::charged_time));
@@ -298,9 +313,40 @@ fn person(account: &Account) -> Value {
 #[cfg(test)]
 mod tests {
     use gua_model::Period;
+    use gua_model::report::HoldSums;
     use gua_model::statement::Balance;
 
     use super::*;
+
+    #[test]
+    fn a_part_of_what_was_charged_is_told_as_a_part() {
+        let hour = Micros(3_600_000_000);
+        let mut sums = HoldSums::default();
+        sums.own.held = hour;
+        sums.own.charged = hour;
+        sums.own.energy_known = hour;
+        let account = |sums| Account {
+            name: "ada".to_owned(),
+            sums,
+            days: Vec::new(),
+            sessions: Vec::new(),
+            session_count: 0,
+            standings: Vec::new(),
+        };
+        let told = |account: &Account| -> Vec<&'static str> {
+            let lines = amounts(account);
+            let bounds = lines.iter().map(|(key, _, cell)| bound(account, key, cell));
+            bounds.collect()
+        };
+        assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
+        assert_eq!(person(&account(sums))["charged_is_all"], true);
+        sums.add_old(12, 0, 300_000_000_000);
+        assert_eq!(told(&account(sums)), ["", "", "", "≥ ", "≥ "]);
+        assert_eq!(person(&account(sums))["charged_is_all"], false);
+        // Old rows alone: nothing is known, which is no bound.
+        sums.own = gua_model::OwnerTotal::default();
+        assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
+    }
 
     #[test]
     fn a_page_whose_books_do_not_balance_says_so() {

@@ -240,6 +240,20 @@ impl HoldSums {
         }
     }
 
+    /// Whether what is charged is all of it: old rows do not say how a card was shared.
+    #[must_use]
+    pub fn charged_is_all(&self) -> bool {
+        self.old_ticks == 0
+    }
+
+    /// Whether energy was counted for as good as all of the held time: ticks at the end of a run have none, and old rows
+    /// do not say what a card drew.
+    #[must_use]
+    pub fn energy_is_all(&self) -> bool {
+        let uncounted = self.own.held.0.saturating_sub(self.own.energy_known.0);
+        self.old_ticks == 0 && uncounted <= self.own.held.0 / 20
+    }
+
     /// The idle-held share of what was held.
     #[must_use]
     pub fn idle_share(&self) -> Option<f64> {

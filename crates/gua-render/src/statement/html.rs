@@ -5,7 +5,7 @@ use gua_model::statement::Account;
 use gua_model::text::harmless;
 
 use super::days::picture;
-use super::{Sheet, amounts, equation, explained, limit, parts, remarks, sessions};
+use super::{Sheet, amounts, bound, equation, explained, limit, parts, remarks, sessions};
 use crate::chart::{Language, page_style};
 use crate::report::html::markup::{Html, Look, nothing, table};
 use crate::report::html::{SHEET, document_head};
@@ -103,7 +103,10 @@ fn totals(html: &mut Html, account: &Account) {
                 };
                 html.element("div", &[("class", &format!("tile {kind}"))], |html| {
                     html.text("div", &[("class", "name")], name);
-                    html.element("div", &[("class", "value")], |html| html.number(key, &cell));
+                    html.element("div", &[("class", "value")], |html| {
+                        html.words(bound(account, key, &cell));
+                        html.number(key, &cell);
+                    });
                     html.text("div", &[("class", "below")], &below);
                 });
             }

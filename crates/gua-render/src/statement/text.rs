@@ -6,7 +6,7 @@ use gua_model::statement::Account;
 use gua_model::text::harmless;
 
 use super::days::weeks;
-use super::{Sheet, amounts, equation, explained, limit, parts, remarks, sessions};
+use super::{Sheet, amounts, bound, equation, explained, limit, parts, remarks, sessions};
 use crate::table::Cell;
 
 /// The whole statement.
@@ -64,10 +64,11 @@ fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
             _ => String::new(),
         };
         let name = format!("{indent}{name}");
+        let shown = format!("{}{}", bound(account, key, &cell), cell.shown());
         let _ = writeln!(
             text,
             "{}",
-            format!("{name:<14}{:>10} {unit}{share}", cell.shown()).trim_end()
+            format!("{name:<14}{shown:>10} {unit}{share}").trim_end()
         );
     }
     weeks(text, account);
@@ -120,6 +121,10 @@ fn cards(text: &mut String, sheet: &Sheet<'_>, account: Option<&Account>) {
             0.0
         };
         let why = explained(key);
+        if *key == "charged" && account.is_some_and(|it| it.sums.charged_time().is_none()) {
+            let _ = writeln!(text, "  {name:<width$}  {:>10}  {:>8}  {why}", "-", "");
+            continue;
+        }
         let _ = writeln!(
             text,
             "  {name:<width$}  {hours:>10.2} h  {share:>5.1}%  {why}"
