@@ -107,7 +107,10 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<(&'static str,
     let balance = &statement.balance;
     let mut parts = Vec::new();
     let mut others = ("people", "people".to_owned(), balance.people);
-    if let Some(account) = account {
+    // Who is known from old rows alone is in those: they are charged to nobody.
+    if let Some(account) = account
+        && account.sums.charged_time().is_some()
+    {
         let own = account.sums.own.charged;
         parts.push(("charged", gua_model::text::harmless(&account.name), own));
         others = (
@@ -318,6 +321,40 @@ mod tests {
 
     use super::*;
 
+    fn account(sums: HoldSums) -> Account {
+        Account {
+            name: "ada".to_owned(),
+            sums,
+            days: Vec::new(),
+            sessions: Vec::new(),
+            session_count: 0,
+            standings: Vec::new(),
+        }
+    }
+
+    /// Two cards for an hour.
+    fn statement(people: Micros, free: Micros) -> Statement {
+        let hour = Micros(3_600_000_000);
+        Statement {
+            month: jiff::civil::date(2026, 10, 1),
+            period: Period::new(Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH),
+            is_over: true,
+            made: Timestamp::UNIX_EPOCH,
+            host: None,
+            cards: 2,
+            balance: Balance {
+                people,
+                free,
+                capacity: hour + hour,
+                ..Balance::default()
+            },
+            energy: None,
+            unjudged: Micros(0),
+            people: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     #[test]
     fn a_part_of_what_was_charged_is_told_as_a_part() {
         let hour = Micros(3_600_000_000);
@@ -325,14 +362,6 @@ mod tests {
         sums.own.held = hour;
         sums.own.charged = hour;
         sums.own.energy_known = hour;
-        let account = |sums| Account {
-            name: "ada".to_owned(),
-            sums,
-            days: Vec::new(),
-            sessions: Vec::new(),
-            session_count: 0,
-            standings: Vec::new(),
-        };
         let told = |account: &Account| -> Vec<&'static str> {
             let lines = amounts(account);
             let bounds = lines.iter().map(|(key, _, cell)| bound(account, key, cell));
@@ -351,30 +380,26 @@ mod tests {
     #[test]
     fn a_page_whose_books_do_not_balance_says_so() {
         let hour = Micros(3_600_000_000);
-        let with = |free: Micros| {
-            let balance = Balance {
-                people: hour,
-                free,
-                capacity: hour + hour,
-                ..Balance::default()
-            };
-            let statement = Statement {
-                month: jiff::civil::date(2026, 10, 1),
-                period: Period::new(Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH),
-                is_over: true,
-                made: Timestamp::UNIX_EPOCH,
-                host: None,
-                cards: 2,
-                balance,
-                energy: None,
-                unjudged: Micros(0),
-                people: Vec::new(),
-                notes: Vec::new(),
-            };
-            equation(&statement, None)
-        };
+        let with = |free: Micros| equation(&statement(hour, free), None);
         assert!(with(hour).contains("= capacity 2.00 GPU-hours (exact"));
         let off = with(Micros(hour.0 - 1));
         assert!(off.contains("is not the capacity 2.00: off by 1 microseconds"));
+    }
+
+    #[test]
+    fn who_is_known_from_old_rows_alone_has_no_part_of_what_was_charged() {
+        let hour = Micros(3_600_000_000);
+        let books = statement(hour, hour);
+        let mut sums = HoldSums::default();
+        sums.add_old(12, 0, 300_000_000_000);
+        let told = equation(&books, Some(&account(sums)));
+        assert!(told.starts_with("people 1.00 + unowned 0.00"), "{told}");
+        sums.own.held = hour;
+        sums.own.charged = hour;
+        let told = equation(&books, Some(&account(sums)));
+        assert!(
+            told.starts_with("ada 1.00 + other people 0.00 + "),
+            "{told}"
+        );
     }
 }

@@ -121,10 +121,6 @@ fn cards(text: &mut String, sheet: &Sheet<'_>, account: Option<&Account>) {
             0.0
         };
         let why = explained(key);
-        if *key == "charged" && account.is_some_and(|it| it.sums.charged_time().is_none()) {
-            let _ = writeln!(text, "  {name:<width$}  {:>10}  {:>8}  {why}", "-", "");
-            continue;
-        }
         let _ = writeln!(
             text,
             "  {name:<width$}  {hours:>10.2} h  {share:>5.1}%  {why}"
