@@ -152,6 +152,9 @@ fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
         "gpu_stats/20261031_gpu_stats.csv",
         &looks(DAY, DAY + 3 * 3600),
     );
+    let in_part = "old rows do not say how a GPU was shared or what it drew: they are charged";
+    let page = || host.fine("report --since 2026-10-30 --until 2026-11-02");
+    assert!(!page().contains(in_part), "{}", page());
     let left_out =
         "\n  left out 12 rows of 1 day: the history has observations of those times already";
     let said = host.fine("import --gpu-stats gpu_stats");
@@ -159,6 +162,7 @@ fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
     assert!(said.contains(left_out), "{said}");
     let expected = [("ada".to_owned(), 3.0, 0.0)];
     assert_eq!(people(&host), expected);
+    assert!(page().contains(in_part), "{}", page());
     // As often as one likes, and when the day has grown.
     let again = host.fine("import --gpu-stats gpu_stats");
     assert!(again.starts_with("imported 0 rows of 1 day"), "{again}");

@@ -300,4 +300,7 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
         out,
         "  charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU"
     );
+    if charged.iter().any(|person| !person.sums.charged_is_all()) {
+        out.push_str("  old rows do not say how a GPU was shared or what it drew: they are charged to nobody\n");
+    }
 }
