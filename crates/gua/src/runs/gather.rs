@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::{Context as _, bail};
-use gua_claim::Event;
+use gua_claim::{ClaimDir, Event, EventId};
 use gua_model::Period;
 use gua_model::text::harmless;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
@@ -20,6 +20,9 @@ const LAST: &str = "last";
 
 /// With a filter that SQL does not know, so many are looked at.
 const MOST: u32 = 10_000;
+
+/// The directory is asked so many times for more: somebody who fills it meanwhile does not keep us here.
+const MOST_TIMES: usize = 32;
 
 pub(super) struct Known {
     history: Option<History>,
@@ -116,12 +119,9 @@ fn fresh(loaded: &Loaded) -> Vec<WatchedRun> {
     let Ok(dir) = claims::directory(&loaded.settings) else {
         return Vec::new();
     };
-    let Ok(taken) = dir.events(&HashSet::new()) else {
-        return Vec::new();
-    };
     let mut names = ProcessTable::new(ProcRoot::default(), Passwd::System);
     let mut runs: Vec<WatchedRun> = Vec::new();
-    for (id, event) in taken.new {
+    for (id, event) in events(&dir) {
         let Event::Run(run) = event else { continue };
         let same = |known: &WatchedRun| known.run == run.id && known.owner.uid == id.owner;
         runs.retain(|known| !(same(known) && known.ended.is_none()));
@@ -141,6 +141,26 @@ fn fresh(loaded: &Loaded) -> Vec<WatchedRun> {
     }
     runs.sort_by_key(|run| std::cmp::Reverse(run.started));
     runs
+}
+
+/// All events of everybody, oldest first for each user. The collector is given some of each user at a time, from the
+/// oldest on; whoever asks here wants to see the last.
+fn events(dir: &ClaimDir) -> Vec<(EventId, Event)> {
+    let mut known = HashSet::new();
+    let mut events = Vec::new();
+    for _ in 0..MOST_TIMES {
+        let Ok(taken) = dir.events(&known) else {
+            break;
+        };
+        let before = known.len();
+        known.extend(taken.passed_over);
+        known.extend(taken.new.iter().map(|(id, _)| id.clone()));
+        events.extend(taken.new);
+        if known.len() == before {
+            break;
+        }
+    }
+    events
 }
 
 /// A moment as the history keeps it: in whole microseconds.

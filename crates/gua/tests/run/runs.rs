@@ -21,6 +21,18 @@ fn listed(host: &Host, line: &str) -> Vec<Value> {
 }
 
 #[test]
+fn the_last_run_is_seen_before_all_others_though_no_collector_takes_any_in() {
+    let host = Host::new(ONE_CARD);
+    // Each leaves two events: more than a collector is given at a time.
+    for number in 0..34 {
+        host.run(&format!("--gpus all --name run-{number}"), "exit 0");
+    }
+    let runs = listed(&host, "runs list --json --limit 3");
+    let names: Vec<&Value> = runs.iter().map(|run| &run["name"]).collect();
+    assert_eq!(names, ["run-33", "run-32", "run-31"]);
+}
+
+#[test]
 fn a_run_is_known_at_once_and_in_the_history_once_a_collector_has_seen_it() {
     let host = Host::new(ONE_CARD);
     let none = gua(&host, "runs list");
