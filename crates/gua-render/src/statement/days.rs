@@ -57,7 +57,7 @@ pub(super) fn picture(html: &mut Html, account: &Account) {
         html.element("p", &[("class", "say")], |html| {
             let mut words = vec![("active", "used"), ("idle-held", "idle-held")];
             if has_unseen(account) {
-                words.push(("unseen", "not observed"));
+                words.push(("unobserved", "not observed"));
             }
             for (class, word) in words {
                 html.text("span", &[("class", &format!("dot {class}"))], "");
@@ -160,12 +160,15 @@ fn rectangle(html: &mut Html, class: &str, (x, y): (f64, f64), (width, height): 
 /// Nobody looked: hatched from foot to head.
 fn hatched(html: &mut Html, left: f64, width: f64) {
     let mut strokes = String::new();
-    let mut y = HEAD;
-    while y + width <= HIGH {
-        let _ = write!(strokes, "M{left:.1} {y:.1}l{width:.1} {width:.1}");
-        y += STROKES;
+    let mut start = HEAD - width + STROKES;
+    while start < HIGH {
+        // As far as the stroke lies within the day's column.
+        let (from, to) = (start.max(HEAD), (start + width).min(HIGH));
+        let (x, long) = (left + from - start, to - from);
+        let _ = write!(strokes, "M{x:.1} {from:.1}l{long:.1} {long:.1}");
+        start += STROKES;
     }
-    html.void("path", &[("d", &strokes), ("class", "unseen")]);
+    html.void("path", &[("d", &strokes), ("class", "unobserved")]);
 }
 
 fn most(account: &Account) -> f64 {
