@@ -13,9 +13,9 @@ use crate::classify::Basis;
 use crate::gap::{Gap, GapReason, Outage};
 use crate::id::GpuUuid;
 use crate::period::Period;
+use crate::period_set::PeriodSet;
 use crate::span::Span;
 use crate::state::State;
-use crate::stretches::Stretches;
 use crate::total::{CardQuarter, QuarterTotal};
 use crate::unit::Micros;
 
@@ -76,14 +76,14 @@ pub struct Ledger {
     window: Period,
     cards: BTreeMap<GpuUuid, Card>,
     /// When any tick stood for the host.
-    host: Stretches,
+    host: PeriodSet,
     reasons: Reasons,
 }
 
 #[derive(Clone, Debug)]
 struct Card {
     known: KnownCard,
-    present: Stretches,
+    present: PeriodSet,
     /// Time within the presence that is no capacity.
     set_aside: Micros,
     seen: Coverage,
@@ -105,7 +105,7 @@ impl Ledger {
     pub fn new(window: Period, known: BTreeMap<GpuUuid, KnownCard>, outages: &[Outage]) -> Self {
         let card = |known| Card {
             known,
-            present: Stretches::default(),
+            present: PeriodSet::default(),
             set_aside: Micros(0),
             seen: Coverage::default(),
         };
@@ -115,7 +115,7 @@ impl Ledger {
                 .into_iter()
                 .map(|(gpu, known)| (gpu, card(known)))
                 .collect(),
-            host: Stretches::default(),
+            host: PeriodSet::default(),
             reasons: Reasons::new(outages),
         }
     }
@@ -206,7 +206,7 @@ impl Ledger {
         let mut coverage = card.seen.clone();
         let counted = Period::new(self.window.from().max(card.known.first), self.window.to());
         let parent = card.known.parent.as_ref();
-        let nowhere = Stretches::default();
+        let nowhere = PeriodSet::default();
         let parent = parent
             .and_then(|parent| self.cards.get(parent))
             .map_or(&nowhere, |parent| &parent.present);
@@ -215,7 +215,7 @@ impl Ledger {
         let away = total(&away) + card.set_aside;
         coverage.capacity = Micros(counted.micros().0.saturating_sub(away.0));
         for (period, reason) in &self.reasons.outages {
-            let mut one = Stretches::default();
+            let mut one = PeriodSet::default();
             one.add(*period);
             let (within, rest) = divide(&holes, &one);
             coverage.add_gaps(&within, *reason);
@@ -372,7 +372,7 @@ impl Coverage {
 }
 
 /// The parts of the holes that lie in the set, and those that do not.
-fn divide(holes: &[Period], set: &Stretches) -> (Vec<Period>, Vec<Period>) {
+fn divide(holes: &[Period], set: &PeriodSet) -> (Vec<Period>, Vec<Period>) {
     let within = holes.iter().flat_map(|hole| set.parts(*hole)).collect();
     let rest = holes.iter().flat_map(|hole| set.holes(*hole)).collect();
     (within, rest)

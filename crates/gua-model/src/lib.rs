@@ -15,6 +15,7 @@ pub mod legacy;
 pub mod nvgpu;
 pub mod owner;
 pub mod period;
+mod period_set;
 pub mod pick;
 pub mod quota;
 pub mod reading;
@@ -23,17 +24,16 @@ pub mod report;
 pub mod sample;
 pub mod session;
 pub mod since;
-pub mod sorted;
 pub mod span;
 pub mod spans;
 pub mod state;
 pub mod statement;
-mod stretches;
 pub mod text;
 pub mod tick;
 pub mod total;
 pub mod unit;
 pub mod usage_state;
+pub mod vec_map;
 pub mod visible;
 pub mod window;
 
@@ -54,7 +54,6 @@ pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};
 pub use sample::{Driver, Gpu, Place, Problem, Process, ProcessKind, Sample};
 pub use session::{Session, SessionKey, Sessions, UtilSource, UtilSum};
-pub use sorted::Sorted;
 pub use span::{Holder, OwnerPart, Share, SharePart, Span};
 pub use spans::{Floors, Spans};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
@@ -63,5 +62,6 @@ pub use total::{CardQuarter, CardTotal, OwnerTotal, QuarterTotal, StateTotal, To
 pub use unit::{
     Bytes, Celsius, Centipercent, FanSpeed, Megahertz, Micros, Millijoules, Milliwatts, Percent,
 };
+pub use vec_map::VecMap;
 pub use visible::VisibleDevices;
 pub use window::{Histogram, UtilWindow};

@@ -17,11 +17,11 @@ use crate::classify::{Part, divide, holders};
 use crate::id::GpuUuid;
 use crate::owner::Identity;
 use crate::period::Period;
+use crate::period_set::PeriodSet;
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, Process};
 use crate::span::{Holder, Share, Span};
 use crate::state::Thresholds;
-use crate::stretches::Stretches;
 use crate::tick::Tick;
 use crate::unit::{Centipercent, Millijoules, Milliwatts};
 use crate::window::UtilWindow;
@@ -37,7 +37,7 @@ pub struct Spans {
     pub floors: Floors,
     open: Option<Tick>,
     /// The time that spans were made for.
-    accounted: Stretches,
+    accounted: PeriodSet,
 }
 
 impl Spans {
@@ -47,7 +47,7 @@ impl Spans {
             thresholds,
             floors,
             open: None,
-            accounted: Stretches::default(),
+            accounted: PeriodSet::default(),
         }
     }
 

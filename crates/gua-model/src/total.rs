@@ -12,10 +12,10 @@ use crate::classify::Basis;
 use crate::gap::GapReason;
 use crate::id::{GpuUuid, Uid};
 use crate::period::{Period, Quarter};
-use crate::sorted::Sorted;
 use crate::span::Span;
 use crate::state::{RollUp, State};
 use crate::unit::{Micros, Millijoules};
+use crate::vec_map::VecMap;
 
 /// Totals of any number of cards over any number of quarter hours, in that order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,11 +27,11 @@ pub struct Totals {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuarterTotal {
     pub card: CardTotal,
-    pub states: Sorted<(State, Basis), StateTotal>,
+    pub states: VecMap<(State, Basis), StateTotal>,
     /// The time in state unobserved, by its reason.
-    pub unobserved: Sorted<GapReason, Micros>,
+    pub unobserved: VecMap<GapReason, Micros>,
     /// By uid; `None` is the unknown owner. Names and sources belong to the table that the uid is looked up in.
-    pub owners: Sorted<Option<Uid>, OwnerTotal>,
+    pub owners: VecMap<Option<Uid>, OwnerTotal>,
 }
 
 /// One card in one quarter hour, with its name. All that a quarter has come together, in the order of the names.

@@ -18,7 +18,7 @@ use jiff::tz::TimeZone;
 use rustix::io::Errno;
 
 use crate::digest::{RunName, RunSummary, RunTime, counted};
-use crate::job::{End, Job, JobCommand, bury};
+use crate::job::{End, Job, JobCommand, reap};
 use crate::marks::{Mark, Marks, RUN_VARIABLE};
 use crate::record::Record;
 use crate::watch::{Scope, Watch, sample_fields};
@@ -36,8 +36,8 @@ const LONG: Duration = Duration::from_secs(5);
 /// A driver that has not answered for this long when the job ends is told of.
 const LONG_SILENCE: Duration = Duration::from_secs(1);
 
-/// How long after its end an orphan is buried at the latest: many that end together are found by one look.
-const BURIAL: Duration = Duration::from_millis(100);
+/// How long after its end an orphan is reaped at the latest: many that end together are found by one look.
+const REAP_DELAY: Duration = Duration::from_millis(100);
 
 /// How a job is watched.
 #[derive(Debug)]
@@ -135,8 +135,8 @@ struct Attendance {
     /// When the driver was asked what it has not answered yet, on the monotonic clock.
     asked: Option<Duration>,
     has_looked: bool,
-    /// When orphans are to be buried, on the monotonic clock.
-    burial: Option<Duration>,
+    /// When orphans are to be reaped, on the monotonic clock.
+    reap_at: Option<Duration>,
     fault: Option<DriverFault>,
     family: Family,
     host: HostRoot,
@@ -159,7 +159,7 @@ impl Attendance {
             reader: Reader::new(options.reader),
             asked: None,
             has_looked: false,
-            burial: None,
+            reap_at: None,
             fault: None,
             family,
             host: HostRoot::real(),
@@ -205,7 +205,7 @@ impl Attendance {
                 }
                 if heard.is_of_children {
                     // The next look can be an hour away.
-                    self.burial.get_or_insert(clock::monotonic() + BURIAL);
+                    self.reap_at.get_or_insert(clock::monotonic() + REAP_DELAY);
                 }
                 self.job.stop_with_it();
             }
@@ -220,7 +220,7 @@ impl Attendance {
                 self.take_answer();
             }
             let now = clock::monotonic();
-            if self.burial.take_if(|burial| *burial <= now).is_some() {
+            if self.reap_at.take_if(|reap_at| *reap_at <= now).is_some() {
                 self.look_at_processes();
             }
             if now >= self.next {
@@ -240,7 +240,7 @@ impl Attendance {
             Some(Awaited::Answer { until }) => until.min(self.next),
             _ => self.next,
         };
-        let until = self.burial.map_or(until, |burial| burial.min(until));
+        let until = self.reap_at.map_or(until, |reap_at| reap_at.min(until));
         sleep(
             [self.job.waiting(), self.marks.waiting()],
             waiting.as_ref(),
@@ -307,8 +307,8 @@ impl Attendance {
         let found = self.family.look();
         for pid in &found.ended {
             if *pid != self.job.pid() {
-                bury(*pid);
-                self.family.bury(*pid);
+                reap(*pid);
+                self.family.reap(*pid);
             }
         }
         found
@@ -347,7 +347,7 @@ impl Attendance {
         }
     }
 
-    /// The job has ended and is not buried yet: what it has used can still be read.
+    /// The job has ended and is not reaped yet: what it has used can still be read.
     fn finish(mut self) -> Outcome {
         let end = Moment::now();
         let marks = self.marks.take_last();

@@ -124,14 +124,14 @@ impl Job {
                 && is_sent
                 && let Some(signal) = Signal::from_named_raw(origin.signal)
             {
-                // A job that has just ended is not buried yet, so its number is no other's.
+                // A job that has just ended is not reaped yet, so its number is no other's.
                 let _ = kill_process(self.number, signal);
             }
         }
         heard
     }
 
-    /// Whether its first process has ended. It is not buried by this, and what it has used can still be read.
+    /// Whether its first process has ended. It is not reaped by this, and what it has used can still be read.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -169,7 +169,7 @@ fn has_terminal() -> bool {
 }
 
 /// Buries a process that was given to us.
-pub(crate) fn bury(pid: Pid) {
+pub(crate) fn reap(pid: Pid) {
     let number = i32::try_from(pid.0).ok().and_then(Number::from_raw);
     if let Some(number) = number {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;

@@ -29,7 +29,7 @@ use crate::cli::RunArgs;
 use crate::config::{CUDA_VISIBLE_DEVICES, Inputs, Loaded};
 use crate::failure::Failure;
 use crate::{driver, output};
-use history::Teller;
+use history::RunRecorder;
 use lease::Obtained;
 
 /// More often than this nobody needs to look.
@@ -91,19 +91,19 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         notes,
         unknown_cards: unknown_cards(args, &inputs),
     };
-    let teller = Teller::new(&loaded.settings);
-    match attend(options, |name, started| teller.started(name, started)) {
+    let recorder = RunRecorder::new(&loaded.settings);
+    match attend(options, |name, started| recorder.started(name, started)) {
         Ok(outcome) => {
             // Before we end, perhaps by a signal.
             drop(lease);
-            Ok(ended(args, &teller, outcome))
+            Ok(ended(args, &recorder, outcome))
         }
         Err(StartError(error)) => Ok(not_started(program, &error)),
     }
 }
 
-fn ended(args: &RunArgs, teller: &Teller<'_>, mut outcome: Outcome) -> ExitCode {
-    let note = teller.ended(&outcome);
+fn ended(args: &RunArgs, recorder: &RunRecorder<'_>, mut outcome: Outcome) -> ExitCode {
+    let note = recorder.ended(&outcome);
     outcome.conclude(note);
     if !args.quiet {
         output::talk(&verdict::text(&outcome.summary, args.out.as_deref()));

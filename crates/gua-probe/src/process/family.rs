@@ -33,8 +33,8 @@ pub struct Family {
     excluded: BTreeSet<Pid>,
     strangers: HashSet<Pid>,
     looks: u32,
-    /// Of members that the keeper has buried.
-    buried: Spent,
+    /// Of members that the keeper has reaped.
+    reaped: Spent,
     most: Spent,
     buffer: Vec<u8>,
 }
@@ -65,7 +65,7 @@ pub struct FamilyUse {
     pub resident: Bytes,
     /// Bytes read from and written to storage so far; `Denied` where none of them may be asked.
     pub storage: Reading<Storage>,
-    /// Processes that were given to the keeper and have ended: it is to bury them.
+    /// Processes that were given to the keeper and have ended: it is to reap them.
     pub ended: Vec<Pid>,
 }
 
@@ -87,7 +87,7 @@ impl Family {
             excluded: BTreeSet::new(),
             strangers: HashSet::new(),
             looks: 0,
-            buried: Spent::default(),
+            reaped: Spent::default(),
             most: Spent::default(),
             buffer: vec![0; LONGEST],
         };
@@ -127,7 +127,7 @@ impl Family {
             storage: Err(Missing::Denied),
             ended: Vec::new(),
         };
-        let mut sum = self.buried;
+        let mut sum = self.reaped;
         let pids: Vec<Pid> = self.members.keys().copied().collect();
         for pid in pids {
             let known = self.members.get(&pid).map(|member| member.start.0);
@@ -172,10 +172,10 @@ impl Family {
         found
     }
 
-    /// The keeper has buried this one: what it had used is kept.
-    pub fn bury(&mut self, pid: Pid) {
+    /// The keeper has reaped this one: what it had used is kept.
+    pub fn reap(&mut self, pid: Pid) {
         if let Some(member) = self.members.remove(&pid) {
-            self.buried.add(member.spent);
+            self.reaped.add(member.spent);
         }
     }
 
@@ -346,7 +346,7 @@ mod tests {
             written: Bytes(14),
         };
         assert_eq!(found.storage, Ok(storage));
-        family.bury(Pid(101));
+        family.reap(Pid(101));
         host.end(101);
         let found = family.look();
         assert_eq!(found.processor, Duration::from_secs(5));

@@ -21,7 +21,7 @@ pub enum Life {
     Running,
     /// Stopped by a signal or a debugger.
     Stopped,
-    /// There is none, or its pid belongs to a later one, or it only waits to be buried.
+    /// There is none, or its pid belongs to a later one, or it only waits to be reaped.
     Ended,
     /// There is one of that pid that we may not see.
     Unknown,

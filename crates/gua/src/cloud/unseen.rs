@@ -14,30 +14,30 @@ use crate::output;
 
 /// Reads one line of standard input, which is a terminal, after the prompt.
 pub(super) fn read_line(prompt: &str, longest: u64) -> io::Result<String> {
-    let curtain = Curtain::draw()?;
+    let guard = EchoGuard::new()?;
     output::talk(prompt);
     let mut line = String::new();
     let read = io::stdin().lock().take(longest).read_line(&mut line);
-    drop(curtain);
+    drop(guard);
     read.map(|_| line)
 }
 
 /// The terminal shows nothing of what is typed while this is there.
-struct Curtain(Arc<Mutex<State>>);
+struct EchoGuard(Arc<Mutex<State>>);
 
 /// How the terminal was before, as long as it is another.
 struct State {
     before: Option<Termios>,
 }
 
-impl Curtain {
-    fn draw() -> io::Result<Self> {
+impl EchoGuard {
+    fn new() -> io::Result<Self> {
         let before = tcgetattr(stdin())?;
         let state = Arc::new(Mutex::new(State {
             before: Some(before.clone()),
         }));
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP])?;
-        let curtain = Self(Arc::clone(&state));
+        let guard = Self(Arc::clone(&state));
         hide(&before)?;
         // It stays for the rest of the command: a signal that was heeded once has no other effect any more.
         thread::spawn(move || {
@@ -53,11 +53,11 @@ impl Curtain {
                 }
             }
         });
-        Ok(curtain)
+        Ok(guard)
     }
 }
 
-impl Drop for Curtain {
+impl Drop for EchoGuard {
     fn drop(&mut self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = state.before.take() {

@@ -19,13 +19,13 @@ const LONGEST_SUMMARY: usize = 24 << 10;
 /// Parts of a summary that are dear and not needed to compare runs.
 const SPARE: [&str; 3] = ["phases", "values", "notes"];
 
-pub(super) struct Teller<'a> {
+pub(super) struct RunRecorder<'a> {
     settings: &'a Settings,
     /// Opened when there is first something to tell.
     directory: RefCell<Option<ClaimDir>>,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> RunRecorder<'a> {
     pub(super) fn new(settings: &'a Settings) -> Self {
         Self {
             settings,

@@ -174,7 +174,7 @@ fn a_daemon_outlives_the_run_that_started_it() {
 }
 
 #[test]
-fn processes_whose_parent_has_ended_are_counted_and_buried() {
+fn processes_whose_parent_has_ended_are_counted_and_reaped() {
     let host = Host::without_driver();
     // An orphan that uses a processor for half a second, and then ends while the run goes on.
     let script = "(sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done > done' &) ; \
@@ -186,7 +186,7 @@ fn processes_whose_parent_has_ended_are_counted_and_buried() {
 }
 
 #[test]
-fn orphans_are_buried_long_before_the_next_look() {
+fn orphans_are_reaped_long_before_the_next_look() {
     let host = Host::without_driver();
     let script = "sleep 0.3; (sh -c 'echo $$ > pid.new; mv pid.new pid' &) ; \
                   n=0; while [ ! -e pid ] || [ -e /proc/$(cat pid) ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.1; done";

@@ -1,20 +1,20 @@
-//! A handful of values by key, in the order of the keys. A quarter hour of a card has one or two states and owners:
-//! in a vector they are found at once, and the room is used again for the next quarter.
+//! A small ordered map backed by a vector. A GPU has one or two states and owners per quarter hour, so a binary search
+//! in a vector beats a tree, and clearing the map keeps its allocation for the next quarter.
 
 use std::ops::Index;
 
-/// A map for few entries. It is cleared without giving its room back.
+/// An ordered map for a few entries. Clearing it keeps its allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sorted<K, V>(Vec<(K, V)>);
+pub struct VecMap<K, V>(Vec<(K, V)>);
 
-impl<K, V> Default for Sorted<K, V> {
+impl<K, V> Default for VecMap<K, V> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<K: Ord, V> Sorted<K, V> {
-    /// The value of a key, made anew where there is none.
+impl<K: Ord, V> VecMap<K, V> {
+    /// Returns the value of `key`, inserting the default if it is absent.
     pub fn entry(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -29,7 +29,7 @@ impl<K: Ord, V> Sorted<K, V> {
         &mut self.0[place].1
     }
 
-    /// Adds an entry behind all others; `false` where its key does not come after theirs.
+    /// Appends an entry; returns `false`, without adding it, unless its key is greater than all others.
     #[must_use]
     pub fn push(&mut self, key: K, value: V) -> bool {
         let follows = self.0.last().is_none_or(|(last, _)| *last < key);
@@ -51,7 +51,7 @@ impl<K: Ord, V> Sorted<K, V> {
     }
 }
 
-impl<K, V> Sorted<K, V> {
+impl<K, V> VecMap<K, V> {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
@@ -83,7 +83,7 @@ impl<K, V> Sorted<K, V> {
     }
 }
 
-impl<'a, K, V> IntoIterator for &'a Sorted<K, V> {
+impl<'a, K, V> IntoIterator for &'a VecMap<K, V> {
     type Item = (&'a K, &'a V);
     type IntoIter = std::iter::Map<std::slice::Iter<'a, (K, V)>, fn(&'a (K, V)) -> Self::Item>;
 
@@ -92,12 +92,12 @@ impl<'a, K, V> IntoIterator for &'a Sorted<K, V> {
     }
 }
 
-impl<K: Ord, V> Index<&K> for Sorted<K, V> {
+impl<K: Ord, V> Index<&K> for VecMap<K, V> {
     type Output = V;
 
     fn index(&self, key: &K) -> &V {
         self.get(key)
-            .expect("the caller knows that the key is there")
+            .expect("the caller indexes with a key that is present")
     }
 }
 
@@ -110,28 +110,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map(steps in prop::collection::vec((0u8..12, any::<bool>()), 0..60)) {
-            let mut map = BTreeMap::new();
-            let mut sorted: Sorted<u8, u32> = Sorted::default();
+        fn it_behaves_like_a_btree_map(steps in prop::collection::vec((0u8..12, any::<bool>()), 0..60)) {
+            let mut expected = BTreeMap::new();
+            let mut map: VecMap<u8, u32> = VecMap::default();
             for (key, add) in steps {
                 if add {
-                    *map.entry(key).or_default() += 1;
-                    *sorted.entry(key) += 1;
+                    *expected.entry(key).or_default() += 1;
+                    *map.entry(key) += 1;
                 } else {
-                    prop_assert_eq!(sorted.remove(&key), map.remove(&key));
+                    prop_assert_eq!(map.remove(&key), expected.remove(&key));
                 }
-                prop_assert!(sorted.iter().eq(map.iter()));
-                prop_assert_eq!(sorted.get(&key), map.get(&key));
+                prop_assert!(map.iter().eq(expected.iter()));
+                prop_assert_eq!(map.get(&key), expected.get(&key));
             }
         }
     }
 
     #[test]
-    fn what_is_not_in_order_is_not_taken() {
-        let mut sorted = Sorted::default();
-        assert!(sorted.push(3, 'a'));
-        assert!(!sorted.push(3, 'b') && !sorted.push(2, 'c'));
-        assert!(sorted.push(4, 'd'));
-        assert_eq!(sorted.values().collect::<String>(), "ad");
+    fn an_entry_out_of_order_is_not_appended() {
+        let mut map = VecMap::default();
+        assert!(map.push(3, 'a'));
+        assert!(!map.push(3, 'b') && !map.push(2, 'c'));
+        assert!(map.push(4, 'd'));
+        assert_eq!(map.values().collect::<String>(), "ad");
     }
 }

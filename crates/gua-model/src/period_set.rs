@@ -1,4 +1,5 @@
-//! A set of moments, kept as stretches that neither overlap nor touch. Its size is the number of holes, not of ticks.
+//! A set of moments in time, stored as periods that neither overlap nor touch. Its size is the number of separate
+//! periods, not the number of ticks.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,12 @@ use jiff::Timestamp;
 use crate::period::Period;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stretches(BTreeMap<Timestamp, Timestamp>);
+pub(crate) struct PeriodSet(BTreeMap<Timestamp, Timestamp>);
 
-impl Stretches {
+impl PeriodSet {
     /// Adds all of `period`.
     pub(crate) fn add(&mut self, period: Period) {
-        // Nearly always time goes on where the last stretch ends, or is in it already.
+        // Nearly always the period starts inside or at the end of the last one.
         if let Some(mut last) = self.0.last_entry()
             && (*last.key()..=*last.get()).contains(&period.from())
         {
@@ -26,8 +27,8 @@ impl Stretches {
         }
     }
 
-    /// Adds the start of `period` that is still free, up to the next stretch that is not, and returns it; `None` where
-    /// its first moment is taken.
+    /// Adds the leading part of `period` that is not in the set yet and returns it; `None` if its first moment is
+    /// already in the set.
     pub(crate) fn claim(&mut self, period: Period) -> Option<Period> {
         let free = self
             .holes(period)
@@ -59,7 +60,7 @@ impl Stretches {
         })
     }
 
-    /// Adds a period that is known to be free, and joins it with its neighbours.
+    /// Adds a period that does not overlap the set, and merges it with its neighbours.
     fn join(&mut self, free: Period) {
         let before = self.0.range(..free.from()).next_back();
         let start = before
@@ -80,14 +81,14 @@ mod tests {
         Period::new(at(from), at(from + length))
     }
 
-    fn has(set: &Stretches, moment: i64) -> bool {
+    fn has(set: &PeriodSet, moment: i64) -> bool {
         set.parts(period((moment, 1))).next().is_some()
     }
 
     proptest! {
         #[test]
         fn a_moment_is_in_the_set_if_any_period_had_it(added in prop::collection::vec((0i64..60, 0i64..12), 0..12)) {
-            let mut set = Stretches::default();
+            let mut set = PeriodSet::default();
             for one in &added {
                 set.add(period(*one));
             }
@@ -101,7 +102,7 @@ mod tests {
 
         #[test]
         fn parts_and_holes_lie_end_to_end(added in prop::collection::vec((0i64..60, 0i64..12), 0..12), asked in (0i64..60, 0i64..30)) {
-            let mut set = Stretches::default();
+            let mut set = PeriodSet::default();
             added.iter().for_each(|one| set.add(period(*one)));
             let asked = period(asked);
             let mut all: Vec<Period> = set.parts(asked).chain(set.holes(asked)).collect();
@@ -116,7 +117,7 @@ mod tests {
 
         #[test]
         fn what_is_claimed_was_free(claims in prop::collection::vec((0i64..60, 0i64..12), 0..20)) {
-            let mut set = Stretches::default();
+            let mut set = PeriodSet::default();
             let mut seen = [false; 80];
             for one in claims {
                 let Some(free) = set.claim(period(one)) else {
