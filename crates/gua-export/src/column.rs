@@ -24,7 +24,7 @@ pub enum Kind {
 impl Kind {
     /// As the documentation calls it.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Kind::Time => "timestamp (UTC, microseconds)",
             Kind::Int => "64-bit integer",

@@ -85,7 +85,7 @@ pub fn run(
     progress: &mut dyn FnMut(f64),
 ) -> Result<Exported, ExportError> {
     let table = Table {
-        name: ask.what.word(),
+        name: ask.what.as_str(),
         columns: ask.what.columns(),
         format: ask.format,
     };

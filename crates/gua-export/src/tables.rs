@@ -39,7 +39,7 @@ impl What {
 
     /// The name of the table, in files too.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             What::Samples => "samples",
             What::Processes => "processes",
@@ -138,8 +138,8 @@ mod tests {
     fn the_documentation_lists_every_column_with_its_type() {
         let text = include_str!("../../../docs/export.md");
         for what in What::ALL {
-            let section = text.split(&format!("## {}\n", what.word())).nth(1);
-            let section = section.unwrap_or_else(|| panic!("no section {}", what.word()));
+            let section = text.split(&format!("## {}\n", what.as_str())).nth(1);
+            let section = section.unwrap_or_else(|| panic!("no section {}", what.as_str()));
             let section = section.split("\n## ").next().unwrap_or_default();
             let listed: Vec<&str> = section
                 .lines()
@@ -152,12 +152,12 @@ mod tests {
                     format!(
                         "| `{}` | {} | {} |",
                         column.name,
-                        column.kind.word(),
+                        column.kind.as_str(),
                         column.about
                     )
                 })
                 .collect();
-            assert_eq!(listed, expected, "{}", what.word());
+            assert_eq!(listed, expected, "{}", what.as_str());
         }
     }
 

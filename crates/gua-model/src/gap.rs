@@ -68,7 +68,7 @@ impl From<Missing> for GapReason {
 
 impl GapReason {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             GapReason::CollectorDown => "collector-down",
             GapReason::DriverHung => "driver-hung",
@@ -101,6 +101,6 @@ impl Outage {
 
 impl fmt::Display for GapReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.word())
+        out.write_str(self.as_str())
     }
 }

@@ -133,7 +133,7 @@ fn reason(word: &str) -> Option<Missing> {
         Missing::Failed,
     ]
     .into_iter()
-    .find(|why| why.word() == word)
+    .find(|why| why.as_str() == word)
 }
 
 /// `ada:8000`, `ada@7:8000`, `ada/desktop:50`, `ada:8000%40` (SM utilisation), `?:8000`, `gone@7:10`.

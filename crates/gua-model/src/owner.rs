@@ -62,7 +62,7 @@ pub enum OwnerSource {
 
 impl OwnerSource {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             OwnerSource::Login => "login",
             OwnerSource::Process => "process",

@@ -105,7 +105,7 @@ impl fmt::Display for Obstacle {
             Obstacle::Divided => write!(out, "divided into MIG instances"),
             Obstacle::OtherModel => write!(out, "another model"),
             Obstacle::Unseen(Missing::Gone) => write!(out, "card lost"),
-            Obstacle::Unseen(why) => write!(out, "could not be read ({})", why.word()),
+            Obstacle::Unseen(why) => write!(out, "could not be read ({})", why.as_str()),
             Obstacle::Held => write!(out, "held"),
             Obstacle::Busy(state) => write!(out, "{state}"),
             Obstacle::MemoryUsed { used, total } => {

@@ -63,7 +63,7 @@ impl Measure {
 
     /// As settings and tables call it.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Measure::Held => "held",
             Measure::IdleHeld => "idle-held",

@@ -23,7 +23,7 @@ pub enum Missing {
 impl Missing {
     /// The one word by which every output names the reason.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Missing::Unsupported => "unsupported",
             Missing::Denied => "denied",
@@ -35,6 +35,6 @@ impl Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.word())
+        out.write_str(self.as_str())
     }
 }

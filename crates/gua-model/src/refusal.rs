@@ -27,7 +27,7 @@ impl RefusalOutcome {
 
     /// The name that every column and key uses.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             RefusalOutcome::Refused => "refused",
             RefusalOutcome::Granted => "granted",
@@ -37,7 +37,9 @@ impl RefusalOutcome {
 
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
+        Self::ALL
+            .into_iter()
+            .find(|outcome| outcome.as_str() == word)
     }
 }
 

@@ -128,7 +128,7 @@ mod tests {
             let (time, states) = part.trim().split_once(' ').unwrap();
             let (from, to) = time.split_once('-').unwrap();
             let share = |word: &str| {
-                let state = State::ALL.into_iter().find(|state| state.word() == word);
+                let state = State::ALL.into_iter().find(|state| state.as_str() == word);
                 Share {
                     verdict: Verdict {
                         state: state.unwrap(),

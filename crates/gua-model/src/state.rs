@@ -48,7 +48,7 @@ impl State {
 
     /// The name that every column, key and page uses.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             State::Active => "active",
             State::Stalled => "stalled",
@@ -75,7 +75,7 @@ impl State {
 
 impl fmt::Display for State {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.pad(self.word())
+        out.pad(self.as_str())
     }
 }
 
@@ -97,7 +97,7 @@ impl RollUp {
     }
 
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             RollUp::Active => "active",
             RollUp::IdleHeld => "idle-held",

@@ -17,7 +17,7 @@ pub enum UsageState {
 impl UsageState {
     /// The word in the old tool's column.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             UsageState::Active => "active",
             UsageState::IdleHeld => "idle_held",
@@ -107,7 +107,7 @@ mod tests {
                 sm_util: Err(Missing::Unsupported),
                 identity: Err(Missing::Denied),
             }));
-            tracker.see(&gpu).map_or("-", UsageState::word)
+            tracker.see(&gpu).map_or("-", UsageState::as_str)
         });
         assert_eq!(states.collect::<Vec<_>>().join(" "), expected, "{ticks}");
     }

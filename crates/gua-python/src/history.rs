@@ -73,7 +73,7 @@ pub(crate) fn table_columns(
     let (_, ask) = question(wanted).map_err(|error| failure::of_command(&error))?;
     let columns = ask.what.columns().iter();
     Ok(columns
-        .map(|column| (column.name, column.kind.word(), column.about))
+        .map(|column| (column.name, column.kind.as_str(), column.about))
         .collect())
 }
 
@@ -195,7 +195,7 @@ fn outages(history: &History, ask: &Ask) -> Result<Value, ReadError> {
         json!({
             "from": outage.from.to_string(),
             "to": outage.to.to_string(),
-            "reason": outage.reason.word(),
+            "reason": outage.reason.as_str(),
             "detail": outage.detail,
             "ticks_lost": outage.ticks_lost,
         })

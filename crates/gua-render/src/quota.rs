@@ -113,7 +113,7 @@ pub fn table(standings: &[Standing]) -> Table {
             Cell::Text(subject.to_owned()),
             name.map_or(Cell::Missing, |name| Cell::Text(name.clone())),
             Cell::Text(share.to_owned()),
-            Cell::Text(limit.measure.word().to_owned()),
+            Cell::Text(limit.measure.as_str().to_owned()),
             Cell::Text(unit(limit.measure).to_owned()),
             Cell::Text(term(limit.per)),
             time(standing.period.from()),
@@ -172,7 +172,7 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
             Term::Rolling(_) => format!("in {}", term(limit.per)),
             _ => format!("a {}", term(limit.per)),
         };
-        let what = format!("{} {} {per}", measure.word(), unit(measure));
+        let what = format!("{} {} {per}", measure.as_str(), unit(measure));
         table.rows.push(vec![
             Cell::Text(who(&standing.who)),
             Cell::Text(what),

@@ -200,7 +200,7 @@ fn limit(standing: &Standing) -> String {
         other => format!("{} together: ", quota::who(other)),
     };
     let unit = quota::unit(limit.measure);
-    let (measure, most) = (limit.measure.word(), shown(Some(limit.most)));
+    let (measure, most) = (limit.measure.as_str(), shown(Some(limit.most)));
     let rest = match (standing.used, standing.is_over()) {
         (_, true) => "OVER".to_owned(),
         (None, false) if standing.at_least == 0 => {

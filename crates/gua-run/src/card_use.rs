@@ -318,13 +318,13 @@ impl CardUse {
             shared_seconds: self.shared.ok().map(|time| rounded(time.as_secs_f64(), 3)),
             states_seconds: State::ALL
                 .into_iter()
-                .map(|state| (state.word(), self.in_state(state)))
+                .map(|state| (state.as_str(), self.in_state(state)))
                 .filter(|(_, time)| !time.is_zero())
                 .map(|(word, time)| (word, rounded(time.as_secs_f64(), 3)))
                 .collect(),
             missing: missing
                 .into_iter()
-                .map(|(name, why)| (name, why.word()))
+                .map(|(name, why)| (name, why.as_str()))
                 .collect(),
         }
     }

@@ -23,7 +23,7 @@ impl RolledUp {
     pub fn of<'a>(states: impl IntoIterator<Item = (&'a str, f64)>) -> Self {
         let mut sum = Self::default();
         for (word, seconds) in states {
-            let state = State::ALL.into_iter().find(|state| state.word() == word);
+            let state = State::ALL.into_iter().find(|state| state.as_str() == word);
             *match state.and_then(State::roll_up) {
                 Some(RollUp::Active) => &mut sum.active,
                 Some(RollUp::IdleHeld | RollUp::TrulyIdle) => &mut sum.idle,

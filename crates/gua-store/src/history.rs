@@ -309,6 +309,6 @@ pub(crate) fn gap_reason(word: &str) -> Result<GapReason, ReadError> {
         GapReason::ClockSet,
         GapReason::NotStored,
     ];
-    let known = ALL.into_iter().find(|reason| reason.word() == word);
+    let known = ALL.into_iter().find(|reason| reason.as_str() == word);
     known.ok_or(ReadError::Value("reason of a gap"))
 }

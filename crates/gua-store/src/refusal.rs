@@ -66,7 +66,7 @@ impl Store {
         let waited = i64::try_from(waited.as_micros()).unwrap_or(i64::MAX);
         transaction.execute(
             "INSERT INTO refusal (at, asker, event, wanted, had, outcome, waited) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![asked, person, new.event, wanted, had, outcome.word(), waited],
+            params![asked, person, new.event, wanted, had, outcome.as_str(), waited],
         )?;
         let refusal = transaction.last_insert_rowid();
         for (card, holder, is_idle) in seen(&transaction, asked, &new.cards, &thresholds)? {

@@ -368,7 +368,7 @@ fn save(
                 .as_ref()
                 .map(|owner| person(&owner.user))
                 .transpose()?,
-            session.owner.as_ref().map(|owner| owner.source.word()),
+            session.owner.as_ref().map(|owner| owner.source.as_str()),
             session.comm.as_ref().ok(),
             reason(&session.comm),
             workload.container.as_ref().map(|name| name.as_str()),
@@ -483,7 +483,7 @@ fn source(word: &str) -> Result<OwnerSource, ReadError> {
         OwnerSource::Pod,
         OwnerSource::Container,
     ];
-    let known = ALL.into_iter().find(|source| source.word() == word);
+    let known = ALL.into_iter().find(|source| source.as_str() == word);
     known.ok_or(ReadError::Value("source of an owner"))
 }
 

@@ -242,7 +242,7 @@ impl Store {
             .execute(params![
                 outage.from.as_microsecond(),
                 outage.to.as_microsecond(),
-                outage.reason.word(),
+                outage.reason.as_str(),
                 outage.detail,
                 outage.ticks_lost,
             ])?;

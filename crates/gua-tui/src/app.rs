@@ -76,7 +76,7 @@ impl Signal {
     pub(crate) const ALL: [Signal; 3] = [Signal::Terminate, Signal::Interrupt, Signal::Kill];
 
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Signal::Terminate => "TERM",
             Signal::Interrupt => "INT",

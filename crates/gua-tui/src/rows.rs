@@ -72,7 +72,7 @@ impl Column {
         Column::Name,
     ];
 
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Column::Gpu => "gpu",
             Column::Pid => "pid",

@@ -195,7 +195,7 @@ fn footer<'a>(app: &App, styles: Styles, room: usize) -> Line<'a> {
     }
     let order = format!(
         "s sort:{}{}",
-        app.column.word(),
+        app.column.as_str(),
         if app.descending { "↓" } else { "↑" }
     );
     let filter = match app.filter.as_str() {

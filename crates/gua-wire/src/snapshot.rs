@@ -49,7 +49,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             ErrorCode::ProcessListUnavailable => "process_list_unavailable",
             ErrorCode::NvmlInitFailed => "nvml_init_failed",
@@ -152,7 +152,7 @@ impl Snapshot {
             observed_at: stamp(at),
             host: about.host(None),
             gpus: Vec::new(),
-            errors: vec![why.word().to_owned()],
+            errors: vec![why.as_str().to_owned()],
         }
     }
 

@@ -39,7 +39,7 @@ impl HostKernel {
     pub fn new() -> anyhow::Result<Self> {
         let boot = ProcessTable::new(ProcRoot::default(), Passwd::System).boot();
         let boot = boot.map_err(|why| {
-            let why = why.word();
+            let why = why.as_str();
             anyhow::anyhow!("the kernel does not say which boot this is ({why})")
         })?;
         Ok(Self {

@@ -44,7 +44,7 @@ pub fn run(args: &ExportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         Target::Stdout => Box::new(Stdout),
         Target::File(path) => Box::new(Files::one(path, over)),
         Target::Directory(path) => {
-            let names = (ask.what.word(), ending(format));
+            let names = (ask.what.as_str(), ending(format));
             Box::new(Files::by_day(path, names, over))
         }
     };
@@ -235,7 +235,7 @@ fn refuse_what_is_there(ask: &Ask, target: &Target<'_>, format: Format) -> Resul
                 Vec::new()
             };
             days.into_iter().try_for_each(|day| {
-                let name = format!("{}-{}.{}", ask.what.word(), day.date, ending(format));
+                let name = format!("{}-{}.{}", ask.what.as_str(), day.date, ending(format));
                 Over::Refuse.allows(&directory.join(name))
             })
         }
@@ -275,7 +275,7 @@ fn tell(ask: &Ask, target: &Target<'_>, exported: &Exported) {
             "left out {ticks} ticks that are damaged; `gua db check` tells more"
         ));
     }
-    let (rows, what) = (counted(exported.rows, "row"), ask.what.word());
+    let (rows, what) = (counted(exported.rows, "row"), ask.what.as_str());
     match target {
         Target::Stdout => {}
         Target::File(path) => say(format!("{rows} of {what} in {}", path.display())),

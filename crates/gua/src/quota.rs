@@ -96,7 +96,7 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded, speaker: &str) -> anyhow::Resu
         message: format!(
             "{} is over quota: {} {used} of {most} {unit} per {per}",
             harmless(&page::who(&over.who)),
-            limit.measure.word()
+            limit.measure.as_str()
         ),
         hint: Some("`gua quota show` says what was used and when it counts anew".to_owned()),
     }
@@ -247,7 +247,7 @@ fn set(args: &QuotaSetArgs, loaded: &Loaded) -> anyhow::Result<()> {
             continue;
         };
         let most = quota::amount(measure, text)
-            .map_err(|message| Failure::usage(format!("--{}: {message}", measure.word())))?;
+            .map_err(|message| Failure::usage(format!("--{}: {message}", measure.as_str())))?;
         limits.push(Limit {
             subject: subject.clone(),
             sharing,
@@ -306,7 +306,7 @@ fn sentence(limit: &Limit) -> String {
     let term = quota::term_word(limit.per);
     format!(
         "{whom}: {} at most {amount} per {term}",
-        limit.measure.word()
+        limit.measure.as_str()
     )
 }
 

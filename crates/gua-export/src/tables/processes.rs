@@ -105,7 +105,7 @@ fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, process: &'a Process, names: &'a Names)
         started_ticks: identity.map(|identity| signed(identity.key.start.0)),
         user: names.person(owner.as_ref().map(|owner| owner.user.uid)),
         uid: owner.as_ref().map(|owner| owner.user.uid.0.into()),
-        user_source: owner.as_ref().map(|owner| owner.source.word()),
+        user_source: owner.as_ref().map(|owner| owner.source.as_str()),
         process: identity.and_then(|identity| identity.comm.as_deref().ok()),
         kind: Some(kind_word(process.kind)),
         memory_bytes: process.memory.ok().map(|memory| signed(memory.0)),

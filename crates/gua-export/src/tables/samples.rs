@@ -130,7 +130,7 @@ fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, span: &'a Span, counted: Period) -> Sam
         }),
         interval_us: i64::try_from(tick.interval.as_micros()).ok(),
         util_percent: known(&gpu.util, |util| util.get().into()),
-        util_missing: gpu.util.as_ref().err().map(|why: &Missing| why.word()),
+        util_missing: gpu.util.as_ref().err().map(|why: &Missing| why.as_str()),
         util_mean_percent: span.util.ok().map(|util| f64::from(util.0) / 100.0),
         memory_util_percent: known(&gpu.memory_util, |util| util.get().into()),
         memory_used_bytes: known(&gpu.memory_used, |memory| signed(memory.0)),
@@ -175,7 +175,7 @@ fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, span: &'a Span, counted: Period) -> Sam
             longest = Some((time, state));
         }
     }
-    row.state = longest.map(|(_, state)| state.word());
+    row.state = longest.map(|(_, state)| state.as_str());
     row.counted_us = Some(all);
     [
         row.active_us,
@@ -197,7 +197,7 @@ fn of_old<'a>(tick: &'a LegacyCardTick<'_>, thresholds: &gua_model::Thresholds) 
         gpu_uuid: Some(tick.gpu.as_str()),
         gpu_index: tick.index,
         is_counted: Some(true),
-        state: Some(class.word()),
+        state: Some(class.as_str()),
         basis: Some("instant"),
         interval_us: Some(interval),
         counted_us: Some(interval),

@@ -131,7 +131,7 @@ fn of_own<'a>(session: &'a Session, names: &'a Names) -> SessionRow<'a> {
         started_ticks: Some(signed(session.key.process.start.0)),
         user: names.person(owner.map(|owner| owner.user.uid)),
         uid: owner.map(|owner| owner.user.uid.0.into()),
-        user_source: owner.map(|owner| owner.source.word()),
+        user_source: owner.map(|owner| owner.source.as_str()),
         process: session.comm.as_deref().ok(),
         kind: Some(kind_word(session.kind)),
         job,

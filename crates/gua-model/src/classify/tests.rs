@@ -49,7 +49,7 @@ fn missing(word: &str) -> Option<Missing> {
         Missing::Failed,
     ]
     .into_iter()
-    .find(|why| why.word() == word)
+    .find(|why| why.as_str() == word)
 }
 
 fn percent(value: u32) -> Percent {

@@ -29,7 +29,7 @@ impl Key {
     pub const ALL: [Key; 4] = [Key::Index, Key::Power, Key::FreeMemory, Key::Temperature];
 
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Key::Index => "index",
             Key::Power => "power",
@@ -54,7 +54,7 @@ pub struct OrderError(String);
 
 impl fmt::Display for OrderError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<&str> = Key::ALL.into_iter().map(Key::word).collect();
+        let words: Vec<&str> = Key::ALL.into_iter().map(Key::as_str).collect();
         write!(
             out,
             "`{}` is no order; write one or several of {}, separated by commas, each with - before it for the largest first",
@@ -79,7 +79,7 @@ impl FromStr for Order {
                 (None, Some((name, "asc"))) => (name, Direction::Ascending),
                 (None, _) => (word, Direction::Ascending),
             };
-            let key = Key::ALL.into_iter().find(|key| key.word() == name);
+            let key = Key::ALL.into_iter().find(|key| key.as_str() == name);
             key.map(|key| (key, direction))
                 .ok_or_else(|| OrderError(text.to_owned()))
         });

@@ -96,7 +96,7 @@ fn limit(text: &str) -> Limit {
         Some(_) => Sharing::Together,
         None => usual,
     };
-    let measure = Measure::ALL.into_iter().find(|it| it.word() == words[1]);
+    let measure = Measure::ALL.into_iter().find(|it| it.as_str() == words[1]);
     Limit {
         subject,
         sharing,

@@ -29,7 +29,7 @@ pub enum Collector {
 
 impl Collector {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Collector::Gua => "gua daemon",
             Collector::GpuUsageAudit => "gpu-usage-audit (Python)",

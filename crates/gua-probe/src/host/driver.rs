@@ -25,7 +25,7 @@ pub enum Flavour {
 
 impl Flavour {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Flavour::Open => "open",
             Flavour::Proprietary => "proprietary",

@@ -105,7 +105,7 @@ pub enum HideLevel {
 impl HideLevel {
     /// The word that the kernel prints for this level.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             HideLevel::Off => "off",
             HideLevel::NoAccess => "noaccess",

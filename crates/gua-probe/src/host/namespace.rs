@@ -18,7 +18,7 @@ pub enum PidNamespace {
 
 impl PidNamespace {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             PidNamespace::Host => "host",
             PidNamespace::Own => "own",

@@ -28,7 +28,7 @@ pub enum Synchronised {
 
 impl Synchronised {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Synchronised::Yes => "yes",
             Synchronised::NotYet => "not yet",

@@ -254,7 +254,7 @@ fn states(report: &Report) -> Table {
         };
         let hours = own.micros.hours() + old;
         table.rows.push(vec![
-            Cell::Text(state.word().to_owned()),
+            Cell::Text(state.as_str().to_owned()),
             Cell::Hours(hours),
             share(hours),
             Cell::energy(own.counted_energy()),

@@ -140,7 +140,7 @@ fn covered(covered: &Covered) -> Value {
         "driver_samples_hours": hours(covered.buffered),
         "old_overlap_hours": hours(covered.overlap),
         "gaps": covered.gaps.iter().map(|gap| json!({
-            "reason": if gap.late { "late-ticks" } else { gap.reason.word() },
+            "reason": if gap.late { "late-ticks" } else { gap.reason.as_str() },
             "from": stamp(gap.period.from()),
             "to": stamp(gap.period.to()),
             "gpus": gap.cards,
@@ -185,7 +185,7 @@ fn now(now: &Now) -> Value {
             "gpu_uuid": card.gpu.as_str(),
             "gpu_index": card.index,
             "gpu_name": card.name,
-            "state": card.state.word(),
+            "state": card.state.as_str(),
             "free": card.state == State::TrulyIdle,
             "util_percent": card.util,
             "memory_used_bytes": card.memory_used.map(|memory| memory.0),

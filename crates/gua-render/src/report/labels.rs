@@ -130,7 +130,7 @@ pub(super) fn state(state: State, language: Language) -> &'static str {
         State::TrulyIdle => "완전유휴",
         State::Unobserved => "미관측",
     };
-    pick(language, state.word(), korean)
+    pick(language, state.as_str(), korean)
 }
 
 /// A state by the name that tables of states have in their first column.
@@ -138,7 +138,7 @@ pub(super) fn state_word(word: &str, language: Language) -> &str {
     if word == GAP.english {
         return GAP.of(language);
     }
-    let known = State::ALL.into_iter().find(|state| state.word() == word);
+    let known = State::ALL.into_iter().find(|state| state.as_str() == word);
     known.map_or(word, |known| state(known, language))
 }
 

@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Kind::States => "states",
             Kind::Heat(_) => "heat",
@@ -140,7 +140,7 @@ impl Plot {
     #[must_use]
     pub fn svg(&self, look: Look) -> String {
         let frame = Frame {
-            id: self.kind.word().to_owned(),
+            id: self.kind.as_str().to_owned(),
             title: self.title.clone(),
             subtitle: Some(self.subtitle.clone()),
             theme: look.theme,
@@ -175,7 +175,7 @@ impl Plot {
     pub fn json(&self) -> String {
         let mut value = self.about.clone();
         value["schema"] = json!(SCHEMA);
-        value["kind"] = json!(self.kind.word());
+        value["kind"] = json!(self.kind.as_str());
         value["title"] = json!(self.title);
         value["rows"] = self.numbers.json();
         let mut text =

@@ -49,15 +49,15 @@ pub(super) fn help(area: Rect, buffer: &mut Buffer, styles: Styles) {
 pub(super) fn confirm(wish: &Wish, area: Rect, buffer: &mut Buffer, styles: Styles) {
     let place = centred(area, 60, 7);
     let signals = Signal::ALL.map(|signal| match signal == wish.signal {
-        true => format!("[{}]", signal.word()),
-        false => format!(" {} ", signal.word()),
+        true => format!("[{}]", signal.as_str()),
+        false => format!(" {} ", signal.as_str()),
     });
     let lines = vec![
         Line::styled(
             clip(
                 &format!(
                     "Send {} to {} ({}) of {}?",
-                    wish.signal.word(),
+                    wish.signal.as_str(),
                     wish.pid,
                     wish.name,
                     wish.owner

@@ -68,7 +68,7 @@ impl Styles {
 
     pub(super) fn share(self, word: &str) -> Style {
         let shares = [RollUp::Active, RollUp::IdleHeld, RollUp::TrulyIdle];
-        match shares.into_iter().find(|share| share.word() == word) {
+        match shares.into_iter().find(|share| share.as_str() == word) {
             Some(RollUp::Active) => self.state(State::Active),
             Some(RollUp::IdleHeld) => self.state(State::IdleHeld),
             Some(RollUp::TrulyIdle) => self.state(State::TrulyIdle),

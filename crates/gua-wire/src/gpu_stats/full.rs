@@ -42,7 +42,7 @@ fn card(sample: &Sample, gpu: &Gpu, thresholds: &Thresholds) -> [String; 10] {
             .as_ref()
             .map(|name| harmless(name))
             .unwrap_or_default(),
-        classify(gpu, thresholds, None).state.word().to_owned(),
+        classify(gpu, thresholds, None).state.as_str().to_owned(),
         shown(gpu.util.map(|util| util.get())),
         shown(gpu.memory_used.map(|bytes| bytes.whole_mb())),
         shown(gpu.memory_total.map(|bytes| bytes.whole_mb())),
@@ -69,7 +69,7 @@ fn of_process(process: &Process) -> [String; 7] {
             .map(|owner| name_of(&owner.user))
             .unwrap_or_default(),
         owner
-            .map(|owner| owner.source.word().to_owned())
+            .map(|owner| owner.source.as_str().to_owned())
             .unwrap_or_default(),
         comm.map(|comm| harmless(comm)).unwrap_or_default(),
         kind.to_owned(),

@@ -119,10 +119,10 @@ impl Observed<'_> {
         }
         let mut errors = Vec::new();
         if !lists_read {
-            errors.push(ErrorCode::ProcessListUnavailable.word().to_owned());
+            errors.push(ErrorCode::ProcessListUnavailable.as_str().to_owned());
         }
         if !left_out.is_empty() {
-            errors.push(ErrorCode::GpuReadingUnavailable.word().to_owned());
+            errors.push(ErrorCode::GpuReadingUnavailable.as_str().to_owned());
         }
         let collection_status = if errors.is_empty() {
             CollectionStatus::Ok

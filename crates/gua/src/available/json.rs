@@ -24,7 +24,7 @@ pub(super) fn page(page: &Page<'_>) -> Value {
             shown["why"] = why.to_string().into();
             shown["used_seconds_ago"] = page.used_seconds_ago(why).into();
             let state = classify(gpu, &page.wish.thresholds, None).state;
-            shown["state"] = state.word().into();
+            shown["state"] = state.as_str().into();
             let holders = against(gpu, page.wish)
                 .map(|process| crate::list::json::holder(process, page.sample));
             shown["holders"] = holders.collect();

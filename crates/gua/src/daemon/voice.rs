@@ -226,7 +226,9 @@ pub(crate) fn tick_line(number: u64, tick: &Tick, thresholds: &Thresholds) -> St
     for gpu in tick.sample.gpus.iter().filter(counted) {
         let state = classify(gpu, thresholds, None).state;
         // What rolls up to nothing is called by its own name.
-        let class = state.roll_up().map_or(state.word(), |share| share.word());
+        let class = state
+            .roll_up()
+            .map_or(state.as_str(), |share| share.as_str());
         line.push_str("  ");
         line.push_str(gpu.uuid.as_str());
         line.push('=');

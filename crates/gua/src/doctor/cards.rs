@@ -165,7 +165,7 @@ fn name_of(gpu: &Gpu, name: &str, sample: &Sample) -> String {
 /// The state's word, and what it means where that is not plain.
 fn standing(state: State, unobserved: Option<Missing>) -> String {
     let meaning = match state {
-        State::Active | State::IdleHeld | State::TrulyIdle => return state.word().to_owned(),
+        State::Active | State::IdleHeld | State::TrulyIdle => return state.as_str().to_owned(),
         State::Stalled => "busy at idle power",
         State::Ghost => "busy without a process",
         State::OrphanHeld => "its processes are gone",
@@ -177,7 +177,7 @@ fn standing(state: State, unobserved: Option<Missing>) -> String {
             Some(Missing::Failed) | None => "its readings failed",
         },
     };
-    format!("{} ({meaning})", state.word())
+    format!("{} ({meaning})", state.as_str())
 }
 
 fn holder(process: &Process, since_boot: Duration, ticks_per_second: u64) -> Holder {
@@ -248,7 +248,7 @@ impl Card {
                 Rank::Instance => "instance",
             },
             "name": self.name,
-            "state": self.state.map(State::word),
+            "state": self.state.map(State::as_str),
             "memory_used_bytes": self.memory_used.map(|bytes| bytes.0),
             "memory_total_bytes": self.memory_total.map(|bytes| bytes.0),
             "holders": holders.map(|holders| holders.iter().map(Holder::json).collect::<Vec<_>>()),

@@ -15,7 +15,7 @@ pub enum Status {
 
 impl Status {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Status::Ok => "ok",
             Status::Warning => "warning",

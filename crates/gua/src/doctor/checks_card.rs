@@ -121,7 +121,7 @@ fn row(problem: &Problem) -> Value {
         "index": problem.index,
         "call": problem.call,
         "code": problem.code,
-        "why": problem.why.word(),
+        "why": problem.why.as_str(),
         "text": problem.text,
     })
 }

@@ -318,7 +318,7 @@ pub(super) fn driver_match(facts: &Facts) -> Check {
     );
     let details = json!({
         "kernel_module": module.map(|module| &module.version),
-        "kernel_module_flavour": module.map(|module| module.flavour.word()),
+        "kernel_module_flavour": module.map(|module| module.flavour.as_str()),
         "nvml_driver": library,
         "mismatch": match (module, library) {
             _ if mismatched => Some(true),

@@ -91,7 +91,7 @@ pub(super) fn container(facts: &Facts) -> Check {
     let around = &facts.surroundings;
     let engines = around.engines.join(", ");
     let details =
-        json!({ "pid_namespace": around.pid_namespace.word(), "engines": around.engines });
+        json!({ "pid_namespace": around.pid_namespace.as_str(), "engines": around.engines });
     let is_blind = match around.pid_namespace {
         PidNamespace::Host => false,
         PidNamespace::Own => true,
@@ -126,7 +126,7 @@ pub(super) fn hidepid(facts: &Facts) -> Check {
             details,
         );
     };
-    let word = hiding.level.word();
+    let word = hiding.level.as_str();
     let details = json!({ "hidepid": word, "gid": hiding.gid, "cap_sys_ptrace": sees_everyone });
     // The level `ptraceable` makes no exception for the group (proc(5)).
     let exempt = hiding.gid.filter(|_| hiding.level != HideLevel::Ptraceable);
@@ -168,7 +168,7 @@ pub(super) fn collectors(facts: &Facts) -> Check {
     };
     let rows: Vec<_> = running
         .iter()
-        .map(|one| json!({ "name": one.collector.word(), "pid": one.pid.0 }))
+        .map(|one| json!({ "name": one.collector.as_str(), "pid": one.pid.0 }))
         .collect();
     let details = json!({ "running": rows });
     let summary = match running.is_empty() {
@@ -203,7 +203,7 @@ pub(super) fn collectors(facts: &Facts) -> Check {
 }
 
 fn named(one: &Running) -> String {
-    format!("{} (pid {})", one.collector.word(), one.pid)
+    format!("{} (pid {})", one.collector.as_str(), one.pid)
 }
 
 pub(super) fn config(facts: &Facts) -> Check {

@@ -328,5 +328,5 @@ fn verdict(status: Status, width: usize) -> String {
         Status::Error => AnsiColor::Red.on_default().bold(),
         Status::Skipped => Style::new().dimmed(),
     };
-    format!("{style}{:<width$}{style:#}", status.word())
+    format!("{style}{:<width$}{style:#}", status.as_str())
 }

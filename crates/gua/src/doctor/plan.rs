@@ -19,7 +19,7 @@ pub enum Mode {
 
 impl Mode {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Mode::Host => "host",
             Mode::Unsupported => "unsupported",

@@ -127,7 +127,7 @@ pub fn json(findings: &Findings<'_>) -> String {
         "checks": checks,
         "cards": findings.cards.map(|cards| cards.iter().map(Card::json).collect::<Vec<_>>()),
         "plan": {
-            "mode": plan.mode.word(),
+            "mode": plan.mode.as_str(),
             "reasons": plan.reasons,
             "blockers": plan.blockers,
             "warnings": plan.warnings,
@@ -140,7 +140,7 @@ fn check_json(check: &Check) -> Value {
     json!({
         "id": check.kind.id,
         "name": check.kind.name,
-        "status": check.status.word(),
+        "status": check.status.as_str(),
         "summary": check.summary,
         "details": check.details,
     })

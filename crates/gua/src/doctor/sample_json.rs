@@ -57,7 +57,7 @@ impl Record {
         let value = match reading {
             Ok(value) => show(value),
             Err(why) => {
-                self.missing.insert(key.to_owned(), why.word().into());
+                self.missing.insert(key.to_owned(), why.as_str().into());
                 Value::Null
             }
         };
@@ -134,10 +134,12 @@ fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
     let verdict = classify(gpu, thresholds, None);
     // A card whose instances stand for it has no state of its own.
     let state = gpu.place.counts().then_some(verdict.state);
-    record.put("state", state.map(State::word));
+    record.put("state", state.map(State::as_str));
     record.put(
         "roll_up",
-        state.and_then(State::roll_up).map(gua_model::RollUp::word),
+        state
+            .and_then(State::roll_up)
+            .map(gua_model::RollUp::as_str),
     );
     record.put("evidence", evidence(&verdict.evidence));
     record.finish()
@@ -253,7 +255,7 @@ fn known(record: &mut Record, identity: &Identity) {
     let why = identity.own.as_ref().err().copied();
     let owner = identity.owner().ok_or(why.unwrap_or(Missing::Failed));
     record.reading("owner", &owner, |owner| user(&owner.user));
-    record.reading("owner_source", &owner, |owner| owner.source.word().into());
+    record.reading("owner_source", &owner, |owner| owner.source.as_str().into());
     record.reading("login_user", &identity.login, |login| {
         login.as_ref().map(user).into()
     });
@@ -316,7 +318,7 @@ pub(crate) fn evidence(evidence: &Evidence) -> Value {
     record.put("holders_with_hidden_memory", evidence.hidden_memory);
     record.put("held_bytes", evidence.held.0);
     record.put("processes", evidence.processes);
-    record.put("unobserved", evidence.unobserved.map(Missing::word));
+    record.put("unobserved", evidence.unobserved.map(Missing::as_str));
     record.finish()
 }
 
@@ -326,7 +328,7 @@ pub(crate) fn problem(problem: &Problem) -> Value {
         "index": problem.index,
         "call": problem.call,
         "code": problem.code,
-        "why": problem.why.word(),
+        "why": problem.why.as_str(),
         "text": problem.text,
     })
 }

@@ -47,7 +47,7 @@ pub(super) fn json(answer: &Answer) -> Value {
                 "row_at": row.at.to_string(),
                 "interval_seconds": row.interval.as_secs_f64(),
                 "util_percent": row.util,
-                "roll_up": row.class.word(),
+                "roll_up": row.class.as_str(),
                 "processes": row.processes.iter().map(|(name, mb)| json!({
                     "owner": name.as_ref().map(|name| harmless(name)),
                     "memory_mb": mb,
@@ -71,10 +71,10 @@ pub(super) fn json(answer: &Answer) -> Value {
         ),
     };
     put("found", kind.into());
-    put("state", state.map(State::word).into());
+    put("state", state.map(State::as_str).into());
     put(
         "roll_up",
-        state.and_then(State::roll_up).map(RollUp::word).into(),
+        state.and_then(State::roll_up).map(RollUp::as_str).into(),
     );
     put("rule", state.map(words::rule).into());
     if let Value::Object(rest) = rest {
@@ -96,8 +96,8 @@ fn seen(seen: &Seen) -> Value {
             }
         );
         shares.push(json!({
-            "state": state.word(),
-            "roll_up": state.roll_up().map(RollUp::word),
+            "state": state.as_str(),
+            "roll_up": state.roll_up().map(RollUp::as_str),
             "weight": share.weight,
             "of": all,
             "rule": words::rule(state),
@@ -164,7 +164,7 @@ fn gap(gap: &GapFound) -> Value {
         json!({
             "from": outage.from.to_string(),
             "to": outage.to.to_string(),
-            "reason": outage.reason.word(),
+            "reason": outage.reason.as_str(),
             "detail": harmless(&outage.detail),
             "ticks_lost": outage.ticks_lost,
         })
@@ -176,7 +176,7 @@ fn gap(gap: &GapFound) -> Value {
         "from_is_bound": gap.from_is_bound,
         "to_is_bound": gap.to_is_bound,
         "goes_on": gap.goes_on,
-        "reason": gap.reason.word(),
+        "reason": gap.reason.as_str(),
         "outages": gap.outages.iter().map(outage).collect::<Vec<_>>(),
     })
 }
@@ -184,8 +184,8 @@ fn gap(gap: &GapFound) -> Value {
 fn quarter(found: &QuarterFound) -> Value {
     let states = found.total.states.iter().map(|((state, basis), sum)| {
         json!({
-            "state": state.word(),
-            "roll_up": state.roll_up().map(RollUp::word),
+            "state": state.as_str(),
+            "roll_up": state.roll_up().map(RollUp::as_str),
             "basis": match basis {
                 Basis::Buffer => "buffer",
                 Basis::Instant => "instant",
@@ -202,7 +202,7 @@ fn quarter(found: &QuarterFound) -> Value {
         "ticks": found.total.card.ticks,
         "states": states.collect::<Vec<_>>(),
         "unobserved": unobserved.map(|(reason, micros)| json!({
-            "reason": reason.word(),
+            "reason": reason.as_str(),
             "seconds": seconds(*micros),
         })).collect::<Vec<_>>(),
         "owners": owners.map(|(name, (_, owner))| json!({

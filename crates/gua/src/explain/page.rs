@@ -422,7 +422,7 @@ impl Page<'_> {
                 Basis::Instant => "from single readings",
             };
             self.fact(
-                state.word(),
+                state.as_str(),
                 &match words::counts_as(*state) {
                     Some(counts_as) => format!("{}, {basis}; {counts_as}", seconds(sum.micros)),
                     None => format!("{}, {basis}", seconds(sum.micros)),
@@ -455,7 +455,7 @@ impl Page<'_> {
         self.blank();
         self.heading(&format!(
             "{}: as the tool that wrote it counts",
-            class.word()
+            class.as_str()
         ));
         let memory: u64 = row.processes.iter().filter_map(|(_, mb)| *mb).sum();
         let side = if row.util >= 10 {

@@ -19,7 +19,7 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Standing::Running => "running",
             Standing::Lost => "lost",

@@ -43,7 +43,7 @@ impl Sign {
     }
 
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Sign::Free => "free",
             Sign::Held => "held",

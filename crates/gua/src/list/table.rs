@@ -239,7 +239,7 @@ fn state(row: &Row<'_>, sample: &Sample) -> String {
             };
             format!("{state} {bound}{}", short_age(age))
         }
-        _ => state.word().to_owned(),
+        _ => state.as_str().to_owned(),
     }
 }
 

@@ -76,7 +76,7 @@ impl<'a> Told<'a> {
     }
 
     fn state(&self) -> &'static str {
-        self.standing.map_or("ended", Standing::word)
+        self.standing.map_or("ended", Standing::as_str)
     }
 
     fn user(&self) -> String {

@@ -49,7 +49,7 @@ pub(super) fn send(key: ProcessKey, signal: Signal, me: Me) -> Result<String, St
         Signal::Kill => process::Signal::KILL,
     };
     match pidfd_send_signal(&handle, kernel) {
-        Ok(()) => Ok(format!("{} was sent to {pid}", signal.word())),
+        Ok(()) => Ok(format!("{} was sent to {pid}", signal.as_str())),
         Err(Errno::SRCH) => Err(ended()),
         Err(error) => Err(format!("{pid}: {error}; nothing was sent")),
     }

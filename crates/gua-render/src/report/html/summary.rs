@@ -46,9 +46,9 @@ fn shares(html: &mut Html, page: &Page<'_>) {
     html.element("div", &[("class", "tiles")], |html| {
         for (state, share, hours) in shown {
             let Some(share) = share else { continue };
-            let word = state.word().replace('-', "_");
+            let word = state.as_str().replace('-', "_");
             let tile = Tile {
-                class: state.word(),
+                class: state.as_str(),
                 name: labels::state(state, language),
                 key: &format!("{word}_share"),
                 value: Cell::Share(share),
@@ -136,7 +136,7 @@ fn person_summary(html: &mut Html, page: &Page<'_>) {
     html.element("div", &[("class", "tiles")], |html| {
         for (state, name, key, share, hours) in shares {
             let tile = Tile {
-                class: state.word(),
+                class: state.as_str(),
                 name,
                 key: &format!("{key}_share"),
                 value: Cell::Share(share),

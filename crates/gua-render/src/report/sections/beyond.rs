@@ -219,7 +219,7 @@ fn now_row(page: &Page<'_>, card: &CardNow) -> Vec<Cell> {
             card.index
                 .map_or_else(|| card.gpu.to_string(), |index| index.to_string()),
         ),
-        Cell::Text(card.state.word().to_owned()),
+        Cell::Text(card.state.as_str().to_owned()),
         Cell::Text(
             card.util
                 .map_or_else(|| "-".to_owned(), |util| format!("{util}%")),

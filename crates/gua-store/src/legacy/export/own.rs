@@ -202,7 +202,7 @@ impl Export<'_> {
                 gpu.uuid.as_str(),
                 util.get(),
                 run.0 + self.numbering.own_offset,
-                state.map(UsageState::word),
+                state.map(UsageState::as_str),
                 gpu.index,
                 gpu.memory_used.ok().map(|used| whole(used.whole_mb())),
                 gpu.temperature.ok().map(|degrees| degrees.0),

@@ -57,7 +57,7 @@ impl Card<'_> {
     pub(super) fn badge(&self) -> (&'static str, Style) {
         match self.gpu.place.counts() {
             true => (
-                self.verdict.state.word(),
+                self.verdict.state.as_str(),
                 self.styles.state(self.verdict.state),
             ),
             false => ("MIG", self.styles.heading()),
