@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_model::Uid;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use rustix::io::Errno;
 
 use crate::claim::ClaimId;
@@ -86,7 +86,7 @@ impl Problem {
     pub(crate) fn new(owner: Option<Uid>, name: &str, trouble: Trouble) -> Self {
         Self {
             owner,
-            name: harmless(name),
+            name: sanitize(name),
             trouble,
         }
     }

@@ -10,7 +10,7 @@ use gua_claim::{
     USUAL_PLACES,
 };
 use gua_model::refusal::{Asking, RefusalOutcome};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Uid, User};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_store::{NewRefusal, Store, WatchedRun, WriteError};
@@ -157,7 +157,7 @@ fn is_possible_run(run: &Run, now: Timestamp) -> bool {
 }
 
 fn watched_run(run: &Run, owner: User) -> WatchedRun {
-    let short = |text: &str| harmless(&text.chars().take(LONGEST_NAME).collect::<String>());
+    let short = |text: &str| sanitize(&text.chars().take(LONGEST_NAME).collect::<String>());
     WatchedRun {
         run: short(&run.id),
         owner,

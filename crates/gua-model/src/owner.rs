@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ContainerId, PodUid, ProcessKey, SlurmJob, Uid};
 use crate::reading::Reading;
-use crate::text::harmless;
+use crate::text::sanitize;
 
 /// What the kernel told about one live process. No command line, no environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +109,7 @@ impl User {
     #[must_use]
     pub fn shown(&self) -> String {
         match &self.name {
-            Some(name) => harmless(name),
+            Some(name) => sanitize(name),
             None => format!("uid {}", self.uid),
         }
     }

@@ -16,7 +16,7 @@ pub fn is_harmful(letter: char) -> bool {
 
 /// The text with every harmful character replaced by one that shows that something was there.
 #[must_use]
-pub fn harmless(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     let shown = |letter| {
         if is_harmful(letter) {
             char::REPLACEMENT_CHARACTER
@@ -49,7 +49,7 @@ pub fn csv_cell(text: &str) -> Cow<'_, str> {
     if !is_formula && text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
-    let text = harmless(text);
+    let text = sanitize(text);
     let text = match is_formula {
         true => format!("'{text}"),
         false => text,
@@ -66,10 +66,10 @@ pub fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// The text in at most `room` columns, harmless; what does not fit ends in a sign that says so.
+/// Sanitizes the text and truncates it to `room` columns; a truncated text ends in an ellipsis.
 #[must_use]
 pub fn clip(text: &str, room: usize) -> String {
-    let text = harmless(text);
+    let text = sanitize(text);
     if columns(&text) <= room {
         return text;
     }
@@ -182,9 +182,9 @@ mod tests {
 
     #[test]
     fn what_could_steer_a_terminal_is_replaced_one_for_one() {
-        assert_eq!(harmless("plain, ünïcode 日本"), "plain, ünïcode 日本");
+        assert_eq!(sanitize("plain, ünïcode 日本"), "plain, ünïcode 日本");
         assert_eq!(
-            harmless("a\u{1b}[31mb\u{202e}c\nd"),
+            sanitize("a\u{1b}[31mb\u{202e}c\nd"),
             "a\u{fffd}[31mb\u{fffd}c\u{fffd}d"
         );
     }

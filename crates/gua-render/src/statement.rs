@@ -65,7 +65,7 @@ impl Sheet<'_> {
         let host = self.statement.host.as_ref();
         host.map_or_else(
             || "this host".to_owned(),
-            |host| gua_model::text::harmless(&host.name),
+            |host| gua_model::text::sanitize(&host.name),
         )
     }
 }
@@ -112,7 +112,7 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<(&'static str,
         && account.sums.charged_time().is_some()
     {
         let own = account.sums.own.charged;
-        parts.push(("charged", gua_model::text::harmless(&account.name), own));
+        parts.push(("charged", gua_model::text::sanitize(&account.name), own));
         others = (
             "others",
             "other people".to_owned(),

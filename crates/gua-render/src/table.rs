@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gua_model::text::{csv_cell, harmless};
+use gua_model::text::{csv_cell, sanitize};
 use gua_model::{Micros, Millijoules};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr as _;
@@ -65,7 +65,7 @@ impl Cell {
     #[must_use]
     pub fn shown(&self) -> String {
         match self {
-            Cell::Text(text) => harmless(text),
+            Cell::Text(text) => sanitize(text),
             Cell::Count(count) => count.to_string(),
             Cell::Hours(hours) => format!("{hours:.2}"),
             Cell::Share(share) => format!("{:.1}%", share * 100.0),

@@ -9,7 +9,7 @@ mod read;
 
 use std::fmt::Write as _;
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Gpu, Place, Process, Sample, User};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -196,7 +196,7 @@ fn user(process: &Process) -> Option<String> {
 /// A user without a name is called by the number.
 fn name_of(user: &User) -> String {
     match &user.name {
-        Some(name) => harmless(name),
+        Some(name) => sanitize(name),
         None => user.uid.0.to_string(),
     }
 }

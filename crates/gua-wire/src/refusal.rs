@@ -1,7 +1,7 @@
 //! What a board's error answer says, in one sentence that is fit to be shown: bounded, without anything that could steer a
 //! terminal, and without the secret that the request carried.
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use serde_json::Value;
 
 use crate::token::Token;
@@ -35,7 +35,7 @@ fn detail(body: &[u8], secret: &Token) -> Option<String> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let detail = value.as_object()?.get("detail")?.as_str()?;
     // Hidden before it is cut, so that no half of a secret is left at the end.
-    let shown = harmless(&secret.hide_in(detail));
+    let shown = sanitize(&secret.hide_in(detail));
     Some(match shown.char_indices().nth(LONGEST_DETAIL) {
         Some((end, _)) => format!("{}…", &shown[..end]),
         None => shown,

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use gua_claim::LiveClaim;
 use gua_model::pick::{FreeRule, LastUse, Obstacle, Order, Wish, is_awaited, obstacle, sort};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Gpu, GpuUuid, Place, Sample};
 use gua_probe::process::is_user;
 use jiff::SignedDuration;
@@ -27,7 +27,7 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     for user in &args.account_as_free {
         // A number needs no name; a directory that does not answer may know them.
         if user.parse::<u32>().is_err() && is_user(user) == Some(false) {
-            let user = harmless(user);
+            let user = sanitize(user);
             let speaker = args.speaker();
             output::talk(&format!("{speaker}: no user `{user}` is known here\n"));
         }
@@ -181,7 +181,7 @@ impl<'a> Found<'a> {
                 "{speaker}: no card here is called {}\n",
                 wish.models
                     .iter()
-                    .map(|model| format!("`{}`", harmless(model)))
+                    .map(|model| format!("`{}`", sanitize(model)))
                     .collect::<Vec<_>>()
                     .join(" or ")
             ),

@@ -15,7 +15,7 @@ use gua_collector::board::{
     CloudFile, Enrolled, Enrolment, EnrolmentError, LinkPlace, Peer, WayError, Wishes,
 };
 use gua_collector::chain::chain;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_probe::fault::DriverFault;
 use gua_probe::{clock, host};
 use gua_wire::snapshot::{About, ErrorCode};
@@ -120,7 +120,7 @@ fn forget_link(loaded: &Loaded, history: &Path, config: Option<&CloudConfig>) ->
 
 /// The board as messages name it: the name that it gave this host, and its address.
 pub(crate) fn named(enrolled: &Enrolled) -> String {
-    let name = harmless(&enrolled.config.shown_name());
+    let name = sanitize(&enrolled.config.shown_name());
     format!("{name} ({})", enrolled.config.server_url)
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use gua_claim::random_word;
 use gua_model::VisibleDevices;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_probe::clock;
 use gua_probe::host::namespace::{PidNamespace, surroundings};
 use gua_probe::host::{self, HostRoot};
@@ -116,7 +116,7 @@ fn ended(args: &RunArgs, recorder: &RunRecorder<'_>, mut outcome: Outcome) -> Ex
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> ExitCode {
-    let program = harmless(&program.to_string_lossy());
+    let program = sanitize(&program.to_string_lossy());
     output::talk(&format!("gua run: cannot start `{program}`: {error}\n"));
     ExitCode::from(match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,
@@ -139,7 +139,7 @@ fn name(args: &RunArgs, program: &OsString) -> RunName {
     let name = name.unwrap_or_else(|| own.to_string_lossy().into_owned());
     RunName {
         id: new_id(clock::now()),
-        name: harmless(&name).chars().take(LONGEST_NAME).collect(),
+        name: sanitize(&name).chars().take(LONGEST_NAME).collect(),
         host: host::name(),
     }
 }
@@ -156,7 +156,7 @@ fn scope(asked: &str, inputs: &Inputs, notes: &mut Vec<String>) -> Result<Scope,
         AUTOMATIC => Ok(automatic(inputs, notes)),
         list => {
             let Some(cards) = VisibleDevices::parse_whole(list) else {
-                let list = harmless(list);
+                let list = sanitize(list);
                 return Err(Failure::usage(format!(
                     "--gpus {list}: write auto, all, or cards like 0,1 or GPU-5f3a"
                 )));
@@ -176,7 +176,7 @@ fn check_cards(list: &str, loaded: &Loaded) -> Result<(), Failure> {
     match list.split(',').find(is_unknown) {
         None => Ok(()),
         Some(part) => {
-            let part = harmless(part.trim());
+            let part = sanitize(part.trim());
             Err(
                 Failure::usage(format!("--gpus {part}: there is no such card"))
                     .hint("the command was not started; `gua list` shows the cards"),
@@ -191,10 +191,10 @@ fn unknown_cards(args: &RunArgs, inputs: &Inputs) -> Option<String> {
         return None;
     }
     if args.gpus != AUTOMATIC {
-        return Some(format!("--gpus {}: no such card", harmless(&args.gpus)));
+        return Some(format!("--gpus {}: no such card", sanitize(&args.gpus)));
     }
     let list = inputs.variables.get(CUDA_VISIBLE_DEVICES)?;
-    let list = harmless(&list.to_string_lossy());
+    let list = sanitize(&list.to_string_lossy());
     let is_named = !list.trim().is_empty();
     is_named.then(|| format!("CUDA_VISIBLE_DEVICES={list} names no card of this host"))
 }

@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Parser as _;
 use clap::error::ErrorKind;
 use gua_model::pick::{FreeRule, LastUse, Wish};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Bytes, Gpu, Place, Process, Sample};
 use gua_probe::host::time::ticks_per_second;
 use gua_probe::process::ProcRoot;
@@ -193,7 +193,7 @@ fn row(gpu: &Gpu, sample: &Sample, is_coloured: bool) -> Row {
             status.to_owned(),
             gpu.name
                 .as_ref()
-                .map_or_else(|_| missing(), |name| harmless(name)),
+                .map_or_else(|_| missing(), |name| sanitize(name)),
             util,
             gpu.memory_used_with_reserved()
                 .map_or_else(|_| missing(), |bytes| format!("{}GB", gigabytes(bytes))),
@@ -253,7 +253,7 @@ fn user(process: &Process) -> String {
         |user| {
             user.name
                 .as_deref()
-                .map_or_else(|| user.uid.to_string(), harmless)
+                .map_or_else(|| user.uid.to_string(), sanitize)
         },
     )
 }

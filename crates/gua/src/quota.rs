@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
 use gua_model::report::PersonNames;
-use gua_model::text::{counted, harmless};
+use gua_model::text::{counted, sanitize};
 use gua_model::{Period, Pid};
 use gua_probe::clock;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
@@ -95,7 +95,7 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded, speaker: &str) -> anyhow::Resu
         exit: Exit::Nothing,
         message: format!(
             "{} is over quota: {} {used} of {most} {unit} per {per}",
-            harmless(&page::who(&over.who)),
+            sanitize(&page::who(&over.who)),
             limit.measure.as_str()
         ),
         hint: Some("`gua quota show` says what was used and when it counts anew".to_owned()),
@@ -162,7 +162,7 @@ fn nothing(args: &QuotaShowArgs, loaded: &Loaded) -> String {
         return "no limits are set; `gua quota set --everyone --idle-held 10h --per week` sets one\n".to_owned();
     }
     match &args.user {
-        Some(user) => format!("no limit concerns {}\n", harmless(user)),
+        Some(user) => format!("no limit concerns {}\n", sanitize(user)),
         None => "nobody has used anything that is limited\n".to_owned(),
     }
 }
@@ -212,7 +212,7 @@ fn subject(args: &QuotaSubjectArgs) -> Result<Subject, Failure> {
     if let Some(bad) = name.filter(|name| !quota::is_name(name)) {
         return Err(Failure::usage(format!(
             "`{}` cannot be a name",
-            harmless(bad)
+            sanitize(bad)
         )));
     }
     Ok(match (&args.user, &args.group) {
@@ -294,11 +294,11 @@ fn tell_of_host(limits: &[Limit], loaded: &Loaded) {
 
 fn sentence(limit: &Limit) -> String {
     let whom = match (&limit.subject, limit.sharing) {
-        (Subject::User(name), _) => harmless(name),
+        (Subject::User(name), _) => sanitize(name),
         (Subject::Group(name), Sharing::Together) => {
-            format!("the group {} together", harmless(name))
+            format!("the group {} together", sanitize(name))
         }
-        (Subject::Group(name), Sharing::Each) => format!("each of the group {}", harmless(name)),
+        (Subject::Group(name), Sharing::Each) => format!("each of the group {}", sanitize(name)),
         (Subject::Everyone, Sharing::Each) => "everyone".to_owned(),
         (Subject::Everyone, Sharing::Together) => "all together".to_owned(),
     };
@@ -324,7 +324,7 @@ fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
     if kind == "user" && is_in_history(name, db) {
         return Ok(());
     }
-    let name = harmless(name);
+    let name = sanitize(name);
     let problem = match kind {
         "group" => format!("this host knows no group `{name}`"),
         _ => format!("neither this host nor the history knows a user `{name}`"),

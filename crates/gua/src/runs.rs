@@ -6,7 +6,7 @@ mod page;
 use std::process::ExitCode;
 
 use gua_model::Period;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_probe::clock;
 use gua_render::table::Table;
 use jiff::{SignedDuration, Timestamp};
@@ -78,7 +78,7 @@ fn print(
 
 /// There is no such run, or there are several.
 fn no_such_run(asked: &str, found: &[String]) -> Failure {
-    let asked = harmless(asked);
+    let asked = sanitize(asked);
     match found {
         [] => {
             Failure::usage(format!("there is no run `{asked}`")).hint("`gua runs list` lists them")

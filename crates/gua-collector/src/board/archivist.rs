@@ -179,7 +179,7 @@ impl Archivist {
 
     fn failed(&mut self, error: &ArchiveError, now: Duration) {
         self.pause.failed(now);
-        let why = gua_model::text::harmless(&chain(error));
+        let why = gua_model::text::sanitize(&chain(error));
         if self.told.is_news(&why) {
             (self.say)(&format!(
                 "archive: {why}; the history stays as it is, and gua tries again within the day"

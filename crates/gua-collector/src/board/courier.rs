@@ -220,7 +220,7 @@ impl Courier {
 
     /// Pushes go on without it.
     fn spool_failed(&mut self, why: &str) {
-        let why = gua_model::text::harmless(why);
+        let why = gua_model::text::sanitize(why);
         if self.told_of_spool.is_news(&why) {
             (self.link.say)(&format!("board: missed pushes are dropped: {why}"));
             self.has_news = true;
@@ -371,7 +371,7 @@ impl Courier {
 
     /// One line for each kind of failure, and the state for `gua status`.
     fn tell(&mut self, why: &str, then: &str) {
-        let why = gua_model::text::harmless(why);
+        let why = gua_model::text::sanitize(why);
         self.state.failed(clock::now(), why.clone());
         if self.told.is_news(&why) {
             (self.link.say)(&format!("board: {why}; the history goes on, and {then}"));

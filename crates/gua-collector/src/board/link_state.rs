@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gua_model::id::{Pid, ProcessKey};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_probe::process::lineage::{Life, Lineage};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_wire::CloudConfig;
@@ -77,7 +77,7 @@ impl LinkState {
     pub fn new(config: &CloudConfig) -> Self {
         Self {
             peer: Peer::of(config),
-            display_name: harmless(&config.shown_name()),
+            display_name: sanitize(&config.shown_name()),
             ..Self::default()
         }
     }
@@ -197,7 +197,7 @@ impl LinkPlace {
         };
         match pushed {
             Ok(()) => state.succeeded(at),
-            Err(error) => state.failed(at, harmless(&chain(error))),
+            Err(error) => state.failed(at, sanitize(&chain(error))),
         }
         let _: io::Result<()> = self.write(&state);
     }

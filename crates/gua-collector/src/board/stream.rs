@@ -175,7 +175,7 @@ impl Stream {
 
     fn lost(&mut self, why: &str) {
         self.pause.failed(clock::monotonic());
-        let why = gua_model::text::harmless(why);
+        let why = gua_model::text::sanitize(why);
         if self.told.is_news(&why) {
             (self.say)(&format!("stream lost: {why}; gua tries again"));
         }

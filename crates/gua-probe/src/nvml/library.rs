@@ -10,7 +10,7 @@ use std::path::Path;
 use std::{mem, ptr};
 
 use gua_model::sample::{ComputeMode, Switch};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Bytes, PciId};
 use nvml_wrapper_sys::bindings as sys;
 
@@ -148,7 +148,7 @@ impl Library {
         }
         // SAFETY: not NULL, and the driver promises a terminated static text.
         let text = unsafe { CStr::from_ptr(text) };
-        harmless(&text.to_string_lossy())
+        sanitize(&text.to_string_lossy())
     }
 
     pub(crate) fn driver_version(&self) -> Result<String, Code> {
@@ -419,7 +419,7 @@ impl Library {
         )?;
         let text = CStr::from_bytes_until_nul(&buffer).map_err(|_| Code::GARBAGE)?;
         let text = text.to_str().map_err(|_| Code::GARBAGE)?;
-        Ok(harmless(text))
+        Ok(sanitize(text))
     }
 }
 
@@ -448,5 +448,5 @@ fn switch(value: u32) -> Result<Switch, Code> {
 /// The loader's own sentence, without libloading's frame around it.
 fn detail_of(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
-    harmless(text.trim_start_matches("dlopen failed: "))
+    sanitize(text.trim_start_matches("dlopen failed: "))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use super::cgroup;
 pub use super::cgroup::CgroupFacts;
@@ -196,7 +196,7 @@ pub fn user_name(raw: &str) -> Option<String> {
 /// Strangers choose these texts, and terminals show them: what would move the cursor, turn the writing direction or
 /// show as nothing becomes the replacement character, one for one.
 fn shown(raw: &str, longest: usize) -> Option<String> {
-    let text = harmless(&raw.trim().chars().take(longest).collect::<String>());
+    let text = sanitize(&raw.trim().chars().take(longest).collect::<String>());
     (!text.is_empty()).then_some(text)
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -287,7 +287,7 @@ impl ChildReader {
     fn last_line(&self) -> Option<String> {
         let words = String::from_utf8_lossy(&self.last_words);
         let line = words.lines().rev().find(|line| !line.trim().is_empty())?;
-        Some(harmless(line.trim()).chars().take(300).collect())
+        Some(sanitize(line.trim()).chars().take(300).collect())
     }
 
     /// Ends the child; returns it where it cannot be ended now.

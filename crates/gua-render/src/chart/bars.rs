@@ -141,7 +141,7 @@ impl HoursBars {
         let mut bars: Vec<Bar> = rows
             .into_iter()
             .map(|row| Bar {
-                name: gua_model::text::harmless(&row.name),
+                name: gua_model::text::sanitize(&row.name),
                 hours: row.hours,
                 is_rest: false,
             })

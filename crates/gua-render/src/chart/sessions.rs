@@ -2,7 +2,7 @@
 //! was spent, because a session's totals do not say when within it. What nobody observed is hatched.
 
 use gua_model::Period;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use jiff::tz::TimeZone;
 
 use super::canvas::{Anchor, Canvas, Fill, MARGIN, Rect, Text};
@@ -232,7 +232,7 @@ impl SessionChart {
     }
 
     fn draw_bar(&self, canvas: &mut Canvas<'_>, rect: Rect, bar: &SessionBar, frame: &Frame) {
-        let label = harmless(&bar.label);
+        let label = sanitize(&bar.label);
         let language = frame.language;
         let mut tooltip = format!(
             "{label}\n{}",
@@ -328,7 +328,7 @@ fn lay(row: &SessionRow, window: Period, many_rows: bool) -> Laid<'_> {
     let (least, lane) = if many_rows { (14.0, 8.0) } else { (24.0, 14.0) };
     Laid {
         row,
-        name: harmless(&row.name),
+        name: sanitize(&row.name),
         bars,
         lanes: ends.len(),
         height: f64::max(least, lanes * lane + 4.0),

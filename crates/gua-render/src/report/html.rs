@@ -7,7 +7,7 @@ pub(crate) mod markup;
 mod sections;
 mod summary;
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use self::markup::Html;
 use super::{Page, labels};
@@ -106,7 +106,7 @@ fn host_name(page: &Page<'_>) -> String {
     let host = page.report.host.as_ref();
     host.map_or_else(
         || labels::NO_HOST.of(page.language).to_owned(),
-        |host| harmless(&host.name),
+        |host| sanitize(&host.name),
     )
 }
 

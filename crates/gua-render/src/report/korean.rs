@@ -7,7 +7,7 @@ mod spell;
 use std::fmt::Write as _;
 
 use gua_model::report::{CardNow, Hold, Now, UNKNOWN};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Micros, RollUp, State};
 
 use self::boxes::{Align, Boxed};
@@ -65,7 +65,7 @@ fn head(out: &mut String, page: &Page<'_>) {
                 .driver
                 .as_deref()
                 .map_or_else(String::new, |driver| format!(", driver {driver}"));
-            harmless(&format!("{} ({}{driver})", host.name, host.environment))
+            sanitize(&format!("{} ({}{driver})", host.name, host.environment))
         }
     };
     let _ = writeln!(out, "  호스트  {host}");
@@ -80,7 +80,7 @@ fn head(out: &mut String, page: &Page<'_>) {
         grouped(observations(page))
     );
     if let Some(person) = &report.person {
-        let _ = writeln!(out, "  사용자  {}", harmless(person));
+        let _ = writeln!(out, "  사용자  {}", sanitize(person));
     }
     let _ = writeln!(out, "{line}\n");
 }
@@ -151,7 +151,7 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
             owner(hold),
             format!(
                 "{} ({})",
-                harmless(hold.process.as_deref().unwrap_or("?")),
+                sanitize(hold.process.as_deref().unwrap_or("?")),
                 words::pid(hold)
             ),
             held(hold),
@@ -177,7 +177,7 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
         let host = report
             .host
             .as_ref()
-            .map_or_else(|| "unknown".to_owned(), |host| harmless(&host.name));
+            .map_or_else(|| "unknown".to_owned(), |host| sanitize(&host.name));
         let card = hold
             .index
             .map_or_else(|| hold.gpu.to_string(), |index| index.to_string());
@@ -222,7 +222,7 @@ fn past_waste(out: &mut String, page: &Page<'_>) {
         rows.push([
             column_label(hold.index, hold.gpu.as_str()),
             owner(hold),
-            harmless(hold.process.as_deref().unwrap_or("?")),
+            sanitize(hold.process.as_deref().unwrap_or("?")),
             format!(
                 "{}→{}",
                 page.short(hold.period.from()),
@@ -261,8 +261,8 @@ fn all_cards(out: &mut String, now: &Now) {
             card.owners
                 .first()
                 .filter(known)
-                .map_or_else(none, |owner| harmless(owner)),
-            card.process.as_deref().map_or_else(none, harmless),
+                .map_or_else(none, |owner| sanitize(owner)),
+            card.process.as_deref().map_or_else(none, sanitize),
         ]);
     }
     let _ = writeln!(out, "{}", rows.text());
@@ -406,7 +406,7 @@ fn state_now(state: State) -> &'static str {
 fn owner(hold: &Hold) -> String {
     hold.owner
         .as_deref()
-        .map_or_else(|| "unknown".to_owned(), harmless)
+        .map_or_else(|| "unknown".to_owned(), sanitize)
 }
 
 fn held(hold: &Hold) -> String {
@@ -426,12 +426,12 @@ fn short(uuid: &str) -> &str {
 fn column_label(index: Option<u32>, uuid: &str) -> String {
     match index {
         Some(index) => format!("#{index}"),
-        None => harmless(&short(uuid).chars().take(6).collect::<String>()),
+        None => sanitize(&short(uuid).chars().take(6).collect::<String>()),
     }
 }
 
 fn detail_label(hold: &Hold) -> String {
-    let short = harmless(short(hold.gpu.as_str()));
+    let short = sanitize(short(hold.gpu.as_str()));
     match hold.index {
         None => format!("GPU {short}"),
         Some(index) if index.to_string() == short => format!("GPU#{index}"),

@@ -2,7 +2,7 @@
 
 use super::figures::Whose;
 use gua_model::report::{BlockRow, Note, Report};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{CalendarUnit, GapReason, State};
 
 use super::{By, Page, words};
@@ -234,7 +234,7 @@ pub(super) fn in_the_way(row: &BlockRow, language: Language) -> String {
         Some(index) => format!("GPU {index}"),
         None => row.gpu.to_string(),
     };
-    let (holder, asker) = (harmless(&row.holder), harmless(&row.asker));
+    let (holder, asker) = (sanitize(&row.holder), sanitize(&row.asker));
     let times = match row.times {
         1 => "once".to_owned(),
         times => format!("{times} times"),

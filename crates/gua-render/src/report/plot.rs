@@ -222,7 +222,7 @@ fn subtitle(page: &Page<'_>, told: Option<String>) -> String {
     parts.push(page.zone_name());
     parts.extend(report.person.clone());
     parts.extend(told);
-    gua_model::text::harmless(&parts.join(" · "))
+    gua_model::text::sanitize(&parts.join(" · "))
 }
 
 fn about(page: &Page<'_>) -> Value {

@@ -7,7 +7,7 @@ mod hours;
 use std::fmt::Write as _;
 
 use gua_model::report::{IntervalUse, Report, Sums};
-use gua_model::text::{Clockwise, harmless};
+use gua_model::text::{Clockwise, sanitize};
 use gua_model::{Micros, RollUp};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -57,12 +57,12 @@ fn header(page: &Page<'_>) -> String {
         None => format!("gua — no host recorded yet  Window: {window}\n"),
         Some(host) => {
             let driver = host.driver.as_ref().map_or_else(String::new, |driver| {
-                format!(", driver {}", harmless(driver))
+                format!(", driver {}", sanitize(driver))
             });
             format!(
                 "gua — {} ({}{driver})  Window: {window}\n",
-                harmless(&host.name),
-                harmless(&host.environment)
+                sanitize(&host.name),
+                sanitize(&host.environment)
             )
         }
     }
@@ -76,7 +76,7 @@ fn headline(out: &mut String, page: &Page<'_>) {
         let _ = writeln!(
             out,
             "  what {} held; a card is idle-held while its utilisation is under {} %",
-            harmless(person),
+            sanitize(person),
             thresholds.active_util.get()
         );
         return person_headline(out, page, &report.all);
@@ -225,7 +225,7 @@ fn per_gpu(out: &mut String, page: &Page<'_>) {
         let _ = writeln!(
             out,
             "  what {} held of each GPU",
-            harmless(report.person.as_deref().unwrap_or_default())
+            sanitize(report.person.as_deref().unwrap_or_default())
         );
     } else {
         let _ = writeln!(out, "  the same shares for each GPU");
@@ -292,7 +292,7 @@ fn identities(out: &mut String, page: &Page<'_>) {
         "identity", "gpu-hours", "idle-held", "samples"
     );
     for person in report.people.iter().take(page.top) {
-        let name = harmless(&person.name);
+        let name = sanitize(&person.name);
         let pad = " ".repeat(20usize.saturating_sub(name.width()));
         let _ = writeln!(
             out,

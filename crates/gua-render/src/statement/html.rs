@@ -2,7 +2,7 @@
 
 use gua_model::Micros;
 use gua_model::statement::Account;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use super::days::picture;
 use super::{Sheet, amounts, bound, equation, explained, limit, parts, remarks, sessions};
@@ -32,7 +32,7 @@ pub fn html(sheet: &Sheet<'_>) -> String {
 }
 
 fn head(html: &mut Html, sheet: &Sheet<'_>) {
-    let whose = sheet.only.map_or_else(|| sheet.host(), harmless);
+    let whose = sheet.only.map_or_else(|| sheet.host(), sanitize);
     let title = format!("GPU statement, {}: {whose}", sheet.month());
     let style = format!("{}{SHEET}{OWN_SHEET}", page_style());
     document_head(html, &title, sheet.version, &style);
@@ -59,7 +59,7 @@ fn masthead(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
         html.text("p", &[("class", "kicker")], &kicker);
         let name = account.map_or_else(
             || sheet.nobody().to_owned(),
-            |account| harmless(&account.name),
+            |account| sanitize(&account.name),
         );
         html.text("h1", &[], &name);
         html.element("dl", &[("class", "facts")], |html| {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gua_model::statement::Account;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use super::days::weeks;
 use super::{Sheet, amounts, bound, equation, explained, limit, parts, remarks, sessions};
@@ -45,7 +45,7 @@ fn head(text: &mut String, sheet: &Sheet<'_>, name: &str) {
 }
 
 fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
-    head(text, sheet, &harmless(&account.name));
+    head(text, sheet, &sanitize(&account.name));
     for (key, name, cell) in amounts(account) {
         let unit = match cell {
             Cell::Hours(_) => "h",

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gua_model::report::Report;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_render::chart::Language;
 use gua_render::report::{By, Page, html, json::json, korean, table, text};
 use jiff::tz::TimeZone;
@@ -288,7 +288,7 @@ fn names_of_other_people_stay_text() {
         .filter_map(|node| node.text())
         .collect();
     for number in 0..12 {
-        let name = harmless(&made_up::person(number));
+        let name = sanitize(&made_up::person(number));
         assert!(cells.contains(&name.as_str()), "{name}");
     }
 }

@@ -1,7 +1,7 @@
 //! The fuller form of a day: one line for each process of each card, and one for a card without any. Times are those of
 //! the tick, to the second; what was not to be had is empty.
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Gpu, Process, ProcessKind, Reading, Sample, Thresholds, classify};
 
 use super::{field, name_of};
@@ -40,7 +40,7 @@ fn card(sample: &Sample, gpu: &Gpu, thresholds: &Thresholds) -> [String; 10] {
         gpu.uuid.to_string(),
         gpu.name
             .as_ref()
-            .map(|name| harmless(name))
+            .map(|name| sanitize(name))
             .unwrap_or_default(),
         classify(gpu, thresholds, None).state.as_str().to_owned(),
         shown(gpu.util.map(|util| util.get())),
@@ -71,7 +71,7 @@ fn of_process(process: &Process) -> [String; 7] {
         owner
             .map(|owner| owner.source.as_str().to_owned())
             .unwrap_or_default(),
-        comm.map(|comm| harmless(comm)).unwrap_or_default(),
+        comm.map(|comm| sanitize(comm)).unwrap_or_default(),
         kind.to_owned(),
         shown(process.memory.map(|bytes| bytes.whole_mb())),
     ]

@@ -2,7 +2,7 @@
 //! `docs/schema/gua.available.v1.json` is the form of it.
 
 use gua_model::pick::{against, free_memory};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Gpu, classify};
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn card(gpu: &Gpu) -> Value {
         "index": gpu.index,
         "uuid": gpu.uuid.as_str(),
         "parent_uuid": gpu.place.parent().map(|parent| parent.as_str().to_owned()),
-        "name": gpu.name.as_ref().ok().map(|name| harmless(name)),
+        "name": gpu.name.as_ref().ok().map(|name| sanitize(name)),
         "memory_free_bytes": free_memory(gpu).ok().map(|bytes| bytes.0),
         "memory_total_bytes": gpu.memory_total.ok().map(|bytes| bytes.0),
         "power_milliwatts": gpu.power.ok().map(|power| power.0),

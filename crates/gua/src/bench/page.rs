@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gua_model::Bytes;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use serde_json::{Value, json};
 
 use super::Costs;
@@ -14,7 +14,7 @@ const SCHEMA_VERSION: u32 = 1;
 pub(super) fn text(costs: &Costs) -> String {
     let telemetry = &costs.telemetry;
     let source = match &telemetry.driver {
-        Some(version) => format!("driver {}", harmless(version)),
+        Some(version) => format!("driver {}", sanitize(version)),
         None => "made-up telemetry".to_owned(),
     };
     let mut text = format!(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gua_claim::LiveClaim;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Pid, ProcessKey, Uid};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ impl Names {
     pub fn comm(&mut self, key: &ProcessKey) -> Option<String> {
         let identity = self.0.resolve(key.pid).ok()?;
         let comm = (identity.key == *key).then_some(identity.comm)?.ok()?;
-        Some(harmless(&comm))
+        Some(sanitize(&comm))
     }
 
     /// `pid 4711 (bash) of ada`, as far as it can be seen.
@@ -41,7 +41,7 @@ impl Names {
         };
         let comm = identity
             .comm
-            .map_or_else(|_| String::new(), |comm| format!(" ({})", harmless(&comm)));
+            .map_or_else(|_| String::new(), |comm| format!(" ({})", sanitize(&comm)));
         let user = identity.own.map_or_else(
             |_| String::new(),
             |user| format!(" of {}", people::name(&user)),

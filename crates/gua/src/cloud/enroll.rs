@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_collector::board::{Client, CloudFile, Way};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_probe::host;
 use gua_wire::enroll::AboutHost;
 use gua_wire::{ClaimRequest, CloudConfig, ServerUrl, Token};
@@ -60,9 +60,9 @@ pub fn run(args: &EnrollArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let waited = super::forget_link(loaded, &which::history(loaded), before.as_ref());
     output::data(&format!(
         "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}{waited}\n  next: gua sync-once{}\n",
-        harmless(&token.hide_in(&config.shown_name())),
-        harmless(&token.hide_in(&config.agent_token.hide_in(&config.host_id))),
-        harmless(&token.hide_in(&config.shown_prefix())),
+        sanitize(&token.hide_in(&config.shown_name())),
+        sanitize(&token.hide_in(&config.agent_token.hide_in(&config.host_id))),
+        sanitize(&token.hide_in(&config.shown_prefix())),
         file.path().display(),
         flags_to_come(args)
     ))?;

@@ -24,7 +24,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
         (true, None) => format!("gua unenroll: removed {path}{waited}\n"),
         (true, Some(config)) => format!(
             "gua unenroll: forgot {} ({})\n  removed: {path}{waited}\n  the board still knows this host: remove it there, so that its token is worth nothing\n",
-            gua_model::text::harmless(&config.shown_name()),
+            gua_model::text::sanitize(&config.shown_name()),
             config.server_url
         ),
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use gua_collector::board::cloud_file::LoadError;
 use gua_collector::board::{ArchiveState, CloudFile, LinkPlace, LinkState};
 use gua_collector::chain::chain;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use jiff::Timestamp;
 
 use super::history::with_age;
@@ -24,7 +24,7 @@ pub(super) fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> Strin
             None => return String::new(),
         },
         Err(error) => {
-            let why = harmless(&chain(&error));
+            let why = sanitize(&chain(&error));
             return format!("  board: the enrolment cannot be used: {why}\n");
         }
     };
@@ -36,8 +36,8 @@ fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
     // The file lies where others may write.
     let mut text = format!(
         "  board: {} ({})\n",
-        harmless(&link.display_name),
-        harmless(&link.peer.board)
+        sanitize(&link.display_name),
+        sanitize(&link.peer.board)
     );
     let pushed = link.last_push.map(|at| with_age(at, now));
     text.push_str(&format!(
@@ -49,7 +49,7 @@ fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
     }
     if let Some(error) = &link.last_error {
         let at = with_age(error.at, now);
-        text.push_str(&format!("  last error: {at}: {}\n", harmless(&error.what)));
+        text.push_str(&format!("  last error: {at}: {}\n", sanitize(&error.what)));
     }
     if waiting != Some(0) || link.dropped > 0 {
         let waiting = waiting.map(|number| number.to_string());
@@ -64,7 +64,7 @@ fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
         text.push('\n');
     }
     if let Some(why) = &link.spool_trouble {
-        text.push_str(&format!("  missed pushes are dropped: {}\n", harmless(why)));
+        text.push_str(&format!("  missed pushes are dropped: {}\n", sanitize(why)));
     }
     // A daemon that died has not said that its stream ended.
     let stream = link.stream.filter(|stream| stream.is_of_the_living());
@@ -96,7 +96,7 @@ fn archive(link: &LinkState, place: &LinkPlace, now: Timestamp) -> String {
         let at = with_age(error.at, now);
         text.push_str(&format!(
             "  archive failed: {at}: {}\n",
-            harmless(&error.what)
+            sanitize(&error.what)
         ));
     }
     text

@@ -8,7 +8,7 @@ use gua_model::{
 };
 use serde_json::{Value, json};
 
-use gua_model::text::{harmless, short_age};
+use gua_model::text::{sanitize, short_age};
 
 use super::check::{count, gigabytes, size};
 
@@ -154,12 +154,12 @@ fn nameless(index: u32, why: Missing) -> Card {
 /// An instance stands below its card, so the card's name is not said again.
 fn name_of(gpu: &Gpu, name: &str, sample: &Sample) -> String {
     let Place::Instance { parent, .. } = &gpu.place else {
-        return harmless(name);
+        return sanitize(name);
     };
     let parent = sample.gpus.iter().find(|card| card.uuid == *parent);
     let prefix = parent.and_then(|card| card.name.as_ref().ok());
     let short = prefix.and_then(|prefix| name.strip_prefix(prefix.as_str()));
-    harmless(short.map_or(name, str::trim_start))
+    sanitize(short.map_or(name, str::trim_start))
 }
 
 /// The state's word, and what it means where that is not plain.
@@ -187,7 +187,7 @@ fn holder(process: &Process, since_boot: Duration, ticks_per_second: u64) -> Hol
         owner: identity.and_then(owner),
         comm: identity
             .and_then(|identity| identity.comm.as_ref().ok())
-            .map(|comm| harmless(comm)),
+            .map(|comm| sanitize(comm)),
         memory: process.memory.ok(),
         age: identity.and_then(|identity| identity.age(since_boot, ticks_per_second)),
         is_gone: matches!(process.identity, Err(Missing::Gone)),

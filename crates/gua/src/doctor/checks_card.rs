@@ -6,7 +6,7 @@ use gua_model::sample::Switch;
 use gua_model::{Gpu, Missing, Pid, Place, Problem, Process, Sample};
 use serde_json::{Value, json};
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use super::check::{Check, Group, Kind, Status, count};
 use super::checks_driver::cards;
@@ -53,7 +53,7 @@ fn called(sample: &Sample, index: u32) -> String {
         .find(|gpu| gpu.index == index)
         .and_then(|gpu| gpu.name.as_ref().ok());
     match name {
-        Some(name) => format!("card {index} ({})", harmless(name)),
+        Some(name) => format!("card {index} ({})", sanitize(name)),
         None => format!("card {index}"),
     }
 }
@@ -108,7 +108,7 @@ fn said(sample: &Sample, problem: &Problem) -> String {
         index: None,
         ..problem.clone()
     };
-    let what = harmless(&nameless.to_string());
+    let what = sanitize(&nameless.to_string());
     match problem.index {
         Some(index) => format!("{}: {what}", called(sample, index)),
         None => what,

@@ -1,6 +1,6 @@
 //! The directory in which leases on cards stand, and whether they stay there.
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_probe::host::logind::RemoveIpc;
 use serde_json::json;
 
@@ -16,13 +16,13 @@ pub(super) fn claims(facts: &Facts) -> Check {
         Ok(place) => place,
         Err(why) => {
             let details = json!({ "directory": null, "remove_ipc": null });
-            let why = harmless(why);
+            let why = sanitize(why);
             let summary = format!("leases on cards (gua available --claim) cannot be had: {why}");
             return Check::new(CLAIMS, Status::Warning, summary, details)
                 .advise(format!("{MAKE_ONE}."));
         }
     };
-    let shown = harmless(&place.to_string_lossy());
+    let shown = sanitize(&place.to_string_lossy());
     let removes = match &facts.claims.remove_ipc {
         RemoveIpc::NoLogind => Some(false),
         RemoveIpc::Set { is_on, .. } => Some(*is_on),
@@ -35,7 +35,7 @@ pub(super) fn claims(facts: &Facts) -> Check {
     let why = match &facts.claims.remove_ipc {
         RemoveIpc::Set { file, .. } => format!(
             "logind removes a user's claims when their last session ends (RemoveIPC in {})",
-            harmless(&file.to_string_lossy())
+            sanitize(&file.to_string_lossy())
         ),
         RemoveIpc::BuiltIn { shown: Some(_) } => {
             "logind removes a user's claims when their last session ends (RemoveIPC is yes by default here)"

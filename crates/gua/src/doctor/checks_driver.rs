@@ -6,7 +6,7 @@ use gua_model::{Place, Sample};
 use gua_probe::fault::DriverFault;
 use serde_json::json;
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use super::check::{Check, Group, Kind, Status, count, shorten};
 use super::facts::{Facts, NamedLibrary, Presence};
@@ -107,7 +107,7 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Check {
         )
         .advise("Put nvidia-smi on PATH for a second opinion; gua does without it."),
         Smi::NotStarted { path, error } => {
-            let summary = format!("cannot be started: {}", shorten(&harmless(error), SHORT));
+            let summary = format!("cannot be started: {}", shorten(&sanitize(error), SHORT));
             Check::new(
                 SMI,
                 Status::Warning,
@@ -116,7 +116,7 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Check {
             )
             .advise(format!(
                 "Check {}; gua does without it.",
-                harmless(&path.to_string_lossy())
+                sanitize(&path.to_string_lossy())
             ))
         }
         Smi::TimedOut {
@@ -144,7 +144,7 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Check {
                     &output.stderr
                 };
                 let said = shorten(
-                    &harmless(&said.split_whitespace().collect::<Vec<_>>().join(" ")),
+                    &sanitize(&said.split_whitespace().collect::<Vec<_>>().join(" ")),
                     SHORT,
                 );
                 let summary = match said.is_empty() {
@@ -201,7 +201,7 @@ pub(super) fn nvml(facts: &Facts) -> Check {
         .driver
         .version
         .as_ref()
-        .map_or_else(|why| format!("unknown ({why})"), |text| harmless(text));
+        .map_or_else(|why| format!("unknown ({why})"), |text| sanitize(text));
     Check::new(
         NVML,
         Status::Ok,
@@ -212,7 +212,7 @@ pub(super) fn nvml(facts: &Facts) -> Check {
 
 fn without_sample(fault: &DriverFault, facts: &Facts) -> Check {
     let (loadable, initialized) = reached(fault);
-    let error = harmless(&fault.to_string());
+    let error = sanitize(&fault.to_string());
     let details = json!({
         "loadable": loadable,
         "initialized": initialized,
@@ -225,7 +225,7 @@ fn without_sample(fault: &DriverFault, facts: &Facts) -> Check {
         .unwrap_or(&error);
     let summary = match (loadable, initialized) {
         (Some(false), _) => match absent(fault, facts.library.as_ref()) {
-            Some(library) => format!("not loadable: {}", harmless(&library.fate())),
+            Some(library) => format!("not loadable: {}", sanitize(&library.fate())),
             None => format!("not loadable: {short}"),
         },
         (Some(true), Some(false)) => format!("loadable but init failed: {short}"),
@@ -345,14 +345,14 @@ pub(super) fn driver_match(facts: &Facts) -> Check {
             let summary = format!(
                 "kernel module {}, library {}",
                 module.version,
-                harmless(library)
+                sanitize(library)
             );
             Check::new(MATCH, Status::Warning, summary, details).advise(REBOOT)
         }
         (None, Some(library)) => {
             let summary = format!(
                 "library {}, the kernel module does not say its version",
-                harmless(library)
+                sanitize(library)
             );
             Check::new(MATCH, Status::Ok, summary, details)
         }

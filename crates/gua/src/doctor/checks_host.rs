@@ -7,7 +7,7 @@ use gua_probe::host::privilege::Sees;
 use gua_probe::host::time::Synchronised;
 use serde_json::json;
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use super::check::{Check, Group, Kind, Status};
 use super::facts::Facts;
@@ -210,7 +210,7 @@ pub(super) fn config(facts: &Facts) -> Check {
     let problems: Vec<String> = facts
         .configuration
         .iter()
-        .map(|problem| harmless(problem))
+        .map(|problem| sanitize(problem))
         .collect();
     let details = json!({ "problems": problems });
     let Some(first) = problems.first() else {
@@ -223,7 +223,7 @@ pub(super) fn config(facts: &Facts) -> Check {
     let unreadable: Vec<String> = facts
         .unreadable_files
         .iter()
-        .map(|path| harmless(&path.to_string_lossy()))
+        .map(|path| sanitize(&path.to_string_lossy()))
         .collect();
     let deed = match (unreadable.join(" and "), problems.len() > unreadable.len()) {
         (files, false) => format!("Make {files} readable."),

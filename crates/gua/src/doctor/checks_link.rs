@@ -1,6 +1,6 @@
 //! The link to a board: whether its secret is kept, and whether the board answers. Nothing here shows a secret.
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use serde_json::json;
 
 use super::check::{Check, Group, Kind, Status};
@@ -18,8 +18,8 @@ pub(super) fn link(facts: &Facts) -> Check {
         ),
         Link::Unusable { path, why, fault } => {
             let details = json!({ "board": null, "answer": "unusable", "secret_is_private": null, "is_encrypted": null });
-            let path = harmless(&path.to_string_lossy());
-            let summary = format!("the enrolment cannot be used: {}", harmless(why));
+            let path = sanitize(&path.to_string_lossy());
+            let summary = format!("the enrolment cannot be used: {}", sanitize(why));
             let advice = match fault {
                 Fault::Unreadable => format!(
                     "Run gua as the user who enrolled this host, or let this one read `{path}`."
@@ -44,7 +44,7 @@ fn judged(enrolled: &Enrolled) -> Check {
         is_exposed,
         answer,
     } = enrolled;
-    let path = harmless(&path.to_string_lossy());
+    let path = sanitize(&path.to_string_lossy());
     let is_private = mode.map(|mode| mode & 0o077 == 0);
     let (word, status, said) = match answer {
         Answer::Accepted => (
@@ -62,9 +62,9 @@ fn judged(enrolled: &Enrolled) -> Check {
             Status::Warning,
             "it does not accept this host's token".to_owned(),
         ),
-        Answer::None(why) => ("none", Status::Warning, harmless(why)),
+        Answer::None(why) => ("none", Status::Warning, sanitize(why)),
     };
-    let mut sentences = vec![format!("{}: {said}", harmless(named))];
+    let mut sentences = vec![format!("{}: {said}", sanitize(named))];
     let mut advice = Vec::new();
     match answer {
         Answer::Denied => {
@@ -90,7 +90,7 @@ fn judged(enrolled: &Enrolled) -> Check {
         Status::Warning
     };
     let details = json!({
-        "board": harmless(named),
+        "board": sanitize(named),
         "answer": word,
         "secret_is_private": is_private,
         "is_encrypted": !is_exposed,
@@ -191,7 +191,7 @@ mod tests {
             false,
             Answer::None("refused\u{1b}".to_owned()),
             Status::Warning,
-            &format!("lab 1 (https://b): {}", harmless("refused\u{1b}")),
+            &format!("lab 1 (https://b): {}", sanitize("refused\u{1b}")),
             &[
                 "advice: Look whether the board runs and whether this host reaches it; proxies come from the environment, certificate authorities from --ca-file (cloud.ca_file).",
             ],

@@ -6,7 +6,7 @@ use gua_model::Bytes;
 use gua_probe::host::disk::{Entry, Mounted, Parent, Room};
 use serde_json::json;
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use super::check::{Check, Group, Kind, Status, size};
 use super::facts::{Choice, Facts, Reach};
@@ -63,7 +63,7 @@ pub(super) fn default_db(facts: &Facts) -> Check {
     let is_read_only = room.is_some_and(|room| room.mounted == Mounted::ReadOnly);
     match (&spot.entry, history.choice, spot.parent) {
         (Entry::Unreadable(error), ..) => {
-            unusable(&format!("cannot be looked at: {}", harmless(error)))
+            unusable(&format!("cannot be looked at: {}", sanitize(error)))
         }
         (Entry::NoFile, ..) => check(Status::Error, "exists and is not a regular file")
             .blocked_until("Give another path with `--db PATH`."),
@@ -96,7 +96,7 @@ pub(super) fn default_db(facts: &Facts) -> Check {
 /// Why the directory of the default path cannot be created below the nearest one that exists.
 fn in_the_way(path: &Path, room: &Room) -> Option<String> {
     let home = path.parent().and_then(Path::parent)?;
-    let shown = |path: &Path| harmless(&path.to_string_lossy());
+    let shown = |path: &Path| sanitize(&path.to_string_lossy());
     if home != room.directory && room.directory != Path::new(".") {
         return Some(format!("the home directory {} does not exist", shown(home)));
     }
@@ -144,7 +144,7 @@ pub(super) fn disk_space(facts: &Facts) -> Check {
 }
 
 fn judge(room: &Room) -> (Status, String, Option<String>) {
-    let place = harmless(&room.directory.to_string_lossy());
+    let place = sanitize(&room.directory.to_string_lossy());
     let free = format!("{} free", size(room.free));
     let make_room = || format!("Make room at {place}.");
     let or_elsewhere = || format!("Make room at {place}, or choose another disk (`--db PATH`).");

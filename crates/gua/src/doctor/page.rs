@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::cards::{Card, Rank};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use super::check::Status;
 
@@ -60,7 +60,7 @@ impl Page {
 
     /// A name and a text, with a verdict between them if there is one.
     pub(super) fn row(&mut self, name: &str, status: Option<Status>, text: &str) {
-        let text = harmless(text);
+        let text = sanitize(text);
         let names = self.names;
         match (self.layout, status) {
             (Layout::Lines, None) => self.line(&format!("  {name}: {text}")),
@@ -84,7 +84,7 @@ impl Page {
 
     /// A name and something to be taken up with the mouse, a path or a command: it is never broken.
     pub(super) fn whole(&mut self, name: &str, text: &str) {
-        let text = harmless(text);
+        let text = sanitize(text);
         let names = self.names;
         match self.layout {
             Layout::Lines => self.line(&format!("  {name}: {text}")),
@@ -102,7 +102,7 @@ impl Page {
         }
         self.heading(title);
         for sentence in sentences {
-            let sentence = harmless(sentence);
+            let sentence = sanitize(sentence);
             match self.layout {
                 Layout::Lines => self.line(&format!("  - {sentence}")),
                 Layout::Columns(_) => self.broken("  - ", BELOW, &sentence),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gua_probe::host::disk::Entry;
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 
 use super::check::{Check, Status, Weight, count};
 use super::checks_driver::cards;
@@ -164,7 +164,7 @@ fn ready(facts: &Facts) -> String {
     let cards = count(sample.map_or(0, cards), "GPU", "GPUs");
     let driver = sample.and_then(|sample| sample.driver.version.as_ref().ok());
     let driver = driver
-        .map(|version| format!(" (driver {})", harmless(version)))
+        .map(|version| format!(" (driver {})", sanitize(version)))
         .unwrap_or_default();
     format!(
         "This {} host has {cards} that NVML can read{driver}.",

@@ -2,7 +2,7 @@
 
 use gua_model::classify::holders;
 use gua_model::since::Start;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Basis, GpuUuid, Micros, Outage, RollUp, State};
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ pub(super) fn json(answer: &Answer) -> Value {
     put("at", answer.at.to_string().into());
     put("uuid", card.uuid.as_ref().map(GpuUuid::as_str).into());
     put("index", card.index.into());
-    put("name", card.name.as_ref().map(|name| harmless(name)).into());
+    put("name", card.name.as_ref().map(|name| sanitize(name)).into());
     put(
         "parent_uuid",
         card.parent.as_ref().map(GpuUuid::as_str).into(),
@@ -49,7 +49,7 @@ pub(super) fn json(answer: &Answer) -> Value {
                 "util_percent": row.util,
                 "roll_up": row.class.as_str(),
                 "processes": row.processes.iter().map(|(name, mb)| json!({
-                    "owner": name.as_ref().map(|name| harmless(name)),
+                    "owner": name.as_ref().map(|name| sanitize(name)),
                     "memory_mb": mb,
                 })).collect::<Vec<_>>(),
             }),
@@ -165,7 +165,7 @@ fn gap(gap: &GapFound) -> Value {
             "from": outage.from.to_string(),
             "to": outage.to.to_string(),
             "reason": outage.reason.as_str(),
-            "detail": harmless(&outage.detail),
+            "detail": sanitize(&outage.detail),
             "ticks_lost": outage.ticks_lost,
         })
     };
@@ -206,7 +206,7 @@ fn quarter(found: &QuarterFound) -> Value {
             "seconds": seconds(*micros),
         })).collect::<Vec<_>>(),
         "owners": owners.map(|(name, (_, owner))| json!({
-            "owner": name.as_ref().map(|name| harmless(name)),
+            "owner": name.as_ref().map(|name| sanitize(name)),
             "held_seconds": seconds(owner.held),
         })).collect::<Vec<_>>(),
     })

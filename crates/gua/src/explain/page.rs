@@ -5,7 +5,7 @@ use std::time::Duration;
 use anstyle::Style;
 use gua_model::classify::holders;
 use gua_model::since::{Since, Start};
-use gua_model::text::{counted, harmless, short_age};
+use gua_model::text::{counted, sanitize, short_age};
 use gua_model::window::EDGES;
 use gua_model::{
     Basis, GpuUuid, Histogram, Micros, Process, ProcessKind, Reading, Session, State, UtilWindow,
@@ -75,7 +75,7 @@ fn title(card: &Card) -> String {
         (Some(index), Some(_)) => format!("MIG instance of GPU {index}"),
         (None, _) => "GPU".to_owned(),
     };
-    let name = card.name.as_ref().map(|name| harmless(name));
+    let name = card.name.as_ref().map(|name| sanitize(name));
     let uuid = card.uuid.as_ref().map(GpuUuid::to_string);
     [Some(number), name, uuid]
         .into_iter()
@@ -262,9 +262,9 @@ impl Page<'_> {
         match seen.problems.as_slice() {
             [] => self.fact("driver's errors", "none"),
             [first, rest @ ..] => {
-                self.fact("driver's errors", &harmless(&first.to_string()));
+                self.fact("driver's errors", &sanitize(&first.to_string()));
                 for problem in rest {
-                    self.more(&harmless(&problem.to_string()));
+                    self.more(&sanitize(&problem.to_string()));
                 }
             }
         }
@@ -352,7 +352,7 @@ impl Page<'_> {
             .as_ref()
             .ok()
             .and_then(|identity| identity.comm.as_ref().ok());
-        let name = name.map_or(String::new(), |name| format!(" {}", harmless(name)));
+        let name = name.map_or(String::new(), |name| format!(" {}", sanitize(name)));
         let memory = match process.memory {
             Ok(bytes) => format!("{} MB", bytes.whole_mb()),
             Err(why) => format!("memory not known ({})", words::missing(why)),
@@ -393,7 +393,7 @@ impl Page<'_> {
         for outage in &gap.outages {
             self.say(&format!(
                 "  The collector noted: {} ({} lost)",
-                harmless(&outage.detail),
+                sanitize(&outage.detail),
                 counted(outage.ticks_lost.into(), "tick")
             ));
         }
@@ -438,7 +438,7 @@ impl Page<'_> {
         for (name, (_, owner)) in quarter.owners.iter().zip(&quarter.total.owners) {
             let name = name
                 .as_ref()
-                .map_or("unknown".to_owned(), |name| harmless(name));
+                .map_or("unknown".to_owned(), |name| sanitize(name));
             self.fact("holder", &format!("{name}, {}", seconds(owner.held)));
         }
         self.fact("ticks", &quarter.total.card.ticks.to_string());
@@ -477,7 +477,7 @@ impl Page<'_> {
         for (name, mb) in &row.processes {
             let name = name
                 .as_ref()
-                .map_or("unknown".to_owned(), |name| harmless(name));
+                .map_or("unknown".to_owned(), |name| sanitize(name));
             let memory = mb.map_or("memory not known".to_owned(), |mb| format!("{mb} MB"));
             self.fact("process", &format!("{name}, {memory}"));
         }

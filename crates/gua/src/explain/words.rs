@@ -1,6 +1,6 @@
 //! The rule behind a state, in words that a person understands. The rule itself stands in gua-model.
 
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{
     Evidence, GapReason, Identity, Missing, OwnerSource, Process, RollUp, State, User, Verdict,
 };
@@ -270,6 +270,6 @@ fn of_root(kind: &str, name: Option<&str>, identity: &Identity) -> String {
     let root = root.map_or("root".to_owned(), people::name);
     format!(
         "for whom {kind} {} runs as {root}",
-        harmless(name.unwrap_or("?"))
+        sanitize(name.unwrap_or("?"))
     )
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use gua_model::text::{Clockwise, harmless};
+use gua_model::text::{Clockwise, sanitize};
 use gua_run::{CardSummary, RunSummary};
 
 /// Less time of a run than this says little about it.
@@ -15,10 +15,10 @@ pub(super) fn text(summary: &RunSummary, out: Option<&Path>) -> String {
     lines.extend(processes(summary));
     lines.extend(waste(summary));
     for note in &summary.notes {
-        lines.push(format!("  note: {}", harmless(note)));
+        lines.push(format!("  note: {}", sanitize(note)));
     }
     if let Some(out) = out {
-        lines.push(format!("  files: {}", harmless(&out.to_string_lossy())));
+        lines.push(format!("  files: {}", sanitize(&out.to_string_lossy())));
     }
     lines.join("\n") + "\n"
 }
@@ -72,7 +72,7 @@ fn card(card: &CardSummary) -> String {
     format!(
         "  gpu {} ({}): {}",
         card.index,
-        harmless(name),
+        sanitize(name),
         parts.join("; ")
     )
 }

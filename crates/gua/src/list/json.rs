@@ -2,7 +2,7 @@
 //! `docs/schema/gua.list.v1.json` is the form of it.
 
 use gua_model::since::Start;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{Place, Process, Sample, State};
 use gua_probe::host::time::ticks_per_second;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn card(row: &Row<'_>, sample: &Sample, has_claims_read: bool) -> Value {
             Some(Place::Instance { .. }) => "instance",
             Some(Place::Whole) | None => "whole",
         },
-        "name": gpu.and_then(|gpu| gpu.name.as_ref().ok()).map(|name| harmless(name)),
+        "name": gpu.and_then(|gpu| gpu.name.as_ref().ok()).map(|name| sanitize(name)),
         "status": row.sign.as_str(),
         "state": row.state.map(State::as_str),
         "state_since": row.since.map(|since| since.at.to_string()),
@@ -72,7 +72,7 @@ pub fn holder(process: &Process, sample: &Sample) -> Value {
         "pid": process.pid.0,
         "owner": people::owner(process),
         "owner_source": identity.and_then(|identity| Some(identity.owner()?.source.as_str())),
-        "comm": identity.and_then(|identity| identity.comm.as_ref().ok()).map(|comm| harmless(comm)),
+        "comm": identity.and_then(|identity| identity.comm.as_ref().ok()).map(|comm| sanitize(comm)),
         "memory_used_bytes": process.memory.ok().map(|bytes| bytes.0),
         "age_seconds": age.map(|age| age.as_secs()),
         "container": workload.and_then(|workload| Some(workload.container.as_ref()?.as_str())),

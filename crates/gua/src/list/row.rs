@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gua_model::pick::{Order, sort};
 use gua_model::since::Since;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{
     Gpu, Missing, Place, Process, Reading, Sample, State, Thresholds, classify, classify::holders,
 };
@@ -187,7 +187,7 @@ impl Row<'_> {
         let parent = sample.gpus.iter().find(|card| Some(&card.uuid) == parent);
         let prefix = parent.and_then(|card| card.name.as_ref().ok());
         let short = prefix.and_then(|prefix| name.strip_prefix(prefix.as_str()));
-        Some(harmless(short.map_or(name.as_str(), str::trim_start)))
+        Some(sanitize(short.map_or(name.as_str(), str::trim_start)))
     }
 
     /// The command line of the first holder that can be seen, shortened. For a person's eyes alone.

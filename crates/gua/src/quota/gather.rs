@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gua_model::Period;
 use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
 use gua_model::report::Report;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_probe::process::{groups_of, is_group, is_user};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -158,10 +158,10 @@ fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
         }
         let note = match &limit.subject {
             Subject::User(name) if !names.contains(name) && is_user(name) == Some(false) => {
-                format!("{source}: this host knows no user `{}`", harmless(name))
+                format!("{source}: this host knows no user `{}`", sanitize(name))
             }
             Subject::Group(name) if is_group(name) == Some(false) => {
-                format!("{source}: this host knows no group `{}`", harmless(name))
+                format!("{source}: this host knows no group `{}`", sanitize(name))
             }
             _ => continue,
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gua_model::period::Period;
 use gua_model::report::fold::Question;
 use gua_model::report::{Cross, UNKNOWN};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{CalendarUnit, GpuUuid, Thresholds};
 use gua_render::report::By;
 use jiff::civil::{Date, DateTime};
@@ -274,7 +274,7 @@ pub(super) fn choose(
 pub(super) fn no_such_person(user: &str, known: impl IntoIterator<Item = String>) -> Failure {
     const SHOWN: usize = 20;
     let user: String = user.chars().take(60).flat_map(char::escape_debug).collect();
-    let mut names: BTreeSet<String> = known.into_iter().map(|name| harmless(&name)).collect();
+    let mut names: BTreeSet<String> = known.into_iter().map(|name| sanitize(&name)).collect();
     names.remove(UNKNOWN);
     let more = names.len().saturating_sub(SHOWN);
     let mut have = names.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");

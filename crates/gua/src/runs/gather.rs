@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Context as _, bail};
 use gua_claim::{ClaimDir, Event, EventId};
 use gua_model::Period;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_store::{FileKind, History, WatchedRun, what_is_this};
 use jiff::Timestamp;
@@ -129,9 +129,9 @@ fn fresh(loaded: &Loaded) -> Vec<WatchedRun> {
             continue;
         }
         runs.push(WatchedRun {
-            run: harmless(&run.id),
+            run: sanitize(&run.id),
             owner: names.user(id.owner),
-            name: harmless(&run.name),
+            name: sanitize(&run.name),
             started: kept(run.started),
             ended: run.ended.map(kept),
             exit_code: run.exit_code,

@@ -1,6 +1,6 @@
 //! Runs as text, tables and JSON (`docs/schema/gua.runs.v1.json`). What a summary says is its user's word, in any shape: what does not fit is left out.
 
-use gua_model::text::{Clockwise, harmless};
+use gua_model::text::{Clockwise, sanitize};
 use gua_render::table::{Cell, Column, Table};
 use gua_run::RolledUp;
 use gua_store::WatchedRun;
@@ -278,7 +278,7 @@ pub(super) fn one(told: &Told<'_>) -> String {
             card["index"],
             card["name"]
                 .as_str()
-                .map_or_else(|| "-".to_owned(), harmless),
+                .map_or_else(|| "-".to_owned(), sanitize),
             percent(&card["util_mean_pct"]),
             memory(
                 card["own_memory_max_mb"].as_u64(),
@@ -293,7 +293,7 @@ pub(super) fn one(told: &Told<'_>) -> String {
             let state = |(name, seconds): (&String, &Value)| {
                 format!(
                     "{} {:.0} s",
-                    harmless(name),
+                    sanitize(name),
                     seconds.as_f64().unwrap_or(0.0)
                 )
             };
@@ -312,7 +312,7 @@ pub(super) fn one(told: &Told<'_>) -> String {
             "phase {}: {:.1} s",
             phase["name"]
                 .as_str()
-                .map_or_else(|| "-".to_owned(), harmless),
+                .map_or_else(|| "-".to_owned(), sanitize),
             phase["seconds"].as_f64().unwrap_or(0.0)
         ));
     }
@@ -320,7 +320,7 @@ pub(super) fn one(told: &Told<'_>) -> String {
         .as_array()
         .map_or(&[][..], Vec::as_slice);
     for note in notes.iter().filter_map(Value::as_str) {
-        lines.push(format!("note: {}", harmless(note)));
+        lines.push(format!("note: {}", sanitize(note)));
     }
     lines.join("\n") + "\n"
 }

@@ -1,7 +1,7 @@
 //! Who holds what at the last tick, what can be done about it, and who wasted what before.
 
 use gua_model::report::{CardNow, Hold};
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use gua_model::{RollUp, State};
 
 use super::markup::{Html, Look, table as write_table};
@@ -67,7 +67,7 @@ pub(super) fn holders(html: &mut Html, page: &Page<'_>) {
 fn commands(html: &mut Html, page: &Page<'_>, hold: &Hold) {
     let language = page.language;
     let commands = words::commands(page, hold);
-    let owner = hold.owner.as_deref().map(harmless);
+    let owner = hold.owner.as_deref().map(sanitize);
     let decide = match (&owner, hold.by_login) {
         (Some(owner), true) => pick(
             language,
@@ -85,7 +85,7 @@ fn commands(html: &mut Html, page: &Page<'_>, hold: &Hold) {
             "소유자를 알 수 없습니다. 먼저 판단하세요".to_owned(),
         ),
     };
-    let process = harmless(hold.process.as_deref().unwrap_or("?"));
+    let process = sanitize(hold.process.as_deref().unwrap_or("?"));
     html.element("div", &[("class", "who")], |html| {
         html.text("strong", &[], &format!("{process} ({})", words::pid(hold)));
         html.words(&format!(" — {decide}"));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gua_model::Period;
-use gua_model::text::harmless;
+use gua_model::text::sanitize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::Chart;
@@ -103,7 +103,7 @@ fn columns_of(share: f64, width: usize) -> usize {
 
 /// A name cut or filled to so many columns.
 fn padded(name: &str, width: usize) -> String {
-    let name = harmless(name);
+    let name = sanitize(name);
     let mut text = String::new();
     let mut used = 0;
     for letter in name.chars() {
@@ -120,7 +120,7 @@ fn padded(name: &str, width: usize) -> String {
 
 fn widest<'a>(names: impl Iterator<Item = &'a str>) -> usize {
     names
-        .map(|name| harmless(name).width())
+        .map(|name| sanitize(name).width())
         .max()
         .unwrap_or(0)
         .min(NAME)

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gua_model::report::{CardNow, Hold};
-use gua_model::text::{clip, harmless};
+use gua_model::text::{clip, sanitize};
 use gua_model::{Micros, State};
 
 use crate::chart::Language;
@@ -105,10 +105,10 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
             break;
         };
         let who = match (&hold.owner, hold.by_login) {
-            (Some(owner), true) => format!("ask {} first", harmless(owner)),
+            (Some(owner), true) => format!("ask {} first", sanitize(owner)),
             (Some(owner), false) => format!(
                 "{} is known from the process, not from a login: decide first",
-                harmless(owner)
+                sanitize(owner)
             ),
             (None, _) => "owner unknown: decide first".to_owned(),
         };
