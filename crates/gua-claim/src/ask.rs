@@ -8,13 +8,13 @@ use rustix::io::Errno;
 
 use crate::claim::{Claim, ClaimId, LiveClaim};
 use crate::directory::{ClaimDir, Lock};
-use crate::drawer::{Drawer, MOST_FILES, random_word};
-use crate::drawers::Whose;
 use crate::error::ClaimError;
 use crate::facts::{Kernel, Look, Standing};
 use crate::offer::Offer;
 use crate::queue::{TICKET, Ticket, Waiter, set_aside};
 use crate::survey::Sweep;
+use crate::user_dir::{MOST_FILES, UserDir, random_word};
+use crate::user_dirs::Whose;
 
 /// No claim lasts longer, whoever wrote it and whatever it says. A shorter limit is the caller's to set; this one is part
 /// of the format, because a claim that one user honours and another does not is a card given twice.
@@ -88,7 +88,7 @@ impl ClaimDir {
         if survey.queue.iter().filter(mine).count() >= MOST_FILES / 2 {
             return Err(self.too_many("waiting processes"));
         }
-        let drawer = self.own_drawer(&lock)?;
+        let user_dir = self.own_user_dir(&lock)?;
         let now = kernel.now();
         let waiter = Waiter {
             owner: self.me(),
@@ -103,11 +103,11 @@ impl ClaimDir {
         let ticket = Ticket {
             waiter,
             ahead: survey.queue.iter().map(Waiter::id).collect(),
-            drawer,
+            user_dir,
             leftovers: Vec::new(),
         };
         ticket
-            .drawer
+            .user_dir
             .write(&ticket.waiter.name, &ticket.waiter.to_bytes())
             .map_err(|source| self.cannot_write(source))?;
         Ok(ticket)
@@ -131,13 +131,13 @@ impl ClaimDir {
     }
 
     /// Tells those behind which cards would be taken, and that somebody still asks. A ticket that is gone (swept by a
-    /// cleaner of temporary files, or with the whole drawer) is there again, at its old place: those who saw it know it.
+    /// cleaner of temporary files, or with the whole user directory) is there again, at its old place: those who saw it know it.
     fn put_in(&self, lock: &Lock, ticket: &mut Ticket) -> Result<(), ClaimError> {
         let bytes = ticket.waiter.to_bytes();
-        let mut written = ticket.drawer.write(&ticket.waiter.name, &bytes);
+        let mut written = ticket.user_dir.write(&ticket.waiter.name, &bytes);
         if written == Err(Errno::NOENT) {
-            ticket.drawer = self.own_drawer(lock)?;
-            written = ticket.drawer.write(&ticket.waiter.name, &bytes);
+            ticket.user_dir = self.own_user_dir(lock)?;
+            written = ticket.user_dir.write(&ticket.waiter.name, &bytes);
         }
         written.map_err(|source| self.cannot_write(source))
     }
@@ -153,7 +153,7 @@ impl ClaimDir {
     /// so, since anyone can copy an id and the copy must not go in the place of the claim.
     pub fn release(&self, id: &ClaimId) -> Result<Vec<Claim>, ClaimError> {
         let mut released = Vec::new();
-        let mut remove = |drawer: &Drawer, claim| match drawer.remove(&id.file()) {
+        let mut remove = |user_dir: &UserDir, claim| match user_dir.remove(&id.file()) {
             Ok(()) => {
                 released.push(claim);
                 Ok(())
@@ -162,11 +162,11 @@ impl ClaimDir {
             Err(source) => Err(self.cannot_write(source)),
         };
         match self.own_claim(id) {
-            Ok((drawer, claim)) => remove(&drawer, claim)?,
+            Ok((user_dir, claim)) => remove(&user_dir, claim)?,
             Err(ClaimError::NotYours { .. }) if self.me() == Uid::ROOT => {
-                self.visit_drawers(Whose::Everyones, &mut Vec::new(), |drawer, _| {
-                    if let Some(claim) = self.claim_in(&drawer, id)? {
-                        remove(&drawer, claim)?;
+                self.visit_user_dirs(Whose::Everyones, &mut Vec::new(), |user_dir, _| {
+                    if let Some(claim) = self.claim_in(&user_dir, id)? {
+                        remove(&user_dir, claim)?;
                     }
                     Ok(ControlFlow::<()>::Continue(()))
                 })?;
@@ -253,13 +253,13 @@ impl ClaimDir {
     }
 
     /// The caller's own claim. A stranger's file of the same name does not stand in its way.
-    fn own_claim(&self, id: &ClaimId) -> Result<(Drawer, Claim), ClaimError> {
+    fn own_claim(&self, id: &ClaimId) -> Result<(UserDir, Claim), ClaimError> {
         let mut other = None;
-        let own = self.visit_drawers(Whose::Everyones, &mut Vec::new(), |drawer, _| {
-            Ok(match self.claim_in(&drawer, id)? {
-                Some(claim) if drawer.owner == self.me() => ControlFlow::Break((drawer, claim)),
+        let own = self.visit_user_dirs(Whose::Everyones, &mut Vec::new(), |user_dir, _| {
+            Ok(match self.claim_in(&user_dir, id)? {
+                Some(claim) if user_dir.owner == self.me() => ControlFlow::Break((user_dir, claim)),
                 Some(_) => {
-                    other = Some(drawer.owner);
+                    other = Some(user_dir.owner);
                     ControlFlow::Continue(())
                 }
                 None => ControlFlow::Continue(()),
@@ -272,9 +272,9 @@ impl ClaimDir {
         })
     }
 
-    fn claim_in(&self, drawer: &Drawer, id: &ClaimId) -> Result<Option<Claim>, ClaimError> {
+    fn claim_in(&self, user_dir: &UserDir, id: &ClaimId) -> Result<Option<Claim>, ClaimError> {
         let name = id.file();
-        let entry = drawer
+        let entry = user_dir
             .read(&name)
             .map_err(|source| self.cannot_read(source))?;
         let Some(Ok(entry)) = entry else {

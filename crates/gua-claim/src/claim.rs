@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ask::{LONGEST_LEASE, MOST_CARDS};
-use crate::drawer::random_word;
 use crate::facts::{Kernel, Look, PidNamespace, Session, Standing, is_elsewhere};
+use crate::user_dir::random_word;
 
 pub(crate) const CLAIM: &str = "claim-";
 const VERSION: u32 = 1;

@@ -1,4 +1,4 @@
-//! What can go wrong, in sentences, and what was found in drawers that is no claim.
+//! What can go wrong, in sentences, and what was found in user directories that is no claim.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ pub enum ClaimError {
     NotYours { id: ClaimId, owner: Uid },
 }
 
-/// Something in a drawer that does not count, and why. It never stops anyone but its owner.
+/// Something in a user directory that does not count, and why. It never stops anyone but its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Who made it, as the kernel says.
@@ -107,11 +107,11 @@ impl fmt::Display for Problem {
 pub enum Trouble {
     /// It cannot be opened: a link, no directory, another file system, or not readable by us.
     Closed(Errno),
-    /// A drawer that others than its owner can write.
+    /// A user directory that others than its owner can write.
     Shared,
     /// Not a regular file.
     NoFile,
-    /// The file belongs to another than its drawer.
+    /// The file belongs to another than its user directory.
     Foreign(Uid),
     TooLarge,
     /// Not what a file of its name holds.
@@ -128,7 +128,9 @@ impl fmt::Display for Trouble {
             Trouble::Closed(error) => write!(out, "cannot be opened: {error}"),
             Trouble::Shared => out.write_str("can be written by others than its owner"),
             Trouble::NoFile => out.write_str("is not a regular file"),
-            Trouble::Foreign(owner) => write!(out, "belongs to uid {owner}, not to its drawer's"),
+            Trouble::Foreign(owner) => {
+                write!(out, "belongs to uid {owner}, not to its directory's")
+            }
             Trouble::TooLarge => out.write_str("is too large"),
             Trouble::Garbled => out.write_str("does not hold what its name says"),
             Trouble::TooLong => out.write_str("lasts longer than allowed"),

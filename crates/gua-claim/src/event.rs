@@ -1,4 +1,4 @@
-//! Events: what users tell the collector, as files in their drawers. Whose an event is, is told by the file's owner.
+//! Events: what users tell the collector, as files in their user directories. Whose an event is, is told by the file's owner.
 //!
 //! What an event says about *others* (who held which card) is the word of the one who wrote it; the collector has its own
 //! history to compare with.
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::directory::ClaimDir;
-use crate::drawer::{Allowance, Drawer, LARGEST_FILE, random_word};
-use crate::drawers::Whose;
 use crate::error::{ClaimError, Problem, Trouble};
+use crate::user_dir::{Allowance, LARGEST_FILE, UserDir, random_word};
+use crate::user_dirs::Whose;
 
 const EVENT: &str = "event-";
 const VERSION: u32 = 1;
@@ -104,26 +104,26 @@ pub struct TakenIn {
 }
 
 impl ClaimDir {
-    /// Leaves an event for the collector, and removes the caller's oldest ones. Needs the lock only to make a drawer.
+    /// Leaves an event for the collector, and removes the caller's oldest ones. Needs the lock only to make a user directory.
     pub fn record(&self, event: &Event, now: Timestamp) -> Result<(), ClaimError> {
         let bytes = to_bytes(event);
         if bytes.len() > LARGEST_FILE {
             return Err(self.cannot_write(rustix::io::Errno::FBIG));
         }
         let fail = |source| self.cannot_write(source);
-        let drawer = match self.existing_drawer()? {
-            Some(drawer) => drawer,
-            None => self.own_drawer(&self.lock()?)?,
+        let user_dir = match self.existing_user_dir()? {
+            Some(user_dir) => user_dir,
+            None => self.own_user_dir(&self.lock()?)?,
         };
-        let names = drawer
+        let names = user_dir
             .names(EVENT, &mut Allowance::default(), &mut Vec::new())
             .map_err(fail)?;
         for name in names.iter().rev().skip(MOST_EVENTS - 1) {
-            let _ = drawer.remove(name);
+            let _ = user_dir.remove(name);
         }
         let micros = now.as_microsecond().max(0);
         let name = format!("{EVENT}{micros:016x}-{}", random_word());
-        drawer.write(&name, &bytes).map_err(fail)
+        user_dir.write(&name, &bytes).map_err(fail)
     }
 
     /// Events that are not among the known ones. The collector remembers what it has taken in; nobody but their owners
@@ -132,9 +132,9 @@ impl ClaimDir {
         let mut taken = TakenIn::default();
         let mut limits = Limits::default();
         let mut problems = Vec::new();
-        self.visit_drawers(Whose::Everyones, &mut problems, |drawer, _| {
+        self.visit_user_dirs(Whose::Everyones, &mut problems, |user_dir, _| {
             taken
-                .read(&drawer, known, &mut limits)
+                .read(&user_dir, known, &mut limits)
                 .map_err(|source| self.cannot_read(source))?;
             Ok(ControlFlow::<()>::Continue(()))
         })?;
@@ -153,19 +153,19 @@ struct Limits {
 impl TakenIn {
     fn read(
         &mut self,
-        drawer: &Drawer,
+        user_dir: &UserDir,
         known: &HashSet<EventId>,
         limits: &mut Limits,
     ) -> Result<(), rustix::io::Errno> {
-        let opened = limits.opened.entry(drawer.owner).or_default();
-        for name in drawer.names(EVENT, &mut limits.names, &mut self.problems)? {
+        let opened = limits.opened.entry(user_dir.owner).or_default();
+        for name in user_dir.names(EVENT, &mut limits.names, &mut self.problems)? {
             let id = EventId {
-                owner: drawer.owner,
+                owner: user_dir.owner,
                 name,
             };
             if !known.contains(&id) && *opened < MOST_AT_ONCE {
                 *opened += 1;
-                let Some(entry) = drawer.read(&id.name)? else {
+                let Some(entry) = user_dir.read(&id.name)? else {
                     continue;
                 };
                 match entry.map(|entry| from_bytes(&entry.bytes)) {
@@ -173,7 +173,7 @@ impl TakenIn {
                     Ok(Some(Known::Later)) => self.passed_over.push(id.clone()),
                     Ok(None) => {
                         self.passed_over.push(id.clone());
-                        let owner = Some(drawer.owner);
+                        let owner = Some(user_dir.owner);
                         let problem = Problem::new(owner, &id.name, Trouble::Garbled);
                         self.problems.push(problem);
                     }

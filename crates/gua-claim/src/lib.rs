@@ -8,9 +8,9 @@
 //! - **The lock is the directory itself**, `flock`ed through a descriptor that is open for reading. There is no lock
 //!   file, so there is none to plant, to replace, or to own. The kernel ends the lock with its process. Who decides
 //!   which card to take, and writes it down, does both under this lock.
-//! - **Each user has a drawer**: a directory of an unguessable name that only its owner can write. What a user writes
+//! - **Each user has a user directory**: a directory of an unguessable name that only its owner can write. What a user writes
 //!   stands in it: claims, places in the queue, events. Others read it. Whose a file is, is told by the kernel (the
-//!   owner of the drawer and of the file, which must agree), never by what is written in it.
+//!   owner of the user directory and of the file, which must agree), never by what is written in it.
 //! - **Nothing of others is ever removed.** A claim ends by rule (its deadline, its process's end), so whatever is left
 //!   of a killed process counts for nothing, and is swept by its owner's next call.
 //! - **Offer, second look, hand-over** ([`Offer`]): the driver is never asked under the lock, and no answer rests on a look
@@ -47,22 +47,22 @@
 mod ask;
 mod claim;
 mod directory;
-mod drawer;
-mod drawers;
 mod error;
 mod event;
 mod facts;
 mod offer;
 mod queue;
 mod survey;
+mod user_dir;
+mod user_dirs;
 
 pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, MOST_CARDS, Request, Short};
 pub use claim::{Claim, ClaimId, ClaimedBy, ClaimedCard, LiveClaim};
 pub use directory::{ClaimDir, USUAL_PLACES};
-pub use drawer::random_word;
 pub use error::{ClaimError, OpenError, Problem, Trouble};
 pub use event::{BlockingCard, Event, EventId, Outcome, Refusal, Run, TakenIn};
 pub use facts::{Kernel, Look, Moment, OnCard, PidNamespace, Session, Standing};
 pub use offer::{Grant, Offer};
 pub use queue::{PATIENCE, Ticket, Waiter};
 pub use survey::Survey;
+pub use user_dir::random_word;

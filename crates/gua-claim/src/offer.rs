@@ -15,10 +15,10 @@ use rustix::io::Errno;
 
 use crate::claim::{Claim, LOOK_AGE};
 use crate::directory::{ClaimDir, Lock};
-use crate::drawer::Drawer;
 use crate::error::ClaimError;
 use crate::facts::{Kernel, Look, Standing};
 use crate::survey::Leftover;
+use crate::user_dir::UserDir;
 
 /// Cards that are kept for the asker until it has looked again.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Grant(Kept);
 struct Kept {
     /// As it will be.
     claim: Claim,
-    drawer: Drawer,
+    user_dir: UserDir,
     is_handed_over: bool,
 }
 
@@ -45,7 +45,7 @@ impl Drop for Kept {
     fn drop(&mut self) {
         if !self.is_handed_over {
             // If it stays, it counts as long as this process lives and no longer.
-            let _ = self.drawer.remove(&self.claim.id.file());
+            let _ = self.user_dir.remove(&self.claim.id.file());
         }
     }
 }
@@ -60,20 +60,20 @@ impl ClaimDir {
         made: Duration,
         leftovers: Vec<Leftover>,
     ) -> Result<Offer, ClaimError> {
-        let drawer = self.own_drawer(lock)?;
+        let user_dir = self.own_user_dir(lock)?;
         let first = Claim {
             for_process: asker,
             // It ends with the asker, whoever else is in its session.
             session: None,
             ..claim.clone()
         };
-        drawer
+        user_dir
             .write(&first.id.file(), &first.to_bytes())
             .map_err(|source| self.cannot_write(source))?;
         Ok(Offer {
             kept: Kept {
                 claim,
-                drawer,
+                user_dir,
                 is_handed_over: false,
             },
             made,
@@ -125,7 +125,7 @@ impl Grant {
         if kernel.now().since_boot >= claim.deadline {
             return Err(ClaimError::TooLate(claim.id.clone()));
         }
-        match self.0.drawer.replace(&claim.id.file(), &claim.to_bytes()) {
+        match self.0.user_dir.replace(&claim.id.file(), &claim.to_bytes()) {
             Ok(()) => {
                 self.0.is_handed_over = true;
                 Ok(claim.clone())

@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::{LONGEST_WAIT, MOST_CARDS};
 use crate::claim::{WrittenProcess, micros};
-use crate::drawer::{Drawer, Entry};
 use crate::facts::{Kernel, Look, Moment, PidNamespace, Standing, is_elsewhere};
 use crate::survey::Leftover;
+use crate::user_dir::{Entry, UserDir};
 
 pub(crate) const TICKET: &str = "wait-";
 const VERSION: u32 = 1;
@@ -61,7 +61,7 @@ pub struct Ticket {
     pub(crate) waiter: Waiter,
     /// Those who were in the queue when this one joined.
     pub(crate) ahead: HashSet<TicketId>,
-    pub(crate) drawer: Drawer,
+    pub(crate) user_dir: UserDir,
     /// What seemed to have ended when this one last asked.
     pub(crate) leftovers: Vec<Leftover>,
 }
@@ -77,7 +77,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         // If it stays, it counts as long as this process lives and no longer.
-        let _ = self.drawer.remove(&self.waiter.name);
+        let _ = self.user_dir.remove(&self.waiter.name);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What stands in all drawers: the claims that live, those who wait, what does not count, and what may be removed.
+//! What stands in all user directories: the claims that live, those who wait, what does not count, and what may be removed.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -9,11 +9,11 @@ use rustix::io::Errno;
 
 use crate::claim::{CLAIM, Claim, Ended, Judged, LiveClaim};
 use crate::directory::ClaimDir;
-use crate::drawer::{Allowance, Drawer, Entry};
-use crate::drawers::Whose;
 use crate::error::{ClaimError, Problem, Trouble};
 use crate::facts::{Kernel, Look, Moment};
 use crate::queue::{TICKET, Waiter, set_aside};
+use crate::user_dir::{Allowance, Entry, UserDir};
+use crate::user_dirs::Whose;
 
 /// Everything in the shared directory that counts, and what does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,16 +82,16 @@ impl ClaimDir {
         };
         let mut allowed = (Allowance::default(), Allowance::default());
         let mut problems = Vec::new();
-        self.visit_drawers(Whose::Everyones, &mut problems, |drawer, _| {
-            let may_sweep = sweep == Sweep::Ended && self.may_change(drawer.owner);
+        self.visit_user_dirs(Whose::Everyones, &mut problems, |user_dir, _| {
+            let may_sweep = sweep == Sweep::Ended && self.may_change(user_dir.owner);
             reading
-                .claims(&drawer, may_sweep, &mut allowed.0)
+                .claims(&user_dir, may_sweep, &mut allowed.0)
                 .map_err(fail)?;
             reading
-                .queue(&drawer, may_sweep, &mut allowed.1)
+                .queue(&user_dir, may_sweep, &mut allowed.1)
                 .map_err(fail)?;
             if may_sweep {
-                drawer.sweep_unfinished(reading.now.wall.as_second());
+                user_dir.sweep_unfinished(reading.now.wall.as_second());
             }
             Ok(ControlFlow::<()>::Continue(()))
         })?;
@@ -101,7 +101,7 @@ impl ClaimDir {
             ..
         } = reading;
         survey.problems.append(&mut problems);
-        // Claims, tickets and drawers are counted apart; that a user has too many is one fact.
+        // Claims, tickets and user directories are counted apart; that a user has too many is one fact.
         let mut too_many = HashSet::new();
         survey.problems.retain(|problem| {
             problem.trouble != Trouble::TooMany || too_many.insert(problem.owner)
@@ -127,16 +127,16 @@ impl ClaimDir {
             .collect();
         for owner in owners {
             // What cannot be removed now counts for nothing anyway.
-            let _ = self.visit_drawers(Whose::Ones(owner), &mut Vec::new(), |drawer, _| {
+            let _ = self.visit_user_dirs(Whose::Ones(owner), &mut Vec::new(), |user_dir, _| {
                 let own = leftovers.iter().filter(|left| left.owner == owner);
                 for leftover in own.filter(is_older) {
-                    let Ok(Some(Ok(entry))) = drawer.read(&leftover.name) else {
+                    let Ok(Some(Ok(entry))) = user_dir.read(&leftover.name) else {
                         continue;
                     };
                     let claim = Claim::from_bytes(entry.owner, &entry.name, &entry.bytes);
                     let judged = claim.map(|claim| claim.judge(look, kernel));
                     if matches!(judged, Some(Judged::Ended(_))) {
-                        let _ = drawer.remove(&leftover.name);
+                        let _ = user_dir.remove(&leftover.name);
                     }
                 }
                 Ok(ControlFlow::<()>::Continue(()))
@@ -161,12 +161,12 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn claims(
         &mut self,
-        drawer: &Drawer,
+        user_dir: &UserDir,
         may_sweep: bool,
         allowance: &mut Allowance,
     ) -> Result<(), Errno> {
-        for name in drawer.names(CLAIM, allowance, &mut self.survey.problems)? {
-            let Some(entry) = self.entry(drawer, &name, allowance)? else {
+        for name in user_dir.names(CLAIM, allowance, &mut self.survey.problems)? {
+            let Some(entry) = self.entry(user_dir, &name, allowance)? else {
                 continue;
             };
             match Claim::from_bytes(entry.owner, &name, &entry.bytes)
@@ -174,17 +174,17 @@ impl Reading<'_> {
             {
                 Some(Judged::Live(live)) => self.survey.claims.push(live),
                 // What one cannot remove now counts for nothing anyway.
-                Some(Judged::Ended(Ended::ForGood)) if may_sweep => drop(drawer.remove(&name)),
+                Some(Judged::Ended(Ended::ForGood)) if may_sweep => drop(user_dir.remove(&name)),
                 Some(Judged::Ended(Ended::WithItsProcess)) if may_sweep => {
                     self.leftovers.push(Leftover {
-                        owner: drawer.owner,
+                        owner: user_dir.owner,
                         name,
                         seen: self.now.since_boot,
                     });
                 }
                 Some(Judged::Ended(_)) => {}
-                Some(Judged::TooLong) => self.report(drawer, &name, Trouble::TooLong),
-                None => self.report(drawer, &name, Trouble::Garbled),
+                Some(Judged::TooLong) => self.report(user_dir, &name, Trouble::TooLong),
+                None => self.report(user_dir, &name, Trouble::Garbled),
             }
         }
         Ok(())
@@ -192,12 +192,12 @@ impl Reading<'_> {
 
     fn queue(
         &mut self,
-        drawer: &Drawer,
+        user_dir: &UserDir,
         may_sweep: bool,
         allowance: &mut Allowance,
     ) -> Result<(), Errno> {
-        for name in drawer.names(TICKET, allowance, &mut self.survey.problems)? {
-            let Some(entry) = self.entry(drawer, &name, allowance)? else {
+        for name in user_dir.names(TICKET, allowance, &mut self.survey.problems)? {
+            let Some(entry) = self.entry(user_dir, &name, allowance)? else {
                 continue;
             };
             match Waiter::from_entry(&entry, &self.now) {
@@ -205,9 +205,9 @@ impl Reading<'_> {
                     self.survey.queue.push(waiter);
                 }
                 // A ticket appears whole, so nobody is half way through writing one.
-                Some(_) | None if may_sweep => drop(drawer.remove(&name)),
+                Some(_) | None if may_sweep => drop(user_dir.remove(&name)),
                 Some(_) => {}
-                None => self.report(drawer, &name, Trouble::Garbled),
+                None => self.report(user_dir, &name, Trouble::Garbled),
             }
         }
         Ok(())
@@ -215,11 +215,11 @@ impl Reading<'_> {
 
     fn entry(
         &mut self,
-        drawer: &Drawer,
+        user_dir: &UserDir,
         name: &str,
         allowance: &mut Allowance,
     ) -> Result<Option<Entry>, Errno> {
-        match drawer.read(name)? {
+        match user_dir.read(name)? {
             Some(Ok(entry)) => {
                 let is_allowed = allowance.read(&entry, &mut self.survey.problems);
                 Ok(is_allowed.then_some(entry))
@@ -232,8 +232,8 @@ impl Reading<'_> {
         }
     }
 
-    fn report(&mut self, drawer: &Drawer, name: &str, trouble: Trouble) {
-        let problem = Problem::new(Some(drawer.owner), name, trouble);
+    fn report(&mut self, user_dir: &UserDir, name: &str, trouble: Trouble) {
+        let problem = Problem::new(Some(user_dir.owner), name, trouble);
         self.survey.problems.push(problem);
     }
 }

@@ -281,24 +281,24 @@ mod tests {
     #[test]
     fn what_is_no_event_is_told_once_and_not_read_again() {
         let folder = tempfile::tempdir().unwrap();
-        let drawer = folder.path().join("gua-claims-1");
-        std::fs::create_dir(&drawer).unwrap();
+        let user_dir = folder.path().join("gua-claims-1");
+        std::fs::create_dir(&user_dir).unwrap();
         let path = folder.path().join("gua.db");
         let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let mut events = Events::in_directory(Some(folder.path().to_owned()));
         for number in 0..3 {
-            std::fs::write(drawer.join(format!("event-{number}")), "no event").unwrap();
+            std::fs::write(user_dir.join(format!("event-{number}")), "no event").unwrap();
         }
         let later = r#"{"version":9,"kind":"parade","body":{}}"#;
-        std::fs::write(drawer.join("event-9"), later).unwrap();
+        std::fs::write(user_dir.join("event-9"), later).unwrap();
         events.take_in(&mut store, now).unwrap();
         let notes = events.notes();
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].contains("`event-0` of uid "), "{notes:?}");
         assert!(notes[0].ends_with(", and 2 more"), "{notes:?}");
         assert_eq!(events.known.len(), 4);
-        std::fs::write(drawer.join("event-x"), "no event either").unwrap();
+        std::fs::write(user_dir.join("event-x"), "no event either").unwrap();
         let taken = events.read().unwrap();
         assert_eq!(taken.passed_over.len(), 1, "the new one alone is read");
         events
@@ -306,7 +306,7 @@ mod tests {
             .unwrap();
         assert_eq!(events.notes(), Vec::<String>::new(), "it was told already");
         // What is gone is forgotten.
-        std::fs::remove_dir_all(&drawer).unwrap();
+        std::fs::remove_dir_all(&user_dir).unwrap();
         events
             .take_in(&mut store, now + SignedDuration::from_secs(122))
             .unwrap();

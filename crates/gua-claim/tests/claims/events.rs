@@ -75,7 +75,7 @@ fn a_users_events_are_bounded_and_the_oldest_go() {
 fn events_of_a_later_gua_are_passed_over_and_garbled_ones_are_told() {
     let host = Host::with_cards(1);
     host.dir.record(&run(), Timestamp::UNIX_EPOCH).unwrap();
-    let write = |name: &str, text: &str| std::fs::write(host.drawer().join(name), text).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(host.user_dir().join(name), text).unwrap();
     write("event-1", r#"{"version":1,"kind":"parade","body":{}}"#);
     write("event-2", r#"{"version":9,"kind":"run","body":[]}"#);
     write("event-3", r#"{"version":1,"kind":"run","body":[]}"#);
@@ -104,7 +104,7 @@ fn an_event_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn events_that_are_the_first_of_a_user_share_one_drawer() {
+fn events_that_are_the_first_of_a_user_share_one_user_dir() {
     let host = Host::with_cards(1);
     let start = std::sync::Barrier::new(16);
     std::thread::scope(|threads| {

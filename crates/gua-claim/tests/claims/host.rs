@@ -164,14 +164,14 @@ impl Host {
         self.folder.path().to_owned()
     }
 
-    /// The one drawer that is there.
-    pub(crate) fn drawer(&self) -> PathBuf {
+    /// The one user directory that is there.
+    pub(crate) fn user_dir(&self) -> PathBuf {
         let mut entries = std::fs::read_dir(self.folder.path()).unwrap();
         entries.next().unwrap().unwrap().path()
     }
 
     pub(crate) fn files(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.drawer()).unwrap();
+        let entries = std::fs::read_dir(self.user_dir()).unwrap();
         let mut names: Vec<_> = entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();

@@ -186,7 +186,7 @@ fn a_card_whose_processes_cannot_be_read_stays_claimed() {
 fn the_process_of_another_user_does_not_keep_a_claim_alive() {
     let mut host = Host::with_cards(1);
     if host.dir.me() == Uid::ROOT {
-        // Root's claims are kept by whatever root's process started, so the drawer is given to another user.
+        // Root's claims are kept by whatever root's process started, so the user directory is given to another user.
         host.granted(10, 1);
         give_to_another(&host);
     } else {
@@ -198,11 +198,11 @@ fn the_process_of_another_user_does_not_keep_a_claim_alive() {
 }
 
 fn give_to_another(host: &Host) {
-    let drawer = host.drawer();
+    let user_dir = host.user_dir();
     for file in host.files() {
-        std::os::unix::fs::chown(drawer.join(file), Some(20_001), None).unwrap();
+        std::os::unix::fs::chown(user_dir.join(file), Some(20_001), None).unwrap();
     }
-    std::os::unix::fs::chown(drawer, Some(20_001), None).unwrap();
+    std::os::unix::fs::chown(user_dir, Some(20_001), None).unwrap();
 }
 
 #[test]

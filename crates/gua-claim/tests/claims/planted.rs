@@ -28,16 +28,16 @@ fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
 }
 
-/// A drawer with one file in it, both of the users that are given.
-fn plant(host: &Host, name: &str, drawer_of: u32, file_of: u32) -> PathBuf {
-    let drawer = host.path().join(name);
-    fs::create_dir(&drawer).unwrap();
-    set_mode(&drawer, 0o755);
-    let file = drawer.join("claim-0000abcd");
+/// A user directory with one file in it, both of the users that are given.
+fn plant(host: &Host, name: &str, user_dir_of: u32, file_of: u32) -> PathBuf {
+    let user_dir = host.path().join(name);
+    fs::create_dir(&user_dir).unwrap();
+    set_mode(&user_dir, 0o755);
+    let file = user_dir.join("claim-0000abcd");
     fs::write(&file, GOOD).unwrap();
     chown(&file, Some(file_of), None).unwrap();
-    chown(&drawer, Some(drawer_of), None).unwrap();
-    drawer
+    chown(&user_dir, Some(user_dir_of), None).unwrap();
+    user_dir
 }
 
 fn troubles(host: &Host) -> Vec<Trouble> {
@@ -128,7 +128,7 @@ fn a_copy_of_an_id_does_not_keep_root_from_giving_the_claim_back() {
 }
 
 #[test]
-fn a_file_of_another_user_than_its_drawers_does_not_count() {
+fn a_file_of_another_user_than_its_user_dirs_does_not_count() {
     if skipped_without_root("files of other users, as hard links make them") {
         return;
     }
@@ -142,20 +142,20 @@ fn a_file_of_another_user_than_its_drawers_does_not_count() {
 }
 
 #[test]
-fn links_fifos_sockets_and_folders_in_a_drawer_neither_count_nor_block() {
+fn links_fifos_sockets_and_folders_in_a_user_dir_neither_count_nor_block() {
     let host = Host::with_cards(1);
     let claim = host.granted(10, 1);
     host.dir.release(&claim.id).unwrap();
-    let drawer = host.drawer();
+    let user_dir = host.user_dir();
     let outside = host.path().join("outside");
     fs::write(&outside, GOOD).unwrap();
-    symlink(&outside, drawer.join("claim-00000001")).unwrap();
-    make_fifo(&drawer.join("claim-00000002"));
-    fs::create_dir(drawer.join("claim-00000003")).unwrap();
-    fs::write(drawer.join("claim-00000004"), vec![b' '; 40_000]).unwrap();
-    fs::write(drawer.join("claim-00000005"), "not json").unwrap();
-    fs::write(drawer.join("claim-nonsense"), GOOD).unwrap();
-    let _socket = UnixListener::bind(drawer.join("claim-00000006")).unwrap();
+    symlink(&outside, user_dir.join("claim-00000001")).unwrap();
+    make_fifo(&user_dir.join("claim-00000002"));
+    fs::create_dir(user_dir.join("claim-00000003")).unwrap();
+    fs::write(user_dir.join("claim-00000004"), vec![b' '; 40_000]).unwrap();
+    fs::write(user_dir.join("claim-00000005"), "not json").unwrap();
+    fs::write(user_dir.join("claim-nonsense"), GOOD).unwrap();
+    let _socket = UnixListener::bind(user_dir.join("claim-00000006")).unwrap();
     let found = troubles(&host);
     assert_eq!(found.len(), 7, "{found:?}");
     assert!(found.contains(&Trouble::TooLarge) && found.contains(&Trouble::NoFile));
@@ -163,7 +163,7 @@ fn links_fifos_sockets_and_folders_in_a_drawer_neither_count_nor_block() {
 }
 
 #[test]
-fn what_only_looks_like_a_drawer_does_not_count() {
+fn what_only_looks_like_a_user_dir_does_not_count() {
     let host = Host::with_cards(1);
     symlink("/etc", host.path().join("gua-claims-link")).unwrap();
     fs::write(host.path().join("gua-claims-file"), GOOD).unwrap();
@@ -174,15 +174,15 @@ fn what_only_looks_like_a_drawer_does_not_count() {
 }
 
 #[test]
-fn a_drawer_that_is_closed_to_others_keeps_nobody_from_claiming() {
+fn a_user_dir_that_is_closed_to_others_keeps_nobody_from_claiming() {
     if skipped_without_root("modes, as a user who is not above them") {
         return;
     }
     for mode in [0o755, 0o711, 0o644, 0o444, 0o000] {
         let host = Host::with_cards(2);
-        let drawer = plant(&host, "gua-claims-a", MALLORY, MALLORY);
-        set_mode(&drawer.join("claim-0000abcd"), 0o000);
-        set_mode(&drawer, mode);
+        let user_dir = plant(&host, "gua-claims-a", MALLORY, MALLORY);
+        set_mode(&user_dir.join("claim-0000abcd"), 0o000);
+        set_mode(&user_dir, mode);
         as_user(20_001, || {
             let dir = ClaimDir::open(&host.path()).unwrap();
             let survey = dir.survey(&host.look, &host.kernel).unwrap();
@@ -199,15 +199,15 @@ fn a_drawer_that_is_closed_to_others_keeps_nobody_from_claiming() {
 
 #[test]
 fn one_users_flood_does_not_crowd_out_anothers_claim() {
-    if skipped_without_root("a flood of drawers and files of another user") {
+    if skipped_without_root("a flood of user directories and files of another user") {
         return;
     }
     let host = Host::with_cards(2);
     for number in 0..10 {
-        // These come before the honest drawer by name.
-        let drawer = plant(&host, &format!("gua-claims--{number}"), MALLORY, MALLORY);
+        // These come before the honest user directory by name.
+        let user_dir = plant(&host, &format!("gua-claims--{number}"), MALLORY, MALLORY);
         for file in 0..300 {
-            let path = drawer.join(format!("claim-{file:08x}"));
+            let path = user_dir.join(format!("claim-{file:08x}"));
             fs::write(&path, "{}").unwrap();
             chown(&path, Some(MALLORY), None).unwrap();
         }
@@ -220,11 +220,11 @@ fn one_users_flood_does_not_crowd_out_anothers_claim() {
 #[test]
 fn that_a_user_has_too_many_is_told_once() {
     let host = Host::with_cards(1);
-    let drawer = host.path().join("gua-claims-many");
-    fs::create_dir(&drawer).unwrap();
+    let user_dir = host.path().join("gua-claims-many");
+    fs::create_dir(&user_dir).unwrap();
     for number in 0..300 {
         for kind in ["claim", "wait"] {
-            fs::write(drawer.join(format!("{kind}-{number:08x}")), "{}").unwrap();
+            fs::write(user_dir.join(format!("{kind}-{number:08x}")), "{}").unwrap();
         }
     }
     assert_eq!(of_kind(&host, Trouble::TooMany), 1);
@@ -244,7 +244,7 @@ fn most_memory() -> u64 {
 
 #[test]
 fn what_a_flood_costs_others_is_bounded() {
-    if skipped_without_root("a flood of drawers and files of another user") {
+    if skipped_without_root("a flood of user directories and files of another user") {
         return;
     }
     const MANY: usize = 10_000;
@@ -261,10 +261,10 @@ fn what_a_flood_costs_others_is_bounded() {
     }
     for (number, files) in [(0, MANY), (1, 300), (2, 300)] {
         let user = MALLORY + 1 + number;
-        let drawer = plant(&host, &format!("gua-claims-1{number}"), user, user);
+        let user_dir = plant(&host, &format!("gua-claims-1{number}"), user, user);
         for file in 0..files {
             let kind = ["claim", "wait", "event", "new"][file % 4];
-            let path = drawer.join(format!("{kind}-{file:08x}"));
+            let path = user_dir.join(format!("{kind}-{file:08x}"));
             let text: &[u8] = if number == 0 { b"{}" } else { &large };
             fs::write(&path, text).unwrap();
             chown(&path, Some(user), None).unwrap();
@@ -292,13 +292,13 @@ fn what_a_flood_costs_others_is_bounded() {
 }
 
 #[test]
-fn a_live_claim_counts_in_whichever_drawer_it_is() {
+fn a_live_claim_counts_in_whichever_user_dir_it_is() {
     let host = Host::with_cards(1);
     let me = host.dir.me().0;
     for number in 0..9 {
-        let drawer = plant(&host, &format!("gua-claims-{number}"), me, me);
+        let user_dir = plant(&host, &format!("gua-claims-{number}"), me, me);
         if number < 8 {
-            fs::remove_file(drawer.join("claim-0000abcd")).unwrap();
+            fs::remove_file(user_dir.join("claim-0000abcd")).unwrap();
         }
     }
     assert_eq!(host.claimed(), gpus([0]));
@@ -310,7 +310,7 @@ fn a_lease_for_ever_does_not_count() {
     let host = Host::with_cards(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
     let endless = GOOD.replace("7200000000", &u64::MAX.to_string());
-    fs::write(host.drawer().join("claim-0000abcd"), endless).unwrap();
+    fs::write(host.user_dir().join("claim-0000abcd"), endless).unwrap();
     assert_eq!(troubles(&host), [Trouble::TooLong]);
     host.granted(10, 1);
 }
@@ -320,30 +320,30 @@ fn a_claim_of_a_later_version_still_counts() {
     let host = Host::with_cards(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
     let later = GOOD.replace("\"version\":1", "\"version\":7,\"novelty\":[1]");
-    fs::write(host.drawer().join("claim-0000abcd"), later).unwrap();
+    fs::write(host.user_dir().join("claim-0000abcd"), later).unwrap();
     host.refused(10, 1);
 }
 
 #[test]
-fn a_drawer_that_a_umask_closed_is_opened_to_readers_again() {
+fn a_user_dir_that_a_umask_closed_is_opened_to_readers_again() {
     let host = Host::with_cards(2);
     host.granted(10, 1);
-    set_mode(&host.drawer(), 0o700);
+    set_mode(&host.user_dir(), 0o700);
     host.granted(11, 1);
-    let mode = fs::metadata(host.drawer()).unwrap().permissions().mode();
+    let mode = fs::metadata(host.user_dir()).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o755);
 }
 
 #[test]
-fn a_file_system_mounted_on_a_drawer_is_not_entered() {
-    if skipped_without_root("a mount on a drawer") {
+fn a_file_system_mounted_on_a_user_dir_is_not_entered() {
+    if skipped_without_root("a mount on a user directory") {
         return;
     }
     let host = Host::with_cards(1);
-    let drawer = plant(&host, "gua-claims-m", MALLORY, MALLORY);
+    let user_dir = plant(&host, "gua-claims-m", MALLORY, MALLORY);
     let mounted = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "tmpfs"])
-        .arg(&drawer)
+        .arg(&user_dir)
         .status()
         .is_ok_and(|status| status.success());
     if !mounted {
@@ -351,7 +351,7 @@ fn a_file_system_mounted_on_a_drawer_is_not_entered() {
         return;
     }
     let found = troubles(&host);
-    let status = std::process::Command::new("umount").arg(&drawer).status();
+    let status = std::process::Command::new("umount").arg(&user_dir).status();
     assert!(status.unwrap().success());
     assert_eq!(found, [Trouble::Closed(rustix::io::Errno::XDEV)]);
 }
@@ -360,8 +360,8 @@ fn a_file_system_mounted_on_a_drawer_is_not_entered() {
 fn what_a_killed_writer_left_is_swept_after_a_while() {
     let mut host = Host::with_cards(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
-    fs::write(host.drawer().join("new-00000000"), "{").unwrap();
-    fs::write(host.drawer().join("wait-00000000"), "").unwrap();
+    fs::write(host.user_dir().join("new-00000000"), "{").unwrap();
+    fs::write(host.user_dir().join("wait-00000000"), "").unwrap();
     host.granted(10, 1);
     assert_eq!(
         host.files().len(),
@@ -380,12 +380,12 @@ proptest! {
     fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..400), cut in 0..GOOD.len(), at in 0..GOOD.len()) {
         let host = Host::with_cards(1);
         host.dir.release(&host.granted(10, 1).id).unwrap();
-        let drawer = host.drawer();
+        let user_dir = host.user_dir();
         let mut spoilt = GOOD.as_bytes().to_vec();
         spoilt[at] = bytes.first().copied().unwrap_or(b'9');
         for (number, text) in [&bytes[..], &GOOD.as_bytes()[..cut], &spoilt].into_iter().enumerate() {
             for kind in ["claim-0000000", "wait-", "event-"] {
-                fs::write(drawer.join(format!("{kind}{number}")), text).unwrap();
+                fs::write(user_dir.join(format!("{kind}{number}")), text).unwrap();
             }
         }
         host.dir.survey(&host.look, &host.kernel).unwrap();
@@ -401,7 +401,7 @@ proptest! {
             r#"{{"version":1,"wanted":{wanted},"arrived_us":{arrived},"asked_us":{arrived},"acceptable":["GPU-0"],
                 "waiter":{{"boot":"00000000-0000-0000-0000-00008b1fe9c8","pid":4294967295,"start":{arrived}}}}}"#
         );
-        fs::write(host.drawer().join("wait-1"), ticket).unwrap();
+        fs::write(host.user_dir().join("wait-1"), ticket).unwrap();
         host.take(11, 1);
     }
 }

@@ -177,9 +177,9 @@ fn a_ticket_that_tells_an_early_arrival_goes_before_nobody_who_was_there() {
     let host = Host::with_cards(1);
     let mut honest = host.joins(11, 1);
     let forger = host.joins(12, 1);
-    let drawer = host.drawer();
+    let user_dir = host.user_dir();
     for name in host.files() {
-        let path = drawer.join(&name);
+        let path = user_dir.join(&name);
         let text = std::fs::read_to_string(&path).unwrap();
         if text.contains("\"pid\":12") {
             let since = text.split("\"arrived_us\":").nth(1).unwrap();
@@ -269,13 +269,13 @@ fn a_ticket_that_was_removed_is_put_in_again_at_its_old_place() {
     let mut first = host.joins(11, 1);
     let mut second = host.joins(12, 1);
     let remove = |what: &str| match what {
-        "drawer" => std::fs::remove_dir_all(host.drawer()).unwrap(),
+        "user_dir" => std::fs::remove_dir_all(host.user_dir()).unwrap(),
         _ => host
             .files()
             .iter()
-            .for_each(|name| std::fs::remove_file(host.drawer().join(name)).unwrap()),
+            .for_each(|name| std::fs::remove_file(host.user_dir().join(name)).unwrap()),
     };
-    for what in ["files", "drawer"] {
+    for what in ["files", "user_dir"] {
         remove(what);
         assert!(!host.serves(&mut first));
         assert!(!host.serves(&mut second));

@@ -51,9 +51,9 @@ impl Host {
     }
 
     fn events(&self) -> Vec<Value> {
-        let drawers = std::fs::read_dir(self.path("claims")).unwrap();
-        let mut files: Vec<_> = drawers
-            .flat_map(|drawer| std::fs::read_dir(drawer.unwrap().path()).unwrap())
+        let user_dirs = std::fs::read_dir(self.path("claims")).unwrap();
+        let mut files: Vec<_> = user_dirs
+            .flat_map(|user_dir| std::fs::read_dir(user_dir.unwrap().path()).unwrap())
             .map(|file| file.unwrap().path())
             .filter(|path| {
                 path.file_name()
@@ -375,12 +375,12 @@ fn patience_ends_with_3_and_a_signal_leaves_the_queue() {
         std::os::unix::process::ExitStatusExt::signal(&output.status),
         Some(2)
     );
-    let drawer = std::fs::read_dir(host.path("claims"))
+    let user_dir = std::fs::read_dir(host.path("claims"))
         .unwrap()
         .next()
         .unwrap()
         .unwrap();
-    let tickets = std::fs::read_dir(drawer.path()).unwrap();
+    let tickets = std::fs::read_dir(user_dir.path()).unwrap();
     let names = tickets.map(|file| file.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|name| name.starts_with("wait-")).count(), 0);
 }
@@ -496,9 +496,9 @@ fn planted_files_are_told_and_count_for_nothing() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "1\n");
-    let drawer = only_entry(&host.path("claims"));
-    std::fs::write(drawer.join("claim-00000000"), "{}").unwrap();
-    std::os::unix::fs::symlink("/etc/passwd", drawer.join("claim-11111111")).unwrap();
+    let user_dir = only_entry(&host.path("claims"));
+    std::fs::write(user_dir.join("claim-00000000"), "{}").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", user_dir.join("claim-11111111")).unwrap();
     let listed = host.gua("claim list");
     assert_eq!(listed.code, 0);
     assert!(

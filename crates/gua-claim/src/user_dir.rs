@@ -1,6 +1,6 @@
-//! A drawer: reading what others wrote without trusting any of it, and writing in one's own.
+//! A user directory: reading what others wrote without trusting any of it, and writing in one's own.
 //!
-//! Whatever another user can put into a drawer (a link, a FIFO, a device of another file system, a file of a gigabyte)
+//! Whatever another user can put into a user directory (a link, a FIFO, a device of another file system, a file of a gigabyte)
 //! costs that user's entries and nothing else. Limits are for each user, so that nobody's can crowd out another's.
 
 use std::collections::HashMap;
@@ -18,13 +18,13 @@ use crate::error::{Problem, Trouble};
 
 /// A file that is being written; it gets its name when it is whole.
 const UNFINISHED: &str = "new-";
-/// What is looked at in a drawer, files of every kind together. Only a forger's has more, and the rest of it is not read.
+/// What is looked at in a user directory, files of every kind together. Only a forger's has more, and the rest of it is not read.
 const MOST_ENTRIES: usize = 4096;
-/// What is read of one user's files of a kind, in all drawers together; a drawer counts as one more.
+/// What is read of one user's files of a kind, in all user directories together; a user directory counts as one more.
 const MOST_OF_A_USER: usize = 4 * MOST_FILES;
 /// The same in bytes. As many claims and tickets as a user may have, on a host of 256 cards, are below it.
 const MOST_BYTES_OF_A_USER: usize = 2 << 20;
-/// Of each kind of file in a drawer. Writers stop below it, so only a forger's are left out.
+/// Of each kind of file in a user directory. Writers stop below it, so only a forger's are left out.
 pub(crate) const MOST_FILES: usize = 256;
 /// A claim on 256 cards has about 12 KB.
 pub(crate) const LARGEST_FILE: usize = 32 << 10;
@@ -33,7 +33,7 @@ const UNFINISHED_SECONDS: i64 = 3600;
 
 /// One user's directory in the shared one.
 #[derive(Debug)]
-pub(crate) struct Drawer {
+pub(crate) struct UserDir {
     pub(crate) owner: Uid,
     directory: OwnedFd,
     name: String,
@@ -72,7 +72,7 @@ impl Used {
     }
 }
 
-/// A file of a drawer, read whole. Its owner is the drawer's.
+/// A file of a user directory, read whole. Its owner is the user directory's.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) owner: Uid,
@@ -80,7 +80,7 @@ pub(crate) struct Entry {
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Drawer {
+impl UserDir {
     pub(crate) fn new(owner: Uid, directory: OwnedFd, name: &str) -> Self {
         Self {
             owner,
@@ -89,7 +89,7 @@ impl Drawer {
         }
     }
 
-    /// The files whose names begin so, by name. A drawer that its owner has closed, or removed by now, has none.
+    /// The files whose names begin so, by name. A user directory that its owner has closed, or removed by now, has none.
     pub(crate) fn names(
         &self,
         prefix: &str,
@@ -136,7 +136,7 @@ impl Drawer {
         if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
             return wrong(Trouble::NoFile);
         }
-        // A hard link to somebody else's file, or a file that another put into a drawer left open.
+        // A hard link to somebody else's file, or a file that another put into a user directory left open.
         if facts.st_uid != self.owner.0 {
             return wrong(Trouble::Foreign(Uid(facts.st_uid)));
         }
@@ -221,7 +221,7 @@ impl Drawer {
         }
     }
 
-    /// A umask, or a kill right after the drawer was made, can have left it closed to others.
+    /// A umask, or a kill right after the user directory was made, can have left it closed to others.
     pub(crate) fn open_to_readers(&self) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(0o755);
         if Mode::from_raw_mode(fstat(&self.directory)?.st_mode) == mode {
@@ -263,8 +263,8 @@ pub(crate) fn open_beneath(
     }
 }
 
-/// Errors that no user's drawer can bring about. With one of these no claim may be made: an honest user's claim could be
-/// what was not read. Every other one below a drawer is its owner's doing (a mode, a lease on a file, a drawer that is
+/// Errors that no user's user directory can bring about. With one of these no claim may be made: an honest user's claim could be
+/// what was not read. Every other one below a user directory is its owner's doing (a mode, a lease on a file, a user directory that is
 /// removed meanwhile), and must keep nobody else from claiming.
 pub(crate) fn is_ours(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
@@ -325,22 +325,22 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
 mod tests {
     use super::*;
     use crate::directory::ClaimDir;
-    use crate::drawers::DRAWER;
+    use crate::user_dirs::DRAWER;
 
     #[test]
-    fn a_drawer_that_is_removed_meanwhile_is_empty() {
+    fn a_user_dir_that_is_removed_meanwhile_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{DRAWER}a"));
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("claim-00000000"), "{}").unwrap();
         let dir = ClaimDir::open(folder.path()).unwrap();
         let mut problems = Vec::new();
-        let drawer = dir.existing_drawer().unwrap().unwrap();
+        let user_dir = dir.existing_user_dir().unwrap().unwrap();
         std::fs::remove_dir_all(&path).unwrap();
-        let names = drawer.names("claim-", &mut Allowance::default(), &mut problems);
+        let names = user_dir.names("claim-", &mut Allowance::default(), &mut problems);
         assert_eq!(names.unwrap(), Vec::<String>::new());
-        assert!(drawer.read("claim-00000000").unwrap().is_none());
-        assert!(dir.existing_drawer().unwrap().is_none());
+        assert!(user_dir.read("claim-00000000").unwrap().is_none());
+        assert!(dir.existing_user_dir().unwrap().is_none());
         assert_eq!(problems, []);
     }
 }

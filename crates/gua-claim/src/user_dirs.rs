@@ -1,7 +1,7 @@
-//! Finding the drawers, within limits that hold whatever a user has planted: memory and files opened are bounded for each
+//! Finding the user directories, within limits that hold whatever a user has planted: memory and files opened are bounded for each
 //! user, and one look at the owner is all that an entry beyond them costs.
 //!
-//! Limits are for each user, so that nobody's entries crowd out another's. An honest user has one drawer, so no claim of
+//! Limits are for each user, so that nobody's entries crowd out another's. An honest user has one user directory, so no claim of
 //! theirs is left out, wherever it comes in the directory.
 
 use std::collections::HashMap;
@@ -12,15 +12,15 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, statat};
 use rustix::io::Errno;
 
 use crate::directory::{ClaimDir, Lock, only_owner_writes};
-use crate::drawer::{Drawer, is_ours, open_beneath, random_word};
 use crate::error::{ClaimError, Problem, Trouble};
+use crate::user_dir::{UserDir, is_ours, open_beneath, random_word};
 
 pub(crate) const DRAWER: &str = "gua-claims-";
 
 /// What is opened of one user. Whoever has more has made them by hand.
 const MOST_DRAWERS: usize = 16;
 
-/// Whose drawers are looked for.
+/// Whose user directories are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     Everyones,
@@ -28,13 +28,13 @@ pub(crate) enum Whose {
 }
 
 impl ClaimDir {
-    /// Visits one drawer after the other, so that nobody can use up our descriptors or our memory with theirs. What has
-    /// the name of a drawer and is none, or is one of too many, is told to `problems`.
-    pub(crate) fn visit_drawers<B>(
+    /// Visits one user directory after the other, so that nobody can use up our descriptors or our memory with theirs. What has
+    /// the name of a user directory and is none, or is one of too many, is told to `problems`.
+    pub(crate) fn visit_user_dirs<B>(
         &self,
         whose: Whose,
         problems: &mut Vec<Problem>,
-        mut visit: impl FnMut(Drawer, &mut Vec<Problem>) -> Result<ControlFlow<B>, ClaimError>,
+        mut visit: impl FnMut(UserDir, &mut Vec<Problem>) -> Result<ControlFlow<B>, ClaimError>,
     ) -> Result<Option<B>, ClaimError> {
         let fail = |source| self.cannot_read(source);
         let mut met: HashMap<Uid, usize> = HashMap::new();
@@ -62,23 +62,23 @@ impl ClaimDir {
                 continue;
             }
             let Ok(name) = name.to_str() else { continue };
-            let Some(drawer) = self.drawer(name, owner, problems)? else {
+            let Some(user_dir) = self.user_dir(name, owner, problems)? else {
                 continue;
             };
-            if let ControlFlow::Break(found) = visit(drawer, problems)? {
+            if let ControlFlow::Break(found) = visit(user_dir, problems)? {
                 return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    /// The drawer of that name, if it can be trusted to be its owner's.
-    fn drawer(
+    /// The user directory of that name, if it can be trusted to be its owner's.
+    fn user_dir(
         &self,
         name: &str,
         owner: Uid,
         problems: &mut Vec<Problem>,
-    ) -> Result<Option<Drawer>, ClaimError> {
+    ) -> Result<Option<UserDir>, ClaimError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let directory = match open_beneath(self.handle(), name, flags) {
             Ok(directory) => directory,
@@ -97,30 +97,30 @@ impl ClaimDir {
             problems.push(Problem::new(Some(owner), name, Trouble::Shared));
             return Ok(None);
         }
-        Ok(Some(Drawer::new(owner, directory, name)))
+        Ok(Some(UserDir::new(owner, directory, name)))
     }
 
-    /// The caller's own drawer, if there is one.
-    pub(crate) fn existing_drawer(&self) -> Result<Option<Drawer>, ClaimError> {
+    /// The caller's own user directory, if there is one.
+    pub(crate) fn existing_user_dir(&self) -> Result<Option<UserDir>, ClaimError> {
         let mine = Whose::Ones(self.me());
-        let found = self.visit_drawers(mine, &mut Vec::new(), |drawer, _| {
-            Ok(match drawer.owner == self.me() {
-                true => ControlFlow::Break(drawer),
+        let found = self.visit_user_dirs(mine, &mut Vec::new(), |user_dir, _| {
+            Ok(match user_dir.owner == self.me() {
+                true => ControlFlow::Break(user_dir),
                 false => ControlFlow::Continue(()),
             })
         })?;
-        if let Some(drawer) = &found {
-            drawer
+        if let Some(user_dir) = &found {
+            user_dir
                 .open_to_readers()
                 .map_err(|source| self.cannot_write(source))?;
         }
         Ok(found)
     }
 
-    /// The caller's own drawer, made if there is none; under the lock, so that nobody gets a second one.
-    pub(crate) fn own_drawer(&self, _lock: &Lock) -> Result<Drawer, ClaimError> {
-        if let Some(drawer) = self.existing_drawer()? {
-            return Ok(drawer);
+    /// The caller's own user directory, made if there is none; under the lock, so that nobody gets a second one.
+    pub(crate) fn own_user_dir(&self, _lock: &Lock) -> Result<UserDir, ClaimError> {
+        if let Some(user_dir) = self.existing_user_dir()? {
+            return Ok(user_dir);
         }
         let fail = |source| self.cannot_write(source);
         let name = format!("{DRAWER}{}{}", random_word(), random_word());
@@ -130,7 +130,7 @@ impl ClaimDir {
         rustix::fs::chmodat(self.handle(), &name, mode, AtFlags::empty()).map_err(fail)?;
         let directory =
             open_beneath(self.handle(), &name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
-        Ok(Drawer::new(self.me(), directory, &name))
+        Ok(UserDir::new(self.me(), directory, &name))
     }
 
     pub(crate) fn cannot_read(&self, source: Errno) -> ClaimError {
