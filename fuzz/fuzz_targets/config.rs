@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use gua::config::kind::Home;
-use gua::config::{Settings, file};
+use gua_settings::kind::Home;
+use gua_settings::{Settings, file};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

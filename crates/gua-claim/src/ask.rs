@@ -16,9 +16,7 @@ use crate::survey::Sweep;
 use crate::user_dir::{MOST_FILES, UserDir, random_word};
 use crate::user_dirs::Whose;
 
-/// No claim lasts longer, whoever wrote it and whatever it says. A shorter limit is the caller's to set; this one is part
-/// of the format, because a claim that one user honours and another does not is a card given twice.
-pub const LONGEST_LEASE: Duration = Duration::from_hours(7 * 24);
+pub use gua_model::claim::LONGEST_LEASE;
 
 /// No ticket counts longer.
 pub const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);

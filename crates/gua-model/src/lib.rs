@@ -4,6 +4,7 @@
 //! what was seen and when.
 
 pub mod calendar;
+pub mod claim;
 pub mod classify;
 pub mod coverage;
 pub mod floor;
@@ -21,7 +22,9 @@ pub mod quota;
 pub mod reading;
 pub mod refusal;
 pub mod report;
+pub mod run_variables;
 pub mod sample;
+pub mod server_url;
 pub mod session;
 pub mod since;
 pub mod span;

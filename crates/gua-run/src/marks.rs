@@ -14,14 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The variable that gives a job the number of the descriptor.
-pub const DESCRIPTOR_VARIABLE: &str = "GUA_RUN_FD";
-
-/// The variable that names the same pipe as a file, for processes that have closed the descriptors that they inherited.
-pub const PIPE_VARIABLE: &str = "GUA_RUN_PIPE";
-
-/// The variable with the name of the run.
-pub const RUN_VARIABLE: &str = "GUA_RUN_ID";
+pub use gua_model::run_variables::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
 
 /// A line of at most so many bytes reaches us whole, whoever else writes at the same time (`PIPE_BUF` in pipe(7)).
 pub const LONGEST_MARK: usize = 4096;

@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 use gua_collector::board::cloud_file::LoadError;
 use gua_collector::board::{
-    CloudFile, Enrolled, Enrolment, EnrolmentError, LinkPlace, Peer, WayError, Wishes,
+    CloudFile, Enrolled, Enrolment, EnrolmentError, LinkPlace, Peer, Proxies, WayError, Wishes,
 };
 use gua_collector::chain::chain;
 use gua_model::text::sanitize;
 use gua_probe::fault::DriverFault;
 use gua_probe::{clock, host};
-use gua_wire::snapshot::{About, ErrorCode};
+use gua_wire::snapshot::{About, ErrorCode, Form};
 use gua_wire::users::UserPolicy;
 use gua_wire::{CloudConfig, Snapshot};
 use jiff::Timestamp;
 
-use crate::config::kind::UserNames;
+use crate::config::kind::{PushForm, UserNames};
 use crate::config::{Loaded, Settings};
 use crate::dispatch::VERSION;
 use crate::failure::Failure;
@@ -130,7 +130,24 @@ fn wishes(loaded: &Loaded) -> Wishes {
     Wishes {
         unencrypted: cloud.allow_http.value,
         ca_file: cloud.ca_file.value.clone(),
-        proxies: loaded.inputs.proxies(),
+        proxies: proxies(loaded.inputs.proxies()),
+    }
+}
+
+fn proxies(set: gua_settings::Proxies) -> Proxies {
+    Proxies {
+        http: set.http,
+        https: set.https,
+        all: set.all,
+        none_for: set.none_for,
+    }
+}
+
+/// The form of pushes that the settings ask for.
+pub(crate) fn push_form(settings: &Settings) -> Form {
+    match settings.cloud.form.value {
+        PushForm::V1_1 => Form::V1_1,
+        PushForm::V1_4 => Form::V1_4,
     }
 }
 

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use gua_collector::csv::{Appended, DayFiles};
 use gua_model::text::counted;
-use gua_wire::gpu_stats::{Minute, lines};
+use gua_wire::gpu_stats::{Form, Minute, lines};
 use jiff::tz::TimeZone;
 
 use crate::cli::CsvCommand;
+use crate::config::kind::CsvFormat;
 use crate::config::{Loaded, Settings};
 use crate::failure::{Exit, Failure};
 use crate::{driver, output};
@@ -26,10 +27,18 @@ pub fn run(command: &CsvCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The format of the daily CSV that the settings ask for.
+pub(crate) fn form(settings: &Settings) -> Form {
+    match settings.csv.format.value {
+        CsvFormat::Classic => Form::Classic,
+        CsvFormat::Full => Form::Full,
+    }
+}
+
 /// Looks once and appends what was seen.
 fn sample(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;
-    let files = DayFiles::new(directory(loaded)?, settings.csv.format.value);
+    let files = DayFiles::new(directory(loaded)?, form(settings));
     let mut reader = driver::reader(settings);
     let sample = driver::sample(&mut reader)?;
     // By the moment of the readings, whatever the clock says by now.

@@ -11,13 +11,14 @@ use gua_probe::process::ignored;
 use gua_probe::reader::{READER_ARGUMENT, serve_stdio};
 use gua_wire::Token;
 
-use crate::cli::{Cli, Command, ConfigCommand, DaemonArgs, StartArgs};
+use crate::cli::{Cli, Command, DaemonArgs, StartArgs};
 use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
-    available, bench, claim, cloud, csv, daemon, db, demo, doctor, explain, export, import, job,
-    list, manual, output, phase, plot, quota, report, runs, service, statement, summarize, top,
+    available, bench, claim, cloud, commands, csv, daemon, db, demo, doctor, explain, export,
+    import, job, list, manual, output, phase, plot, quota, report, runs, service, statement,
+    summarize, top,
 };
 
 /// The number that `gua version` prints.
@@ -74,7 +75,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Completions(args) => output::raw(&manual::completions(args.shell))?,
         Command::Man(args) => manual::page::run(args)?,
         Command::Service { command } => return service::run(command),
-        Command::Config { command } => return configuration(command),
+        Command::Config { command } => return commands::config::run(command),
         Command::List(args) => return list::run(args, &load(&command.settings())?),
         Command::Available(args) => return available::run(args, &load(&command.settings())?),
         Command::Explain(args) => return explain::run(args, &load(&command.settings())?),
@@ -120,23 +121,6 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             return cloud::sync_archive::run(&load(&command.settings())?);
         }
         Command::Db { command: what } => return db::run(what, &load(&command.settings())?),
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn configuration(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
-    match command {
-        ConfigCommand::Default => output::data(&config::describe::default_file())?,
-        ConfigCommand::Path => output::data(&config::describe::paths(&Inputs::of_this_process()))?,
-        ConfigCommand::Check { path } => return config::check::run(path.as_deref()),
-        ConfigCommand::Show { json } => {
-            let loaded = Loaded::from(&Inputs::of_this_process(), &[]);
-            let settings = settled(&loaded)?;
-            output::data(&match json {
-                true => config::describe::settings_json(settings),
-                false => config::describe::settings_toml(settings),
-            })?;
-        }
     }
     Ok(ExitCode::SUCCESS)
 }

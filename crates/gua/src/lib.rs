@@ -10,7 +10,7 @@ pub mod claim;
 pub mod claims;
 pub mod cli;
 pub mod cloud;
-pub mod config;
+pub mod commands;
 pub mod csv;
 pub mod daemon;
 pub mod db;
@@ -18,7 +18,6 @@ pub mod demo;
 pub mod dispatch;
 pub mod doctor;
 pub mod driver;
-pub mod duration;
 pub mod explain;
 pub mod export;
 pub mod failure;
@@ -43,3 +42,7 @@ pub mod summarize;
 pub mod top;
 pub mod which;
 mod whole_file;
+
+// The old path of the settings, until every module names the crate.
+pub use gua_settings as config;
+pub use gua_settings::duration;

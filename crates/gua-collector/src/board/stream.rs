@@ -13,6 +13,7 @@ use std::time::Duration;
 use gua_probe::clock;
 use gua_probe::reader::{Reader, ReaderOptions};
 use gua_wire::refusal::sentence;
+use gua_wire::server_url::STREAM;
 use gua_wire::stream::UtilFrame;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tungstenite::client::{IntoClientRequest as _, client_with_config};
@@ -294,7 +295,7 @@ fn wait_for(inputs: &mut [PollFd<'_>], length: Duration) -> bool {
 
 fn handshake(line: Line, enrolled: &Enrolled) -> Result<Socket, String> {
     let config = &enrolled.config;
-    let request = config.server_url.stream().into_client_request();
+    let request = config.server_url.websocket_at(STREAM).into_client_request();
     let mut request = request.map_err(|error| error.to_string())?;
     let mut bearer = HeaderValue::from_str(&config.agent_token.bearer())
         .map_err(|_| "the token does not fit a header".to_owned())?;

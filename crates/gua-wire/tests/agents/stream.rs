@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use gua_model::{Bytes, Percent};
+use gua_wire::server_url::STREAM;
 use gua_wire::snapshot::Form;
 use gua_wire::stream::UtilFrame;
 use gua_wire::{ClaimAnswer, CloudConfig, ServerUrl};
@@ -90,7 +91,7 @@ fn ours_and_release_1_8_stream_the_same() {
     let _daemon = Running(daemon.unwrap());
     let (path, authorization, text) = (line(), line(), line());
 
-    let asked = config.server_url.stream();
+    let asked = config.server_url.websocket_at(STREAM);
     assert!(
         asked.starts_with("ws://127.0.0.1:") && asked.ends_with(&path),
         "{asked} {path}"

@@ -33,7 +33,7 @@ pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         enrolled: &enrolled,
         users: &users,
         hostname: &hostname,
-        form: settings.cloud.form.value,
+        form: super::push_form(settings),
         place: super::link_place(loaded, &settings.history.db.value),
         origin: match args.fake {
             true => Origin::MadeUp,
@@ -41,7 +41,7 @@ pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         },
     };
     let told = if args.fake {
-        let script = match settings.cloud.form.value {
+        let script = match super::push_form(settings) {
             Form::V1_1 => Script::V1_1,
             Form::V1_4 => Script::V1_8,
         };

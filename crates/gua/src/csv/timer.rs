@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use gua_model::Uid;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
-use gua_wire::gpu_stats::Form;
 
 use super::named_directory;
 use crate::cli::{CsvInstallArgs, CsvUninstallArgs, ServiceScopeArgs};
+use crate::config::kind::CsvFormat;
 use crate::config::{Settings, Source};
 use crate::failure::Failure;
 use crate::output;
@@ -36,7 +36,7 @@ struct Facts {
     program: PathBuf,
     /// `None`: where the settings of that time say.
     directory: Option<PathBuf>,
-    form: Option<Form>,
+    form: Option<CsvFormat>,
     every: Duration,
 }
 
@@ -133,8 +133,8 @@ fn service(facts: &Facts) -> String {
         words.extend(["--dir".to_owned(), word(&directory.to_string_lossy())]);
     }
     match facts.form {
-        Some(Form::Full) => words.push("--csv-format=full".to_owned()),
-        Some(Form::Classic) => words.push("--csv-format=classic".to_owned()),
+        Some(CsvFormat::Full) => words.push("--csv-format=full".to_owned()),
+        Some(CsvFormat::Classic) => words.push("--csv-format=classic".to_owned()),
         None => {}
     }
     let exec = words.join(" ");
@@ -182,7 +182,7 @@ mod tests {
             // Any program that exists: systemd looks whether it can be executed.
             program: "/bin/true".into(),
             directory: Some("/home/a b/100% \"x\"".into()),
-            form: Some(Form::Full),
+            form: Some(CsvFormat::Full),
             every: Duration::from_secs(minutes * 60),
         }
     }

@@ -27,7 +27,7 @@ use super::voice::{ANSWERED, Voice, fixed, log_bytes, log_line, options};
 use super::{Append, history, make_directory_of};
 use crate::config::{FlagValue, Loaded, Settings, Source};
 use crate::duration::Clockwise;
-use crate::output;
+use crate::{csv, output};
 
 /// What is to be collected where.
 pub(super) struct Job {
@@ -145,7 +145,7 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
 fn daily_csv(settings: &Settings, options: &Options, voice: &mut Voice) -> Option<CsvSink> {
     let directory = settings.csv.dir.value.as_ref()?;
     let sink = CsvSink::new(CsvOptions {
-        files: DayFiles::new(directory, settings.csv.format.value),
+        files: DayFiles::new(directory, csv::form(settings)),
         every: settings.csv.every.value,
         zone: TimeZone::system(),
         thresholds: options.thresholds,

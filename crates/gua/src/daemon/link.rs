@@ -82,7 +82,7 @@ impl Link {
             enrolment: cloud::enrolment(loaded),
             place: cloud::link_place(loaded, &loaded.settings.history.db.value),
             users: cloud::users(&loaded.settings)?,
-            form: loaded.settings.cloud.form.value,
+            form: cloud::push_form(&loaded.settings),
             spool_mb: loaded.settings.cloud.spool_mb.value,
             archive_days: (cloud == Cloud::TicksAndArchive)
                 .then_some(loaded.settings.cloud.archive_days.value),

@@ -14,9 +14,9 @@ use gua_model::quota::{Limit, Measure, Sharing, Subject, Term};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Source;
-use super::file::{nearest, shown};
+use crate::Source;
 use crate::duration;
+use crate::file::{nearest, shown};
 
 /// The name of the tables.
 pub const TABLE: &str = "quota";
@@ -158,7 +158,7 @@ fn energy(text: &str) -> Option<u64> {
 }
 
 /// The limits of one table; every mistake in it goes to `tell`, with where it stands.
-pub(super) fn limits(
+pub(crate) fn limits(
     table: &DeTable<'_>,
     whole: usize,
     tell: &mut dyn FnMut(usize, String),
@@ -269,7 +269,7 @@ fn unknown_key(key: &str) -> String {
 }
 
 /// The tables of a file's `quota`; `None` where it is something else.
-pub(super) fn tables<'v>(value: &'v Spanned<DeValue<'_>>) -> Option<Vec<(&'v DeTable<'v>, usize)>> {
+pub(crate) fn tables<'v>(value: &'v Spanned<DeValue<'_>>) -> Option<Vec<(&'v DeTable<'v>, usize)>> {
     let DeValue::Array(all) = value.get_ref() else {
         return None;
     };

@@ -5,9 +5,9 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::kind::{Home, Raw};
-use super::quota::{self, Quota};
-use super::{ENTRIES, Place, Position, Problem, Settings, Source};
+use crate::kind::{Home, Raw};
+use crate::quota::{self, Quota};
+use crate::{ENTRIES, Place, Position, Problem, Settings, Source};
 
 /// Two names are alike from here on, on a scale where equal is 1.
 const ALIKE: f64 = 0.7;
@@ -254,7 +254,7 @@ fn stray_key(key: &str) -> String {
     }
 }
 
-pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     // The distance is quadratic in length, and nobody mistypes a name that long.
     if name.len() > 100 {
         return None;
@@ -273,7 +273,7 @@ fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
 }
 
 /// A stranger's name, safe for a terminal and never a screenful.
-pub(super) fn shown(name: &str) -> String {
+pub(crate) fn shown(name: &str) -> String {
     const SHOWN: usize = 40;
     let shown: String = name
         .chars()

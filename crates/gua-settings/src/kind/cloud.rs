@@ -1,14 +1,14 @@
-//! The kinds of values that say how a board is reached, and what it is told.
+//! Kinds of values of the `[cloud]` section.
 
 use std::path::PathBuf;
 
-use gua_wire::ServerUrl;
-use gua_wire::server_url::Unencrypted;
-use gua_wire::snapshot::Form;
+use gua_model::server_url::{ServerUrl, Unencrypted};
 
-use super::{FilePath, Home, Kind, Raw, path_text, text, truth, unexpected, whole};
+use super::{
+    FilePath, Home, Kind, Raw, choice, choice_word, path_text, text, truth, unexpected, whole,
+};
 
-/// The word for what is not wished.
+/// The word for an absent value.
 const NONE: &str = "none";
 
 /// The address of a board, or none.
@@ -25,7 +25,7 @@ impl Kind for BoardAddress {
         };
         match text.to_string_lossy().trim() {
             NONE => Ok(None),
-            // The text is not told again: it may carry a password.
+            // The error does not repeat the text: it may contain a password.
             address => ServerUrl::parse(address)
                 .map(Some)
                 .map_err(|error| error.to_string()),
@@ -84,7 +84,7 @@ impl Kind for PlainHttp {
     }
 }
 
-/// How much of a user's name may leave the host.
+/// Form in which user names leave the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserNames {
     Plain,
@@ -92,45 +92,49 @@ pub enum UserNames {
     Omit,
 }
 
-/// The words of the settings that are a choice.
 const USER_NAMES: [(UserNames, &str); 3] = [
     (UserNames::Plain, "plain"),
     (UserNames::Hash, "hash"),
     (UserNames::Omit, "omit"),
 ];
-const FORMS: [(Form, &str); 2] = [(Form::V1_4, "1.4"), (Form::V1_1, "1.1")];
+const PUSH_FORMS: [(PushForm, &str); 2] = [(PushForm::V1_4, "1.4"), (PushForm::V1_1, "1.1")];
 
 impl Kind for UserNames {
     type Value = UserNames;
     const WHAT: &'static str = "plain, hash or omit";
 
     fn parse(raw: Raw<'_>, _: &Home) -> Result<UserNames, String> {
-        chosen(raw, &USER_NAMES).ok_or_else(|| unexpected::<Self>(raw))
+        choice(raw, &USER_NAMES).ok_or_else(|| unexpected::<Self>(raw))
     }
 
     fn json(value: &UserNames) -> serde_json::Value {
-        word(value, &USER_NAMES)
+        choice_word(value, &USER_NAMES)
     }
 }
 
-/// Which form of a push a board has been taught.
-#[derive(Debug)]
-pub struct WireForm;
+/// The release whose form of a push the board understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushForm {
+    /// Releases 1.1 to 1.3 of gpu-usage-audit.
+    V1_1,
+    /// Releases 1.4 to 1.8 of gpu-usage-audit.
+    V1_4,
+}
 
-impl Kind for WireForm {
-    type Value = Form;
+impl Kind for PushForm {
+    type Value = PushForm;
     const WHAT: &'static str = "\"1.4\" or \"1.1\"";
 
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<Form, String> {
-        chosen(raw, &FORMS).ok_or_else(|| unexpected::<Self>(raw))
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<PushForm, String> {
+        choice(raw, &PUSH_FORMS).ok_or_else(|| unexpected::<Self>(raw))
     }
 
-    fn json(value: &Form) -> serde_json::Value {
-        word(value, &FORMS)
+    fn json(value: &PushForm) -> serde_json::Value {
+        choice_word(value, &PUSH_FORMS)
     }
 }
 
-/// How long a board keeps an archive. None at all would delete it.
+/// Number of days that a board keeps its archive; 0 would delete it.
 #[derive(Debug)]
 pub struct Days;
 
@@ -148,15 +152,4 @@ impl Kind for Days {
     fn json(value: &u32) -> serde_json::Value {
         (*value).into()
     }
-}
-
-fn chosen<T: Copy>(raw: Raw<'_>, choices: &[(T, &str)]) -> Option<T> {
-    let text = text(raw)?;
-    let known = choices.iter().find(|(_, word)| text == *word);
-    known.map(|(choice, _)| *choice)
-}
-
-fn word<T: PartialEq>(value: &T, choices: &[(T, &str)]) -> serde_json::Value {
-    let known = choices.iter().find(|(choice, _)| choice == value);
-    known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
 }

@@ -1,10 +1,15 @@
-//! The settings: flags over environment over the user's file over the system's file over the defaults.
+//! The configuration of `gua`. A value comes from a flag, else from an environment variable, else from the user's file,
+//! else from the host's file, else from the default.
 //!
-//! Everything is read once, by [`Inputs::of_this_process`], and passed down. Each value knows where it came from.
-//! A bad value costs itself, not the program: the next lower layer stands, and the problem is told.
+//! [`Inputs::of_this_process`] reads the environment once; [`Loaded::from`] reads the files and returns the settings in
+//! force, each with its source, together with every mistake that was found. An invalid value does not stop the program:
+//! the next lower layer applies, and the mistake is one of the returned problems. All settings are declared in [`table`].
+//!
+//! This crate knows nothing of the command line: whoever parses it passes flags as [`FlagValue`]. It is the only crate
+//! that reads the environment.
 
-pub mod check;
 pub mod describe;
+pub mod duration;
 pub mod file;
 pub mod inputs;
 pub mod kind;
@@ -18,10 +23,11 @@ use std::path::{Path, PathBuf};
 
 use gua_model::Thresholds;
 
-pub use inputs::{CUDA_VISIBLE_DEVICES, Candidate, Inputs};
+pub use inputs::{CUDA_VISIBLE_DEVICES, Candidate, Inputs, Proxies};
 pub use problem::{Place, Position, Problem};
 pub use table::{ENTRIES, Entry, Settings};
 
+use inputs::Role;
 use kind::{Home, Raw};
 
 /// A value and where it came from.
@@ -51,7 +57,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A flag that stands for a setting.
+/// A command-line flag that sets a setting.
 #[derive(Clone, Debug)]
 pub struct FlagValue {
     pub flag: &'static str,
@@ -61,7 +67,7 @@ pub struct FlagValue {
 }
 
 impl FlagValue {
-    /// A flag that may have been given.
+    /// Returns the flag if it was given.
     pub fn of(
         flag: &'static str,
         section: &'static str,
@@ -77,18 +83,18 @@ impl FlagValue {
     }
 }
 
-/// The settings, and what is wrong with where they came from.
+/// The settings in force, with the mistakes found in their sources.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub settings: Settings,
     pub problems: Vec<Problem>,
-    /// The files that were looked at, the stronger one first.
+    /// The configuration files, in descending priority.
     pub files: Vec<FileSeen>,
-    /// What the process was given, for those who must ask for more than settings.
+    /// Environment and file locations that the settings were loaded from.
     pub inputs: Inputs,
 }
 
-/// A configuration file and what became of it.
+/// A configuration file and whether it could be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSeen {
     pub path: PathBuf,
@@ -103,7 +109,7 @@ pub enum FileState {
 }
 
 impl Loaded {
-    /// Reads the files that `inputs` names and lays the layers over each other.
+    /// Reads the files that `inputs` names and merges all layers.
     #[must_use]
     pub fn from(inputs: &Inputs, flags: &[FlagValue]) -> Self {
         let home = Home(inputs.home.clone());
@@ -117,7 +123,7 @@ impl Loaded {
         }
 
         let mut files = Vec::new();
-        // The weakest first, so that the stronger overwrites it.
+        // Lowest priority first, so that later layers overwrite earlier ones.
         for candidate in inputs.candidates().iter().rev() {
             let quotas_before = settings.quotas.len();
             let found = candidate.read().map(|bytes| {
@@ -173,8 +179,33 @@ impl Loaded {
     }
 }
 
+/// Checks one file as if it were the only one.
+#[must_use]
+pub fn check_file(path: &Path, inputs: &Inputs) -> (Vec<Problem>, FileSeen) {
+    let home = Home(inputs.home.clone());
+    let candidate = Candidate {
+        path: path.to_owned(),
+        role: Role::Named,
+    };
+    let problems = match candidate.read() {
+        Ok(bytes) => file::apply(
+            &mut Settings::defaults(&home),
+            &bytes.unwrap_or_default(),
+            path,
+            &home,
+        ),
+        Err(problem) => vec![problem],
+    };
+    let state = match problems.is_empty() {
+        true => FileState::Fine,
+        false => FileState::Faulty,
+    };
+    let path = path.to_owned();
+    (problems, FileSeen { path, state })
+}
+
 impl Settings {
-    /// The thresholds in the words of the model.
+    /// The state thresholds as the model takes them.
     #[must_use]
     pub fn thresholds(&self) -> Thresholds {
         Thresholds {
@@ -185,7 +216,7 @@ impl Settings {
     }
 }
 
-/// The history file of a user, below their home.
+/// Default path of a user's history file.
 #[must_use]
 pub fn default_db(home: &Path) -> PathBuf {
     home.join(".gua/gua.db")

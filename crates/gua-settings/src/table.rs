@@ -3,13 +3,13 @@
 
 use std::ffi::OsStr;
 
-use super::kind::{
-    ActivePercent, BoardAddress, ClaimPlace, CsvForm, CsvPeriod, CsvPlace, Days, FilePath,
+use crate::kind::{
+    ActivePercent, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days, FilePath,
     GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogMegabytes, MaybeFile, Megabytes,
-    PlainHttp, Raw, RawAge, ReadDeadline, TickInterval, UserNames, WireForm,
+    PlainHttp, PushForm, Raw, RawAge, ReadDeadline, TickInterval, UserNames,
 };
-use super::quota::Quota;
-use super::{Setting, Source};
+use crate::quota::Quota;
+use crate::{Setting, Source};
 
 /// What is known of a setting without its value.
 #[derive(Clone, Copy, Debug)]
@@ -181,7 +181,7 @@ settings! {
         /// The time from one set of rows to the next.
         every: CsvPeriod = "5m", "GUA_CSV_EVERY";
         /// The form: "classic" as gpu_stats writes it, or "full" with every process and card.
-        format: CsvForm = "classic", "GUA_CSV_FORMAT";
+        format: CsvFormat = "classic", "GUA_CSV_FORMAT";
     }
     /// The board that this host reports to once it is enrolled (`gua enroll`); nothing leaves it before.
     cloud: CloudSettings {
@@ -198,7 +198,7 @@ settings! {
         /// Whether the secret may cross a network unencrypted. To this machine itself it always may.
         allow_http: PlainHttp = "false", "GUA_ALLOW_HTTP";
         /// Which form of a push the board knows: "1.4", or "1.1" for one that was made for gpu-usage-audit 1.1 to 1.3.
-        form: WireForm = "1.4", "GUA_CLOUD_FORM";
+        form: PushForm = "1.4", "GUA_CLOUD_FORM";
         /// How many MB of missed pushes wait beside the enrolment to be sent late, to boards that take them late; 0 for none.
         spool_mb: Megabytes = "0", "GUA_CLOUD_SPOOL_MB";
         /// How many days of the history the board's archive keeps, for `gua sync-archive` and --archive.

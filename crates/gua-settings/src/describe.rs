@@ -3,9 +3,9 @@
 use gua_model::quota::Subject;
 use serde_json::json;
 
-use super::quota::{self, Quota};
-use super::table::Shown;
-use super::{ENTRIES, Entry, Inputs, Settings, Source};
+use crate::quota::{self, Quota};
+use crate::table::Shown;
+use crate::{ENTRIES, Entry, Inputs, Settings, Source};
 
 /// A file with every setting, its default and its meaning. Every value is commented out, so that a later version's
 /// defaults take effect in it.

@@ -13,9 +13,9 @@ use gua_model::Thresholds;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::kind::Home;
-use super::quota::{SetBy, stricter};
-use super::{ENTRIES, FileState, FlagValue, Inputs, Loaded, Settings, Source, describe, file};
+use crate::kind::Home;
+use crate::quota::{SetBy, stricter};
+use crate::{ENTRIES, FileState, FlagValue, Inputs, Loaded, Settings, Source, describe, file};
 
 const HOME: &str = "/home/ada";
 
@@ -265,7 +265,7 @@ fn a_file_that_is_too_large_is_refused() {
 
 #[test]
 fn a_mistyped_variable_is_told_with_the_nearest_name() {
-    let told = |name: &str| super::inputs::unknown([OsString::from(name)].into_iter());
+    let told = |name: &str| crate::inputs::unknown([OsString::from(name)].into_iter());
     for fine in ["GUA_HELD_MB", "GUA_CONFIG", "HELD_MB", "GUAC_X", "gua_db"] {
         assert!(told(fine).is_empty(), "{fine}");
     }
@@ -337,7 +337,7 @@ fn a_tilde_leads_home_and_nowhere_else() {
         ),
     ];
     for (text, expected) in cases {
-        let expanded = super::kind::expand(text.as_ref(), &Home(Some(HOME.into())));
+        let expanded = crate::kind::expand(text.as_ref(), &Home(Some(HOME.into())));
         assert_eq!(expanded, expected.map(PathBuf::from), "{text}");
     }
 }

@@ -14,8 +14,8 @@ use toml::de::DeValue;
 
 use crate::duration;
 
-pub use self::account::{CsvForm, CsvPeriod, CsvPlace};
-pub use self::cloud::{BoardAddress, Days, MaybeFile, PlainHttp, UserNames, WireForm};
+pub use self::account::{CsvFormat, CsvPeriod, CsvPlace};
+pub use self::cloud::{BoardAddress, Days, MaybeFile, PlainHttp, PushForm, UserNames};
 
 /// A value before it is understood.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +103,19 @@ fn whole(raw: Raw<'_>) -> Option<u64> {
         }
         Raw::Toml(_) => None,
     }
+}
+
+/// The choice that a word names.
+fn choice<T: Copy>(raw: Raw<'_>, choices: &[(T, &str)]) -> Option<T> {
+    let text = text(raw)?;
+    let known = choices.iter().find(|(_, word)| text == *word);
+    known.map(|(choice, _)| *choice)
+}
+
+/// The word of a choice.
+fn choice_word<T: PartialEq>(value: &T, choices: &[(T, &str)]) -> serde_json::Value {
+    let known = choices.iter().find(|(choice, _)| choice == value);
+    known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
 }
 
 /// Yes or no.
@@ -355,7 +368,7 @@ impl Kind for LeaseLength {
 
     fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
         match at_least::<Self>(raw, Duration::from_secs(1))? {
-            longest if longest <= gua_claim::LONGEST_LEASE => Ok(longest),
+            longest if longest <= gua_model::claim::LONGEST_LEASE => Ok(longest),
             _ => Err(unexpected::<Self>(raw)),
         }
     }

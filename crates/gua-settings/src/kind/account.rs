@@ -1,14 +1,12 @@
-//! Values for what accounts are kept by: the daily CSV.
+//! Kinds of values of the `[csv]` section.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gua_wire::gpu_stats::Form;
-
-use super::{FilePath, Home, Kind, Raw, at_least, path_text, text, unexpected};
+use super::{FilePath, Home, Kind, Raw, at_least, choice, choice_word, path_text, unexpected};
 use crate::duration;
 
-/// A directory for the daily CSV; `None` where none is written.
+/// Directory of the daily CSV; `None` when it is off.
 #[derive(Debug)]
 pub struct CsvPlace;
 
@@ -31,7 +29,7 @@ impl Kind for CsvPlace {
     }
 }
 
-/// How often the daily CSV gets rows. Their stamps are whole minutes, so less than one makes no sense.
+/// Interval between rows of the daily CSV. Its timestamps are whole minutes, so a minute is the minimum.
 #[derive(Debug)]
 pub struct CsvPeriod;
 
@@ -52,27 +50,27 @@ impl Kind for CsvPeriod {
     }
 }
 
-/// The form of the daily CSV.
-#[derive(Debug)]
-pub struct CsvForm;
+/// Format of the daily CSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CsvFormat {
+    /// The columns of gpu_stats.
+    Classic,
+    /// One row per process, with the state, memory and owner.
+    Full,
+}
 
-impl Kind for CsvForm {
-    type Value = Form;
+const CSV_FORMATS: [(CsvFormat, &str); 2] =
+    [(CsvFormat::Classic, "classic"), (CsvFormat::Full, "full")];
+
+impl Kind for CsvFormat {
+    type Value = CsvFormat;
     const WHAT: &'static str = "classic or full";
 
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<Form, String> {
-        match text(raw).and_then(|word| word.to_str()) {
-            Some("classic") => Ok(Form::Classic),
-            Some("full") => Ok(Form::Full),
-            _ => Err(unexpected::<Self>(raw)),
-        }
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<CsvFormat, String> {
+        choice(raw, &CSV_FORMATS).ok_or_else(|| unexpected::<Self>(raw))
     }
 
-    fn json(value: &Form) -> serde_json::Value {
-        match value {
-            Form::Classic => "classic",
-            Form::Full => "full",
-        }
-        .into()
+    fn json(value: &CsvFormat) -> serde_json::Value {
+        choice_word(value, &CSV_FORMATS)
     }
 }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::{File, FileType};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use gua_collector::board::Proxies;
-use gua_run::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
+use gua_model::run_variables::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
 use rustix::fs::{Mode, OFlags};
 
-use super::kind::{self, Home};
-use super::{ENTRIES, Problem, file};
+use crate::kind::{self, Home};
+use crate::{ENTRIES, Problem, file};
 
 /// Names another file instead of the user's.
 pub const CONFIG_VARIABLE: &str = "GUA_CONFIG";
@@ -39,6 +39,26 @@ const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
 /// A configuration is small; more than this is a mistake.
 const MOST_BYTES: u64 = 1 << 20;
+
+/// Proxies as the environment names them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Proxies {
+    /// `http_proxy`.
+    pub http: Option<String>,
+    /// `https_proxy`.
+    pub https: Option<String>,
+    /// `all_proxy`, used where the two above are not set.
+    pub all: Option<String>,
+    /// `no_proxy`: hosts that are reached without a proxy.
+    pub none_for: Option<String>,
+}
+
+impl fmt::Debug for Proxies {
+    /// Prints no value: an address may contain a password.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Proxies").finish_non_exhaustive()
+    }
+}
 
 /// Everything that decides the settings, besides the flags. Tests build their own.
 #[derive(Clone, Debug)]
@@ -167,7 +187,7 @@ pub fn unknown_variables() -> Vec<String> {
     unknown(set.map(|(name, _)| name))
 }
 
-pub(super) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
+pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
     const PREFIX: &str = "GUA_";
     let known = || {
         let settings = ENTRIES.iter().map(|entry| entry.env);

@@ -1,0 +1,3 @@
+//! One module per command, named as it is typed.
+
+pub mod config;
