@@ -7,32 +7,32 @@ use gua_model::{GapReason, Outage, Sample, Tick};
 use gua_probe::fault::DriverFault;
 use jiff::Timestamp;
 
-use crate::attendant::{Attendant, Options};
 use crate::clocks::{Clocks, NOTICEABLE};
-use crate::complaint::Complaints;
-use crate::outlet::Outlet;
+use crate::observer::{Observer, Options};
+use crate::open_outage::OpenOutage;
+use crate::problem_log::ProblemLog;
+use crate::runtime::{Runtime, Wake};
 use crate::schedule::{Overrun, Schedule, Turn};
 use crate::sink::Sink;
-use crate::trouble::Trouble;
-use crate::world::{Wake, World};
+use crate::sink_state::SinkState;
 
-/// Collects from a world into sinks, in front of an attendant.
+/// Collects from a runtime into sinks, in front of an observer.
 pub struct Collector<W, A> {
-    world: W,
-    attendant: A,
+    runtime: W,
+    observer: A,
     options: Options,
-    outlets: Vec<Outlet>,
-    /// How often the attendant wants to hear that the loop is alive.
+    sinks: Vec<SinkState>,
+    /// How often the observer wants to hear that the loop is alive.
     heartbeat: Option<Duration>,
     next_beat: Option<Duration>,
     /// The tick to come.
     number: u64,
     /// When the last tick was asked for.
     last_asked: Option<Clocks>,
-    driver: Option<Trouble>,
-    /// The trouble that the attendant knows of.
+    driver: Option<OpenOutage>,
+    /// The trouble that the observer knows of.
     told: Option<(Timestamp, GapReason)>,
-    complaints: Complaints,
+    problem_log: ProblemLog,
     /// Ticks in a row that overran.
     overruns: u64,
     lost: u64,
@@ -57,28 +57,28 @@ struct Asked {
 impl<W: fmt::Debug, A> fmt::Debug for Collector<W, A> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Collector")
-            .field("world", &self.world)
+            .field("runtime", &self.runtime)
             .field("options", &self.options)
             .field("number", &self.number)
             .finish_non_exhaustive()
     }
 }
 
-impl<W: World, A: Attendant> Collector<W, A> {
+impl<W: Runtime, A: Observer> Collector<W, A> {
     #[must_use]
-    pub fn new(world: W, attendant: A, options: Options) -> Self {
+    pub fn new(runtime: W, observer: A, options: Options) -> Self {
         Self {
-            world,
-            attendant,
+            runtime,
+            observer,
             options,
-            outlets: Vec::new(),
+            sinks: Vec::new(),
             heartbeat: None,
             next_beat: None,
             number: 0,
             last_asked: None,
             driver: None,
             told: None,
-            complaints: Complaints::default(),
+            problem_log: ProblemLog::default(),
             overruns: 0,
             lost: 0,
             is_ready: false,
@@ -88,7 +88,7 @@ impl<W: World, A: Attendant> Collector<W, A> {
     /// Adds a sink. The first one is the history: a tick that it does not take counts as lost.
     #[must_use]
     pub fn with_sink(mut self, sink: Box<dyn Sink>) -> Self {
-        self.outlets.push(Outlet::new(sink));
+        self.sinks.push(SinkState::new(sink));
         self
     }
 
@@ -100,12 +100,12 @@ impl<W: World, A: Attendant> Collector<W, A> {
 
     /// Collects until it is told to stop.
     pub fn run(mut self) -> Summary {
-        let start = self.world.clocks().monotonic;
+        let start = self.runtime.clocks().monotonic;
         let mut schedule = Schedule::new(self.options.interval, start);
         self.next_beat = self.heartbeat.map(|_| start);
         let mut asked: Option<Asked> = None;
         loop {
-            let now = self.world.clocks();
+            let now = self.runtime.clocks();
             let mut until = self.beat(now.monotonic);
             if asked.is_none() {
                 match schedule.begin(now.monotonic) {
@@ -115,12 +115,12 @@ impl<W: World, A: Attendant> Collector<W, A> {
                         asked = Some(self.ask(now));
                     }
                     Turn::Wait(due) => {
-                        self.world.expect(due, self.options.interval);
+                        self.runtime.expect(due, self.options.interval);
                         until = until.min(due);
                     }
                 }
             }
-            match self.world.wait(until) {
+            match self.runtime.wait(until) {
                 Wake::Due => {}
                 Wake::Stop => break,
                 Wake::Reload => self.reload(&mut schedule),
@@ -128,7 +128,7 @@ impl<W: World, A: Attendant> Collector<W, A> {
                     if let Some(asked) = asked.take() {
                         self.take(&asked, answer);
                         self.tell_trouble();
-                        let overrun = schedule.end(self.world.clocks().monotonic);
+                        let overrun = schedule.end(self.runtime.clocks().monotonic);
                         self.judge(asked.number, overrun);
                     }
                 }
@@ -145,7 +145,7 @@ impl<W: World, A: Attendant> Collector<W, A> {
         if now < next {
             return next;
         }
-        self.attendant.alive();
+        self.observer.alive();
         let next = now.saturating_add(period);
         self.next_beat = Some(next);
         next
@@ -154,12 +154,12 @@ impl<W: World, A: Attendant> Collector<W, A> {
     fn ask(&mut self, now: Clocks) -> Asked {
         if let Some(before) = self.last_asked.replace(now) {
             for outage in now.outages_since(&before, self.options.interval) {
-                self.attendant.note(&outage.detail);
+                self.observer.note(&outage.detail);
                 self.count(outage.ticks_lost);
                 self.keep(&outage);
             }
         }
-        self.world.ask();
+        self.runtime.ask();
         let number = self.number;
         self.number += 1;
         Asked { number, at: now }
@@ -175,9 +175,9 @@ impl<W: World, A: Attendant> Collector<W, A> {
         self.count(missed.skipped);
         let seconds = missed.late.as_secs_f64();
         let detail = format!("the collector stood still for {seconds:.1} s");
-        self.attendant.note(&detail);
+        self.observer.note(&detail);
         if let Some(trouble) = &mut self.driver {
-            trouble.lose(missed.skipped);
+            trouble.add(missed.skipped);
             return;
         }
         self.keep(&Outage {
@@ -198,39 +198,38 @@ impl<W: World, A: Attendant> Collector<W, A> {
 
     /// Says what costs ticks, where that is news: the driver before the history, which needs a tick to be in trouble.
     fn tell_trouble(&mut self) {
-        let of_history = || self.outlets.first().and_then(Outlet::trouble);
+        let of_history = || self.sinks.first().and_then(SinkState::trouble);
         let trouble = self.driver.as_ref().or_else(of_history);
         let news = trouble.map(|trouble| (trouble.from, trouble.reason));
         if news != self.told {
             self.told = news;
-            let ongoing = trouble.map(Trouble::ongoing);
-            self.attendant.trouble(ongoing.as_ref());
+            self.observer.outage(trouble);
         }
     }
 
     fn deliver(&mut self, number: u64, sample: Sample) {
         if let Some(trouble) = self.driver.take() {
-            let lost = trouble.lost;
-            self.attendant.note(&format!(
+            let lost = trouble.ticks_lost;
+            self.observer.note(&format!(
                 "the driver answers again at tick {number}; {lost} ticks were lost"
             ));
-            self.keep(&trouble.outage(sample.at));
+            self.keep(&trouble.close(sample.at));
         }
-        for note in self.complaints.hear(&sample) {
-            self.attendant.note(&note);
+        for note in self.problem_log.hear(&sample) {
+            self.observer.note(&note);
         }
         let tick = Tick {
             sample,
             interval: self.options.interval,
         };
         let mut is_stored = true;
-        for (place, outlet) in self.outlets.iter_mut().enumerate() {
+        for (place, outlet) in self.sinks.iter_mut().enumerate() {
             if !is_stored && outlet.sink.follows_history() {
                 continue;
             }
             let delivered = outlet.deliver(number, &tick);
             for note in &delivered.notes {
-                self.attendant.note(note);
+                self.observer.note(note);
             }
             if place == 0 && !delivered.stored {
                 self.lost += 1;
@@ -238,27 +237,27 @@ impl<W: World, A: Attendant> Collector<W, A> {
             }
             if place == 0 && delivered.stored && !self.is_ready {
                 self.is_ready = true;
-                self.attendant.ready();
+                self.observer.ready();
             }
         }
-        self.attendant.ticked(number, &tick);
+        self.observer.ticked(number, &tick);
     }
 
     fn fail(&mut self, asked: &Asked, fault: &DriverFault) {
-        for outlet in &mut self.outlets {
+        for outlet in &mut self.sinks {
             outlet.sink.driver_failed(asked.at.wall);
         }
         let (reason, fault) = cause(fault);
         // It may be sick in another way now, and history is to know both.
         if let Some(old) = self.driver.take_if(|old| old.reason != reason) {
-            self.keep(&old.outage(asked.at.wall));
+            self.keep(&old.close(asked.at.wall));
         }
         if self.driver.is_none() {
-            self.attendant
+            self.observer
                 .note(&format!("tick {} failed: {fault}", asked.number));
         }
-        let detail = || Trouble::new(asked.at.wall, reason, fault.to_string());
-        self.driver.get_or_insert_with(detail).lose(1);
+        let detail = || OpenOutage::new(asked.at.wall, reason, fault.to_string());
+        self.driver.get_or_insert_with(detail).add(1);
         self.lost += 1;
     }
 
@@ -267,7 +266,7 @@ impl<W: World, A: Attendant> Collector<W, A> {
         let Some(overrun) = overrun else {
             if self.overruns > 1 {
                 let late = self.overruns;
-                self.attendant
+                self.observer
                     .note(&format!("on schedule again after {late} late ticks"));
             }
             self.overruns = 0;
@@ -275,37 +274,37 @@ impl<W: World, A: Attendant> Collector<W, A> {
         };
         self.count(overrun.skipped);
         if let Some(trouble) = &mut self.driver {
-            trouble.lose(overrun.skipped);
+            trouble.add(overrun.skipped);
             return;
         }
-        for outlet in &mut self.outlets {
+        for outlet in &mut self.sinks {
             outlet.skipped(overrun.skipped);
         }
         self.overruns += 1;
         if self.overruns == 1 {
             let seconds = overrun.late.as_secs_f64();
-            self.attendant
+            self.observer
                 .note(&format!("tick {number} overran by {seconds:.3} s"));
         }
     }
 
     fn reload(&mut self, schedule: &mut Schedule) {
-        match self.attendant.reload() {
+        match self.observer.reload() {
             Ok(options) => {
                 if options.interval != self.options.interval {
-                    schedule.change(options.interval, self.world.clocks().monotonic);
+                    schedule.change(options.interval, self.runtime.clocks().monotonic);
                 }
                 self.options = options;
-                for outlet in &mut self.outlets {
+                for outlet in &mut self.sinks {
                     outlet.sink.configure(&options);
                 }
-                self.attendant.note("settings were read again");
+                self.observer.note("settings were read again");
             }
-            Err(problem) => self.attendant.note(&format!(
+            Err(problem) => self.observer.note(&format!(
                 "settings were not read again, the old ones stand: {problem}"
             )),
         }
-        self.attendant.reloaded();
+        self.observer.reloaded();
     }
 
     fn count(&mut self, ticks: u32) {
@@ -313,20 +312,20 @@ impl<W: World, A: Attendant> Collector<W, A> {
     }
 
     fn keep(&mut self, outage: &Outage) {
-        for outlet in &mut self.outlets {
+        for outlet in &mut self.sinks {
             outlet.keep(outage.clone());
         }
     }
 
     fn finish(mut self) -> Summary {
-        self.attendant.stopping(self.number);
-        let now = self.world.clocks().wall;
+        self.observer.stopping(self.number);
+        let now = self.runtime.clocks().wall;
         if let Some(trouble) = self.driver.take() {
-            self.keep(&trouble.outage(now));
+            self.keep(&trouble.close(now));
         }
-        for outlet in &mut self.outlets {
+        for outlet in &mut self.sinks {
             for note in outlet.finish(now) {
-                self.attendant.note(&note);
+                self.observer.note(&note);
             }
         }
         Summary {

@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use self::day_files::{Appended, CsvError, DayFiles};
-use crate::attendant::Options;
 use crate::chain::chain;
+use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
 
 /// How long a tick waits for its rows to be on the disk. A disk that takes longer is told with the next tick.

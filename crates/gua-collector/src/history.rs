@@ -7,9 +7,9 @@ use gua_model::{GapReason, Outage, Tick};
 use gua_store::{NewRun, RunId, Store, WriteError};
 use jiff::Timestamp;
 
-use crate::attendant::Options;
 use crate::chain::chain;
 use crate::events::Events;
+use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
 
 /// Writes ticks to a history that is open.

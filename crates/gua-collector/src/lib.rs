@@ -1,33 +1,35 @@
 //! The collecting loop: a tick on schedule, read by the reader child, delivered to the history and whoever else wants it.
 //!
 //! Nothing that happens outside ends the loop but a signal: a sick driver and a full disk cost ticks, which are counted
-//! and told. The loop knows no file, prints nothing and reads no settings: it is given a [`World`] (clock, driver,
-//! signals), [`Sink`]s and an [`Attendant`], so a test can play all three.
+//! and told. The loop knows no file, prints nothing and reads no settings: it is given a [`Runtime`] (clock, driver,
+//! signals), [`Sink`]s and an [`Observer`], so a test can play all three.
 
-pub mod attendant;
 pub mod board;
 pub mod chain;
 pub mod clocks;
 pub mod collector;
-mod complaint;
 pub mod csv;
 pub mod events;
+mod failure_log;
 pub mod history;
-pub mod machine;
+pub mod host_runtime;
 pub mod managed;
-mod outlet;
+pub mod observer;
+pub mod open_outage;
 pub mod pid_file;
-pub mod rival;
+mod problem_log;
+pub mod python_collector;
+pub mod runtime;
 pub mod schedule;
 pub mod sink;
+mod sink_state;
 pub mod systemd;
-mod trouble;
-pub mod world;
 
-pub use attendant::{Attendant, Ongoing, Options};
 pub use clocks::Clocks;
 pub use collector::{Collector, Summary};
-pub use machine::Machine;
+pub use host_runtime::HostRuntime;
+pub use observer::{Observer, Options};
+pub use open_outage::OpenOutage;
+pub use runtime::{Runtime, Wake};
 pub use schedule::Schedule;
 pub use sink::{Sink, SinkError};
-pub use world::{Wake, World};

@@ -4,7 +4,7 @@ use gua_model::{GapReason, Outage, Tick};
 use jiff::Timestamp;
 use thiserror::Error;
 
-use crate::attendant::Options;
+use crate::observer::Options;
 
 /// Takes ticks, and what is known about the time between them.
 pub trait Sink {

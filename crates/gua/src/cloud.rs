@@ -1,18 +1,19 @@
 //! The agent's side of a board: who this host is there, how the board is reached, and what may be told of its users.
 
 pub mod enroll;
+mod hidden_input;
 mod salt;
 pub mod sync_archive;
 pub mod sync_once;
 pub mod unenroll;
-mod unseen;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use gua_collector::board::cloud_file::LoadError;
 use gua_collector::board::{
-    CloudFile, Enrolled, Enrolment, EnrolmentError, LinkPlace, Peer, Proxies, WayError, Wishes,
+    CloudFile, ConnectOptions, EndpointError, Enrolled, Enrolment, EnrolmentError, LinkFiles, Peer,
+    Proxies,
 };
 use gua_collector::chain::chain;
 use gua_model::text::sanitize;
@@ -32,7 +33,7 @@ use crate::failure::Failure;
 pub(crate) fn enrolled(loaded: &Loaded) -> Result<Arc<Enrolled>, Failure> {
     enrolment(loaded).current().map_err(|error| match &error {
         EnrolmentError::Load(cause) => Failure::usage(chain(cause)).hint(remedy(cause)),
-        EnrolmentError::Way(error) => no_way(error),
+        EnrolmentError::Endpoint(error) => no_way(error),
     })
 }
 
@@ -54,7 +55,7 @@ pub(crate) fn remedy(error: &LoadError) -> &'static str {
 /// The enrolment of the settings, which may not be there.
 pub(crate) fn enrolment(loaded: &Loaded) -> Enrolment {
     let file = CloudFile::at(&loaded.settings.cloud.config.value);
-    Enrolment::new(file, wishes(loaded))
+    Enrolment::new(file, options(loaded))
 }
 
 /// Who speaks, in every push.
@@ -68,14 +69,14 @@ pub(crate) fn about<'a>(enrolled: &'a Enrolled, hostname: &'a str) -> About<'a> 
 }
 
 /// Where what is known of the link stands, for those who write a history.
-pub(crate) fn link_place(loaded: &Loaded, history: &Path) -> LinkPlace {
-    LinkPlace::new(&loaded.settings.cloud.config.value, history)
+pub(crate) fn link_place(loaded: &Loaded, history: &Path) -> LinkFiles {
+    LinkFiles::new(&loaded.settings.cloud.config.value, history)
 }
 
 /// Tells the board that nothing could be seen, and notes what became of that. Both cases are a sentence's beginning.
 pub(crate) fn heartbeat(
     enrolled: &Enrolled,
-    place: &LinkPlace,
+    place: &LinkFiles,
     (at, code): (Timestamp, ErrorCode),
 ) -> Result<String, String> {
     let hostname = host::name();
@@ -98,7 +99,7 @@ pub(crate) fn heartbeat(
 /// The same for a driver that could not be read, which is why.
 pub(crate) fn tell_of_fault(
     enrolled: &Enrolled,
-    place: &LinkPlace,
+    place: &LinkFiles,
     fault: DriverFault,
 ) -> anyhow::Error {
     let what = (clock::now(), ErrorCode::NvmlInitFailed);
@@ -125,9 +126,9 @@ pub(crate) fn named(enrolled: &Enrolled) -> String {
 }
 
 /// How boards are reached, by the settings and the environment.
-fn wishes(loaded: &Loaded) -> Wishes {
+fn options(loaded: &Loaded) -> ConnectOptions {
     let cloud = &loaded.settings.cloud;
-    Wishes {
+    ConnectOptions {
         unencrypted: cloud.allow_http.value,
         ca_file: cloud.ca_file.value.clone(),
         proxies: proxies(loaded.inputs.proxies()),
@@ -151,10 +152,10 @@ pub(crate) fn push_form(settings: &Settings) -> Form {
     }
 }
 
-fn no_way(error: &WayError) -> Failure {
+fn no_way(error: &EndpointError) -> Failure {
     let failure = Failure::usage(chain(error));
     match error {
-        WayError::Insecure(_) => failure.hint(
+        EndpointError::Insecure(_) => failure.hint(
             "use the board's https address; --allow-http sends the secret unencrypted all the same",
         ),
         _ => failure,

@@ -1,15 +1,15 @@
 //! `gua daemon`, `start`, `status`, `stop`: the collector of this host, in the background or in the foreground.
 
 pub mod background;
+mod board_link;
+mod board_status;
 mod collect;
 pub(crate) mod history;
-mod link;
-mod link_page;
 mod log_file;
+pub(crate) mod observer;
+mod outage_file;
 pub mod status;
 pub mod stop;
-mod trouble_file;
-pub(crate) mod voice;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub fn foreground(args: &CollectArgs) -> anyhow::Result<ExitCode> {
         flags,
         typed_db: args.db.clone(),
         append: args.append.into(),
-        cloud: link::Cloud::asked(args),
+        cloud: board_link::Cloud::asked(args),
         setting: Setting::Foreground,
     })
 }

@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::{AuditDemoArgs, DemoArgs, DemoScript, ReportArgs};
 use crate::config::Loaded;
-use crate::daemon::voice::tick_line;
+use crate::daemon::observer::tick_line;
 use crate::dispatch::{VERSION, load};
 use crate::duration::Clockwise;
 use crate::failure::{self, Failure};

@@ -194,7 +194,7 @@ fn link(loaded: &Loaded) -> Link {
                 fault: match error {
                     EnrolmentError::Load(LoadError::Faulty { .. }) => Fault::Contents,
                     EnrolmentError::Load(_) => Fault::Unreadable,
-                    EnrolmentError::Way(_) => Fault::Way,
+                    EnrolmentError::Endpoint(_) => Fault::Endpoint,
                 },
             };
         }

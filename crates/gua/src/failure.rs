@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use gua_collector::board::way::ConnectError;
+use gua_collector::board::endpoint::ConnectError;
 use gua_collector::chain::chain;
 use gua_probe::fault::DriverFault;
 use gua_store::{FileKind, OpenError, WriteError};

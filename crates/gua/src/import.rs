@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::rival::python_writer;
+use gua_collector::python_collector::python_writer;
 use gua_model::text::counted;
 use gua_probe::clock;
 use gua_probe::host::HostRoot;

@@ -9,9 +9,9 @@ use gua_wire::server_url::{ARCHIVES, CLAIM, OBSERVATIONS};
 use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, Snapshot, Token};
 use ureq::http::Request;
 
-use super::exchange::exchange;
-use super::line::{Limits, Overdue, overdue};
-use super::way::{ConnectError, Way};
+use super::connection::{Limits, Overdue, overdue};
+use super::endpoint::{ConnectError, Endpoint};
+use super::http::exchange;
 
 /// So much of an answer is looked into where nothing else is asked for: more than any refusal needs.
 const REFUSAL_BYTES: u64 = 64 * 1024;
@@ -22,7 +22,7 @@ const LISTING_BYTES: u64 = 4 * 1024 * 1024;
 /// Speaks to one board.
 #[derive(Clone, Debug)]
 pub struct Client {
-    way: Way,
+    way: Endpoint,
 }
 
 /// One request.
@@ -105,12 +105,12 @@ impl CallError {
 
 impl Client {
     #[must_use]
-    pub fn new(way: Way) -> Self {
+    pub fn new(way: Endpoint) -> Self {
         Self { way }
     }
 
     #[must_use]
-    pub fn way(&self) -> &Way {
+    pub fn way(&self) -> &Endpoint {
         &self.way
     }
 
@@ -274,7 +274,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn request<B>(&self, way: &Way, kind: Option<&str>, body: B) -> Request<B> {
+    fn request<B>(&self, way: &Endpoint, kind: Option<&str>, body: B) -> Request<B> {
         let method = match self.method {
             Method::Get => "GET",
             Method::Post => "POST",

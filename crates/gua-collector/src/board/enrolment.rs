@@ -7,13 +7,13 @@ use gua_wire::CloudConfig;
 
 use super::client::Client;
 use super::cloud_file::{CloudFile, LoadError};
-use super::way::{Way, WayError, Wishes};
+use super::endpoint::{ConnectOptions, Endpoint, EndpointError};
 
 /// A file that may hold an enrolment, and how boards are reached.
 #[derive(Clone, Debug)]
 pub struct Enrolment {
     file: CloudFile,
-    wishes: Wishes,
+    options: ConnectOptions,
     known: Option<(Stamp, Arc<Enrolled>)>,
 }
 
@@ -30,7 +30,7 @@ pub enum EnrolmentError {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
-    Way(#[from] WayError),
+    Endpoint(#[from] EndpointError),
 }
 
 impl EnrolmentError {
@@ -51,10 +51,10 @@ struct Stamp {
 
 impl Enrolment {
     #[must_use]
-    pub fn new(file: CloudFile, wishes: Wishes) -> Self {
+    pub fn new(file: CloudFile, options: ConnectOptions) -> Self {
         Self {
             file,
-            wishes,
+            options,
             known: None,
         }
     }
@@ -81,7 +81,7 @@ impl Enrolment {
         }
         self.known = None;
         let config = self.file.load()?;
-        let client = Client::new(Way::to(&config.server_url, &self.wishes)?);
+        let client = Client::new(Endpoint::to(&config.server_url, &self.options)?);
         let enrolled = Arc::new(Enrolled { config, client });
         if let Some(stamp) = stamp {
             self.known = Some((stamp, Arc::clone(&enrolled)));

@@ -127,12 +127,12 @@ fn boot() -> Option<gua_model::id::BootId> {
 /// Where what belongs to a link is kept: beside the enrolment, so that there is one place whatever history is written. A
 /// service that may not write there has it beside its history.
 #[derive(Clone, Debug)]
-pub struct LinkPlace {
+pub struct LinkFiles {
     enrolment: PathBuf,
     history: PathBuf,
 }
 
-impl LinkPlace {
+impl LinkFiles {
     #[must_use]
     pub fn new(enrolment: &Path, history: &Path) -> Self {
         Self {
@@ -263,7 +263,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let enrolment = directory.path().join("gone/cloud.json");
         let history = directory.path().join("gua.db");
-        let place = LinkPlace::new(&enrolment, &history);
+        let place = LinkFiles::new(&enrolment, &history);
         assert_eq!(place.read(&peer("h")), None);
         // Nothing can be written beside the enrolment.
         let mut old = state("h");

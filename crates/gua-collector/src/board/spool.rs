@@ -18,13 +18,13 @@ use super::state_file;
 
 /// For whom pushes were written, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Addressee {
+pub(super) struct Recipient {
     peer: Peer,
     /// How much of users' names is in them.
     users: String,
 }
 
-impl Addressee {
+impl Recipient {
     pub(super) fn new(config: &CloudConfig, users: &UserPolicy) -> Self {
         Self {
             peer: Peer::of(config),
@@ -48,8 +48,8 @@ pub(super) struct Spool {
     bytes: u64,
     /// By name, with their size.
     waiting: BTreeMap<String, u64>,
-    addressee: Option<Addressee>,
-    /// Told apart within a microsecond.
+    addressee: Option<Recipient>,
+    /// FailureLog apart within a microsecond.
     number: u32,
     dropped: u64,
 }
@@ -63,7 +63,7 @@ pub(super) struct SpoolError {
 }
 
 const ENDING: &str = ".json";
-const ADDRESSEE: &str = "addressee";
+const RECIPIENT: &str = "addressee";
 
 impl Spool {
     /// Opens the first of the directories in which something may be written, with what an earlier process has left in it.
@@ -102,7 +102,7 @@ impl Spool {
             most_bytes,
             bytes: waiting.values().sum(),
             waiting,
-            addressee: state_file::read(&directory.join(ADDRESSEE)),
+            addressee: state_file::read(&directory.join(RECIPIENT)),
             number: 0,
             dropped: 0,
         };
@@ -111,7 +111,7 @@ impl Spool {
     }
 
     /// From now on pushes are kept for this one. Those that wait for another are dropped; says how many that were.
-    pub(super) fn address(&mut self, to: &Addressee) -> io::Result<usize> {
+    pub(super) fn address(&mut self, to: &Recipient) -> io::Result<usize> {
         if self.addressee.as_ref() == Some(to) {
             return Ok(0);
         }
@@ -125,8 +125,8 @@ impl Spool {
         Ok(dropped)
     }
 
-    fn write_addressee(&self, to: &Addressee) -> io::Result<()> {
-        state_file::write(&self.directory.join(ADDRESSEE), to)
+    fn write_addressee(&self, to: &Recipient) -> io::Result<()> {
+        state_file::write(&self.directory.join(RECIPIENT), to)
     }
 
     /// After somebody has cleaned up, and the enrolment came back. What else went wrong stays wrong.
@@ -263,7 +263,7 @@ fn pushes(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn is_for(directory: &Path, peer: &Peer) -> bool {
-    let addressee: Option<Addressee> = state_file::read(&directory.join(ADDRESSEE));
+    let addressee: Option<Recipient> = state_file::read(&directory.join(RECIPIENT));
     addressee.is_some_and(|addressee| addressee.peer == *peer)
 }
 
@@ -286,7 +286,7 @@ pub(super) fn forget(directory: &Path, peer: Option<&Peer>) -> usize {
     for path in &pushes {
         let _ = fs::remove_file(path);
     }
-    let _ = fs::remove_file(directory.join(ADDRESSEE));
+    let _ = fs::remove_file(directory.join(RECIPIENT));
     // Something that is not ours keeps it there.
     let _ = fs::remove_dir(directory);
     pushes.len()
@@ -302,16 +302,16 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn addressee(board: &str, host: &str, users: &UserPolicy) -> Addressee {
+    fn addressee(board: &str, host: &str, users: &UserPolicy) -> Recipient {
         let answer = format!(
             r#"{{"hostId":"{host}","displayName":"lab","agentToken":"gua_agent_secret","tokenPrefix":"gua"}}"#
         );
         let answer = ClaimAnswer::read(answer.as_bytes()).unwrap();
         let config = CloudConfig::enrolled(ServerUrl::parse(board).unwrap(), answer);
-        Addressee::new(&config, users)
+        Recipient::new(&config, users)
     }
 
-    fn usual() -> Addressee {
+    fn usual() -> Recipient {
         addressee("https://a.example.com", "h1", &UserPolicy::Plain)
     }
 
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_waits_for_another_board_host_or_policy_is_dropped_and_never_sent() {
-        let check = |then: &Addressee, dropped: usize| {
+        let check = |then: &Recipient, dropped: usize| {
             let directory = tempfile::tempdir().unwrap();
             let mut spool = open(directory.path(), 100);
             spool.address(&usual()).unwrap();
@@ -443,7 +443,7 @@ mod tests {
         spool.address(&usual()).unwrap();
         spool.keep(at(1), "x").unwrap();
         // A directory in its place: nothing can be written over it.
-        let noted = directory.path().join(ADDRESSEE);
+        let noted = directory.path().join(RECIPIENT);
         fs::remove_file(&noted).unwrap();
         fs::create_dir(&noted).unwrap();
         let other = addressee("https://b.example.com", "h1", &UserPolicy::Plain);

@@ -23,12 +23,12 @@ use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tungstenite::{HandshakeError, Message, WebSocket};
 
-use super::courier::Say;
+use super::backoff::RetryDelay;
+use super::connection::{Connection, Deadline, Limits, overdue};
 use super::enrolment::{Enrolled, Enrolment};
-use super::line::{Deadline, Limits, Line, overdue};
-use super::pause::Pause;
-use super::told::Told;
+use super::pusher::Say;
 use crate::chain::chain;
+use crate::failure_log::FailureLog;
 
 /// The time from one frame to the next.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -78,8 +78,8 @@ impl Streamer {
                     reader: Reader::new(reader),
                     stop,
                     say,
-                    pause: Pause::new(FIRST_PAUSE, LONGEST_PAUSE),
-                    told: Told::default(),
+                    pause: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE),
+                    told: FailureLog::default(),
                     is_known: false,
                     is_connected: connected,
                     changed: Box::new(changed),
@@ -111,8 +111,8 @@ struct Stream {
     /// Has something to be read (its end) once the daemon stops.
     stop: UnixStream,
     say: Say,
-    pause: Pause,
-    told: Told,
+    pause: RetryDelay,
+    told: FailureLog,
     /// Whether the log knows of a connection.
     is_known: bool,
     is_connected: Arc<AtomicBool>,
@@ -127,7 +127,7 @@ enum Over {
     Lost(String),
 }
 
-type Socket = WebSocket<Line>;
+type Socket = WebSocket<Connection>;
 
 impl Stream {
     fn run(mut self) {
@@ -164,7 +164,7 @@ impl Stream {
         self.pause.succeeded();
         self.note(true);
         if !std::mem::replace(&mut self.is_known, true) {
-            self.told = Told::default();
+            self.told = FailureLog::default();
             (self.say)("stream connected");
         }
     }
@@ -293,7 +293,7 @@ fn wait_for(inputs: &mut [PollFd<'_>], length: Duration) -> bool {
     matches!(poll(inputs, length.as_ref()), Ok(1..))
 }
 
-fn handshake(line: Line, enrolled: &Enrolled) -> Result<Socket, String> {
+fn handshake(line: Connection, enrolled: &Enrolled) -> Result<Socket, String> {
     let config = &enrolled.config;
     let request = config.server_url.websocket_at(STREAM).into_client_request();
     let mut request = request.map_err(|error| error.to_string())?;

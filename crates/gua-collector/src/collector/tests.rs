@@ -1,4 +1,4 @@
-//! The loop in a played world: time passes only when it sleeps or the driver takes its time.
+//! The loop in a played runtime: time passes only when it sleeps or the driver takes its time.
 
 mod stage;
 

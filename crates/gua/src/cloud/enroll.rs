@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::board::{Client, CloudFile, Way};
+use gua_collector::board::{Client, CloudFile, Endpoint};
 use gua_model::text::sanitize;
 use gua_probe::host;
 use gua_wire::enroll::AboutHost;
@@ -23,7 +23,8 @@ const LONGEST_LINE: u64 = 64 * 1024;
 pub fn run(args: &EnrollArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;
     let board = board(settings)?;
-    let way = Way::to(&board, &super::wishes(loaded)).map_err(|error| super::no_way(&error))?;
+    let way =
+        Endpoint::to(&board, &super::options(loaded)).map_err(|error| super::no_way(&error))?;
     let client = Client::new(way);
     let file = CloudFile::at(&settings.cloud.config.value);
     if file.is_there() && !args.force {
@@ -107,7 +108,7 @@ fn typed() -> Result<String, Failure> {
     let input = io::stdin();
     let read = if input.is_terminal() {
         let prompt = "one-time token of the board (it is not shown): ";
-        super::unseen::read_line(prompt, LONGEST_LINE)
+        super::hidden_input::read_line(prompt, LONGEST_LINE)
     } else {
         let mut line = String::new();
         let read = input.lock().take(LONGEST_LINE).read_line(&mut line);

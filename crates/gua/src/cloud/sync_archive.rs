@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gua_collector::board::archive::open_day;
-use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled, LinkPlace, Task};
+use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled, LinkFiles, Task};
 use gua_probe::clock;
 use gua_store::legacy::{OldFile, OldForm};
 use gua_store::{FileKind, History, what_is_this};
@@ -33,7 +33,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
 /// there is no history yet.
 pub(super) fn once_a_day(
     enrolled: &Enrolled,
-    (db, place): (&Path, &LinkPlace),
+    (db, place): (&Path, &LinkFiles),
     users: &UserPolicy,
     retention_days: u32,
 ) -> anyhow::Result<Option<Archived>> {
@@ -46,7 +46,7 @@ pub(super) fn once_a_day(
 
 fn upload(
     enrolled: &Enrolled,
-    (db, place): (&Path, &LinkPlace),
+    (db, place): (&Path, &LinkFiles),
     users: &UserPolicy,
     retention_days: u32,
 ) -> anyhow::Result<Archived> {

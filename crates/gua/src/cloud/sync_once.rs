@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::board::{Enrolled, LinkPlace};
+use gua_collector::board::{Enrolled, LinkFiles};
 use gua_collector::{Options, Sink as _};
 use gua_model::usage_state::UsageTracker;
 use gua_model::{Sample, Tick};
@@ -18,7 +18,7 @@ use super::sync_archive;
 use crate::cli::SyncOnceArgs;
 use crate::config::{Loaded, Settings};
 use crate::daemon::history::Place;
-use crate::daemon::{Append, make_directory_of, voice};
+use crate::daemon::{Append, make_directory_of, observer};
 use crate::dispatch::VERSION;
 use crate::failure::{Exit, Failure};
 use crate::fake::{self, Script};
@@ -83,7 +83,7 @@ struct Look<'a> {
     users: &'a UserPolicy,
     hostname: &'a str,
     form: Form,
-    place: LinkPlace,
+    place: LinkFiles,
     origin: Origin,
 }
 
@@ -202,7 +202,7 @@ impl Kept {
 
 /// Adds the look to the history and commits it.
 fn keep(place: &Place, sample: &Sample, settings: &Settings) -> anyhow::Result<Kept> {
-    let options = voice::options(settings);
+    let options = observer::options(settings);
     make_directory_of(place.path())?;
     let written = place
         .adopt_old(&options, &mut |_| ControlFlow::Continue(()))
@@ -233,7 +233,7 @@ fn write(place: &Place, sample: &Sample, options: &Options) -> anyhow::Result<()
 
 /// Made-up cards never come into a history of real ones: without --db they have a file of their own.
 fn keep_fake(args: &SyncOnceArgs, loaded: &Loaded, sample: &Sample) -> anyhow::Result<Kept> {
-    let options = voice::options(&loaded.settings);
+    let options = observer::options(&loaded.settings);
     let db = match &args.db {
         Some(_) => loaded.settings.history.db.value.clone(),
         None => demo::fresh(&loaded.inputs.temporary())?,

@@ -16,10 +16,10 @@ use gua_collector::pid_file::{PidFile, TakeError};
 use gua_probe::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::board_link::Cloud;
 use super::collect::{self, Job, Setting};
-use super::link::Cloud;
 use super::log_file::{self, last_lines};
-use super::{Append, BACKGROUND, history, make_directory_of, voice};
+use super::{Append, BACKGROUND, history, make_directory_of, observer};
 use crate::cli::{BackgroundArgs, CollectArgs, FileArgs};
 use crate::config::{FlagValue, Settings, Source};
 use crate::dispatch::load;
@@ -188,7 +188,7 @@ fn wait(child: &mut Child, limit: Duration) -> Start {
     let mut pipe = child.stdout.take().expect("standard output was piped");
     let (said, end) = hear(&mut pipe, limit);
     let has_said = |word: &str| said.lines().any(|line| line == word);
-    if has_said(voice::READY) {
+    if has_said(observer::READY) {
         return Start::Ready;
     }
     if let Hearing::Closed = end
@@ -197,7 +197,7 @@ fn wait(child: &mut Child, limit: Duration) -> Start {
     {
         return Start::Ended(status);
     }
-    Start::Slow(match has_said(voice::ANSWERED) {
+    Start::Slow(match has_said(observer::ANSWERED) {
         true => Stage::DriverAnswered,
         false => Stage::DriverAsked,
     })
@@ -229,7 +229,7 @@ fn hear(pipe: &mut ChildStdout, limit: Duration) -> (String, Hearing) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return (said, Hearing::Closed),
         }
-        if said.ends_with(&format!("{}\n", voice::READY)) {
+        if said.ends_with(&format!("{}\n", observer::READY)) {
             return (said, Hearing::Said);
         }
     }

@@ -12,7 +12,7 @@ use gua_collector::csv::{CsvOptions, CsvSink, DayFiles};
 use gua_collector::events::Events;
 use gua_collector::pid_file::PidFile;
 use gua_collector::systemd::{Notifier, heartbeat};
-use gua_collector::{Attendant as _, Collector, Machine, Options};
+use gua_collector::{Collector, HostRuntime, Observer as _, Options};
 use gua_model::Sample;
 use gua_model::text::counted;
 use gua_probe::probe::ProbeOptions;
@@ -20,10 +20,10 @@ use gua_probe::reader::{Reader, ReaderOptions};
 use gua_probe::{clock, host};
 use jiff::tz::TimeZone;
 
-use super::link::{Cloud, Link};
+use super::board_link::{Cloud, Link};
 use super::log_file::LogFile;
-use super::trouble_file::TroubleFile;
-use super::voice::{ANSWERED, Voice, fixed, log_bytes, log_line, options};
+use super::observer::{ANSWERED, DaemonObserver, fixed, log_bytes, log_line, options};
+use super::outage_file::OutageFile;
 use super::{Append, history, make_directory_of};
 use crate::config::{FlagValue, Loaded, Settings, Source};
 use crate::duration::Clockwise;
@@ -69,9 +69,9 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
             (Some(log), Some(starter), Some(held))
         }
     };
-    let mut machine =
-        Machine::new(Reader::new(reader(settings))).context("cannot wait for signals")?;
-    let Some(answer) = machine.first_answer() else {
+    let mut runtime =
+        HostRuntime::new(Reader::new(reader(settings))).context("cannot wait for signals")?;
+    let Some(answer) = runtime.first_answer() else {
         return Ok(ExitCode::SUCCESS);
     };
     let sample = match (answer, &link) {
@@ -83,7 +83,7 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         let _ = writeln!(starter, "{ANSWERED}");
     }
     let options = options(settings);
-    let mut voice = Voice {
+    let mut observer = DaemonObserver {
         notifier: notifier(&job.loaded),
         inputs: inputs.clone(),
         flags: job.flags,
@@ -95,13 +95,13 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         // Only a daemon with a pid file is asked for its status; without this file it says less.
         trouble: held
             .is_some()
-            .then(|| TroubleFile::make(&settings.collect.pid_file.value).ok())
+            .then(|| OutageFile::make(&settings.collect.pid_file.value).ok())
             .flatten(),
         fixed: fixed(settings),
     };
-    match take_over(&place, &options, &machine, &mut voice) {
-        Err(error) if machine.is_told_to_stop() => {
-            voice.note(&format!("{error:#}"));
+    match take_over(&place, &options, &runtime, &mut observer) {
+        Err(error) if runtime.stop_requested() => {
+            observer.note(&format!("{error:#}"));
             return Ok(ExitCode::SUCCESS);
         }
         taken_over => taken_over?,
@@ -110,9 +110,9 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
     let history = place
         .open(job.append, &sample, &options)?
         .with_events(events);
-    voice.note(&started(&sample, settings));
+    observer.note(&started(&sample, settings));
     if let Some(link) = &link {
-        voice.note(&format!("cloud sync enabled -> {}", link.named()));
+        observer.note(&format!("cloud sync enabled -> {}", link.named()));
     }
     let own_pid = std::process::id();
     let beats = heartbeat(
@@ -120,8 +120,8 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         inputs.variable("WATCHDOG_PID"),
         own_pid,
     );
-    let csv = daily_csv(settings, &options, &mut voice);
-    let mut collector = Collector::new(machine, voice, options)
+    let csv = daily_csv(settings, &options, &mut observer);
+    let mut collector = Collector::new(runtime, observer, options)
         .with_sink(Box::new(history))
         .with_heartbeat(beats);
     if let Some(csv) = csv {
@@ -142,7 +142,11 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
 }
 
 /// The daily CSV, where it is asked for. Whatever is wrong with it costs rows and no tick.
-fn daily_csv(settings: &Settings, options: &Options, voice: &mut Voice) -> Option<CsvSink> {
+fn daily_csv(
+    settings: &Settings,
+    options: &Options,
+    observer: &mut DaemonObserver,
+) -> Option<CsvSink> {
     let directory = settings.csv.dir.value.as_ref()?;
     let sink = CsvSink::new(CsvOptions {
         files: DayFiles::new(directory, csv::form(settings)),
@@ -153,11 +157,11 @@ fn daily_csv(settings: &Settings, options: &Options, voice: &mut Voice) -> Optio
     match sink {
         Ok(sink) => {
             let directory = directory.display();
-            voice.note(&format!("the daily CSV goes to {directory}"));
+            observer.note(&format!("the daily CSV goes to {directory}"));
             Some(sink)
         }
         Err(error) => {
-            voice.note(&format!("there will be no daily CSV: {error}"));
+            observer.note(&format!("there will be no daily CSV: {error}"));
             None
         }
     }
@@ -167,26 +171,26 @@ fn daily_csv(settings: &Settings, options: &Options, voice: &mut Voice) -> Optio
 fn take_over(
     place: &history::Place,
     options: &Options,
-    machine: &Machine,
-    voice: &mut Voice,
+    runtime: &HostRuntime,
+    observer: &mut DaemonObserver,
 ) -> anyhow::Result<()> {
     let mut is_told = false;
     let adopted = place.adopt_old(options, &mut |progress| {
         if !std::mem::replace(&mut is_told, true) {
             let rows = progress.rows_total;
-            voice.note(&format!(
+            observer.note(&format!(
                 "taking over {rows} rows of a history of gpu-usage-audit"
             ));
         }
-        voice.busy();
-        if machine.is_told_to_stop() {
+        observer.busy();
+        if runtime.stop_requested() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
     })?;
     if let Some(adopted) = adopted {
-        voice.note(&format!(
+        observer.note(&format!(
             "the history of gpu-usage-audit was taken over and checked; the old file is now `{}`",
             adopted.old_renamed_to.display()
         ));

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use gua_collector::Options;
 use gua_collector::chain::chain;
 use gua_collector::history::HistorySink;
-use gua_collector::rival::python_writer;
+use gua_collector::python_collector::python_writer;
 use gua_model::Sample;
 use gua_model::period::Period;
 use gua_model::text::short_age;

@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::voice;
+use super::observer;
 
 /// Logs that were put aside and are kept: `gua.log.1` is the younger.
 const KEPT: u32 = 2;
@@ -101,7 +101,7 @@ pub(super) fn last_lines(path: &Path, number: usize, from: u64) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text
         .lines()
-        .filter(|line| !line.starts_with(voice::TICK))
+        .filter(|line| !line.starts_with(observer::TICK))
         .collect();
     let shown = lines.get(lines.len().saturating_sub(number)..);
     shown

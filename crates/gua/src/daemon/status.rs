@@ -9,7 +9,7 @@ use gua_collector::pid_file::PidFile;
 use gua_probe::clock;
 use jiff::Timestamp;
 
-use super::{BACKGROUND, history, link_page, trouble_file};
+use super::{BACKGROUND, board_status, history, outage_file};
 use crate::config::Loaded;
 use crate::{output, which};
 
@@ -35,7 +35,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
                 if let Some(config) = argument(&managed, "--config") {
                     enrolment = config.into();
                 }
-                text.push_str(&details(&managed, trouble_file::read(pid_file.path(), pid)));
+                text.push_str(&details(&managed, outage_file::read(pid_file.path(), pid)));
                 text
             }
             Occupant::Foreign => {
@@ -50,7 +50,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
             }
         },
     };
-    text.push_str(&link_page::summary(&history, &enrolment, clock::now()));
+    text.push_str(&board_status::summary(&history, &enrolment, clock::now()));
     output::data(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::rival::python_writer;
+use gua_collector::python_collector::python_writer;
 use gua_probe::clock;
 use gua_probe::host::HostRoot;
 use gua_store::{FileKind, OpenError, WriterLock, what_is_this};

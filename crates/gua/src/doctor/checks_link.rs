@@ -27,7 +27,7 @@ pub(super) fn link(facts: &Facts) -> Check {
                 Fault::Contents => format!(
                     "Enrol this host again (`gua enroll --force`), or forget the board (`gua unenroll`): `{path}`."
                 ),
-                Fault::Way => "Look at `cloud.ca_file` and `cloud.allow_http` (`gua config show`) and at the proxies of the environment."
+                Fault::Endpoint => "Look at `cloud.ca_file` and `cloud.allow_http` (`gua config show`) and at the proxies of the environment."
                     .to_owned(),
             };
             Check::new(LINK, Status::Warning, summary, details).advise(advice)
@@ -171,7 +171,7 @@ mod tests {
             "advice: Enrol this host again (`gua enroll --force`), or forget the board (`gua unenroll`): `/c.json`.",
         );
         check(
-            Fault::Way,
+            Fault::Endpoint,
             "advice: Look at `cloud.ca_file` and `cloud.allow_http` (`gua config show`) and at the proxies of the environment.",
         );
     }

@@ -80,7 +80,7 @@ pub enum Fault {
     /// It is read, and is no enrolment.
     Contents,
     /// There is no way to its board that may be gone: certificates, proxies, encryption.
-    Way,
+    Endpoint,
 }
 
 /// A host that is enrolled.

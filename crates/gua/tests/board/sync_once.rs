@@ -1,6 +1,6 @@
 //! `gua sync-once`: what is kept here, what is sent, what is said.
 
-use gua_collector::board::{CloudFile, LinkPlace, LinkState, Peer};
+use gua_collector::board::{CloudFile, LinkFiles, LinkState, Peer};
 use gua_wire::Snapshot;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(crate) fn enrolled(host: Host, board: &Board) -> Host {
 pub(crate) fn link(host: &Host) -> Option<LinkState> {
     let enrolment = host.state("cloud.json");
     let config = CloudFile::at(&enrolment).load().ok()?;
-    LinkPlace::new(&enrolment, &host.state("gua.db")).read(&Peer::of(&config))
+    LinkFiles::new(&enrolment, &host.state("gua.db")).read(&Peer::of(&config))
 }
 
 fn only(board: &Board) -> Snapshot {

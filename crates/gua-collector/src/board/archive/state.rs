@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use super::super::link_state::{LinkError, LinkPlace, Peer};
+use super::super::link_state::{LinkError, LinkFiles, Peer};
 use super::super::state_file;
 use super::{ArchiveError, Archived};
 
@@ -64,7 +64,7 @@ pub struct ArchiveState {
 impl ArchiveState {
     /// The latest that was noted of this history.
     #[must_use]
-    pub fn read(place: &LinkPlace) -> Option<Self> {
+    pub fn read(place: &LinkFiles) -> Option<Self> {
         let history = place.history();
         let states = place.archives().into_iter().filter_map(|file| {
             let state: Self = state_file::read(&file)?;
@@ -77,7 +77,7 @@ impl ArchiveState {
     }
 
     /// Removes what was noted. Beside a history, which another enrolment may serve, only what belongs to `peer`.
-    pub(in super::super) fn forget(place: &LinkPlace, peer: Option<&Peer>) {
+    pub(in super::super) fn forget(place: &LinkFiles, peer: Option<&Peer>) {
         let [own, of_history] = place.archives();
         let _ = std::fs::remove_file(own);
         let known = state_file::read(&of_history).map(|state: Self| state.task.peer());
@@ -88,13 +88,13 @@ impl ArchiveState {
 
     /// Whether the board has everything that it is to have.
     #[must_use]
-    pub fn is_done(place: &LinkPlace, task: &Task) -> bool {
+    pub fn is_done(place: &LinkFiles, task: &Task) -> bool {
         Self::read(place).is_some_and(|state| state.task == *task)
     }
 
     /// Notes what became of an attempt, and when it ended. A place that takes nothing costs only the note.
     pub fn note(
-        place: &LinkPlace,
+        place: &LinkFiles,
         task: &Task,
         ended: Timestamp,
         result: &Result<Archived, ArchiveError>,
@@ -146,7 +146,7 @@ mod tests {
     fn another_board_host_day_or_retention_is_not_done() {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str| directory.path().join(name);
-        let place = LinkPlace::new(&file("cloud.json"), &file("gua.db"));
+        let place = LinkFiles::new(&file("cloud.json"), &file("gua.db"));
         let done = task("https://b", "h1", "2026-11-16", 30);
         assert!(!ArchiveState::is_done(&place, &done));
         let ended = "2026-11-16T00:10:00Z".parse().unwrap();
@@ -162,7 +162,7 @@ mod tests {
             assert!(!ArchiveState::is_done(&place, &other), "{other:?}");
         }
 
-        let second = LinkPlace::new(&file("cloud.json"), &file("second.db"));
+        let second = LinkFiles::new(&file("cloud.json"), &file("second.db"));
         assert!(!ArchiveState::is_done(&second, &done), "another history");
 
         // A failure later takes nothing back, unless it was another host's.

@@ -1,4 +1,4 @@
-//! A played world for the loop: its clock, its driver, its disk, and what is said in it.
+//! A played runtime for the loop: its clock, its driver, its disk, and what is said in it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -53,7 +53,7 @@ impl Stage {
     }
 }
 
-impl World for Stage {
+impl Runtime for Stage {
     fn clocks(&self) -> Clocks {
         let since_boot = self.now + self.slept;
         let passed = SignedDuration::try_from(since_boot).unwrap() + self.set;
@@ -165,7 +165,7 @@ impl Listener {
     }
 }
 
-impl Attendant for Listener {
+impl Observer for Listener {
     fn ticked(&mut self, number: u64, _: &Tick) {
         if !self.is_quiet {
             self.write(&format!("tick {number}"));

@@ -178,8 +178,8 @@ fn a_start_that_is_still_to_come_has_no_age() {
 
 #[test]
 fn programs_get_the_same() {
-    let unseen: Reading<Identity> = Err(Missing::Denied);
-    let card = held(0, vec![process(7, unseen)]);
+    let hidden_input: Reading<Identity> = Err(Missing::Denied);
+    let card = held(0, vec![process(7, hidden_input)]);
     assert_eq!(card.processes[0].pid, Pid(7));
     let value = cards(&sample(vec![card]), &terms())[0].json();
     assert_eq!(

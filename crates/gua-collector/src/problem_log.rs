@@ -4,11 +4,11 @@ use gua_model::{GpuUuid, Problem, Sample};
 
 /// Problems that were there at the last tick, each with its count of ticks.
 #[derive(Debug, Default)]
-pub(crate) struct Complaints {
+pub(crate) struct ProblemLog {
     open: Vec<(Problem, u64)>,
 }
 
-impl Complaints {
+impl ProblemLog {
     /// The lines to log for this sample.
     pub(crate) fn hear(&mut self, sample: &Sample) -> Vec<String> {
         let mut notes = Vec::new();

@@ -84,7 +84,7 @@ pub(crate) fn overdue(error: &io::Error) -> Option<Overdue> {
 
 /// A socket with a deadline.
 #[derive(Debug)]
-pub(crate) struct Timed {
+pub(crate) struct TimedSocket {
     socket: TcpStream,
     until: Deadline,
     silence: Duration,
@@ -92,7 +92,7 @@ pub(crate) struct Timed {
     taken: u64,
 }
 
-impl Timed {
+impl TimedSocket {
     pub(crate) fn new(socket: TcpStream, until: Deadline, silence: Duration) -> Self {
         Self {
             socket,
@@ -112,7 +112,7 @@ impl Timed {
     }
 }
 
-impl Read for Timed {
+impl Read for TimedSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (patience, limit) = self.patience()?;
         self.socket.set_read_timeout(Some(patience))?;
@@ -129,7 +129,7 @@ impl Read for Timed {
     }
 }
 
-impl Write for Timed {
+impl Write for TimedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (patience, limit) = self.patience()?;
         self.socket.set_write_timeout(Some(patience))?;
@@ -155,19 +155,19 @@ fn named(error: io::Error, limit: Duration) -> io::Error {
 }
 
 /// A connection to a board, encrypted or not.
-pub struct Line(Kind);
+pub struct Connection(Kind);
 
 enum Kind {
-    Plain(Timed),
-    Encrypted(Box<StreamOwned<ClientConnection, Timed>>),
+    Plain(TimedSocket),
+    Encrypted(Box<StreamOwned<ClientConnection, TimedSocket>>),
 }
 
-impl Line {
-    pub(crate) fn plain(socket: Timed) -> Self {
+impl Connection {
+    pub(crate) fn plain(socket: TimedSocket) -> Self {
         Self(Kind::Plain(socket))
     }
 
-    pub(crate) fn encrypted(stream: StreamOwned<ClientConnection, Timed>) -> Self {
+    pub(crate) fn encrypted(stream: StreamOwned<ClientConnection, TimedSocket>) -> Self {
         Self(Kind::Encrypted(Box::new(stream)))
     }
 
@@ -176,7 +176,7 @@ impl Line {
         matches!(self.0, Kind::Encrypted(_))
     }
 
-    fn timed(&self) -> &Timed {
+    fn timed(&self) -> &TimedSocket {
         match &self.0 {
             Kind::Plain(timed) => timed,
             Kind::Encrypted(stream) => &stream.sock,
@@ -199,7 +199,7 @@ impl Line {
     }
 }
 
-impl Read for Line {
+impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
             Kind::Plain(timed) => timed.read(buffer),
@@ -208,7 +208,7 @@ impl Read for Line {
     }
 }
 
-impl Write for Line {
+impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
             Kind::Plain(timed) => timed.write(bytes),
@@ -224,16 +224,16 @@ impl Write for Line {
     }
 }
 
-impl AsFd for Line {
+impl AsFd for Connection {
     /// To wait for what the other side sends.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.timed().socket.as_fd()
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for Connection {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Line")
+        out.debug_struct("Connection")
             .field("is_encrypted", &self.is_encrypted())
             .finish_non_exhaustive()
     }
@@ -252,7 +252,7 @@ mod tests {
         let check = |whole: u64, silence: u64, told: &str| {
             let socket = TcpStream::connect(address).unwrap();
             let until = Deadline::after(clock::monotonic(), Duration::from_millis(whole));
-            let mut timed = Timed::new(socket, until, Duration::from_millis(silence));
+            let mut timed = TimedSocket::new(socket, until, Duration::from_millis(silence));
             let error = timed.read(&mut [0]).unwrap_err();
             assert_eq!(error.to_string(), told);
             assert!(overdue(&error).is_some());

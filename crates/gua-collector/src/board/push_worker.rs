@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::client::CallError;
 use super::enrolment::Enrolled;
 
-pub(super) struct Carrier {
+pub(super) struct PushWorker {
     loads: SyncSender<Load>,
     answers: Receiver<Answer>,
 }
@@ -24,7 +24,7 @@ struct Load {
     body: String,
 }
 
-impl Carrier {
+impl PushWorker {
     /// Starts the thread. It ends when this is dropped and nothing is on its way.
     pub(super) fn start(wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let push = |load: &Load| {
@@ -81,19 +81,19 @@ mod tests {
     use gua_wire::{ClaimAnswer, CloudConfig, ServerUrl};
 
     use super::super::client::Client;
+    use super::super::endpoint::{ConnectOptions, Endpoint};
     use super::super::proxy::Proxies;
-    use super::super::way::{Way, Wishes};
     use super::*;
 
     fn enrolled() -> Arc<Enrolled> {
         let answer = br#"{"hostId":"h","displayName":"lab","agentToken":"gua_agent_secret","tokenPrefix":"gua"}"#;
         let board = ServerUrl::parse("http://127.0.0.1:9").unwrap();
-        let wishes = Wishes {
+        let options = ConnectOptions {
             unencrypted: Unencrypted::LoopbackOnly,
             ca_file: None,
             proxies: Proxies::default(),
         };
-        let client = Client::new(Way::to(&board, &wishes).unwrap());
+        let client = Client::new(Endpoint::to(&board, &options).unwrap());
         let config = CloudConfig::enrolled(board, ClaimAnswer::read(answer).unwrap());
         Arc::new(Enrolled { config, client })
     }
@@ -106,10 +106,10 @@ mod tests {
             Ok(())
         };
         let wake = move || woken.send(()).unwrap();
-        let carrier = Carrier::start_with(push, wake).unwrap();
+        let worker = PushWorker::start_with(push, wake).unwrap();
         let carried = |body: &str| {
-            carrier.carry(enrolled(), body.to_owned());
-            let answer = carrier.answer_within(Duration::from_secs(60)).unwrap();
+            worker.carry(enrolled(), body.to_owned());
+            let answer = worker.answer_within(Duration::from_secs(60)).unwrap();
             wakes.recv().unwrap();
             answer
         };

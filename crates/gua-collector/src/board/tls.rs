@@ -9,7 +9,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 /// Why nobody could be believed.
 #[derive(Debug, thiserror::Error)]
-pub enum TrustError {
+pub enum TlsError {
     #[error("cannot read certificates from `{}`", path.display())]
     File {
         path: PathBuf,
@@ -24,8 +24,8 @@ pub enum TrustError {
 }
 
 /// Those of a file.
-pub(crate) fn certificates(path: &Path) -> Result<RootCertStore, TrustError> {
-    let of_file = |source| TrustError::File {
+pub(crate) fn certificates(path: &Path) -> Result<RootCertStore, TlsError> {
+    let of_file = |source| TlsError::File {
         path: path.to_owned(),
         source,
     };
@@ -33,7 +33,7 @@ pub(crate) fn certificates(path: &Path) -> Result<RootCertStore, TrustError> {
     let certificates = CertificateDer::pem_file_iter(path).map_err(of_file)?;
     let certificates: Result<Vec<_>, _> = certificates.collect();
     match roots.add_parsable_certificates(certificates.map_err(of_file)?) {
-        (0, _) => Err(TrustError::NoneInFile {
+        (0, _) => Err(TlsError::NoneInFile {
             path: path.to_owned(),
         }),
         _ => Ok(roots),
@@ -41,7 +41,7 @@ pub(crate) fn certificates(path: &Path) -> Result<RootCertStore, TrustError> {
 }
 
 /// The settings of all encrypted connections. Sessions are resumed between them.
-pub(crate) fn encryption(more: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {
+pub(crate) fn encryption(more: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = match more {
         Some(path) => certificates(path)?,
         None => RootCertStore::empty(),
@@ -49,7 +49,7 @@ pub(crate) fn encryption(more: Option<&Path>) -> Result<Arc<ClientConfig>, Trust
     // A broken file among the system's costs its own certificates.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        return Err(TrustError::NoneAtAll);
+        return Err(TlsError::NoneAtAll);
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

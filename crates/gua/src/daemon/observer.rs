@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use gua_collector::systemd::Notifier;
-use gua_collector::{Attendant, Ongoing, Options};
+use gua_collector::{Observer, OpenOutage, Options};
 use gua_model::{Gpu, Thresholds, Tick, classify};
 use gua_probe::{clock, own_code};
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 
 use super::history::Place;
 use super::log_file::LogFile;
-use super::trouble_file::TroubleFile;
+use super::outage_file::OutageFile;
 use crate::config::{FlagValue, Inputs, Loaded, Settings};
 use crate::dispatch::settled;
 use crate::output;
@@ -27,7 +27,7 @@ pub(super) const READY: &str = "ready";
 
 /// Prints, notifies and reads settings for the loop.
 #[derive(Debug)]
-pub(super) struct Voice {
+pub(super) struct DaemonObserver {
     pub(super) notifier: Notifier,
     pub(super) inputs: Inputs,
     pub(super) flags: Vec<FlagValue>,
@@ -40,12 +40,12 @@ pub(super) struct Voice {
     /// The pipe to the command that started this daemon, until the first tick is stored.
     pub(super) starter: Option<File>,
     /// In the background only.
-    pub(super) trouble: Option<TroubleFile>,
+    pub(super) trouble: Option<OutageFile>,
     /// The settings that stay as they were at the start.
     pub(super) fixed: Vec<(&'static str, String)>,
 }
 
-impl Voice {
+impl DaemonObserver {
     /// A start that takes long goes on, and systemd is to wait for it.
     pub(super) fn busy(&self) {
         self.notifier
@@ -59,7 +59,7 @@ impl Voice {
     }
 }
 
-impl Attendant for Voice {
+impl Observer for DaemonObserver {
     fn ticked(&mut self, number: u64, tick: &Tick) {
         let line = tick_line(number, tick, &self.thresholds);
         // A reader that went away, or a full disk, is no reason to stop collecting.
@@ -73,7 +73,7 @@ impl Attendant for Voice {
         self.settle_log(line.len());
     }
 
-    fn trouble(&mut self, trouble: Option<&Ongoing>) {
+    fn outage(&mut self, trouble: Option<&OpenOutage>) {
         if let Some(file) = &self.trouble {
             file.tell(trouble);
         }

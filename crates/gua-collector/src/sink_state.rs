@@ -5,15 +5,15 @@ use std::collections::VecDeque;
 use gua_model::{Outage, Tick};
 use jiff::Timestamp;
 
+use crate::open_outage::OpenOutage;
 use crate::sink::Sink;
-use crate::trouble::Trouble;
 
 /// More outages than this are not kept for a sink that takes nothing; the oldest go first.
 const MOST_WAITING: usize = 256;
 
-pub(crate) struct Outlet {
+pub(crate) struct SinkState {
     pub(crate) sink: Box<dyn Sink>,
-    trouble: Option<Trouble>,
+    trouble: Option<OpenOutage>,
     waiting: VecDeque<Outage>,
     /// How often in a row the work between ticks has failed.
     failed_upkeep: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Delivered {
     pub(crate) notes: Vec<String>,
 }
 
-impl Outlet {
+impl SinkState {
     pub(crate) fn new(sink: Box<dyn Sink>) -> Self {
         Self {
             sink,
@@ -37,7 +37,7 @@ impl Outlet {
     }
 
     /// What keeps it from taking ticks now.
-    pub(crate) fn trouble(&self) -> Option<&Trouble> {
+    pub(crate) fn trouble(&self) -> Option<&OpenOutage> {
         self.trouble.as_ref()
     }
 
@@ -49,20 +49,20 @@ impl Outlet {
         match result {
             Ok(()) => {
                 if let Some(trouble) = self.trouble.take() {
-                    let (name, lost) = (self.sink.name(), trouble.lost);
+                    let (name, lost) = (self.sink.name(), trouble.ticks_lost);
                     notes.push(format!(
                         "{name} takes ticks again at tick {number}; {lost} were lost"
                     ));
-                    self.keep(trouble.outage(at));
+                    self.keep(trouble.close(at));
                 }
                 self.flush();
                 notes.extend(self.upkeep(at));
                 notes.extend(self.sink.notes());
             }
             Err(error) => {
-                let other = |old: &mut Trouble| old.reason != error.reason;
+                let other = |old: &mut OpenOutage| old.reason != error.reason;
                 if let Some(old) = self.trouble.take_if(other) {
-                    self.keep(old.outage(at));
+                    self.keep(old.close(at));
                 }
                 if self.trouble.is_none() {
                     let name = self.sink.name();
@@ -70,8 +70,8 @@ impl Outlet {
                 }
                 let message = error.message;
                 self.trouble
-                    .get_or_insert_with(|| Trouble::new(at, error.reason, message))
-                    .lose(1);
+                    .get_or_insert_with(|| OpenOutage::new(at, error.reason, message))
+                    .add(1);
             }
         }
         Delivered { stored, notes }
@@ -95,7 +95,7 @@ impl Outlet {
     /// Ticks that fell out while this sink was in trouble belong to its trouble.
     pub(crate) fn skipped(&mut self, ticks: u32) {
         if let Some(trouble) = &mut self.trouble {
-            trouble.lose(ticks);
+            trouble.add(ticks);
         }
     }
 
@@ -120,7 +120,7 @@ impl Outlet {
     /// lines for the log, the only place left to know of them.
     pub(crate) fn finish(&mut self, now: Timestamp) -> Vec<String> {
         if let Some(trouble) = self.trouble.take() {
-            self.keep(trouble.outage(now));
+            self.keep(trouble.close(now));
         }
         self.flush();
         self.sink.finish(now);

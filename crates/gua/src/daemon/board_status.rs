@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gua_collector::board::cloud_file::LoadError;
-use gua_collector::board::{ArchiveState, CloudFile, LinkPlace, LinkState};
+use gua_collector::board::{ArchiveState, CloudFile, LinkFiles, LinkState};
 use gua_collector::chain::chain;
 use gua_model::text::sanitize;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use super::history::with_age;
 
 /// Some lines where this host has to do with a board; nothing otherwise.
 pub(super) fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> String {
-    let place = LinkPlace::new(enrolment, history);
+    let place = LinkFiles::new(enrolment, history);
     let link = match CloudFile::at(enrolment).load() {
         Ok(config) => {
             let fresh = LinkState::new(&config);
@@ -78,7 +78,7 @@ fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
     text
 }
 
-fn archive(link: &LinkState, place: &LinkPlace, now: Timestamp) -> String {
+fn archive(link: &LinkState, place: &LinkFiles, now: Timestamp) -> String {
     let is_of = |archive: &ArchiveState| {
         (&archive.task.board, &archive.task.host_id) == (&link.peer.board, &link.peer.host_id)
     };
@@ -144,7 +144,7 @@ mod tests {
             std::fs::write(&cloud, text).unwrap();
         }
         if let Some(link) = link {
-            LinkPlace::new(&cloud, &history).write(link).unwrap();
+            LinkFiles::new(&cloud, &history).write(link).unwrap();
         }
         let told = summary(&history, &cloud, at("2026-11-15T10:00:00Z"));
         assert!(

@@ -1,4 +1,4 @@
-//! HTTP over a [`Line`]: ureq speaks it, and brings no connection of its own.
+//! HTTP over a [`Connection`]: ureq speaks it, and brings no connection of its own.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -13,7 +13,7 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Agent, AsSendBody, Body, Error};
 
-use super::line::Line;
+use super::connection::Connection;
 
 /// A head of an answer that is longer is refused.
 const LONGEST_HEAD: usize = 64 * 1024;
@@ -21,7 +21,7 @@ const BUFFER: usize = 16 * 1024;
 
 /// Sends a request and returns its answer once the head is there. Redirects are not followed, and no status is an error.
 pub(super) fn exchange(
-    line: Line,
+    line: Connection,
     request: Request<impl AsSendBody>,
 ) -> Result<Response<Body>, Error> {
     let config = Agent::config_builder()
@@ -42,7 +42,7 @@ pub(super) fn exchange(
 }
 
 /// Gives the connection away, once.
-struct HandOver(Mutex<Option<Line>>);
+struct HandOver(Mutex<Option<Connection>>);
 
 impl Connector for HandOver {
     type Out = OverLine;
@@ -76,7 +76,7 @@ impl Resolver for Nowhere {
 
 #[derive(Debug)]
 struct OverLine {
-    line: Line,
+    line: Connection,
     buffers: LazyBuffers,
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 /// What a tick came to.
 #[derive(Debug)]
-pub(super) enum Letter {
+pub(super) enum Push {
     Seen {
         sample: Box<Sample>,
         usage: UsageStates,
@@ -19,7 +19,7 @@ pub(super) enum Letter {
 
 /// Who speaks, and how much is told.
 #[derive(Clone, Debug)]
-pub struct Speaker {
+pub struct AgentIdentity {
     pub hostname: String,
     pub agent_version: String,
     pub users: UserPolicy,
@@ -28,32 +28,36 @@ pub struct Speaker {
 
 /// A push that is written and not yet taken.
 #[derive(Debug)]
-pub(super) struct Unsent {
+pub(super) struct EncodedPush {
     pub(super) at: Timestamp,
     pub(super) body: String,
 }
 
-impl Letter {
+impl Push {
     /// Writes the push for an enrolled host, and names the cards that have no place in it.
-    pub(super) fn write(&self, config: &CloudConfig, speaker: &Speaker) -> (Unsent, Vec<LeftOut>) {
+    pub(super) fn write(
+        &self,
+        config: &CloudConfig,
+        identity: &AgentIdentity,
+    ) -> (EncodedPush, Vec<LeftOut>) {
         let about = About {
-            hostname: &speaker.hostname,
-            agent_version: &speaker.agent_version,
+            hostname: &identity.hostname,
+            agent_version: &identity.agent_version,
             host_id: Some(&config.host_id),
             display_name: Some(&config.display_name),
         };
         let (at, snapshot, left_out) = match self {
-            Letter::DriverFailed { at } => {
+            Push::DriverFailed { at } => {
                 let heartbeat = Snapshot::error_heartbeat(about, *at, ErrorCode::NvmlInitFailed);
                 (*at, heartbeat, Vec::new())
             }
-            Letter::Seen { sample, usage } => {
+            Push::Seen { sample, usage } => {
                 let observed = Observed {
                     about,
                     sample,
                     usage,
-                    users: &speaker.users,
-                    form: speaker.form,
+                    users: &identity.users,
+                    form: identity.form,
                 };
                 match observed.build() {
                     Ok(built) => (sample.at, built.snapshot, built.left_out),
@@ -66,6 +70,6 @@ impl Letter {
             }
         };
         let body = snapshot.body();
-        (Unsent { at, body }, left_out)
+        (EncodedPush { at, body }, left_out)
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use gua_model::{GapReason, Thresholds, Tick};
-use jiff::Timestamp;
+use gua_model::{Thresholds, Tick};
+
+use crate::open_outage::OpenOutage;
 
 /// What can be changed while the loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,17 +15,8 @@ pub struct Options {
     pub keep_raw: Duration,
 }
 
-/// Something that costs ticks right now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ongoing {
-    /// Since the first tick that was lost.
-    pub from: Timestamp,
-    pub reason: GapReason,
-    pub detail: String,
-}
-
 /// Is told what the loop does. None of these may fail: a loop that nobody listens to goes on.
-pub trait Attendant {
+pub trait Observer {
     /// A tick was read, and stored or lost.
     fn ticked(&mut self, number: u64, tick: &Tick);
 
@@ -32,7 +24,7 @@ pub trait Attendant {
     fn note(&mut self, text: &str);
 
     /// Ticks are being lost from now on, for another reason, or no longer.
-    fn trouble(&mut self, _trouble: Option<&Ongoing>) {}
+    fn outage(&mut self, _outage: Option<&OpenOutage>) {}
 
     /// The first tick was stored.
     fn ready(&mut self);

@@ -4,12 +4,12 @@
 const MOST: usize = 8;
 
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct FailureLog {
     said: Vec<String>,
     failures: u64,
 }
 
-impl Told {
+impl FailureLog {
     /// Counts a failure. Whether it is worth a line: it was not told since things went wrong.
     pub(super) fn is_news(&mut self, why: &str) -> bool {
         self.failures += 1;
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_failure_is_told_once_until_it_is_over() {
-        let mut told = Told::default();
+        let mut told = FailureLog::default();
         assert_eq!(told.over(), None);
         assert!(told.is_news("refused"));
         assert!(told.is_news("late"));

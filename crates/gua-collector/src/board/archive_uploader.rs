@@ -9,13 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, open_day};
-use super::courier::Say;
+use super::backoff::RetryDelay;
 use super::enrolment::Enrolment;
-use super::link_state::{LinkPlace, Peer};
-use super::mailbox::{Mailbox, Taken};
-use super::pause::Pause;
-use super::told::Told;
+use super::latest_slot::{LatestSlot, Taken};
+use super::link_state::{LinkFiles, Peer};
+use super::pusher::Say;
 use crate::chain::chain;
+use crate::failure_log::FailureLog;
 use gua_probe::clock;
 use gua_store::History;
 use gua_store::legacy::OldForm;
@@ -48,16 +48,16 @@ pub struct ArchiveOptions {
     pub retention_days: u32,
 }
 
-pub(super) struct Archivist {
+pub(super) struct ArchiveUploader {
     enrolment: Enrolment,
     history: PathBuf,
     options: ArchiveOptions,
     say: Say,
     /// Closed when the daemon ends; nothing is ever put in.
-    end: Arc<Mailbox<()>>,
+    end: Arc<LatestSlot<()>>,
     waits: Waits,
-    pause: Pause,
-    told: Told,
+    pause: RetryDelay,
+    told: FailureLog,
 }
 
 /// What time it is: by the wall, and by a clock that never jumps.
@@ -78,19 +78,19 @@ impl Hours for Real {
     }
 }
 
-impl Archivist {
-    /// Starts the thread. It ends when the mailbox is closed, an upload that is on its way with the process.
+impl ArchiveUploader {
+    /// Starts the thread. It ends when the slot is closed, an upload that is on its way with the process.
     pub(super) fn start(
         enrolment: Enrolment,
         history: PathBuf,
         options: ArchiveOptions,
         say: Say,
-    ) -> io::Result<Arc<Mailbox<()>>> {
-        let archivist = Self::new(enrolment, history, options, say);
-        let end = Arc::clone(&archivist.end);
+    ) -> io::Result<Arc<LatestSlot<()>>> {
+        let uploader = Self::new(enrolment, history, options, say);
+        let end = Arc::clone(&uploader.end);
         thread::Builder::new()
             .name("gua-archive".to_owned())
-            .spawn(move || archivist.run())?;
+            .spawn(move || uploader.run())?;
         Ok(end)
     }
 
@@ -100,10 +100,10 @@ impl Archivist {
             history,
             options,
             say,
-            end: Arc::new(Mailbox::new(1)),
+            end: Arc::new(LatestSlot::new(1)),
             waits: WAITS,
-            pause: Pause::new(WAITS.first_pause, WAITS.longest_pause),
-            told: Told::default(),
+            pause: RetryDelay::new(WAITS.first_pause, WAITS.longest_pause),
+            told: FailureLog::default(),
         }
     }
 
@@ -130,13 +130,13 @@ impl Archivist {
 
     fn work_if_due(&mut self, hours: &impl Hours) {
         let today = open_day(hours.now());
-        // The courier says what is wrong with an enrolment.
+        // The pusher says what is wrong with an enrolment.
         let Ok(enrolled) = self.enrolment.current() else {
             return;
         };
         let retention_days = self.options.retention_days;
         let task = Task::new(&enrolled.config, today, retention_days);
-        let place = LinkPlace::new(self.enrolment.file().path(), &self.history);
+        let place = LinkFiles::new(self.enrolment.file().path(), &self.history);
         if ArchiveState::is_done(&place, &task) {
             return;
         }

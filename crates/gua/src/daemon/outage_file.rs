@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use gua_collector::Ongoing;
+use gua_collector::OpenOutage;
 use jiff::Timestamp;
 
 /// The file has this size from the beginning, so that a full disk has room for what is said about it.
@@ -14,12 +14,12 @@ const BYTES: usize = 512;
 
 /// The file of a running daemon; it goes with it.
 #[derive(Debug)]
-pub(super) struct TroubleFile {
+pub(super) struct OutageFile {
     file: File,
     path: PathBuf,
 }
 
-impl TroubleFile {
+impl OutageFile {
     pub(super) fn make(pid_file: &Path) -> std::io::Result<Self> {
         let path = beside(pid_file);
         let made = Self {
@@ -31,7 +31,7 @@ impl TroubleFile {
     }
 
     /// A disk that does not take it is no reason to stop; the log says the same.
-    pub(super) fn tell(&self, trouble: Option<&Ongoing>) {
+    pub(super) fn tell(&self, trouble: Option<&OpenOutage>) {
         let _ = self.write(&trouble.map_or_else(String::new, described));
     }
 
@@ -43,13 +43,13 @@ impl TroubleFile {
     }
 }
 
-impl Drop for TroubleFile {
+impl Drop for OutageFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-fn described(trouble: &Ongoing) -> String {
+fn described(trouble: &OpenOutage) -> String {
     let pid = std::process::id();
     let line = format!(
         "{pid} {} {} {}",
@@ -92,10 +92,11 @@ mod tests {
         let pid_file = directory.path().join("gua.pid");
         let own = std::process::id();
         assert_eq!(read(&pid_file, own), None, "no file");
-        let file = TroubleFile::make(&pid_file).unwrap();
+        let file = OutageFile::make(&pid_file).unwrap();
         assert_eq!(read(&pid_file, own), None, "no trouble");
         let from = Timestamp::from_second(1_800_000_000).unwrap();
-        let trouble = Ongoing {
+        let trouble = OpenOutage {
+            ticks_lost: 1,
             from,
             reason: GapReason::DiskFull,
             detail: "no room\nat all ".to_owned() + &"x".repeat(1000),

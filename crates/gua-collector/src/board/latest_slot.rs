@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Mailbox<T> {
+pub(super) struct LatestSlot<T> {
     inside: Mutex<Inside<T>>,
     changed: Condvar,
 }
@@ -19,18 +19,18 @@ struct Inside<T> {
     is_woken: bool,
 }
 
-/// What a wait at the mailbox came to.
+/// What a wait at the slot came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken<T> {
-    Letter(T),
+    Push(T),
     /// Nothing came in time, or there is news elsewhere.
     Nothing,
     /// Nothing will come any more.
     Closed,
 }
 
-impl<T> Mailbox<T> {
-    /// A mailbox with room for this many; with room for one it holds the latest.
+impl<T> LatestSlot<T> {
+    /// A slot with room for this many; with room for one it holds the latest.
     pub(super) fn new(room: usize) -> Self {
         Self {
             inside: Mutex::new(Inside {
@@ -87,7 +87,7 @@ impl<T> Mailbox<T> {
         };
         inside.is_woken = false;
         match inside.letters.pop_front() {
-            Some(letter) => Taken::Letter(letter),
+            Some(letter) => Taken::Push(letter),
             None if inside.is_closed => Taken::Closed,
             None => Taken::Nothing,
         }
@@ -106,19 +106,19 @@ mod tests {
     #[test]
     fn the_oldest_goes_when_there_is_no_room() {
         let check = |room: usize, expected: &[u32]| {
-            let mailbox = Mailbox::new(room);
-            assert_eq!(mailbox.take(Some(Duration::ZERO)), Taken::Nothing);
-            (1..=3).for_each(|letter| mailbox.put(letter));
-            mailbox.close();
+            let slot = LatestSlot::new(room);
+            assert_eq!(slot.take(Some(Duration::ZERO)), Taken::Nothing);
+            (1..=3).for_each(|letter| slot.put(letter));
+            slot.close();
             for letter in expected {
-                assert_eq!(mailbox.take(None), Taken::Letter(*letter));
+                assert_eq!(slot.take(None), Taken::Push(*letter));
             }
-            assert_eq!(mailbox.take(None), Taken::Closed);
+            assert_eq!(slot.take(None), Taken::Closed);
         };
-        let mailbox = Mailbox::<u32>::new(1);
-        mailbox.wake();
-        assert_eq!(mailbox.take(None), Taken::Nothing, "a wake is not missed");
-        assert_eq!(mailbox.take(Some(Duration::ZERO)), Taken::Nothing);
+        let slot = LatestSlot::<u32>::new(1);
+        slot.wake();
+        assert_eq!(slot.take(None), Taken::Nothing, "a wake is not missed");
+        assert_eq!(slot.take(Some(Duration::ZERO)), Taken::Nothing);
         check(0, &[3]);
         check(1, &[3]);
         check(2, &[2, 3]);

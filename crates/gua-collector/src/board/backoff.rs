@@ -7,13 +7,13 @@ use std::time::Duration;
 use gua_probe::backoff::Backoff;
 
 #[derive(Debug)]
-pub(super) struct Pause {
+pub(super) struct RetryDelay {
     backoff: Backoff,
     /// What is added to the pause that runs.
     more: Duration,
 }
 
-impl Pause {
+impl RetryDelay {
     pub(super) fn new(first: Duration, longest: Duration) -> Self {
         Self {
             backoff: Backoff::new(first, longest),
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn pauses_double_and_get_up_to_half_of_themselves_on_top() {
         let second = Duration::from_secs(1);
-        let mut pause = Pause::new(second, 4 * second);
+        let mut pause = RetryDelay::new(second, 4 * second);
         let now = 100 * second;
         assert_eq!(pause.remaining(now), None);
         for seconds in [1, 2, 4, 4] {

@@ -13,7 +13,7 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::board::proxy::Proxies;
-use crate::board::{CloudFile, Wishes};
+use crate::board::{CloudFile, ConnectOptions};
 
 #[path = "../../../../gua/tests/shared/request.rs"]
 #[expect(dead_code, reason = "other boards need more of it")]
@@ -63,7 +63,7 @@ struct Scene {
     directory: tempfile::TempDir,
     board: Arc<Mutex<Heard>>,
     said: Arc<Mutex<Vec<String>>>,
-    archivist: Archivist,
+    uploader: ArchiveUploader,
 }
 
 impl Scene {
@@ -82,15 +82,15 @@ impl Scene {
         let file = CloudFile::at(directory.path().join("cloud.json"));
         let place = file.prepare().unwrap();
         place.save(&CloudConfig::enrolled(url, answer)).unwrap();
-        let wishes = Wishes {
+        let options = ConnectOptions {
             unencrypted: Unencrypted::LoopbackOnly,
             ca_file: None,
             proxies: Proxies::default(),
         };
         let said = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&said);
-        let archivist = Archivist::new(
-            Enrolment::new(file, wishes),
+        let uploader = ArchiveUploader::new(
+            Enrolment::new(file, options),
             history,
             ArchiveOptions {
                 users: UserPolicy::Plain,
@@ -102,7 +102,7 @@ impl Scene {
             directory,
             board,
             said,
-            archivist,
+            uploader,
         }
     }
 
@@ -121,7 +121,7 @@ impl Scene {
 
     fn state(&self) -> ArchiveState {
         let file = |name: &str| self.directory.path().join(name);
-        ArchiveState::read(&LinkPlace::new(&file("cloud.json"), &file("gua.db"))).unwrap()
+        ArchiveState::read(&LinkFiles::new(&file("cloud.json"), &file("gua.db"))).unwrap()
     }
 }
 
@@ -196,14 +196,14 @@ fn an_archive_that_failed_is_tried_again_within_the_day_and_once_for_each_day() 
     scene.refuses(Some(("GET", 503)));
     // Pauses double, up to an hour, with up to half of themselves on top.
     for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
-        let rest = scene.archivist.turn(&hours);
+        let rest = scene.uploader.turn(&hours);
         assert_eq!(scene.asked(), ["GET /agent/v1/archives"]);
         let least = Duration::from_secs(60 * minutes);
         assert!((least..=least * 3 / 2).contains(&rest), "{rest:?}");
         assert_eq!(scene.state().last_error.unwrap().at, hours.now());
         // Who comes too early waits for what is left.
         hours.pass(rest / 2);
-        let left = scene.archivist.turn(&hours);
+        let left = scene.uploader.turn(&hours);
         assert_eq!(scene.asked(), [""; 0]);
         hours.pass(left);
     }
@@ -212,7 +212,7 @@ fn an_archive_that_failed_is_tried_again_within_the_day_and_once_for_each_day() 
 
     scene.refuses(None);
     assert_eq!(open_day(hours.now()).to_string(), "2026-11-16");
-    let rest = scene.archivist.turn(&hours);
+    let rest = scene.uploader.turn(&hours);
     assert_eq!(rest, WAITS.look);
     assert_eq!(scene.asked().len(), 1 + 4 + 2 + 1);
     assert_eq!(
@@ -223,10 +223,10 @@ fn an_archive_that_failed_is_tried_again_within_the_day_and_once_for_each_day() 
 
     // Nothing more on that day, nor in the first minutes of the next.
     hours.now.set("2026-11-17T00:04:59Z".parse().unwrap());
-    assert_eq!(scene.archivist.turn(&hours), WAITS.look);
+    assert_eq!(scene.uploader.turn(&hours), WAITS.look);
     assert_eq!(scene.asked(), [""; 0]);
     hours.pass(Duration::from_secs(1));
-    scene.archivist.turn(&hours);
+    scene.uploader.turn(&hours);
     assert_eq!(scene.asked().len(), 1 + 6 + 2 + 1);
 }
 
@@ -235,7 +235,7 @@ fn a_file_that_the_board_does_not_take_leaves_the_later_days_their_turn() {
     let mut scene = Scene::new(None);
     let hours = Set::at("2026-11-16T12:00:00Z");
     scene.refuses(Some(("2026-11-14&table=gpu_sample", 413)));
-    assert!(scene.archivist.turn(&hours) >= WAITS.first_pause);
+    assert!(scene.uploader.turn(&hours) >= WAITS.first_pause);
     let asked = scene.asked();
     assert_eq!(asked.len(), 1 + 4 + 2 + 1, "{asked:?}");
     assert!(asked[7].starts_with("DELETE "), "{asked:?}");
@@ -247,7 +247,7 @@ fn a_file_that_the_board_does_not_take_leaves_the_later_days_their_turn() {
     // A token that is no longer known is no matter of one file.
     hours.pass(2 * WAITS.longest_pause);
     scene.refuses(Some(("2026-11-14&table=gpu_sample", 401)));
-    scene.archivist.turn(&hours);
+    scene.uploader.turn(&hours);
     assert_eq!(scene.asked().len(), 2);
 }
 
@@ -255,7 +255,7 @@ fn a_file_that_the_board_does_not_take_leaves_the_later_days_their_turn() {
 fn a_day_of_which_ticks_are_gone_does_not_go_up_as_if_it_were_whole() {
     let mut scene = Scene::new(Some(Duration::from_secs(18 * 3600)));
     let hours = Set::at("2026-11-17T12:00:00Z");
-    scene.archivist.turn(&hours);
+    scene.uploader.turn(&hours);
     let days: Vec<String> = scene
         .asked()
         .into_iter()

@@ -14,19 +14,19 @@ use gua_probe::reader::ReaderOptions;
 use gua_wire::snapshot::usage_states;
 use jiff::Timestamp;
 
-use super::archivist::{ArchiveOptions, Archivist};
-use super::carrier::Carrier;
-use super::courier::{Courier, LAST_PATIENCE, Link, Say};
+use super::archive_uploader::{ArchiveOptions, ArchiveUploader};
 use super::enrolment::Enrolment;
-use super::letter::{Letter, Speaker};
-use super::link_state::LinkPlace;
-use super::mailbox::Mailbox;
+use super::latest_slot::LatestSlot;
+use super::link_state::LinkFiles;
+use super::push::{AgentIdentity, Push};
+use super::push_worker::PushWorker;
+use super::pusher::{LAST_PATIENCE, Link, Pusher, Say};
 use super::spool::Spool;
 use super::stream::Streamer;
 use crate::chain::chain;
 use crate::sink::{Sink, SinkError};
 
-/// How long the end of the daemon waits for the disk, after what the courier waits for a push that is on its way.
+/// How long the end of the daemon waits for the disk, after what the pusher waits for a push that is on its way.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 /// So many ticks wait in memory where they are kept on disk afterwards; otherwise the latest alone.
 const SPOOLED_ROOM: usize = 256;
@@ -34,7 +34,7 @@ const SPOOLED_ROOM: usize = 256;
 /// What the link to a board needs.
 pub struct BoardOptions {
     pub enrolment: Enrolment,
-    pub speaker: Speaker,
+    pub identity: AgentIdentity,
     /// How many bytes of pushes that could not be sent wait on disk, where some may.
     pub spool_bytes: Option<u64>,
     pub history: PathBuf,
@@ -47,13 +47,13 @@ pub struct BoardOptions {
 
 /// Hands ticks to the thread that speaks to the board.
 pub struct BoardSink {
-    mailbox: Arc<Mailbox<Letter>>,
+    slot: Arc<LatestSlot<Push>>,
     tracker: UsageTracker,
     /// Closed when the thread has ended.
     ended: Receiver<()>,
     stream: Option<Streamer>,
     /// Its closing ends the archive's thread.
-    archive: Option<Arc<Mailbox<()>>>,
+    archive: Option<Arc<LatestSlot<()>>>,
 }
 
 impl BoardSink {
@@ -62,7 +62,7 @@ impl BoardSink {
     /// # Errors
     /// When a thread cannot be started. A spool that cannot be opened is told, and nothing waits.
     pub fn start(options: BoardOptions) -> io::Result<Self> {
-        let place = LinkPlace::new(options.enrolment.file().path(), &options.history);
+        let place = LinkFiles::new(options.enrolment.file().path(), &options.history);
         let spool = options
             .spool_bytes
             .map(|bytes| Spool::open(&place.spools(), bytes))
@@ -72,10 +72,10 @@ impl BoardSink {
             Err(error) => (None, Some(chain(&error))),
         };
         let room = spool.as_ref().map_or(1, |_| SPOOLED_ROOM);
-        let mailbox = Arc::new(Mailbox::new(room));
+        let slot = Arc::new(LatestSlot::new(room));
         let waker = || {
-            let mailbox = Arc::clone(&mailbox);
-            move || mailbox.wake()
+            let slot = Arc::clone(&slot);
+            move || slot.wake()
         };
         let stream = options
             .stream
@@ -88,7 +88,7 @@ impl BoardSink {
             .archive
             .map(|archive| {
                 let say = Arc::clone(&options.say);
-                Archivist::start(
+                ArchiveUploader::start(
                     options.enrolment.clone(),
                     options.history.clone(),
                     archive,
@@ -96,11 +96,11 @@ impl BoardSink {
                 )
             })
             .transpose()?;
-        let courier = Courier::new(Link {
-            mailbox: Arc::clone(&mailbox),
-            carrier: Carrier::start(waker())?,
+        let pusher = Pusher::new(Link {
+            slot: Arc::clone(&slot),
+            worker: PushWorker::start(waker())?,
             enrolment: options.enrolment,
-            speaker: options.speaker,
+            identity: options.identity,
             spool,
             spool_trouble,
             place,
@@ -111,11 +111,11 @@ impl BoardSink {
         thread::Builder::new()
             .name("gua-board".to_owned())
             .spawn(move || {
-                courier.run();
+                pusher.run();
                 drop(alive);
             })?;
         Ok(Self {
-            mailbox,
+            slot,
             tracker: UsageTracker::default(),
             ended,
             stream,
@@ -136,7 +136,7 @@ impl Sink for BoardSink {
 
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
         let usage = usage_states(&mut self.tracker, &tick.sample);
-        self.mailbox.put(Letter::Seen {
+        self.slot.put(Push::Seen {
             sample: Box::new(tick.sample.clone()),
             usage,
         });
@@ -144,7 +144,7 @@ impl Sink for BoardSink {
     }
 
     fn driver_failed(&mut self, at: Timestamp) {
-        self.mailbox.put(Letter::DriverFailed { at });
+        self.slot.put(Push::DriverFailed { at });
     }
 
     /// A board has no word for time that nobody observed.
@@ -153,7 +153,7 @@ impl Sink for BoardSink {
     }
 
     fn finish(&mut self, _: Timestamp) {
-        self.mailbox.close();
+        self.slot.close();
         if let Some(archive) = self.archive.take() {
             archive.close();
         }
@@ -169,7 +169,7 @@ impl fmt::Debug for BoardOptions {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("BoardOptions")
             .field("enrolment", &self.enrolment)
-            .field("speaker", &self.speaker)
+            .field("identity", &self.identity)
             .finish_non_exhaustive()
     }
 }

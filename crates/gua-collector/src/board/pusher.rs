@@ -9,15 +9,15 @@ use std::time::Duration;
 use gua_probe::clock;
 use gua_wire::snapshot::LeftOut;
 
-use super::carrier::{Answer, Carrier};
+use super::backoff::RetryDelay;
 use super::enrolment::{Enrolled, Enrolment, EnrolmentError};
-use super::letter::{Letter, Speaker, Unsent};
-use super::link_state::{LinkPlace, LinkState, Peer, StreamState};
-use super::mailbox::{Mailbox, Taken};
-use super::pause::Pause;
-use super::spool::{Addressee, Spool};
-use super::told::Told;
+use super::latest_slot::{LatestSlot, Taken};
+use super::link_state::{LinkFiles, LinkState, Peer, StreamState};
+use super::push::{AgentIdentity, EncodedPush, Push};
+use super::push_worker::{Answer, PushWorker};
+use super::spool::{Recipient, Spool};
 use crate::chain::chain;
+use crate::failure_log::FailureLog;
 
 /// The pause after a first failure, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -30,22 +30,22 @@ pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// Writes one line to the log. It is called by threads beside the loop.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a courier is given.
+/// What a pusher is given.
 pub(super) struct Link {
-    pub(super) mailbox: Arc<Mailbox<Letter>>,
-    pub(super) carrier: Carrier,
+    pub(super) slot: Arc<LatestSlot<Push>>,
+    pub(super) worker: PushWorker,
     pub(super) enrolment: Enrolment,
-    pub(super) speaker: Speaker,
+    pub(super) identity: AgentIdentity,
     pub(super) spool: Option<Spool>,
     /// Why there is none where one is wished.
     pub(super) spool_trouble: Option<String>,
-    pub(super) place: LinkPlace,
+    pub(super) place: LinkFiles,
     /// Whether the stream is connected; `None` where there is none.
     pub(super) is_streaming: Option<Arc<AtomicBool>>,
     pub(super) say: Say,
 }
 
-pub(super) struct Courier {
+pub(super) struct Pusher {
     link: Link,
     state: LinkState,
     state_written: Option<Duration>,
@@ -53,12 +53,12 @@ pub(super) struct Courier {
     has_news: bool,
     /// What was written of the stream.
     stream_written: Option<bool>,
-    pause: Pause,
-    unsent: Option<Unsent>,
+    pause: RetryDelay,
+    unsent: Option<EncodedPush>,
     carried: Option<Carried>,
-    told: Told,
+    told: FailureLog,
     /// What the log knows of the spool's troubles, and what lasts of them.
-    told_of_spool: Told,
+    told_of_spool: FailureLog,
     spool_trouble: Option<String>,
     /// The cards that were told to be left out.
     left_out: Vec<LeftOut>,
@@ -66,14 +66,14 @@ pub(super) struct Courier {
 
 /// What is on its way.
 enum Carried {
-    Latest(Unsent),
+    Latest(EncodedPush),
     /// By its name in the spool.
     Spooled(String),
     /// To a board at which this host is enrolled no more.
     Stray,
 }
 
-impl Courier {
+impl Pusher {
     pub(super) fn new(link: Link) -> Self {
         Self {
             link,
@@ -81,28 +81,28 @@ impl Courier {
             state_written: None,
             has_news: false,
             stream_written: None,
-            pause: Pause::new(FIRST_PAUSE, LONGEST_PAUSE),
+            pause: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE),
             unsent: None,
             carried: None,
-            told: Told::default(),
-            told_of_spool: Told::default(),
+            told: FailureLog::default(),
+            told_of_spool: FailureLog::default(),
             spool_trouble: None,
             left_out: Vec::new(),
         }
     }
 
-    /// Until the mailbox is closed and empty.
+    /// Until the slot is closed and empty.
     pub(super) fn run(mut self) {
         if let Some(why) = self.link.spool_trouble.take() {
             self.spool_failed(&why);
         }
         loop {
-            match self.link.mailbox.take(self.patience()) {
-                Taken::Letter(letter) => self.receive(&letter),
+            match self.link.slot.take(self.patience()) {
+                Taken::Push(letter) => self.receive(&letter),
                 Taken::Nothing => {}
                 Taken::Closed => break,
             }
-            if let Some(answer) = self.link.carrier.answer() {
+            if let Some(answer) = self.link.worker.answer() {
                 self.answered(answer);
             }
             if self.may_send() && !self.send_latest() {
@@ -130,7 +130,7 @@ impl Courier {
                 break;
             }
             let left = until.saturating_sub(clock::monotonic());
-            match self.link.carrier.answer_within(left) {
+            match self.link.worker.answer_within(left) {
                 Some(answer) => self.answered(answer),
                 None => break,
             }
@@ -174,7 +174,7 @@ impl Courier {
     }
 
     /// Writes the push down. What was not sent before is older, and put aside.
-    fn receive(&mut self, letter: &Letter) {
+    fn receive(&mut self, letter: &Push) {
         let enrolled = match self.link.enrolment.current() {
             Ok(enrolled) => enrolled,
             Err(error) => return self.nobody_to_tell(&error),
@@ -183,7 +183,7 @@ impl Courier {
         if let Some(older) = self.unsent.take() {
             self.put_aside(&older);
         }
-        let (unsent, left_out) = letter.write(&enrolled.config, &self.link.speaker);
+        let (unsent, left_out) = letter.write(&enrolled.config, &self.link.identity);
         self.note_left_out(left_out);
         self.unsent = Some(unsent);
     }
@@ -196,7 +196,7 @@ impl Courier {
                 self.unsent = None;
                 self.carried = self.carried.take().map(|_| Carried::Stray);
                 self.pause.succeeded();
-                self.told = Told::default();
+                self.told = FailureLog::default();
             }
             // A daemon that starts again knows what the one before it knew.
             self.state = self.link.place.read(&fresh.peer).unwrap_or_default();
@@ -205,7 +205,7 @@ impl Courier {
             self.has_news = true;
         }
         self.state.display_name = fresh.display_name;
-        let to = Addressee::new(&enrolled.config, &self.link.speaker.users);
+        let to = Recipient::new(&enrolled.config, &self.link.identity.users);
         let Some(spool) = &mut self.link.spool else {
             return;
         };
@@ -249,7 +249,7 @@ impl Courier {
         {
             let body = unsent.body.clone();
             self.carried = Some(Carried::Latest(unsent));
-            self.link.carrier.carry(enrolled, body);
+            self.link.worker.carry(enrolled, body);
         }
         true
     }
@@ -264,7 +264,7 @@ impl Courier {
             && let Some((name, body)) = self.link.spool.as_mut().and_then(Spool::oldest)
         {
             self.carried = Some(Carried::Spooled(name));
-            self.link.carrier.carry(enrolled, body);
+            self.link.worker.carry(enrolled, body);
         }
     }
 
@@ -309,14 +309,14 @@ impl Courier {
     }
 
     /// What is not sent waits on disk, where that is wished.
-    fn put_aside(&mut self, unsent: &Unsent) {
+    fn put_aside(&mut self, unsent: &EncodedPush) {
         if self.link.spool.is_some()
             && self.is_for_the_same()
             && let Some(spool) = &mut self.link.spool
         {
             match spool.keep(unsent.at, &unsent.body) {
                 Ok(()) => {
-                    self.told_of_spool = Told::default();
+                    self.told_of_spool = FailureLog::default();
                     self.spool_trouble = None;
                 }
                 Err(error) => self.spool_failed(&chain(&error)),

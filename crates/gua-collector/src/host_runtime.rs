@@ -1,4 +1,4 @@
-//! The real world of the loop: the reader child, the signals of this process, the clocks. One thread waits for all of
+//! The real runtime of the loop: the reader child, the signals of this process, the clocks. One thread waits for all of
 //! them, so a signal ends the loop at once and systemd hears that it is alive, whatever the driver does.
 
 use std::io::{self, IsTerminal as _, Read as _};
@@ -14,13 +14,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
 use crate::clocks::Clocks;
-use crate::world::{Wake, World};
+use crate::runtime::{Runtime, Wake};
 
 type Answer = Result<Sample, DriverFault>;
 
 /// The host that the loop runs on.
 #[derive(Debug)]
-pub struct Machine {
+pub struct HostRuntime {
     reader: Reader,
     /// Why the last question could not even be asked.
     refusal: Option<DriverFault>,
@@ -38,7 +38,7 @@ pub struct Machine {
 /// at the most. Longer, and the question is asked: then its deadline counts.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-impl Machine {
+impl HostRuntime {
     /// Takes over SIGINT, SIGTERM and SIGHUP.
     pub fn new(reader: Reader) -> io::Result<Self> {
         Ok(Self {
@@ -66,7 +66,7 @@ impl Machine {
 
     /// Whether a signal has come that ends the loop, without waiting for one. It is then still there.
     #[must_use]
-    pub fn is_told_to_stop(&self) -> bool {
+    pub fn stop_requested(&self) -> bool {
         let looked = sleep([self.stop.as_fd()], None, Duration::ZERO);
         looked.is_ok_and(|heard| heard.others[0])
     }
@@ -105,7 +105,7 @@ fn patient(until: Duration, at: Duration, interval: Duration) -> Duration {
     }
 }
 
-impl World for Machine {
+impl Runtime for HostRuntime {
     fn clocks(&self) -> Clocks {
         Clocks::read()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use gua_collector::board::{
-    ArchiveOptions, BoardOptions, BoardSink, Enrolled, Enrolment, LinkPlace, Say, Speaker,
+    AgentIdentity, ArchiveOptions, BoardOptions, BoardSink, Enrolled, Enrolment, LinkFiles, Say,
 };
 use gua_probe::fault::DriverFault;
 use gua_probe::reader::ReaderOptions;
@@ -14,7 +14,7 @@ use gua_wire::snapshot::Form;
 use gua_wire::users::UserPolicy;
 use jiff::tz::TimeZone;
 
-use super::voice::log_line;
+use super::observer::log_line;
 use crate::cli::CollectArgs;
 use crate::config::Loaded;
 use crate::dispatch::VERSION;
@@ -63,7 +63,7 @@ impl Cloud {
 pub(super) struct Link {
     enrolment: Enrolment,
     enrolled: Arc<Enrolled>,
-    place: LinkPlace,
+    place: LinkFiles,
     users: UserPolicy,
     form: Form,
     spool_mb: u64,
@@ -107,7 +107,7 @@ impl Link {
         });
         let options = BoardOptions {
             enrolment: self.enrolment,
-            speaker: Speaker {
+            identity: AgentIdentity {
                 hostname: host::name(),
                 agent_version: VERSION.to_owned(),
                 users: self.users,

@@ -15,18 +15,18 @@ use rustix::net::sockopt;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, ClientConnection, StreamOwned};
 
-use super::line::{Deadline, Limits, Line, Timed, late};
+use super::connection::{Connection, Deadline, Limits, TimedSocket, late};
 use super::proxy::{Proxies, Proxy, ProxyError};
-use super::trust::{TrustError, certificates, encryption};
+use super::tls::{TlsError, certificates, encryption};
 
 /// More of a proxy's answer than this is not read.
 const LONGEST_PROXY_ANSWER: usize = 16 * 1024;
 /// A board that has acknowledged nothing for so long has vanished, be there a farewell or not.
 const ABSENCE: Duration = Duration::from_secs(30);
 
-/// The way to one board. Nothing is contacted until a [`Line`] is opened.
+/// The way to one board. Nothing is contacted until a [`Connection`] is opened.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct Endpoint {
     board: ServerUrl,
     proxy: Option<Proxy>,
     encryption: Option<Arc<ClientConfig>>,
@@ -34,7 +34,7 @@ pub struct Way {
 
 /// What somebody may say about the way.
 #[derive(Clone, Debug)]
-pub struct Wishes {
+pub struct ConnectOptions {
     pub unencrypted: Unencrypted,
     /// Certificate authorities that are believed beside the system's.
     pub ca_file: Option<PathBuf>,
@@ -43,11 +43,11 @@ pub struct Wishes {
 
 /// Why there is no way that may be gone.
 #[derive(Debug, thiserror::Error)]
-pub enum WayError {
+pub enum EndpointError {
     #[error(transparent)]
     Insecure(#[from] Insecure),
     #[error(transparent)]
-    Trust(#[from] TrustError),
+    Trust(#[from] TlsError),
     #[error("the proxy cannot be used")]
     Proxy(#[from] ProxyError),
 }
@@ -84,24 +84,24 @@ impl ConnectError {
     }
 }
 
-impl Way {
+impl Endpoint {
     /// Settles the way to a board.
     ///
     /// # Errors
     /// When a token would be readable on the way, when certificates cannot be read, or when a proxy is not understood.
-    pub fn to(board: &ServerUrl, wishes: &Wishes) -> Result<Self, WayError> {
-        board.check_encrypted(wishes.unencrypted)?;
+    pub fn to(board: &ServerUrl, options: &ConnectOptions) -> Result<Self, EndpointError> {
+        board.check_encrypted(options.unencrypted)?;
         let encryption = match board.scheme() {
-            Scheme::Https => Some(encryption(wishes.ca_file.as_deref())?),
+            Scheme::Https => Some(encryption(options.ca_file.as_deref())?),
             // It is of no use here, but a wrong one is a mistake.
             Scheme::Http => {
-                wishes.ca_file.as_deref().map(certificates).transpose()?;
+                options.ca_file.as_deref().map(certificates).transpose()?;
                 None
             }
         };
         Ok(Self {
             board: board.clone(),
-            proxy: wishes.proxies.for_board(board)?,
+            proxy: options.proxies.for_board(board)?,
             encryption,
         })
     }
@@ -115,7 +115,7 @@ impl Way {
     ///
     /// # Errors
     /// When the board cannot be reached within the time, or is not whom its name says.
-    pub fn open(&self, limits: Limits) -> Result<Line, ConnectError> {
+    pub fn open(&self, limits: Limits) -> Result<Connection, ConnectError> {
         let began = clock::monotonic();
         let whole = Deadline::after(began, limits.whole);
         let until = whole.sooner(Deadline::after(began, limits.connect));
@@ -124,20 +124,20 @@ impl Way {
             None => (self.board.host(), self.board.port()),
         };
         let socket = reach(host, port, until)?;
-        let mut socket = Timed::new(socket, until, limits.silence);
+        let mut socket = TimedSocket::new(socket, until, limits.silence);
         if let Some(proxy) = &self.proxy {
             self.pass(proxy, &mut socket)?;
         }
         let mut line = match &self.encryption {
             Some(config) => self.encrypt(config, socket)?,
-            None => Line::plain(socket),
+            None => Connection::plain(socket),
         };
         line.allow(whole, limits.silence);
         Ok(line)
     }
 
     /// Asks the proxy for a tunnel.
-    fn pass(&self, proxy: &Proxy, socket: &mut Timed) -> Result<(), ConnectError> {
+    fn pass(&self, proxy: &Proxy, socket: &mut TimedSocket) -> Result<(), ConnectError> {
         let broken = |source| ConnectError::Proxy {
             proxy: proxy.clone(),
             source,
@@ -170,7 +170,11 @@ impl Way {
         }
     }
 
-    fn encrypt(&self, config: &Arc<ClientConfig>, socket: Timed) -> Result<Line, ConnectError> {
+    fn encrypt(
+        &self,
+        config: &Arc<ClientConfig>,
+        socket: TimedSocket,
+    ) -> Result<Connection, ConnectError> {
         let host = self.board.host();
         let failed = |source| ConnectError::Encryption {
             host: host.to_owned(),
@@ -184,7 +188,7 @@ impl Way {
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock).map_err(failed)?;
         }
-        Ok(Line::encrypted(stream))
+        Ok(Connection::encrypted(stream))
     }
 }
 
@@ -279,12 +283,12 @@ mod tests {
     fn a_board_that_vanishes_is_noticed_by_the_kernel_within_half_a_minute() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let wishes = Wishes {
+        let options = ConnectOptions {
             unencrypted: Unencrypted::LoopbackOnly,
             ca_file: None,
             proxies: Proxies::default(),
         };
-        let way = Way::to(&ServerUrl::parse(&url).unwrap(), &wishes).unwrap();
+        let way = Endpoint::to(&ServerUrl::parse(&url).unwrap(), &options).unwrap();
         let line = way.open(Limits::CALL).unwrap();
         // While something is on its way, and while nothing is.
         assert_eq!(sockopt::tcp_user_timeout(&line).unwrap(), 30_000);
