@@ -40,7 +40,7 @@ fn values(pairs: Vec<(String, String)>) -> Map<String, Value> {
 fn send(mark: &Mark) {
     let line = mark.line() + "\n";
     if line.len() <= LONGEST_MARK
-        && let Some(mut pipe) = gua::phase::pipe(&Inputs::of_this_process())
+        && let Some(mut pipe) = gua::commands::phase::pipe(&Inputs::of_this_process())
     {
         // A pipe that is full or that nobody reads any more costs the mark.
         let _ = pipe.write_all(line.as_bytes());

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use gua::cli::TopArgs;
+use gua::commands::top;
 use gua::fake::{self, Script};
-use gua::{dispatch, failure, top};
+use gua::{dispatch, failure};
 use gua_probe::clock;
 
 fn main() -> ExitCode {

@@ -4,17 +4,14 @@
 //! No rule about GPUs stands here: those are in `gua-model`.
 
 pub mod available;
-pub mod bench;
 pub mod card;
 pub mod claim;
 pub mod claims;
 pub mod cli;
 pub mod cloud;
 pub mod commands;
-pub mod csv;
 pub mod daemon;
 pub mod db;
-pub mod demo;
 pub mod dispatch;
 pub mod doctor;
 pub mod driver;
@@ -24,22 +21,17 @@ pub mod failure;
 pub mod fake;
 pub mod import;
 pub mod job;
-pub mod list;
 pub mod look;
 pub mod manual;
 pub mod names;
 pub mod nvgpu;
 pub mod output;
-pub mod phase;
 pub mod plot;
 mod progress;
 pub mod quota;
 pub mod report;
 pub mod runs;
-pub mod service;
 pub mod statement;
-pub mod summarize;
-pub mod top;
 pub mod which;
 mod whole_file;
 

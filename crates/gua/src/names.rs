@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::commands::demo;
 use crate::dispatch::VERSION;
 use crate::failure::{self, Exit};
-use crate::{daemon, demo, report};
+use crate::{daemon, report};
 use crate::{nvgpu, output};
 
 /// Which tool the program was called as.

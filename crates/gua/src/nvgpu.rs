@@ -19,9 +19,9 @@ use jiff::tz::TimeZone;
 
 use crate::available::divide;
 use crate::cli::{NvgpuArgs, NvgpuCommand};
+use crate::commands::list::words::{ago, months_between};
 use crate::dispatch::{VERSION, load};
 use crate::failure::{self, Exit};
-use crate::list::words::{ago, months_between};
 use crate::look::people;
 use crate::{driver, output};
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::json;
 use super::page::Page;
-use crate::list::csv::{CLAIM, HOLDER};
+use crate::commands::list::csv::{CLAIM, HOLDER};
 
 /// What a line tells of its card.
 const OF_CARD: [&str; 12] = [

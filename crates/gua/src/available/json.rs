@@ -26,7 +26,7 @@ pub(super) fn page(page: &Page<'_>) -> Value {
             let state = classify(gpu, &page.wish.thresholds, None).state;
             shown["state"] = state.as_str().into();
             let holders = against(gpu, page.wish)
-                .map(|process| crate::list::json::holder(process, page.sample));
+                .map(|process| crate::commands::list::json::holder(process, page.sample));
             shown["holders"] = holders.collect();
             let claims = page.claims.iter().filter(|live| holds(live, &gpu.uuid));
             let claims =

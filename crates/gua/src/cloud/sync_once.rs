@@ -16,13 +16,14 @@ use gua_wire::users::UserPolicy;
 
 use super::sync_archive;
 use crate::cli::SyncOnceArgs;
+use crate::commands::demo;
 use crate::config::{Loaded, Settings};
 use crate::daemon::history::Place;
 use crate::daemon::{Append, make_directory_of, observer};
 use crate::dispatch::VERSION;
 use crate::failure::{Exit, Failure};
 use crate::fake::{self, Script};
-use crate::{demo, driver, output};
+use crate::{driver, output};
 
 pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;

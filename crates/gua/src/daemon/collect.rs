@@ -25,9 +25,10 @@ use super::log_file::LogFile;
 use super::observer::{ANSWERED, DaemonObserver, fixed, log_bytes, log_line, options};
 use super::outage_file::OutageFile;
 use super::{Append, history, make_directory_of};
+use crate::commands::csv;
 use crate::config::{FlagValue, Loaded, Settings, Source};
 use crate::duration::Clockwise;
-use crate::{csv, output};
+use crate::output;
 
 /// What is to be collected where.
 pub(super) struct Job {

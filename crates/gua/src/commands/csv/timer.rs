@@ -10,14 +10,14 @@ use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 
 use super::named_directory;
 use crate::cli::{CsvInstallArgs, CsvUninstallArgs, ServiceScopeArgs};
+use crate::commands::service::place::Place;
+use crate::commands::service::systemctl::Systemctl;
+use crate::commands::service::unit::{when, word};
+use crate::commands::service::units::{self, Removal, Units};
 use crate::config::kind::CsvFormat;
 use crate::config::{Settings, Source};
 use crate::failure::Failure;
 use crate::output;
-use crate::service::place::Place;
-use crate::service::systemctl::Systemctl;
-use crate::service::unit::{when, word};
-use crate::service::units::{self, Removal, Units};
 
 const SERVICE: &str = "gua-csv.service";
 const TIMER: &str = "gua-csv.timer";

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::board::BoardFacts;
 use super::unit::{Pushing, Readers, UnitFacts, text};
 use super::{ALIAS, NAME};
-use crate::service::place::Scope;
+use crate::commands::service::place::Scope;
 
 /// `systemd-analyze verify` says nothing about units that it likes.
 #[track_caller]

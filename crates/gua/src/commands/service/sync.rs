@@ -203,7 +203,7 @@ fn timer(facts: &Facts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::tests::{board, verify};
+    use crate::commands::service::tests::{board, verify};
 
     #[test]
     fn systemd_finds_nothing_wrong_with_the_timer() {
