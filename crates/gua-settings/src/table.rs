@@ -11,7 +11,7 @@ use crate::kind::{
 use crate::quota::Quota;
 use crate::{Setting, Source};
 
-/// What is known of a setting without its value.
+/// Description of a setting, without its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub section: &'static str,
@@ -135,73 +135,73 @@ macro_rules! settings {
 settings! {
     /// How the NVIDIA driver is reached.
     driver: DriverSettings {
-        /// The driver's library: a file, or a name that the system's loader finds.
+        /// NVIDIA driver library: a path, or a name for the system's loader.
         library: LibraryName = "libnvidia-ml.so.1", "GUA_NVML_LIBRARY";
-        /// How long the driver may take for one answer before it counts as hung; for the first, which opens it, three times as long.
+        /// Maximum time for one answer of the driver before it is considered hung; three times as long for the first answer, which opens the driver.
         deadline: ReadDeadline = "10s", "GUA_DRIVER_DEADLINE";
     }
-    /// When a card counts as active, and when as held.
+    /// Thresholds of the states active and idle-held.
     states: StateSettings {
-        /// A card is active from this utilisation on, in percent.
+        /// A GPU is active at or above this utilisation, in percent.
         active_util: ActivePercent = "10", "GUA_ACTIVE_UTIL";
-        /// A card is held when its holders have more memory than this, in MB (1048576 bytes).
+        /// A GPU is held when its holders have more memory than this, in MB (1048576 bytes).
         held_mb: Megabytes = "100", "GUA_HELD_MB";
-        /// Whether a process that only draws (a desktop) holds its card.
+        /// Whether a graphics-only process (a desktop) holds its GPU.
         count_graphics: GraphicsSwitch = "false", "GUA_COUNT_GRAPHICS";
     }
-    /// Where this host's history is kept.
+    /// Location of this host's history.
     history: HistorySettings {
-        /// The history file. The flag --db wins over it.
+        /// History file. The flag --db overrides it.
         db: FilePath = "~/.gua/gua.db", "GUA_DB";
     }
-    /// Leases on cards, which `gua available --claim` makes.
+    /// Leases on GPUs, made by `gua available --claim`.
     claim: ClaimSettings {
-        /// The directory that all users of this host share; "auto" takes the first that everyone can write (docs/claims.md).
+        /// Directory that all users of this host share; "auto" uses the first suitable one that everyone can write (docs/claims.md).
         dir: ClaimPlace = "auto", "GUA_CLAIM_DIR";
-        /// The longest lease that may be asked for; 7d at most.
+        /// Maximum length of a lease; at most 7d.
         longest: LeaseLength = "7d", "GUA_CLAIM_LONGEST";
     }
-    /// How the daemon collects. It reads these again on SIGHUP, the two files apart.
+    /// Collection by the daemon. It rereads these on SIGHUP, except the two files.
     collect: CollectSettings {
-        /// The time from one tick to the next.
+        /// Time between two ticks.
         interval: TickInterval = "30s", "GUA_INTERVAL";
-        /// How long single ticks are kept. Sessions and quarter hours are kept for good.
+        /// How long raw ticks are kept. Sessions and totals are kept permanently.
         keep_raw: RawAge = "90d", "GUA_KEEP_RAW";
-        /// Where the number of the daemon in the background stands.
+        /// PID file of the background daemon.
         pid_file: FilePath = "~/.gua/gua.pid", "GUA_PID_FILE";
-        /// Where the daemon in the background writes its lines.
+        /// Log file of the background daemon.
         log_file: FilePath = "~/.gua/gua.log", "GUA_LOG_FILE";
-        /// How large the log grows before it is put aside, in MB. Two old ones are kept.
+        /// Size at which the log is rotated, in MB. Two old files are kept.
         log_mb: LogMegabytes = "5", "GUA_LOG_MB";
     }
-    /// The daily CSV of gpu_stats, which the daemon can write too (docs/account.md).
+    /// Daily CSV of gpu_stats, which the daemon can write too (docs/account.md).
     csv: CsvSettings {
-        /// The directory for its files; "off" writes none. `gua csv sample` writes to ~/gpu_stats where this is off.
+        /// Directory for the files; "off" writes none. `gua csv sample` writes to ~/gpu_stats if this is off.
         dir: CsvPlace = "off", "GUA_CSV_DIR";
-        /// The time from one set of rows to the next.
+        /// Time between two sets of rows.
         every: CsvPeriod = "5m", "GUA_CSV_EVERY";
-        /// The form: "classic" as gpu_stats writes it, or "full" with every process and card.
+        /// Format: "classic" as gpu_stats writes it, or "full" with every process and GPU.
         format: CsvFormat = "classic", "GUA_CSV_FORMAT";
     }
-    /// The board that this host reports to once it is enrolled (`gua enroll`); nothing leaves it before.
+    /// The board that this host sends to once it is enrolled (`gua enroll`); nothing is sent before that.
     cloud: CloudSettings {
-        /// Where the enrolment is kept. It holds the host's secret.
+        /// File with the enrollment, which contains the host's secret.
         config: FilePath = "~/.gua/cloud.json", "GUA_CLOUD_CONFIG";
-        /// The board's address, for `gua enroll` without --server-url.
+        /// URL of the board, for `gua enroll` without --server-url.
         url: BoardAddress = "none", "GUA_SERVER_URL";
-        /// How much of a user's name leaves the host: "plain", "hash" (16 digits that only this site can undo) or "omit".
+        /// How user names are sent: "plain", "hash" (a keyed pseudonym) or "omit".
         users: UserNames = "plain", "GUA_CLOUD_USERS";
-        /// The site's secret behind users = "hash". It is made at first use; hosts that share it hide a name alike.
+        /// Secret key for users = "hash", created at first use. Hosts with the same file send the same pseudonyms.
         salt_file: FilePath = "~/.gua/cloud.salt", "GUA_CLOUD_SALT_FILE";
-        /// Certificate authorities (PEM) that are believed beside the system's.
+        /// CA certificates (PEM) to trust in addition to the system's.
         ca_file: MaybeFile = "none", "GUA_CA_FILE";
-        /// Whether the secret may cross a network unencrypted. To this machine itself it always may.
+        /// Whether the secret may be sent unencrypted over a network. Over loopback it always may.
         allow_http: PlainHttp = "false", "GUA_ALLOW_HTTP";
-        /// Which form of a push the board knows: "1.4", or "1.1" for one that was made for gpu-usage-audit 1.1 to 1.3.
+        /// Push format: "1.4", or "1.1" for boards made for gpu-usage-audit 1.1 to 1.3.
         form: PushForm = "1.4", "GUA_CLOUD_FORM";
-        /// How many MB of missed pushes wait beside the enrolment to be sent late, to boards that take them late; 0 for none.
+        /// Maximum size of the spool of missed pushes, in MB, for boards that accept late pushes; 0 disables it.
         spool_mb: Megabytes = "0", "GUA_CLOUD_SPOOL_MB";
-        /// How many days of the history the board's archive keeps, for `gua sync-archive` and --archive.
+        /// Number of days that the board's archive keeps, for `gua sync-archive` and --archive.
         archive_days: Days = "30", "GUA_CLOUD_ARCHIVE_DAYS";
     }
 }

@@ -67,9 +67,9 @@ fn every_setting_has_its_own_variable_and_a_sentence() {
 }
 
 #[test]
-fn the_readme_explains_every_setting() {
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let readme = fs::read_to_string(readme).unwrap();
+fn the_configuration_page_lists_every_setting() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let page = fs::read_to_string(page).unwrap();
     for entry in ENTRIES {
         let row = format!(
             "| `{}.{}` | `{}` | `{}` | {} |",
@@ -80,8 +80,8 @@ fn the_readme_explains_every_setting() {
             entry.doc.trim(),
         );
         assert!(
-            readme.lines().any(|line| line == row),
-            "README.md needs this row:\n{row}"
+            page.lines().any(|line| line == row),
+            "docs/configuration.md needs this row:\n{row}"
         );
     }
 }
