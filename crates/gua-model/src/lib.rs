@@ -7,6 +7,7 @@ pub mod calendar;
 pub mod claim;
 pub mod classify;
 pub mod coverage;
+pub mod driver_pids;
 pub mod floor;
 pub mod gap;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub mod window;
 pub use calendar::{CalendarUnit, Slot, slots};
 pub use classify::{Basis, Division, Part, classify, divide};
 pub use coverage::{Coverage, KnownCard, Ledger};
+pub use driver_pids::DriverPids;
 pub use floor::{FloorRow, IdleFloor, UtcDay};
 pub use gap::{Gap, GapReason, Outage};
 pub use id::{

@@ -49,6 +49,7 @@ impl Host {
             .env("HOME", self.home.path())
             .env("TZ", "UTC")
             .env("GUA_NVML_LIBRARY", &self.library)
+            .env("GUA_DRIVER_PIDS", "here")
             .current_dir(self.home.path())
             .output()
             .unwrap();
