@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread;
 use std::time::Duration;
 
+use gua_compat::gpu_stats::{self, Form, Minute};
 use gua_model::{GapReason, Outage, Thresholds, Tick};
-use gua_wire::gpu_stats::{self, Form, Minute};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 

@@ -1,6 +1,6 @@
 //! Why an export stopped.
 
-use gua_store::legacy::LegacyError;
+use gua_store::imported::LegacyError;
 use gua_store::{OpenError, ReadError};
 
 #[derive(Debug, thiserror::Error)]

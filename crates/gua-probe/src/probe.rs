@@ -9,7 +9,7 @@ mod settings;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gua_model::{Driver, DriverPids, Gpu, GpuUuid, Missing, Problem, Sample};
+use gua_model::{Driver, Gpu, GpuUuid, Missing, Problem, Sample};
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::Backoff;
@@ -27,8 +27,6 @@ pub struct ProbeOptions {
     pub library: Option<PathBuf>,
     pub proc_root: ProcRoot,
     pub passwd: Passwd,
-    /// Which PID namespace the driver's process IDs belong to.
-    pub driver_pids: DriverPids,
 }
 
 /// Reads the driver in this process. It opens the library at the first sample, keeps it open, and opens it again after
@@ -108,8 +106,7 @@ impl Sweep {
 impl Probe {
     #[must_use]
     pub fn new(options: ProbeOptions) -> Self {
-        let processes = ProcessTable::new(options.proc_root.clone(), options.passwd.clone())
-            .with_driver_pids(options.driver_pids);
+        let processes = ProcessTable::new(options.proc_root.clone(), options.passwd.clone());
         Self {
             options,
             library: None,

@@ -9,7 +9,7 @@ use crate::codec::Damage;
 use crate::error::ReadError;
 use crate::fold::{Step, tick_from, walk};
 use crate::history::{self, History};
-use crate::legacy::{self, LegacyError};
+use crate::imported::{self, LegacyError};
 use crate::maintain::{TOTALS_UNTIL, whole_from};
 use crate::rule;
 use crate::sessions;
@@ -68,7 +68,7 @@ impl History {
             read_ticks(connection, &mut report, &mut progress)?;
             compare_totals(connection, &mut report)?;
             report.quarters_wrong.sort();
-            match legacy::check(connection, MOST) {
+            match imported::check(connection, MOST) {
                 Ok(old) => {
                     report.old_rows_read = old.rows_read;
                     report.old_rows_wrong = old.wrong;

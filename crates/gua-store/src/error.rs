@@ -87,7 +87,7 @@ pub enum WriteError {
     #[error("the history holds what cannot be folded")]
     Inconsistent(#[source] ReadError),
     #[error("cannot change rows of old histories")]
-    Old(#[source] Box<crate::legacy::LegacyError>),
+    Old(#[source] Box<crate::imported::LegacyError>),
     #[error("cannot write to the history")]
     Other(#[source] rusqlite::Error),
 }

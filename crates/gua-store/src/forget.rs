@@ -6,7 +6,7 @@ use gua_model::Uid;
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::error::WriteError;
-use crate::legacy;
+use crate::imported;
 use crate::maintain::{fold_again, into_write};
 use crate::refusal;
 use crate::store::Store;
@@ -53,8 +53,8 @@ impl Store {
             totals::rename_owner(&transaction, Uid(uid), Uid(new_uid)).map_err(into_write)?;
             forgotten.known_as.push((new_uid, name));
         }
-        forgotten.old_rows =
-            legacy::forget(&transaction, user).map_err(|error| WriteError::Old(Box::new(error)))?;
+        forgotten.old_rows = imported::forget(&transaction, user)
+            .map_err(|error| WriteError::Old(Box::new(error)))?;
         let is_known = !forgotten.known_as.is_empty();
         if is_known {
             // Totals know numbers only: those of others with the same number must be told apart again, and what does

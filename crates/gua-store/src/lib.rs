@@ -13,9 +13,9 @@ mod floors;
 mod fold;
 mod forget;
 mod history;
+pub mod imported;
 mod intact;
 mod kind;
-pub mod legacy;
 mod lock;
 mod look_back;
 mod lookup;
@@ -27,8 +27,10 @@ mod rule;
 pub mod schema;
 mod sessions;
 mod set_aside;
+mod sights;
 mod stats;
 mod store;
+mod tick_days;
 mod ticks;
 mod totals;
 mod turn;
@@ -50,8 +52,10 @@ pub use look_back::TickAt;
 pub use maintain::Upkeep;
 pub use refusal::{Kept, NewRefusal};
 pub use set_aside::set_aside;
+pub use sights::{Ends, Sight};
 pub use stats::{OldRows, Stats, TableSize};
 pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
+pub use tick_days::TickDays;
 pub use ticks::StoredTick;
 pub use totals::decode_any_totals;
 pub use watched::WatchedRun;
@@ -64,14 +68,16 @@ pub fn sqlite_version() -> &'static str {
 }
 
 /// The name of a file beside the history, which SQLite's own companions follow too.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+#[must_use]
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
 /// The directory that a path lies in.
-pub(crate) fn directory(path: &Path) -> &Path {
+#[must_use]
+pub fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),

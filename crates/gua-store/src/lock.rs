@@ -21,7 +21,7 @@ pub struct WriterLock {
 }
 
 impl WriterLock {
-    pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
+    pub fn take(path: &Path) -> Result<Self, OpenError> {
         let name = crate::beside(path, "-lock");
         let as_open_error = |source| OpenError::Directory {
             path: crate::directory(path).to_owned(),

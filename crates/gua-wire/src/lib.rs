@@ -9,7 +9,6 @@
 //! - [`snapshot`]: the state of a host, as sent after a tick
 //! - [`stream`]: utilisation, each second
 //! - [`archive`]: closed days as compressed CSV
-//! - [`gpu_stats`]: the daily CSV of gpu_stats, and a fuller form of it
 //! - [`users`]: how much of a user's name may leave the host
 //! - [`refusal`]: what a board's error answer says
 //! - [`run`]: the files of a watched job
@@ -18,7 +17,6 @@ pub mod archive;
 pub mod cloud;
 pub mod enroll;
 mod fields;
-pub mod gpu_stats;
 pub mod refusal;
 pub mod run;
 pub mod server_url;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_collector::chain::chain;
-use gua_store::legacy::Progress;
+use gua_compat::gpu_usage_audit::Progress;
 use gua_store::{
     BackupError, CheckReport, History, OldRows, OpenError, OpenMode, ReadError, Stats, Store,
     WriterOptions, tells_of_damage,

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_collector::python_collector::python_writer;
+use gua_compat::gpu_usage_audit::{Imported, LegacyError, OldCollector, adopt};
 use gua_model::text::counted;
 use gua_probe::clock;
 use gua_probe::host::HostRoot;
-use gua_store::legacy::{Imported, LegacyError, OldCollector, adopt};
 use gua_store::{OpenError, OpenMode, Store, WriterOptions};
 
 use crate::cli::ImportArgs;
@@ -30,13 +30,14 @@ pub fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         return take_over(db);
     }
     // Looked at before a history is made for it.
-    gua_store::legacy::OldFile::open(old).map_err(explained)?;
+    gua_compat::gpu_usage_audit::OldFile::open(old).map_err(explained)?;
     let mut store = open(loaded)?;
     let mut bar = Bar::new("importing");
-    let imported = store.import_old(old, clock::now(), &mut |progress| {
-        bar.show(progress);
-        ControlFlow::Continue(())
-    });
+    let imported =
+        gua_compat::gpu_usage_audit::import(&mut store, old, clock::now(), &mut |progress| {
+            bar.show(progress);
+            ControlFlow::Continue(())
+        });
     bar.clear();
     let imported = imported.map_err(explained)?;
     store.close().context("cannot close the history")?;
@@ -70,7 +71,7 @@ fn take_over(path: &Path) -> anyhow::Result<ExitCode> {
         Some(_) => OldCollector::Running,
         None => OldCollector::NotRunning,
     };
-    gua_store::legacy::OldFile::open(path).map_err(explained)?;
+    gua_compat::gpu_usage_audit::OldFile::open(path).map_err(explained)?;
     let mut bar = Bar::new("importing");
     let options = WriterOptions::default();
     let adopted = adopt(path, clock::now(), collector, &options, &mut |progress| {

@@ -3,8 +3,8 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use gua_compat::gpu_usage_audit::Progress;
 use gua_probe::clock;
-use gua_store::legacy::Progress;
 
 use crate::output;
 

@@ -12,11 +12,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use gua_compat::gpu_usage_audit::OldFile;
 use gua_model::report::Report;
 use gua_probe::clock;
 use gua_render::chart;
 use gua_render::report::{By, Page, html, json, korean, table, text};
-use gua_store::legacy::OldFile;
 use gua_store::{FileKind, History, ReadError, what_is_this};
 use jiff::tz::TimeZone;
 

@@ -49,7 +49,6 @@ impl Host {
             .env("HOME", self.home.path())
             .env("TZ", "UTC")
             .env("GUA_NVML_LIBRARY", &self.library)
-            .env("GUA_DRIVER_PIDS", "here")
             .current_dir(self.home.path())
             .output()
             .unwrap();
@@ -461,7 +460,7 @@ fn where_ticks_are_gone_their_quarter_hour_speaks() {
 fn a_row_of_gpu_usage_audit_counts_as_the_tool_that_wrote_it_counts() {
     let host = Host::new("");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../gua-store/tests/golden/gpu-usage-audit-1.1.0.db");
+        .join("../gua-compat/tests/golden/gpu-usage-audit-1.1.0.db");
     std::fs::copy(golden, host.path("old.db")).unwrap();
     let asked = "1 --db old.db --at 2026-11-15T22:47:36.40Z";
     host.says(

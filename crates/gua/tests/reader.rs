@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use gua_model::{DriverPids, Percent, Sample};
+use gua_model::{Percent, Sample};
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::ProbeOptions;
@@ -43,7 +43,6 @@ impl Host {
             arguments: vec![READER_ARGUMENT.into()],
             probe: ProbeOptions {
                 library: Some(self.library.clone()),
-                driver_pids: DriverPids::Here,
                 ..ProbeOptions::default()
             },
             deadline: Duration::from_millis(300),

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek as _};
 use std::ops::ControlFlow;
 
-use gua_store::legacy::{LegacyError, OldCell, OldForm, OldTables};
+use gua_compat::gpu_usage_audit::{LegacyError, OldCell, OldForm, OldTables};
 use gua_wire::archive::{CsvWriter, Extent, Object, Plan, Table, Value, compressed};
 use gua_wire::users::UserPolicy;
 use jiff::civil::Date;

@@ -16,9 +16,9 @@ use super::link_state::{LinkFiles, Peer};
 use super::pusher::Say;
 use crate::chain::chain;
 use crate::failure_log::FailureLog;
+use gua_compat::gpu_usage_audit::OldForm;
 use gua_probe::clock;
 use gua_store::History;
-use gua_store::legacy::OldForm;
 use gua_wire::users::UserPolicy;
 use jiff::Timestamp;
 

@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use gua_wire::gpu_stats::{Form, Minute};
+use gua_compat::gpu_stats::{Form, Minute};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use thiserror::Error;
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use gua_compat::gpu_stats::HEADER;
 use gua_model::{Driver, Gpu, Missing, Percent, Sample};
-use gua_wire::gpu_stats::HEADER;
 
 use super::*;
 

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::rc::Rc;
 
-use gua_model::DriverPids;
 use gua_model::id::{BootId, Uid};
 use gua_model::reading::{Missing, Reading};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,9 +16,11 @@ use rustix::process::{self, PidfdFlags, Resource};
 use super::ProcRoot;
 use super::parse::{self, Stat};
 use super::watch::{Ended, Watch, Watched};
-use crate::host::namespace::{PidLookup, PidNamespace, parse_pid_namespace, pid_lookup};
 
-/// The initial user namespace always has this inode (`PROC_USER_INIT_INO` in `linux/proc_ns.h`).
+/// The initial pid namespace always has this inode (`PROC_PID_INIT_INO` in `linux/proc_ns.h`).
+const HOST_PIDS: &[u8] = b"pid:[4026531836]";
+
+/// The initial user namespace always has this one (`PROC_USER_INIT_INO`).
 const HOST_USERS: &[u8] = b"user:[4026531837]";
 
 /// What the kernel shows inside another user namespace for a uid that is not known there (`overflowuid`).
@@ -104,6 +105,17 @@ impl Mark {
     }
 }
 
+/// Whether a number from the driver names a process here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pids {
+    /// The driver's pids are the pids of this tree.
+    Host,
+    /// The tree numbers its processes otherwise: a pid of the driver would name a stranger.
+    Other,
+    /// The kernel does not tell.
+    Unknown,
+}
+
 /// Why there is nothing to read.
 enum Loss {
     /// The file or its process is not there.
@@ -124,8 +136,7 @@ impl From<Errno> for Loss {
 pub(super) struct Tree {
     root: ProcRoot,
     directory: OnceCell<OwnedFd>,
-    driver_pids: DriverPids,
-    pid_lookup: OnceCell<PidLookup>,
+    pids: OnceCell<Pids>,
     sees_all_users: OnceCell<bool>,
     path: String,
     buffer: Vec<u8>,
@@ -139,8 +150,7 @@ impl Tree {
         Self {
             root,
             directory: OnceCell::new(),
-            driver_pids: DriverPids::default(),
-            pid_lookup: OnceCell::new(),
+            pids: OnceCell::new(),
             sees_all_users: OnceCell::new(),
             path: String::new(),
             buffer: vec![0; PAGE],
@@ -149,9 +159,11 @@ impl Tree {
         }
     }
 
-    pub(super) fn with_driver_pids(self, driver_pids: DriverPids) -> Self {
+    /// Says that the tree's pids are the driver's, for tests whose processes live in the test's own namespace.
+    #[cfg(test)]
+    pub(super) fn of_host(self) -> Self {
         Self {
-            driver_pids,
+            pids: Pids::Host.into(),
             ..self
         }
     }
@@ -232,7 +244,7 @@ impl Tree {
 
     /// Everything about one process, of that one process.
     pub(super) fn see(&mut self, pid: process::Pid) -> Reading<Seen> {
-        if self.pid_lookup() == PidLookup::Foreign {
+        if self.pids() == Pids::Other {
             return Err(Missing::Denied);
         }
         for _ in 0..ATTEMPTS {
@@ -323,7 +335,7 @@ impl Tree {
 
     /// Why `/proc` has no such process: because there is none, or because we may not see it.
     fn absent(&self, pid: process::Pid) -> Missing {
-        if self.pid_lookup() != PidLookup::Same {
+        if self.pids() != Pids::Host {
             return Missing::Denied;
         }
         if self.root != ProcRoot::default() {
@@ -337,11 +349,11 @@ impl Tree {
         }
     }
 
-    fn pid_lookup(&self) -> PidLookup {
-        *self.pid_lookup.get_or_init(|| {
-            let link = self.link(c"self/ns/pid");
-            let namespace = link.map_or(PidNamespace::Unknown, |name| parse_pid_namespace(&name));
-            pid_lookup(self.driver_pids, namespace)
+    fn pids(&self) -> Pids {
+        *self.pids.get_or_init(|| match self.link(c"self/ns/pid") {
+            Some(link) if link == HOST_PIDS => Pids::Host,
+            Some(_) => Pids::Other,
+            None => Pids::Unknown,
         })
     }
 

@@ -112,7 +112,7 @@ fn fill<'a>(line: &mut Vec<u8>, row: impl Iterator<Item = Option<Value<'a>>>) {
     line.extend_from_slice(b"\r\n");
 }
 
-pub(crate) fn push_text(line: &mut Vec<u8>, text: &str) {
+pub fn push_text(line: &mut Vec<u8>, text: &str) {
     if text.contains([',', '"', '\r', '\n']) {
         line.push(b'"');
         line.extend_from_slice(text.replace('"', "\"\"").as_bytes());

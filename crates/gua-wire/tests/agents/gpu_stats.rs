@@ -1,7 +1,7 @@
 //! The daily CSV of gpu_stats, beside golden files: what we write, and what we read of what others wrote.
 
+use gua_compat::gpu_stats::{Form, HEADER, Holder, Lines, Minute, Row, day_of, lines, parse, push};
 use gua_model::{Missing, Percent, Place, Problem, Sample, Thresholds, Uid, User};
-use gua_wire::gpu_stats::{Form, HEADER, Holder, Lines, Minute, Row, day_of, lines, parse, push};
 use gua_wire::snapshot;
 use jiff::Timestamp;
 use jiff::civil::date;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use gua_collector::board::archive::open_day;
 use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled, LinkFiles, Task};
+use gua_compat::gpu_usage_audit::{OldFile, OldForm};
 use gua_probe::clock;
-use gua_store::legacy::{OldFile, OldForm};
 use gua_store::{FileKind, History, what_is_this};
 use gua_wire::users::UserPolicy;
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use gua_collector::csv::{Appended, DayFiles};
+use gua_compat::gpu_stats::{Form, Minute, lines};
 use gua_model::text::counted;
-use gua_wire::gpu_stats::{Form, Minute, lines};
 use jiff::tz::TimeZone;
 
 use crate::cli::CsvCommand;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use gua_compat::gpu_usage_audit::OldFile;
 use gua_model::legacy::old_rule;
 use gua_model::{LegacyCardTick, LegacyProcess, Period};
 use gua_store::History;
-use gua_store::legacy::OldFile;
 use jiff::{SignedDuration, Timestamp};
 
 use super::answer::{Answer, Found, OldRow};

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
+use gua_compat::gpu_usage_audit::{LegacyError, unfinished_export};
 use gua_model::text::counted;
 use gua_store::History;
-use gua_store::legacy::{LegacyError, unfinished_export};
 
 use crate::db::damaged;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> 
     let db = history.path();
     let unfinished = Parts::of(unfinished_export(output));
     let mut bar = Bar::new("exporting");
-    let exported = history.export_old(output, &mut |progress| {
+    let exported = gua_compat::gpu_usage_audit::export(history, output, &mut |progress| {
         bar.show(progress);
         ControlFlow::Continue(())
     });

@@ -9,13 +9,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use gua_compat::gpu_stats::{Again, StatsDay, StatsImported, StatsInterval, StatsRow};
+use gua_compat::gpu_stats::{Parsed, Row, day_of, parse};
+use gua_compat::gpu_usage_audit::{Imported, LegacyError};
 use gua_model::text::counted;
 use gua_probe::clock;
 use gua_store::Store;
-use gua_store::legacy::{
-    Again, Imported, LegacyError, StatsDay, StatsImported, StatsInterval, StatsRow,
-};
-use gua_wire::gpu_stats::{Parsed, Row, day_of, parse};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -115,7 +114,7 @@ fn import(
         rows,
     };
     let on = &mut |_| ControlFlow::Continue(());
-    let imported = store.import_gpu_stats(&day, wanted.again, clock::now(), on);
+    let imported = gua_compat::gpu_stats::import_day(store, &day, wanted.again, clock::now(), on);
     if let Some(imported) = imported.map_err(refused)? {
         sums.add(&imported);
     }

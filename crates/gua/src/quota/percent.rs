@@ -3,6 +3,7 @@
 //! They rest on single ticks, told as the daily CSV tells them: one user for each card. Where ticks are no longer kept,
 //! that is said.
 
+use gua_compat::gpu_stats::{Minute, rows};
 use gua_model::legacy::{LegacyMoment, OwnSince};
 use gua_model::period::micros_between;
 use gua_model::quota::Term;
@@ -11,7 +12,6 @@ use gua_model::{Micros, Period, Tick};
 use gua_probe::clock;
 use gua_render::quota::percentages;
 use gua_store::{History, ReadError};
-use gua_wire::gpu_stats::{Minute, rows};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gua_compat::gpu_usage_audit::{LegacyError, OldFacts, OldFile};
 use gua_model::legacy::{
     LegacyCoverage, LegacyMoment, LegacyProcess, LegacyQuarters, LegacySession, LegacySessions,
     OwnSince,
@@ -10,7 +11,6 @@ use gua_model::legacy::{
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{CardNow, Covered, Hold, Host, Note, Now, PersonNames, Report, UNKNOWN};
 use gua_model::{Bytes, Gap, GpuUuid, Micros, Period, Pid, RollUp, State, Thresholds, UtilSource};
-use gua_store::legacy::{LegacyError, OldFacts, OldFile};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::card::Card;

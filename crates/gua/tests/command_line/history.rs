@@ -8,7 +8,7 @@ const RELEASES: [&str; 4] = ["1.0.2", "1.0.3", "1.1.0", "1.8.0"];
 
 /// A home with an old file in it.
 fn home_with(version: &str) -> (Program, PathBuf) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gua-store/tests/golden");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gua-compat/tests/golden");
     let bytes = std::fs::read(golden.join(format!("gpu-usage-audit-{version}.db")))
         .expect("the golden files are beside the store's tests");
     let program = Program::new();

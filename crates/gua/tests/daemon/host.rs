@@ -93,7 +93,6 @@ impl Host {
             .env("HOME", self.home.path())
             .env("PATH", "/usr/bin:/bin")
             .env("GUA_NVML_LIBRARY", &self.library)
-            .env("GUA_DRIVER_PIDS", "here")
             .env("TZ", "UTC")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .current_dir(self.home.path())

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gua_store::legacy::OldFile;
+use gua_compat::gpu_usage_audit::OldFile;
 
 use crate::host::{Host, TWO_CARDS, always, ended, exists, until};
 use crate::released::released;

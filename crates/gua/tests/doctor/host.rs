@@ -71,7 +71,6 @@ impl Host {
             .env("PATH", self.at("bin"))
             .env("TZ", "UTC")
             .env("GUA_NVML_LIBRARY", &self.library)
-            .env("GUA_DRIVER_PIDS", "here")
             .env("NVML_SIM_SCENARIO", self.at("scenario.toml"))
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .output()
@@ -125,6 +124,10 @@ pub(crate) fn listing(directory: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+pub(crate) fn sees_the_hosts_processes() -> bool {
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name == Path::new("pid:[4026531836]"))
 }
 
 pub(crate) fn check_of<'a>(report: &'a Value, id: &str) -> &'a Value {

@@ -98,7 +98,6 @@ impl Host {
             .env("PATH", "/usr/bin:/bin")
             .env("TZ", "UTC")
             .env("GUA_NVML_LIBRARY", &self.library)
-            .env("GUA_DRIVER_PIDS", "here")
             .env("LD_LIBRARY_PATH", self.home.path())
             .env("GUA_CLAIM_DIR", self.path("claims"))
             .env("NVML_SIM_SCENARIO", self.path("nvml-sim.toml"))

@@ -2,5 +2,5 @@
 #![cfg(test)]
 
 mod action;
-#[path = "../../../gua-store/tests/legacy/tools.rs"]
+#[path = "../../../gua-compat/tests/gpu_usage_audit/tools.rs"]
 mod tools;

@@ -51,7 +51,6 @@ impl Host {
             ("TMUX_TMPDIR", home.clone()),
             ("GUA", GUA.to_owned()),
             ("GUA_NVML_LIBRARY", self.library.display().to_string()),
-            ("GUA_DRIVER_PIDS", "here".to_owned()),
             ("GUA_CLAIM_DIR", format!("{home}/claims")),
         ]
     }

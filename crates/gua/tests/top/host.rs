@@ -35,7 +35,6 @@ impl Host {
         vec![
             format!("HOME={home}"),
             format!("GUA_NVML_LIBRARY={}", self.library.display()),
-            "GUA_DRIVER_PIDS=here".to_owned(),
             format!("TMUX_TMPDIR={home}"),
             "PATH=/usr/bin:/bin".to_owned(),
             "TZ=UTC".to_owned(),

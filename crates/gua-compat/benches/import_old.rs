@@ -1,0 +1,173 @@
+//! How fast an old history is imported, and how large it is then: twelve cards for thirty days at thirty seconds.
+//!
+//! `cargo bench -p gua-compat --bench import_old` prints rows a second; `--quick` takes a day instead of a month. With
+//! `-- write PATH` it leaves the old file at a path, and with `-- read PATH` it only reads one in place.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use gua_compat::gpu_usage_audit::{LegacyError, OldFile};
+use gua_model::{LegacyMoment, LegacyQuarters, LegacySessions, Period};
+use gua_store::{OpenMode, Store, WriterOptions};
+use jiff::{SignedDuration, Timestamp};
+
+#[path = "synthetic/old.rs"]
+mod synthetic;
+
+/// The least that is promised.
+const PROMISED: f64 = 300_000.0;
+
+fn main() {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let end = "2026-11-01T00:00:00Z"
+        .parse::<Timestamp>()
+        .expect("this is a time");
+    match words.as_slice() {
+        ["write", path, rest @ ..] => {
+            // A moment may follow: the tool that wrote such files only reports up to now.
+            let end = rest
+                .first()
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(end);
+            let written = synthetic::write(Path::new(path), &synthetic::MONTH, end);
+            return written.expect("the file can be written");
+        }
+        ["read", path, ..] => return read(Path::new(path)),
+        _ => {}
+    }
+    let quick = words.contains(&"--quick");
+    let month = synthetic::MONTH;
+    let shape = match quick {
+        true => synthetic::Shape {
+            ticks: month.ticks / 30,
+            process_rows: month.process_rows / 30,
+            ..month
+        },
+        false => month,
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let (old, ours) = (
+        directory.path().join("old.db"),
+        directory.path().join("ours.db"),
+    );
+    let (_, made) = timed(|| synthetic::write(&old, &shape, end));
+    say("make the old file", made, 0.0);
+    let rows = rows(&shape);
+    let (imported, first) = timed(|| import(&old, &ours));
+    imported.expect("the file is a history");
+    say("import", first, rows);
+    let (again, second) = timed(|| import(&old, &ours));
+    again.expect("the file is the same");
+    say("import again", second, rows);
+    read(&old);
+    let (before, after) = (size(&old), size(&ours));
+    output(&format!(
+        "size: {before} bytes there, {after} here (1/{:.1})",
+        before as f64 / after as f64
+    ));
+    let rate = rows / first.as_secs_f64();
+    assert!(
+        quick || rate >= PROMISED,
+        "{rate:.0} rows/s are fewer than promised"
+    );
+}
+
+/// What a report reads of an old file in place: everything, and the last hour.
+fn read(old: &Path) {
+    let file = OldFile::open(old).expect("the file is a history");
+    let all = Period::new(Timestamp::MIN, Timestamp::MAX);
+    let (last, took) = timed(|| file.fold(all, || Timestamp::MIN, |last, tick| *last = tick.at));
+    say("read in place", took, 0.0);
+    let last = last.expect("the file is a history");
+    let hour = Period::new(last - SignedDuration::from_hours(1), Timestamp::MAX);
+    for (name, window) in [("all", all), ("last hour", hour)] {
+        let (counted, took) = timed(|| file.fold(window, Counted::new, Counted::add));
+        let counted = counted.expect("the file is a history");
+        say(&format!("report of {name}"), took, 0.0);
+        output(&format!(
+            "  {} counts, {} sessions",
+            counted.counts, counted.sessions
+        ));
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM"));
+    output(peak.unwrap_or_default());
+}
+
+/// What a report makes of old rows.
+struct Counted {
+    quarters: LegacyQuarters,
+    open: LegacySessions,
+    counts: u64,
+    sessions: u64,
+}
+
+impl Counted {
+    fn new() -> Self {
+        Self {
+            quarters: LegacyQuarters::default(),
+            open: LegacySessions::default(),
+            counts: 0,
+            sessions: 0,
+        }
+    }
+
+    fn add(&mut self, moment: &LegacyMoment<'_>) {
+        self.quarters.push(moment, &mut |_, _| self.counts += 1);
+        self.open.push(moment, &mut |_| self.sessions += 1);
+    }
+}
+
+fn import(old: &Path, ours: &Path) -> Result<(), LegacyError> {
+    let mut store = Store::open(ours, OpenMode::CreateOrAppend, &WriterOptions::default())
+        .expect("a history can be made");
+    gua_compat::gpu_usage_audit::import(&mut store, old, Timestamp::UNIX_EPOCH, &mut |_| {
+        ControlFlow::Continue(())
+    })?;
+    store.close().expect("a history can be closed");
+    Ok(())
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a few million rows are far below 2^52"
+)]
+fn rows(shape: &synthetic::Shape) -> f64 {
+    (shape.card_rows() + shape.process_rows) as f64
+}
+
+/// CPU time, in user mode and in the kernel.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let began = processor_time();
+    let result = work();
+    (result, processor_time() - began)
+}
+
+fn processor_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(
+        now.tv_sec.unsigned_abs(),
+        u32::try_from(now.tv_nsec).unwrap_or(0),
+    )
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |facts| facts.len())
+}
+
+fn say(what: &str, took: Duration, rows: f64) {
+    let seconds = took.as_secs_f64();
+    let rate = if rows > 0.0 {
+        format!(", {:.0} rows/s", rows / seconds)
+    } else {
+        String::new()
+    };
+    output(&format!("{what}: {seconds:.2} s{rate}"));
+}
+
+#[expect(clippy::print_stdout, reason = "a bench prints its numbers")]
+fn output(text: &str) {
+    println!("{text}");
+}

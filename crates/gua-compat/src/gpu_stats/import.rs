@@ -1,0 +1,262 @@
+//! Days of gpu_stats, imported like old histories: laid out as one in memory, and then taken in row by row.
+//!
+//! What gpu_stats does not write stays unknown: no UUID, so that a card is called by its number; no memory, no login, no
+//! kind of process; no utilisation of a card without a process, so that such a card has no row at that time.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gua_model::legacy::stats_card;
+use gua_store::Store;
+use gua_store::imported::{
+    CardRow, Imported, ImportedRow as _, KnownImport, LegacyError, OF_GPU_STATS, OnProgress,
+    old_text,
+};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use rusqlite::Connection;
+
+use crate::gpu_usage_audit::{OldFile, import_open};
+
+/// What the facts of days begin with.
+const FACT: &str = "gpu_stats ";
+
+/// The tables that such a day has. There is no host in it, and nothing is known of the models of its cards.
+const TABLES: &str = "
+CREATE TABLE daemon_run (id INTEGER PRIMARY KEY, started_at DATETIME NOT NULL, interval_seconds REAL NOT NULL);
+CREATE TABLE gpu_sample (
+    ts DATETIME NOT NULL, gpu_uuid TEXT NOT NULL, util_pct INTEGER NOT NULL, run_id INTEGER, gpu_index INTEGER
+);
+CREATE TABLE proc_sample (
+    ts DATETIME NOT NULL, gpu_uuid TEXT NOT NULL, pid INTEGER NOT NULL, mem_used_mb INTEGER, loginuid_user TEXT,
+    owner_user TEXT, run_id INTEGER, gpu_index INTEGER, process_type TEXT
+);
+";
+
+/// The rows of one file, in its order.
+#[derive(Clone, Debug)]
+pub struct StatsDay {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Which day it is, as its name says: what it is known by.
+    pub date: Date,
+    pub interval: StatsInterval,
+    pub rows: Vec<StatsRow>,
+}
+
+/// What each row of a day stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatsInterval {
+    /// Somebody said so: a day that was imported as something else is refused.
+    Said(Duration),
+    /// For a day that was not imported before; another keeps its own.
+    Usual(Duration),
+}
+
+/// What is done with a day that was imported before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// What is new in it is added.
+    Continue,
+    /// Its rows go, and it is imported as if for the first time.
+    Replace,
+}
+
+/// One row of gpu_stats that names a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsRow {
+    pub at: Timestamp,
+    pub user: String,
+    pub pid: u32,
+    pub gpu: u32,
+    pub usage: u32,
+}
+
+/// What became of a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatsImported {
+    pub imported: Imported,
+    /// Rows of times that the history knows of by itself, or from gpu-usage-audit: they would count twice.
+    pub left_out: u64,
+    /// What each of its rows stands for from now on.
+    pub interval: Duration,
+}
+
+/// Rows have the minute of their look, which may have been at its end.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Imports a day, or what is new in it. A day is recognised by its date, wherever its file is: one whose known rows are
+/// not the same any more is refused, or replaced as a whole. `None` where it has no row.
+///
+/// Whether a row is left out is decided once, when it is first seen before a row that is taken: what the history
+/// learns or forgets later changes nothing that was imported. All of it is one change of the history, or none.
+pub fn import_day(
+    store: &mut Store,
+    day: &StatsDay,
+    again: Again,
+    now: Timestamp,
+    on_progress: OnProgress<'_>,
+) -> Result<Option<StatsImported>, LegacyError> {
+    store.in_one_change(|store| day.import(store, again, now, on_progress))
+}
+
+impl StatsDay {
+    fn import(
+        &self,
+        store: &mut Store,
+        again: Again,
+        now: Timestamp,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Option<StatsImported>, LegacyError> {
+        let day = self;
+        let known = KnownDay::find(store, day, again)?;
+        let Some(first) = day.rows.first() else {
+            return match known.last_row() < 1 {
+                true => Ok(None),
+                false => Err(differs(1)),
+            };
+        };
+        let interval = match (known.interval(), day.interval) {
+            (Some(known), StatsInterval::Said(asked)) if known != asked => {
+                let path = day.path.clone();
+                return Err(LegacyError::OtherInterval { path, known, asked });
+            }
+            (Some(known), _) => known,
+            (None, StatsInterval::Said(interval) | StatsInterval::Usual(interval)) => interval,
+        };
+        if known.last_row() > i64::try_from(day.rows.len()).unwrap_or(i64::MAX) {
+            return Err(differs(known.last_row()));
+        }
+        let covered = store.covered(ends(&day.rows, interval))?;
+        let numbered = (1..).zip(&day.rows);
+        let taken: Vec<(i64, &StatsRow)> = numbered
+            .filter(|(number, row)| match *number <= known.last_row() {
+                true => known.has(*number),
+                false => {
+                    let (from, to) = ends(std::slice::from_ref(*row), interval);
+                    !covered.touches(from, to)
+                }
+            })
+            .collect();
+        let left_out = (day.rows.len() - taken.len()) as u64;
+        let mut imported = Imported::default();
+        if !taken.is_empty() {
+            let read = |source| LegacyError::Read {
+                path: day.path.clone(),
+                source,
+            };
+            let started = (day.number(), first.at, interval);
+            let laid_out = lay_out(started, &taken).map_err(read)?;
+            let old = OldFile::in_memory(&day.path, day.fact(), laid_out).map_err(read)?;
+            imported = import_open(&old, store, now, on_progress)?;
+        }
+        Ok(Some(StatsImported {
+            imported,
+            left_out,
+            interval,
+        }))
+    }
+
+    /// What it is recognised by (part of the file format).
+    fn fact(&self) -> String {
+        format!("{FACT}{}", self.date)
+    }
+
+    /// The number of its only run: the date as in the name of its file.
+    fn number(&self) -> i64 {
+        let (year, month, day) = (self.date.year(), self.date.month(), self.date.day());
+        i64::from(year) * 10_000 + i64::from(month) * 100 + i64::from(day)
+    }
+}
+
+/// From the first moment that any of these rows stands for to the last.
+fn ends(rows: &[StatsRow], interval: Duration) -> (i64, i64) {
+    let times = || rows.iter().map(|row| row.at.as_microsecond());
+    let stands_for = i64::try_from(interval.max(MINUTE).as_micros()).unwrap_or(i64::MAX);
+    let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+    (first, last.saturating_add(stands_for))
+}
+
+/// What is stored of a day that was imported before.
+#[derive(Debug, Default)]
+struct KnownDay(Option<KnownImport>);
+
+impl KnownDay {
+    /// What is stored of a day, or nothing once that was removed to be replaced.
+    fn find(store: &Store, day: &StatsDay, again: Again) -> Result<Self, LegacyError> {
+        let known = store.known_import(&day.fact(), day.number())?;
+        // Earlier versions recognised a day by its first row.
+        let strays = store.hostless_imports(&day.path, FACT)?;
+        if known.as_ref().is_some_and(|known| known.is_erased) {
+            return Err(LegacyError::Erased);
+        }
+        if again == Again::Replace {
+            for source in known.iter().map(|known| known.source).chain(strays) {
+                store.remove_import(source)?;
+            }
+            return Ok(Self::default());
+        }
+        match strays.is_empty() {
+            true => Ok(Self(known)),
+            false => Err(differs(1)),
+        }
+    }
+
+    fn last_row(&self) -> i64 {
+        self.0.as_ref().map_or(i64::MIN, |known| known.last_row)
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        self.0.as_ref()?.interval
+    }
+
+    fn has(&self, row: i64) -> bool {
+        self.0.as_ref().is_some_and(|known| known.has(row))
+    }
+}
+
+fn differs(row: i64) -> LegacyError {
+    LegacyError::Differs {
+        table: CardRow::TABLE,
+        row,
+    }
+}
+
+/// Rows as an old history: each by its number in the file, whichever were left out.
+fn lay_out(
+    (run, began, interval): (i64, Timestamp, Duration),
+    rows: &[(i64, &StatsRow)],
+) -> Result<Connection, rusqlite::Error> {
+    let mut connection = Connection::open_in_memory()?;
+    connection.execute_batch(TABLES)?;
+    let change = connection.transaction()?;
+    change.execute(
+        "INSERT INTO daemon_run (id, started_at, interval_seconds) VALUES (?1, ?2, ?3)",
+        (run, old_text(began), interval.as_secs_f64()),
+    )?;
+    {
+        let mut card = change.prepare(
+            "INSERT INTO gpu_sample (rowid, ts, gpu_uuid, util_pct, run_id, gpu_index) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        let mut process = change.prepare(
+            "INSERT INTO proc_sample (rowid, ts, gpu_uuid, pid, owner_user, run_id, gpu_index, process_type) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?;
+        for (number, row) in rows {
+            let (at, gpu) = (old_text(row.at), stats_card(row.gpu));
+            card.execute((number, &at, &gpu, row.usage, run, row.gpu))?;
+            process.execute((
+                number,
+                &at,
+                &gpu,
+                row.pid,
+                &row.user,
+                run,
+                row.gpu,
+                OF_GPU_STATS,
+            ))?;
+        }
+    }
+    change.commit()?;
+    Ok(connection)
+}

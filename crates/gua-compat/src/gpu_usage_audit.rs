@@ -1,0 +1,25 @@
+//! SQLite files of gpu-usage-audit 1.0.2 to 1.8.0. They are never modified.
+
+mod adopt;
+mod cursor;
+mod export;
+mod facts;
+mod fold;
+mod import;
+mod known;
+mod old_form;
+mod open;
+mod rows;
+mod scan;
+mod verify;
+
+pub use adopt::{Adopted, OldCollector, adopt};
+pub use export::{Exported, export, unfinished_export};
+pub use gua_store::imported::{
+    Imported, LegacyError, OldFacts, OldHost, OldModel, OnProgress, Progress, old_text,
+};
+pub use import::import;
+pub(crate) use import::import_open;
+pub use known::OldCard;
+pub use old_form::{Days, EachRow, OldCell, OldForm, OldTables};
+pub use open::OldFile;

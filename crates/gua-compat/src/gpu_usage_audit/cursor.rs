@@ -1,0 +1,284 @@
+//! The rows of an old table as a fold takes them: only the cells that count, moment by moment, in the order that was asked
+//! for. A history has millions of rows that say nearly what the ones before them said; that is what makes this quick.
+
+use gua_store::imported::{LegacyError, Moments, Stamp, TextId, Texts};
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, Rows, Statement};
+
+use super::open::OldFile;
+use super::rows::{BadCell, OldRow};
+use super::scan::Choice;
+
+/// What a fold is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// All rows of the window, and maybe others.
+    pub(crate) rows: Choice,
+    /// The first time that counts, and the first after it that does not, as the old tool writes them. Times are compared
+    /// as texts, as it does.
+    pub(crate) window: (String, String),
+}
+
+/// Straight from an old file.
+pub(crate) struct Cursor<'statement, R> {
+    file: &'statement OldFile,
+    rows: Rows<'statement>,
+    shape: Shape,
+    window: (String, String),
+    /// The row that begins the next moment.
+    ahead: Option<(Option<i64>, R)>,
+    /// Its time, and the text that it was read from.
+    at_us: i64,
+    stamp: Vec<u8>,
+    recalls: Vec<Recall>,
+}
+
+/// Which cells a query has.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    has_run: bool,
+    /// For each counted column.
+    has: Vec<bool>,
+    /// Where the row's number stands: last, as only errors ask for it.
+    number: usize,
+}
+
+impl OldFile {
+    /// Prepares to read what counts of the chosen rows.
+    pub(crate) fn select_counted<R: OldRow>(
+        &self,
+        wanted: &Wanted,
+    ) -> Result<(Statement<'_>, Shape), LegacyError> {
+        let has = |column: &str| self.columns().has(R::TABLE, column);
+        let shape = Shape {
+            has_run: has("run_id"),
+            has: R::COUNTED.iter().map(|column| has(column)).collect(),
+            number: 0,
+        };
+        let mut cells = vec!["ts"];
+        cells.extend(shape.has_run.then_some("run_id"));
+        let counted = R::COUNTED.iter().zip(&shape.has);
+        cells.extend(counted.filter(|(_, has)| **has).map(|(column, _)| *column));
+        let number = cells.len();
+        let sql = format!(
+            "SELECT {}, rowid FROM {} {}",
+            cells.join(", "),
+            R::TABLE,
+            wanted.rows.clause
+        );
+        let statement = self.connection.prepare(&sql);
+        let statement = statement.map_err(|source| self.failed(source))?;
+        Ok((statement, Shape { number, ..shape }))
+    }
+}
+
+impl<'statement, R: OldRow> Cursor<'statement, R> {
+    pub(crate) fn new(
+        file: &'statement OldFile,
+        (statement, shape): &'statement mut (Statement<'_>, Shape),
+        wanted: &Wanted,
+        texts: &mut Texts,
+    ) -> Result<Self, LegacyError> {
+        let rows = statement
+            .query(rusqlite::params_from_iter(&wanted.rows.parameters))
+            .map_err(|source| file.failed(source))?;
+        let mut cursor = Self {
+            file,
+            rows,
+            recalls: shape.has.iter().map(|_| Recall::default()).collect(),
+            shape: shape.clone(),
+            window: wanted.window.clone(),
+            ahead: None,
+            at_us: 0,
+            stamp: Vec::new(),
+        };
+        cursor.step(texts, &mut Vec::new())?;
+        Ok(cursor)
+    }
+
+    /// Adds rows up to the first of another time, which is then ahead.
+    fn step(
+        &mut self,
+        texts: &mut Texts,
+        rows: &mut Vec<(Option<i64>, R)>,
+    ) -> Result<(), LegacyError> {
+        loop {
+            let row = self.rows.next();
+            let Some(row) = row.map_err(|source| self.file.failed(source))? else {
+                return Ok(());
+            };
+            // To the old tool, what is no text lies in no window.
+            let ValueRef::Text(stamp) = cell(row, 0) else {
+                continue;
+            };
+            let is_new = stamp != self.stamp;
+            let (from, to) = &self.window;
+            if is_new && !(from.as_bytes() <= stamp && stamp < to.as_bytes()) {
+                continue;
+            }
+            let shape = &self.shape;
+            let wrong = |what: String| wrong::<R>(row, shape, what);
+            let run = match shape.has_run.then(|| cell(row, 1)) {
+                Some(ValueRef::Integer(run)) => Some(run),
+                None | Some(ValueRef::Null) => None,
+                Some(other) => return Err(wrong(BadCell::new("run_id", other).to_string())),
+            };
+            let mut cells = CountedCells {
+                row,
+                shape,
+                place: 1 + usize::from(shape.has_run),
+                column: 0,
+                recalls: &mut self.recalls,
+                texts,
+                columns: R::COUNTED,
+            };
+            let read = R::read_counted(&mut cells).map_err(|bad| wrong(bad.to_string()))?;
+            if !is_new {
+                rows.push((run, read));
+                continue;
+            }
+            let text = std::str::from_utf8(stamp).ok();
+            let text = text.ok_or_else(|| wrong("its time is not UTF-8".to_owned()))?;
+            let at_us = Stamp::micros(text)
+                .ok_or_else(|| wrong(format!("`{}` is not a time", text.escape_debug())))?;
+            self.at_us = at_us;
+            self.stamp.clear();
+            self.stamp.extend_from_slice(stamp);
+            self.ahead = Some((run, read));
+            return Ok(());
+        }
+    }
+}
+
+impl<R: OldRow> Moments<R> for Cursor<'_, R> {
+    fn peek(&self) -> Option<i64> {
+        self.ahead.as_ref().map(|_| self.at_us)
+    }
+
+    fn take(
+        &mut self,
+        texts: &mut Texts,
+        rows: &mut Vec<(Option<i64>, R)>,
+    ) -> Result<(), LegacyError> {
+        rows.extend(self.ahead.take());
+        self.step(texts, rows)
+    }
+}
+
+fn cell<'row>(row: &'row Row<'_>, place: usize) -> ValueRef<'row> {
+    row.get_ref(place)
+        .expect("the query has a column for each cell")
+}
+
+#[cold]
+fn wrong<R: OldRow>(row: &Row<'_>, shape: &Shape, what: String) -> LegacyError {
+    LegacyError::Row {
+        table: R::TABLE,
+        row: row.get(shape.number).unwrap_or(0),
+        what,
+    }
+}
+
+/// The cells of one row that count, taken one after the other. Those that the file does not have come as absent.
+pub(crate) struct CountedCells<'a, 'row> {
+    row: &'a Row<'row>,
+    shape: &'a Shape,
+    place: usize,
+    column: usize,
+    recalls: &'a mut [Recall],
+    texts: &'a mut Texts,
+    columns: &'static [&'static str],
+}
+
+impl<'a> CountedCells<'a, '_> {
+    pub(crate) fn optional_number(&mut self) -> Result<Option<i64>, BadCell> {
+        match self.value() {
+            ValueRef::Null => Ok(None),
+            ValueRef::Integer(number) => Ok(Some(number)),
+            other => Err(BadCell::new(self.columns[self.column - 1], other)),
+        }
+    }
+
+    pub(crate) fn number(&mut self) -> Result<i64, BadCell> {
+        let number = self.optional_number()?;
+        number.ok_or_else(|| self.absent())
+    }
+
+    pub(crate) fn optional_text(&mut self) -> Result<Option<TextId>, BadCell> {
+        let value = self.value();
+        let column = self.column - 1;
+        match value {
+            ValueRef::Null => Ok(None),
+            ValueRef::Text(bytes) => match self.recalls[column].id(bytes, self.texts) {
+                Some(id) => Ok(Some(id)),
+                None => Err(BadCell {
+                    column: self.columns[column],
+                    found: "text that is not UTF-8",
+                }),
+            },
+            other => Err(BadCell::new(self.columns[column], other)),
+        }
+    }
+
+    pub(crate) fn text(&mut self) -> Result<TextId, BadCell> {
+        let text = self.optional_text()?;
+        text.ok_or_else(|| self.absent())
+    }
+
+    /// Whether a text is this word.
+    pub(crate) fn is(&self, text: TextId, word: &str) -> bool {
+        self.texts.get(text) == Some(word)
+    }
+
+    fn value(&mut self) -> ValueRef<'a> {
+        let has = self.shape.has[self.column];
+        self.column += 1;
+        if !has {
+            return ValueRef::Null;
+        }
+        self.place += 1;
+        cell(self.row, self.place - 1)
+    }
+
+    fn absent(&self) -> BadCell {
+        BadCell {
+            column: self.columns[self.column - 1],
+            found: "nothing",
+        }
+    }
+}
+
+/// What a column said lately. It mostly says the same again, or what followed this the last time.
+#[derive(Clone, Debug, Default)]
+struct Recall {
+    last: Option<TextId>,
+    /// By text: the other one that followed it last.
+    follower: Vec<Option<TextId>>,
+}
+
+impl Recall {
+    fn id(&mut self, bytes: &[u8], texts: &mut Texts) -> Option<TextId> {
+        let is_it = |id: &TextId| texts.get(*id).is_some_and(|text| text.as_bytes() == bytes);
+        let Some(last) = self.last else {
+            let id = texts.id(std::str::from_utf8(bytes).ok()?);
+            self.last = Some(id);
+            return Some(id);
+        };
+        if is_it(&last) {
+            return Some(last);
+        }
+        let place = last.0 as usize;
+        let likely = self.follower.get(place).copied().flatten();
+        if let Some(likely) = likely.filter(is_it) {
+            self.last = Some(likely);
+            return Some(likely);
+        }
+        let id = texts.id(std::str::from_utf8(bytes).ok()?);
+        if self.follower.len() <= place {
+            self.follower.resize(place + 1, None);
+        }
+        self.follower[place] = Some(id);
+        self.last = Some(id);
+        Some(id)
+    }
+}

@@ -1,0 +1,108 @@
+//! What a file of gpu-usage-audit says besides its rows: the host, the models of its GPUs, and how far it reaches back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use gua_model::{Bytes, GpuUuid};
+use gua_store::imported::{LegacyError, OldFacts, OldHost, OldModel, Stamp};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::open::OldFile;
+
+impl OldFile {
+    pub fn facts(&self) -> Result<OldFacts, LegacyError> {
+        let read = |source| self.failed(source);
+        let connection = &self.connection;
+        let mut facts = OldFacts::default();
+        if self.columns().has("host", "hostname") {
+            facts.host = host(
+                connection,
+                "SELECT hostname, env_kind, driver_version FROM host ORDER BY rowid LIMIT 1",
+            )
+            .map_err(read)?;
+        }
+        if self.columns().has("gpu_device", "gpu_uuid") {
+            facts.cards = cards(
+                connection,
+                "SELECT gpu_uuid, name, memory_total_mb FROM gpu_device",
+            )
+            .map_err(read)?;
+        }
+        if self.columns().has("daemon_run", "interval_seconds") {
+            facts.interval = interval(
+                connection,
+                "SELECT interval_seconds FROM daemon_run ORDER BY id DESC LIMIT 1",
+            )
+            .map_err(read)?;
+        }
+        // By card, so that the index answers.
+        for card in self.seen_cards().map_err(read)? {
+            let (first, last): (Option<String>, Option<String>) = connection
+                .query_row(
+                    "SELECT (SELECT min(ts) FROM gpu_sample WHERE gpu_uuid = ?1), \
+                     (SELECT max(ts) FROM gpu_sample WHERE gpu_uuid = ?1)",
+                    [card],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+                .map_err(read)?;
+            let time = |text: Option<String>| {
+                let stamp = Stamp::parse(&text?)?;
+                Timestamp::from_microsecond(stamp.at_us).ok()
+            };
+            facts.began = facts.began.into_iter().chain(time(first)).min();
+            facts.ended = facts.ended.max(time(last));
+        }
+        Ok(facts)
+    }
+}
+
+impl OldFile {
+    /// Every login user that a row names. It reads the whole file.
+    pub fn people(&self) -> Result<BTreeSet<String>, LegacyError> {
+        let sql = "SELECT DISTINCT loginuid_user FROM proc_sample WHERE loginuid_user IS NOT NULL";
+        let read = || -> Result<BTreeSet<String>, rusqlite::Error> {
+            let mut query = self.connection.prepare(sql)?;
+            query.query_map([], |row| row.get(0))?.collect()
+        };
+        read().map_err(|source| self.failed(source))
+    }
+}
+
+fn host(connection: &Connection, sql: &str) -> Result<Option<OldHost>, rusqlite::Error> {
+    let row = connection.query_row(sql, [], |row| {
+        Ok(OldHost {
+            name: row.get(0)?,
+            environment: row.get(1)?,
+            driver: row.get(2)?,
+        })
+    });
+    row.optional()
+}
+
+fn cards(
+    connection: &Connection,
+    sql: &str,
+) -> Result<BTreeMap<GpuUuid, OldModel>, rusqlite::Error> {
+    let mut query = connection.prepare(sql)?;
+    let mut rows = query.query([])?;
+    let mut cards = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let uuid: String = row.get(0)?;
+        let memory: i64 = row.get(2)?;
+        // A name that no driver gives is not shown; its rows are refused where they are read.
+        if let Ok(uuid) = uuid.parse() {
+            let card = OldModel {
+                name: row.get(1)?,
+                memory_total: Bytes::from_mb(memory.unsigned_abs()),
+            };
+            cards.insert(uuid, card);
+        }
+    }
+    Ok(cards)
+}
+
+fn interval(connection: &Connection, sql: &str) -> Result<Option<Duration>, rusqlite::Error> {
+    let seconds: Option<f64> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+}

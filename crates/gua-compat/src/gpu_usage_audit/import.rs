@@ -1,0 +1,214 @@
+//! Copying a file of gpu-usage-audit into a history of ours, row by row. `gua_store::imported::Importer` stores the rows.
+
+use std::path::Path;
+
+use gua_store::Store;
+use gua_store::imported::{
+    CardRow, Imported, ImportedRow as _, Importer, LegacyError, NewSource, OnProgress, ProcessRow,
+    Progress, SmallRow, SmallTable,
+};
+use jiff::Timestamp;
+use rusqlite::OptionalExtension as _;
+
+use super::open::OldFile;
+use super::rows::OldRow;
+use super::scan::{Choice, Scan};
+use super::verify;
+
+/// Imports a file, or what is new in it, and verifies that all of it is stored. A file that a writer changed meanwhile is
+/// opened again, and the import continues.
+pub fn import(
+    store: &mut Store,
+    path: &Path,
+    now: Timestamp,
+    on_progress: OnProgress<'_>,
+) -> Result<Imported, LegacyError> {
+    let old = OldFile::open(path)?;
+    match import_open(&old, store, now, on_progress) {
+        Err(LegacyError::Changed { .. }) => {
+            let old = OldFile::open(path)?;
+            import_open(&old, store, now, on_progress)
+        }
+        other => other,
+    }
+}
+
+pub(crate) fn import_open(
+    old: &OldFile,
+    store: &mut Store,
+    now: Timestamp,
+    on_progress: OnProgress<'_>,
+) -> Result<Imported, LegacyError> {
+    refuse_newer(old)?;
+    let new = NewSource {
+        path: old.path().to_owned(),
+        columns: old.columns().line(),
+        facts: facts(old)?,
+        at: now,
+    };
+    let Some(importer) = store.importer(new)? else {
+        old.confirm()?;
+        return Ok(Imported::default());
+    };
+    let mut work = Work {
+        old,
+        importer,
+        progress: Progress {
+            rows_done: 0,
+            rows_total: old.count(CardRow::TABLE)? + old.count(ProcessRow::TABLE)?,
+        },
+        on_progress,
+    };
+    let (card_rows, new_card_rows) = work.copy::<CardRow>()?;
+    let (process_rows, new_process_rows) = work.copy::<ProcessRow>()?;
+    let mut tables = Vec::new();
+    for table in SmallTable::ALL {
+        tables.push((table, small_rows(old, table)?));
+    }
+    let new_runs = work.importer.finish(&tables, &|| old.confirm())?;
+    verify::verify(old, &work.importer)?;
+    Ok(Imported {
+        card_rows,
+        new_card_rows,
+        process_rows,
+        new_process_rows,
+        new_runs,
+    })
+}
+
+/// Refuses a file with a column that this program does not know: it would be lost, so such a file is only read in place.
+fn refuse_newer(old: &OldFile) -> Result<(), LegacyError> {
+    let unknown = old.columns().0.iter().find(|(table, column)| {
+        let column = column.as_str();
+        let known: &[&str] = match table.as_str() {
+            CardRow::TABLE => CardRow::COLUMNS,
+            ProcessRow::TABLE => ProcessRow::COLUMNS,
+            "host" => SmallTable::Host.columns(),
+            "daemon_run" => SmallTable::Run.columns(),
+            _ => SmallTable::Device.columns(),
+        };
+        let leading = match table.as_str() {
+            CardRow::TABLE | ProcessRow::TABLE => ["ts", "run_id"].contains(&column),
+            "daemon_run" => column == "id",
+            _ => false,
+        };
+        !leading && !known.contains(&column)
+    });
+    match unknown {
+        Some((table, column)) => Err(LegacyError::Newer {
+            path: old.path().into(),
+            table: table.clone(),
+            column: column.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// What stays the same when a file grows, is copied or loses old samples: its first host and run, with their times to the
+/// microsecond. Which of the two is written first differs, so each of them is enough.
+fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
+    if let Some(fact) = &old.known_by {
+        return Ok(vec![fact.clone()]);
+    }
+    let first = |table: &str, columns: &[&str]| -> Result<Option<String>, LegacyError> {
+        if !columns
+            .iter()
+            .all(|column| old.columns().has(table, column))
+        {
+            return Ok(None);
+        }
+        let sql = format!(
+            "SELECT {} FROM {table} ORDER BY rowid LIMIT 1",
+            columns.join(" || ' ' || ")
+        );
+        let found = old
+            .connection
+            .query_row(&sql, [], |row| row.get::<_, Option<String>>(0))
+            .optional();
+        let found = found.map_err(|source| old.failed(source))?.flatten();
+        Ok(found.map(|text| format!("{table} {text}")))
+    };
+    let mut facts = Vec::new();
+    facts.extend(first("host", &["hostname", "first_seen"])?);
+    facts.extend(first("daemon_run", &["id", "started_at"])?);
+    if facts.is_empty() {
+        // Samples alone, as in a file that was put together by hand.
+        facts.extend(first("gpu_sample", &["gpu_uuid", "ts"])?);
+        facts.extend(first("proc_sample", &["gpu_uuid", "ts"])?);
+    }
+    Ok(facts)
+}
+
+struct Work<'a> {
+    old: &'a OldFile,
+    importer: Importer<'a>,
+    progress: Progress,
+    on_progress: OnProgress<'a>,
+}
+
+impl Work<'_> {
+    /// Copies one table and returns how many rows it has and how many of them are new.
+    fn copy<R: OldRow>(&mut self) -> Result<(u64, u64), LegacyError> {
+        let choice = Choice {
+            clause: "ORDER BY rowid".to_owned(),
+            parameters: Vec::new(),
+        };
+        let mut statement = self.old.select::<R>(&choice)?;
+        let mut scan = Scan::<R>::new(self.old, &mut statement, &choice)?;
+        let (mut seen, mut new) = (0, 0);
+        loop {
+            let chunk = self.importer.chunk(&mut scan, &|| self.old.confirm())?;
+            seen += chunk.rows;
+            new += chunk.new_rows;
+            self.progress.rows_done += chunk.rows;
+            if (self.on_progress)(self.progress).is_break() {
+                return Err(LegacyError::Stopped);
+            }
+            if chunk.is_last {
+                return Ok((seen, new));
+            }
+        }
+    }
+}
+
+/// All rows of a small table; none where the file does not have it.
+fn small_rows(old: &OldFile, table: SmallTable) -> Result<Vec<SmallRow>, LegacyError> {
+    if !old.has_small(table) {
+        return Ok(Vec::new());
+    }
+    let columns = table.columns();
+    let sql = format!(
+        "SELECT rowid, {} FROM {} ORDER BY rowid",
+        columns.join(", "),
+        table.name()
+    );
+    let read = || -> Result<Vec<SmallRow>, rusqlite::Error> {
+        let mut query = old.connection.prepare(&sql)?;
+        let rows = query.query_map([], |row| {
+            let cells = (1..=columns.len()).map(|place| row.get(place));
+            Ok(SmallRow {
+                number: row.get(0)?,
+                cells: cells.collect::<Result<_, _>>()?,
+            })
+        })?;
+        rows.collect()
+    };
+    read().map_err(|source| old.failed(source))
+}
+
+impl OldFile {
+    /// Number of rows of a table.
+    pub(super) fn count(&self, table: &str) -> Result<u64, LegacyError> {
+        let sql = format!("SELECT count(*) FROM {table}");
+        self.connection
+            .query_row(&sql, [], |row| row.get::<_, i64>(0))
+            .map(i64::unsigned_abs)
+            .map_err(|source| self.failed(source))
+    }
+
+    /// Whether the file has a small table with all its columns.
+    pub(super) fn has_small(&self, table: SmallTable) -> bool {
+        let mut columns = table.columns().iter();
+        columns.all(|column| self.columns().has(table.name(), column))
+    }
+}

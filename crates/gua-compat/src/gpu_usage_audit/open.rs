@@ -1,0 +1,279 @@
+//! Opening an old history without touching it: no lock that stays, no schema, no migration, no new file beside it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_store::imported::{CardRow, ImportedRow as _, LegacyError, ProcessRow};
+use gua_store::{FileKind, beside, what_is_this};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::rows::OldRow as _;
+
+/// A history of gpu-usage-audit, open for reading alone.
+#[derive(Debug)]
+pub struct OldFile {
+    pub(crate) path: PathBuf,
+    pub(crate) connection: Connection,
+    columns: Columns,
+    /// What the file looked like, where it was opened as one that nobody writes.
+    still: Option<Print>,
+    /// Whether it had a log then.
+    logged: bool,
+    /// What it is known by, where its rows do not tell.
+    pub(crate) known_by: Option<String>,
+}
+
+/// Which of the five tables and their columns a file has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Columns(pub(crate) BTreeSet<(String, String)>);
+
+impl Columns {
+    pub(crate) fn has(&self, table: &str, column: &str) -> bool {
+        self.0.contains(&(table.to_owned(), column.to_owned()))
+    }
+
+    /// One line, for the record of where rows came from.
+    pub(crate) fn line(&self) -> String {
+        let names = self
+            .0
+            .iter()
+            .map(|(table, column)| format!("{table}.{column}"));
+        names.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The five tables of an old history.
+const TABLES: [&str; 5] = [
+    "host",
+    "daemon_run",
+    "gpu_sample",
+    "proc_sample",
+    "gpu_device",
+];
+
+impl OldFile {
+    /// Opens the history at `path`, whoever owns it and whether or not its directory can be written.
+    ///
+    /// A file without a write-ahead log beside it is read as it lies there. One with a log may have a writer and is read
+    /// through the log, as of one moment, without hindering the writer.
+    pub fn open(path: &Path) -> Result<Self, LegacyError> {
+        match what_is_this(path) {
+            FileKind::Missing => return Err(LegacyError::NoFile { path: path.into() }),
+            FileKind::OurHistory { .. } | FileKind::NewerHistory { .. } => {
+                return Err(LegacyError::Ours { path: path.into() });
+            }
+            kind @ (FileKind::NotSqlite | FileKind::Directory) => {
+                return Err(not_a_history(path, &format!("it is {kind}")));
+            }
+            FileKind::Unreadable { .. } => {
+                let opened = File::open(path).map_err(|source| LegacyError::Open {
+                    path: path.into(),
+                    source,
+                });
+                opened?;
+            }
+            FileKind::Empty if is_empty(path) => return Err(not_a_history(path, "it is empty")),
+            // The tables of a history that was cut off may be in its log alone, so these are looked into.
+            FileKind::Empty | FileKind::OtherSqlite | FileKind::GpuUsageAudit => {}
+        }
+        let (connection, still) = connect(path)?;
+        let read = |source| LegacyError::Read {
+            path: path.into(),
+            source,
+        };
+        // One moment for everything that is read from here on.
+        connection.execute_batch("BEGIN").map_err(read)?;
+        let columns = columns(&connection).map_err(read)?;
+        if let Some(missing) = missing(&columns) {
+            return Err(not_a_history(path, &missing));
+        }
+        let logged = log_of(path).exists();
+        Ok(Self {
+            path: path.into(),
+            connection,
+            columns,
+            still,
+            logged,
+            known_by: None,
+        })
+    }
+
+    /// Rows that were laid out as an old history in memory, where they were read, and what they are known by.
+    pub(crate) fn in_memory(
+        path: &Path,
+        known_by: String,
+        connection: Connection,
+    ) -> Result<Self, rusqlite::Error> {
+        let columns = columns(&connection)?;
+        Ok(Self {
+            path: path.into(),
+            connection,
+            columns,
+            still: None,
+            logged: false,
+            known_by: Some(known_by),
+        })
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// Fails where a writer came while the file was read as one that nobody writes; what was read is then worthless.
+    pub fn confirm(&self) -> Result<(), LegacyError> {
+        let changed = match &self.still {
+            None => false,
+            Some(print) => {
+                let log = log_of(&self.path).exists() != self.logged
+                    || beside(&self.path, "-shm").exists();
+                log || Print::of(&self.path).as_ref() != Some(print)
+            }
+        };
+        match changed {
+            true => Err(LegacyError::Changed {
+                path: self.path.clone(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn failed(&self, source: rusqlite::Error) -> LegacyError {
+        LegacyError::Read {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// Enough of a file's facts to see that somebody wrote to it.
+#[derive(Debug, PartialEq, Eq)]
+struct Print(u64, u64, u64, i64, i64);
+
+impl Print {
+    fn of(path: &Path) -> Option<Self> {
+        let facts: Metadata = fs::metadata(path).ok()?;
+        Some(Self(
+            facts.dev(),
+            facts.ino(),
+            facts.len(),
+            facts.mtime(),
+            facts.mtime_nsec(),
+        ))
+    }
+}
+
+/// A write-ahead log beside the file means that somebody writes or was cut off; without one the file is whole.
+fn connect(path: &Path) -> Result<(Connection, Option<Print>), LegacyError> {
+    let read = |source| LegacyError::Read {
+        path: path.into(),
+        source,
+    };
+    let print = Print::of(path);
+    let log = log_of(path).exists();
+    if !log && !beside(path, "-journal").exists() {
+        let connection = open_with(path, "mode=ro&immutable=1").map_err(read)?;
+        return Ok((connection, print));
+    }
+    if !log || beside(path, "-shm").exists() {
+        let connection = open_with(path, "mode=ro").map_err(read)?;
+        look(&connection).map_err(read)?;
+        return Ok((connection, None));
+    }
+    // A writer always has the log's index; without one nobody writes. It is built in memory, so that none is left here.
+    let connection = open_with(path, INDEX_IN_MEMORY).map_err(read)?;
+    look(&connection).map_err(read)?;
+    Ok((connection, print))
+}
+
+/// Nobody else has the file, so that no locks are needed and the index of the log can be our own.
+const INDEX_IN_MEMORY: &str = "mode=ro&vfs=unix-none";
+
+fn open_with(path: &Path, options: &str) -> Result<Connection, rusqlite::Error> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(format!("file:{}?{options}", escaped(&absolute)), flags)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    // The last to close a log empties and removes it; that is the old tool's business.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    if options == INDEX_IN_MEMORY {
+        // Before anything is read, or SQLite would want its index as a file.
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    }
+    // Sorting must not take memory without end; the rest of a scan needs little.
+    connection.pragma_update(None, "cache_size", -8_000)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+fn look(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
+}
+
+/// A path for a `file:` address: what is not plain becomes a percent code.
+fn escaped(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes().iter();
+    bytes
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                char::from(*byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
+
+fn is_empty(path: &Path) -> bool {
+    let length = |path: &Path| fs::metadata(path).map_or(0, |facts| facts.len());
+    length(path) == 0 && length(&log_of(path)) == 0
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    beside(path, "-wal")
+}
+
+fn columns(connection: &Connection) -> Result<Columns, rusqlite::Error> {
+    let mut query = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+    let mut found = BTreeSet::new();
+    for table in TABLES {
+        let names = query.query_map([table], |row| row.get::<_, String>(0))?;
+        for name in names {
+            found.insert((table.to_owned(), name?));
+        }
+    }
+    Ok(Columns(found))
+}
+
+/// What a file lacks to be a history; `None` when it is one. The other three tables came with later releases, or may be
+/// missing in a copy of the samples.
+fn missing(columns: &Columns) -> Option<String> {
+    let cards = CardRow::REQUIRED
+        .iter()
+        .map(|column| (CardRow::TABLE, column));
+    let processes = ProcessRow::REQUIRED
+        .iter()
+        .map(|column| (ProcessRow::TABLE, column));
+    let mut needed = cards.chain(processes);
+    needed
+        .find(|(table, column)| !columns.has(table, column))
+        .map(|(table, column)| format!("it has no column {column} in a table {table}"))
+}
+
+fn not_a_history(path: &Path, why: &str) -> LegacyError {
+    LegacyError::NotAHistory {
+        path: path.into(),
+        why: why.to_owned(),
+    }
+}

@@ -1,0 +1,287 @@
+//! Rows that no single collector writes in one go, but that files have: duplicates, two collectors, clocks set back.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use gua_compat::gpu_usage_audit::{LegacyError, OldFile};
+use gua_model::Period;
+use gua_store::{OpenMode, Store, WriterOptions};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use crate::rows::{
+    always, assert_same_rows, classes, export, import, totals_imported, totals_in_place,
+};
+use crate::synthetic::{self, Shape};
+
+/// An empty history in the form of 1.0.3, filled by `sql`.
+fn old_with(directory: &Path, sql: &str) -> PathBuf {
+    let path = directory.join("old.db");
+    let connection = Connection::open(&path).unwrap();
+    let tables = "PRAGMA journal_mode = WAL;
+        CREATE TABLE host (hostname TEXT NOT NULL, env_kind TEXT NOT NULL, driver_version TEXT,
+            first_seen DATETIME NOT NULL, last_seen DATETIME NOT NULL);
+        CREATE TABLE daemon_run (id INTEGER PRIMARY KEY AUTOINCREMENT, started_at DATETIME NOT NULL,
+            interval_seconds REAL NOT NULL);
+        CREATE TABLE gpu_sample (ts DATETIME NOT NULL, gpu_uuid TEXT NOT NULL, util_pct INTEGER NOT NULL, run_id INTEGER);
+        CREATE TABLE proc_sample (ts DATETIME NOT NULL, gpu_uuid TEXT NOT NULL, pid INTEGER NOT NULL,
+            mem_used_mb INTEGER NOT NULL, loginuid_user TEXT, run_id INTEGER);
+        CREATE INDEX idx_gpu_sample_uuid_ts ON gpu_sample(gpu_uuid, ts);
+        CREATE INDEX idx_proc_sample_uuid_ts ON proc_sample(gpu_uuid, ts);
+        INSERT INTO host VALUES ('h', 'bare', NULL, '2026-05-11T00:00:00+00:00', '2026-05-11T00:00:30+00:00');";
+    connection.execute_batch(tables).unwrap();
+    connection.execute_batch(sql).unwrap();
+    path
+}
+
+/// The rows survive a round trip, and count the same in place and imported; returns the classes.
+fn check(sql: &str) -> [u64; 3] {
+    let directory = tempfile::tempdir().unwrap();
+    let old = old_with(directory.path(), sql);
+    let ours = directory.path().join("ours.db");
+    import(&old, &ours).unwrap();
+    assert_same_rows(&old, &export(&ours, "exported.db"));
+    let imported = totals_imported(&ours, always());
+    assert_eq!(totals_in_place(&old, always()), imported, "{sql}");
+    classes(&imported)
+}
+
+#[test]
+fn duplicates_are_kept_and_count_as_one_card_tick() {
+    let counted = check(
+        "INSERT INTO gpu_sample VALUES ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, NULL),
+             ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, NULL), ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, 1);
+         INSERT INTO proc_sample VALUES ('2026-05-11T00:00:00+00:00', 'GPU-0', 7, 200, 'ada', NULL),
+             ('2026-05-11T00:00:00+00:00', 'GPU-0', 7, 200, 'ada', NULL);",
+    );
+    assert_eq!(counted, [2, 0, 0]);
+}
+
+#[test]
+fn processes_belong_to_the_card_row_of_their_run() {
+    let counted = check(
+        "INSERT INTO daemon_run VALUES (3, '2026-05-11T00:00:00+00:00', 0.5), (7, '2026-05-11T00:00:00+00:00', 60);
+         INSERT INTO gpu_sample VALUES ('2026-05-11T00:00:00.000001+00:00', 'GPU-0', 0, 3),
+             ('2026-05-11T00:00:00.000001+00:00', 'GPU-0', 0, 7), ('2026-05-11T00:00:00.000001+00:00', 'GPU-0', 0, NULL);
+         INSERT INTO proc_sample VALUES ('2026-05-11T00:00:00.000001+00:00', 'GPU-0', 7, 200, 'ada', 7),
+             ('2026-05-11T00:00:00.000001+00:00', 'GPU-9', 7, 200, 'ada', 7);",
+    );
+    assert_eq!(counted, [0, 1, 2]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_changes_no_count() {
+    let counted = check(
+        "INSERT INTO gpu_sample VALUES ('2026-05-11T00:01:00+00:00', 'GPU-0', 80, 1), ('2026-05-11T00:01:30+00:00', 'GPU-0', 0, 1),
+             ('2026-05-11T00:01:00+00:00', 'GPU-1', 0, 1), ('2026-05-11T00:00:30.5+00:00', 'GPU-0', 80, 1);
+         INSERT INTO proc_sample VALUES ('2026-05-11T00:01:30+00:00', 'GPU-0', 7, 101, NULL, 1),
+             ('2026-05-11T00:01:00+00:00', 'GPU-1', 7, 101, NULL, 1);",
+    );
+    assert_eq!(counted, [2, 2, 0]);
+}
+
+#[test]
+fn numbers_of_rows_with_holes_come_back() {
+    check(
+        "INSERT INTO gpu_sample (rowid, ts, gpu_uuid, util_pct) VALUES (-5, '2026-05-11T00:00:00+00:00', 'GPU-0', 1),
+             (10, '2026-05-11T00:00:00+00:00', 'GPU-1', 1), (12, '2026-05-11T00:00:00+00:00', 'GPU-2', 1),
+             (9000000000, '2026-05-11T00:00:30+00:00', 'GPU-0', -1);",
+    );
+}
+
+#[test]
+fn a_row_that_no_release_writes_is_named_and_nothing_is_invented() {
+    let check = |sql: &str, expected: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let old = old_with(directory.path(), sql);
+        let error = import(&old, &directory.path().join("ours.db"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check(
+        "INSERT INTO gpu_sample VALUES ('2026-05-11T00:00:00+00:00', 'GPU-0', 'much', NULL)",
+        "row 1 of table gpu_sample: column util_pct holds text",
+    );
+    check(
+        "INSERT INTO gpu_sample VALUES ('yesterday', 'GPU-0', 1, NULL)",
+        "`yesterday` is not a time",
+    );
+    check(
+        "INSERT INTO gpu_sample VALUES (17, 'GPU-0', 1, NULL)",
+        "column ts holds a number",
+    );
+    check(
+        "ALTER TABLE gpu_sample ADD COLUMN fan_pct INTEGER",
+        "newer gpu-usage-audit",
+    );
+}
+
+const SMALL: Shape = Shape {
+    cards: 3,
+    ticks: 400,
+    interval_seconds: 30,
+    process_rows: 1_700,
+};
+
+fn end() -> Timestamp {
+    "2026-11-01T00:00:00Z".parse().unwrap()
+}
+
+#[test]
+fn rows_that_changed_after_their_import_are_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, ours) = (
+        directory.path().join("old.db"),
+        directory.path().join("ours.db"),
+    );
+    synthetic::write(&old, &SMALL, end()).unwrap();
+    import(&old, &ours).unwrap();
+    let change = |sql: &str| Connection::open(&old).unwrap().execute_batch(sql).unwrap();
+    change("UPDATE gpu_sample SET util_pct = util_pct + 1 WHERE rowid = 700");
+    let changed = import(&old, &ours).unwrap_err();
+    assert!(
+        matches!(
+            changed,
+            LegacyError::Differs {
+                table: "gpu_sample",
+                row: 700..
+            }
+        ) || changed.to_string().contains("69"),
+        "{changed}"
+    );
+    change("UPDATE gpu_sample SET util_pct = util_pct - 1 WHERE rowid = 700");
+    import(&old, &ours).unwrap();
+    change("DELETE FROM proc_sample WHERE rowid = (SELECT max(rowid) FROM proc_sample)");
+    assert!(matches!(
+        import(&old, &ours),
+        Err(LegacyError::Unverified(_) | LegacyError::Differs { .. })
+    ));
+}
+
+#[test]
+fn an_import_that_was_stopped_goes_on_where_it_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, ours) = (
+        directory.path().join("old.db"),
+        directory.path().join("ours.db"),
+    );
+    let shape = Shape {
+        cards: 12,
+        ticks: 5_000,
+        interval_seconds: 30,
+        process_rows: 86_000,
+    };
+    synthetic::write(&old, &shape, end()).unwrap();
+    let mut rounds = 0;
+    let new_rows = loop {
+        rounds += 1;
+        let mut store =
+            Store::open(&ours, OpenMode::CreateOrAppend, &WriterOptions::default()).unwrap();
+        let mut asked = 0;
+        let imported = gua_compat::gpu_usage_audit::import(
+            &mut store,
+            &old,
+            Timestamp::UNIX_EPOCH,
+            &mut |progress| {
+                asked += 1;
+                assert!(progress.rows_done <= progress.rows_total);
+                // Dropped without being closed, as by a crash: one chunk further in each round.
+                if asked > rounds {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        );
+        match imported {
+            Err(LegacyError::Stopped) => assert!(rounds < 20),
+            other => break other.unwrap(),
+        }
+    };
+    assert!(rounds > 2, "{rounds}");
+    assert!(new_rows.new_process_rows < shape.process_rows);
+    assert_same_rows(&old, &export(&ours, "exported.db"));
+}
+
+#[test]
+fn a_small_part_of_a_file_counts_the_same_by_index_by_scan_and_imported() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, ours) = (
+        directory.path().join("old.db"),
+        directory.path().join("ours.db"),
+    );
+    synthetic::write(&old, &SMALL, end()).unwrap();
+    import(&old, &ours).unwrap();
+    let without_index = directory.path().join("without.db");
+    std::fs::copy(&old, &without_index).unwrap();
+    Connection::open(&without_index)
+        .unwrap()
+        .execute_batch("DROP INDEX idx_gpu_sample_uuid_ts; DROP INDEX idx_proc_sample_uuid_ts")
+        .unwrap();
+    for minutes in [0, 1, 7, 15, 40, 100, 200, 5000] {
+        let window = Period::new(end() - jiff::SignedDuration::from_mins(minutes), end());
+        let by_index = totals_in_place(&old, window);
+        assert_eq!(
+            by_index,
+            totals_in_place(&without_index, window),
+            "{minutes}"
+        );
+        assert_eq!(by_index, totals_imported(&ours, window), "{minutes}");
+        let ticks = classes(&by_index).iter().sum::<u64>();
+        assert_eq!(
+            ticks,
+            (minutes.unsigned_abs() * 2 * 3).min(1200),
+            "{minutes}"
+        );
+    }
+}
+
+#[test]
+fn a_made_up_month_has_the_rows_that_it_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let old = directory.path().join("old.db");
+    synthetic::write(&old, &SMALL, end()).unwrap();
+    let imported = import(&old, &directory.path().join("ours.db")).unwrap();
+    assert_eq!(
+        (imported.new_card_rows, imported.new_process_rows),
+        (1_200, 1_700)
+    );
+    assert_eq!(synthetic::MONTH.card_rows(), 1_036_800);
+    assert!(OldFile::open(&old).is_ok());
+}
+
+fn any_rows() -> impl Strategy<Value = String> {
+    let run = prop::option::of(1..3_i64)
+        .prop_map(|run| run.map_or("NULL".to_owned(), |run| run.to_string()));
+    let row = (
+        0..6_i64,
+        0..3_u8,
+        0..20_i64,
+        run,
+        prop::option::of(0..300_i64),
+    );
+    prop::collection::vec(row, 0..40).prop_map(|rows| {
+        let mut sql = "INSERT INTO daemon_run VALUES (1, '2026-05-11T00:00:00+00:00', 12.5);".to_owned();
+        for (second, card, util, run, memory) in rows {
+            let time = gua_compat::gpu_usage_audit::old_text(Timestamp::from_microsecond(1_780_000_000_000_000 + second * 1_500_000).unwrap());
+            match memory {
+                None => sql.push_str(&format!("INSERT INTO gpu_sample VALUES ('{time}', 'GPU-{card}', {util}, {run});")),
+                Some(memory) => sql.push_str(&format!(
+                    "INSERT INTO proc_sample VALUES ('{time}', 'GPU-{card}', {util}, {memory}, 'u{}', {run});",
+                    util % 3
+                )),
+            }
+        }
+        sql
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn any_order_of_rows_survives_and_counts_the_same(sql in any_rows()) {
+        check(&sql);
+    }
+}

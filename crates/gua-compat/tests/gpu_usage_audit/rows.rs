@@ -1,0 +1,172 @@
+//! What the tests look at: rows of old files in one form, and histories with them imported.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use gua_compat::gpu_usage_audit::{Imported, LegacyError, OldFile};
+use gua_model::legacy::LegacyTotals;
+use gua_model::{Period, RollUp};
+use gua_store::{History, OpenMode, Store, WriterOptions};
+use jiff::Timestamp;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags};
+
+/// The columns of the five tables in the order of a fresh 1.8.0 file.
+pub(crate) const TABLES: [(&str, &[&str]); 5] = [
+    (
+        "host",
+        &[
+            "hostname",
+            "env_kind",
+            "driver_version",
+            "first_seen",
+            "last_seen",
+        ],
+    ),
+    ("daemon_run", &["id", "started_at", "interval_seconds"]),
+    (
+        "gpu_device",
+        &[
+            "gpu_uuid",
+            "name",
+            "memory_total_mb",
+            "first_seen",
+            "last_seen",
+        ],
+    ),
+    (
+        "gpu_sample",
+        &[
+            "ts",
+            "gpu_uuid",
+            "util_pct",
+            "run_id",
+            "usage_state",
+            "gpu_index",
+            "memory_used_mb",
+            "temperature_c",
+            "power_w",
+        ],
+    ),
+    (
+        "proc_sample",
+        &[
+            "ts",
+            "gpu_uuid",
+            "pid",
+            "mem_used_mb",
+            "loginuid_user",
+            "owner_user",
+            "run_id",
+            "gpu_index",
+            "process_name",
+            "process_type",
+        ],
+    ),
+];
+
+/// Every row of a table with its number, as the newest release would see it after its migration.
+pub(crate) fn dump(path: &Path, table: &str) -> Vec<Vec<Value>> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let (_, columns) = TABLES.into_iter().find(|(name, _)| *name == table).unwrap();
+    let mut query = connection
+        .prepare("SELECT name FROM pragma_table_info(?1)")
+        .unwrap();
+    let present = query
+        .query_map([table], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<Vec<String>, _>>()
+        .unwrap();
+    if present.is_empty() {
+        return Vec::new();
+    }
+    let cells = columns
+        .iter()
+        .map(|column| match present.iter().any(|name| name == column) {
+            true => (*column).to_owned(),
+            false if *column == "process_type" => "'compute'".to_owned(),
+            false => "NULL".to_owned(),
+        });
+    let cells = cells.collect::<Vec<_>>().join(", ");
+    let mut query = connection
+        .prepare(&format!(
+            "SELECT rowid, {cells} FROM {table} ORDER BY rowid"
+        ))
+        .unwrap();
+    let rows = query
+        .query_map([], |row| {
+            (0..=columns.len()).map(|at| row.get(at)).collect()
+        })
+        .unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+/// Both files hold the same rows, table by table.
+pub(crate) fn assert_same_rows(one: &Path, other: &Path) {
+    for (table, _) in TABLES {
+        let (one, other) = (dump(one, table), dump(other, table));
+        assert_eq!(one.len(), other.len(), "rows of {table}");
+        for (one, other) in one.iter().zip(&other) {
+            assert_eq!(one, other, "{table}");
+        }
+    }
+}
+
+/// A history of ours beside the tests' other files.
+pub(crate) fn import(old: &Path, ours: &Path) -> Result<Imported, LegacyError> {
+    let mut store = Store::open(ours, OpenMode::CreateOrAppend, &WriterOptions::default()).unwrap();
+    let imported =
+        gua_compat::gpu_usage_audit::import(&mut store, old, Timestamp::UNIX_EPOCH, &mut |_| {
+            ControlFlow::Continue(())
+        });
+    store.close().unwrap();
+    imported
+}
+
+pub(crate) fn export(ours: &Path, name: &str) -> PathBuf {
+    let output = ours.with_file_name(name);
+    let history = History::open(ours).unwrap();
+    gua_compat::gpu_usage_audit::export(&history, &output, &mut |_| ControlFlow::Continue(()))
+        .unwrap();
+    output
+}
+
+pub(crate) fn always() -> Period {
+    Period::new(Timestamp::MIN, Timestamp::MAX)
+}
+
+pub(crate) fn totals_in_place(old: &Path, window: Period) -> LegacyTotals {
+    OldFile::open(old)
+        .unwrap()
+        .fold(window, LegacyTotals::default, LegacyTotals::add_all)
+        .unwrap()
+}
+
+pub(crate) fn totals_imported(ours: &Path, window: Period) -> LegacyTotals {
+    let mut totals = LegacyTotals::default();
+    History::open(ours)
+        .unwrap()
+        .old_moments(window, &mut |moment| totals.add_all(moment))
+        .unwrap();
+    totals
+}
+
+/// Card-ticks by class: active, idle-held, truly-idle.
+pub(crate) fn classes(totals: &LegacyTotals) -> [u64; 3] {
+    let of = |class| totals.counts.values().map(|count| count.of(class)).sum();
+    [
+        of(RollUp::Active),
+        of(RollUp::IdleHeld),
+        of(RollUp::TrulyIdle),
+    ]
+}
+
+/// The names in a directory.
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let entries = directory.read_dir().unwrap().flatten();
+    let mut names = entries
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect::<Vec<_>>();
+    names.sort();
+    names
+}

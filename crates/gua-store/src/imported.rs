@@ -1,0 +1,36 @@
+//! Rows imported from the files of replaced tools: their tables in our history, and the way in and out of them.
+//!
+//! `gua-compat` reads and writes the foreign files. This module owns what is stored: blocks of packed rows
+//! ([`Block`], [`CardRow`], [`ProcessRow`]), the small tables beside them, and the record of which file they came
+//! from. [`Importer`] is the only writer; [`History::old_moments`](crate::History::old_moments) and
+//! [`History::imported_blocks`](crate::History::imported_blocks) read them back. How a row counts is decided in
+//! `gua-model`.
+
+mod block;
+mod check;
+mod covered;
+mod error;
+mod facts;
+mod importer;
+mod known;
+mod moments;
+mod rows;
+mod small;
+mod sources;
+mod stamp;
+mod stored;
+
+pub use block::Block;
+pub(crate) use check::check;
+pub use covered::Covered;
+pub use error::LegacyError;
+pub use facts::{OldFacts, OldHost, OldModel};
+pub use importer::{Imported, Importer, NewSource, OnProgress, Progress, Tally};
+pub use known::KnownImport;
+pub use moments::{Intervals, Merged, Moments, OF_GPU_STATS, merge};
+pub use rows::{COMPUTE, CardRow, ImportedRow, ProcessRow, SUMMED, TextId, Texts};
+pub use small::{SmallRow, SmallTable};
+pub use sources::OldSource;
+pub(crate) use sources::forget;
+pub use stamp::{Stamp, old_text};
+pub use stored::{Blocks, Order};

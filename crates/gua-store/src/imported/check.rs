@@ -1,0 +1,127 @@
+//! `gua db check` on imported rows: every block can be read, names texts and runs that are there, and none is missing at
+//! the end. That their sources are there, SQLite's own check of references says.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::Connection;
+
+use super::block::unpack;
+use super::error::LegacyError;
+use super::rows::{CardRow, ImportedRow, ProcessRow, Texts};
+use super::stamp::Stamp;
+use super::stored::load_texts;
+
+/// What was found in imported rows.
+#[derive(Debug, Default)]
+pub(crate) struct OldFindings {
+    pub(crate) rows_read: u64,
+    pub(crate) wrong: Vec<String>,
+}
+
+/// Looks at everything that was imported; more findings than `most` are not kept.
+pub(crate) fn check(connection: &Connection, most: usize) -> Result<OldFindings, LegacyError> {
+    let mut findings = OldFindings::default();
+    if let Some(what) = texts_wrong(connection).map_err(LegacyError::Write)? {
+        findings.wrong.push(what);
+    }
+    let texts = load_texts(connection)?;
+    blocks::<CardRow>(connection, &texts, most, &mut findings).map_err(LegacyError::Write)?;
+    blocks::<ProcessRow>(connection, &texts, most, &mut findings).map_err(LegacyError::Write)?;
+    Ok(findings)
+}
+
+/// Rows name texts by their place, so one that is missing shifts all that follow.
+fn texts_wrong(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let (count, last): (i64, i64) = connection.query_row(
+        "SELECT count(*), ifnull(max(id), -1) FROM old_text",
+        [],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    Ok((count != last + 1).then(|| {
+        format!(
+            "of {} texts of imported rows {} are not there",
+            last + 1,
+            last + 1 - count
+        )
+    }))
+}
+
+fn blocks<R: ImportedRow>(
+    connection: &Connection,
+    texts: &Texts,
+    most: usize,
+    findings: &mut OldFindings,
+) -> rusqlite::Result<()> {
+    let runs = runs(connection)?;
+    let mut ends: HashMap<i64, i64> = HashMap::new();
+    let mut statement = connection.prepare(&format!(
+        "SELECT source, first_row, at_us, written_as, run, rows, cells FROM {} ORDER BY source, first_row",
+        R::BLOCKS
+    ))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (source, first_row): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let (at_us, written_as): (i64, Option<String>) = (row.get(2)?, row.get(3)?);
+        let (run, count): (Option<i64>, i64) = (row.get(4)?, row.get(5)?);
+        let cells = row.get_ref(6)?.as_blob().unwrap_or_default();
+        let found = usize::try_from(count)
+            .ok()
+            .and_then(|count| unpack::<R>(cells, count));
+        let stamp = match &written_as {
+            Some(text) => Stamp::parse(text).map(|stamp| stamp.at_us),
+            None => super::stamp::text_of(at_us).map(|_| at_us),
+        };
+        let end = first_row.saturating_add(count);
+        let overlaps = ends.insert(source, end).is_some_and(|end| end > first_row);
+        let what = match found {
+            None => Some("cannot be read"),
+            Some(rows) if !rows.iter().all(|row| row.knows(texts)) => {
+                Some("name texts that are not there")
+            }
+            Some(_) if stamp != Some(at_us) => Some("have no time that can be"),
+            Some(_) if run.is_some_and(|run| !runs.contains(&(source, run))) => {
+                Some("name a run that is not there")
+            }
+            Some(_) if overlaps => Some("are there twice"),
+            Some(_) => None,
+        };
+        findings.rows_read += count.unsigned_abs();
+        if let Some(what) = what
+            && findings.wrong.len() < most
+        {
+            let last = end.saturating_sub(1);
+            findings.wrong.push(format!(
+                "rows {first_row} to {last} of {} imported from source {source} {what}",
+                R::TABLE
+            ));
+        }
+    }
+    for (source, last) in last_rows::<R>(connection)? {
+        let found = ends.get(&source).map_or(0, |end| end - 1);
+        if found != last && findings.wrong.len() < most {
+            findings.wrong.push(format!(
+                "{} imported from source {source} ends at row {found}, and {last} was the last",
+                R::TABLE
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn runs(connection: &Connection) -> rusqlite::Result<HashSet<(i64, i64)>> {
+    let mut statement = connection.prepare("SELECT source, row FROM old_run")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
+/// Up to which row each source was imported.
+fn last_rows<R: ImportedRow>(connection: &Connection) -> rusqlite::Result<Vec<(i64, i64)>> {
+    let column = if R::BLOCKS == CardRow::BLOCKS {
+        "last_card_row"
+    } else {
+        "last_process_row"
+    };
+    let mut statement = connection.prepare(&format!("SELECT id, {column} FROM old_source"))?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}

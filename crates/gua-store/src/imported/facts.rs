@@ -1,0 +1,113 @@
+//! What imported files say besides their rows: the host, the models of its GPUs, and how far they reach back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gua_model::{Bytes, GpuUuid};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::error::LegacyError;
+use crate::history::History;
+
+/// What is known of an old history as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OldFacts {
+    pub host: Option<OldHost>,
+    /// Model and memory of the cards; files before 1.1 do not tell.
+    pub cards: BTreeMap<GpuUuid, OldModel>,
+    /// Its first tick.
+    pub began: Option<Timestamp>,
+    /// Its last tick.
+    pub ended: Option<Timestamp>,
+    /// What the newest run recorded.
+    pub interval: Option<Duration>,
+}
+
+/// The first row of the old tool's host table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldHost {
+    pub name: String,
+    pub environment: String,
+    pub driver: Option<String>,
+}
+
+/// A card as the old tool described it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldModel {
+    pub name: String,
+    pub memory_total: Bytes,
+}
+
+impl History {
+    /// The facts of everything that was imported; `None` where nothing was.
+    pub fn old_facts(&self) -> Result<Option<OldFacts>, LegacyError> {
+        let connection = &self.connection;
+        let read = || -> Result<Option<OldFacts>, rusqlite::Error> {
+            let (began, ended): (Option<i64>, Option<i64>) = connection.query_row(
+                "SELECT min(at_us), max(at_us) FROM old_card_block",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            if began.is_none() {
+                return Ok(None);
+            }
+            let time = |micros: Option<i64>| Timestamp::from_microsecond(micros?).ok();
+            Ok(Some(OldFacts {
+                host: host(
+                    connection,
+                    "SELECT hostname, env_kind, driver_version FROM old_host ORDER BY source, row LIMIT 1",
+                )?,
+                cards: cards(
+                    connection,
+                    "SELECT gpu_uuid, name, memory_total_mb FROM old_device",
+                )?,
+                began: time(began),
+                ended: time(ended),
+                interval: interval(
+                    connection,
+                    "SELECT interval_seconds FROM old_run ORDER BY source DESC, row DESC LIMIT 1",
+                )?,
+            }))
+        };
+        read().map_err(LegacyError::Write)
+    }
+}
+
+fn host(connection: &Connection, sql: &str) -> Result<Option<OldHost>, rusqlite::Error> {
+    let row = connection.query_row(sql, [], |row| {
+        Ok(OldHost {
+            name: row.get(0)?,
+            environment: row.get(1)?,
+            driver: row.get(2)?,
+        })
+    });
+    row.optional()
+}
+
+fn cards(
+    connection: &Connection,
+    sql: &str,
+) -> Result<BTreeMap<GpuUuid, OldModel>, rusqlite::Error> {
+    let mut query = connection.prepare(sql)?;
+    let mut rows = query.query([])?;
+    let mut cards = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let uuid: String = row.get(0)?;
+        let memory: i64 = row.get(2)?;
+        // A name that no driver gives is not shown; its rows are refused where they are read.
+        if let Ok(uuid) = uuid.parse() {
+            let card = OldModel {
+                name: row.get(1)?,
+                memory_total: Bytes::from_mb(memory.unsigned_abs()),
+            };
+            cards.insert(uuid, card);
+        }
+    }
+    Ok(cards)
+}
+
+fn interval(connection: &Connection, sql: &str) -> Result<Option<Duration>, rusqlite::Error> {
+    let seconds: Option<f64> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+}

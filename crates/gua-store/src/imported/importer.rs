@@ -1,0 +1,378 @@
+//! Writing imported rows: every row, in chunks, as often as the caller likes.
+//!
+//! A file is recognised by its content, so that a copy of it, or a later version with more rows, is the same source.
+//! Rows that were imported before are compared and stay as they are; only new ones are added. A crash between two chunks
+//! loses nothing: the next import continues after the last commit. Inside of [`Store::in_one_change`] all chunks belong
+//! to that one transaction.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::block::{Block, FULL};
+use super::error::LegacyError;
+use super::rows::{CardRow, ImportedRow, SUMMED, Texts};
+use super::small::{self, SmallRow, SmallTable};
+use super::stored::{Blocks, Order, Stored, load_texts, stored_block, stored_statement};
+use crate::store::Store;
+
+/// Rows between two commits: large enough to be fast, small enough that a stop is quick and the journal stays short.
+const CHUNK: u64 = 50_000;
+
+/// Progress of an import or export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub rows_done: u64,
+    pub rows_total: u64,
+}
+
+/// Result of an import.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// GPU rows in the file, and how many of them were not here before.
+    pub card_rows: u64,
+    pub new_card_rows: u64,
+    /// Process rows likewise.
+    pub process_rows: u64,
+    pub new_process_rows: u64,
+    /// Runs of the replaced collector that are new here.
+    pub new_runs: u64,
+}
+
+/// Called between two chunks; breaking ends the work with what is committed.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+
+/// A file that is about to be imported.
+#[derive(Clone, Debug)]
+pub struct NewSource {
+    pub path: PathBuf,
+    /// Tables and columns of the file, for the record.
+    pub columns: String,
+    /// What the file is recognised by; one known fact is enough.
+    pub facts: Vec<String>,
+    /// When it is imported.
+    pub at: Timestamp,
+}
+
+/// The import of one file.
+#[derive(Debug)]
+pub struct Importer<'a> {
+    history: &'a mut Connection,
+    new: NewSource,
+    source: i64,
+    last_card_row: i64,
+    last_process_row: i64,
+    texts: Texts,
+    /// Number of texts that are in the file already.
+    saved_texts: usize,
+}
+
+/// Rows of one chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    pub rows: u64,
+    pub new_rows: u64,
+    /// Whether the table has no further rows.
+    pub is_last: bool,
+}
+
+/// The number of a table's rows, and of each summed column how many cells are filled and their sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub rows: u64,
+    pub sums: [(u64, i128); SUMMED],
+}
+
+impl Store {
+    /// Begins or continues the import of a file. `None` for a file without any row, which cannot be recognised.
+    pub fn importer(&mut self, new: NewSource) -> Result<Option<Importer<'_>>, LegacyError> {
+        if new.facts.is_empty() {
+            return Ok(None);
+        }
+        let known = begin(&mut self.connection, &new)?;
+        let texts = load_texts(&self.connection)?;
+        Ok(Some(Importer {
+            history: &mut self.connection,
+            new,
+            source: known.id,
+            last_card_row: known.last_card_row,
+            last_process_row: known.last_process_row,
+            saved_texts: texts.all().len(),
+            texts,
+        }))
+    }
+
+    /// Runs several changes as one: all of them are stored, or none.
+    pub fn in_one_change<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, LegacyError>,
+    ) -> Result<T, LegacyError> {
+        let run = |store: &Self, sql| {
+            let done = store.connection.execute_batch(sql);
+            done.map_err(LegacyError::Write)
+        };
+        run(self, "BEGIN IMMEDIATE")?;
+        let done = work(self);
+        match &done {
+            Ok(_) => run(self, "COMMIT")?,
+            // The first failure is reported, and not that there is nothing left to undo.
+            Err(_) => drop(run(self, "ROLLBACK")),
+        }
+        done
+    }
+}
+
+/// A source as earlier imports left it.
+struct KnownSource {
+    id: i64,
+    last_card_row: i64,
+    last_process_row: i64,
+}
+
+/// Finds the source of a file, or adds one.
+fn begin(history: &mut Connection, new: &NewSource) -> Result<KnownSource, LegacyError> {
+    let change = history.savepoint().map_err(LegacyError::Write)?;
+    let mut known = None;
+    for fact in &new.facts {
+        let found = change
+            .query_row(
+                "SELECT id, last_card_row, last_process_row, erased FROM old_source \
+                 JOIN old_source_fact ON source = id WHERE fact = ?1",
+                [fact],
+                |row| {
+                    let source = KnownSource {
+                        id: row.get(0)?,
+                        last_card_row: row.get(1)?,
+                        last_process_row: row.get(2)?,
+                    };
+                    Ok((source, row.get::<_, bool>(3)?))
+                },
+            )
+            .optional()
+            .map_err(LegacyError::Write)?;
+        known = known.or(found);
+    }
+    let source = match known {
+        Some((_, true)) => return Err(LegacyError::Erased),
+        Some((source, false)) => source,
+        None => {
+            change
+                .execute(
+                    "INSERT INTO old_source (path, imported_us, columns, last_card_row, last_process_row, complete, erased) \
+                     VALUES (?1, ?2, ?3, ?4, ?4, 0, 0)",
+                    (new.path.to_string_lossy(), new.at.as_microsecond(), &new.columns, i64::MIN),
+                )
+                .map_err(LegacyError::Write)?;
+            KnownSource {
+                id: change.last_insert_rowid(),
+                last_card_row: i64::MIN,
+                last_process_row: i64::MIN,
+            }
+        }
+    };
+    for fact in &new.facts {
+        change
+            .execute(
+                "INSERT OR IGNORE INTO old_source_fact (fact, source) VALUES (?1, ?2)",
+                (fact, source.id),
+            )
+            .map_err(LegacyError::Write)?;
+    }
+    change.commit().map_err(LegacyError::Write)?;
+    Ok(source)
+}
+
+impl Importer<'_> {
+    /// Copies the next rows of a table and commits them, unless `confirm` says that the file changed meanwhile.
+    pub fn chunk<R: ImportedRow>(
+        &mut self,
+        blocks: &mut impl Blocks<R>,
+        confirm: &dyn Fn() -> Result<(), LegacyError>,
+    ) -> Result<Chunk, LegacyError> {
+        let is_card = R::BLOCKS == CardRow::BLOCKS;
+        let known_to = match is_card {
+            true => self.last_card_row,
+            false => self.last_process_row,
+        };
+        let change = self.history.savepoint().map_err(LegacyError::Write)?;
+        let mut chunk = Chunk::default();
+        let mut last = None;
+        while chunk.rows < CHUNK {
+            let Some(block) = blocks.next(&mut self.texts)? else {
+                chunk.is_last = true;
+                break;
+            };
+            chunk.new_rows += take(&change, self.source, &self.texts, &block, known_to)?;
+            let rows = block.rows.len() as u64;
+            chunk.rows += rows;
+            last = Some(block.first_row + i64::try_from(rows).expect("a block is short") - 1);
+        }
+        save_texts(&change, &self.texts, self.saved_texts).map_err(LegacyError::Write)?;
+        if let Some(last) = last.filter(|last| *last > known_to) {
+            let column = match is_card {
+                true => "last_card_row",
+                false => "last_process_row",
+            };
+            change
+                .execute(
+                    &format!("UPDATE old_source SET {column} = ?2, complete = 0 WHERE id = ?1"),
+                    (self.source, last),
+                )
+                .map_err(LegacyError::Write)?;
+        }
+        confirm()?;
+        change.commit().map_err(LegacyError::Write)?;
+        self.saved_texts = self.texts.all().len();
+        Ok(chunk)
+    }
+
+    /// Writes the small tables and marks the import as complete. Returns the number of new runs.
+    pub fn finish(
+        &mut self,
+        tables: &[(SmallTable, Vec<SmallRow>)],
+        confirm: &dyn Fn() -> Result<(), LegacyError>,
+    ) -> Result<u64, LegacyError> {
+        let change = self.history.savepoint().map_err(LegacyError::Write)?;
+        let mut new_runs = 0;
+        for (table, rows) in tables {
+            let new = small::put(&change, self.source, *table, rows)?;
+            if *table == SmallTable::Run {
+                new_runs = new;
+            }
+        }
+        confirm()?;
+        change
+            .execute(
+                "UPDATE old_source SET complete = 1, imported_us = ?2, path = ?3, columns = ?4 WHERE id = ?1",
+                (
+                    self.source,
+                    self.new.at.as_microsecond(),
+                    self.new.path.to_string_lossy(),
+                    &self.new.columns,
+                ),
+            )
+            .map_err(LegacyError::Write)?;
+        change.commit().map_err(LegacyError::Write)?;
+        Ok(new_runs)
+    }
+
+    /// Number and sums of the rows that are stored of this file.
+    pub fn tally<R: ImportedRow>(&self) -> Result<Tally, LegacyError> {
+        let mut texts = load_texts(self.history)?;
+        let mut statement = stored_statement::<R>(self.history, Order::Time)?;
+        let mut stored = Stored::new(&mut statement, self.source, (i64::MIN, i64::MAX))?;
+        let mut tally = Tally::default();
+        while let Some(block) = Blocks::<R>::next(&mut stored, &mut texts)? {
+            tally.rows += block.rows.len() as u64;
+            for row in &block.rows {
+                for (sum, number) in tally.sums.iter_mut().zip(row.sums()) {
+                    if let Some(number) = number {
+                        sum.0 += 1;
+                        sum.1 += i128::from(number);
+                    }
+                }
+            }
+        }
+        Ok(tally)
+    }
+
+    /// Number of rows that are stored of a small table.
+    pub fn count(&self, table: SmallTable) -> Result<u64, LegacyError> {
+        small::count(self.history, self.source, table)
+    }
+}
+
+/// Compares rows that were imported before and adds the rest; returns how many were added.
+fn take<R: ImportedRow>(
+    change: &Connection,
+    source: i64,
+    texts: &Texts,
+    block: &Block<R>,
+    known_to: i64,
+) -> Result<u64, LegacyError> {
+    let mut at = 0;
+    let row_at = |at: usize| block.first_row + i64::try_from(at).expect("a block is short");
+    while at < block.rows.len() && row_at(at) <= known_to {
+        let stored = stored::<R>(change, texts, (source, block.stamp.at_us, row_at(at)))?;
+        let same = stored.filter(|stored| {
+            stored.stamp == block.stamp
+                && stored.run == block.run
+                && !stored.rows.is_empty()
+                && block.rows[at..].starts_with(&stored.rows)
+        });
+        match same {
+            Some(stored) => at += stored.rows.len(),
+            None => {
+                return Err(LegacyError::Differs {
+                    table: R::TABLE,
+                    row: row_at(at),
+                });
+            }
+        }
+    }
+    let added = (block.rows.len() - at) as u64;
+    let mut cells = Vec::with_capacity(FULL + 64);
+    let mut first = at;
+    for (index, row) in block.rows.iter().enumerate().skip(at) {
+        row.encode(&mut cells);
+        if cells.len() >= FULL || index + 1 == block.rows.len() {
+            insert::<R>(change, source, block, (first, index + 1 - first), &cells)
+                .map_err(LegacyError::Write)?;
+            cells.clear();
+            first = index + 1;
+        }
+    }
+    Ok(added)
+}
+
+fn stored<R: ImportedRow>(
+    change: &Connection,
+    texts: &Texts,
+    key: (i64, i64, i64),
+) -> Result<Option<Block<R>>, LegacyError> {
+    let sql = format!(
+        "SELECT first_row, at_us, written_as, run, rows, cells FROM {} WHERE source = ?1 AND at_us = ?2 AND first_row = ?3",
+        R::BLOCKS
+    );
+    let mut query = change.prepare_cached(&sql).map_err(LegacyError::Write)?;
+    let mut rows = query.query(key).map_err(LegacyError::Write)?;
+    match rows.next().map_err(LegacyError::Write)? {
+        Some(row) => stored_block(row, texts).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn insert<R: ImportedRow>(
+    change: &Connection,
+    source: i64,
+    block: &Block<R>,
+    (first, rows): (usize, usize),
+    cells: &[u8],
+) -> Result<(), rusqlite::Error> {
+    let sql = format!(
+        "INSERT INTO {} (source, at_us, first_row, run, written_as, rows, cells) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        R::BLOCKS
+    );
+    let first_row = block.first_row + i64::try_from(first).expect("a block is short");
+    change.prepare_cached(&sql)?.execute((
+        source,
+        block.stamp.at_us,
+        first_row,
+        block.run,
+        block.stamp.written_as.as_deref(),
+        i64::try_from(rows).expect("a block is short"),
+        cells,
+    ))?;
+    Ok(())
+}
+
+fn save_texts(change: &Connection, texts: &Texts, saved: usize) -> Result<(), rusqlite::Error> {
+    let mut insert = change.prepare_cached("INSERT INTO old_text (id, text) VALUES (?1, ?2)")?;
+    for (id, text) in texts.all().iter().enumerate().skip(saved) {
+        let id = i64::try_from(id).expect("texts are numbered in 32 bits");
+        insert.execute((id, text.as_ref()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What is stored of a source that was imported before, for importers that decide row by row.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::OptionalExtension as _;
+
+use super::covered::Covered;
+use super::error::LegacyError;
+use crate::store::Store;
+
+/// A source as earlier imports left it.
+#[derive(Debug)]
+pub struct KnownImport {
+    pub source: i64,
+    /// Recorded interval of the run that was asked for; `None` where the import did not come to its end.
+    pub interval: Option<Duration>,
+    /// Number of the last row that was considered.
+    pub last_row: i64,
+    /// Whether a person was erased from it.
+    pub is_erased: bool,
+    /// The first and the last row of each block, in order.
+    blocks: Vec<(i64, i64)>,
+}
+
+impl KnownImport {
+    /// Whether a row was imported.
+    #[must_use]
+    pub fn has(&self, row: i64) -> bool {
+        let block = self.blocks.partition_point(|(_, last)| *last < row);
+        self.blocks
+            .get(block)
+            .is_some_and(|(first, _)| *first <= row)
+    }
+}
+
+impl Store {
+    /// The source that a fact recognises, with the interval of its run `run`.
+    pub fn known_import(&self, fact: &str, run: i64) -> Result<Option<KnownImport>, LegacyError> {
+        let read = || -> Result<Option<KnownImport>, rusqlite::Error> {
+            let found = self
+                .connection
+                .query_row(
+                    "SELECT id, last_card_row, erased, \
+                     (SELECT interval_seconds FROM old_run WHERE old_run.source = id AND row = ?2) \
+                     FROM old_source JOIN old_source_fact ON source = id WHERE fact = ?1",
+                    (fact, run),
+                    |row| {
+                        let seconds: Option<f64> = row.get(3)?;
+                        Ok(KnownImport {
+                            source: row.get(0)?,
+                            interval: seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()),
+                            last_row: row.get(1)?,
+                            is_erased: row.get(2)?,
+                            blocks: Vec::new(),
+                        })
+                    },
+                )
+                .optional()?;
+            let Some(mut known) = found else {
+                return Ok(None);
+            };
+            let mut blocks = self.connection.prepare_cached(
+                "SELECT first_row, first_row + rows - 1 FROM old_card_block WHERE source = ?1 ORDER BY first_row",
+            )?;
+            let blocks = blocks.query_map([known.source], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            known.blocks = blocks.collect::<Result<_, _>>()?;
+            Ok(Some(known))
+        };
+        read().map_err(LegacyError::Write)
+    }
+
+    /// Sources of files without a host table and with this file name that no fact beginning with `prefix` recognises.
+    pub fn hostless_imports(&self, path: &Path, prefix: &str) -> Result<Vec<i64>, LegacyError> {
+        let find = || -> Result<Vec<(i64, String)>, rusqlite::Error> {
+            let mut query = self.connection.prepare_cached(
+                "SELECT id, path FROM old_source WHERE columns NOT LIKE '%host.%' AND NOT EXISTS \
+                 (SELECT 1 FROM old_source_fact WHERE source = id AND substr(fact, 1, length(?1)) = ?1)",
+            )?;
+            let rows = query.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        let name = path.file_name();
+        let of_this_name = |(id, path): (i64, String)| {
+            (name.is_some() && Path::new(&path).file_name() == name).then_some(id)
+        };
+        let found = find().map_err(LegacyError::Write)?;
+        Ok(found.into_iter().filter_map(of_this_name).collect())
+    }
+
+    /// Removes everything that was imported of a source.
+    pub fn remove_import(&self, source: i64) -> Result<(), LegacyError> {
+        let remove = || -> Result<(), rusqlite::Error> {
+            for table in [
+                "old_card_block",
+                "old_process_block",
+                "old_run",
+                "old_source_fact",
+            ] {
+                let sql = format!("DELETE FROM {table} WHERE source = ?1");
+                self.connection.execute(&sql, [source])?;
+            }
+            self.connection
+                .execute("DELETE FROM old_source WHERE id = ?1", [source])?;
+            Ok(())
+        };
+        remove().map_err(LegacyError::Write)
+    }
+
+    /// The times within `[from, to)` that this history observed itself or knows from rows of gpu-usage-audit.
+    pub fn covered(&self, ends: (i64, i64)) -> Result<Covered, LegacyError> {
+        Covered::of(&self.connection, ends)
+    }
+}

@@ -1,0 +1,314 @@
+//! Card-ticks of imported rows, moment by moment, with no more than one moment in memory. How they count is decided in
+//! `gua-model`. The same merge serves rows that are read from a foreign file in place.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use gua_model::legacy::{LegacyCardTick, LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
+use gua_model::{GpuUuid, Period, ProcessKind};
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use super::block::Block;
+use super::error::LegacyError;
+use super::rows::{CardRow, ProcessRow, TextId, Texts};
+use super::stored::{Blocks, Order, Stored, load_texts, stored_statement};
+
+/// Process type of rows that gpu_stats wrote, which does not know the kind of a process.
+pub const OF_GPU_STATS: &str = "gpu_stats";
+
+/// Rows with the run that wrote them, all of one moment at once.
+pub trait Moments<R> {
+    /// The time of the rows that are next, in microseconds.
+    fn peek(&self) -> Option<i64>;
+    /// Adds the rows that are next and have one time.
+    fn take(
+        &mut self,
+        texts: &mut Texts,
+        rows: &mut Vec<(Option<i64>, R)>,
+    ) -> Result<(), LegacyError>;
+}
+
+/// Folds what was imported from one source; it lies in the order of time.
+pub(super) fn fold_stored(
+    history: &Connection,
+    source: i64,
+    window: Period,
+    each: &mut dyn FnMut(&LegacyMoment<'_>),
+) -> Result<(), LegacyError> {
+    let intervals = intervals(history, source).map_err(LegacyError::Write)?;
+    let mut texts = load_texts(history)?;
+    let ends = (window.from().as_microsecond(), window.to().as_microsecond());
+    let mut cards = stored_statement::<CardRow>(history, Order::Time)?;
+    let mut processes = stored_statement::<ProcessRow>(history, Order::Time)?;
+    let cards = Stored::new(&mut cards, source, ends)?;
+    let cards: Unpacked<_, CardRow> = Unpacked::new(cards, &mut texts)?;
+    let processes = Stored::new(&mut processes, source, ends)?;
+    let processes: Unpacked<_, ProcessRow> = Unpacked::new(processes, &mut texts)?;
+    merge(cards, processes, &mut texts, &intervals, each).map(drop)
+}
+
+/// From blocks that were imported.
+pub(super) struct Unpacked<B, R> {
+    blocks: B,
+    ahead: Option<Block<R>>,
+}
+
+impl<R, B: Blocks<R>> Unpacked<B, R> {
+    pub(super) fn new(mut blocks: B, texts: &mut Texts) -> Result<Self, LegacyError> {
+        let ahead = blocks.next(texts)?;
+        Ok(Self { blocks, ahead })
+    }
+}
+
+impl<R, B: Blocks<R>> Moments<R> for Unpacked<B, R> {
+    fn peek(&self) -> Option<i64> {
+        self.ahead.as_ref().map(|block| block.stamp.at_us)
+    }
+
+    fn take(
+        &mut self,
+        texts: &mut Texts,
+        rows: &mut Vec<(Option<i64>, R)>,
+    ) -> Result<(), LegacyError> {
+        if let Some(block) = self.ahead.take() {
+            rows.extend(block.rows.into_iter().map(|row| (block.run, row)));
+        }
+        self.ahead = self.blocks.next(texts)?;
+        Ok(())
+    }
+}
+
+/// What each run's ticks stand for.
+#[derive(Debug, Default)]
+pub struct Intervals(HashMap<i64, Duration>);
+
+impl Intervals {
+    /// Intervals by the number of the run, in seconds.
+    #[must_use]
+    pub fn new(seconds: impl IntoIterator<Item = (i64, f64)>) -> Self {
+        // No release writes an interval that is no length of time.
+        let known = seconds
+            .into_iter()
+            .filter_map(|(run, seconds)| Some((run, Duration::try_from_secs_f64(seconds).ok()?)));
+        Self(known.collect())
+    }
+
+    fn of(&self, run: Option<i64>) -> LegacyRun {
+        let known = run.and_then(|run| self.0.get(&run));
+        LegacyRun {
+            run,
+            interval: known.copied().unwrap_or(LegacyRun::NONE.interval),
+        }
+    }
+}
+
+/// The recorded interval of every run of a source.
+fn intervals(history: &Connection, source: i64) -> Result<Intervals, rusqlite::Error> {
+    let mut query =
+        history.prepare("SELECT row, interval_seconds FROM old_run WHERE source = ?1")?;
+    let rows = query.query_map([source], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(Intervals::new(rows.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// How a merge ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merged {
+    Whole,
+    /// A moment came after a later one: what was given so far is worthless.
+    Disordered,
+}
+
+/// Reads both tables side by side, moment by moment.
+pub fn merge(
+    mut cards: impl Moments<CardRow>,
+    mut processes: impl Moments<ProcessRow>,
+    texts: &mut Texts,
+    intervals: &Intervals,
+    each: &mut dyn FnMut(&LegacyMoment<'_>),
+) -> Result<Merged, LegacyError> {
+    let mut moment = Moment::default();
+    let mut names = Names::default();
+    let mut before = i64::MIN;
+    while let Some(now) = cards.peek().into_iter().chain(processes.peek()).min() {
+        if now < before {
+            return Ok(Merged::Disordered);
+        }
+        before = now;
+        moment.cards.clear();
+        while cards.peek() == Some(now) {
+            cards.take(texts, &mut moment.cards)?;
+        }
+        moment.processes.clear();
+        while processes.peek() == Some(now) {
+            processes.take(texts, &mut moment.processes)?;
+        }
+        moment.find_places(&mut names, texts)?;
+        moment.give(now, &names, texts, intervals, each);
+    }
+    Ok(Merged::Whole)
+}
+
+/// All rows of one moment, and to which card-tick each belongs.
+#[derive(Default)]
+struct Moment {
+    cards: Vec<(Option<i64>, CardRow)>,
+    processes: Vec<(Option<i64>, ProcessRow)>,
+    /// The first row of every card and run.
+    heads: Vec<(Option<i64>, CardRow)>,
+    /// Further rows of a card and run: its place in `heads`, and the utilisation.
+    more: Vec<(usize, i64)>,
+    /// For every process row in the order of `heads`: its place there and its own in `processes`. Those whose run has no
+    /// row for their card come last.
+    order: Vec<(usize, usize)>,
+}
+
+const STRAY: usize = usize::MAX;
+
+impl Moment {
+    fn find_places(&mut self, names: &mut Names, texts: &Texts) -> Result<(), LegacyError> {
+        self.heads.clear();
+        self.more.clear();
+        self.order.clear();
+        for (run, row) in &self.cards {
+            let text = texts.get(row.gpu).unwrap_or_default();
+            if !names.learn(row.gpu, text) {
+                return Err(LegacyError::BadCard(text.escape_debug().to_string()));
+            }
+            match place_of(&self.heads, 0, *run, row.gpu) {
+                Some(place) => self.more.push((place, row.util_pct)),
+                None => self.heads.push((*run, *row)),
+            }
+        }
+        let mut last = 0;
+        for (at, (run, row)) in self.processes.iter().enumerate() {
+            match place_of(&self.heads, last, *run, row.gpu) {
+                Some(place) => {
+                    last = place;
+                    self.order.push((place, at));
+                }
+                None => {
+                    if names.learn(row.gpu, texts.get(row.gpu).unwrap_or_default()) {
+                        self.order.push((STRAY, at));
+                    }
+                }
+            }
+        }
+        // As a rule they come in this order.
+        if !self.order.is_sorted() {
+            self.order.sort_unstable();
+        }
+        Ok(())
+    }
+
+    fn give(
+        &self,
+        now: i64,
+        names: &Names,
+        texts: &Texts,
+        intervals: &Intervals,
+        each: &mut dyn FnMut(&LegacyMoment<'_>),
+    ) {
+        let at = Timestamp::from_microsecond(now).expect("a stamp is made from a time in range");
+        let rows = self.order.iter().map(|(_, at)| &self.processes[*at].1);
+        let processes: Vec<_> = rows.map(|row| process(row, texts)).collect();
+        let mut more: Vec<Vec<i64>> = Vec::new();
+        if !self.more.is_empty() {
+            more.resize_with(self.heads.len(), Vec::new);
+            for (place, util) in &self.more {
+                more[*place].push(*util);
+            }
+        }
+        let mut ticks = Vec::with_capacity(self.heads.len());
+        let mut begun = 0;
+        let mut of_run = None;
+        for (place, (run, row)) in self.heads.iter().enumerate() {
+            let theirs = self.order[begun..].iter();
+            let end = begun + theirs.take_while(|(its, _)| *its == place).count();
+            let known = of_run.filter(|known: &LegacyRun| known.run == *run);
+            let known = known.unwrap_or_else(|| intervals.of(*run));
+            of_run = Some(known);
+            ticks.push(LegacyCardTick {
+                at,
+                gpu: names.get(row.gpu),
+                util: row.util_pct,
+                index: row.gpu_index,
+                memory_used_mb: row.memory_used_mb,
+                run: known,
+                processes: &processes[begun..end],
+                more_rows: more.get(place).map_or(&[], Vec::as_slice),
+            });
+            begun = end;
+        }
+        let strays: Vec<_> = self.order[begun..]
+            .iter()
+            .zip(&processes[begun..])
+            .map(|((_, at), process)| (names.get(self.processes[*at].1.gpu), *process))
+            .collect();
+        each(&LegacyMoment {
+            at,
+            ticks: &ticks,
+            strays: &strays,
+        });
+    }
+}
+
+/// Where the card and run stand; `likely` is looked at first, and the place after it.
+fn place_of(
+    heads: &[(Option<i64>, CardRow)],
+    likely: usize,
+    run: Option<i64>,
+    gpu: TextId,
+) -> Option<usize> {
+    let is_it = |(its_run, row): &(Option<i64>, CardRow)| row.gpu == gpu && *its_run == run;
+    let from_there = heads.get(likely..).unwrap_or_default();
+    match from_there.iter().position(is_it) {
+        Some(place) => Some(likely + place),
+        None => heads.iter().take(likely).position(is_it),
+    }
+}
+
+fn process<'a>(row: &ProcessRow, texts: &'a Texts) -> LegacyProcess<'a> {
+    let text = |id: Option<TextId>| id.and_then(|id| texts.get(id));
+    LegacyProcess {
+        pid: row.pid,
+        index: row.gpu_index,
+        identity: text(row.loginuid_user),
+        owner: text(row.owner_user),
+        name: text(row.process_name),
+        memory_mb: row
+            .mem_used_mb
+            .and_then(|memory| u64::try_from(memory).ok()),
+        kind: match text(row.process_type) {
+            Some("graphics") => ProcessKind::Graphics,
+            _ => ProcessKind::Compute,
+        },
+        tool: match text(row.process_type) {
+            Some(OF_GPU_STATS) => LegacyTool::GpuStats,
+            _ => LegacyTool::GpuUsageAudit,
+        },
+    }
+}
+
+/// Cards by their text, each checked once.
+#[derive(Default)]
+struct Names(Vec<Option<GpuUuid>>);
+
+impl Names {
+    /// Whether the text can be the name of a card.
+    fn learn(&mut self, id: TextId, text: &str) -> bool {
+        let place = id.0 as usize;
+        if self.0.len() <= place {
+            self.0.resize(place + 1, None);
+        }
+        if self.0[place].is_none() {
+            self.0[place] = text.parse().ok();
+        }
+        self.0[place].is_some()
+    }
+
+    fn get(&self, id: TextId) -> &GpuUuid {
+        let known = self.0.get(id.0 as usize).and_then(Option::as_ref);
+        known.expect("every card of the moment was learned")
+    }
+}

@@ -1,0 +1,145 @@
+//! The three small tables of gpu-usage-audit: hosts, runs of its collector, and GPUs. Their texts are stored unchanged.
+
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use super::error::LegacyError;
+use crate::history::History;
+
+/// One of the small tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmallTable {
+    Host,
+    Run,
+    Device,
+}
+
+/// A row of a small table: its number in the original file, and its cells in the order of [`SmallTable::columns`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct SmallRow {
+    pub number: i64,
+    pub cells: Vec<Value>,
+}
+
+impl SmallTable {
+    pub const ALL: [Self; 3] = [Self::Host, Self::Run, Self::Device];
+
+    /// The name in gpu-usage-audit's file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Run => "daemon_run",
+            Self::Device => "gpu_device",
+        }
+    }
+
+    /// The name in our file.
+    fn stored_as(self) -> &'static str {
+        match self {
+            Self::Host => "old_host",
+            Self::Run => "old_run",
+            Self::Device => "old_device",
+        }
+    }
+
+    /// The columns, all of which came with the table.
+    #[must_use]
+    pub fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Host => &[
+                "hostname",
+                "env_kind",
+                "driver_version",
+                "first_seen",
+                "last_seen",
+            ],
+            Self::Run => &["started_at", "interval_seconds"],
+            Self::Device => &[
+                "gpu_uuid",
+                "name",
+                "memory_total_mb",
+                "first_seen",
+                "last_seen",
+            ],
+        }
+    }
+}
+
+impl History {
+    /// The rows of a small table that were imported from a source, in their original order.
+    pub fn imported_small(
+        &self,
+        table: SmallTable,
+        source: i64,
+    ) -> Result<Vec<SmallRow>, LegacyError> {
+        let columns = table.columns();
+        let sql = format!(
+            "SELECT row, {} FROM {} WHERE source = ?1 ORDER BY row",
+            columns.join(", "),
+            table.stored_as()
+        );
+        let read = || -> Result<Vec<SmallRow>, rusqlite::Error> {
+            let mut query = self.connection.prepare(&sql)?;
+            let rows = query.query_map([source], |row| {
+                let cells = (1..=columns.len()).map(|place| row.get(place));
+                Ok(SmallRow {
+                    number: row.get(0)?,
+                    cells: cells.collect::<Result<_, _>>()?,
+                })
+            })?;
+            rows.collect()
+        };
+        read().map_err(LegacyError::Write)
+    }
+}
+
+/// Writes rows of a small table, which the collector of gpu-usage-audit also changes. Returns how many are new.
+pub(super) fn put(
+    change: &Connection,
+    source: i64,
+    table: SmallTable,
+    rows: &[SmallRow],
+) -> Result<u64, LegacyError> {
+    let before = count(change, source, table)?;
+    let columns = table.columns();
+    let places = (3..3 + columns.len())
+        .map(|place| format!("?{place}"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let mut insert = change
+        .prepare(&format!(
+            "INSERT OR REPLACE INTO {} (source, row, {}) VALUES (?1, ?2, {places})",
+            table.stored_as(),
+            columns.join(", "),
+        ))
+        .map_err(LegacyError::Write)?;
+    for row in rows {
+        let keys = [Value::Integer(source), Value::Integer(row.number)];
+        let values = keys.iter().chain(&row.cells);
+        insert
+            .execute(rusqlite::params_from_iter(values))
+            .map_err(|error| LegacyError::Row {
+                table: table.name(),
+                row: row.number,
+                what: format!("it does not hold what gpu-usage-audit writes there: {error}"),
+            })?;
+    }
+    let after = count(change, source, table)?;
+    Ok(after.saturating_sub(before))
+}
+
+pub(super) fn count(
+    connection: &Connection,
+    source: i64,
+    table: SmallTable,
+) -> Result<u64, LegacyError> {
+    let sql = format!(
+        "SELECT count(*) FROM {} WHERE source = ?1",
+        table.stored_as()
+    );
+    connection
+        .query_row(&sql, [source], |row| row.get::<_, i64>(0))
+        .map(i64::unsigned_abs)
+        .map_err(LegacyError::Write)
+}

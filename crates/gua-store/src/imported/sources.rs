@@ -1,0 +1,163 @@
+//! The files that were imported, their moments, and how a person is erased from their rows.
+
+use gua_model::Period;
+use gua_model::legacy::LegacyMoment;
+use jiff::Timestamp;
+use rusqlite::{Connection, Transaction};
+
+use super::block::unpack;
+use super::error::LegacyError;
+use super::moments::fold_stored;
+use super::rows::{ImportedRow as _, ProcessRow, TextId};
+use super::stored::load_texts;
+use crate::history::History;
+
+/// A file that was imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldSource {
+    pub id: i64,
+    /// Where it lay at its last import.
+    pub path: String,
+    pub imported: Timestamp,
+    pub card_rows: u64,
+    pub process_rows: u64,
+    /// Whether the last import came to its end.
+    pub complete: bool,
+    /// The highest number of a run that its rows or its table of runs name.
+    pub highest_run: i64,
+}
+
+impl History {
+    /// The files that were imported.
+    pub fn old_sources(&self) -> Result<Vec<OldSource>, LegacyError> {
+        sources(&self.connection)
+    }
+
+    /// Gives every imported moment of a window to `each`: one source after the other, each in the order of time.
+    pub fn old_moments(
+        &self,
+        window: Period,
+        each: &mut dyn FnMut(&LegacyMoment<'_>),
+    ) -> Result<(), LegacyError> {
+        for source in self.old_sources()? {
+            fold_stored(&self.connection, source.id, window, each)?;
+        }
+        Ok(())
+    }
+}
+
+fn sources(history: &Connection) -> Result<Vec<OldSource>, LegacyError> {
+    let read = || -> Result<Vec<OldSource>, rusqlite::Error> {
+        let mut query = history.prepare(
+            "SELECT id, path, imported_us, complete, \
+             (SELECT ifnull(sum(rows), 0) FROM old_card_block WHERE source = id), \
+             (SELECT ifnull(sum(rows), 0) FROM old_process_block WHERE source = id), \
+             max(ifnull((SELECT max(row) FROM old_run WHERE source = id), 0), \
+             ifnull((SELECT max(run) FROM old_card_block WHERE source = id), 0), \
+             ifnull((SELECT max(run) FROM old_process_block WHERE source = id), 0)) FROM old_source ORDER BY id",
+        )?;
+        let rows = query.query_map([], |row| {
+            let counted = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
+            Ok(OldSource {
+                id: row.get(0)?,
+                path: row.get(1)?,
+                imported: Timestamp::from_microsecond(row.get(2)?).unwrap_or_default(),
+                complete: row.get(3)?,
+                card_rows: counted(4)?,
+                process_rows: counted(5)?,
+                highest_run: row.get(6)?,
+            })
+        })?;
+        rows.collect()
+    };
+    read().map_err(LegacyError::Write)
+}
+
+/// Erases a person from imported rows: their rows stay, as those of one whom nobody can name, without the names of their
+/// programs. The sources then count as erased, so that a later import does not bring the name back. Returns how many
+/// rows named them.
+pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, LegacyError> {
+    let texts = load_texts(change)?;
+    let Some(name) = texts.find(user) else {
+        return Ok(0);
+    };
+    let mut erased = 0;
+    for source in sources(change)? {
+        let (rows, changed) = without_programs(change, source.id, name)?;
+        erased += rows;
+        let mut update = change
+            .prepare_cached("UPDATE old_process_block SET cells = ?4 WHERE source = ?1 AND at_us = ?2 AND first_row = ?3")
+            .map_err(LegacyError::Write)?;
+        for (at_us, first_row, cells) in changed {
+            update
+                .execute((source.id, at_us, first_row, cells))
+                .map_err(LegacyError::Write)?;
+        }
+        if rows > 0 {
+            // Where the file lay often has its owner's name in it.
+            change
+                .execute(
+                    "UPDATE old_source SET erased = 1, path = 'forgotten' WHERE id = ?1",
+                    [source.id],
+                )
+                .map_err(LegacyError::Write)?;
+        }
+    }
+    if erased > 0 {
+        // A program that was called like the person is called otherwise from now on too.
+        change
+            .execute(
+                "UPDATE old_text SET text = 'forgotten-old-' || id WHERE id = ?1",
+                [name.0],
+            )
+            .map_err(LegacyError::Write)?;
+    }
+    Ok(erased)
+}
+
+/// A block with other cells: its time, its first row and what it holds now.
+type Changed = (i64, i64, Vec<u8>);
+
+/// How many rows of a source are a person's, and the blocks in which their programs had names.
+fn without_programs(
+    change: &Transaction<'_>,
+    source: i64,
+    name: TextId,
+) -> Result<(u64, Vec<Changed>), LegacyError> {
+    let mut blocks = change
+        .prepare_cached(
+            "SELECT at_us, first_row, rows, cells FROM old_process_block WHERE source = ?1",
+        )
+        .map_err(LegacyError::Write)?;
+    let mut rows = blocks.query([source]).map_err(LegacyError::Write)?;
+    let (mut theirs, mut changed) = (0, Vec::new());
+    while let Some(row) = rows.next().map_err(LegacyError::Write)? {
+        let get = || -> Result<(i64, i64, u32), rusqlite::Error> {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        };
+        let (at_us, first_row, count) = get().map_err(LegacyError::Write)?;
+        let cells = row
+            .get_ref(3)
+            .ok()
+            .and_then(|cells| cells.as_blob().ok())
+            .unwrap_or_default();
+        let damaged = LegacyError::Damaged {
+            table: ProcessRow::BLOCKS,
+            row: first_row,
+        };
+        let mut unpacked = unpack::<ProcessRow>(cells, count as usize).ok_or(damaged)?;
+        let (mut named, mut packed) = (0, Vec::with_capacity(cells.len()));
+        for row in &mut unpacked {
+            if row.loginuid_user == Some(name) || row.owner_user == Some(name) {
+                row.process_name = None;
+                named += 1;
+            }
+            row.encode(&mut packed);
+        }
+        theirs += named;
+        if packed != cells {
+            changed.push((at_us, first_row, packed));
+        }
+    }
+    Ok((theirs, changed))
+}

@@ -1,0 +1,108 @@
+//! Times as the old tool writes them: text in UTC, with six digits of fraction or with none at all when they are zero.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// A time of an old row, in microseconds since 1970. Its text is kept where it is not the one the old tool would write.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Stamp {
+    pub at_us: i64,
+    pub written_as: Option<Box<str>>,
+}
+
+impl Stamp {
+    /// `None` for a text that is no time, or one without an offset.
+    pub fn parse(text: &str) -> Option<Self> {
+        let at_us = Self::micros(text)?;
+        let usual = text_of(at_us).is_some_and(|usual| usual == text);
+        Some(Self {
+            at_us,
+            written_as: (!usual).then(|| text.into()),
+        })
+    }
+
+    /// The time alone.
+    pub fn micros(text: &str) -> Option<i64> {
+        Some(text.parse::<Timestamp>().ok()?.as_microsecond())
+    }
+
+    /// The text as it stood in the old file.
+    pub fn text(&self) -> String {
+        match &self.written_as {
+            Some(text) => text.as_ref().to_owned(),
+            None => text_of(self.at_us).expect("a stamp is made from a time in range"),
+        }
+    }
+}
+
+/// The form that the old tool writes and compares; `None` for microseconds beyond the calendar.
+pub(super) fn text_of(at_us: i64) -> Option<String> {
+    let time = Timestamp::from_microsecond(at_us).ok()?;
+    Some(old_text(time))
+}
+
+/// The form that the old tool writes and compares. Text in this form sorts by time.
+#[must_use]
+pub fn old_text(time: Timestamp) -> String {
+    let time = TimeZone::UTC.to_datetime(time);
+    let micros = time.subsec_nanosecond() / 1_000;
+    let date = format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+        time.year(),
+        time.month(),
+        time.day(),
+        time.hour(),
+        time.minute(),
+        time.second()
+    );
+    match micros {
+        0 => format!("{date}+00:00"),
+        _ => format!("{date}.{micros:06}+00:00"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, usual: bool) {
+        let stamp = Stamp::parse(text).unwrap();
+        assert_eq!(stamp.written_as.is_none(), usual, "{text}");
+        assert_eq!(stamp.text(), text);
+    }
+
+    #[test]
+    fn a_time_reads_back_as_it_stood() {
+        check("2026-05-11T00:00:00+00:00", true);
+        check("2026-11-15T19:03:43.740726+00:00", true);
+        check("2026-11-15T19:03:43.000001+00:00", true);
+        check("1969-12-31T23:59:59.999999+00:00", true);
+        check("2026-11-15T19:03:43.000000+00:00", false);
+        check("2026-11-15T19:03:43Z", false);
+        check("2026-11-15T20:03:43+01:00", false);
+        check("2026-11-15T19:03:43.5+00:00", false);
+        check("2026-11-15T19:03:43.123456789+00:00", false);
+    }
+
+    #[test]
+    fn the_same_moment_is_the_same_number_whatever_its_form() {
+        let micros = |text| Stamp::parse(text).unwrap().at_us;
+        assert_eq!(
+            micros("2026-11-15T20:03:43+01:00"),
+            micros("2026-11-15T19:03:43+00:00")
+        );
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in [
+            "",
+            "yesterday",
+            "2026-11-15",
+            "2026-11-15T19:03:43",
+            "1763233423",
+        ] {
+            assert_eq!(Stamp::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Blocks of one source, read back from our tables in the order of time or of the original rows.
+
+use rusqlite::{Connection, Rows, Statement};
+
+use super::block::{Block, unpack};
+use super::error::LegacyError;
+use super::rows::{ImportedRow, Texts};
+use super::stamp::Stamp;
+use crate::history::History;
+
+/// Blocks of one table, one after the other.
+pub trait Blocks<R> {
+    fn next(&mut self, texts: &mut Texts) -> Result<Option<Block<R>>, LegacyError>;
+}
+
+impl History {
+    /// Every text that imported rows name.
+    pub fn imported_texts(&self) -> Result<Texts, LegacyError> {
+        load_texts(&self.connection)
+    }
+
+    /// Gives the blocks of a source with a time in `[from, to)` to `each`.
+    pub fn imported_blocks<R: ImportedRow>(
+        &self,
+        source: i64,
+        ends: (i64, i64),
+        order: Order,
+        mut each: impl FnMut(Block<R>) -> Result<(), LegacyError>,
+    ) -> Result<(), LegacyError> {
+        let mut texts = load_texts(&self.connection)?;
+        let mut statement = stored_statement::<R>(&self.connection, order)?;
+        let mut stored = Stored::new(&mut statement, source, ends)?;
+        while let Some(block) = Blocks::<R>::next(&mut stored, &mut texts)? {
+            each(block)?;
+        }
+        Ok(())
+    }
+}
+
+/// All texts, in the order of their numbers.
+pub(super) fn load_texts(history: &Connection) -> Result<Texts, LegacyError> {
+    let load = || -> Result<Texts, rusqlite::Error> {
+        let mut texts = Texts::default();
+        let mut query = history.prepare("SELECT text FROM old_text ORDER BY id")?;
+        let mut rows = query.query([])?;
+        while let Some(row) = rows.next()? {
+            texts.id(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);
+        }
+        Ok(texts)
+    };
+    load().map_err(LegacyError::Write)
+}
+
+/// Blocks of one source from our own tables.
+pub(super) struct Stored<'statement> {
+    rows: Rows<'statement>,
+}
+
+/// The order in which stored blocks are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Time,
+    /// As in the old file.
+    Rows,
+}
+
+pub(super) fn stored_statement<R: ImportedRow>(
+    connection: &Connection,
+    order: Order,
+) -> Result<Statement<'_>, LegacyError> {
+    let order = match order {
+        Order::Time => "at_us, first_row",
+        Order::Rows => "first_row",
+    };
+    let sql = format!(
+        "SELECT first_row, at_us, written_as, run, rows, cells FROM {} \
+         WHERE source = ?1 AND at_us >= ?2 AND at_us < ?3 ORDER BY {order}",
+        R::BLOCKS
+    );
+    connection.prepare(&sql).map_err(LegacyError::Write)
+}
+
+impl<'statement> Stored<'statement> {
+    /// Blocks with a time from `from_us` and before `to_us`.
+    pub(super) fn new(
+        statement: &'statement mut Statement<'_>,
+        source: i64,
+        (from_us, to_us): (i64, i64),
+    ) -> Result<Self, LegacyError> {
+        let rows = statement
+            .query((source, from_us, to_us))
+            .map_err(LegacyError::Write)?;
+        Ok(Self { rows })
+    }
+}
+
+impl<R: ImportedRow> Blocks<R> for Stored<'_> {
+    fn next(&mut self, texts: &mut Texts) -> Result<Option<Block<R>>, LegacyError> {
+        let Some(row) = self.rows.next().map_err(LegacyError::Write)? else {
+            return Ok(None);
+        };
+        stored_block(row, texts).map(Some)
+    }
+}
+
+/// Reads `first_row, at_us, written_as, run, rows, cells`.
+pub(super) fn stored_block<R: ImportedRow>(
+    row: &rusqlite::Row<'_>,
+    texts: &Texts,
+) -> Result<Block<R>, LegacyError> {
+    let get = || -> Result<_, rusqlite::Error> {
+        let written_as: Option<String> = row.get(2)?;
+        let stamp = Stamp {
+            at_us: row.get(1)?,
+            written_as: written_as.map(Into::into),
+        };
+        let count: u32 = row.get(4)?;
+        let cells = row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?;
+        Ok((
+            row.get(0)?,
+            stamp,
+            row.get(3)?,
+            unpack::<R>(cells, count as usize),
+        ))
+    };
+    let (first_row, stamp, run, rows) = get().map_err(LegacyError::Write)?;
+    let damaged = LegacyError::Damaged {
+        table: R::BLOCKS,
+        row: first_row,
+    };
+    let rows = rows.filter(|rows| rows.iter().all(|row| row.knows(texts)));
+    Ok(Block {
+        first_row,
+        stamp,
+        run,
+        rows: rows.ok_or(damaged)?,
+    })
+}

@@ -1,0 +1,114 @@
+//! The days of a history: which have ticks or imported rows, and which lost ticks to retention.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use rusqlite::Connection;
+
+use crate::error::ReadError;
+use crate::history::{self, History};
+use crate::imported::{CardRow, ImportedRow as _, ProcessRow};
+use crate::maintain::RAW_FROM;
+use crate::store::{meta, quarter};
+use crate::ticks::MICROS_PER_QUARTER;
+
+/// Days in UTC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TickDays {
+    /// Everything that was recorded on them is there.
+    pub whole: BTreeSet<Date>,
+    /// Retention took some of their ticks, or all.
+    pub cut: BTreeSet<Date>,
+    /// From when on ticks are kept, where some were taken.
+    pub raw_from: Option<Timestamp>,
+}
+
+impl History {
+    /// The days, from the first and before the second, that have ticks or imported rows.
+    pub fn days(&self, from: Date, to: Date) -> Result<TickDays, ReadError> {
+        self.read(|connection| {
+            let mut days = TickDays {
+                whole: with_rows(connection, (from, to))?,
+                ..TickDays::default()
+            };
+            if let Some(raw_from) = meta(connection, RAW_FROM)? {
+                days.raw_from = Some(history::at(raw_from)?);
+                days.cut = cut(connection, raw_from, (from, to))?;
+                days.whole.retain(|day| !days.cut.contains(day));
+            }
+            Ok(days)
+        })
+    }
+}
+
+fn with_rows(
+    connection: &Connection,
+    window: (Date, Date),
+) -> Result<BTreeSet<Date>, rusqlite::Error> {
+    let mut days = BTreeSet::new();
+    let own = "SELECT min(at) FROM tick WHERE at >= ?1";
+    hop(connection, own, window, &mut days)?;
+    let mut sources = connection.prepare("SELECT id FROM old_source ORDER BY id")?;
+    let sources = sources.query_map([], |row| row.get::<_, i64>(0))?;
+    for source in sources {
+        let source = source?;
+        for table in [CardRow::BLOCKS, ProcessRow::BLOCKS] {
+            let sql =
+                format!("SELECT min(at_us) FROM {table} WHERE source = {source} AND at_us >= ?1");
+            hop(connection, &sql, window, &mut days)?;
+        }
+    }
+    Ok(days)
+}
+
+/// The days of ticks that are gone: their totals are still there.
+fn cut(
+    connection: &Connection,
+    raw_from: i64,
+    window: (Date, Date),
+) -> Result<BTreeSet<Date>, rusqlite::Error> {
+    let sql = format!(
+        "SELECT min(quarter) * {MICROS_PER_QUARTER} FROM quarter_total \
+         WHERE quarter >= ?1 / {MICROS_PER_QUARTER} AND quarter < {}",
+        quarter(raw_from)
+    );
+    let mut days = BTreeSet::new();
+    hop(connection, &sql, window, &mut days)?;
+    Ok(days)
+}
+
+/// Jumps from the first moment of a day to the first row of the next day that has any; rows in between are not read.
+fn hop(
+    connection: &Connection,
+    sql: &str,
+    (from, to): (Date, Date),
+    days: &mut BTreeSet<Date>,
+) -> Result<(), rusqlite::Error> {
+    let mut query = connection.prepare(sql)?;
+    let mut begin = start(from);
+    loop {
+        let first: Option<i64> = query.query_row([begin], |row| row.get(0))?;
+        let day = first
+            .and_then(|at| Timestamp::from_microsecond(at).ok())
+            .map(|at| TimeZone::UTC.to_datetime(at).date());
+        let Some(day) = day.filter(|day| *day < to) else {
+            return Ok(());
+        };
+        days.insert(day);
+        let Ok(next) = day.tomorrow() else {
+            return Ok(());
+        };
+        begin = start(next);
+    }
+}
+
+/// The first moment of a day in UTC, in microseconds since 1970.
+fn start(day: Date) -> i64 {
+    match TimeZone::UTC.to_timestamp(day.to_datetime(jiff::civil::Time::midnight())) {
+        Ok(moment) => moment.as_microsecond(),
+        Err(_) if day.year() > 1970 => i64::MAX,
+        Err(_) => i64::MIN,
+    }
+}
