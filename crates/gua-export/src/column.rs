@@ -60,7 +60,38 @@ pub(crate) mod about {
     pub(crate) const CONTAINER: &str = "Its container.";
 }
 
-/// Declares a row and its table: the fields are the columns, in this order.
+/// Returns the number of columns of all parts.
+pub(crate) const fn count(parts: &[&[Column]]) -> usize {
+    let (mut part, mut count) = (0, 0);
+    while part < parts.len() {
+        count += parts[part].len();
+        part += 1;
+    }
+    count
+}
+
+/// Returns the columns of all parts, in order. `COUNT` is their number.
+pub(crate) const fn flatten<const COUNT: usize>(parts: &[&[Column]]) -> [Column; COUNT] {
+    let mut all = [Column {
+        name: "",
+        kind: Kind::Int,
+        about: "",
+    }; COUNT];
+    let (mut part, mut filled) = (0, 0);
+    while part < parts.len() {
+        let mut place = 0;
+        while place < parts[part].len() {
+            all[filled] = parts[part][place];
+            filled += 1;
+            place += 1;
+        }
+        part += 1;
+    }
+    all
+}
+
+/// Declares a row and its table. The fields are the columns, in this order; a field of the kind `Readings` stands for
+/// the columns of all readings of a GPU.
 macro_rules! columns {
     ($(#[$doc:meta])* $row:ident { $($name:ident: $kind:ident = $about:expr,)* }) => {
         $(#[$doc])*
@@ -70,14 +101,14 @@ macro_rules! columns {
             pub(crate) lifetime: std::marker::PhantomData<&'a ()>,
         }
 
-        impl<'a> $row<'a> {
-            pub(crate) const COLUMNS: &'static [crate::column::Column] = &[
-                $(crate::column::Column {
-                    name: stringify!($name),
-                    kind: crate::column::Kind::$kind,
-                    about: $about,
-                },)*
-            ];
+        impl $row<'_> {
+            pub(crate) const COLUMNS: &'static [crate::column::Column] = {
+                const PARTS: &[&[crate::column::Column]] =
+                    &[$(crate::column::columns!(@columns $kind $name $about),)*];
+                const ALL: [crate::column::Column; crate::column::count(PARTS)] =
+                    crate::column::flatten(PARTS);
+                &ALL
+            };
         }
 
         impl crate::batch::Row for $row<'_> {
@@ -88,11 +119,21 @@ macro_rules! columns {
             }
         }
     };
+    (@columns Readings $name:ident $about:expr) => { crate::readings::COLUMNS };
+    (@columns $kind:ident $name:ident $about:expr) => {
+        &[crate::column::Column {
+            name: stringify!($name),
+            kind: crate::column::Kind::$kind,
+            about: $about,
+        }]
+    };
+    (@type Readings $life:lifetime) => { crate::readings::Values };
     (@type Text $life:lifetime) => { Option<&$life str> };
     (@type Time $life:lifetime) => { Option<jiff::Timestamp> };
     (@type Int $life:lifetime) => { Option<i64> };
     (@type Float $life:lifetime) => { Option<f64> };
     (@type Bool $life:lifetime) => { Option<bool> };
+    (@put Readings $places:ident $value:expr) => { $value.put(&mut $places) };
     (@put Text $places:ident $value:expr) => { $places.text($value) };
     (@put Time $places:ident $value:expr) => { $places.time($value) };
     (@put Int $places:ident $value:expr) => { $places.int($value) };

@@ -15,6 +15,7 @@ mod error;
 mod json_lines;
 mod names;
 mod parquet;
+mod readings;
 mod run;
 mod tables;
 mod turns;

@@ -20,6 +20,7 @@ mod period_set;
 pub mod pick;
 pub mod quota;
 pub mod reading;
+pub mod readings;
 pub mod refusal;
 pub mod report;
 pub mod run_variables;
@@ -55,7 +56,8 @@ pub use legacy::{
 pub use owner::{Identity, Owner, OwnerSource, User, Workload};
 pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};
-pub use sample::{Driver, Gpu, Place, Problem, Process, ProcessKind, Sample};
+pub use readings::{Gpu, READINGS, ReadingKind};
+pub use sample::{Driver, Place, Problem, Process, ProcessKind, Sample};
 pub use session::{Session, SessionKey, Sessions, UtilSource, UtilSum};
 pub use span::{Holder, OwnerPart, Share, SharePart, Span};
 pub use spans::{Floors, Spans};

@@ -1,13 +1,13 @@
 //! One row for each GPU at each tick: its readings, its state, and the time that they stand for.
 
 use gua_model::{
-    Basis, Gpu, LegacyCardTick, LegacyMoment, Missing, Period, Reading as Read, RollUp, Span,
-    State, Tick,
+    Basis, Gpu, LegacyCardTick, LegacyMoment, Missing, Period, RollUp, Span, State, Tick,
 };
 
 use super::{IMPORTED, OWN, Reading, StateTimes, interval_of, micros, signed};
 use crate::column::{about, columns};
 use crate::error::ExportError;
+use crate::readings::Values;
 use crate::run::Edges;
 
 columns! {
@@ -33,21 +33,7 @@ columns! {
         util_percent: Int = "Utilisation at the tick.",
         util_missing: Text = "Why there is none: `unsupported`, `denied`, `gone` or `failed`.",
         util_mean_percent: Float = "Mean utilisation over the time that the tick stands for.",
-        memory_util_percent: Int = "Utilisation of the memory's interface.",
-        memory_used_bytes: Int = "Memory in use.",
-        memory_reserved_bytes: Int = "Memory that the driver keeps for itself.",
-        memory_total_bytes: Int = "All memory.",
-        temperature_celsius: Int = "Temperature.",
-        power_milliwatts: Int = "Power at the tick.",
-        power_limit_milliwatts: Int = "The limit that is enforced.",
-        energy_millijoules: Int = "Energy over the time that the tick stands for, by the driver's counter.",
-        sm_clock_mhz: Int = "Clock of the multiprocessors.",
-        memory_clock_mhz: Int = "Clock of the memory.",
-        fan_percent: Int = "Speed of the fan.",
-        performance_state: Int = "0 (fastest) to 15.",
-        throttle_reasons: Int = "The driver's bits for why clocks are not at their highest.",
-        ecc_corrected: Int = "Memory errors that were corrected since the driver was loaded.",
-        ecc_uncorrected: Int = "Memory errors that were not.",
+        readings: Readings = "",
         processes: Int = "Processes in the driver's lists.",
     }
 }
@@ -111,10 +97,6 @@ pub(crate) fn rows(
     sink.settle(damaged)
 }
 
-fn known<T: Copy>(reading: &Read<T>, number: impl FnOnce(T) -> i64) -> Option<i64> {
-    reading.as_ref().ok().copied().map(number)
-}
-
 fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, span: &'a Span, counted: Period) -> Sample<'a> {
     let mut row = Sample {
         at: Some(tick.sample.at),
@@ -129,34 +111,13 @@ fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, span: &'a Span, counted: Period) -> Sam
             Basis::Instant => "instant",
         }),
         interval_us: i64::try_from(tick.interval.as_micros()).ok(),
-        util_percent: known(&gpu.util, |util| util.get().into()),
+        util_percent: gpu.util.ok().map(|util| util.get().into()),
         util_missing: gpu.util.as_ref().err().map(|why: &Missing| why.as_str()),
         util_mean_percent: span.util.ok().map(|util| f64::from(util.0) / 100.0),
-        memory_util_percent: known(&gpu.memory_util, |util| util.get().into()),
-        memory_used_bytes: known(&gpu.memory_used, |memory| signed(memory.0)),
-        memory_reserved_bytes: known(&gpu.memory_reserved, |memory| signed(memory.0)),
-        memory_total_bytes: known(&gpu.memory_total, |memory| signed(memory.0)),
-        temperature_celsius: known(&gpu.temperature, |temperature| temperature.0.into()),
-        power_milliwatts: known(&gpu.power, |power| signed(power.0)),
-        power_limit_milliwatts: known(&gpu.power_limit, |power| signed(power.0)),
-        energy_millijoules: span.energy_within(counted).map(|energy| signed(energy.0)),
-        sm_clock_mhz: known(&gpu.sm_clock, |clock| clock.0.into()),
-        memory_clock_mhz: known(&gpu.memory_clock, |clock| clock.0.into()),
-        fan_percent: known(&gpu.fan, |fan| fan.0.into()),
-        performance_state: known(&gpu.performance_state, |state| state.0.into()),
-        throttle_reasons: known(&gpu.throttle, |reasons| signed(reasons.0)),
-        ecc_corrected: gpu
-            .ecc
-            .as_ref()
-            .ok()
-            .and_then(|ecc| ecc.corrected.ok())
-            .map(signed),
-        ecc_uncorrected: gpu
-            .ecc
-            .as_ref()
-            .ok()
-            .and_then(|ecc| ecc.uncorrected.ok())
-            .map(signed),
+        readings: Values::of(
+            gpu,
+            span.energy_within(counted).map(|energy| signed(energy.0)),
+        ),
         processes: i64::try_from(gpu.processes.len()).ok(),
         ..Sample::default()
     };
@@ -207,9 +168,10 @@ fn of_old<'a>(tick: &'a LegacyCardTick<'_>, thresholds: &gua_model::Thresholds) 
         truly_idle_us: of(RollUp::TrulyIdle),
         unobserved_us: Some(0),
         util_percent: Some(tick.util),
-        memory_used_bytes: tick
-            .memory_used_mb
-            .and_then(|mb| mb.checked_mul(signed(gua_model::Bytes::PER_MB))),
+        readings: Values::of_imported(
+            tick.memory_used_mb
+                .and_then(|mb| mb.checked_mul(signed(gua_model::Bytes::PER_MB))),
+        ),
         processes: i64::try_from(tick.processes.len()).ok(),
         ..Sample::default()
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gua_model::sample::{Ecc, PerformanceState, Slice, Switch, ThrottleReasons};
+use gua_model::sample::{PerformanceState, Slice, Switch, ThrottleReasons};
 use gua_model::{
     Bytes, Celsius, FanSpeed, Gpu, GpuUuid, Megahertz, Millijoules, Milliwatts, Missing, Percent,
     Place, Reading, UtilWindow,
@@ -136,7 +136,7 @@ impl Probe {
         gpu.power_limit = settings.power_limit;
         gpu.compute_mode = settings.compute_mode;
         gpu.persistence = settings.persistence;
-        gpu.ecc = read_ecc(&mut asker, device, settings.ecc_mode);
+        read_ecc(&mut gpu, &mut asker, device, settings.ecc_mode);
         gpu.mig = asker.ask("nvmlDeviceGetMigMode", |library| library.mig_mode(device));
 
         let mut found = Found::read(&mut asker, lists, device);
@@ -292,9 +292,9 @@ fn read_sensors(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device) {
     gpu.throttle = reasons.map(ThrottleReasons);
 }
 
-fn read_ecc(asker: &mut Asker<'_>, device: Device, mode: Reading<Switch>) -> Reading<Ecc> {
-    let mode = mode?;
-    let mut errors = |kind| match mode {
+/// Reads the ECC mode's counters, which exist only while the mode is on.
+fn read_ecc(gpu: &mut Gpu, asker: &mut Asker<'_>, device: Device, mode: Reading<Switch>) {
+    let mut errors = |kind| match mode? {
         Switch::On => asker.number(
             "nvmlDeviceGetTotalEccErrors",
             |library| library.ecc_errors(device, kind),
@@ -302,11 +302,9 @@ fn read_ecc(asker: &mut Asker<'_>, device: Device, mode: Reading<Switch>) -> Rea
         ),
         Switch::Off => Err(Missing::Unsupported),
     };
-    Ok(Ecc {
-        mode,
-        corrected: errors(EccKind::Corrected),
-        uncorrected: errors(EccKind::Uncorrected),
-    })
+    gpu.ecc_corrected = errors(EccKind::Corrected);
+    gpu.ecc_uncorrected = errors(EccKind::Uncorrected);
+    gpu.ecc_mode = mode;
 }
 
 /// The share of its parent: by compute slices, so that two compute instances in one GPU instance are not counted twice.

@@ -1,6 +1,6 @@
 //! Every reading of a card and of a process, as the scenario scripts it.
 
-use gua_model::sample::{ComputeMode, Ecc, PerformanceState, Switch, ThrottleReasons};
+use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
     Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts, Missing, OwnerSource, Percent,
 };
@@ -71,14 +71,8 @@ fn every_reading_of_a_card_is_the_scripted_one() {
     assert_eq!(gpu.index, 0);
     assert_eq!(gpu.performance_state, Ok(PerformanceState(2)));
     assert_eq!(gpu.throttle, Ok(ThrottleReasons(4)));
-    assert_eq!(
-        gpu.ecc,
-        Ok(Ecc {
-            mode: Switch::On,
-            corrected: Ok(5),
-            uncorrected: Ok(1)
-        })
-    );
+    assert_eq!(gpu.ecc_mode, Ok(Switch::On));
+    assert_eq!((gpu.ecc_corrected, gpu.ecc_uncorrected), (Ok(5), Ok(1)));
     assert_eq!(gpu.persistence, Ok(Switch::Off));
     assert_eq!(gpu.compute_mode, Ok(ComputeMode::ExclusiveProcess));
     assert_eq!(gpu.mig, Ok(Switch::Off));
@@ -111,7 +105,10 @@ fn a_card_without_a_feature_says_unsupported_and_that_is_no_problem() {
     let sample = Host::new("[[card]]\nname = \"NVIDIA GeForce GT 710\"\n[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncode = 3\n").sample();
     let gpu = only(&sample);
     assert_eq!(gpu.power, Err(Missing::Unsupported));
-    assert_eq!(gpu.ecc, Err(Missing::Unsupported));
+    for ecc in [gpu.ecc_corrected, gpu.ecc_uncorrected] {
+        assert_eq!(ecc, Err(Missing::Unsupported));
+    }
+    assert_eq!(gpu.ecc_mode, Err(Missing::Unsupported));
     assert_eq!(sample.problems, []);
 }
 
@@ -284,7 +281,8 @@ fn settings_are_not_asked_for_at_every_tick_and_stay_in_every_sample() {
         let (gpu, before) = (only(&next), only(&first));
         assert_eq!(gpu.power_limit, Ok(Milliwatts(300_000)));
         assert_eq!(gpu.power_limit, before.power_limit);
-        assert_eq!(gpu.ecc, before.ecc);
+        assert_eq!(gpu.ecc_mode, before.ecc_mode);
+        assert_eq!(gpu.ecc_uncorrected, before.ecc_uncorrected);
         assert_eq!(gpu.compute_mode, before.compute_mode);
         assert_eq!(gpu.persistence, before.persistence);
         assert_eq!((&gpu.uuid, &next.driver), (&before.uuid, &first.driver));

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use gua_model::sample::{
-    ComputeMode, Driver, Ecc, PerformanceState, Process, ProcessKind, Slice, Switch,
-    ThrottleReasons,
-};
+use gua_model::sample::{Driver, Process, ProcessKind, Slice};
 use gua_model::*;
 use jiff::Timestamp;
 use proptest::collection::vec;
@@ -135,84 +132,46 @@ fn place() -> impl Strategy<Value = Place> {
     ]
 }
 
-fn switch() -> impl Strategy<Value = Switch> {
-    select(vec![Switch::On, Switch::Off])
+/// Any stored number for each reading of the table, brought into the range of the reading's values.
+fn readings() -> impl Strategy<Value = Vec<Reading<u64>>> {
+    vec(reading(amount()), READINGS.len())
+}
+
+/// Sets a reading to a stored number; one that is too large is reduced until it is a value of the reading.
+fn set(gpu: &mut Gpu, kind: &ReadingKind, stored: Reading<u64>) {
+    let ranges = [u64::MAX, 1 << 40, 1 << 16, 1 << 8, 101, 2];
+    let is_set = ranges
+        .iter()
+        .any(|range| (kind.restore)(gpu, stored.map(|number| number % range)).is_ok());
+    assert!(is_set, "{} takes no number", kind.field);
 }
 
 fn gpu() -> impl Strategy<Value = Gpu> {
-    let ecc = (switch(), reading(amount()), reading(amount())).prop_map(
-        |(mode, corrected, uncorrected)| Ecc {
-            mode,
-            corrected,
-            uncorrected,
-        },
-    );
-    let mode = prop_oneof![
-        select(vec![
-            ComputeMode::Default,
-            ComputeMode::ExclusiveThread,
-            ComputeMode::Prohibited,
-            ComputeMode::ExclusiveProcess
-        ]),
-        any::<u32>().prop_map(ComputeMode::Other)
-    ];
-    let pci = (any::<u32>(), any::<u8>(), any::<u8>()).prop_map(|(domain, bus, device)| PciId {
-        domain,
-        bus,
-        device,
-    });
     let facts = (
         uuid(),
         any::<u32>(),
         place(),
         reading(select(vec!["A100", "H100"]).prop_map(str::to_owned)),
-        reading(pci),
     );
-    let numbers = vec(reading(amount()), 8);
-    let fan = reading(any::<u16>().prop_map(FanSpeed));
-    let percents = (reading(percent()), reading(percent()), fan);
-    let rest = (
-        reading(window()),
-        reading(any::<i32>()),
-        reading(any::<u8>()),
-        reading(ecc),
-        reading(switch()),
-        reading(mode),
-        reading(switch()),
-        reading(Just(())),
-        reading(Just(())),
-        vec(process(), 0..6),
-        (reading(any::<u32>()), reading(any::<u32>())),
-    );
-    (facts, numbers, percents, rest).prop_map(|(facts, numbers, percents, rest)| Gpu {
-        uuid: facts.0,
-        index: facts.1,
-        place: facts.2,
-        name: facts.3,
-        pci: facts.4,
-        memory_total: numbers[0].map(Bytes),
-        memory_used: numbers[1].map(Bytes),
-        memory_reserved: numbers[2].map(Bytes),
-        util: percents.0,
-        window: rest.0,
-        memory_util: percents.1,
-        temperature: rest.1.map(Celsius),
-        power: numbers[3].map(Milliwatts),
-        power_limit: numbers[4].map(Milliwatts),
-        energy: numbers[5].map(Millijoules),
-        sm_clock: rest.10.0.map(Megahertz),
-        memory_clock: rest.10.1.map(Megahertz),
-        fan: percents.2,
-        performance_state: rest.2.map(PerformanceState),
-        throttle: numbers[6].map(ThrottleReasons),
-        ecc: rest.3,
-        mig: rest.4,
-        compute_mode: rest.5,
-        persistence: rest.6,
-        compute_list: rest.7,
-        graphics_list: rest.8,
-        processes: rest.9,
-    })
+    (facts, readings(), reading(window()), vec(process(), 0..6)).prop_map(
+        |((uuid, index, place, name), readings, window, processes)| {
+            let mut gpu = Gpu {
+                place,
+                name,
+                window,
+                processes,
+                ..Gpu::without_readings(uuid, index, Missing::Failed)
+            };
+            for (kind, stored) in READINGS.iter().zip(readings) {
+                set(&mut gpu, kind, stored);
+            }
+            if let Err(why) = gpu.ecc_mode {
+                // Without the mode there are no counters: nothing else is ever read or stored.
+                (gpu.ecc_corrected, gpu.ecc_uncorrected) = (Err(why), Err(why));
+            }
+            gpu
+        },
+    )
 }
 
 fn problem() -> impl Strategy<Value = Problem> {

@@ -4,7 +4,7 @@ use gua_model::sample::{Driver, Process, ProcessKind};
 use gua_model::{BootId, Bytes, Gpu, Missing, Percent, Pid, Problem, Reading, Sample, Tick};
 use jiff::Timestamp;
 
-use super::slots::{self, CardNames, Slot, Slots};
+use super::slots::{self, GpuNames, Slot, Slots};
 use super::window::{WindowFrame, duration};
 use super::{Damage, Lookup, Names};
 
@@ -146,7 +146,7 @@ fn card_frame<N: Names>(gpu: &Gpu, names: &mut N) -> Result<CardFrame, N::Error>
         gua_model::Place::Instance { parent, .. } => Some(names.card(parent)?),
         _ => None,
     };
-    let card_names = CardNames {
+    let card_names = GpuNames {
         name: interned(&gpu.name, |name| names.text(name))?,
         parent,
     };
@@ -199,7 +199,7 @@ fn card<L: Lookup>(lookup: &mut L, id: u64) -> Result<gua_model::GpuUuid, Damage
 
 fn to_gpu<L: Lookup>(frame: &CardFrame, lookup: &mut L) -> Result<Gpu, Damage> {
     let ids = slots::names(&frame.slots);
-    let names = CardNames {
+    let names = GpuNames {
         name: match ids.name {
             Ok(id) => Ok(text(lookup, id)?),
             Err(why) => Err(why),

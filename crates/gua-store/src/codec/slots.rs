@@ -1,28 +1,44 @@
-//! The readings of a card as a row of numbers. The order is part of the stored form: those that change often come
+//! The readings of a GPU as a row of numbers. The order is part of the stored format: readings that change often come
 //! first, so that the mask of changes is short.
+//!
+//! Which reading has which slot is declared in [`gua_model::readings`]; the slots below are those of the GPU's index,
+//! name and place.
 
-use gua_model::sample::{ComputeMode, Ecc, PerformanceState, Slice, Switch, ThrottleReasons};
-use gua_model::{
-    Bytes, Celsius, FanSpeed, Gpu, GpuUuid, Megahertz, Millijoules, Milliwatts, Missing, PciId,
-    Percent, Place, Reading,
-};
+use gua_model::sample::Slice;
+use gua_model::{Gpu, GpuUuid, Missing, Place, READINGS, Reading, ReadingKind};
 
 use super::Damage;
 
-/// A number, or why there is none.
+/// A number, or the reason why it is missing.
 pub(crate) type Slot = Reading<u64>;
 
 pub(crate) const SLOTS: usize = 34;
 pub(crate) type Slots = [Slot; SLOTS];
 
-/// What a slot holds in which no card has said anything yet.
+/// Slots of a GPU that has no readings yet. Unused slots stay like this: a slot that never changes costs nothing.
 pub(crate) const EMPTY: Slots = [Ok(0); SLOTS];
 
-const POWER: usize = 0;
-const ENERGY: usize = 1;
+const POWER: usize = ReadingKind::of("power").slot;
+const ENERGY: usize = ReadingKind::of("energy").slot;
+const ECC_CORRECTED: usize = ReadingKind::of("ecc_corrected").slot;
+const ECC_UNCORRECTED: usize = ReadingKind::of("ecc_uncorrected").slot;
 
-/// What a slot is compared with: its value before; for the energy counter, what it should be by now at the power that
-/// was just read, which is slot 0 and known first.
+const INDEX: usize = 22;
+const NAME: usize = 23;
+const PLACE: usize = 25;
+const INSTANCES: usize = 26;
+const PARENT: usize = 27;
+const GPU_INSTANCE: usize = 28;
+const COMPUTE_INSTANCE: usize = 29;
+const SLICE: usize = 30;
+
+/// Values of the slot `PLACE`.
+const IS_WHOLE: u64 = 0;
+const IS_PARENT: u64 = 1;
+const IS_INSTANCE: u64 = 2;
+
+/// Returns the value that a slot is compared with: the one before; for the energy counter, the one that the power which
+/// was just read predicts. Power is slot 0, so it is known first.
 pub(crate) fn expected(slot: usize, now: &Slots, before: Slot, elapsed_ms: u64) -> Slot {
     match (slot, now[POWER], before) {
         (ENERGY, Ok(power), Ok(energy)) => {
@@ -32,152 +48,92 @@ pub(crate) fn expected(slot: usize, now: &Slots, before: Slot, elapsed_ms: u64) 
     }
 }
 
-const WHOLE: u64 = 0;
-const PARENT: u64 = 1;
-const INSTANCE: u64 = 2;
-
 /// Names that the slots hold as ids.
 #[derive(Clone, Debug)]
-pub(crate) struct CardNames<Name, Parent> {
+pub(crate) struct GpuNames<Name, Parent> {
     pub(crate) name: Reading<Name>,
     pub(crate) parent: Option<Parent>,
 }
 
-pub(crate) fn from_gpu(gpu: &Gpu, names: &CardNames<u64, u64>) -> Slots {
-    let (place, instances, instance) = place_slots(&gpu.place);
-    let [gpu_instance, compute_instance, slice] = instance;
-    let ecc = |part: fn(&Ecc) -> Slot| gpu.ecc.as_ref().map_or(Ok(0), part);
-    [
-        gpu.power.map(|value| value.0),
-        gpu.energy.map(|value| value.0),
-        gpu.util.map(percent),
-        gpu.memory_util.map(percent),
-        gpu.temperature.map(celsius),
-        gpu.sm_clock.map(|value| value.0.into()),
-        gpu.memory_used.map(|value| value.0),
-        gpu.fan.map(|fan| fan.0.into()),
-        gpu.throttle.map(|value| value.0),
-        gpu.memory_clock.map(|value| value.0.into()),
-        gpu.performance_state.map(|value| value.0.into()),
-        gpu.power_limit.map(|value| value.0),
-        gpu.memory_reserved.map(|value| value.0),
-        gpu.memory_total.map(|value| value.0),
-        gpu.ecc
-            .as_ref()
-            .map(|ecc| switch(ecc.mode))
-            .map_err(|why| *why),
-        ecc(|ecc| ecc.corrected),
-        ecc(|ecc| ecc.uncorrected),
-        gpu.compute_list.map(|()| 0),
-        gpu.graphics_list.map(|()| 0),
-        gpu.mig.map(switch),
-        gpu.compute_mode.map(compute_mode),
-        gpu.persistence.map(switch),
-        Ok(gpu.index.into()),
-        names.name,
-        gpu.pci.map(pci),
-        Ok(place),
-        Ok(instances),
-        Ok(names.parent.unwrap_or(0)),
-        gpu_instance,
-        compute_instance,
-        slice,
-        // Room for readings to come: a slot that never changes costs nothing.
-        Ok(0),
-        Ok(0),
-        Ok(0),
-    ]
-}
-
-/// The card that the slots describe, without its window and its processes.
-pub(crate) fn to_gpu(
-    uuid: GpuUuid,
-    slots: &Slots,
-    names: CardNames<String, GpuUuid>,
-) -> Result<Gpu, Damage> {
-    let mut gpu = Gpu::without_readings(
-        uuid,
-        small(slots[22], "index")?.map_err(|_| Damage::Value("index"))?,
-        Missing::Failed,
-    );
-    gpu.power = slots[0].map(Milliwatts);
-    gpu.energy = slots[1].map(Millijoules);
-    gpu.util = to_percent(slots[2])?;
-    gpu.memory_util = to_percent(slots[3])?;
-    gpu.temperature = to_celsius(slots[4])?;
-    gpu.sm_clock = small(slots[5], "clock")?.map(Megahertz);
-    gpu.memory_used = slots[6].map(Bytes);
-    gpu.fan = checked(slots[7], |value| u16::try_from(value).ok().map(FanSpeed))
-        .ok_or(Damage::Value("fan speed"))?;
-    gpu.throttle = slots[8].map(ThrottleReasons);
-    gpu.memory_clock = small(slots[9], "clock")?.map(Megahertz);
-    gpu.performance_state = checked(slots[10], |value| {
-        u8::try_from(value).ok().map(PerformanceState)
-    })
-    .ok_or(Damage::Value("performance state"))?;
-    gpu.power_limit = slots[11].map(Milliwatts);
-    gpu.memory_reserved = slots[12].map(Bytes);
-    gpu.memory_total = slots[13].map(Bytes);
-    gpu.ecc = to_switch(slots[14])?.map(|mode| Ecc {
-        mode,
-        corrected: slots[15],
-        uncorrected: slots[16],
-    });
-    gpu.compute_list = slots[17].map(drop);
-    gpu.graphics_list = slots[18].map(drop);
-    gpu.mig = to_switch(slots[19])?;
-    gpu.compute_mode = checked(slots[20], to_compute_mode).ok_or(Damage::Value("compute mode"))?;
-    gpu.persistence = to_switch(slots[21])?;
-    gpu.name = names.name;
-    gpu.pci = checked(slots[24], to_pci).ok_or(Damage::Value("pci place"))?;
-    gpu.place = to_place(slots, names.parent)?;
-    Ok(gpu)
-}
-
-/// The interned ids among the slots, to be looked up before [`to_gpu`].
-pub(crate) fn names(slots: &Slots) -> CardNames<u64, u64> {
-    CardNames {
-        name: slots[23],
-        parent: match (slots[25], slots[27]) {
-            (Ok(INSTANCE), Ok(parent)) => Some(parent),
-            _ => None,
-        },
+pub(crate) fn from_gpu(gpu: &Gpu, names: &GpuNames<u64, u64>) -> Slots {
+    let mut slots = EMPTY;
+    for reading in READINGS {
+        slots[reading.slot] = (reading.stored)(gpu);
     }
-}
-
-fn place_slots(place: &Place) -> (u64, u64, [Slot; 3]) {
-    match place {
-        Place::Whole => (WHOLE, 0, [Ok(0); 3]),
-        Place::Parent { instances } => (PARENT, (*instances).into(), [Ok(0); 3]),
+    if gpu.ecc_mode.is_err() {
+        // The format has the reason in the slot of the mode alone.
+        slots[ECC_CORRECTED] = Ok(0);
+        slots[ECC_UNCORRECTED] = Ok(0);
+    }
+    slots[INDEX] = Ok(gpu.index.into());
+    slots[NAME] = names.name;
+    match &gpu.place {
+        Place::Whole => slots[PLACE] = Ok(IS_WHOLE),
+        Place::Parent { instances } => {
+            slots[PLACE] = Ok(IS_PARENT);
+            slots[INSTANCES] = Ok((*instances).into());
+        }
         Place::Instance {
             gpu_instance,
             compute_instance,
             slice,
             ..
-        } => (
-            INSTANCE,
-            0,
-            [
-                gpu_instance.map(Into::into),
-                compute_instance.map(Into::into),
-                slice.map(|slice| (u64::from(slice.slices) << 32) | u64::from(slice.of)),
-            ],
-        ),
+        } => {
+            slots[PLACE] = Ok(IS_INSTANCE);
+            slots[PARENT] = Ok(names.parent.unwrap_or(0));
+            slots[GPU_INSTANCE] = gpu_instance.map(Into::into);
+            slots[COMPUTE_INSTANCE] = compute_instance.map(Into::into);
+            slots[SLICE] = slice.map(|slice| (u64::from(slice.slices) << 32) | u64::from(slice.of));
+        }
+    }
+    slots
+}
+
+/// Returns the GPU that the slots describe, without its window and its processes.
+pub(crate) fn to_gpu(
+    uuid: GpuUuid,
+    slots: &Slots,
+    names: GpuNames<String, GpuUuid>,
+) -> Result<Gpu, Damage> {
+    let index = known(small(slots[INDEX], "index")?, "index")?;
+    let mut gpu = Gpu::without_readings(uuid, index, Missing::Failed);
+    for reading in READINGS {
+        (reading.restore)(&mut gpu, slots[reading.slot])
+            .map_err(|_| Damage::Value(reading.label))?;
+    }
+    if let Err(why) = gpu.ecc_mode {
+        gpu.ecc_corrected = Err(why);
+        gpu.ecc_uncorrected = Err(why);
+    }
+    gpu.name = names.name;
+    gpu.place = to_place(slots, names.parent)?;
+    Ok(gpu)
+}
+
+/// Returns the interned ids among the slots, to be looked up before [`to_gpu`].
+pub(crate) fn names(slots: &Slots) -> GpuNames<u64, u64> {
+    GpuNames {
+        name: slots[NAME],
+        parent: match (slots[PLACE], slots[PARENT]) {
+            (Ok(IS_INSTANCE), Ok(parent)) => Some(parent),
+            _ => None,
+        },
     }
 }
 
 fn to_place(slots: &Slots, parent: Option<GpuUuid>) -> Result<Place, Damage> {
-    match (slots[25], parent) {
-        (Ok(WHOLE), _) => Ok(Place::Whole),
-        (Ok(PARENT), _) => Ok(Place::Parent {
-            instances: small(slots[26], "number of instances")?
-                .map_err(|_| Damage::Value("number of instances"))?,
-        }),
-        (Ok(INSTANCE), Some(parent)) => Ok(Place::Instance {
+    match (slots[PLACE], parent) {
+        (Ok(IS_WHOLE), _) => Ok(Place::Whole),
+        (Ok(IS_PARENT), _) => {
+            let what = "number of instances";
+            let instances = known(small(slots[INSTANCES], what)?, what)?;
+            Ok(Place::Parent { instances })
+        }
+        (Ok(IS_INSTANCE), Some(parent)) => Ok(Place::Instance {
             parent,
-            gpu_instance: small(slots[28], "instance")?,
-            compute_instance: small(slots[29], "instance")?,
-            slice: slots[30].map(|packed| Slice {
+            gpu_instance: small(slots[GPU_INSTANCE], "instance")?,
+            compute_instance: small(slots[COMPUTE_INSTANCE], "instance")?,
+            slice: slots[SLICE].map(|packed| Slice {
                 slices: upper(packed),
                 of: lower(packed),
             }),
@@ -186,88 +142,16 @@ fn to_place(slots: &Slots, parent: Option<GpuUuid>) -> Result<Place, Damage> {
     }
 }
 
-/// `None` where there is a number and it cannot be what it should be.
-fn checked<T>(slot: Slot, build: impl FnOnce(u64) -> Option<T>) -> Option<Reading<T>> {
-    match slot {
-        Ok(value) => build(value).map(Ok),
-        Err(why) => Some(Err(why)),
-    }
-}
-
 fn small(slot: Slot, what: &'static str) -> Result<Reading<u32>, Damage> {
-    checked(slot, |value| u32::try_from(value).ok()).ok_or(Damage::Value(what))
-}
-
-fn percent(value: Percent) -> u64 {
-    value.get().into()
-}
-
-fn to_percent(slot: Slot) -> Result<Reading<Percent>, Damage> {
-    checked(slot, |value| Percent::new(u32::try_from(value).ok()?))
-        .ok_or(Damage::Value("percentage"))
-}
-
-/// Signed numbers are folded, so that small ones stay small: 0, -1, 1, -2 become 0, 1, 2, 3.
-fn celsius(value: Celsius) -> u64 {
-    let value = i64::from(value.0);
-    (value.wrapping_shl(1) ^ (value >> 63)).cast_unsigned()
-}
-
-fn to_celsius(slot: Slot) -> Result<Reading<Celsius>, Damage> {
-    checked(slot, |folded| {
-        let value = (folded >> 1).cast_signed() ^ -((folded & 1).cast_signed());
-        i32::try_from(value).ok().map(Celsius)
-    })
-    .ok_or(Damage::Value("temperature"))
-}
-
-fn switch(value: Switch) -> u64 {
-    match value {
-        Switch::Off => 0,
-        Switch::On => 1,
+    match slot.map(u32::try_from) {
+        Ok(value) => Ok(Ok(value.map_err(|_| Damage::Value(what))?)),
+        Err(why) => Ok(Err(why)),
     }
 }
 
-fn to_switch(slot: Slot) -> Result<Reading<Switch>, Damage> {
-    checked(slot, |value| match value {
-        0 => Some(Switch::Off),
-        1 => Some(Switch::On),
-        _ => None,
-    })
-    .ok_or(Damage::Value("switch"))
-}
-
-fn compute_mode(value: ComputeMode) -> u64 {
-    match value {
-        ComputeMode::Default => 0,
-        ComputeMode::ExclusiveThread => 1,
-        ComputeMode::Prohibited => 2,
-        ComputeMode::ExclusiveProcess => 3,
-        ComputeMode::Other(number) => 4 + u64::from(number),
-    }
-}
-
-fn to_compute_mode(value: u64) -> Option<ComputeMode> {
-    Some(match value {
-        0 => ComputeMode::Default,
-        1 => ComputeMode::ExclusiveThread,
-        2 => ComputeMode::Prohibited,
-        3 => ComputeMode::ExclusiveProcess,
-        other => ComputeMode::Other(u32::try_from(other - 4).ok()?),
-    })
-}
-
-fn pci(id: PciId) -> u64 {
-    (u64::from(id.domain) << 16) | (u64::from(id.bus) << 8) | u64::from(id.device)
-}
-
-fn to_pci(packed: u64) -> Option<PciId> {
-    let [_, _, _, _, _, _, bus, device] = packed.to_be_bytes();
-    Some(PciId {
-        domain: u32::try_from(packed >> 16).ok()?,
-        bus,
-        device,
-    })
+/// Returns a number that is never missing.
+fn known(reading: Reading<u32>, what: &'static str) -> Result<u32, Damage> {
+    reading.map_err(|_| Damage::Value(what))
 }
 
 fn upper(packed: u64) -> u32 {
@@ -276,4 +160,29 @@ fn upper(packed: u64) -> u32 {
 
 fn lower(packed: u64) -> u32 {
     u32::try_from(packed & u64::from(u32::MAX)).expect("32 bits are left")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_slot_is_used_twice() {
+        let mut used = vec![
+            INDEX,
+            NAME,
+            PLACE,
+            INSTANCES,
+            PARENT,
+            GPU_INSTANCE,
+            COMPUTE_INSTANCE,
+            SLICE,
+        ];
+        used.extend(READINGS.iter().map(|reading| reading.slot));
+        let count = used.len();
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!(used.len(), count);
+        assert!(used.last().is_some_and(|last| *last < SLOTS));
+    }
 }

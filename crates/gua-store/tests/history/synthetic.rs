@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use gua_model::sample::{
-    ComputeMode, Driver, Ecc, PerformanceState, Process, ProcessKind, Switch, ThrottleReasons,
+    ComputeMode, Driver, PerformanceState, Process, ProcessKind, Switch, ThrottleReasons,
 };
 use gua_model::{
     BootId, Bytes, Celsius, Gpu, Identity, Megahertz, Millijoules, Milliwatts, Missing, PciId,
@@ -229,11 +229,9 @@ impl Host {
         gpu.memory_clock = Ok(Megahertz(1593));
         gpu.performance_state = Ok(PerformanceState(if util > 0 { 0 } else { 8 }));
         gpu.throttle = Ok(ThrottleReasons(u64::from(util == 0)));
-        gpu.ecc = Ok(Ecc {
-            mode: Switch::On,
-            corrected: Ok(0),
-            uncorrected: Ok(0),
-        });
+        gpu.ecc_mode = Ok(Switch::On);
+        gpu.ecc_corrected = Ok(0);
+        gpu.ecc_uncorrected = Ok(0);
         gpu.mig = Ok(Switch::Off);
         gpu.compute_mode = Ok(ComputeMode::Default);
         gpu.persistence = Ok(Switch::On);

@@ -193,7 +193,7 @@ pub(super) fn memory_errors(sample: Option<&Sample>) -> Check {
         Err(why) => return skipped(ERRORS, why),
     };
     let counts: Vec<(u32, u64)> = whole_cards(sample)
-        .filter_map(|gpu| Some((gpu.index, gpu.ecc.ok()?.uncorrected.ok()?)))
+        .filter_map(|gpu| Some((gpu.index, gpu.ecc_uncorrected.ok()?)))
         .collect();
     let bad: Vec<(u32, u64)> = counts
         .iter()

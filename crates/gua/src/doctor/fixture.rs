@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gua_model::sample::{ComputeMode, Ecc, PerformanceState, Switch, ThrottleReasons};
+use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
     BootId, Bytes, Celsius, Driver, Gpu, GpuUuid, Identity, Megahertz, Millijoules, Milliwatts,
     Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading, Sample, StartTicks,
@@ -155,11 +155,9 @@ pub(super) fn gpu(index: u32) -> Gpu {
         memory_clock: Ok(Megahertz(1593)),
         performance_state: Ok(PerformanceState(0)),
         throttle: Ok(ThrottleReasons(1)),
-        ecc: Ok(Ecc {
-            mode: Switch::On,
-            corrected: Ok(3),
-            uncorrected: Err(Missing::Failed),
-        }),
+        ecc_mode: Ok(Switch::On),
+        ecc_corrected: Ok(3),
+        ecc_uncorrected: Err(Missing::Failed),
         mig: Ok(Switch::Off),
         compute_mode: Ok(ComputeMode::Default),
         persistence: Ok(Switch::On),

@@ -1,11 +1,10 @@
 //! One sample as JSON: every reading with its unit in its name, `null` where there is none, and the reason for that
 //! beside it under `missing`. No command line is in it, because none is in a sample.
 
-use gua_model::sample::{ComputeMode, Ecc, Switch};
 use gua_model::window::EDGES;
 use gua_model::{
     CountGraphics, Evidence, Gpu, GpuUuid, Histogram, Identity, Missing, Place, Problem, Process,
-    ProcessKind, Reading, Sample, State, Thresholds, User, UtilWindow, classify,
+    ProcessKind, READINGS, Reading, Sample, State, Thresholds, User, UtilWindow, classify,
 };
 use serde_json::{Map, Value, json};
 
@@ -78,54 +77,10 @@ fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
     place(&mut record, &gpu.place);
     record.put("counts_as_capacity", gpu.place.counts());
     record.reading("name", &gpu.name, |name| name.clone().into());
-    record.reading("pci_bus_id", &gpu.pci, |pci| pci.to_string().into());
-    record.reading("memory_total_bytes", &gpu.memory_total, |bytes| {
-        bytes.0.into()
-    });
-    record.reading("memory_used_bytes", &gpu.memory_used, |bytes| {
-        bytes.0.into()
-    });
-    record.reading("memory_reserved_bytes", &gpu.memory_reserved, |bytes| {
-        bytes.0.into()
-    });
-    record.reading("util_percent", &gpu.util, |util| util.get().into());
     record.reading("util_window", &gpu.window, window);
-    record.reading("memory_util_percent", &gpu.memory_util, |util| {
-        util.get().into()
-    });
-    record.reading("temperature_celsius", &gpu.temperature, |degrees| {
-        degrees.0.into()
-    });
-    record.reading("power_milliwatts", &gpu.power, |power| power.0.into());
-    record.reading("power_limit_milliwatts", &gpu.power_limit, |power| {
-        power.0.into()
-    });
-    record.reading("energy_millijoules", &gpu.energy, |energy| energy.0.into());
-    record.reading("sm_clock_megahertz", &gpu.sm_clock, |clock| clock.0.into());
-    record.reading("memory_clock_megahertz", &gpu.memory_clock, |clock| {
-        clock.0.into()
-    });
-    record.reading("fan_percent", &gpu.fan, |fan| fan.0.into());
-    record.reading("performance_state", &gpu.performance_state, |state| {
-        state.0.into()
-    });
-    record.reading("throttle_reasons", &gpu.throttle, |reasons| {
-        reasons.names().into()
-    });
-    ecc(&mut record, &gpu.ecc);
-    record.reading("mig_mode", &gpu.mig, |mode| switch(*mode).into());
-    record.reading("compute_mode", &gpu.compute_mode, |mode| {
-        compute_mode(*mode)
-    });
-    record.reading("persistence_mode", &gpu.persistence, |mode| {
-        switch(*mode).into()
-    });
-    record.reading("compute_processes_listed", &gpu.compute_list, |()| {
-        true.into()
-    });
-    record.reading("graphics_processes_listed", &gpu.graphics_list, |()| {
-        true.into()
-    });
+    for kind in READINGS {
+        record.reading(kind.json, &(kind.shown)(gpu), |shown| json!(shown));
+    }
     record.put(
         "processes",
         gpu.processes.iter().map(process).collect::<Vec<_>>(),
@@ -191,39 +146,6 @@ fn histogram(histogram: &Histogram) -> Value {
     filled
         .map(|(edge, samples)| json!({ "from_percent": edge, "samples": samples }))
         .collect()
-}
-
-fn ecc(record: &mut Record, ecc: &Reading<Ecc>) {
-    record.reading("ecc_mode", &ecc.map(|ecc| ecc.mode), |mode| {
-        switch(*mode).into()
-    });
-    record.reading(
-        "ecc_corrected_errors",
-        &ecc.and_then(|ecc| ecc.corrected),
-        |errors| (*errors).into(),
-    );
-    record.reading(
-        "ecc_uncorrected_errors",
-        &ecc.and_then(|ecc| ecc.uncorrected),
-        |errors| (*errors).into(),
-    );
-}
-
-fn switch(switch: Switch) -> &'static str {
-    match switch {
-        Switch::On => "on",
-        Switch::Off => "off",
-    }
-}
-
-fn compute_mode(mode: ComputeMode) -> Value {
-    match mode {
-        ComputeMode::Default => "default".into(),
-        ComputeMode::ExclusiveThread => "exclusive-thread".into(),
-        ComputeMode::Prohibited => "prohibited".into(),
-        ComputeMode::ExclusiveProcess => "exclusive-process".into(),
-        ComputeMode::Other(number) => format!("unknown {number}").into(),
-    }
 }
 
 pub(crate) fn process(process: &Process) -> Value {

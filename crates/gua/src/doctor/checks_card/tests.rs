@@ -1,7 +1,5 @@
 //! Each verdict on cards and their holders.
 
-use gua_model::sample::Ecc;
-
 use super::*;
 use crate::doctor::fixture::{assert_check, gpu, identity, instance, process, sample, uuid};
 
@@ -128,9 +126,9 @@ fn a_utilisation_that_is_none_is_told() {
 
 #[test]
 fn memory_errors_that_could_not_be_mended_are_told() {
-    let with = |index, uncorrected| {
-        let ecc = gpu(index).ecc.map(|ecc| Ecc { uncorrected, ..ecc });
-        Gpu { ecc, ..gpu(index) }
+    let with = |index, ecc_uncorrected| Gpu {
+        ecc_uncorrected,
+        ..gpu(index)
     };
     let fine = vec![with(0, Ok(0)), gpu(1)];
     check(
