@@ -3,6 +3,7 @@
 //! This crate never parses another program's output, never keeps a command line, never reads an environment, and never
 //! stores anything. One process owns the driver: [`reader::Reader`] keeps it in a child that can be replaced when it hangs.
 
+mod backend;
 pub mod backoff;
 pub mod clock;
 pub mod fault;

@@ -1,36 +1,33 @@
-//! One look at all cards and their holders. A failing call costs one reading, with its reason; a lost card costs its
+//! One sample of all GPUs and their processes. A failing call costs one reading, with its reason; a lost GPU costs its
 //! own readings; only a driver that does not answer at all costs the sample.
-
-mod card;
-mod follow;
-mod holders;
-mod settings;
+//!
+//! The probe opens the driver, scans it through a [`Backend`], and identifies the processes against `/proc` right after
+//! they were listed.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gua_model::{Driver, Gpu, GpuUuid, Missing, Problem, Sample};
+use gua_model::{Driver, Gpu, Missing, Process, Reading, Sample};
 use serde::{Deserialize, Serialize};
 
+use crate::backend::{Backend, Scan};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::fault::DriverFault;
-use crate::nvml::{Code, Device, Library, Lists};
+use crate::nvml::Nvml;
 use crate::process::{Passwd, ProcRoot, ProcessTable};
-use follow::Followed;
-use settings::Asked;
 
-/// Where to look.
+/// Sources of the probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeOptions {
-    /// The driver library; by its soname where not given.
+    /// Path of the NVML library; found by its soname by default.
     pub library: Option<PathBuf>,
     pub proc_root: ProcRoot,
     pub passwd: Passwd,
 }
 
-/// Reads the driver in this process. It opens the library at the first sample, keeps it open, and opens it again after
-/// a driver reload.
+/// Reads the driver in this process. It opens the driver at the first sample, keeps it open, and opens it again after a
+/// driver reload.
 ///
 /// Concurrent callers have crashed drivers and hosts, so one thread owns it:
 ///
@@ -39,15 +36,10 @@ pub struct ProbeOptions {
 /// moves_to_another_thread::<gua_probe::probe::Probe>();
 /// ```
 pub struct Probe {
-    options: ProbeOptions,
-    library: Option<Library>,
-    lists: Lists,
+    backend: Box<dyn Backend>,
     processes: ProcessTable,
-    /// Every card ever seen, in the driver's order: one that is lost keeps its place and its name.
-    known: Vec<Followed>,
-    driver: Option<Asked<Driver>>,
-    /// Room for the cards of a sample.
-    room: Vec<Gpu>,
+    /// Buffer for the GPUs of the next sample.
+    buffer: Vec<Gpu>,
     opening: Backoff,
     reopening: Backoff,
     last_fault: Option<DriverFault>,
@@ -56,65 +48,31 @@ pub struct Probe {
 impl std::fmt::Debug for Probe {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Probe")
-            .field("options", &self.options)
+            .field("is_open", &self.backend.is_open())
             .finish_non_exhaustive()
     }
 }
 
-/// A driver that names a new card at every tick would fill our memory.
-const MOST_CARDS: usize = 1024;
-
-/// What one pass over the cards brought.
-struct Sweep {
+/// A complete scan.
+struct Scanned {
     driver: Driver,
-    gpus: Vec<Gpu>,
-    problems: Vec<Problem>,
-    /// Places in `gpus` of what answers, with its handle.
-    devices: Vec<(usize, Device)>,
-    /// A card that was here before is gone, or answers to nothing: perhaps it is the library that has grown stale.
-    lost_a_card: bool,
-}
-
-impl Sweep {
-    fn push(&mut self, gpu: Gpu, device: Device) {
-        self.devices.push((self.gpus.len(), device));
-        self.gpus.push(gpu);
-    }
-
-    fn note(
-        &mut self,
-        library: &Library,
-        place: (Option<&GpuUuid>, u32),
-        call: &str,
-        code: Code,
-    ) -> Missing {
-        let why = code.missing();
-        if why != Missing::Unsupported {
-            self.problems.push(Problem {
-                gpu: place.0.cloned(),
-                index: Some(place.1),
-                call: call.to_owned(),
-                code: (code != Code::GARBAGE).then_some(code.0),
-                why,
-                text: library.text(code),
-            });
-        }
-        why
-    }
+    scan: Scan,
+    /// A known GPU is gone or answers no call. The cause may be that the open library is out of date.
+    has_lost_gpu: bool,
 }
 
 impl Probe {
     #[must_use]
     pub fn new(options: ProbeOptions) -> Self {
-        let processes = ProcessTable::new(options.proc_root.clone(), options.passwd.clone());
+        let processes = ProcessTable::new(options.proc_root, options.passwd);
+        Self::with_backend(Box::new(Nvml::new(options.library)), processes)
+    }
+
+    fn with_backend(backend: Box<dyn Backend>, processes: ProcessTable) -> Self {
         Self {
-            options,
-            library: None,
-            lists: Lists::default(),
+            backend,
             processes,
-            known: Vec::new(),
-            driver: None,
-            room: Vec::new(),
+            buffer: Vec::new(),
             opening: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
             reopening: Backoff::new(Duration::from_secs(10), Duration::from_secs(300)),
             last_fault: None,
@@ -125,73 +83,60 @@ impl Probe {
     pub fn sample(&mut self) -> Result<Sample, DriverFault> {
         let at = clock::now();
         let since_boot = clock::since_boot();
-        let sweep = self.read()?;
+        let Scanned { driver, scan, .. } = self.read()?;
         self.processes.end_tick();
         Ok(Sample {
             at,
             since_boot,
             boot: self.processes.boot(),
-            driver: sweep.driver,
-            gpus: sweep.gpus,
-            problems: sweep.problems,
+            driver,
+            gpus: scan.gpus,
+            problems: scan.problems,
         })
     }
 
-    /// Takes back a sample that was handed on in another form. A list of cards is large enough for the allocator to tidy up
-    /// before it makes a new one.
-    pub(crate) fn take_back(&mut self, sample: Sample) {
-        self.room = sample.gpus;
-        self.room.clear();
+    /// Takes back the memory of a sample that was sent. Allocating a list of that size at every tick makes the allocator
+    /// consolidate its free memory each time.
+    pub(crate) fn recycle(&mut self, sample: Sample) {
+        self.buffer = sample.gpus;
+        self.buffer.clear();
     }
 
-    /// Takes over what the driver has buffered, before it is overwritten. Cheap; asks nothing else.
+    /// Takes over what the driver has buffered, before it is overwritten. Cheap: it reads nothing else.
     pub fn drain(&mut self) {
-        let Some(library) = &self.library else { return };
-        let now = clock::monotonic();
-        for card in &mut self.known {
-            if let Some(device) = card.device {
-                card.follow(library, &mut self.lists, device, now);
-            }
-        }
+        self.backend.drain(clock::monotonic());
     }
 
-    /// When [`Probe::drain`] is due on the monotonic clock: half of what the shortest buffer reaches back after the last
-    /// look at it. `None` while no card has a buffer.
+    /// Returns when [`Probe::drain`] is due on the monotonic clock: half of what the shortest buffer covers after it was
+    /// last read. `None` while no GPU has a buffer.
     #[must_use]
     pub fn drain_due(&self) -> Option<Duration> {
-        self.known.iter().filter_map(Followed::drain_due).min()
+        self.backend.drain_due()
     }
 
-    /// A pass over the cards; one more with the library opened anew when a card is lost or the driver does not answer.
-    /// That is tried seldom while it does not help: `nvmlInit_v2` succeeds whatever state a single card is in.
-    fn read(&mut self) -> Result<Sweep, DriverFault> {
-        let library = match self.library.take() {
-            Some(library) => library,
-            None => self.open()?,
-        };
-        let first = self.sweep(&library);
-        if first.as_ref().is_ok_and(|sweep| !sweep.lost_a_card) {
+    /// Scans once, and again with the driver reopened if a GPU is lost or the driver does not answer. Reopening is retried
+    /// with back-off: `nvmlInit_v2` succeeds whatever state a single GPU is in.
+    fn read(&mut self) -> Result<Scanned, DriverFault> {
+        if !self.backend.is_open() {
+            self.open()?;
+        }
+        let first = self.scan();
+        if first.as_ref().is_ok_and(|scanned| !scanned.has_lost_gpu) {
             self.reopening.succeeded();
-            self.library = Some(library);
             return first;
         }
         let now = clock::monotonic();
         if self.reopening.remaining(now).is_some() {
-            self.library = Some(library);
             return first;
         }
         self.reopening.failed(now);
-        self.close(library);
-        let second = self.open().and_then(|library| {
-            let sweep = self.sweep(&library);
-            self.library = Some(library);
-            sweep
-        });
-        // What the first pass read was true when it was read.
+        self.backend.close();
+        let second = self.open().and_then(|()| self.scan());
+        // The readings of the first scan were true when they were taken.
         second.or(first)
     }
 
-    fn open(&mut self) -> Result<Library, DriverFault> {
+    fn open(&mut self) -> Result<(), DriverFault> {
         let now = clock::monotonic();
         if let (Some(retry_in), Some(last)) = (self.opening.remaining(now), &self.last_fault) {
             return Err(DriverFault::BackingOff {
@@ -199,11 +144,11 @@ impl Probe {
                 last: Box::new(last.clone()),
             });
         }
-        match Library::open(self.options.library.as_deref()) {
-            Ok(library) => {
+        match self.backend.open() {
+            Ok(()) => {
                 self.opening.succeeded();
                 self.last_fault = None;
-                Ok(library)
+                Ok(())
             }
             Err(fault) => {
                 self.opening.failed(clock::monotonic());
@@ -213,109 +158,93 @@ impl Probe {
         }
     }
 
-    /// Handles do not outlive the library that gave them.
-    fn close(&mut self, library: Library) {
-        self.driver = None;
-        self.known.iter_mut().for_each(Followed::lose);
-        drop(library);
-    }
-
-    fn sweep(&mut self, library: &Library) -> Result<Sweep, DriverFault> {
-        let count = library.count().map_err(|code| DriverFault::Lost {
-            call: "nvmlDeviceGetCount_v2".to_owned(),
-            code: code.0,
-            text: library.text(code),
-        })?;
-        let now = clock::monotonic();
-        let mut sweep = Sweep {
-            driver: settings::driver(&mut self.driver, library, now),
-            gpus: std::mem::take(&mut self.room),
+    fn scan(&mut self) -> Result<Scanned, DriverFault> {
+        let count = self.backend.begin_scan()?;
+        let driver = self.backend.driver(clock::monotonic());
+        let mut scan = Scan {
+            gpus: std::mem::take(&mut self.buffer),
             problems: Vec::new(),
-            devices: Vec::with_capacity(self.known.len()),
-            lost_a_card: false,
         };
-        let mut seen = vec![false; self.known.len()];
+        let mut has_lost_gpu = false;
         for index in 0..count {
-            let met = self.meet(library, index, now, &mut seen, &mut sweep);
-            if let Some((place, device)) = met {
-                self.read_card(library, place, device, clock::monotonic(), &mut sweep);
-            }
+            let (first, now) = (scan.gpus.len(), clock::monotonic());
+            self.backend.read(index, now, &mut scan);
+            has_lost_gpu |= scan.gpus.get(first).is_some_and(|gpu| !has_answered(gpu));
+            self.identify(first, now, &mut scan);
         }
-        self.confirm_holders(library, &mut sweep);
-        self.add_lost(&seen, &mut sweep);
-        Ok(sweep)
+        self.confirm(&mut scan);
+        has_lost_gpu |= self.backend.add_lost(&mut scan);
+        if !scan.gpus.is_sorted_by_key(|gpu| gpu.index) {
+            scan.gpus.sort_by_key(|gpu| gpu.index);
+        }
+        Ok(Scanned {
+            driver,
+            scan,
+            has_lost_gpu,
+        })
     }
 
-    /// Finds out which card has this number now; `None` where the card does not say.
-    fn meet(
-        &mut self,
-        library: &Library,
-        index: u32,
-        now: Duration,
-        seen: &mut Vec<bool>,
-        sweep: &mut Sweep,
-    ) -> Option<(usize, Device)> {
-        let before = self.known.iter().position(|card| card.index == index);
-        let device = match library.device(index) {
-            Ok(device) => device,
-            Err(code) => {
-                let uuid = before.map(|place| &self.known[place].uuid);
-                sweep.note(
-                    library,
-                    (uuid, index),
-                    "nvmlDeviceGetHandleByIndex_v2",
-                    code,
-                );
-                return None;
+    /// Identifies the processes on the GPUs from this place on.
+    fn identify(&mut self, first: usize, now: Duration, scan: &mut Scan) {
+        let Scan { gpus, problems } = scan;
+        for gpu in &mut gpus[first..] {
+            for process in &mut gpu.processes {
+                process.identity = self.processes.resolve_for_now(process.pid, now);
             }
-        };
-        if let Some(place) = before
-            && self.known[place].is_known_by(device, index, now)
-            && !seen[place]
-        {
-            seen[place] = true;
-            return Some((place, device));
+            leave_out_ended(&mut *self.backend, gpu, problems);
         }
-        let remembered = before.map(|place| self.known[place].uuid.clone());
-        let mut failed = |call, code| {
-            sweep.note(library, (remembered.as_ref(), index), call, code);
-        };
-        let uuid = library
-            .uuid(device)
-            .and_then(|text| text.parse::<GpuUuid>().map_err(|_| Code::GARBAGE));
-        let uuid = uuid
-            .map_err(|code| failed("nvmlDeviceGetUUID", code))
-            .ok()?;
-        let known = self.known.iter().position(|card| card.uuid == uuid);
-        if known.is_none() && self.known.len() >= MOST_CARDS {
-            failed("nvmlDeviceGetUUID", Code::GARBAGE);
-            return None;
-        }
-        let place = known.unwrap_or_else(|| {
-            self.known.push(Followed::new(uuid));
-            seen.push(false);
-            self.known.len() - 1
-        });
-        if seen[place] {
-            failed("nvmlDeviceGetUUID", Code::GARBAGE);
-            return None;
-        }
-        seen[place] = true;
-        self.known[place].index = index;
-        self.known[place].device = Some(device);
-        self.known[place].named_at = Some(now);
-        Some((place, device))
     }
 
-    /// Cards that were here before and did not say their name now stay in the sample, without readings.
-    fn add_lost(&mut self, seen: &[bool], sweep: &mut Sweep) {
-        for (card, _) in self.known.iter_mut().zip(seen).filter(|(_, seen)| !**seen) {
-            card.lose();
-            sweep.lost_a_card = true;
-            sweep.gpus.extend(card.without_readings(Missing::Gone));
+    /// Checks whether the processes that were known already have lived until now, in one call for all GPUs. Those that
+    /// ended during the scan are identified again.
+    fn confirm(&mut self, scan: &mut Scan) {
+        let ended = self.processes.confirm();
+        if ended.is_empty() {
+            return;
         }
-        if !sweep.gpus.is_sorted_by_key(|gpu| gpu.index) {
-            sweep.gpus.sort_by_key(|gpu| gpu.index);
+        let Scan { gpus, problems } = scan;
+        for gpu in gpus {
+            let mut is_changed = false;
+            for process in &mut gpu.processes {
+                if ended.contains(&process.pid) {
+                    process.identity = self.processes.resolve(process.pid);
+                    is_changed = true;
+                }
+            }
+            if is_changed {
+                leave_out_ended(&mut *self.backend, gpu, problems);
+            }
         }
     }
 }
+
+/// Leaves out processes that ended between the driver's list and the look into `/proc`. Only a pid that the driver still
+/// lists after that belongs to an orphan.
+fn leave_out_ended(
+    backend: &mut dyn Backend,
+    gpu: &mut Gpu,
+    problems: &mut Vec<gua_model::Problem>,
+) {
+    let is_gone = |process: &Process| matches!(process.identity, Err(Missing::Gone));
+    if gpu.processes.iter().any(is_gone)
+        && let Some(listed) = backend.list_pids(&gpu.uuid, problems)
+    {
+        gpu.processes
+            .retain(|process| !is_gone(process) || listed.contains(&process.pid));
+    }
+}
+
+/// Reports whether a GPU answered a call about its present state. One that only repeats its name may be read through an
+/// out-of-date library, which remembers names.
+fn has_answered(gpu: &Gpu) -> bool {
+    fn is_answer<T>(reading: &Reading<T>) -> bool {
+        matches!(reading, Ok(_) | Err(Missing::Unsupported | Missing::Denied))
+    }
+    is_answer(&gpu.memory_used)
+        || is_answer(&gpu.util)
+        || is_answer(&gpu.power)
+        || is_answer(&gpu.compute_list)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
-//! The driver's answer codes: what each means for a reading, and what people call it.
+//! NVML's return codes, and the reason that each gives for a missing reading.
 
 use gua_model::Missing;
 use nvml_wrapper_sys::bindings as sys;
 
-/// An NVML code other than success. Codes unknown to this program keep their number.
+/// An NVML return code other than success. Codes unknown to this program keep their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) u32);
 
@@ -23,9 +23,10 @@ impl Code {
         Self(sys::nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
     pub(crate) const DEPRECATED: Self = Self(sys::nvmlReturn_enum_NVML_ERROR_DEPRECATED);
     pub(crate) const GPU_NOT_FOUND: Self = Self(sys::nvmlReturn_enum_NVML_ERROR_GPU_NOT_FOUND);
-    /// Not the driver's: it said success, and what it wrote cannot be true.
-    pub(crate) const GARBAGE: Self = Self(u32::MAX);
+    /// Not a code of NVML: the call succeeded, but the value that it wrote cannot be true.
+    pub(crate) const IMPLAUSIBLE: Self = Self(u32::MAX);
 
+    /// Returns the reason for the readings that the code costs.
     pub(crate) fn missing(self) -> Missing {
         match self {
             Self::NOT_SUPPORTED
@@ -38,8 +39,8 @@ impl Code {
         }
     }
 
-    /// Whether an older version of the same function may do better.
-    pub(crate) fn calls_for_an_older_version(self) -> bool {
+    /// Reports whether an older version of the same function may work.
+    pub(crate) fn is_unsupported_version(self) -> bool {
         matches!(
             self,
             Self::NOT_SUPPORTED

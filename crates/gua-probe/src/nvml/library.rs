@@ -1,7 +1,7 @@
-//! Loads the driver library by its soname or a path, and calls it. One owner, never shared between threads.
+//! Loads the NVML library by its soname or a path, and calls it. One owner, never shared between threads.
 //!
-//! Prototypes and layouts come from nvml-wrapper-sys. A symbol that the library lacks answers like a function that is
-//! not there, so that callers have one case to handle.
+//! Prototypes and layouts come from nvml-wrapper-sys. A missing symbol returns the same code as a function that the
+//! driver does not implement, so that callers have one case to handle.
 #![expect(unsafe_code, reason = "the driver library is C")]
 
 use std::ffi::{CStr, OsStr, c_char};
@@ -11,34 +11,34 @@ use std::{mem, ptr};
 
 use gua_model::sample::{ComputeMode, Switch};
 use gua_model::text::sanitize;
-use gua_model::{Bytes, PciId};
+use gua_model::{Bytes, GpuUuid, PciId};
 use nvml_wrapper_sys::bindings as sys;
 
 use super::code::Code;
 use crate::fault::DriverFault;
 
-/// The name by which every NVIDIA driver since 2012 installs its library.
+/// Soname of the library in every NVIDIA driver since 2012.
 pub(crate) const SONAME: &str = "libnvidia-ml.so.1";
 
-/// An open, initialised driver library. Closed and unloaded when dropped.
+/// An open, initialised library. Shut down and unloaded when dropped.
 pub(crate) struct Library {
     pub(super) raw: sys::NvmlLib,
-    /// NVML has crashed hosts under concurrent callers: this makes the type stay on its thread.
+    /// Makes the type `!Send`: concurrent callers of NVML have crashed hosts.
     _one_owner: PhantomData<*mut ()>,
 }
 
-/// A card or a MIG instance, valid while its [`Library`] is open.
+/// Handle of a GPU or a MIG instance, valid while its [`Library`] is open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Device(pub(super) sys::nvmlDevice_t);
 
-/// How much of a card a MIG instance has.
+/// Slices of a MIG instance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slices {
     pub(crate) gpu_instance: u32,
     pub(crate) compute_instance: u32,
 }
 
-/// What a card's memory holds. `reserved` is `None` where the driver counts it as used.
+/// Memory of a GPU. `reserved` is `None` where the driver counts it as used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     pub(crate) total: Bytes,
@@ -46,7 +46,7 @@ pub(crate) struct Memory {
     pub(crate) reserved: Option<Bytes>,
 }
 
-/// One call with out-parameters: zeroed before, checked after.
+/// Calls a function of the library and converts its return code.
 macro_rules! call {
     ($library:expr, $symbol:ident($($argument:expr),*)) => {
         match &$library.raw.$symbol {
@@ -67,15 +67,14 @@ pub(super) fn check(code: sys::nvmlReturn_t) -> Result<(), Code> {
     }
 }
 
-/// Declares readers of one unsigned number.
-macro_rules! numbers {
-    ($($name:ident = $symbol:ident -> $type:ty;)*) => {
-        $(pub(crate) fn $name(&self, device: Device) -> Result<$type, Code> {
-            let mut value: $type = 0;
-            call!(self, $symbol(device.0, &mut value))?;
-            Ok(value)
-        })*
-    };
+/// A function of the library that writes one value about a device; an error if the library lacks it.
+type Getter<T, E> = Result<unsafe extern "C" fn(sys::nvmlDevice_t, *mut T) -> sys::nvmlReturn_t, E>;
+
+/// Clock domains.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Clock {
+    Sm,
+    Memory,
 }
 
 impl Library {
@@ -110,7 +109,7 @@ impl Library {
             _one_owner: PhantomData,
         };
         let initialised = match call!(library, nvmlInit_v2()) {
-            Err(code) if code.calls_for_an_older_version() => call!(library, nvmlInit()),
+            Err(code) if code.is_unsupported_version() => call!(library, nvmlInit()),
             answer => answer,
         };
         match initialised {
@@ -120,7 +119,7 @@ impl Library {
                     code: code.0,
                     text: library.text(code),
                 };
-                // Not initialised, so not to be shut down: only unloaded.
+                // Not initialised, so it is only unloaded and not shut down.
                 drop(library.into_raw());
                 Err(fault)
             }
@@ -133,9 +132,9 @@ impl Library {
         unsafe { ptr::read(&this.raw) }
     }
 
-    /// What the driver calls a code, in its own words.
+    /// Returns the driver's description of a code.
     pub(crate) fn text(&self, code: Code) -> String {
-        if code == Code::GARBAGE {
+        if code == Code::IMPLAUSIBLE {
             return "an answer that cannot be true".to_owned();
         }
         let Ok(function) = &self.raw.nvmlErrorString else {
@@ -158,7 +157,7 @@ impl Library {
     pub(crate) fn cuda_version(&self) -> Result<(u32, u32), Code> {
         let mut version = 0;
         match call!(self, nvmlSystemGetCudaDriverVersion_v2(&mut version)) {
-            Err(code) if code.calls_for_an_older_version() => {
+            Err(code) if code.is_unsupported_version() => {
                 call!(self, nvmlSystemGetCudaDriverVersion(&mut version))?;
             }
             answer => answer?,
@@ -166,30 +165,30 @@ impl Library {
         let version = u32::try_from(version)
             .ok()
             .filter(|version| *version < 1_000_000)
-            .ok_or(Code::GARBAGE)?;
+            .ok_or(Code::IMPLAUSIBLE)?;
         Ok((version / 1000, version % 1000 / 10))
     }
 
     pub(crate) fn count(&self) -> Result<u32, Code> {
         let mut count = 0;
         match call!(self, nvmlDeviceGetCount_v2(&mut count)) {
-            Err(code) if code.calls_for_an_older_version() => {
+            Err(code) if code.is_unsupported_version() => {
                 call!(self, nvmlDeviceGetCount(&mut count))?;
             }
             answer => answer?,
         }
-        // No host has more; the number would be read as that many cards to ask.
+        // No host has more.
         if count <= 1024 {
             Ok(count)
         } else {
-            Err(Code::GARBAGE)
+            Err(Code::IMPLAUSIBLE)
         }
     }
 
     pub(crate) fn device(&self, index: u32) -> Result<Device, Code> {
         let mut device = ptr::null_mut();
         match call!(self, nvmlDeviceGetHandleByIndex_v2(index, &mut device)) {
-            Err(code) if code.calls_for_an_older_version() => {
+            Err(code) if code.is_unsupported_version() => {
                 call!(self, nvmlDeviceGetHandleByIndex(index, &mut device))?;
             }
             answer => answer?,
@@ -206,8 +205,11 @@ impl Library {
         Ok(Device(device))
     }
 
-    pub(crate) fn uuid(&self, device: Device) -> Result<String, Code> {
-        self.string::<96>(|buffer, length| call!(self, nvmlDeviceGetUUID(device.0, buffer, length)))
+    pub(crate) fn uuid(&self, device: Device) -> Result<GpuUuid, Code> {
+        let uuid = self.string::<96>(|buffer, length| {
+            call!(self, nvmlDeviceGetUUID(device.0, buffer, length))
+        })?;
+        uuid.parse().map_err(|_| Code::IMPLAUSIBLE)
     }
 
     pub(crate) fn name(&self, device: Device) -> Result<String, Code> {
@@ -218,13 +220,13 @@ impl Library {
         // SAFETY: plain numbers and characters; all zeros is a valid value.
         let mut info: sys::nvmlPciInfo_t = unsafe { mem::zeroed() };
         match call!(self, nvmlDeviceGetPciInfo_v3(device.0, &mut info)) {
-            Err(code) if code.calls_for_an_older_version() => {
+            Err(code) if code.is_unsupported_version() => {
                 call!(self, nvmlDeviceGetPciInfo_v2(device.0, &mut info))?;
             }
             answer => answer?,
         }
-        let bus = u8::try_from(info.bus).map_err(|_| Code::GARBAGE)?;
-        let device = u8::try_from(info.device).map_err(|_| Code::GARBAGE)?;
+        let bus = u8::try_from(info.bus).map_err(|_| Code::IMPLAUSIBLE)?;
+        let device = u8::try_from(info.device).map_err(|_| Code::IMPLAUSIBLE)?;
         Ok(PciId {
             domain: info.domain,
             bus,
@@ -232,7 +234,7 @@ impl Library {
         })
     }
 
-    /// With reserved memory apart where the driver can tell it apart.
+    /// Reads the memory, with reserved memory separate if the driver reports it.
     pub(crate) fn memory(&self, device: Device) -> Result<Memory, Code> {
         // SAFETY: plain numbers; all zeros is a valid value.
         let mut info: sys::nvmlMemory_v2_t = unsafe { mem::zeroed() };
@@ -241,16 +243,14 @@ impl Library {
         let (total, used, reserved) =
             match call!(self, nvmlDeviceGetMemoryInfo_v2(device.0, &mut info)) {
                 Ok(()) => (info.total, info.used, Some(info.reserved)),
-                Err(code)
-                    if code.calls_for_an_older_version() || code == Code::INVALID_ARGUMENT =>
-                {
+                Err(code) if code.is_unsupported_version() || code == Code::INVALID_ARGUMENT => {
                     let (total, used) = self.memory_v1(device)?;
                     (total, used, None)
                 }
                 Err(code) => return Err(code),
             };
         if used > total || reserved.is_some_and(|reserved| reserved > total) {
-            return Err(Code::GARBAGE);
+            return Err(Code::IMPLAUSIBLE);
         }
         Ok(Memory {
             total: Bytes(total),
@@ -266,7 +266,7 @@ impl Library {
         Ok((info.total, info.used))
     }
 
-    /// Busy share of the card and of its memory controller, as the driver gave them.
+    /// Returns the utilisation of the GPU and of its memory controller, unchecked.
     pub(crate) fn utilisation(&self, device: Device) -> Result<(u32, u32), Code> {
         // SAFETY: plain numbers; all zeros is a valid value.
         let mut rates: sys::nvmlUtilization_t = unsafe { mem::zeroed() };
@@ -281,60 +281,55 @@ impl Library {
         Ok(value)
     }
 
-    numbers! {
-        power = nvmlDeviceGetPowerUsage -> u32;
-        enforced_power_limit = nvmlDeviceGetEnforcedPowerLimit -> u32;
-        power_management_limit = nvmlDeviceGetPowerManagementLimit -> u32;
-        energy = nvmlDeviceGetTotalEnergyConsumption -> u64;
-        fan = nvmlDeviceGetFanSpeed -> u32;
-        max_mig_devices = nvmlDeviceGetMaxMigDeviceCount -> u32;
-        gpu_instance = nvmlDeviceGetGpuInstanceId -> u32;
-        compute_instance = nvmlDeviceGetComputeInstanceId -> u32;
-        event_reasons = nvmlDeviceGetCurrentClocksEventReasons -> u64;
-        throttle_reasons_before_535 = nvmlDeviceGetCurrentClocksThrottleReasons -> u64;
+    /// Calls a function that writes one value.
+    pub(super) fn get<T: Default, E>(
+        &self,
+        function: &Getter<T, E>,
+        device: Device,
+    ) -> Result<T, Code> {
+        let Ok(function) = function else {
+            return Err(Code::FUNCTION_NOT_FOUND);
+        };
+        let mut value = T::default();
+        // SAFETY: every function of this type in the library's header takes a device and writes one value through the
+        // pointer; `value` is valid for that.
+        check(unsafe { function(device.0, &mut value) })?;
+        Ok(value)
     }
 
-    pub(crate) fn power_limit(&self, device: Device) -> Result<u32, Code> {
-        match self.enforced_power_limit(device) {
-            Err(code) if code.calls_for_an_older_version() => self.power_management_limit(device),
+    /// Calls `newer`, or `older` where the driver does not support it.
+    pub(super) fn get_or<T: Default, E>(
+        &self,
+        newer: &Getter<T, E>,
+        older: &Getter<T, E>,
+        device: Device,
+    ) -> Result<T, Code> {
+        match self.get(newer, device) {
+            Err(code) if code.is_unsupported_version() => self.get(older, device),
             answer => answer,
         }
     }
 
-    pub(crate) fn throttle_reasons(&self, device: Device) -> Result<u64, Code> {
-        match self.event_reasons(device) {
-            Err(code) if code.calls_for_an_older_version() => {
-                self.throttle_reasons_before_535(device)
-            }
-            answer => answer,
-        }
-    }
-
-    pub(crate) fn sm_clock(&self, device: Device) -> Result<u32, Code> {
-        self.clock(device, sys::nvmlClockType_enum_NVML_CLOCK_SM)
-    }
-
-    pub(crate) fn memory_clock(&self, device: Device) -> Result<u32, Code> {
-        self.clock(device, sys::nvmlClockType_enum_NVML_CLOCK_MEM)
-    }
-
-    fn clock(&self, device: Device, clock: sys::nvmlClockType_t) -> Result<u32, Code> {
+    pub(super) fn clock(&self, device: Device, clock: Clock) -> Result<u32, Code> {
+        let clock = match clock {
+            Clock::Sm => sys::nvmlClockType_enum_NVML_CLOCK_SM,
+            Clock::Memory => sys::nvmlClockType_enum_NVML_CLOCK_MEM,
+        };
         let mut value = 0;
         call!(self, nvmlDeviceGetClockInfo(device.0, clock, &mut value))?;
         Ok(value)
     }
 
     pub(crate) fn performance_state(&self, device: Device) -> Result<u8, Code> {
-        let mut state = 0;
-        call!(self, nvmlDeviceGetPerformanceState(device.0, &mut state))?;
-        // The header's own word for "unknown" is 32.
+        let state = self.get(&self.raw.nvmlDeviceGetPerformanceState, device)?;
+        // NVML_PSTATE_UNKNOWN.
         if state == 32 {
             return Err(Code::NOT_SUPPORTED);
         }
         u8::try_from(state)
             .ok()
             .filter(|state| *state <= 15)
-            .ok_or(Code::GARBAGE)
+            .ok_or(Code::IMPLAUSIBLE)
     }
 
     pub(crate) fn ecc_mode(&self, device: Device) -> Result<Switch, Code> {
@@ -346,7 +341,7 @@ impl Library {
         switch(current)
     }
 
-    /// Errors since the driver was loaded.
+    /// Returns the errors since the driver was loaded.
     pub(crate) fn ecc_errors(&self, device: Device, kind: EccKind) -> Result<u64, Code> {
         let kind = match kind {
             EccKind::Corrected => sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_CORRECTED,
@@ -373,14 +368,11 @@ impl Library {
     }
 
     pub(crate) fn persistence(&self, device: Device) -> Result<Switch, Code> {
-        let mut mode = 0;
-        call!(self, nvmlDeviceGetPersistenceMode(device.0, &mut mode))?;
-        switch(mode)
+        switch(self.get(&self.raw.nvmlDeviceGetPersistenceMode, device)?)
     }
 
     pub(crate) fn compute_mode(&self, device: Device) -> Result<ComputeMode, Code> {
-        let mut mode = 0;
-        call!(self, nvmlDeviceGetComputeMode(device.0, &mut mode))?;
+        let mode = self.get(&self.raw.nvmlDeviceGetComputeMode, device)?;
         Ok(match mode {
             0 => ComputeMode::Default,
             1 => ComputeMode::ExclusiveThread,
@@ -397,7 +389,7 @@ impl Library {
             self,
             nvmlDeviceGetAttributes_v2(instance.0, &mut attributes)
         ) {
-            Err(code) if code.calls_for_an_older_version() => {
+            Err(code) if code.is_unsupported_version() => {
                 call!(self, nvmlDeviceGetAttributes(instance.0, &mut attributes))?;
             }
             answer => answer?,
@@ -417,13 +409,13 @@ impl Library {
             buffer.as_mut_ptr().cast(),
             u32::try_from(LENGTH).expect("buffers are short"),
         )?;
-        let text = CStr::from_bytes_until_nul(&buffer).map_err(|_| Code::GARBAGE)?;
-        let text = text.to_str().map_err(|_| Code::GARBAGE)?;
+        let text = CStr::from_bytes_until_nul(&buffer).map_err(|_| Code::IMPLAUSIBLE)?;
+        let text = text.to_str().map_err(|_| Code::IMPLAUSIBLE)?;
         Ok(sanitize(text))
     }
 }
 
-/// Which memory errors.
+/// Kinds of memory errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EccKind {
     Corrected,
@@ -432,7 +424,7 @@ pub(crate) enum EccKind {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // The library is unloaded next; what it answers here changes nothing.
+        // The library is unloaded next, whatever this returns.
         let _ = call!(self, nvmlShutdown());
     }
 }
@@ -441,11 +433,11 @@ fn switch(value: u32) -> Result<Switch, Code> {
     match value {
         0 => Ok(Switch::Off),
         1 => Ok(Switch::On),
-        _ => Err(Code::GARBAGE),
+        _ => Err(Code::IMPLAUSIBLE),
     }
 }
 
-/// The loader's own sentence, without libloading's frame around it.
+/// Returns the loader's message without libloading's prefix.
 fn detail_of(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     sanitize(text.trim_start_matches("dlopen failed: "))

@@ -1,7 +1,8 @@
-//! The driver's lists of unknown length: processes on a card, and the samples that it buffered.
+//! NVML's lists of unknown length: the processes on a GPU, and the samples that the driver has buffered.
 //!
-//! A list is never asked for its size with a NULL buffer. The size of a process record is found from what the driver
-//! wrote and not from the function's name: drivers 535.43 to 535.86 write 32 bytes where the header says 24.
+//! The size of a list is never queried with a NULL buffer, which some libraries answer wrongly. The size of a process
+//! record is found from what the driver wrote and not from the function's name: drivers 535.43 to 535.86 write 32 bytes
+//! where the header says 24.
 #![expect(unsafe_code, reason = "the driver library is C")]
 
 use gua_model::{Bytes, Missing, Pid, Reading};
@@ -10,7 +11,7 @@ use nvml_wrapper_sys::bindings as sys;
 use super::code::Code;
 use super::library::{Device, Library, call};
 
-/// Which processes.
+/// Process lists of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     Compute,
@@ -19,30 +20,30 @@ pub(crate) enum List {
 
 /// One entry of a process list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListEntry {
     pub(crate) pid: Pid,
     pub(crate) memory: Reading<Bytes>,
-    /// GPU instance and compute instance, where the driver tells them.
+    /// GPU instance and compute instance, where the driver reports them.
     pub(crate) instance: Option<(u32, u32)>,
 }
 
-/// Room that is kept between calls, so that a tick in the steady state allocates nothing here.
+/// Buffers that are kept between calls, so that a tick in the steady state allocates nothing here.
 pub(crate) struct Lists {
-    /// In units of the widest process record, so that no layout can overrun it.
-    records: Room<[u64; 4]>,
-    samples: Room<sys::nvmlSample_t>,
-    process_samples: Room<sys::nvmlProcessUtilizationSample_t>,
+    /// In units of the widest process record, so that no layout overruns it.
+    records: Buffer<[u64; 4]>,
+    samples: Buffer<sys::nvmlSample_t>,
+    process_samples: Buffer<sys::nvmlProcessUtilizationSample_t>,
 }
 
-/// A buffer that is clean before each question.
-struct Room<Record> {
+/// A buffer that is cleared before each call.
+struct Buffer<Record> {
     records: Vec<Record>,
     empty: Record,
-    /// How many records from the start may not be clean.
+    /// Number of records from the start that may have been written.
     used: usize,
 }
 
-impl<Record: Copy> Room<Record> {
+impl<Record: Copy> Buffer<Record> {
     fn new(empty: Record, length: usize) -> Self {
         Self {
             records: vec![empty; length],
@@ -51,7 +52,7 @@ impl<Record: Copy> Room<Record> {
         }
     }
 
-    /// Asks until the list fits. The list may grow between two questions, so the answer is never trusted to be the last.
+    /// Calls until the list fits. The list may grow between two calls, so this repeats.
     fn fill(
         &mut self,
         mut ask: impl FnMut(&mut [Record], &mut u32) -> Result<(), Code>,
@@ -59,9 +60,9 @@ impl<Record: Copy> Room<Record> {
         loop {
             let length = self.records.len();
             self.records[..self.used].fill(self.empty);
-            // Whatever it answers, it may have written anywhere, unless it says how much.
+            // After a failed call anything may have been written.
             self.used = length;
-            let mut count = u32::try_from(length).expect("the room is bounded");
+            let mut count = u32::try_from(length).expect("the buffer is bounded");
             let answer = ask(&mut self.records, &mut count);
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             match answer {
@@ -69,15 +70,15 @@ impl<Record: Copy> Room<Record> {
                     self.used = count;
                     return Ok(&self.records[..count]);
                 }
-                Ok(()) => return Err(Code::GARBAGE),
-                Err(Code::INSUFFICIENT_SIZE) if length < MOST_ROOM => {
+                Ok(()) => return Err(Code::IMPLAUSIBLE),
+                Err(Code::INSUFFICIENT_SIZE) if length < MAX_LENGTH => {
                     let wanted = count
-                        .saturating_add(FIRST_ROOM)
+                        .saturating_add(INITIAL_LENGTH)
                         .max(length * 2)
-                        .min(MOST_ROOM);
+                        .min(MAX_LENGTH);
                     self.records.resize(wanted, self.empty);
                 }
-                // Nothing found is nothing written.
+                // Nothing was found, so nothing was written.
                 Err(Code::NOT_FOUND) => {
                     self.used = 0;
                     return Err(Code::NOT_FOUND);
@@ -88,15 +89,15 @@ impl<Record: Copy> Room<Record> {
     }
 }
 
-/// Room for this many entries at first. Asking with enough room once is cheaper and safer than asking twice.
-const FIRST_ROOM: usize = 128;
-/// More than any driver keeps. A larger answer is garbage, not a list.
-const MOST_ROOM: usize = 1 << 16;
-/// A byte that no field of an untouched record has by chance: what still shows it was not written.
+/// Initial number of entries. One call with enough space is cheaper and safer than two.
+const INITIAL_LENGTH: usize = 128;
+/// Maximum number of entries; more than any driver keeps.
+const MAX_LENGTH: usize = 1 << 16;
+/// Pattern of a record that was not written. No field has it by chance.
 const POISON: u64 = 0xA5A5_A5A5_A5A5_A5A5;
-/// Linux numbers no process higher (`PID_MAX_LIMIT` in include/linux/threads.h).
+/// Highest pid on Linux (`PID_MAX_LIMIT` in include/linux/threads.h).
 const HIGHEST_PID: u32 = 1 << 22;
-/// The driver's word for "no such instance".
+/// Instance id of a process that is not in an instance.
 const NO_INSTANCE: u32 = u32::MAX;
 
 impl Default for Lists {
@@ -104,26 +105,26 @@ impl Default for Lists {
         // SAFETY: plain numbers and a union of numbers; all zeros is a valid value of both.
         let (sample, process_sample) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         Self {
-            records: Room::new([POISON; 4], FIRST_ROOM),
-            samples: Room::new(sample, 4 * FIRST_ROOM),
-            process_samples: Room::new(process_sample, 4 * FIRST_ROOM),
+            records: Buffer::new([POISON; 4], INITIAL_LENGTH),
+            samples: Buffer::new(sample, 4 * INITIAL_LENGTH),
+            process_samples: Buffer::new(process_sample, 4 * INITIAL_LENGTH),
         }
     }
 }
 
 impl Lists {
-    /// The processes of a card. Entries whose pid no Linux system can have are left out and counted.
+    /// Lists the processes of a GPU. Entries with a pid that Linux cannot have are left out and counted.
     pub(crate) fn processes(
         &mut self,
         library: &Library,
         device: Device,
         list: List,
-    ) -> Result<(Vec<Listed>, usize), Code> {
+    ) -> Result<(Vec<ListEntry>, usize), Code> {
         let mut answer = Err(Code::FUNCTION_NOT_FOUND);
         for version in [Version::V3, Version::V2, Version::V1] {
             answer = self.processes_by(library, device, list, version);
             match answer {
-                Err(code) if code.calls_for_an_older_version() => {}
+                Err(code) if code.is_unsupported_version() => {}
                 _ => break,
             }
         }
@@ -136,44 +137,44 @@ impl Lists {
         device: Device,
         list: List,
         version: Version,
-    ) -> Result<(Vec<Listed>, usize), Code> {
-        let filled = self.records.fill(|room, count| {
-            let room = room.as_mut_ptr();
+    ) -> Result<(Vec<ListEntry>, usize), Code> {
+        let filled = self.records.fill(|buffer, count| {
+            let buffer = buffer.as_mut_ptr();
             match (list, version) {
                 (List::Compute, Version::V3) => {
                     call!(
                         library,
-                        nvmlDeviceGetComputeRunningProcesses_v3(device.0, count, room.cast())
+                        nvmlDeviceGetComputeRunningProcesses_v3(device.0, count, buffer.cast())
                     )
                 }
                 (List::Compute, Version::V2) => {
                     call!(
                         library,
-                        nvmlDeviceGetComputeRunningProcesses_v2(device.0, count, room.cast())
+                        nvmlDeviceGetComputeRunningProcesses_v2(device.0, count, buffer.cast())
                     )
                 }
                 (List::Compute, Version::V1) => {
                     call!(
                         library,
-                        nvmlDeviceGetComputeRunningProcesses(device.0, count, room.cast())
+                        nvmlDeviceGetComputeRunningProcesses(device.0, count, buffer.cast())
                     )
                 }
                 (List::Graphics, Version::V3) => {
                     call!(
                         library,
-                        nvmlDeviceGetGraphicsRunningProcesses_v3(device.0, count, room.cast())
+                        nvmlDeviceGetGraphicsRunningProcesses_v3(device.0, count, buffer.cast())
                     )
                 }
                 (List::Graphics, Version::V2) => {
                     call!(
                         library,
-                        nvmlDeviceGetGraphicsRunningProcesses_v2(device.0, count, room.cast())
+                        nvmlDeviceGetGraphicsRunningProcesses_v2(device.0, count, buffer.cast())
                     )
                 }
                 (List::Graphics, Version::V1) => {
                     call!(
                         library,
-                        nvmlDeviceGetGraphicsRunningProcesses(device.0, count, room.cast())
+                        nvmlDeviceGetGraphicsRunningProcesses(device.0, count, buffer.cast())
                     )
                 }
             }
@@ -182,8 +183,8 @@ impl Lists {
         Ok(decode(self.records.records.as_flattened(), count, version))
     }
 
-    /// `(driver time in microseconds, percent)` of the buffered utilisation after `since`, in order of time. Empty when
-    /// the driver has none. Values are as the driver gave them, junk included.
+    /// Returns `(driver time in microseconds, percent)` of the buffered utilisation after `since`, in order of time. Empty
+    /// if the driver has none. Values are unchecked.
     pub(crate) fn utilisation(
         &mut self,
         library: &Library,
@@ -192,11 +193,11 @@ impl Lists {
     ) -> Result<Vec<(u64, u32)>, Code> {
         let mut value_type = 0;
         let kind = sys::nvmlSamplingType_enum_NVML_GPU_UTILIZATION_SAMPLES;
-        let filled = self.samples.fill(|room, count| {
-            let room = room.as_mut_ptr();
+        let filled = self.samples.fill(|buffer, count| {
+            let buffer = buffer.as_mut_ptr();
             call!(
                 library,
-                nvmlDeviceGetSamples(device.0, kind, since, &mut value_type, count, room)
+                nvmlDeviceGetSamples(device.0, kind, since, &mut value_type, count, buffer)
             )
         });
         let samples = match filled {
@@ -216,22 +217,22 @@ impl Lists {
         Ok(values)
     }
 
-    /// `(pid, driver time, SM percent)` of the buffered samples per process after `since`.
+    /// Returns `(pid, driver time, SM percent)` of the buffered samples per process after `since`.
     pub(crate) fn process_utilisation(
         &mut self,
         library: &Library,
         device: Device,
         since: u64,
     ) -> Result<Vec<(Pid, u64, u32)>, Code> {
-        let filled = self.process_samples.fill(|room, count| {
-            let room = room.as_mut_ptr();
+        let filled = self.process_samples.fill(|buffer, count| {
+            let buffer = buffer.as_mut_ptr();
             call!(
                 library,
-                nvmlDeviceGetProcessUtilization(device.0, room, count, since)
+                nvmlDeviceGetProcessUtilization(device.0, buffer, count, since)
             )
         });
         let samples = match filled {
-            // The driver's word for "no process did anything since".
+            // No process did anything since.
             Err(Code::NOT_FOUND) => return Ok(Vec::new()),
             answer => answer?.iter(),
         };
@@ -242,7 +243,7 @@ impl Lists {
     }
 }
 
-/// Which function wrote a process list. The version bounds what a record can look like and does not settle it.
+/// Version of the function that wrote a process list. It limits the possible record sizes and does not determine them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     V1,
@@ -250,9 +251,9 @@ enum Version {
     V3,
 }
 
-/// Reads `count` records. For the third version the stride is 32 bytes where the driver wrote that far and wrote pids
-/// there; a library that only clears the rest of the buffer has written no records in it.
-fn decode(words: &[u64], count: usize, version: Version) -> (Vec<Listed>, usize) {
+/// Reads `count` records. For version 3 the stride is 32 bytes if the driver wrote that far and wrote pids there; some
+/// libraries clear the rest of the buffer, which is no record.
+fn decode(words: &[u64], count: usize, version: Version) -> (Vec<ListEntry>, usize) {
     let stride = match version {
         Version::V1 => 2,
         Version::V2 => 3,
@@ -276,7 +277,7 @@ fn decode(words: &[u64], count: usize, version: Version) -> (Vec<Listed>, usize)
         if !is_possible(pid) {
             continue;
         }
-        // All ones is the driver's word for "not available".
+        // All ones means "not available".
         let memory = if record[1] == u64::MAX {
             Err(Missing::Unsupported)
         } else {
@@ -284,7 +285,7 @@ fn decode(words: &[u64], count: usize, version: Version) -> (Vec<Listed>, usize)
         };
         let instance = record.get(2).map(|ids| (low(*ids), low(*ids >> 32)));
         let instance = instance.filter(|(gpu, _)| *gpu != NO_INSTANCE && *gpu != low(POISON));
-        listed.push(Listed {
+        listed.push(ListEntry {
             pid: Pid(pid),
             memory,
             instance,
@@ -298,13 +299,13 @@ fn is_possible(pid: u32) -> bool {
     (1..=HIGHEST_PID).contains(&pid)
 }
 
-/// The half of a word that lies first in memory, where C put a 32-bit field.
+/// Returns the half of a word that is first in memory, where C places the first 32-bit field.
 fn low(word: u64) -> u32 {
     let bytes = word.to_ne_bytes();
     u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// A sample as a whole number; what cannot be one is junk, and junk is over a hundred percent.
+/// Returns a sample as an integer. Values that are not a percentage become one over a hundred, which callers drop.
 fn sample_value(value: sys::nvmlValue_t, kind: sys::nvmlValueType_t) -> u32 {
     const JUNK: u32 = u32::MAX;
     // SAFETY: every field of the union is a plain number, and any bits are a valid value of each.
@@ -345,7 +346,7 @@ mod tests {
 
     /// A buffer as a driver with this stride leaves it.
     fn written(stride: usize, pids: &[u32]) -> Vec<u64> {
-        let mut words = vec![POISON; FIRST_ROOM * 4];
+        let mut words = vec![POISON; INITIAL_LENGTH * 4];
         for (place, pid) in pids.iter().enumerate() {
             let record = &mut words[place * stride..(place + 1) * stride];
             record.fill(0);

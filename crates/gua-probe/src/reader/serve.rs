@@ -122,7 +122,7 @@ fn serve(mut questions: File, mut answers: File) -> io::Result<()> {
             let answer = probe.sample();
             frame::write_answer(&mut answers, &mut buffer, id, &answer)?;
             if let Ok(sample) = answer {
-                probe.take_back(sample);
+                probe.recycle(sample);
             }
         }
     }
