@@ -1,11 +1,9 @@
 //! The configuration in words: the commented default file, the settings in force, the files looked at.
 
-use gua_model::quota::Subject;
 use serde_json::json;
 
-use crate::quota::{self, Quota};
 use crate::table::Shown;
-use crate::{ENTRIES, Entry, Inputs, Settings, Source};
+use crate::{ARRAYS, ENTRIES, Entry, Inputs, Settings, Source};
 
 /// A file with every setting, its default and its meaning. Every value is commented out, so that a later version's
 /// defaults take effect in it.
@@ -29,20 +27,16 @@ pub fn default_file() -> String {
         ));
         text.push_str(&format!("#{} = {}\n", entry.key, (entry.default_toml)()));
     }
-    text.push_str(QUOTAS);
+    for array in ARRAYS {
+        text.push('\n');
+        comment(&mut text, array.doc);
+        text.push_str(&format!("#[[{}]]\n", array.table));
+        for line in array.example.lines() {
+            text.push_str(&format!("#{line}\n"));
+        }
+    }
     text
 }
-
-/// How limits are written; `gua quota set` writes them too.
-const QUOTAS: &str = "
-# Limits on what people may have, as many as there are: for a user, for a group (its members together, unless share is
-# \"each\") or, without either, for everyone (each, unless share is \"together\"). What is limited is one or more of held,
-# idle_held, charged (hours on a card) and energy; per is day, week, month, or a rolling window such as 30d.
-#[[quota]]
-#user = \"ada\"
-#charged = \"100h\"
-#per = \"month\"
-";
 
 fn comment(text: &mut String, doc: &str) {
     for line in doc.lines() {
@@ -77,9 +71,9 @@ pub fn settings_toml(settings: &Settings) -> String {
         let source = source.replace(char::is_control, "?");
         text.push_str(&format!("{:<width$}  # {source}\n", assignment(setting)));
     }
-    for Quota { limit, source, .. } in &settings.quotas {
-        let source = source.to_string().replace(char::is_control, "?");
-        text.push_str(&format!("\n# {source}\n{}", quota::shown_toml(limit)));
+    for row in settings.shown_rows() {
+        let source = row.source.to_string().replace(char::is_control, "?");
+        text.push_str(&format!("\n# {source}\n{}", row.toml));
     }
     text
 }
@@ -99,28 +93,18 @@ pub fn settings_json(settings: &Settings) -> String {
             );
         }
     }
-    let quotas = settings.quotas.iter().map(|quota| {
-        let Quota {
-            limit, source: of, ..
-        } = quota;
-        let (user, group) = match &limit.subject {
-            Subject::Everyone => (None, None),
-            Subject::User(name) => (Some(name), None),
-            Subject::Group(name) => (None, Some(name)),
-        };
-        json!({
-            "user": user,
-            "group": group,
-            "share": quota::sharing_word(limit.sharing),
-            "measure": quota::key(limit.measure),
-            "limit": quota::amount_word(limit.measure, limit.most),
-            "per": quota::term_word(limit.per),
-            "source": source(of),
-        })
-    });
-    let quotas: Vec<_> = quotas.collect();
-    let document = json!({ "schema_version": 1, "settings": sections, "quotas": quotas });
-    format!("{document:#}\n")
+    let mut document = serde_json::Map::new();
+    document.insert("schema_version".to_owned(), json!(1));
+    document.insert("settings".to_owned(), sections.into());
+    for array in ARRAYS {
+        let shown = settings.shown_rows().into_iter();
+        let rows = shown.filter(|row| row.list == array.list).map(|mut row| {
+            row.json.insert("source".to_owned(), source(row.source));
+            row.json
+        });
+        document.insert(array.list.to_owned(), rows.collect());
+    }
+    format!("{:#}\n", serde_json::Value::from(document))
 }
 
 fn source(source: &Source) -> serde_json::Value {

@@ -5,15 +5,24 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::array::{Layer, Mistakes, Origin};
 use crate::kind::{Home, Raw};
-use crate::quota::{self, Quota};
-use crate::{ENTRIES, Place, Position, Problem, Settings, Source};
+use crate::name::{listed, nearest, shown};
+use crate::{ARRAYS, ArrayEntry, ENTRIES, Place, Position, Problem, Settings, Source};
 
-/// Two names are alike from here on, on a scale where equal is 1.
-const ALIKE: f64 = 0.7;
-
-/// Lays a file's values over `settings` and returns all that is wrong with it, in order of position.
+/// Applies a user's file to `settings` and returns all mistakes in it, in order of position.
 pub fn apply(settings: &mut Settings, bytes: &[u8], path: &Path, home: &Home) -> Vec<Problem> {
+    apply_as(Layer::User, settings, bytes, path, home)
+}
+
+/// Applies a file of either layer.
+pub(crate) fn apply_as(
+    layer: Layer,
+    settings: &mut Settings,
+    bytes: &[u8],
+    path: &Path,
+    home: &Home,
+) -> Vec<Problem> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -39,6 +48,7 @@ pub fn apply(settings: &mut Settings, bytes: &[u8], path: &Path, home: &Home) ->
         text,
         path,
         home,
+        layer,
         found: Vec::new(),
     };
     walk.file(table.get_ref());
@@ -114,6 +124,7 @@ struct Walk<'a> {
     text: &'a str,
     path: &'a Path,
     home: &'a Home,
+    layer: Layer,
     found: Vec<(Position, String)>,
 }
 
@@ -121,8 +132,8 @@ impl Walk<'_> {
     fn file(&mut self, table: &DeTable<'_>) {
         for (name, value) in table.iter() {
             let section: &str = name.get_ref();
-            if section == quota::TABLE {
-                self.quotas(name, value);
+            if let Some(array) = ARRAYS.iter().find(|array| array.table == section) {
+                self.array(array, name, value);
                 continue;
             }
             let known = ENTRIES.iter().any(|entry| entry.section == section);
@@ -137,39 +148,34 @@ impl Walk<'_> {
         }
     }
 
-    /// Limits take no other file's place; see [`quota::SetBy`].
-    fn quotas(&mut self, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue<'_>>) {
-        let Some(tables) = quota::tables(value) else {
-            let table = quota::TABLE;
+    fn array(
+        &mut self,
+        array: &ArrayEntry,
+        name: &Spanned<impl AsRef<str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) {
+        let ArrayEntry { table, noun, .. } = array;
+        let mut mistakes = Mistakes::default();
+        let (text, path, layer) = (self.text, self.path, self.layer);
+        let origin = |start| Origin {
+            source: Source::File {
+                path: path.to_owned(),
+                line: Position::of(text, start).line,
+            },
+            layer,
+        };
+        let appended = self
+            .settings
+            .append(table, value, self.home, &mut mistakes, &origin);
+        if appended.is_none() {
             self.tell(
                 name,
-                format!("`{table}` is a list of limits: write [[{table}]]"),
+                format!("`{table}` is a list of {noun}s: write [[{table}]]"),
             );
-            return;
-        };
-        let mut of_file: Vec<Quota> = Vec::new();
-        for (table, at) in tables {
-            let found = &mut self.found;
-            let text = self.text;
-            let mut tell = |at, message| found.push((Position::of(text, at), message));
-            for limit in quota::limits(table, at, &mut tell) {
-                if of_file.iter().any(|known| known.is_same(&limit)) {
-                    let message = format!("{}: this limit is set twice in this file", quota::TABLE);
-                    tell(at, message);
-                    continue;
-                }
-                let line = Position::of(text, at).line;
-                let path = self.path.to_owned();
-                let source = Source::File { path, line };
-                let set_by = quota::SetBy::User;
-                of_file.push(Quota {
-                    limit,
-                    source,
-                    set_by,
-                });
-            }
         }
-        self.settings.quotas.append(&mut of_file);
+        for (at, message) in mistakes.0 {
+            self.found.push((Position::of(text, at), message));
+        }
     }
 
     fn section(&mut self, section: &str, keys: &DeTable<'_>) {
@@ -251,38 +257,5 @@ fn stray_key(key: &str) -> String {
             entry.section, entry.section
         ),
         None => format!("`{}` stands in no section", shown(key)),
-    }
-}
-
-pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // The distance is quadratic in length, and nobody mistypes a name that long.
-    if name.len() > 100 {
-        return None;
-    }
-    known
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, candidate)| candidate)
-}
-
-fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let mut names: Vec<&str> = names.collect();
-    names.dedup();
-    names.join(", ")
-}
-
-/// A stranger's name, safe for a terminal and never a screenful.
-pub(crate) fn shown(name: &str) -> String {
-    const SHOWN: usize = 40;
-    let shown: String = name
-        .chars()
-        .take(SHOWN)
-        .flat_map(char::escape_debug)
-        .collect();
-    if name.chars().count() > SHOWN {
-        format!("{shown}...")
-    } else {
-        shown
     }
 }

@@ -12,7 +12,7 @@ use gua_model::run_variables::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE}
 use rustix::fs::{Mode, OFlags};
 
 use crate::kind::{self, Home};
-use crate::{ENTRIES, Problem, file};
+use crate::{ENTRIES, Problem, name};
 
 /// Names another file instead of the user's.
 pub const CONFIG_VARIABLE: &str = "GUA_CONFIG";
@@ -204,8 +204,8 @@ pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
             if known().any(|known| known == rest) {
                 return None;
             }
-            let shown = file::shown(&name);
-            Some(match file::nearest(rest, known()) {
+            let shown = name::shown(&name);
+            Some(match name::nearest(rest, known()) {
                 Some(near) => format!("{shown}: unknown variable; did you mean {PREFIX}{near}?"),
                 None => format!("{shown}: unknown variable"),
             })

@@ -130,7 +130,7 @@ fn truth(raw: Raw<'_>) -> Option<bool> {
     }
 }
 
-fn text<'a>(raw: Raw<'a>) -> Option<&'a OsStr> {
+pub(crate) fn text<'a>(raw: Raw<'a>) -> Option<&'a OsStr> {
     match raw {
         Raw::Text(text) => Some(text),
         Raw::Toml(value) => value.as_str().map(OsStr::new),

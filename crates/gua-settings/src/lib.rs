@@ -8,11 +8,14 @@
 //! This crate knows nothing of the command line: whoever parses it passes flags as [`FlagValue`]. It is the only crate
 //! that reads the environment.
 
+pub mod array;
 pub mod describe;
 pub mod duration;
+pub mod edit;
 pub mod file;
 pub mod inputs;
 pub mod kind;
+mod name;
 pub mod problem;
 pub mod quota;
 pub mod table;
@@ -23,9 +26,10 @@ use std::path::{Path, PathBuf};
 
 use gua_model::Thresholds;
 
+pub use array::{Layer, Listed};
 pub use inputs::{CUDA_VISIBLE_DEVICES, Candidate, Inputs, Proxies};
 pub use problem::{Place, Position, Problem};
-pub use table::{ENTRIES, Entry, Settings};
+pub use table::{ARRAYS, ArrayEntry, ENTRIES, Entry, Settings};
 
 use inputs::Role;
 use kind::{Home, Raw};
@@ -125,9 +129,14 @@ impl Loaded {
         let mut files = Vec::new();
         // Lowest priority first, so that later layers overwrite earlier ones.
         for candidate in inputs.candidates().iter().rev() {
-            let quotas_before = settings.quotas.len();
+            let layer = match candidate.role {
+                Role::System => Layer::Host,
+                Role::Named | Role::User => Layer::User,
+            };
             let found = candidate.read().map(|bytes| {
-                bytes.map(|bytes| file::apply(&mut settings, &bytes, &candidate.path, &home))
+                bytes.map(|bytes| {
+                    file::apply_as(layer, &mut settings, &bytes, &candidate.path, &home)
+                })
             });
             let (state, mut found) = match found {
                 Ok(None) => (FileState::Absent, Vec::new()),
@@ -135,10 +144,6 @@ impl Loaded {
                 Ok(Some(found)) => (FileState::Faulty, found),
                 Err(problem) => (FileState::Faulty, vec![problem]),
             };
-            if candidate.path == inputs.system_file {
-                let of_file = settings.quotas.iter_mut().skip(quotas_before);
-                of_file.for_each(|quota| quota.set_by = quota::SetBy::Host);
-            }
             problems.append(&mut found);
             files.insert(
                 0,

@@ -1,4 +1,4 @@
-//! The limits of a configuration file, `[[quota]]`: whom they are for, what they limit, and for how long.
+//! Limits, `[[quota]]`: whom they are for, what they limit, and for how long.
 //!
 //! ```toml
 //! [[quota]]
@@ -7,71 +7,166 @@
 //! per = "month"         # day, week, month, or a rolling window such as 30d
 //! ```
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use gua_model::quota::{Limit, Measure, Sharing, Subject, Term};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use serde_json::json;
+use toml_edit::Value;
 
-use crate::Source;
+use crate::array::{Field, Fields as _, Layer, Listed, Mistakes, Row};
 use crate::duration;
-use crate::file::{nearest, shown};
+use crate::edit::{Document, EditError};
+use crate::kind::{Home, Kind, Raw, text};
+use crate::name::shown;
+use crate::table::QuotaFields;
 
-/// The name of the tables.
-pub const TABLE: &str = "quota";
+/// A limit with its source.
+pub type Quota = Listed<Limit>;
 
-/// The keys of a table.
-pub const KEYS: [&str; 8] = [
-    "user",
-    "group",
-    "share",
-    "per",
-    "held",
-    "idle_held",
-    "charged",
-    "energy",
-];
-
-/// A limit and where it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quota {
-    pub limit: Limit,
-    pub source: Source,
-    pub set_by: SetBy,
-}
-
-/// In whose file a limit stands. Those of the two files are looked at apart, and all of them hold: a user's own can be
-/// stricter than the host's, and takes none of them away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetBy {
-    Host,
-    User,
-}
-
-impl SetBy {
-    pub const ALL: [Self; 2] = [SetBy::Host, SetBy::User];
-}
-
-/// The limit of the host that leaves nothing to a user's own: it is about the same, and no larger.
+/// The host's limit that makes a user's own one irrelevant: the same subject, measure and term, and not larger.
 #[must_use]
 pub fn stricter<'q>(quotas: &'q [Quota], quota: &Quota) -> Option<&'q Quota> {
-    let of_host = |host: &&Quota| host.set_by == SetBy::Host && quota.set_by == SetBy::User;
+    let of_host = |host: &&Quota| host.layer == Layer::Host && quota.layer == Layer::User;
     let mut of_host = quotas.iter().filter(of_host);
-    of_host.find(|host| host.is_same(&quota.limit) && host.limit.most <= quota.limit.most)
+    of_host.find(|host| host.value.is_same(&quota.value) && host.value.most <= quota.value.most)
 }
 
-impl Quota {
-    /// Whether two limits are about the same.
-    #[must_use]
-    pub fn is_same(&self, other: &Limit) -> bool {
-        let own = &self.limit;
-        (&own.subject, own.sharing, own.measure, own.per)
+impl Row for Limit {
+    type Fields = QuotaFields;
+    const NOUN: &'static str = "limit";
+
+    fn of_table(fields: &QuotaFields, start: usize, mistakes: &mut Mistakes) -> Vec<Self> {
+        if let (Some(_), Some(group)) = (&fields.user, &fields.group) {
+            let message = "quota: a limit is for a user or for a group, not for both";
+            mistakes.push(group.at, message);
+        }
+        if fields.per.is_none() {
+            mistakes.push(start, "quota: per is missing; write per = \"month\"");
+        }
+        let subject = subject(fields);
+        let sharing = sharing(fields, &subject);
+        let limits: Vec<Limit> = Measure::ALL
+            .into_iter()
+            .filter_map(|measure| {
+                Some(Limit {
+                    subject: subject.clone(),
+                    sharing,
+                    measure,
+                    per: value(&fields.per)?,
+                    most: value(amount_field(fields, measure))?,
+                })
+            })
+            .collect();
+        if limits.is_empty() && mistakes.is_empty() {
+            let message = "quota: nothing is limited; write held, idle_held, charged or energy";
+            mistakes.push(start, message);
+        }
+        limits
+    }
+
+    fn is_same(&self, other: &Limit) -> bool {
+        (&self.subject, self.sharing, self.measure, self.per)
             == (&other.subject, other.sharing, other.measure, other.per)
+    }
+
+    fn to_table(&self) -> Vec<(&'static str, Value)> {
+        let subject = match &self.subject {
+            Subject::Everyone => None,
+            Subject::User(name) => Some(("user", name.into())),
+            Subject::Group(name) => Some(("group", name.into())),
+        };
+        let shares = self.sharing != usual_sharing(&self.subject);
+        let share = shares.then(|| ("share", sharing_word(self.sharing).into()));
+        let rest = [amount_pair(self), ("per", term_word(self.per).into())];
+        subject.into_iter().chain(share).chain(rest).collect()
+    }
+
+    fn json(&self) -> serde_json::Map<String, serde_json::Value> {
+        let (user, group) = match &self.subject {
+            Subject::Everyone => (None, None),
+            Subject::User(name) => (Some(name), None),
+            Subject::Group(name) => (None, Some(name)),
+        };
+        let pairs = [
+            ("user", json!(user)),
+            ("group", json!(group)),
+            ("share", json!(sharing_word(self.sharing))),
+            ("measure", json!(key(self.measure))),
+            ("limit", json!(amount_word(self.measure, self.most))),
+            ("per", json!(term_word(self.per))),
+        ];
+        pairs
+            .map(|(key, value)| (key.to_owned(), value))
+            .into_iter()
+            .collect()
     }
 }
 
-/// The key of a measure.
+/// Sets a limit in the table with the same subject and term, else in a new one.
+///
+/// # Errors
+/// When the limits are written as one inline array.
+pub fn set(document: &mut Document, limit: &Limit) -> Result<(), EditError> {
+    let is_it = |fields: &QuotaFields| {
+        let subject = subject(fields);
+        let sharing = sharing(fields, &subject);
+        (&subject, sharing, value(&fields.per)) == (&limit.subject, limit.sharing, Some(limit.per))
+    };
+    document.set_row(is_it, &[amount_pair(limit)], &limit.to_table())
+}
+
+/// Removes the limits of a subject, all of them or those of one measure or term. Returns how many there were.
+pub fn remove(
+    document: &mut Document,
+    whose: &Subject,
+    measure: Option<Measure>,
+    per: Option<Term>,
+) -> usize {
+    let is_it = |fields: &QuotaFields| {
+        subject(fields) == *whose && per.is_none_or(|per| value(&fields.per) == Some(per))
+    };
+    let wanted = |one: &Measure| measure.is_none_or(|measure| measure == *one);
+    let keys: Vec<&str> = Measure::ALL.into_iter().filter(wanted).map(key).collect();
+    let limits_nothing = |fields: &QuotaFields| {
+        let mut measures = Measure::ALL.into_iter();
+        measures.all(|measure| amount_field(fields, measure).is_none())
+    };
+    document.remove(is_it, &keys, limits_nothing)
+}
+
+fn value<T: Clone>(field: &Option<Field<T>>) -> Option<T> {
+    field.as_ref()?.value.clone()
+}
+
+fn subject(fields: &QuotaFields) -> Subject {
+    match (value(&fields.user), value(&fields.group)) {
+        (Some(user), _) => Subject::User(user),
+        (None, Some(group)) => Subject::Group(group),
+        (None, None) => Subject::Everyone,
+    }
+}
+
+fn sharing(fields: &QuotaFields, subject: &Subject) -> Sharing {
+    value(&fields.share).unwrap_or_else(|| usual_sharing(subject))
+}
+
+fn amount_field(fields: &QuotaFields, measure: Measure) -> &Option<Field<u64>> {
+    match measure {
+        Measure::Held => &fields.held,
+        Measure::IdleHeld => &fields.idle_held,
+        Measure::Charged => &fields.charged,
+        Measure::Energy => &fields.energy,
+    }
+}
+
+fn amount_pair(limit: &Limit) -> (&'static str, Value) {
+    (
+        key(limit.measure),
+        amount_word(limit.measure, limit.most).into(),
+    )
+}
+
+/// Key of a measure.
 #[must_use]
 pub fn key(measure: Measure) -> &'static str {
     match measure {
@@ -82,7 +177,7 @@ pub fn key(measure: Measure) -> &'static str {
     }
 }
 
-/// How a subject shares a limit where nothing is said.
+/// How a subject shares a limit by default.
 #[must_use]
 pub fn usual_sharing(subject: &Subject) -> Sharing {
     match subject {
@@ -91,7 +186,10 @@ pub fn usual_sharing(subject: &Subject) -> Sharing {
     }
 }
 
-/// Reads the term of a limit.
+/// Parses the term of a limit.
+///
+/// # Errors
+/// When it is neither a calendar unit nor a duration of 15 minutes or more.
 pub fn term(text: &str) -> Result<Term, String> {
     match text {
         "day" => Ok(Term::Day),
@@ -99,15 +197,12 @@ pub fn term(text: &str) -> Result<Term, String> {
         "month" => Ok(Term::Month),
         text => match duration::parse(text) {
             Ok(length) if length >= Duration::from_secs(900) => Ok(Term::Rolling(length)),
-            _ => Err(format!(
-                "expected day, week, month, or a duration of 15m or more such as 30d, found `{}`",
-                shown(text)
-            )),
+            _ => Err(expected(TermName::WHAT, text)),
         },
     }
 }
 
-/// A term as it is written.
+/// A term as [`term`] parses it.
 #[must_use]
 pub fn term_word(term: Term) -> String {
     match term {
@@ -118,21 +213,22 @@ pub fn term_word(term: Term) -> String {
     }
 }
 
-/// Reads an amount of a measure, in its whole units.
+/// Parses an amount: microseconds on a GPU, or millijoules.
+///
+/// # Errors
+/// When it is not a duration or an energy.
 pub fn amount(measure: Measure, text: &str) -> Result<u64, String> {
     match measure {
-        Measure::Energy => energy(text)
-            .ok_or_else(|| format!("expected an energy such as 50kWh, found `{}`", shown(text))),
+        Measure::Energy => energy(text).ok_or_else(|| expected(EnergyAmount::WHAT, text)),
         _ => {
-            let hours = duration::parse(text).map_err(|_| {
-                format!(
-                    "expected hours on a card such as 100h, found `{}`",
-                    shown(text)
-                )
-            })?;
+            let hours = duration::parse(text).map_err(|_| expected(GpuHours::WHAT, text))?;
             Ok(u64::try_from(hours.as_micros()).unwrap_or(u64::MAX))
         }
     }
+}
+
+fn expected(what: &str, text: &str) -> String {
+    format!("expected {what}, found `{}`", shown(text))
 }
 
 /// Millijoules from `50kWh`, `800Wh` or `1.5MWh`.
@@ -150,151 +246,17 @@ fn energy(text: &str) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "it was just seen to be within the range"
+        reason = "the value is checked to be in range"
     )]
     (0.0..1e18)
         .contains(&millijoules)
         .then_some(millijoules.round() as u64)
 }
 
-/// The limits of one table; every mistake in it goes to `tell`, with where it stands.
-pub(crate) fn limits(
-    table: &DeTable<'_>,
-    whole: usize,
-    tell: &mut dyn FnMut(usize, String),
-) -> Vec<Limit> {
-    let mut texts: Vec<(&str, &str, usize)> = Vec::new();
-    let is_sound = Cell::new(true);
-    let mut wrong = |at: usize, message: String| {
-        is_sound.set(false);
-        tell(at, message);
-    };
-    for (name, value) in table.iter() {
-        let key: &str = name.get_ref();
-        let at = value.span().start;
-        match (KEYS.contains(&key), value.get_ref()) {
-            (false, _) => wrong(name.span().start, unknown_key(key)),
-            (true, DeValue::String(text)) => texts.push((key, text.as_ref(), at)),
-            (true, _) => wrong(at, format!("{TABLE}.{key}: expected a text in quotes")),
-        }
-    }
-    let find = |key: &str| texts.iter().find(|(name, ..)| *name == key).copied();
-    let subject = match (find("user"), find("group")) {
-        (Some(_), Some((_, _, at))) => {
-            wrong(
-                at,
-                format!("{TABLE}: a limit is for a user or for a group, not for both"),
-            );
-            Subject::Everyone
-        }
-        (Some((_, name, at)), None) | (None, Some((_, name, at))) if !is_name(name) => {
-            wrong(at, format!("{TABLE}: `{}` cannot be a name", shown(name)));
-            Subject::Everyone
-        }
-        (Some((_, name, _)), None) => Subject::User(name.to_owned()),
-        (None, Some((_, name, _))) => Subject::Group(name.to_owned()),
-        (None, None) => Subject::Everyone,
-    };
-    let sharing = match find("share") {
-        None => usual_sharing(&subject),
-        Some((_, "each", _)) => Sharing::Each,
-        Some((_, "together", _)) => Sharing::Together,
-        Some((_, other, at)) => {
-            wrong(
-                at,
-                format!(
-                    "{TABLE}.share: expected each or together, found `{}`",
-                    shown(other)
-                ),
-            );
-            Sharing::Each
-        }
-    };
-    let per = match find("per") {
-        None => {
-            wrong(
-                whole,
-                format!("{TABLE}: per is missing; write per = \"month\""),
-            );
-            Term::Month
-        }
-        Some((_, text, at)) => term(text).unwrap_or_else(|message| {
-            wrong(at, format!("{TABLE}.per: {message}"));
-            Term::Month
-        }),
-    };
-    let mut limits = Vec::new();
-    for measure in Measure::ALL {
-        let Some((key, text, at)) = find(key(measure)) else {
-            continue;
-        };
-        match amount(measure, text) {
-            Ok(most) => limits.push(Limit {
-                subject: subject.clone(),
-                sharing,
-                measure,
-                per,
-                most,
-            }),
-            Err(message) => wrong(at, format!("{TABLE}.{key}: {message}")),
-        }
-    }
-    if limits.is_empty() && is_sound.get() {
-        let message =
-            format!("{TABLE}: nothing is limited; write held, idle_held, charged or energy");
-        wrong(whole, message);
-    }
-    // Half a limit would be another one.
-    if is_sound.get() { limits } else { Vec::new() }
-}
-
-/// What a user or a group can be called.
+/// Whether a user or a group can have this name.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 256 && !name.chars().any(gua_model::text::is_harmful)
-}
-
-fn unknown_key(key: &str) -> String {
-    match nearest(key, KEYS.into_iter()) {
-        Some(near) => format!(
-            "unknown key `{}` in [[{TABLE}]]; did you mean `{near}`?",
-            shown(key)
-        ),
-        None => format!(
-            "unknown key `{}` in [[{TABLE}]]; there are {}",
-            shown(key),
-            KEYS.join(", ")
-        ),
-    }
-}
-
-/// The tables of a file's `quota`; `None` where it is something else.
-pub(crate) fn tables<'v>(value: &'v Spanned<DeValue<'_>>) -> Option<Vec<(&'v DeTable<'v>, usize)>> {
-    let DeValue::Array(all) = value.get_ref() else {
-        return None;
-    };
-    let table =
-        |entry: &'v Spanned<DeValue<'_>>| Some((entry.get_ref().as_table()?, entry.span().start));
-    all.iter().map(table).collect()
-}
-
-/// A limit as tables of a file, for showing.
-#[must_use]
-pub fn shown_toml(limit: &Limit) -> String {
-    let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
-    let mut lines = format!("[[{TABLE}]]\n");
-    match &limit.subject {
-        Subject::Everyone => {}
-        Subject::User(name) => lines.push_str(&format!("user = {}\n", text(name))),
-        Subject::Group(name) => lines.push_str(&format!("group = {}\n", text(name))),
-    }
-    if limit.sharing != usual_sharing(&limit.subject) {
-        lines.push_str(&format!("share = \"{}\"\n", sharing_word(limit.sharing)));
-    }
-    let amount = amount_word(limit.measure, limit.most);
-    lines.push_str(&format!("{} = \"{amount}\"\n", key(limit.measure)));
-    lines.push_str(&format!("per = \"{}\"\n", term_word(limit.per)));
-    lines
 }
 
 #[must_use]
@@ -305,7 +267,7 @@ pub fn sharing_word(sharing: Sharing) -> &'static str {
     }
 }
 
-/// An amount in the form that [`amount`] reads.
+/// An amount as [`amount`] parses it.
 #[must_use]
 pub fn amount_word(measure: Measure, most: u64) -> String {
     match measure {
@@ -313,10 +275,76 @@ pub fn amount_word(measure: Measure, most: u64) -> String {
             let watthours = most / 3_600_000;
             match watthours * 3_600_000 == most && watthours.is_multiple_of(1000) {
                 true => format!("{}kWh", watthours / 1000),
-                #[expect(clippy::cast_precision_loss, reason = "for showing")]
+                #[expect(clippy::cast_precision_loss, reason = "for display")]
                 false => format!("{}Wh", most as f64 / 3_600_000.0),
             }
         }
         _ => duration::written(Duration::from_micros(most)),
     }
 }
+
+/// The text of a value of `[[quota]]`; all of them are strings.
+fn quoted(raw: Raw<'_>) -> Result<String, String> {
+    let text = text(raw).ok_or("expected a text in quotes")?;
+    Ok(text.to_string_lossy().into_owned())
+}
+
+/// Declares the kinds of `[[quota]]`'s values: what is expected, how it is parsed, how it is written.
+macro_rules! kinds {
+    ($( $(#[doc = $doc:literal])* $Kind:ident: $Value:ty, $what:literal, $parse:expr, $write:expr; )*) => {
+        $(
+            $(#[doc = $doc])*
+            #[derive(Debug)]
+            pub struct $Kind;
+
+            impl Kind for $Kind {
+                type Value = $Value;
+                const WHAT: &'static str = $what;
+
+                fn parse(raw: Raw<'_>, _: &Home) -> Result<$Value, String> {
+                    let parse: fn(&str) -> Result<$Value, String> = $parse;
+                    parse(&quoted(raw)?)
+                }
+
+                fn json(value: &$Value) -> serde_json::Value {
+                    let write: fn(&$Value) -> String = $write;
+                    write(value).into()
+                }
+            }
+        )*
+    };
+}
+
+kinds! {
+    /// Name of a user or a group.
+    AccountName: String, "a name", parse_name, String::clone;
+    /// Whether each person has the limit, or all of them together.
+    SharingName: Sharing, "each or together", parse_sharing, |sharing| sharing_word(*sharing).to_owned();
+    /// Period that a limit is for.
+    TermName: Term, "day, week, month, or a duration of 15m or more such as 30d", term, |term| term_word(*term);
+    /// Hours on a GPU, in microseconds.
+    GpuHours: u64, "hours on a card such as 100h", |text| amount(Measure::Held, text), |most| amount_word(Measure::Held, *most);
+    /// Energy, in millijoules.
+    EnergyAmount: u64, "an energy such as 50kWh", |text| amount(Measure::Energy, text), |most| amount_word(Measure::Energy, *most);
+}
+
+fn parse_name(name: &str) -> Result<String, String> {
+    match is_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("`{}` cannot be a name", shown(name))),
+    }
+}
+
+fn parse_sharing(word: &str) -> Result<Sharing, String> {
+    match word {
+        "each" => Ok(Sharing::Each),
+        "together" => Ok(Sharing::Together),
+        other => Err(expected(SharingName::WHAT, other)),
+    }
+}
+
+/// Name of the array in a file.
+pub const TABLE: &str = QuotaFields::TABLE;
+
+#[cfg(test)]
+mod tests;

@@ -1,34 +1,54 @@
-//! Every setting, once. A new one is a new line here: its file key, variable, default, meaning, `config default`,
-//! `config show` and `config check` all follow from it.
+//! Every setting, declared once. A new setting is one line here, a new array of tables a few: the key in a file, the
+//! environment variable, the default, the description, `config default`, `config show` and `config check` follow from it.
 
 use std::ffi::OsStr;
 
+use gua_model::quota::Limit;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows};
 use crate::kind::{
     ActivePercent, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days, FilePath,
     GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogMegabytes, MaybeFile, Megabytes,
     PlainHttp, PushForm, Raw, RawAge, ReadDeadline, TickInterval, UserNames,
 };
-use crate::quota::Quota;
+use crate::quota::{AccountName, EnergyAmount, GpuHours, SharingName, TermName};
 use crate::{Setting, Source};
 
-/// Description of a setting, without its value.
+/// Declaration of a setting, without its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub section: &'static str,
-    /// What the section is about; one sentence.
+    /// Description of the section; one sentence.
     pub section_doc: &'static str,
     pub key: &'static str,
-    /// The variable that sets it.
+    /// Environment variable that sets it.
     pub env: &'static str,
-    /// The default, as it stands in a file.
+    /// The default as TOML.
     pub default_toml: fn() -> String,
-    /// What it means; one or more lines.
+    /// Description; one or more lines.
     pub doc: &'static str,
-    /// What may be written.
+    /// Values that are accepted, to follow "expected".
     pub what: &'static str,
 }
 
-/// A setting with its value, for showing.
+/// Declaration of an array of tables.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrayEntry {
+    /// Name in a file.
+    pub table: &'static str,
+    /// Key in `gua config show --json`.
+    pub list: &'static str,
+    /// Description; one or more lines.
+    pub doc: &'static str,
+    /// The lines of an example table.
+    pub example: &'static str,
+    /// One row in messages.
+    pub noun: &'static str,
+}
+
+/// A setting with its value, for display.
 #[derive(Clone, Debug)]
 pub struct Shown<'a> {
     pub entry: &'static Entry,
@@ -38,21 +58,30 @@ pub struct Shown<'a> {
 }
 
 macro_rules! settings {
-    ($(
-        #[doc = $section_doc:literal]
-        $section:ident: $Group:ident {
-            $(
-                $(#[doc = $doc:literal])*
-                $key:ident: $Kind:ty = $default:literal, $env:literal;
-            )*
-        }
-    )*) => {
+    (
+        $(
+            #[doc = $section_doc:literal]
+            $section:ident: $Group:ident {
+                $(
+                    $(#[doc = $doc:literal])*
+                    $key:ident: $Kind:ty = $default:literal, $env:literal;
+                )*
+            }
+        )*
+        $(
+            [[$table:ident]]
+            $(#[doc = $array_doc:literal])*
+            $list:ident: $Row:ty, $Fields:ident {
+                $( $field:ident: $FieldKind:ty; )*
+            }
+            example $example:literal
+        )*
+    ) => {
         /// The settings in force.
         #[derive(Clone, Debug)]
         pub struct Settings {
             $( #[doc = $section_doc] pub $section: $Group, )*
-            /// Limits on what people may have, which are tables of their own.
-            pub quotas: Vec<Quota>,
+            $( $(#[doc = $array_doc])* pub $list: Vec<Listed<$Row>>, )*
         }
 
         $(
@@ -60,6 +89,42 @@ macro_rules! settings {
             #[derive(Clone, Debug)]
             pub struct $Group {
                 $( $(#[doc = $doc])* pub $key: Setting<<$Kind as Kind>::Value>, )*
+            }
+        )*
+
+        $(
+            /// The values of one table of an array, each `None` if its key is absent.
+            #[derive(Clone, Debug, Default)]
+            pub struct $Fields {
+                $( pub $field: Option<Field<<$FieldKind as Kind>::Value>>, )*
+            }
+
+            impl Fields for $Fields {
+                const TABLE: &'static str = stringify!($table);
+                const KEYS: &'static [&'static str] = &[$( stringify!($field), )*];
+
+                fn set(
+                    &mut self,
+                    key: &str,
+                    raw: Raw<'_>,
+                    home: &Home,
+                    at: usize,
+                ) -> Option<Result<(), String>> {
+                    match key {
+                        $(
+                            stringify!($field) => {
+                                let parsed = <$FieldKind as Kind>::parse(raw, home);
+                                let (value, result) = match parsed {
+                                    Ok(value) => (Some(value), Ok(())),
+                                    Err(message) => (None, Err(message)),
+                                };
+                                self.$field = Some(Field { value, at });
+                                Some(result)
+                            }
+                        )*
+                        _ => None,
+                    }
+                }
             }
         )*
 
@@ -78,6 +143,19 @@ macro_rules! settings {
             )* )*
         ];
 
+        /// All arrays of tables.
+        pub const ARRAYS: &[ArrayEntry] = &[
+            $(
+                ArrayEntry {
+                    table: stringify!($table),
+                    list: stringify!($list),
+                    doc: concat!($($array_doc, "\n"),*),
+                    example: $example,
+                    noun: <$Row as Row>::NOUN,
+                },
+            )*
+        ];
+
         impl Settings {
             /// The defaults alone.
             #[must_use]
@@ -86,11 +164,11 @@ macro_rules! settings {
                     $( $section: $Group {
                         $( $key: Setting { value: default_of::<$Kind>($default, home), source: Source::Default }, )*
                     }, )*
-                    quotas: Vec::new(),
+                    $( $list: Vec::new(), )*
                 }
             }
 
-            /// Sets one value; `None` if there is no such setting, an error if the value is no good.
+            /// Sets one value; `None` if there is no such setting, an error if the value is invalid.
             pub fn set(
                 &mut self,
                 section: &str,
@@ -106,6 +184,30 @@ macro_rules! settings {
                                 .map(|value| self.$section.$key = Setting { value, source }),
                         ),
                     )* )*
+                    _ => None,
+                }
+            }
+
+            /// Appends the rows of an array; `None` if the value is not an array of tables. `origin` returns
+            /// the source of a table from its byte offset.
+            pub(crate) fn append(
+                &mut self,
+                table: &str,
+                value: &Spanned<DeValue<'_>>,
+                home: &Home,
+                mistakes: &mut Mistakes,
+                origin: &dyn Fn(usize) -> Origin,
+            ) -> Option<()> {
+                match table {
+                    $(
+                        stringify!($table) => {
+                            for (value, start) in rows::<$Row>(value, home, mistakes)? {
+                                let Origin { source, layer } = origin(start);
+                                self.$list.push(Listed { value, source, layer });
+                            }
+                            Some(())
+                        }
+                    )*
                     _ => None,
                 }
             }
@@ -126,6 +228,14 @@ macro_rules! settings {
                         });
                     }
                 )* )*
+                shown
+            }
+
+            /// Every row of every array, in the order of [`ARRAYS`].
+            #[must_use]
+            pub fn shown_rows(&self) -> Vec<ShownRow<'_>> {
+                let mut shown = Vec::new();
+                $( shown.extend(self.$list.iter().map(|row| ShownRow::of(stringify!($list), row))); )*
                 shown
             }
         }
@@ -204,10 +314,26 @@ settings! {
         /// Number of days that the board's archive keeps, for `gua sync-archive` and --archive.
         archive_days: Days = "30", "GUA_CLOUD_ARCHIVE_DAYS";
     }
+
+    [[quota]]
+    /// Limits on what people may have, as many as there are: for a user, for a group (its members together, unless share is
+    /// "each") or, without either, for everyone (each, unless share is "together"). What is limited is one or more of held,
+    /// idle_held, charged (hours on a card) and energy; per is day, week, month, or a rolling window such as 30d.
+    quotas: Limit, QuotaFields {
+        user: AccountName;
+        group: AccountName;
+        share: SharingName;
+        per: TermName;
+        held: GpuHours;
+        idle_held: GpuHours;
+        charged: GpuHours;
+        energy: EnergyAmount;
+    }
+    example "user = \"ada\"\ncharged = \"100h\"\nper = \"month\"\n"
 }
 
 fn default_of<K: Kind>(text: &str, home: &Home) -> K::Value {
-    // Without a home the program stops anyway, with a sentence; the value only has to exist.
+    // Without a home directory the program stops with an error; the value only has to exist.
     let home = Home(Some(
         home.0.clone().unwrap_or_else(|| "/nonexistent".into()),
     ));

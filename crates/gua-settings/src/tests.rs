@@ -13,8 +13,9 @@ use gua_model::Thresholds;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use crate::array::Layer;
 use crate::kind::Home;
-use crate::quota::{SetBy, stricter};
+use crate::quota::stricter;
 use crate::{ENTRIES, FileState, FlagValue, Inputs, Loaded, Settings, Source, describe, file};
 
 const HOME: &str = "/home/ada";
@@ -142,9 +143,9 @@ fn a_limit_of_the_user_takes_none_of_the_hosts_away() {
     let quotas = layers.load().settings.quotas;
     let found: Vec<_> = quotas
         .iter()
-        .map(|quota| (quota.limit.most / 3_600_000_000, quota.set_by))
+        .map(|quota| (quota.value.most / 3_600_000_000, quota.layer))
         .collect();
-    assert_eq!(found, [(3, SetBy::Host), (90, SetBy::User)]);
+    assert_eq!(found, [(3, Layer::Host), (90, Layer::User)]);
     assert_eq!(stricter(&quotas, &quotas[1]), Some(&quotas[0]));
     assert_eq!(stricter(&quotas, &quotas[0]), None);
 }

@@ -27,8 +27,8 @@ use crate::cli::{
     QuotaCommand, QuotaFormula, QuotaMeasure, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs,
     QuotaSubjectArgs, TableFormat,
 };
-use crate::config::quota::{Quota, SetBy};
-use crate::config::{Loaded, Source, quota};
+use crate::config::quota::Quota;
+use crate::config::{Layer, Loaded, Source, quota};
 use crate::failure::{Exit, Failure};
 use crate::report::ask;
 use crate::{output, which};
@@ -76,12 +76,7 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded, speaker: &str) -> anyhow::Resu
         .name
         .unwrap_or_else(|| names.of(Some(user.uid)).to_owned());
     let (zone, now) = (TimeZone::system(), clock::now());
-    let accounts = Accounts::of(
-        quotas,
-        |set_by| which::to_refuse(loaded, set_by),
-        &zone,
-        now,
-    )?;
+    let accounts = Accounts::of(quotas, |layer| which::to_refuse(loaded, layer), &zone, now)?;
     let standings = accounts.of_person(&name)?;
     let Some(over) = standings.iter().find(|standing| standing.is_over()) else {
         say_unjudged(&standings, speaker);
@@ -170,7 +165,7 @@ fn nothing(args: &QuotaShowArgs, loaded: &Loaded) -> String {
 /// How people stand, as far as was asked for; what is odd about the limits is told.
 fn accounts(args: &QuotaShowArgs, loaded: &Loaded) -> anyhow::Result<Accounts> {
     let zone = zone(args)?;
-    let db = |set_by| which::for_limits(loaded, set_by);
+    let db = |layer| which::for_limits(loaded, layer);
     let mut accounts = Accounts::of(&loaded.settings.quotas, db, &zone, clock::now())?;
     for note in &accounts.notes {
         output::talk(&format!("gua quota: {note}\n"));
@@ -260,7 +255,7 @@ fn set(args: &QuotaSetArgs, loaded: &Loaded) -> anyhow::Result<()> {
     edit::change(&file, &loaded.inputs, |document| {
         limits
             .iter()
-            .try_for_each(|limit| edit::set(document, limit))
+            .try_for_each(|limit| quota::set(document, limit))
     })?;
     let mut said = String::new();
     for limit in &limits {
@@ -278,14 +273,14 @@ fn set(args: &QuotaSetArgs, loaded: &Loaded) -> anyhow::Result<()> {
 fn tell_of_host(limits: &[Limit], loaded: &Loaded) {
     for limit in limits {
         let own = Quota {
-            limit: limit.clone(),
+            value: limit.clone(),
             source: Source::Default,
-            set_by: SetBy::User,
+            layer: Layer::User,
         };
         if let Some(host) = quota::stricter(&loaded.settings.quotas, &own) {
             output::talk(&format!(
                 "gua quota: the host's own limit counts: {} ({})\n",
-                sentence(&host.limit),
+                sentence(&host.value),
                 host.source
             ));
         }
@@ -365,7 +360,7 @@ fn remove(args: &QuotaRemoveArgs, loaded: &Loaded) -> anyhow::Result<()> {
     // Where there is no file, none is made to remove something from it.
     if file.exists() {
         edit::change(&file, &loaded.inputs, |document| {
-            removed = edit::remove(document, &subject, measure, per);
+            removed = quota::remove(document, &subject, measure, per);
             Ok(())
         })
         .context("nothing was removed")?;

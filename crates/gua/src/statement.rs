@@ -109,7 +109,7 @@ impl Asked<'_> {
         let is_over = self.period.to() <= self.now;
         let mut statement = Statement::of(&all, self.month, is_over);
         // Limits of a day or of a rolling window say nothing about a month.
-        let monthly = |quota: &&Quota| quota.limit.per == Term::Month;
+        let monthly = |quota: &&Quota| quota.value.per == Term::Month;
         let quotas: Vec<Quota> = self.quotas.iter().filter(monthly).cloned().collect();
         let until = self.period.to().min(self.now);
         let used = BTreeMap::from([(Term::Month, usage(&all, self.period, until))]);

@@ -8,8 +8,7 @@ use gua_collector::managed::{Maker, Occupant, occupant};
 use gua_collector::pid_file::PidFile;
 use gua_store::{FileKind, OpenError, what_is_this};
 
-use crate::config::quota::SetBy;
-use crate::config::{Inputs, Loaded, Source};
+use crate::config::{Inputs, Layer, Loaded, Source};
 use crate::failure::Failure;
 
 /// Where the service keeps the host's history.
@@ -25,21 +24,21 @@ pub fn history(loaded: &Loaded) -> PathBuf {
 /// The history that limits of a file are judged by. Those of the host are judged by the host's, where there is one: what a
 /// user's own daemon has seen since yesterday, or a history that their own file names, says little about a month.
 #[must_use]
-pub fn for_limits(loaded: &Loaded, set_by: SetBy) -> PathBuf {
-    for_limits_among(loaded, set_by, Path::new(OF_THE_HOST))
+pub fn for_limits(loaded: &Loaded, layer: Layer) -> PathBuf {
+    for_limits_among(loaded, layer, Path::new(OF_THE_HOST))
 }
 
 /// The same where limits hold somebody back: those of the host are not judged by a history that the one who is held back
 /// names with --db.
 #[must_use]
-pub fn to_refuse(loaded: &Loaded, set_by: SetBy) -> PathBuf {
-    to_refuse_among(loaded, set_by, Path::new(OF_THE_HOST))
+pub fn to_refuse(loaded: &Loaded, layer: Layer) -> PathBuf {
+    to_refuse_among(loaded, layer, Path::new(OF_THE_HOST))
 }
 
-fn to_refuse_among(loaded: &Loaded, set_by: SetBy, host: &Path) -> PathBuf {
-    match set_by {
-        SetBy::Host => for_limits_among(&Loaded::from(&loaded.inputs, &[]), set_by, host),
-        SetBy::User => for_limits_among(loaded, set_by, host),
+fn to_refuse_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
+    match layer {
+        Layer::Host => for_limits_among(&Loaded::from(&loaded.inputs, &[]), layer, host),
+        Layer::User => for_limits_among(loaded, layer, host),
     }
 }
 
@@ -53,9 +52,9 @@ pub fn no_history(path: &Path) -> Failure {
     Failure::usage(OpenError::Missing { path }.to_string()).hint(WITHOUT_HISTORY)
 }
 
-fn for_limits_among(loaded: &Loaded, set_by: SetBy, host: &Path) -> PathBuf {
+fn for_limits_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
     let is_said = matches!(loaded.settings.history.db.source, Source::Flag(_));
-    if set_by == SetBy::User || is_said {
+    if layer == Layer::User || is_said {
         return among(loaded, host);
     }
     let of_host = Inputs {
@@ -137,27 +136,27 @@ mod tests {
         assert_eq!(among(&loaded, &host), own);
 
         // The host's limits are judged by what the host has seen, whatever the user has.
-        let of = |loaded: &Loaded, set_by| for_limits_among(loaded, set_by, &host);
-        assert_eq!(of(&loaded, SetBy::Host), host);
-        assert_eq!(of(&loaded, SetBy::User), own);
+        let of = |loaded: &Loaded, layer| for_limits_among(loaded, layer, &host);
+        assert_eq!(of(&loaded, Layer::Host), host);
+        assert_eq!(of(&loaded, Layer::User), own);
         let file = home.path().join(".gua/config.toml");
         std::fs::write(file, "[history]\ndb = \"/empty.db\"\n").unwrap();
         let evading = Loaded::from(&inputs, &[]);
-        assert_eq!(of(&evading, SetBy::Host), host);
-        assert_eq!(of(&evading, SetBy::User), Path::new("/empty.db"));
+        assert_eq!(of(&evading, Layer::Host), host);
+        assert_eq!(of(&evading, Layer::User), Path::new("/empty.db"));
         std::fs::write(&inputs.system_file, "[history]\ndb = \"/of-host.db\"\n").unwrap();
         let evading = Loaded::from(&inputs, &[]);
-        assert_eq!(of(&evading, SetBy::Host), Path::new("/of-host.db"));
+        assert_eq!(of(&evading, Layer::Host), Path::new("/of-host.db"));
 
         let named = FlagValue::of("--db", "history", "db", Some("/x.db"));
         let loaded = Loaded::from(&inputs, named.as_slice());
         assert_eq!(among(&loaded, &host), Path::new("/x.db"));
-        assert_eq!(of(&loaded, SetBy::Host), Path::new("/x.db"));
+        assert_eq!(of(&loaded, Layer::Host), Path::new("/x.db"));
         // Not where the limits hold back the one who names it.
-        let held_back = |set_by| to_refuse_among(&loaded, set_by, &host);
-        assert_eq!(held_back(SetBy::Host), Path::new("/of-host.db"));
-        assert_eq!(held_back(SetBy::User), Path::new("/x.db"));
+        let held_back = |layer| to_refuse_among(&loaded, layer, &host);
+        assert_eq!(held_back(Layer::Host), Path::new("/of-host.db"));
+        assert_eq!(held_back(Layer::User), Path::new("/x.db"));
         std::fs::remove_file(&inputs.system_file).unwrap();
-        assert_eq!(held_back(SetBy::Host), host);
+        assert_eq!(held_back(Layer::Host), host);
     }
 }

@@ -12,7 +12,8 @@ use gua_probe::process::{groups_of, is_group, is_user};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::config::quota::{Quota, SetBy, amount_word, stricter};
+use crate::config::Layer;
+use crate::config::quota::{Quota, amount_word, stricter};
 use crate::failure::{Exit, Failure};
 use crate::report::{self, ask::Ask};
 
@@ -29,26 +30,26 @@ impl Accounts {
     /// Reads each history once for each term; `db` says by which one the limits of a file are judged.
     pub(crate) fn of(
         quotas: &[Quota],
-        db: impl Fn(SetBy) -> PathBuf,
+        db: impl Fn(Layer) -> PathBuf,
         zone: &TimeZone,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
-        let histories = SetBy::ALL.map(|set_by| (set_by, db(set_by)));
-        let db = |set_by: SetBy| {
+        let histories = Layer::ALL.map(|layer| (layer, db(layer)));
+        let db = |layer: Layer| {
             let mut all = histories.iter();
-            let found = all.find(|(of, _)| *of == set_by);
+            let found = all.find(|(of, _)| *of == layer);
             &found.expect("all of them are there").1
         };
         let mut usages: BTreeMap<(&Path, Term), Usage> = BTreeMap::new();
         for quota in quotas {
-            let (db, per) = (db(quota.set_by).as_path(), quota.limit.per);
+            let (db, per) = (db(quota.layer).as_path(), quota.value.per);
             if let Entry::Vacant(place) = usages.entry((db, per)) {
                 let period = per.period(now, zone);
                 let report = report::read(db, &Ask::of_window(period, zone.clone(), now))?;
                 place.insert(usage(&report, period, now));
             }
         }
-        let of_file = |set_by: SetBy, per: Term| usages.get(&(db(set_by).as_path(), per));
+        let of_file = |layer: Layer, per: Term| usages.get(&(db(layer).as_path(), per));
         Ok(Self::stand(quotas, of_file, usages.values(), now)?)
     }
 
@@ -63,7 +64,7 @@ impl Accounts {
 
     fn stand<'usage>(
         quotas: &[Quota],
-        usage: impl Fn(SetBy, Term) -> Option<&'usage Usage>,
+        usage: impl Fn(Layer, Term) -> Option<&'usage Usage>,
         usages: impl Iterator<Item = &'usage Usage>,
         now: Timestamp,
     ) -> Result<Self, Failure> {
@@ -71,7 +72,7 @@ impl Accounts {
             .iter()
             .filter(|quota| stricter(quotas, quota).is_none())
             .collect();
-        let limits: Vec<Limit> = counting.iter().map(|quota| quota.limit.clone()).collect();
+        let limits: Vec<Limit> = counting.iter().map(|quota| quota.value.clone()).collect();
         let names: BTreeSet<&String> = usages
             .flat_map(|usage| usage.people.iter().map(|row| &row.name))
             .collect();
@@ -82,10 +83,10 @@ impl Accounts {
         };
         // Each file by itself: which limit is the most special is no way around those of the host.
         let mut found = Vec::new();
-        for set_by in SetBy::ALL {
-            let of_file = counting.iter().filter(|quota| quota.set_by == set_by);
-            let of_file: Vec<Limit> = of_file.map(|quota| quota.limit.clone()).collect();
-            let usage = |per: Term| usage(set_by, per).expect("every limit's term was read");
+        for layer in Layer::ALL {
+            let of_file = counting.iter().filter(|quota| quota.layer == layer);
+            let of_file: Vec<Limit> = of_file.map(|quota| quota.value.clone()).collect();
+            let usage = |per: Term| usage(layer, per).expect("every limit's term was read");
             found.extend(standings(&of_file, usage, members));
         }
         Ok(Self {
@@ -147,9 +148,13 @@ fn no_answer() -> Failure {
 fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
     let mut notes = Vec::new();
     for quota in quotas {
-        let Quota { limit, source, .. } = quota;
+        let Quota {
+            value: limit,
+            source,
+            ..
+        } = quota;
         if let Some(host) = stricter(quotas, quota) {
-            let most = amount_word(limit.measure, host.limit.most);
+            let most = amount_word(limit.measure, host.value.most);
             let of_host = &host.source;
             notes.push(format!(
                 "{source}: this limit does not count: that of the host is {most} ({of_host})"
@@ -184,9 +189,9 @@ mod tests {
 
     const HOUR: u64 = 3_600_000_000;
 
-    fn quota(set_by: SetBy, subject: Subject, hours: u64) -> Quota {
+    fn quota(layer: Layer, subject: Subject, hours: u64) -> Quota {
         Quota {
-            limit: Limit {
+            value: Limit {
                 subject,
                 sharing: Sharing::Each,
                 measure: Measure::Held,
@@ -194,19 +199,19 @@ mod tests {
                 most: hours * HOUR,
             },
             source: Source::Default,
-            set_by,
+            layer,
         }
     }
 
     /// Ada held five hours; `own` is what she set for herself.
     #[track_caller]
     fn check(host: &[(Subject, u64)], own: &[(Subject, u64)], limits: &[u64], is_over: bool) {
-        let of = |set_by, all: &[(Subject, u64)]| -> Vec<Quota> {
+        let of = |layer, all: &[(Subject, u64)]| -> Vec<Quota> {
             let all = all.iter().cloned();
-            all.map(|(subject, hours)| quota(set_by, subject, hours))
+            all.map(|(subject, hours)| quota(layer, subject, hours))
                 .collect()
         };
-        let quotas = [of(SetBy::Host, host), of(SetBy::User, own)].concat();
+        let quotas = [of(Layer::Host, host), of(Layer::User, own)].concat();
         let day = Period::new(
             "2026-11-01T00:00:00Z".parse().unwrap(),
             "2026-11-02T00:00:00Z".parse().unwrap(),

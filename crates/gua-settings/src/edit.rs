@@ -1,0 +1,138 @@
+//! Edits arrays of tables in the text of a configuration file. Whatever is not changed stays as it is, comments included.
+//! The result is checked like a file that a person wrote. Nothing here opens a file.
+
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
+
+use crate::array::{Fields, Mistakes, fields};
+use crate::kind::Home;
+use crate::{Problem, Settings, file};
+
+/// Why a file was not edited.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    #[error("`{}` is not TOML and was not changed", path.display())]
+    Syntax {
+        path: PathBuf,
+        source: toml_edit::TomlError,
+    },
+    #[error("`{table}` is written in one line; write each row as [[{table}]]")]
+    InlineArray { table: &'static str },
+    #[error("the file was not changed: {0}")]
+    Invalid(Problem),
+}
+
+/// Applies `change` to the text of a file. Returns the new text, or `None` if nothing changed.
+///
+/// # Errors
+/// When the text is not TOML, or when what `change` made of it is not a valid configuration.
+pub fn edit(
+    text: &str,
+    path: &Path,
+    home: &Home,
+    change: impl FnOnce(&mut Document) -> Result<(), EditError>,
+) -> Result<Option<String>, EditError> {
+    let path = path.to_owned();
+    let parsed = text.parse();
+    let mut document = Document {
+        toml: parsed.map_err(|source| EditError::Syntax {
+            path: path.clone(),
+            source,
+        })?,
+        home: home.clone(),
+    };
+    change(&mut document)?;
+    let changed = document.toml.to_string();
+    if changed == text {
+        return Ok(None);
+    }
+    let mut settings = Settings::defaults(home);
+    let problems = file::apply(&mut settings, changed.as_bytes(), &path, home);
+    match problems.into_iter().next() {
+        Some(problem) => Err(EditError::Invalid(problem)),
+        None => Ok(Some(changed)),
+    }
+}
+
+/// A configuration file being edited.
+#[derive(Debug)]
+pub struct Document {
+    toml: DocumentMut,
+    home: Home,
+}
+
+impl Document {
+    /// Sets `values` in the table that `is_it` accepts. If there is none, appends the table `new`.
+    ///
+    /// # Errors
+    /// When the array is written as `name = [{...}]`.
+    pub fn set_row<F: Fields>(
+        &mut self,
+        is_it: impl Fn(&F) -> bool,
+        values: &[(&'static str, Value)],
+        new: &[(&'static str, Value)],
+    ) -> Result<(), EditError> {
+        let empty = || Item::ArrayOfTables(ArrayOfTables::new());
+        let item = self.toml.entry(F::TABLE).or_insert_with(empty);
+        let tables = item
+            .as_array_of_tables_mut()
+            .ok_or(EditError::InlineArray { table: F::TABLE })?;
+        let home = &self.home;
+        if let Some(table) = tables.iter_mut().find(|table| is_it(&read(table, home))) {
+            put_all(table, values);
+            return Ok(());
+        }
+        let mut table = Table::new();
+        put_all(&mut table, new);
+        tables.push(table);
+        Ok(())
+    }
+
+    /// Removes `keys` from every table that `is_it` accepts, and then the tables that `is_empty` accepts. Returns the number
+    /// of removed values.
+    pub fn remove<F: Fields>(
+        &mut self,
+        is_it: impl Fn(&F) -> bool,
+        keys: &[&str],
+        is_empty: impl Fn(&F) -> bool,
+    ) -> usize {
+        let home = &self.home;
+        let Some(tables) = self
+            .toml
+            .get_mut(F::TABLE)
+            .and_then(Item::as_array_of_tables_mut)
+        else {
+            return 0;
+        };
+        let mut removed = 0;
+        for table in tables.iter_mut().filter(|table| is_it(&read(table, home))) {
+            let found = keys.iter().filter(|key| table.remove(key).is_some());
+            removed += found.count();
+        }
+        tables.retain(|table| !is_empty(&read(table, home)));
+        if tables.is_empty() {
+            self.toml.remove(F::TABLE);
+        }
+        removed
+    }
+}
+
+/// The values of a table; invalid ones are left out.
+fn read<F: Fields>(table: &Table, home: &Home) -> F {
+    let text = table.to_string();
+    let (parsed, _) = DeTable::parse_recoverable(&text);
+    fields(parsed.get_ref(), home, &mut Mistakes::default())
+}
+
+/// Sets values; a comment behind an old value stays.
+fn put_all(table: &mut Table, values: &[(&'static str, Value)]) {
+    for (key, value) in values {
+        let mut value = value.clone();
+        if let Some(old) = table.get(key).and_then(Item::as_value) {
+            *value.decor_mut() = old.decor().clone();
+        }
+        table.insert(key, Item::Value(value));
+    }
+}
