@@ -12,8 +12,7 @@ use gua_model::{LegacyMoment, LegacyQuarters, LegacySessions, Period};
 use gua_store::{OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 
-#[path = "synthetic/old.rs"]
-mod synthetic;
+use gua_test::old_history;
 
 /// The least that is promised.
 const PROMISED: f64 = 300_000.0;
@@ -31,16 +30,16 @@ fn main() {
                 .first()
                 .and_then(|word| word.parse().ok())
                 .unwrap_or(end);
-            let written = synthetic::write(Path::new(path), &synthetic::MONTH, end);
+            let written = old_history::write(Path::new(path), &old_history::MONTH, end);
             return written.expect("the file can be written");
         }
         ["read", path, ..] => return read(Path::new(path)),
         _ => {}
     }
     let quick = words.contains(&"--quick");
-    let month = synthetic::MONTH;
+    let month = old_history::MONTH;
     let shape = match quick {
-        true => synthetic::Shape {
+        true => old_history::Shape {
             ticks: month.ticks / 30,
             process_rows: month.process_rows / 30,
             ..month
@@ -52,7 +51,7 @@ fn main() {
         directory.path().join("old.db"),
         directory.path().join("ours.db"),
     );
-    let (_, made) = timed(|| synthetic::write(&old, &shape, end));
+    let (_, made) = timed(|| old_history::write(&old, &shape, end));
     say("make the old file", made, 0.0);
     let rows = rows(&shape);
     let (imported, first) = timed(|| import(&old, &ours));
@@ -134,7 +133,7 @@ fn import(old: &Path, ours: &Path) -> Result<(), LegacyError> {
     clippy::cast_precision_loss,
     reason = "a few million rows are far below 2^52"
 )]
-fn rows(shape: &synthetic::Shape) -> f64 {
+fn rows(shape: &old_history::Shape) -> f64 {
     (shape.card_rows() + shape.process_rows) as f64
 }
 

@@ -8,22 +8,14 @@
 //! `cargo bench -p gua-store --bench history -- write PATH [DAYS]` leaves such a history at a path, and `-- read PATH`
 //! measures what a report asks of one: CPU time, and the most memory that the process had.
 
-#[path = "../tests/history/synthetic.rs"]
-#[expect(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "the tests that share it use all of it, and may unwrap"
-)]
-mod synthetic;
-
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use gua_model::{KnownCard, Ledger, Period, Thresholds};
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
+use gua_test::synthetic::SyntheticHost;
 use jiff::{SignedDuration, Timestamp};
-use synthetic::Host;
 
 const CARDS: usize = 12;
 const DAYS: u32 = 30;
@@ -61,8 +53,8 @@ fn write(path: &Path, days: u32) -> Anything {
     let mut out = std::io::stdout();
     // However long it is, it ends when the month does: what lies ahead is not reported.
     let earlier = (i64::from(days) - i64::from(DAYS)) * 86_400;
-    let start = Timestamp::from_second(synthetic::START - earlier)?;
-    let mut host = Host::new(CARDS, INTERVAL, start);
+    let start = Timestamp::from_second(gua_test::synthetic::START - earlier)?;
+    let mut host = SyntheticHost::new(CARDS, INTERVAL, start);
     let mut store = Store::open(path, OpenMode::Create, &WriterOptions::default())?;
     let run = store.begin_run(&NewRun {
         started: host.now(),

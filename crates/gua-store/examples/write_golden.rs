@@ -1,18 +1,10 @@
 //! Writes the history that `tests/golden/schema-N.sql` is a dump of.
 
-#[path = "../tests/history/synthetic.rs"]
-#[expect(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "the tests that share it use all of it, and may unwrap"
-)]
-mod synthetic;
-
 use std::path::Path;
 use std::time::Duration;
 
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
-use synthetic::Host;
+use gua_test::synthetic::SyntheticHost;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("where to?")?;
@@ -21,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         OpenMode::Create,
         &WriterOptions::default(),
     )?;
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = store.begin_run(&NewRun {
         started: host.now(),
         interval: Duration::from_secs(30),

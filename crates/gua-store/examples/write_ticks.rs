@@ -1,10 +1,6 @@
 //! Writes synthetic ticks to a history every 20 ms until it is killed, and prints the time of each when it is stored.
 //! `tests/history/kill.rs` kills it.
 
-#[path = "../tests/history/synthetic.rs"]
-#[expect(clippy::unwrap_used, reason = "the tests that share it may unwrap")]
-mod synthetic;
-
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,7 +8,7 @@ use std::time::Duration;
 
 use gua_model::BootId;
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
-use synthetic::Host;
+use gua_test::synthetic::SyntheticHost;
 
 fn main() -> ExitCode {
     let Err(error) = write() else {
@@ -32,7 +28,7 @@ fn write() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mut store = Store::open(path, OpenMode::CreateOrAppend, &options)?;
     let last = History::open(path)?.info()?.last_tick;
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     if let Some(last) = last {
         host.set_clock(last);
         host.pass(Duration::from_secs(30));

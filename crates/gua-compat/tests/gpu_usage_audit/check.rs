@@ -6,7 +6,7 @@ use gua_store::History;
 use rusqlite::Connection;
 
 use crate::rows::import;
-use crate::tools::RELEASES;
+use gua_test::originals::RELEASES;
 
 /// A history with one file of a release imported.
 fn imported(version: &str) -> (tempfile::TempDir, PathBuf) {

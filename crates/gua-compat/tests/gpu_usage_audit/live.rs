@@ -9,7 +9,7 @@ use nvml_sim::scenario::Scenario;
 use crate::rows::{
     always, assert_same_rows, export, import, names, totals_imported, totals_in_place,
 };
-use crate::tools;
+use gua_test::originals;
 
 const SCENARIO: &str = r#"
     [[card]]
@@ -43,7 +43,7 @@ impl Collector {
         driver::install(driver, Generation::LATEST).unwrap();
         let scenario = Scenario::parse(&text).unwrap_or_else(|error| panic!("{error}"));
         scenario.write(driver.join("scenario.toml")).unwrap();
-        let child = tools::release(version)
+        let child = originals::release(version)
             .args(["daemon", "--foreground", "--interval", "20ms", "--db"])
             .arg(db)
             .env("LD_LIBRARY_PATH", driver)

@@ -10,6 +10,3 @@ mod releases;
 mod round_trip;
 mod rows;
 mod stats;
-#[path = "../../benches/synthetic/old.rs"]
-mod synthetic;
-mod tools;

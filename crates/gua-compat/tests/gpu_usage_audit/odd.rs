@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::rows::{
     always, assert_same_rows, classes, export, import, totals_imported, totals_in_place,
 };
-use crate::synthetic::{self, Shape};
+use gua_test::old_history::{self, Shape};
 
 /// An empty history in the form of 1.0.3, filled by `sql`.
 fn old_with(directory: &Path, sql: &str) -> PathBuf {
@@ -136,7 +136,7 @@ fn rows_that_changed_after_their_import_are_noticed() {
         directory.path().join("old.db"),
         directory.path().join("ours.db"),
     );
-    synthetic::write(&old, &SMALL, end()).unwrap();
+    old_history::write(&old, &SMALL, end()).unwrap();
     import(&old, &ours).unwrap();
     let change = |sql: &str| Connection::open(&old).unwrap().execute_batch(sql).unwrap();
     change("UPDATE gpu_sample SET util_pct = util_pct + 1 WHERE rowid = 700");
@@ -173,7 +173,7 @@ fn an_import_that_was_stopped_goes_on_where_it_ended() {
         interval_seconds: 30,
         process_rows: 86_000,
     };
-    synthetic::write(&old, &shape, end()).unwrap();
+    old_history::write(&old, &shape, end()).unwrap();
     let mut rounds = 0;
     let new_rows = loop {
         rounds += 1;
@@ -212,7 +212,7 @@ fn a_small_part_of_a_file_counts_the_same_by_index_by_scan_and_imported() {
         directory.path().join("old.db"),
         directory.path().join("ours.db"),
     );
-    synthetic::write(&old, &SMALL, end()).unwrap();
+    old_history::write(&old, &SMALL, end()).unwrap();
     import(&old, &ours).unwrap();
     let without_index = directory.path().join("without.db");
     std::fs::copy(&old, &without_index).unwrap();
@@ -242,13 +242,13 @@ fn a_small_part_of_a_file_counts_the_same_by_index_by_scan_and_imported() {
 fn a_made_up_month_has_the_rows_that_it_says() {
     let directory = tempfile::tempdir().unwrap();
     let old = directory.path().join("old.db");
-    synthetic::write(&old, &SMALL, end()).unwrap();
+    old_history::write(&old, &SMALL, end()).unwrap();
     let imported = import(&old, &directory.path().join("ours.db")).unwrap();
     assert_eq!(
         (imported.new_card_rows, imported.new_process_rows),
         (1_200, 1_700)
     );
-    assert_eq!(synthetic::MONTH.card_rows(), 1_036_800);
+    assert_eq!(old_history::MONTH.card_rows(), 1_036_800);
     assert!(OldFile::open(&old).is_ok());
 }
 

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use rusqlite::types::Value;
 
 use crate::rows::{dump, export};
-use crate::tools::{release, run};
+use gua_test::originals::{release, run};
 
 fn user(uid: u32, name: &str) -> User {
     User {

@@ -8,7 +8,7 @@ use std::process::Command;
 use gua_compat::gpu_usage_audit::{LegacyError, OldFile};
 
 use crate::rows::{always, classes, import, names, totals_in_place};
-use crate::synthetic::{self, Shape};
+use gua_test::old_history::{self, Shape};
 
 const SMALL: Shape = Shape {
     cards: 2,
@@ -18,7 +18,7 @@ const SMALL: Shape = Shape {
 };
 
 fn write(path: &Path) {
-    synthetic::write(path, &SMALL, "2026-11-01T00:00:00Z".parse().unwrap()).unwrap();
+    old_history::write(path, &SMALL, "2026-11-01T00:00:00Z".parse().unwrap()).unwrap();
 }
 
 fn set_mode(path: &Path, mode: u32) {

@@ -3,7 +3,7 @@
 use crate::rows::{
     always, assert_same_rows, classes, export, import, names, totals_imported, totals_in_place,
 };
-use crate::tools::{RELEASES, demo};
+use gua_test::originals::{RELEASES, demo};
 
 #[test]
 fn every_release_is_read_in_place_and_counts_as_it_counts_itself() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::rows::{assert_same_rows, export, import};
-use crate::tools::{RELEASES, demo, release, run};
+use gua_test::originals::{RELEASES, demo, release, run};
 
 #[test]
 fn import_and_export_give_back_every_row_of_every_release() {

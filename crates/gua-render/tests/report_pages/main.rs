@@ -2,8 +2,6 @@
 //! pictures of them.
 #![cfg(test)]
 
-mod made_up;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -11,10 +9,9 @@ use gua_model::report::Report;
 use gua_model::text::sanitize;
 use gua_render::chart::Language;
 use gua_render::report::{By, Page, html, json::json, korean, table, text};
+use gua_test::reports::{Shape, report};
 use jiff::tz::TimeZone;
 use roxmltree::{Document, Node, ParsingOptions};
-
-use self::made_up::{Shape, report};
 
 fn page(report: &Report, language: Language, by: Option<By>, top: usize) -> Page<'_> {
     Page {
@@ -288,7 +285,7 @@ fn names_of_other_people_stay_text() {
         .filter_map(|node| node.text())
         .collect();
     for number in 0..12 {
-        let name = sanitize(&made_up::person(number));
+        let name = sanitize(&gua_test::reports::person(number));
         assert!(cells.contains(&name.as_str()), "{name}");
     }
 }

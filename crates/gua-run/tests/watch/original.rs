@@ -3,9 +3,6 @@
 //!
 //! It is fetched once into a Python environment beside the build. What cannot be had makes a test fail with a sentence.
 
-#[path = "../../../nvml-sim/tests/shared/python.rs"]
-mod python;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +26,8 @@ spec.loader.exec_module(original)
 
 /// Python with the original in it, made at first use.
 fn python() -> PathBuf {
-    python::environment(Path::new("python3"), "run-monitor", ORIGINAL).join("bin/python")
+    let system = gua_test::python::system();
+    gua_test::python::environment(&system, "run-monitor", ORIGINAL).join("bin/python")
 }
 
 /// What the original prints.

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use crate::synthetic::Host;
 use crate::{Place, all, begin, read_all, record};
+use gua_test::synthetic::SyntheticHost;
 
 /// Sets the clock by so many seconds in the middle of a history, and expects every tick to be there, in order.
 fn check(seconds: i64) {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let mut written = record(&mut store, run, &mut host, 70);
     host.set_clock(host.now() + SignedDuration::from_secs(seconds));
@@ -45,7 +45,7 @@ fn a_clock_that_is_set_keeps_every_tick() {
 fn a_clock_that_stands_still_keeps_every_tick() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let noon = host.now();
     let mut written = Vec::new();
@@ -60,7 +60,7 @@ fn a_clock_that_stands_still_keeps_every_tick() {
 fn time_asleep_is_in_no_total() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 60);
     host.pass(Duration::from_secs(4 * 3600));

@@ -10,14 +10,14 @@ use gua_store::{
 use jiff::Timestamp;
 use rusqlite::Connection;
 
-use crate::synthetic::Host;
 use crate::{Place, all, begin, read, record};
+use gua_test::synthetic::SyntheticHost;
 
 /// A history with some ticks, closed.
 fn written(ticks: usize) -> Place {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, ticks);
     store.close().unwrap();

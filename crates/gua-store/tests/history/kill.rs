@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::synthetic::Dice;
 use crate::{Place, example, read_all};
+use gua_test::synthetic::Dice;
 
 const KILLS: u32 = 200;
 

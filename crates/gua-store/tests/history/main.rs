@@ -8,7 +8,6 @@ mod migration;
 mod place;
 mod refusals;
 mod room;
-mod synthetic;
 mod totals;
 mod upkeep;
 mod watched;
@@ -20,8 +19,8 @@ use std::time::Duration;
 
 use gua_model::{Period, Tick};
 use gua_store::{History, NewRun, OpenMode, ReadError, RunId, Store, WriterOptions};
+use gua_test::synthetic::SyntheticHost;
 use jiff::Timestamp;
-use synthetic::Host;
 
 /// A temporary directory with a history in it.
 struct Place {
@@ -52,7 +51,7 @@ fn open(path: &Path, options: &WriterOptions) -> Store {
     Store::open(path, OpenMode::CreateOrAppend, options).unwrap()
 }
 
-fn begin(store: &mut Store, host: &Host) -> RunId {
+fn begin(store: &mut Store, host: &SyntheticHost) -> RunId {
     store
         .begin_run(&NewRun {
             started: host.now(),
@@ -65,7 +64,7 @@ fn begin(store: &mut Store, host: &Host) -> RunId {
 }
 
 /// Records so many ticks of a host, with upkeep as a collector does it, and returns them.
-fn record(store: &mut Store, run: RunId, host: &mut Host, count: usize) -> Vec<Tick> {
+fn record(store: &mut Store, run: RunId, host: &mut SyntheticHost, count: usize) -> Vec<Tick> {
     let mut ticks = Vec::new();
     for _ in 0..count {
         let tick = host.tick();

@@ -4,8 +4,8 @@
 use gua_store::{FileKind, what_is_this};
 use rusqlite::Connection;
 
-use crate::synthetic::Host;
 use crate::{Place, all, begin, read_all, record};
+use gua_test::synthetic::SyntheticHost;
 
 /// Builds the file of a release and expects it to hold what it held, before and after this program wrote to it.
 fn check(version: u32, dump: &str) {
@@ -24,7 +24,7 @@ fn check(version: u32, dump: &str) {
         FileKind::OurHistory { version }
     );
 
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let mut written: Vec<_> = (0..60).map(|_| host.tick()).collect();
     let mut store = place.store();
     assert_eq!(read_all(&place.history()), written, "schema {version}");

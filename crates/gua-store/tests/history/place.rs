@@ -6,8 +6,8 @@ use std::process::Command;
 
 use gua_store::{History, OpenError, OpenMode, Store, WriterOptions};
 
-use crate::synthetic::Host;
 use crate::{Place, begin, example, is_root, read_all, record};
+use gua_test::synthetic::SyntheticHost;
 
 fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -30,7 +30,7 @@ fn a_file_is_made_with_the_rights_that_were_asked_for() {
         ..WriterOptions::default()
     };
     let mut store = crate::open(&place.path(), &options);
-    let host = Host::small();
+    let host = SyntheticHost::small();
     begin(&mut store, &host);
     for (name, mode) in [
         ("gua.db", 0o640),
@@ -64,7 +64,7 @@ fn another_user_reads_a_history_with_and_without_a_writer() {
     let place = Place::new();
     set_mode(place.directory.path(), 0o755);
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 50);
     assert_eq!(count_as_nobody(&place.path()), Ok(50));
@@ -89,7 +89,7 @@ fn a_killed_writers_file_is_read_by_another_user() {
     let place = Place::new();
     set_mode(place.directory.path(), 0o755);
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 50);
     // What a kill leaves: the file with its journal, and nobody who holds it.
@@ -109,7 +109,7 @@ fn a_killed_writers_file_is_read_by_another_user() {
 fn a_copy_in_a_read_only_directory_is_read() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let written = record(&mut store, run, &mut host, 50);
     store.close().unwrap();

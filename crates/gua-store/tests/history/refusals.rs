@@ -5,8 +5,8 @@ use gua_model::{Tick, Uid, User};
 use gua_store::{Kept, NewRefusal, Store};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::synthetic::Host;
 use crate::{Place, all, begin, record};
+use gua_test::synthetic::SyntheticHost;
 
 fn asking(at: Timestamp, uid: u32, event: &str, tick: &Tick) -> NewRefusal {
     let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap();
@@ -35,9 +35,9 @@ fn asking(at: Timestamp, uid: u32, event: &str, tick: &Tick) -> NewRefusal {
 }
 
 /// A history of a small host whose last tick has a holder.
-fn recorded(place: &Place) -> (Store, Host, Tick) {
+fn recorded(place: &Place) -> (Store, SyntheticHost, Tick) {
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let tick = loop {
         let tick = record(&mut store, run, &mut host, 1).remove(0);

@@ -6,8 +6,8 @@ use gua_model::{GapReason, Outage};
 use gua_store::{OpenMode, Store, WriteError, WriterOptions};
 use jiff::Timestamp;
 
-use crate::synthetic::Host;
 use crate::{Place, begin, is_root, open, read_all, record};
+use gua_test::synthetic::SyntheticHost;
 
 #[test]
 fn a_file_that_may_not_grow_refuses_ticks_and_stays_whole() {
@@ -17,7 +17,7 @@ fn a_file_that_may_not_grow_refuses_ticks_and_stays_whole() {
         ..WriterOptions::default()
     };
     let mut store = open(&place.path(), &options);
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let mut written = Vec::new();
     let mut lost = Vec::new();
@@ -95,7 +95,7 @@ fn fill_and_recover(directory: &std::path::Path) {
     let path = directory.join("gua.db");
     let ballast = directory.join("ballast");
     let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let mut written = record(&mut store, run, &mut host, 50);
     // Fill what is left.

@@ -3,8 +3,8 @@
 use gua_model::{Period, Sessions, Spans, Thresholds, Tick, Totals};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::synthetic::{Dice, Host};
 use crate::{Place, all, begin, read_all, record};
+use gua_test::synthetic::{Dice, SyntheticHost};
 
 /// The totals of a window straight from the ticks.
 fn fold(ticks: &[Tick], window: Period) -> Totals {
@@ -31,7 +31,7 @@ fn in_micros(tick: &Tick) -> Tick {
 fn any_window_is_its_quarters_and_its_edges() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let mut written = record(&mut store, run, &mut host, 300);
     host.pass(std::time::Duration::from_secs(5000));
@@ -55,7 +55,7 @@ fn any_window_is_its_quarters_and_its_edges() {
 fn other_thresholds_read_the_ticks() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 200);
     let history = place.history();
@@ -74,7 +74,7 @@ fn other_thresholds_read_the_ticks() {
 fn sessions_are_the_same_stored_or_folded() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let written = record(&mut store, run, &mut host, 1500);
     let mut spans = Spans::new(Thresholds::default(), gua_model::Floors::new());
@@ -106,7 +106,7 @@ fn sessions_are_the_same_stored_or_folded() {
 fn totals_can_be_built_again() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 500);
     let before = place.history().totals(all()).unwrap();
@@ -121,7 +121,7 @@ fn totals_can_be_built_again() {
 fn a_fold_gives_each_quarter_once_in_order_and_says_which_window_it_is() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let written = record(&mut store, run, &mut host, 400);
     let first = written[0].sample.at;
@@ -153,7 +153,7 @@ fn the_last_tick_and_the_latest_names_are_at_hand() {
     let mut store = place.store();
     assert_eq!(place.history().last_tick().unwrap(), None);
     assert_eq!(place.history().host().unwrap(), None);
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let written = record(&mut store, run, &mut host, 200);
     let history = place.history();

@@ -6,14 +6,14 @@ use gua_model::{Period, Session, Thresholds};
 use gua_store::{BackupError, History, ReadError, RunId, Store, WriterOptions};
 use jiff::SignedDuration;
 
-use crate::synthetic::Host;
 use crate::{Place, all, begin, open, read_all, record};
+use gua_test::synthetic::SyntheticHost;
 
 #[test]
 fn retention_takes_ticks_and_leaves_totals_and_sessions() {
     let keeping = Place::new();
     let mut store = keeping.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 600);
 
@@ -23,7 +23,7 @@ fn retention_takes_ticks_and_leaves_totals_and_sessions() {
         ..WriterOptions::default()
     };
     let mut store = open(&place.path(), &options);
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 600);
 
@@ -68,7 +68,7 @@ fn retention_takes_ticks_and_leaves_totals_and_sessions() {
 fn how_long_ticks_are_kept_can_change_while_they_are_written() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 600);
     assert_eq!(place.history().info().unwrap().ticks, 600);
@@ -89,7 +89,7 @@ fn a_clock_set_back_to_where_ticks_are_gone_changes_no_total() {
         ..WriterOptions::default()
     };
     let mut store = open(&place.path(), &options);
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 600);
     let before = place.history().totals(all()).unwrap();
@@ -112,7 +112,7 @@ fn a_clock_set_back_to_where_ticks_are_gone_changes_no_total() {
 fn sessions_stay_the_same_after(
     what: &str,
     ticks: usize,
-    change: impl Fn(&mut Store, RunId, &mut Host),
+    change: impl Fn(&mut Store, RunId, &mut SyntheticHost),
 ) {
     let place = Place::new();
     let options = WriterOptions {
@@ -120,7 +120,7 @@ fn sessions_stay_the_same_after(
         ..WriterOptions::default()
     };
     let mut store = open(&place.path(), &options);
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, ticks);
     let before = place.history().sessions(all()).unwrap();
@@ -143,7 +143,7 @@ fn sessions_stay_the_same_after(
     // What comes later is the same as in a history that was never folded again.
     let quiet = Place::new();
     let mut other = open(&quiet.path(), &options);
-    let mut twin = Host::small();
+    let mut twin = SyntheticHost::small();
     let run_of_twin = begin(&mut other, &twin);
     record(&mut other, run_of_twin, &mut twin, ticks);
     record(&mut store, run, &mut host, 200);
@@ -179,7 +179,7 @@ fn sessions_with_a_clock_set_back(keep_raw: Option<Duration>, seconds: i64) -> V
         ..WriterOptions::default()
     };
     let mut store = open(&place.path(), &options);
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 503);
     let end = host.now();
@@ -218,7 +218,7 @@ fn a_clock_that_runs_ahead_takes_no_young_ticks() {
         ..WriterOptions::default()
     };
     let mut store = open(&place.path(), &options);
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 600);
     let end = host.now();
@@ -238,7 +238,7 @@ fn a_clock_that_runs_ahead_takes_no_young_ticks() {
 fn a_backup_is_a_history_that_can_be_read_alone() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let written = record(&mut store, run, &mut host, 100);
     let target = place.directory.path().join("copy.db");
@@ -260,7 +260,7 @@ fn a_backup_is_a_history_that_can_be_read_alone() {
 fn stats_say_what_takes_room() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 400);
     let stats = place.history().stats().unwrap();
@@ -274,7 +274,7 @@ fn stats_say_what_takes_room() {
 fn a_forgotten_person_leaves_no_byte_and_no_hour_behind() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 600);
     let before = place.history().totals(all()).unwrap().totals;

@@ -4,8 +4,8 @@ use gua_model::{GapReason, Outage, Period};
 use gua_store::{OpenError, OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::synthetic::Host;
 use crate::{Place, begin, read, read_all, record};
+use gua_test::synthetic::SyntheticHost;
 
 #[test]
 fn the_built_in_sqlite_has_no_known_way_to_lose_a_journal() {
@@ -20,7 +20,7 @@ fn the_built_in_sqlite_has_no_known_way_to_lose_a_journal() {
 fn ticks_come_back_as_they_were_while_the_writer_goes_on() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let mut written = record(&mut store, run, &mut host, 100);
     let history = place.history();
@@ -35,7 +35,7 @@ fn ticks_come_back_as_they_were_while_the_writer_goes_on() {
 fn a_window_can_begin_and_end_at_any_tick() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let written = record(&mut store, run, &mut host, 90);
     let history = place.history();
@@ -55,7 +55,7 @@ fn a_window_can_begin_and_end_at_any_tick() {
 fn a_history_tells_its_runs_cards_and_outages() {
     let place = Place::new();
     let mut store = place.store();
-    let mut host = Host::small();
+    let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let first = record(&mut store, run, &mut host, 5);
     store.end_run(run, host.now()).unwrap();

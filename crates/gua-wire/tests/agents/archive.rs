@@ -14,9 +14,10 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-use crate::board::{Board, CLAIM_ANSWER};
-use crate::released::python;
 use crate::sent::succeed;
+use gua_test::board::Board;
+use gua_test::http::CLAIM_ANSWER;
+use gua_test::originals::python;
 
 /// Runs a script with a text at its standard input.
 fn run_python(script: &str, arguments: &[&str], input: &str) -> Vec<u8> {
@@ -88,7 +89,8 @@ fn compare(home: &Path, database: &str) -> bool {
         r#"{{"archives":[{{"date":"{}","table":"proc_sample"}},{{"date":"_full","table":"daemon_run"}}]}}"#,
         days_ago(1)
     );
-    let board = Board::start(listing.clone());
+    let board = Board::start();
+    board.lists(listing.clone());
     let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
     let config = CloudConfig::enrolled(ServerUrl::parse(&board.url()).unwrap(), answer);
     let file = home.join("cloud.json");

@@ -11,9 +11,10 @@ use gua_wire::users::UserPolicy;
 use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, ServerUrl, Token};
 use jiff::Timestamp;
 
-use crate::board::{Board, CLAIM_ANSWER};
 use crate::cards::{ABOUT, look, sample};
-use crate::released::released;
+use gua_test::board::Board;
+use gua_test::http::CLAIM_ANSWER;
+use gua_test::originals::released;
 
 /// Runs a real agent with a home of its own.
 pub(crate) fn agent(version: &str, home: &Path, arguments: &[&str]) -> Output {
@@ -48,7 +49,7 @@ fn observed_at(snapshot: &str) -> Timestamp {
 
 fn check(version: &'static str, form: Form) {
     let home = tempfile::tempdir().unwrap();
-    let board = Board::start(String::new());
+    let board = Board::start();
     let claim = [
         "enroll",
         "--enrollment-token",
@@ -115,7 +116,7 @@ fn ours_and_release_1_8_send_the_same() {
 #[test]
 fn ours_and_release_1_8_tell_of_a_driver_that_is_away_in_the_same_words() {
     let home = tempfile::tempdir().unwrap();
-    let board = Board::start(String::new());
+    let board = Board::start();
     let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
     let config = CloudConfig::enrolled(ServerUrl::parse(&board.url()).unwrap(), answer);
     let file = home.path().join("cloud.json");

@@ -11,10 +11,10 @@ use gua_wire::{ClaimAnswer, CloudConfig, ServerUrl};
 use nvml_sim::driver::{self, Generation};
 use nvml_sim::scenario::Scenario;
 
-use crate::board::CLAIM_ANSWER;
 use crate::cards::sample;
-use crate::released::released;
 use crate::sent::compact;
+use gua_test::http::CLAIM_ANSWER;
+use gua_test::originals::released;
 
 const CARDS: &str = r#"
 [[card]]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::host::{Host, until};
-use crate::recorded::record;
+use gua_test::recorded::record;
 
 const HEADER: &str = "timestamp,user,pid,gpu,usage\n";
 /// Midnight in UTC.

@@ -7,5 +7,4 @@ mod csv;
 mod host;
 mod import;
 mod quota;
-mod recorded;
 mod statement;

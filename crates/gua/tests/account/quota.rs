@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::recorded::record;
+use gua_test::recorded::record;
 
 /// Two hours up to now: ada holds 4 h (2 idle, 3 charged), root 2 h (2 idle, 1 charged).
 fn host() -> Host {

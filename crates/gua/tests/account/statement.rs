@@ -5,7 +5,7 @@ use roxmltree::{Document, ParsingOptions};
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::recorded::{Card, record};
+use gua_test::recorded::{Card, record};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()

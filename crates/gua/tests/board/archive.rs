@@ -6,8 +6,9 @@ use flate2::read::GzDecoder;
 
 use crate::host::{Host, TWO_CARDS, until};
 use crate::originals::succeed;
-use crate::server::{Board, Manner, Request, TOKEN};
 use crate::sync_once::enrolled;
+use gua_test::board::{Behaviour, Board, TOKEN};
+use gua_test::http::Request;
 
 /// A host with some days of our own ticks, and others that were imported from two files.
 fn with_days(board: &Board) -> Host {
@@ -118,7 +119,7 @@ fn only_what_the_board_lacks_is_sent_and_counted() {
         .skip(1)
         .collect();
     let listing = format!(r#"{{"archives":[{}]}}"#, known.join(","));
-    board.behaves(Manner::Says(200, listing));
+    board.behaves(Behaviour::Responds(200, listing));
     let said = host.fine("sync-archive --db ours.db --retention-days 2");
     assert_eq!(
         said,
@@ -171,14 +172,17 @@ fn a_failure_is_one_sentence_and_the_next_attempt_goes_on() {
     let missing = host.gua("sync-archive --db none.db");
     assert_eq!(missing.code, 2, "{missing:?}");
     host.fine("demo --db ours.db --ticks 50 --interval 1h");
-    board.behaves(Manner::Says(503, r#"{"detail":"no room"}"#.to_owned()));
+    board.behaves(Behaviour::Responds(
+        503,
+        r#"{"detail":"no room"}"#.to_owned(),
+    ));
     let ended = host.gua("sync-archive --db ours.db");
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
     assert_eq!(
         ended.stderr,
         "gua sync-archive: the board did not tell which files it has: GUA Board request failed with HTTP 503: no room\n"
     );
-    board.behaves(Manner::Kind);
+    board.behaves(Behaviour::Accepts);
     host.fine("sync-archive --db ours.db");
     let unenrolled = Host::new(TWO_CARDS).gua("sync-archive");
     assert_eq!(unenrolled.code, 2, "{unenrolled:?}");
@@ -232,7 +236,7 @@ fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
 fn an_archive_that_fails_costs_a_daemon_one_line_and_no_tick() {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
-    board.behaves(Manner::Says(503, String::new()));
+    board.behaves(Behaviour::Responds(503, String::new()));
     let line = "daemon --foreground --cloud --archive --interval 100ms --db d.db";
     let mut daemon = host.foreground(line);
     let told = "archive: the board did not tell which files it has: GUA Board request failed with HTTP 503; the history stays as it is, and gua tries again within the day\n";
@@ -254,7 +258,7 @@ fn the_archive_goes_up_also_where_the_look_could_not_be_told() {
     const NO_LOAD: &str =
         "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncode = \"NOT_SUPPORTED\"\n";
     let told = "  archive: 0 closed day(s) in 30d window, uploaded 0 missing object(s)\n";
-    let check = |scenario: Option<&str>, manner: Manner, why: &str| {
+    let check = |scenario: Option<&str>, manner: Behaviour, why: &str| {
         let board = Board::start();
         let host = enrolled(Host::new(TWO_CARDS), &board);
         host.fine("sync-once");
@@ -274,20 +278,24 @@ fn the_archive_goes_up_also_where_the_look_could_not_be_told() {
         host.gua("sync-once --archive");
         assert_eq!(board.take().len(), 1);
     };
-    let refuses = || Manner::Refuses("/observations", 503);
+    let refuses = || Behaviour::Rejects("/observations", 503);
     check(None, refuses(), "the board was not told");
     let dead = "[[fault]]\nfunction = \"nvmlInit*\"\ncode = \"DRIVER_NOT_LOADED\"\n";
     let dead = format!("{TWO_CARDS}{dead}");
-    check(Some(&dead), Manner::Kind, "the driver could not be read");
+    check(
+        Some(&dead),
+        Behaviour::Accepts,
+        "the driver could not be read",
+    );
     let blind = format!("{TWO_CARDS}{NO_LOAD}");
-    check(Some(&blind), Manner::Kind, "no card can be told of");
+    check(Some(&blind), Behaviour::Accepts, "no card can be told of");
 }
 
 #[test]
 fn of_two_failures_the_first_ends_the_command_and_the_second_is_said() {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
-    board.behaves(Manner::Says(503, String::new()));
+    board.behaves(Behaviour::Responds(503, String::new()));
     let ended = host.gua("sync-once --archive");
     assert_eq!(ended.code, 1, "{ended:?}");
     let lines: Vec<&str> = ended.stderr.lines().collect();
@@ -308,7 +316,7 @@ fn a_file_that_the_board_does_not_take_ends_the_command_after_the_others() {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
     host.fine("demo --db ours.db --ticks 50 --interval 1h");
-    board.behaves(Manner::Refuses("table=proc_sample", 413));
+    board.behaves(Behaviour::Rejects("table=proc_sample", 413));
     let ended = host.gua("sync-archive --db ours.db");
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
     assert!(

@@ -8,8 +8,8 @@ use gua_wire::snapshot::{CollectionStatus, stamp};
 use gua_wire::stream::UtilFrame;
 
 use crate::host::{Host, Running, TWO_CARDS, until};
-use crate::server::{Board, Manner, TOKEN};
 use crate::sync_once::{enrolled, link};
+use gua_test::board::{Behaviour, Board, TOKEN};
 
 /// An end that takes so long waits for something that it must not wait for, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);
@@ -160,7 +160,7 @@ fn a_driver_that_is_away_from_the_beginning_is_told_before_the_daemon_ends() {
     let [heartbeat] = pushes(&board).try_into().unwrap();
     assert_eq!(heartbeat.errors, ["nvml_init_failed"]);
     // A board that could not be told either is said beside it.
-    board.behaves(Manner::Silent);
+    board.behaves(Behaviour::Silent);
     let ended = host.gua("daemon --foreground --cloud");
     assert_eq!(ended.code, 1, "{ended:?}");
     let told = "the error heartbeat could not be pushed (could not reach GUA Board server: it did not answer within 10 s), and the driver could not be read: ";
@@ -171,7 +171,7 @@ fn a_driver_that_is_away_from_the_beginning_is_told_before_the_daemon_ends() {
 fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterwards() {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
-    board.behaves(Manner::Says(503, String::new()));
+    board.behaves(Behaviour::Responds(503, String::new()));
     let mut daemon = daemon(&host);
     until("two attempts", || {
         let failures = link(&host).map_or(0, |link| link.failures);
@@ -179,7 +179,7 @@ fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterward
         (failures >= 1 && board.attempts() >= 2).then_some(())
     });
     let before = kept(&host);
-    board.behaves(Manner::Kind);
+    board.behaves(Behaviour::Accepts);
     let first = until("a push", || {
         let pushed = pushes(&board);
         let refused = |push: &Snapshot| before.contains(&push.observed_at);

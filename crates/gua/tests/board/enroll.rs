@@ -7,7 +7,8 @@ use std::process::Stdio;
 use serde_json::json;
 
 use crate::host::{Ended, Host, TWO_CARDS, ended};
-use crate::server::{Board, CLAIM_ANSWER, Manner, TOKEN};
+use gua_test::board::{Behaviour, Board, TOKEN};
+use gua_test::http::CLAIM_ANSWER;
 
 const ONCE: &str = "gua_enroll_once";
 
@@ -172,7 +173,7 @@ fn what_is_wrong_is_found_before_anybody_is_asked() {
 fn a_board_that_refuses_leaves_nothing_behind() {
     let board = Board::start();
     let host = Host::without_driver();
-    let check = |manner: Manner, told: &str| {
+    let check = |manner: Behaviour, told: &str| {
         board.behaves(manner);
         let line = format!("enroll --server-url {} --enrollment-token -", board.url());
         let ended = typed(&host, &line, ONCE);
@@ -184,16 +185,19 @@ fn a_board_that_refuses_leaves_nothing_behind() {
         assert_eq!(left.count(), 0, "no temporary file stays");
     };
     check(
-        Manner::Says(401, format!(r#"{{"detail":"the token {ONCE} is spent"}}"#)),
+        Behaviour::Responds(401, format!(r#"{{"detail":"the token {ONCE} is spent"}}"#)),
         "gua enroll: GUA Board request failed with HTTP 401: the token [hidden] is spent\n",
     );
     check(
-        Manner::Says(201, CLAIM_ANSWER.replace("h1", "")),
+        Behaviour::Responds(201, CLAIM_ANSWER.replace("h1", "")),
         "gua enroll: the server did not answer as a GUA Board does: the board's answer to the claim cannot be used: fields are missing, empty or no text: hostId\n",
     );
-    check(Manner::Says(200, "[".to_owned()), "it is not valid JSON");
     check(
-        Manner::CutsBody,
+        Behaviour::Responds(200, "[".to_owned()),
+        "it is not valid JSON",
+    );
+    check(
+        Behaviour::CutsBody,
         "could not reach GUA Board server: the connection broke off",
     );
 }

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use gua_probe::clock;
 
 use crate::host::{Host, TWO_CARDS};
-use crate::server::{Board, Manner, TOKEN};
 use crate::sync_once::enrolled;
+use gua_test::board::{Behaviour, Board, TOKEN};
 
 /// The limits of a request, and something for a slow machine.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(25);
@@ -30,7 +30,7 @@ fn fails(host: &Host, told: &str) {
 }
 
 #[track_caller]
-fn check(manner: Manner, told: &str) {
+fn check(manner: Behaviour, told: &str) {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
     board.behaves(manner);
@@ -42,7 +42,7 @@ fn check(manner: Manner, told: &str) {
 fn a_board_that_refuses_the_token() {
     let detail = format!(r#"{{"detail":"unknown token {TOKEN}"}}"#);
     check(
-        Manner::Says(401, detail),
+        Behaviour::Responds(401, detail),
         ": GUA Board request failed with HTTP 401: unknown token [hidden]\n",
     );
 }
@@ -51,7 +51,7 @@ fn a_board_that_refuses_the_token() {
 fn a_board_that_has_a_list_of_complaints() {
     let detail = r#"{"detail":[{"loc":["body","gpus"],"msg":"field required"}]}"#;
     check(
-        Manner::Says(422, detail.to_owned()),
+        Behaviour::Responds(422, detail.to_owned()),
         ": GUA Board request failed with HTTP 422\n",
     );
 }
@@ -59,7 +59,7 @@ fn a_board_that_has_a_list_of_complaints() {
 #[test]
 fn a_board_that_is_broken() {
     check(
-        Manner::Says(500, "<html>oops</html>".to_owned()),
+        Behaviour::Responds(500, "<html>oops</html>".to_owned()),
         ": GUA Board request failed with HTTP 500\n",
     );
 }
@@ -67,7 +67,7 @@ fn a_board_that_is_broken() {
 #[test]
 fn a_board_that_accepts_and_never_answers() {
     check(
-        Manner::Silent,
+        Behaviour::Silent,
         ": could not reach GUA Board server: it did not answer within 10 s\n",
     );
 }
@@ -75,7 +75,7 @@ fn a_board_that_accepts_and_never_answers() {
 #[test]
 fn a_board_that_answers_a_byte_at_a_time() {
     check(
-        Manner::Drips,
+        Behaviour::Trickles,
         ": could not reach GUA Board server: it did not answer within 10 s\n",
     );
 }
@@ -83,7 +83,7 @@ fn a_board_that_answers_a_byte_at_a_time() {
 #[test]
 fn a_connection_that_is_cut_in_the_middle() {
     check(
-        Manner::CutsHead,
+        Behaviour::CutsHead,
         ": could not reach GUA Board server: the connection broke off",
     );
 }
@@ -91,7 +91,7 @@ fn a_connection_that_is_cut_in_the_middle() {
 #[test]
 fn a_server_that_does_not_speak_http() {
     check(
-        Manner::Gibberish,
+        Behaviour::Garbage,
         ": the server did not answer as a GUA Board does",
     );
 }
@@ -100,7 +100,7 @@ fn a_server_that_does_not_speak_http() {
 fn a_redirect_is_not_followed_with_the_token() {
     let elsewhere = Board::start();
     check(
-        Manner::Redirects(format!("{}/agent/v1/observations", elsewhere.url())),
+        Behaviour::Redirects(format!("{}/agent/v1/observations", elsewhere.url())),
         "HTTP 302; gua follows no redirect, since the token would go along\n",
     );
     assert!(elsewhere.take().is_empty());
@@ -110,7 +110,7 @@ fn a_redirect_is_not_followed_with_the_token() {
 fn ten_megabytes_of_answer_are_not_read() {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
-    board.behaves(Manner::Talkative);
+    board.behaves(Behaviour::Floods);
     fails(&host, ": GUA Board request failed with HTTP 422\n");
     // What the kernel holds on both sides of a connection may have been taken too.
     assert!(board.taken() < 8 << 20, "{} bytes", board.taken());
@@ -121,9 +121,9 @@ fn a_board_that_takes_a_push_and_says_nonsense_about_it_has_taken_it() {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
     for manner in [
-        Manner::CutsBody,
-        Manner::Says(200, "{garbage".to_owned()),
-        Manner::Says(204, String::new()),
+        Behaviour::CutsBody,
+        Behaviour::Responds(200, "{garbage".to_owned()),
+        Behaviour::Responds(204, String::new()),
     ] {
         board.behaves(manner);
         host.fine("sync-once");

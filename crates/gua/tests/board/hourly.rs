@@ -2,8 +2,8 @@
 //! stays forgotten.
 
 use crate::host::{Host, Running, TWO_CARDS, until};
-use crate::server::{Board, Manner};
 use crate::sync_once::{enrolled, link};
+use gua_test::board::{Behaviour, Board};
 
 fn hourly(host: &Host) -> Running {
     host.foreground("daemon --foreground --cloud --interval 1h")
@@ -22,7 +22,7 @@ fn kept_of_a_link(host: &Host) -> Vec<String> {
 fn a_push_is_shown_long_before_the_next() {
     let board = Board::start();
     // A stream that came and went would have the state written, and hide that a push alone does not.
-    board.behaves(Manner::Refuses("stream", 503));
+    board.behaves(Behaviour::Rejects("stream", 503));
     let host = enrolled(Host::new(TWO_CARDS), &board);
     let mut daemon = hourly(&host);
     until("the push is known", || {
@@ -35,7 +35,7 @@ fn a_push_is_shown_long_before_the_next() {
 
 #[test]
 fn a_host_that_is_unenrolled_leaves_nothing_of_its_link() {
-    let check = |settings: &str, manner: Manner| {
+    let check = |settings: &str, manner: Behaviour| {
         let what = format!("{settings} {manner:?}");
         let board = Board::start();
         let host = enrolled(Host::new(TWO_CARDS), &board);
@@ -49,7 +49,10 @@ fn a_host_that_is_unenrolled_leaves_nothing_of_its_link() {
         daemon.stop();
         assert_eq!(kept_of_a_link(&host), [""; 0], "{what}");
     };
-    check("cloud.spool_mb = 1\n", Manner::Says(503, String::new()));
-    check("cloud.spool_mb = 1\n", Manner::Kind);
-    check("", Manner::Kind);
+    check(
+        "cloud.spool_mb = 1\n",
+        Behaviour::Responds(503, String::new()),
+    );
+    check("cloud.spool_mb = 1\n", Behaviour::Accepts);
+    check("", Behaviour::Accepts);
 }

@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 
 use crate::host::{Host, TWO_CARDS, send};
-use crate::server::{Board, Manner};
 use crate::sync_once::enrolled;
+use gua_test::board::{Behaviour, Board};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Several times as long as any request may take.
@@ -82,15 +82,15 @@ fn misbehaving() -> Vec<Timed> {
     let elsewhere = "http://127.0.0.1:9/elsewhere".to_owned();
     let list = r#"{"detail":[{"msg":"field required"}]}"#.to_owned();
     let manners = [
-        Manner::Says(401, r#"{"detail":"no"}"#.to_owned()),
-        Manner::Says(422, list),
-        Manner::Says(500, String::new()),
-        Manner::Silent,
-        Manner::Drips,
-        Manner::CutsHead,
-        Manner::Gibberish,
-        Manner::Redirects(elsewhere),
-        Manner::Talkative,
+        Behaviour::Responds(401, r#"{"detail":"no"}"#.to_owned()),
+        Behaviour::Responds(422, list),
+        Behaviour::Responds(500, String::new()),
+        Behaviour::Silent,
+        Behaviour::Trickles,
+        Behaviour::CutsHead,
+        Behaviour::Garbage,
+        Behaviour::Redirects(elsewhere),
+        Behaviour::Floods,
     ];
     let mut timed: Vec<Timed> = manners
         .into_iter()

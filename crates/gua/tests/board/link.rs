@@ -4,8 +4,8 @@ use rustix::process::Signal;
 
 use crate::daemon::daemon;
 use crate::host::{Host, TWO_CARDS, until};
-use crate::server::{Board, Manner, TOKEN};
 use crate::sync_once::enrolled;
+use gua_test::board::{Behaviour, Board, TOKEN};
 
 /// The lines about the board.
 #[track_caller]
@@ -15,8 +15,8 @@ fn shown(host: &Host) -> String {
     said[begins..].to_owned()
 }
 
-fn refusing() -> Manner {
-    Manner::Says(503, String::new())
+fn refusing() -> Behaviour {
+    Behaviour::Responds(503, String::new())
 }
 
 #[test]

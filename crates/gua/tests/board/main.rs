@@ -13,15 +13,8 @@ mod hourly;
 mod lateness;
 mod link;
 mod originals;
-#[path = "../shared/pty.rs"]
-mod pty;
 mod quiet;
-#[path = "../shared/released.rs"]
-mod released;
-#[path = "../shared/request.rs"]
-mod request;
 mod secrecy;
-mod server;
 mod shown;
 mod spool;
 mod sync_once;

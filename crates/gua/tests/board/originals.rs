@@ -5,9 +5,10 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::host::{Host, until};
-use crate::released::released;
-use crate::server::{Board, Request};
 use crate::sync_once::enrolled;
+use gua_test::board::Board;
+use gua_test::http::Request;
+use gua_test::originals::released;
 
 /// Runs a real agent on the simulated cards of a host.
 fn agent(host: &Host, version: &str, line: &str) -> Output {

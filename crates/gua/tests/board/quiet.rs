@@ -6,8 +6,8 @@ use std::process::Command;
 use rustix::process::{Pid, Signal};
 
 use crate::host::{Host, Running, TWO_CARDS, until};
-use crate::server::Board;
 use crate::sync_once::enrolled;
+use gua_test::board::Board;
 
 /// `gua` with an eye on the sockets that it and its children make.
 fn strace(host: &Host, line: &str) -> Command {

@@ -8,8 +8,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 
 use crate::host::{Host, until};
-use crate::pty::Pty;
-use crate::server::{Board, CLAIM_ANSWER, Manner, TOKEN};
+use gua_test::Pty;
+use gua_test::board::{Behaviour, Board, TOKEN};
+use gua_test::http::CLAIM_ANSWER;
 
 /// As no token looks like.
 const ODD: &str = "s3cret";
@@ -82,9 +83,9 @@ fn a_board_that_gives_secrets_as_names_does_not_have_them_shown() {
         .replace("lab 1", &format!("lab {TOKEN}"))
         .replace("h1", &format!("h {ONCE}"))
         .replace("gua_agent_se\"", &format!("{TOKEN}\""));
-    board.behaves(Manner::Says(201, names));
+    board.behaves(Behaviour::Responds(201, names));
     let mut said = host.fine(&format!("enroll --server-url {}", board.url()));
-    board.behaves(Manner::Kind);
+    board.behaves(Behaviour::Accepts);
     said += &host.fine("sync-once --fake --db fake.db");
     said += &host.fine("unenroll");
     assert!(!said.contains(TOKEN) && !said.contains(ONCE), "{said}");
@@ -97,7 +98,9 @@ fn waiting(host: &Host, board: &Board) -> (Pty, Child) {
     let url = board.url();
     let line = ["enroll", "--server-url", &url, "--enrollment-token", "-"];
     assert!(echoes(&pty));
-    let child = pty.start(host.command("setsid"), &line);
+    let mut command = host.command("setsid");
+    command.args(["--ctty", env!("CARGO_BIN_EXE_gua")]);
+    let child = pty.start(command.args(line));
     pty.until("it is not shown): ");
     assert!(!echoes(&pty));
     (pty, child)

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::Value;
 
 use crate::host::{Host, TWO_CARDS, until};
-use crate::server::{Board, Manner, TOKEN};
 use crate::sync_once::enrolled;
+use gua_test::board::{Behaviour, Board, TOKEN};
 
 /// The verdict of doctor on the link.
 fn verdict(host: &Host) -> (String, Value) {
@@ -40,12 +40,15 @@ fn status_shows_the_board_the_last_push_and_the_last_error() {
     );
     assert!(said.contains("  archive: complete as of 2"), "{said}");
     assert!(!said.contains("error"), "{said}");
-    board.behaves(Manner::Says(500, format!(r#"{{"detail":"{TOKEN}"}}"#)));
+    board.behaves(Behaviour::Responds(
+        500,
+        format!(r#"{{"detail":"{TOKEN}"}}"#),
+    ));
     assert_eq!(host.gua("sync-once").code, 1);
     let said = host.fine("status");
     assert!(said.contains("  failed attempts since: 1\n"), "{said}");
     assert!(said.contains("HTTP 500") && !said.contains(TOKEN), "{said}");
-    board.behaves(Manner::Kind);
+    board.behaves(Behaviour::Accepts);
     host.fine("daemon --cloud --interval 100ms --append");
     until("the stream in the status", || {
         host.fine("status")
@@ -66,7 +69,7 @@ fn doctor_tells_whether_the_board_answers_and_the_secret_is_kept() {
     let secret = host.state("cloud.json");
     let allow = |mode| std::fs::set_permissions(&secret, Permissions::from_mode(mode)).unwrap();
     allow(0o600);
-    let check = |manner: Manner, status: &str, answer: &str| {
+    let check = |manner: Behaviour, status: &str, answer: &str| {
         board.behaves(manner);
         let (found, link) = verdict(&host);
         assert_eq!(
@@ -75,12 +78,12 @@ fn doctor_tells_whether_the_board_answers_and_the_secret_is_kept() {
             "{link}"
         );
     };
-    check(Manner::Kind, "ok", "accepted");
-    check(Manner::Says(404, String::new()), "ok", "reached");
-    check(Manner::Says(401, String::new()), "warning", "denied");
-    check(Manner::Says(500, String::new()), "warning", "none");
-    check(Manner::Gibberish, "warning", "none");
-    check(Manner::Silent, "warning", "none");
+    check(Behaviour::Accepts, "ok", "accepted");
+    check(Behaviour::Responds(404, String::new()), "ok", "reached");
+    check(Behaviour::Responds(401, String::new()), "warning", "denied");
+    check(Behaviour::Responds(500, String::new()), "warning", "none");
+    check(Behaviour::Garbage, "warning", "none");
+    check(Behaviour::Silent, "warning", "none");
     // The limit that was reached, which is not that of the whole request.
     let summary = verdict(&host).1["summary"].to_string();
     assert!(
@@ -95,7 +98,7 @@ fn doctor_tells_whether_the_board_answers_and_the_secret_is_kept() {
         "{asked:?}"
     );
     allow(0o644);
-    check(Manner::Kind, "warning", "accepted");
+    check(Behaviour::Accepts, "warning", "accepted");
     assert_eq!(verdict(&host).1["details"]["secret_is_private"], false);
     host.write(".gua/cloud.json", "{}");
     assert_eq!(verdict(&host).0, "warning");

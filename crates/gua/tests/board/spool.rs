@@ -7,8 +7,8 @@ use gua_wire::Snapshot;
 
 use crate::daemon::{daemon, kept, pushes};
 use crate::host::{Host, TWO_CARDS, until};
-use crate::server::{Board, Manner};
 use crate::sync_once::{enrolled, link};
+use gua_test::board::{Behaviour, Board};
 
 fn spooling(board: &Board) -> Host {
     let host = enrolled(Host::new(TWO_CARDS), board);
@@ -35,7 +35,7 @@ fn spooled(host: &Host) -> BTreeSet<String> {
 }
 
 /// Runs a daemon in front of a board that takes nothing, until some ticks are missed, and ends it.
-fn miss(host: &Host, board: &Board, manner: Manner) {
+fn miss(host: &Host, board: &Board, manner: Behaviour) {
     board.behaves(manner);
     let before = board.attempts();
     let mut daemon = daemon(host);
@@ -47,7 +47,7 @@ fn miss(host: &Host, board: &Board, manner: Manner) {
 
 #[test]
 fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
-    let check = |manner: Manner| {
+    let check = |manner: Behaviour| {
         let what = format!("{manner:?}");
         let board = Board::start();
         let host = spooling(&board);
@@ -56,7 +56,7 @@ fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
         assert_eq!(spooled(&host), missed, "{what}");
         let told = format!("  pushes that wait: {}\n", missed.len());
         assert!(host.fine("status").contains(&told), "{what}");
-        board.behaves(Manner::Kind);
+        board.behaves(Behaviour::Accepts);
         board.take();
         let line = "daemon --foreground --cloud --interval 100ms --append";
         let mut daemon = host.foreground(line);
@@ -70,11 +70,11 @@ fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
         assert_eq!(link(&host).unwrap().dropped, 0, "{what}");
     };
     // The push that is on its way, and those that came meanwhile, are in nobody's hands when the daemon is to end.
-    check(Manner::Silent);
-    check(Manner::Says(503, String::new()));
+    check(Behaviour::Silent);
+    check(Behaviour::Responds(503, String::new()));
     // A token that is accepted again, an address that comes back.
-    check(Manner::Says(401, String::new()));
-    check(Manner::Redirects("http://127.0.0.1:9/".to_owned()));
+    check(Behaviour::Responds(401, String::new()));
+    check(Behaviour::Redirects("http://127.0.0.1:9/".to_owned()));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
 fn what_waits_is_counted_when_it_is_asked_for() {
     let board = Board::start();
     let host = spooling(&board);
-    miss(&host, &board, Manner::Says(503, String::new()));
+    miss(&host, &board, Behaviour::Responds(503, String::new()));
     let files = waiting(&host);
     std::fs::remove_file(&files[0]).unwrap();
     let told = format!("  pushes that wait: {}\n", files.len() - 1);
@@ -128,7 +128,7 @@ fn what_waits_for_a_board_is_dropped_with_it() {
     let check = |command: &dyn Fn(&Host, &Board) -> String| {
         let (old, new) = (Board::start(), Board::start());
         let host = spooling(&old);
-        miss(&host, &old, Manner::Says(503, String::new()));
+        miss(&host, &old, Behaviour::Responds(503, String::new()));
         let missed = waiting(&host).len();
         let said = command(&host, &new);
         let told = format!("  dropped: {missed} missed pushes that waited");
@@ -151,8 +151,8 @@ fn what_was_kept_for_another_is_dropped_and_told() {
     let check = |change: &dyn Fn(&Host, &Board)| {
         let (old, new) = (Board::start(), Board::start());
         let host = spooling(&old);
-        miss(&host, &old, Manner::Says(503, String::new()));
-        old.behaves(Manner::Kind);
+        miss(&host, &old, Behaviour::Responds(503, String::new()));
+        old.behaves(Behaviour::Accepts);
         old.take();
         let missed = kept(&host);
         change(&host, &new);
@@ -196,12 +196,12 @@ fn what_was_kept_for_another_is_dropped_and_told() {
 fn nothing_of_a_link_is_left_beside_any_history() {
     let board = Board::start();
     let host = spooling(&board);
-    board.behaves(Manner::Says(503, String::new()));
+    board.behaves(Behaviour::Responds(503, String::new()));
     std::fs::create_dir(host.path("a")).unwrap();
     let mut daemon = host.foreground("daemon --foreground --cloud --interval 100ms --db a/b.db");
     until("some wait", || (waiting(&host).len() > 1).then_some(()));
     daemon.stop();
-    board.behaves(Manner::Kind);
+    board.behaves(Behaviour::Accepts);
     host.fine("sync-archive --db a/b.db");
     assert!(host.state("cloud.json-archive").exists());
     host.fine("unenroll");

@@ -5,7 +5,8 @@ use gua_wire::Snapshot;
 use serde_json::Value;
 
 use crate::host::{Host, TWO_CARDS};
-use crate::server::{Board, CLAIM_ANSWER, Manner, TOKEN};
+use gua_test::board::{Behaviour, Board, TOKEN};
+use gua_test::http::CLAIM_ANSWER;
 
 /// A host that is enrolled at the board.
 pub(crate) fn enrolled(host: Host, board: &Board) -> Host {
@@ -71,7 +72,7 @@ fn a_look_is_kept_here_and_pushed() {
 fn a_push_that_fails_changes_nothing_here_and_is_one_sentence() {
     let board = Board::start();
     let host = enrolled(Host::new(TWO_CARDS), &board);
-    board.behaves(Manner::Says(500, String::new()));
+    board.behaves(Behaviour::Responds(500, String::new()));
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1);
     let db = host.state("gua.db");
@@ -131,7 +132,7 @@ fn a_driver_that_is_away_is_told_and_nothing_is_written() {
         (0, "unknown")
     );
     assert!(!host.state("gua.db").exists());
-    board.behaves(Manner::Says(503, String::new()));
+    board.behaves(Behaviour::Responds(503, String::new()));
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.contains("the error heartbeat could not be pushed (GUA Board request failed with HTTP 503), and the driver could not be read: "), "{ended:?}");

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::host::{Host, TWO_CARDS, until};
-use crate::server::{Board, Manner, TOKEN};
 use crate::sync_once::enrolled;
+use gua_test::board::{Behaviour, Board, TOKEN};
 
 #[test]
 fn a_certificate_is_believed_when_its_authority_is() {
@@ -36,7 +36,7 @@ fn a_certificate_is_believed_when_its_authority_is() {
     );
     host.fine("sync-once");
     assert_eq!(board.take().len(), 2);
-    board.behaves(Manner::Silent);
+    board.behaves(Behaviour::Silent);
     assert!(
         host.gua("sync-once")
             .stderr

@@ -7,7 +7,5 @@ mod history;
 mod host;
 mod pid_files;
 mod python;
-#[path = "../shared/released.rs"]
-mod released;
 mod soak;
 mod systemd;

@@ -5,7 +5,7 @@ use std::path::Path;
 use gua_compat::gpu_usage_audit::OldFile;
 
 use crate::host::{Host, TWO_CARDS, always, ended, exists, until};
-use crate::released::released;
+use gua_test::originals::released;
 
 fn run(host: &Host, program: &Path, line: &str) -> String {
     let mut command = host.command(program);

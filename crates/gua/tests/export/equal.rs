@@ -10,8 +10,8 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
-use crate::recorded::{MINUTE, record};
 use crate::{home, printed, window};
+use gua_test::recorded::{MINUTE, record};
 
 /// Amounts by column, of each card or person. What nobody measured is none, and no zero.
 type Amounts = BTreeMap<String, Sums>;

@@ -2,13 +2,9 @@
 
 #![cfg(test)]
 
-#[path = "../../../nvml-sim/tests/shared/python.rs"]
-mod environment;
 mod equal;
 mod files;
 mod python;
-#[path = "../account/recorded.rs"]
-mod recorded;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::environment::environment;
 use crate::{home, printed, window};
+use gua_test::python::environment;
 
 /// Of any release: whoever reads our files has the newest.
 const REQUIREMENTS: &str = "duckdb\npandas\npyarrow\n";

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::formats::{HELD_BY_TWO, Line, lines, take, without_time};
 use crate::host::{Host, Sleeper};
-use crate::schema;
+use gua_test::schema;
 
 /// Beside the card that is held: free, free, divided, lost.
 const OTHER_KINDS: &str = r#"

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::schema;
+use gua_test::schema;
 
 pub(crate) type Line = BTreeMap<String, String>;
 

@@ -11,7 +11,3 @@ mod formats;
 mod host;
 mod list;
 mod peers;
-#[path = "../shared/schema.rs"]
-mod schema;
-#[path = "../shared/tools.rs"]
-mod tools;

@@ -8,7 +8,7 @@ use nvml_sim::driver::Generation;
 use serde_json::{Value, json};
 
 use crate::host::{Ended, Host, ended};
-use crate::tools;
+use gua_test::python;
 
 const MIB: u64 = 1 << 20;
 
@@ -55,7 +55,7 @@ fn readable() -> impl Iterator<Item = Generation> {
 
 #[track_caller]
 fn peer(host: &Host, program: &str, line: &str) -> String {
-    let bin = tools::environment().join("bin");
+    let bin = python::peers().join("bin");
     let output = host
         .command(bin.join(program))
         .args(line.split_whitespace())
@@ -90,7 +90,7 @@ fn without_nan(table: &str) -> String {
 #[test]
 fn nvgpus_table_is_nvgpus() {
     // Made before the processes, whose ages are told.
-    tools::environment();
+    python::peers();
     // nvgpu takes the third version of the process list or none, and it was away in 535.98 to 535.104.
     for generation in readable()
         .filter(|generation| *generation >= Generation::R525 && *generation != Generation::R535_104)
@@ -109,7 +109,7 @@ fn nvgpus_table_is_nvgpus() {
 
 #[test]
 fn a_process_that_cannot_be_found_is_stuck_in_both_tables() {
-    tools::environment();
+    python::peers();
     // No process has a pid over the largest that Linux gives.
     let lab = LAB.replace("ONE", "4194303");
     let host = Host::new(&lab);
@@ -163,7 +163,7 @@ fn nvgpus_free_cards_are_nvgpus() {
             let host = Host::of(generation, scenario);
             std::fs::create_dir(host.path("bin")).unwrap();
             let smi = host.path("bin/nvidia-smi");
-            let python = tools::environment().join("bin/python");
+            let python = python::peers().join("bin/python");
             let text = format!(
                 "#!/bin/sh\nexec {} {} \"$@\"\n",
                 python.display(),

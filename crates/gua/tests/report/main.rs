@@ -5,8 +5,6 @@
 mod command;
 mod demo;
 mod originals;
-#[path = "../shared/released.rs"]
-mod released;
 
 use std::path::Path;
 use std::process::{Command, Output};

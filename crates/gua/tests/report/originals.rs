@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::released::released;
 use crate::{gua, printed};
+use gua_test::originals::released;
 
 /// Sentences that explain. They are ours, and theirs are theirs.
 const EXPLAIN: [&str; 12] = [

@@ -5,17 +5,17 @@ use std::process::Command;
 
 use tempfile::tempdir;
 
-use crate::tools;
+use gua_test::originals;
 
 /// The newest of the releases.
-const RELEASE: &str = tools::RELEASES[tools::RELEASES.len() - 1];
+const RELEASE: &str = originals::RELEASES[originals::RELEASES.len() - 1];
 /// Ended so long ago that "N minutes ago" stays the same for a while, and recently enough to be still there.
 const LAST_TICK_SECONDS_AGO: &str = "140";
 
 fn theirs(db: &Path, since: &str) -> String {
-    let mut command = tools::release(RELEASE);
+    let mut command = originals::release(RELEASE);
     command.args(["report", "--since", since, "--db"]).arg(db);
-    String::from_utf8(tools::run(&mut command).stdout).unwrap()
+    String::from_utf8(originals::run(&mut command).stdout).unwrap()
 }
 
 fn ours(db: &Path, since: &str, more: &[&str]) -> String {
@@ -28,7 +28,7 @@ fn ours(db: &Path, since: &str, more: &[&str]) -> String {
         ])
         .arg(db)
         .args(more);
-    String::from_utf8(tools::run(&mut command).stdout).unwrap()
+    String::from_utf8(originals::run(&mut command).stdout).unwrap()
 }
 
 /// The report of the release and ours between two equal ones of it: meanwhile no row has left the window and no minute began.
@@ -117,7 +117,7 @@ fn check(db: &Path, since: &str) {
 fn on_its_own_demo_both_say_the_same() {
     let folder = tempdir().unwrap();
     let db = folder.path().join("demo.db");
-    tools::demo(RELEASE, &db, 30);
+    originals::demo(RELEASE, &db, 30);
     check(&db, "7d");
 }
 
@@ -126,11 +126,11 @@ fn on_two_days_of_made_up_cards_both_say_the_same() {
     for seed in ["1", "2", "3"] {
         let folder = tempdir().unwrap();
         let db = folder.path().join("made-up.db");
-        tools::demo(RELEASE, &db, 1);
+        originals::demo(RELEASE, &db, 1);
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report_originals/write_rows.py");
         let mut python = Command::new("python3");
-        tools::run(
+        originals::run(
             python
                 .arg(script)
                 .arg(&db)
@@ -146,7 +146,7 @@ fn on_two_days_of_made_up_cards_both_say_the_same() {
 fn a_window_without_rows_ends_after_one_sentence() {
     let folder = tempdir().unwrap();
     let db = folder.path().join("demo.db");
-    tools::demo(RELEASE, &db, 1);
+    originals::demo(RELEASE, &db, 1);
     let (released, own) = side_by_side(&db, "0s", &[]);
     for report in [released, own] {
         assert!(

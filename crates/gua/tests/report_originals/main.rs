@@ -2,5 +2,3 @@
 #![cfg(test)]
 
 mod action;
-#[path = "../../../gua-compat/tests/gpu_usage_audit/tools.rs"]
-mod tools;

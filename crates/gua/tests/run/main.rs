@@ -6,10 +6,6 @@ mod claim;
 mod files;
 mod host;
 mod runs;
-#[path = "../shared/schema.rs"]
-mod schema;
 mod summarize;
 mod terminal;
-#[path = "../shared/tools.rs"]
-mod tools;
 mod unchanged;

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::host::{Ended, GUA, Host, until};
-use crate::schema;
+use gua_test::schema;
 
 const ONE_CARD: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 

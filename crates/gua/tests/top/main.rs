@@ -4,6 +4,4 @@
 mod ending;
 mod host;
 mod looking;
-#[path = "../shared/pty.rs"]
-mod pty;
 mod stuck;

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::host::{Host, TWO_CARDS};
-use crate::pty::Pty;
+use gua_test::Pty;
 
 /// It has to end within this.
 const SOON: Duration = Duration::from_secs(4);
@@ -41,8 +41,9 @@ impl Both {
     }
 
     fn top(&self, host: &Host, arguments: &[&str]) -> Child {
-        let arguments = [&["top"], arguments].concat();
-        self.pty.start(host.command("setsid"), &arguments)
+        let mut command = host.command("setsid");
+        command.args(["--ctty", env!("CARGO_BIN_EXE_gua"), "top"]);
+        self.pty.start(command.args(arguments))
     }
 
     /// Until there is no room for another byte. The kernel moves what was written on to where it is read, in its own time.

@@ -1,61 +1,32 @@
 //! The programs that people use, run against scripted cards: they must show what the scenario says.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use crate::tools;
-use nvml_sim::driver::{self, Generation};
+use gua_test::{SimulatedDriver, Sleeper};
+use nvml_sim::driver::Generation;
 use nvml_sim::scenario::Scenario;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// A process that is really there, for clients that look into `/proc`.
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn new() -> Sleeper {
-        let child = Command::new("sleep")
-            .arg("600")
-            .stdout(Stdio::null())
-            .spawn();
-        Sleeper(child.expect("sleep is part of every system"))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        // It may have ended already; there is nothing more to do about it.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::tools;
 
 /// An installed generation with a scenario, and two processes for it.
-struct Host {
-    directory: TempDir,
+struct Machine {
+    driver: SimulatedDriver,
     trainer: Sleeper,
     desktop: Sleeper,
 }
 
-impl Host {
+impl Machine {
     /// `TRAINER` and `DESKTOP` in the text become the pids of real processes.
-    fn new(generation: Generation, text: &str) -> Host {
+    fn new(generation: Generation, text: &str) -> Self {
         let (trainer, desktop) = (Sleeper::new(), Sleeper::new());
         let text = text
             .replace("TRAINER", &trainer.pid().to_string())
             .replace("DESKTOP", &desktop.pid().to_string());
-        let directory = tempfile::tempdir().unwrap();
-        driver::install(directory.path(), generation).unwrap();
-        let scenario = Scenario::parse(&text).unwrap_or_else(|error| panic!("{error}"));
-        scenario
-            .write(directory.path().join("scenario.toml"))
-            .unwrap();
-        Host {
-            directory,
+        Scenario::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        Self {
+            driver: SimulatedDriver::of(generation, &text),
             trainer,
             desktop,
         }
@@ -64,11 +35,8 @@ impl Host {
     fn run(&self, program: &str, arguments: &[&str]) -> String {
         let output = Command::new(tools::environment().join("bin").join(program))
             .args(arguments)
-            .env("LD_LIBRARY_PATH", self.directory.path())
-            .env(
-                nvml_sim::VARIABLE,
-                self.directory.path().join("scenario.toml"),
-            )
+            .env("LD_LIBRARY_PATH", self.driver.directory())
+            .env(nvml_sim::VARIABLE, self.driver.scenario())
             .env_remove("CUDA_VISIBLE_DEVICES")
             .env("COLUMNS", "120")
             .env("TERM", "dumb")
@@ -140,7 +108,7 @@ fn used_mib(generation: Generation) -> u32 {
 
 #[test]
 fn nvidia_ml_py_reads_the_scripted_values() {
-    let host = Host::new(Generation::LATEST, DESK);
+    let host = Machine::new(Generation::LATEST, DESK);
     let (trainer, desktop) = (host.trainer.pid(), host.desktop.pid());
     let seen = host.python("pynvml_report.py");
     assert_eq!(seen["driver"], "580.95.05");
@@ -180,7 +148,7 @@ fn gpustat_shows_the_scripted_values() {
     // Older lists than v2 are beyond it: with today's nvidia-ml-py it ends with an error on 390 and 418.
     let generations = Generation::ALL.into_iter();
     for generation in generations.filter(|generation| *generation >= Generation::R450) {
-        let host = Host::new(generation, DESK);
+        let host = Machine::new(generation, DESK);
         let seen = host.gpustat();
         let card = &seen["gpus"][0];
         let expected = json!({
@@ -220,7 +188,7 @@ fn nvitop_shows_the_scripted_values_on_every_generation() {
     // nvitop asks for the samples of the last second, so time has to pass.
     let text = DESK.replace("at = 100", "");
     for generation in Generation::ALL {
-        let host = Host::new(generation, &text);
+        let host = Machine::new(generation, &text);
         let seen = host.python("nvitop_report.py");
         let card = &seen["cards"][0];
         assert_eq!(seen["driver"], generation.version());
@@ -238,7 +206,7 @@ fn nvitop_shows_the_scripted_values_on_every_generation() {
 
 #[test]
 fn nvitop_prints_its_table() {
-    let host = Host::new(Generation::LATEST, DESK);
+    let host = Machine::new(Generation::LATEST, DESK);
     let table = host.run("nvitop", &["-1", "--no-unicode"]);
     for piece in [
         "580.95.05",
@@ -265,8 +233,8 @@ fn gpustat_loses_a_process_on_the_long_record_as_it_does_on_the_real_driver() {
     let text = format!(
         "{DESK}\n[[card.process]]\npid = TRAINER\nmemory_mib = 7\n[[card.process]]\npid = DESKTOP\nmemory_mib = 9\n"
     );
-    let right = Host::new(Generation::R550, &text).gpustat();
-    let wrong = Host::new(Generation::R535_54, &text).gpustat();
+    let right = Machine::new(Generation::R550, &text).gpustat();
+    let wrong = Machine::new(Generation::R535_54, &text).gpustat();
     let count = |seen: &Value| seen["gpus"][1]["processes"].as_array().unwrap().len();
     assert_eq!((count(&right), count(&wrong)), (2, 1));
 }
@@ -290,7 +258,7 @@ fn nvidia_ml_py_sees_instances() {
         pid = DESKTOP
         memory_mib = "unknown"
     "#;
-    let host = Host::new(Generation::LATEST, text);
+    let host = Machine::new(Generation::LATEST, text);
     let card = &host.python("pynvml_report.py")["cards"][0];
     assert_eq!(card["util"], "NVMLError_NotSupported");
     let parts = card["mig"].as_array().unwrap();
@@ -319,7 +287,7 @@ fn nvidia_ml_py_sees_instances() {
 #[test]
 fn clients_survive_a_card_that_is_lost() {
     let text = "[clock]\nat = 5\n[[card]]\nname = \"Whole\"\n[[card]]\nname = \"Broken\"\nlost = [[0, 10]]\n";
-    let host = Host::new(Generation::LATEST, text);
+    let host = Machine::new(Generation::LATEST, text);
     let seen = host.python("pynvml_report.py");
     assert_eq!(seen["cards"][0]["name"], "Whole");
     assert_eq!(seen["cards"][1], "NVMLError_GpuIsLost");

@@ -3,7 +3,6 @@
 use std::process::{Command, Output};
 
 use crate::stage::{Stage, frozen, scene};
-use crate::tools;
 use nvml_sim::Code;
 use nvml_sim::driver::{self, Generation};
 use nvml_sim::scenario::{Card, Fault, NullSizeQuery, Process, Scenario, Selector};
@@ -182,7 +181,7 @@ fn python(scenario: &Scenario, script: &str) -> Output {
          number = ctypes.c_uint()\n{script}",
         library.to_str().unwrap()
     );
-    Command::new(tools::python())
+    Command::new(gua_test::python::system())
         .arg("-c")
         .arg(opening)
         .output()

@@ -1,26 +1,13 @@
-//! Other people's programs, fetched once into a folder beside the build: Python packages and the driver's C header.
-//! What cannot be had makes a test fail with a sentence; nothing is skipped.
-
-#[path = "../shared/python.rs"]
-mod python;
+//! Programs that read the driver, and its C header, as Python packages.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// The Python of the machine.
-pub(crate) fn python() -> PathBuf {
-    let works = Command::new("python3").arg("--version").output();
-    assert!(
-        works.is_ok_and(|output| output.status.success()),
-        "python3 is not on PATH: install Python 3.9 or later, with venv and pip"
-    );
-    PathBuf::from("python3")
-}
+use gua_test::python;
 
-/// A Python environment with the clients and the header's package in it, made at first use.
+/// A Python environment with the clients and the package of the header.
 pub(crate) fn environment() -> PathBuf {
     let requirements = include_str!("../clients/requirements.txt");
-    python::environment(&python(), "nvml-clients", requirements)
+    python::environment(&python::system(), "nvml-clients", requirements)
 }
 
 /// The folder of `nvml.h`.

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use gua_model::{Bytes, Driver, Gpu, Missing, Percent, Sample, Tick};
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_test::http::{CLAIM_ANSWER, Request};
 use gua_wire::server_url::Unencrypted;
 use gua_wire::{ClaimAnswer, CloudConfig, ServerUrl};
 use jiff::SignedDuration;
@@ -14,12 +15,6 @@ use jiff::SignedDuration;
 use super::*;
 use crate::board::proxy::Proxies;
 use crate::board::{CloudFile, ConnectOptions};
-
-#[path = "../../../../gua/tests/shared/request.rs"]
-#[expect(dead_code, reason = "other boards need more of it")]
-mod request;
-
-use request::{CLAIM_ANSWER, Request};
 
 /// Set by hand.
 struct Set {

@@ -1,15 +1,11 @@
 //! Every chart of hosts of any size: no two labels touch, nothing lies outside, the numbers are those of the report, and an
 //! empty window says so.
 
-#[path = "../../../tests/report_pages/made_up.rs"]
-#[expect(dead_code, reason = "the pages use all of it")]
-mod made_up;
-
 use gua_model::Period;
 use gua_model::report::Report;
+use gua_test::reports::{Shape, crossed};
 use jiff::tz::TimeZone;
 
-use self::made_up::{Shape, crossed};
 use super::*;
 use crate::chart::SessionRow;
 use crate::chart::tests::check;

@@ -1,20 +1,20 @@
-//! An HTTP request as a board for tests reads it.
+//! HTTP requests as a test server reads them.
 
 use std::io::BufRead;
 
-/// One request as it came.
+/// One request.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// Method, path and query.
-    pub(crate) line: String,
+    pub line: String,
     /// Names in lower case.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
 }
 
 impl Request {
-    /// Reads one with its body; `None` where the client hung up before.
-    pub(crate) fn receive(reader: &mut impl BufRead) -> Option<Self> {
+    /// Reads a request with its body; `None` if the client hung up before its end.
+    pub fn receive(reader: &mut impl BufRead) -> Option<Self> {
         let mut next = || {
             let mut line = String::new();
             reader.read_line(&mut line).ok()?;
@@ -38,15 +38,18 @@ impl Request {
         Some(request)
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    pub(crate) fn text(&self) -> &str {
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 }
 
-/// What a board answers to a claim.
-pub(crate) const CLAIM_ANSWER: &str = r#"{"hostId":"h1","displayName":"lab 1","agentToken":"gua_agent_secret","tokenPrefix":"gua_agent_se"}"#;
+/// A board's response to an enrolment claim.
+pub const CLAIM_ANSWER: &str = r#"{"hostId":"h1","displayName":"lab 1","agentToken":"gua_agent_secret","tokenPrefix":"gua_agent_se"}"#;

@@ -1,4 +1,4 @@
-//! Reports of made-up hosts: the same at every run, with people who work by day, cards that idle, gaps and strange names.
+//! Reports of synthetic hosts, the same at every run: people who work by day, idle GPUs, gaps and hostile names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,20 +16,20 @@ use jiff::{SignedDuration, Timestamp};
 
 const QUARTER: u64 = 900_000_000;
 
-/// What is made up.
+/// Size of the host and length of the window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub(crate) cards: u32,
-    pub(crate) people: u32,
-    pub(crate) days: u32,
+pub struct Shape {
+    pub cards: u32,
+    pub people: u32,
+    pub days: u32,
 }
 
-/// When all of them end.
+/// End of every window.
 fn end() -> Timestamp {
     "2026-11-01T00:00:00Z".parse().unwrap()
 }
 
-/// Numbers that look random and never change.
+/// A deterministic random number generator.
 #[derive(Clone, Copy, Debug)]
 struct Dice(u64);
 
@@ -43,7 +43,9 @@ impl Dice {
     }
 }
 
-pub(crate) fn person(number: u32) -> String {
+/// Name of a person.
+#[must_use]
+pub fn person(number: u32) -> String {
     const NAMES: [&str; 12] = [
         "ada",
         "김민수",
@@ -120,12 +122,15 @@ fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal
     total
 }
 
-pub(crate) fn report(shape: Shape, zone: &TimeZone) -> Report {
+/// A report of a synthetic host.
+#[must_use]
+pub fn report(shape: Shape, zone: &TimeZone) -> Report {
     crossed(shape, zone, Cross::HourOfDay)
 }
 
-/// The same, with cards and people crossed with other columns of time.
-pub(crate) fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
+/// Like [`report`], with GPUs and people crossed with other columns of time.
+#[must_use]
+pub fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
     let from = end() - SignedDuration::from_hours(24 * i64::from(shape.days));
     let window = Period::new(from, end());
     let unit = if shape.days > 4 {
@@ -273,7 +278,7 @@ fn finished(
     }
 }
 
-/// Everyone stood once in the way of the next.
+/// Everyone has blocked the next person once.
 fn refused(shape: Shape, uuids: &[GpuUuid]) -> Refused {
     let row = |number: u32| BlockRow {
         holder: person(number),

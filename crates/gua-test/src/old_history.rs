@@ -1,22 +1,22 @@
-//! A made-up history in the form of gpu-usage-audit 1.1.0, the same at every run: for benches and tests.
+//! A synthetic history in the format of gpu-usage-audit 1.1.0, the same at every run.
 
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 
-/// How large the history is.
+/// Size of the history.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub(crate) cards: u64,
-    pub(crate) ticks: u64,
-    pub(crate) interval_seconds: i64,
+pub struct Shape {
+    pub cards: u64,
+    pub ticks: u64,
+    pub interval_seconds: i64,
     /// Spread evenly over all card rows.
-    pub(crate) process_rows: u64,
+    pub process_rows: u64,
 }
 
-/// Twelve cards for thirty days at thirty seconds, with 1.44 process rows a card row.
-pub(crate) const MONTH: Shape = Shape {
+/// Twelve GPUs for thirty days at thirty seconds, with 1.44 process rows per GPU row.
+pub const MONTH: Shape = Shape {
     cards: 12,
     ticks: 86_400,
     interval_seconds: 30,
@@ -25,7 +25,7 @@ pub(crate) const MONTH: Shape = Shape {
 
 impl Shape {
     #[must_use]
-    pub(crate) fn card_rows(&self) -> u64 {
+    pub fn card_rows(&self) -> u64 {
         self.cards * self.ticks
     }
 }
@@ -49,14 +49,15 @@ CREATE UNIQUE INDEX idx_gpu_device_uuid ON gpu_device(gpu_uuid);
 ";
 
 /// Writes the history. Its last tick is the one before `end`.
-pub(crate) fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite::Error> {
+pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite::Error> {
     let mut connection = Connection::open(path)?;
     connection.execute_batch(TABLES)?;
     let text = |tick: u64| {
         let before = i64::try_from(shape.ticks - tick).expect("ticks are few");
         let at = end - SignedDuration::from_secs(before * shape.interval_seconds);
         // Ticks of a real collector have microseconds.
-        gua_compat::gpu_usage_audit::old_text(at + SignedDuration::from_micros(740_726))
+        let at = at + SignedDuration::from_micros(740_726);
+        at.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
     };
     let change = connection.transaction()?;
     change.execute(
@@ -125,12 +126,12 @@ fn pick(words: &[&'static str], number: u64) -> &'static str {
     words.copied().nth(at).unwrap_or_default()
 }
 
-/// What one card does at one tick.
+/// State of one GPU at one tick.
 struct Cell {
     util: i64,
     memory: i64,
     processes: u64,
-    /// Counts up each two hours, another job each time.
+    /// Increases every two hours; each episode has a job of its own.
     episode: u64,
     noise: u64,
 }
@@ -157,7 +158,7 @@ impl Cell {
     }
 }
 
-/// A number that looks like chance and is always the same (the finaliser of splitmix64).
+/// A pseudorandom function of a number (the finaliser of splitmix64).
 fn mixed(number: u64) -> u64 {
     let first = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let second = (first ^ (first >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

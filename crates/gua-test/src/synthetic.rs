@@ -1,6 +1,6 @@
-//! A host that never was, the same at every run: cards with jobs that come, compute, wait and go.
+//! A synthetic host, the same at every run: GPUs with jobs that start, compute, wait and end.
 //!
-//! As in the history that gpu-usage-audit was measured with, a card has 1.44 processes at a tick on average.
+//! A GPU has 1.44 processes per tick on average, as in the history with which gpu-usage-audit was measured.
 
 use std::time::Duration;
 
@@ -14,15 +14,16 @@ use gua_model::{
 use jiff::{SignedDuration, Timestamp};
 
 /// 2026-09-21 13:33:20 UTC, in the middle of a quarter hour.
-pub(crate) const START: i64 = 1_790_000_000;
+pub const START: i64 = 1_790_000_000;
 const SAMPLES_PER_SECOND: u64 = 6;
 
-/// A small generator of numbers (splitmix64): no luck in a test.
+/// A small deterministic random number generator (splitmix64).
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(pub(crate) u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+    /// A number below `sides`.
+    pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,9 +36,9 @@ impl Dice {
     }
 }
 
-/// The host between two ticks.
+/// The state of the host between two ticks.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub struct SyntheticHost {
     dice: Dice,
     interval: Duration,
     at: Timestamp,
@@ -60,8 +61,9 @@ struct Job {
     mb: u64,
 }
 
-impl Host {
-    pub(crate) fn new(cards: usize, interval: Duration, start: Timestamp) -> Self {
+impl SyntheticHost {
+    #[must_use]
+    pub fn new(cards: usize, interval: Duration, start: Timestamp) -> Self {
         Self {
             dice: Dice(42),
             interval,
@@ -72,8 +74,9 @@ impl Host {
         }
     }
 
-    /// The host of most tests: two cards, a tick every thirty seconds.
-    pub(crate) fn small() -> Self {
+    /// The host of most tests: two GPUs, a tick every thirty seconds.
+    #[must_use]
+    pub fn small() -> Self {
         Self::new(
             2,
             Duration::from_secs(30),
@@ -81,22 +84,23 @@ impl Host {
         )
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
         self.at
     }
 
-    /// Sets the wall clock; the clock since boot goes on.
-    pub(crate) fn set_clock(&mut self, at: Timestamp) {
+    /// Sets the wall clock; the clock since boot is not affected.
+    pub fn set_clock(&mut self, at: Timestamp) {
         self.at = at;
     }
 
-    /// Time passes without a tick: a stopped collector, a machine that sleeps.
-    pub(crate) fn pass(&mut self, time: Duration) {
+    /// Lets time pass without a tick, as with a stopped collector or a suspended machine.
+    pub fn pass(&mut self, time: Duration) {
         self.at += SignedDuration::try_from(time).unwrap();
         self.since_boot += time;
     }
 
-    pub(crate) fn tick(&mut self) -> Tick {
+    pub fn tick(&mut self) -> Tick {
         for number in 0..self.cards.len() {
             self.change_jobs(number);
         }
@@ -124,7 +128,7 @@ impl Host {
         }
     }
 
-    /// Jobs last hours; a card has none at a third of the time, else one to four.
+    /// Jobs last hours; a GPU has none a third of the time, otherwise one to four.
     fn change_jobs(&mut self, number: usize) {
         let ends = self.dice.one_in(240);
         let begins = self.dice.one_in(120);
@@ -178,7 +182,7 @@ impl Host {
                     0 => 0,
                     busy => (busy + dice.roll(21)).saturating_sub(10).min(100),
                 };
-                // The driver's samples come a little late, each by another bit.
+                // The driver's samples are late by varying amounts.
                 let at = card.seen + (number + 1) * 1_000_000 / SAMPLES_PER_SECOND + dice.roll(300);
                 (at, u32::try_from(value).unwrap())
             })

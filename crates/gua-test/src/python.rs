@@ -1,15 +1,32 @@
-//! Python environments beside the build with other people's programs in them, each made at first use and shared by all
-//! tests. What cannot be had makes a test fail with a sentence; nothing is skipped.
+//! Python environments beside the build, each made at first use and shared by all tests. An environment that cannot be made
+//! fails the test with the reason; nothing is skipped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What pip takes as a flag only, as the first line of requirements: without what the packages themselves require.
+/// First line of requirements whose dependencies must not be installed. pip knows this as a flag only.
 const ALONE: &str = "--no-deps\n";
 
-/// The environment of this name with these requirements, in the form of pip's file.
-pub(crate) fn environment(python: &Path, name: &str, requirements: &str) -> PathBuf {
+/// The Python of the machine.
+#[must_use]
+pub fn system() -> PathBuf {
+    let works = Command::new("python3").arg("--version").output();
+    assert!(
+        works.is_ok_and(|output| output.status.success()),
+        "python3 is not on PATH: install Python 3.9 or later, with venv and pip"
+    );
+    PathBuf::from("python3")
+}
+
+/// The GPU listing programs that people use today and a JSON schema validator.
+pub fn peers() -> PathBuf {
+    environment(&system(), "look-peers", include_str!("peers.txt"))
+}
+
+/// The environment of this name with these requirements, in the format of pip's file.
+#[must_use]
+pub fn environment(python: &Path, name: &str, requirements: &str) -> PathBuf {
     let tools = target_directory().join("test-tools");
     std::fs::create_dir_all(&tools).unwrap();
     let environment = tools.join(name);
@@ -55,7 +72,7 @@ fn run(command: &mut Command, otherwise: &str) {
     }
 }
 
-/// The build folder: a test runs from `TARGET/PROFILE/deps`.
+/// The build directory: a test runs from `TARGET/PROFILE/deps`.
 fn target_directory() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     program

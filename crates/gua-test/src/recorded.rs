@@ -1,4 +1,4 @@
-//! A history that was recorded in no time.
+//! History files with ticks of one minute, described by who was on which GPU.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,19 +10,14 @@ use gua_model::{
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 
-/// A card at one tick: its utilisation, and who is on it. With `!` among them its energy counter cannot be read.
-pub(crate) type Card<'a> = (u32, &'a [&'a str]);
+/// A GPU at one tick: its utilisation and its users. With `!` among them, its energy counter cannot be read.
+pub type Card<'a> = (u32, &'a [&'a str]);
 
-/// Ticks of one minute.
-pub(crate) const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+/// Interval of the ticks.
+pub const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
-/// Records one tick a minute from a moment on; `cards` says what each saw.
-pub(crate) fn record<'a>(
-    path: &Path,
-    from: Timestamp,
-    ticks: u32,
-    cards: impl Fn(u32) -> Vec<Card<'a>>,
-) {
+/// Records one tick a minute from a moment on; `cards` returns the GPUs of each.
+pub fn record<'a>(path: &Path, from: Timestamp, ticks: u32, cards: impl Fn(u32) -> Vec<Card<'a>>) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut store = Store::open(path, OpenMode::CreateOrAppend, &WriterOptions::default()).unwrap();
     let interval = Duration::from_secs(60);
@@ -77,7 +72,7 @@ fn gpu(index: u32, number: u32, (util, people): Card<'_>) -> Gpu {
     }
 }
 
-/// `ada` with some gigabytes, `ada~` with next to nothing, `?` is one who cannot be seen.
+/// `ada` holds 4000 MB, `ada~` 20 MB, and `?` is a process that cannot be seen.
 fn process(name: &str, index: u32) -> Process {
     let (name, memory) = match name.strip_suffix('~') {
         Some(name) => (name, 20),

@@ -1,4 +1,4 @@
-//! A board for tests. It grants everything and keeps each request, or answers as badly as it is told to.
+//! A board for tests, on loopback. It accepts and records every request, or misbehaves in the way that a test sets.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,57 +12,65 @@ use tungstenite::handshake::derive_accept_key;
 use tungstenite::protocol::Role;
 use tungstenite::{Message, WebSocket};
 
-pub(crate) use crate::request::{CLAIM_ANSWER, Request};
+use crate::http::{CLAIM_ANSWER, Request};
 
-pub(crate) const TOKEN: &str = "gua_agent_secret";
+/// The agent token in [`CLAIM_ANSWER`].
+pub const TOKEN: &str = "gua_agent_secret";
 
-/// How the board answers.
+/// How the board responds.
 #[derive(Clone, Debug)]
-pub(crate) enum Manner {
-    Kind,
-    /// With this status and body.
-    Says(u16, String),
-    /// With this status where the request's line has this in it; else it is kind.
-    Refuses(&'static str, u16),
-    /// Takes the request and says nothing.
+pub enum Behaviour {
+    Accepts,
+    /// Responds with this status and body.
+    Responds(u16, String),
+    /// Responds with this status if the request line contains this text; accepts otherwise.
+    Rejects(&'static str, u16),
+    /// Reads the request and never responds.
     Silent,
-    /// A byte of its answer now and then, for as long as anybody listens.
-    Drips,
-    /// Hangs up in the middle of the answer's head.
+    /// Sends a byte of its response now and then, for as long as the client listens.
+    Trickles,
+    /// Hangs up in the middle of the response's head.
     CutsHead,
-    /// Hangs up in the middle of the answer's body.
+    /// Hangs up in the middle of the response's body.
     CutsBody,
-    /// Something that is not HTTP.
-    Gibberish,
-    /// Sends the client elsewhere.
+    /// Sends bytes that are not HTTP.
+    Garbage,
+    /// Redirects to this address.
     Redirects(String),
-    /// Ten megabytes.
-    Talkative,
+    /// Sends ten megabytes.
+    Floods,
 }
 
-pub(crate) struct Board {
+/// A listening board.
+#[derive(Debug)]
+pub struct Board {
     address: SocketAddr,
     scheme: &'static str,
     shared: Arc<Shared>,
 }
 
+#[derive(Debug)]
 struct Shared {
     requests: Mutex<Vec<Request>>,
-    manner: Mutex<Manner>,
+    behaviour: Mutex<Behaviour>,
+    /// Response to a GET.
+    listing: Mutex<String>,
     streams: Mutex<Streams>,
     attempts: Mutex<usize>,
-    /// How much of an answer was taken by those who were told a lot.
+    /// Bytes of long responses that clients read.
     taken: Mutex<u64>,
 }
 
 impl Board {
     /// Listens until the test's process ends.
-    pub(crate) fn start() -> Self {
+    #[must_use]
+    pub fn start() -> Self {
         Self::listen("http", |socket| Some(Box::new(socket)))
     }
 
-    /// The same behind TLS. The certificate of its authority is written to `ca_file`.
-    pub(crate) fn encrypted(ca_file: &Path) -> Self {
+    /// A board behind TLS. Its CA certificate is written to `ca_file`.
+    #[must_use]
+    pub fn encrypted(ca_file: &Path) -> Self {
         let CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(ca_file, cert.pem()).unwrap();
@@ -84,7 +92,8 @@ impl Board {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             requests: Mutex::default(),
-            manner: Mutex::new(Manner::Kind),
+            behaviour: Mutex::new(Behaviour::Accepts),
+            listing: Mutex::new(r#"{"archives":[]}"#.to_owned()),
             streams: Mutex::default(),
             attempts: Mutex::default(),
             taken: Mutex::default(),
@@ -107,8 +116,9 @@ impl Board {
         }
     }
 
-    /// By name where a certificate needs one.
-    pub(crate) fn url(&self) -> String {
+    /// Base URL, by host name if the certificate needs one.
+    #[must_use]
+    pub fn url(&self) -> String {
         let host = match self.scheme {
             "https" => "localhost",
             _ => "127.0.0.1",
@@ -116,63 +126,72 @@ impl Board {
         format!("{}://{host}:{}", self.scheme, self.address.port())
     }
 
-    /// Each stream lasts for so many frames from now on.
-    pub(crate) fn drops_streams_after(&self, frames: usize) {
+    /// From now on each WebSocket stream is cut after this many frames.
+    pub fn drops_streams_after(&self, frames: usize) {
         self.shared.streams.lock().unwrap().lasts = Some(frames);
     }
 
-    /// From now on each stream is talked to without pause: one frame, and then another again and again.
-    pub(crate) fn floods_streams(&self, first: &[u8], then: &[u8]) {
+    /// From now on each WebSocket stream receives the first frame once and the second without pause.
+    pub fn floods_streams(&self, first: &[u8], then: &[u8]) {
         let flood = (first.to_owned(), then.to_owned());
         self.shared.streams.lock().unwrap().flood = Some(flood);
     }
 
-    /// What came through streams so far.
-    pub(crate) fn streams(&self) -> Streams {
+    /// Record of all WebSocket streams so far.
+    #[must_use]
+    pub fn streams(&self) -> Streams {
         self.shared.streams.lock().unwrap().clone()
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    #[must_use]
+    pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    pub(crate) fn behaves(&self, manner: Manner) {
-        *self.shared.manner.lock().unwrap() = manner;
+    pub fn behaves(&self, behaviour: Behaviour) {
+        *self.shared.behaviour.lock().unwrap() = behaviour;
     }
 
-    /// What came since this was last asked.
-    pub(crate) fn take(&self) -> Vec<Request> {
+    /// Sets the response to a GET, the listing of archives.
+    pub fn lists(&self, listing: impl Into<String>) {
+        *self.shared.listing.lock().unwrap() = listing.into();
+    }
+
+    /// Requests since the last call.
+    pub fn take(&self) -> Vec<Request> {
         std::mem::take(&mut *self.shared.requests.lock().unwrap())
     }
 
-    /// How many requests have come in all.
-    pub(crate) fn attempts(&self) -> usize {
+    /// Number of all requests.
+    #[must_use]
+    pub fn attempts(&self) -> usize {
         *self.shared.attempts.lock().unwrap()
     }
 
-    /// How many bytes of long answers were taken off its hands.
-    pub(crate) fn taken(&self) -> u64 {
+    /// Bytes of long responses that clients read.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
         *self.shared.taken.lock().unwrap()
     }
 }
 
-/// All streams together.
+/// Record of all WebSocket streams.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Streams {
-    /// After so many frames a stream is cut.
+pub struct Streams {
+    /// Number of frames after which a stream is cut.
     lasts: Option<usize>,
     flood: Option<(Vec<u8>, Vec<u8>)>,
-    /// The requests by which they began.
-    pub(crate) opened: Vec<Request>,
-    pub(crate) frames: Vec<String>,
-    /// How often a ping was answered.
-    pub(crate) pongs: usize,
-    /// The codes by which clients ended them.
-    pub(crate) closed: Vec<u16>,
+    /// The upgrade requests.
+    pub opened: Vec<Request>,
+    pub frames: Vec<String>,
+    /// Number of answered pings.
+    pub pongs: usize,
+    /// Close codes of the clients.
+    pub closed: Vec<u16>,
 }
 
 /// A connection, encrypted or not.
-pub(crate) trait Duplex: Read + Write + Send {}
+trait Duplex: Read + Write + Send {}
 impl<T: Read + Write + Send> Duplex for T {}
 
 impl Shared {
@@ -181,27 +200,27 @@ impl Shared {
         let Some(request) = Request::receive(&mut stream) else {
             return;
         };
-        let mut manner = self.manner.lock().unwrap().clone();
+        let mut behaviour = self.behaviour.lock().unwrap().clone();
         let mut is_refused = false;
-        if let Manner::Refuses(part, status) = manner
+        if let Behaviour::Rejects(part, status) = behaviour
             && request.line.contains(part)
         {
-            manner = Manner::Says(status, String::new());
+            behaviour = Behaviour::Responds(status, String::new());
             is_refused = true;
         }
         if request.header("upgrade") == Some("websocket") && !is_refused {
             self.stream(&request, stream);
             return;
         }
-        let good = good_answer(&request);
+        let good = self.good_answer(&request);
         // Kept before it is answered, so that a client that ended has been recorded.
         self.requests.lock().unwrap().push(request);
         *self.attempts.lock().unwrap() += 1;
-        // A client that hangs up has heard enough.
-        let _ = self.answer(stream.into_inner(), &manner, &good);
+        // The client may hang up before the end of the response.
+        let _ = self.answer(stream.into_inner(), &behaviour, &good);
     }
 
-    /// Takes frames until the client goes, or for as long as it was told to.
+    /// Records frames until the client closes the stream or the limit is reached.
     fn stream(&self, request: &Request, mut stream: BufReader<Box<dyn Duplex>>) {
         let (lasts, flood) = {
             let mut streams = self.streams.lock().unwrap();
@@ -217,7 +236,6 @@ impl Shared {
             return;
         }
         if let Some((first, then)) = flood {
-            // More than anybody can take in.
             let many = then.repeat(20_000);
             let _ = stream.get_mut().write_all(&first);
             while stream.get_mut().write_all(&many).is_ok() {}
@@ -245,7 +263,7 @@ impl Shared {
     fn answer(
         &self,
         mut stream: Box<dyn Duplex>,
-        manner: &Manner,
+        behaviour: &Behaviour,
         good: &(u16, String),
     ) -> io::Result<()> {
         let head = |status: u16, length: usize, more: &str| {
@@ -254,16 +272,18 @@ impl Shared {
             )
         };
         let whole = |status: u16, body: &str| head(status, body.len(), "") + body;
-        match manner {
-            Manner::Kind | Manner::Refuses(..) => {
+        match behaviour {
+            Behaviour::Accepts | Behaviour::Rejects(..) => {
                 stream.write_all(whole(good.0, &good.1).as_bytes())?;
             }
-            Manner::Says(status, body) => stream.write_all(whole(*status, body).as_bytes())?,
-            Manner::Silent => {
+            Behaviour::Responds(status, body) => {
+                stream.write_all(whole(*status, body).as_bytes())?
+            }
+            Behaviour::Silent => {
                 // Until the client gives up.
                 let _ = stream.read(&mut [0]);
             }
-            Manner::Drips => {
+            Behaviour::Trickles => {
                 let answer = format!("HTTP/1.1 200 OK\r\nX-Long: {}", "x".repeat(10_000));
                 for byte in answer.bytes() {
                     stream.write_all(&[byte])?;
@@ -271,17 +291,17 @@ impl Shared {
                     thread::park_timeout(std::time::Duration::from_millis(50));
                 }
             }
-            Manner::CutsHead => stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Le")?,
-            Manner::CutsBody => {
+            Behaviour::CutsHead => stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Le")?,
+            Behaviour::CutsBody => {
                 let body = r#"{"hostId":"h1","#;
                 stream.write_all((head(200, 100, "") + body).as_bytes())?;
             }
-            Manner::Gibberish => stream.write_all(b"\x00\xffthis is no HTTP\r\n\r\n")?,
-            Manner::Redirects(to) => {
+            Behaviour::Garbage => stream.write_all(b"\x00\xffthis is no HTTP\r\n\r\n")?,
+            Behaviour::Redirects(to) => {
                 let more = format!("Location: {to}\r\n");
                 stream.write_all(head(302, 0, &more).as_bytes())?;
             }
-            Manner::Talkative => {
+            Behaviour::Floods => {
                 const PIECE: usize = 64 * 1024;
                 const PIECES: usize = 160;
                 stream.write_all(head(422, PIECE * PIECES, "").as_bytes())?;
@@ -293,13 +313,13 @@ impl Shared {
         }
         stream.flush()
     }
-}
 
-fn good_answer(request: &Request) -> (u16, String) {
-    match request.line.as_str() {
-        line if line.ends_with("/claim") => (201, CLAIM_ANSWER.to_owned()),
-        line if line.starts_with("GET") => (200, r#"{"archives":[]}"#.to_owned()),
-        _ => (202, r#"{"status":"accepted"}"#.to_owned()),
+    fn good_answer(&self, request: &Request) -> (u16, String) {
+        match request.line.as_str() {
+            line if line.ends_with("/claim") => (201, CLAIM_ANSWER.to_owned()),
+            line if line.starts_with("GET") => (200, self.listing.lock().unwrap().clone()),
+            _ => (202, r#"{"status":"accepted"}"#.to_owned()),
+        }
     }
 }
 

@@ -1,13 +1,12 @@
-//! What is printed as JSON, held against the published schema by a validator that others wrote.
+//! Validation of printed JSON against the published schema, by the Python package jsonschema.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::tools;
+use crate::python;
 
-/// Every object that does not say otherwise is taken to have no more keys than the schema names, so that none stays without
-/// its words there.
+/// Objects may have only the keys that the schema names, unless it says otherwise, so that every key is documented.
 const VALIDATE: &str = "
 import json, sys, jsonschema
 def close(part):
@@ -26,11 +25,11 @@ errors = [f'{error.json_path}: {error.message}' for error in validator.iter_erro
 sys.exit('\\n'.join(errors) or None)
 ";
 
-/// Fails unless `json` is of the form in `docs/schema/NAME.json`.
+/// Panics unless `json` is valid under `docs/schema/NAME.json`.
 #[track_caller]
-pub(crate) fn check(name: &str, json: &str) {
+pub fn check(name: &str, json: &str) {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
-    let mut child = Command::new(tools::environment().join("bin/python"))
+    let mut child = Command::new(python::peers().join("bin/python"))
         .args(["-c", VALIDATE])
         .arg(docs.join(format!("{name}.json")))
         .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! A terminal for tests, without anybody in front of it.
+//! A pseudoterminal whose other end the test holds.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,14 +8,16 @@ use std::process::{Child, Command, Stdio};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// The end that people look at and type into, and the name of the other one.
-pub(crate) struct Pty {
-    pub(crate) seen: File,
-    pub(crate) name: String,
+/// The end that a person would see and type into, and the name of the program's end.
+#[derive(Debug)]
+pub struct Pty {
+    pub seen: File,
+    pub name: String,
 }
 
 impl Pty {
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         let seen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&seen).unwrap();
         unlockpt(&seen).unwrap();
@@ -26,26 +28,22 @@ impl Pty {
         }
     }
 
-    /// The end of programs.
-    pub(crate) fn open(&self, flags: OFlags) -> OwnedFd {
+    /// Opens the program's end.
+    #[must_use]
+    pub fn open(&self, flags: OFlags) -> OwnedFd {
         let flags = OFlags::RDWR | OFlags::NOCTTY | flags;
         rustix::fs::open(&self.name, flags, Mode::empty()).unwrap()
     }
 
-    /// Starts `gua` with this as the terminal that it is controlled by. `setsid` is what is to run it.
-    pub(crate) fn start(&self, mut setsid: Command, arguments: &[&str]) -> Child {
+    /// Starts a command whose input and output are this terminal. `setsid --ctty` in front of it makes it the controlling one.
+    pub fn start(&self, command: &mut Command) -> Child {
         let end = || Stdio::from(self.open(OFlags::empty()));
-        setsid
-            .args(["--ctty", env!("CARGO_BIN_EXE_gua")])
-            .args(arguments)
-            .stdin(end())
-            .stdout(end())
-            .stderr(end());
-        setsid.spawn().unwrap()
+        command.stdin(end()).stdout(end()).stderr(end());
+        command.spawn().unwrap()
     }
 
-    /// Reads on until something was seen, and tells all that was.
-    pub(crate) fn until(&self, text: &str) -> String {
+    /// Reads until a text was written, and returns everything that was read.
+    pub fn until(&self, text: &str) -> String {
         let mut seen = Vec::new();
         while !String::from_utf8_lossy(&seen).contains(text) {
             let mut some = [0; 4096];
@@ -55,11 +53,18 @@ impl Pty {
         String::from_utf8_lossy(&seen).into_owned()
     }
 
-    /// What waits to be read; nobody writes any more.
-    pub(crate) fn rest(&self) -> String {
+    /// Reads the rest, after the program has closed its end.
+    #[must_use]
+    pub fn rest(&self) -> String {
         let mut rest = Vec::new();
-        // The end of a terminal that nobody has open is an error of reading.
+        // Reading from a pseudoterminal whose other end is closed fails with EIO.
         let _ = (&self.seen).read_to_end(&mut rest);
         String::from_utf8_lossy(&rest).into_owned()
+    }
+}
+
+impl Default for Pty {
+    fn default() -> Self {
+        Self::new()
     }
 }

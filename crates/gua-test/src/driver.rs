@@ -1,0 +1,79 @@
+//! A temporary directory that holds the simulated driver library and the scenario that it plays.
+
+use std::path::{Path, PathBuf};
+
+use nvml_sim::driver::{self, Generation};
+use nvml_sim::scenario;
+use tempfile::TempDir;
+
+/// A simulated driver in a temporary directory of its own.
+#[derive(Debug)]
+pub struct SimulatedDriver {
+    directory: TempDir,
+    library: PathBuf,
+}
+
+impl SimulatedDriver {
+    /// Installs a driver of the newest generation.
+    #[must_use]
+    pub fn new(scenario: &str) -> Self {
+        Self::of(Generation::LATEST, scenario)
+    }
+
+    #[must_use]
+    pub fn of(generation: Generation, scenario: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let library = driver::install(directory.path(), generation).unwrap();
+        let driver = Self { directory, library };
+        driver.play(scenario);
+        driver
+    }
+
+    /// Replaces the scenario. The driver has noticed when this returns, or notices at its next call.
+    pub fn play(&self, scenario: &str) {
+        scenario::write_text(&self.scenario(), scenario).unwrap();
+    }
+
+    /// Path of the scenario file.
+    #[must_use]
+    pub fn scenario(&self) -> PathBuf {
+        self.path(nvml_sim::BESIDE)
+    }
+
+    /// Path of the driver library.
+    #[must_use]
+    pub fn library(&self) -> &Path {
+        &self.library
+    }
+
+    /// Points at a driver library that does not exist, as on a machine without a driver.
+    pub fn remove_library(&mut self) {
+        self.library = "/nonexistent/libnvidia-ml.so.1".into();
+    }
+
+    /// The temporary directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Path of a file in the directory.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file in the directory, with its parent directories.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Content of a file in the directory; empty if it does not exist.
+    #[must_use]
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,42 @@
+//! Test harness of the workspace, used as a dev-dependency only.
+//!
+//! [`TestHost`] is a temporary home with a simulated driver in which the real program runs. Around it are the things that
+//! such tests need: real processes ([`Sleeper`], [`Running`]), terminals ([`Pty`], [`Terminal`]), a board that records
+//! requests ([`board`]), Python environments with the replaced tools ([`originals`], [`python`]), a JSON schema validator
+//! ([`schema`]), and builders of samples, histories and reports.
+//!
+//! Every command of a [`TestHost`] starts with an empty environment plus an explicit list of variables, so that a test
+//! depends on nothing of the machine it runs on.
+#![expect(clippy::unwrap_used, reason = "a test whose setup fails has failed")]
+#![expect(
+    clippy::print_stderr,
+    reason = "a test says why it checked less than it could"
+)]
+
+#[cfg(feature = "board")]
+pub mod board;
+mod driver;
+mod host;
+pub mod http;
+#[cfg(feature = "old-history")]
+pub mod old_history;
+pub mod originals;
+mod process;
+mod pty;
+pub mod python;
+#[cfg(feature = "history")]
+pub mod recorded;
+#[cfg(feature = "samples")]
+pub mod reports;
+pub mod schema;
+#[cfg(feature = "samples")]
+pub mod synthetic;
+mod terminal;
+mod wait;
+
+pub use driver::SimulatedDriver;
+pub use host::TestHost;
+pub use process::{Ended, Running, Sleeper, is_running, runs_as_root, send};
+pub use pty::Pty;
+pub use terminal::Terminal;
+pub use wait::{wait_for, wait_until};

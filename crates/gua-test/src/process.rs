@@ -1,0 +1,168 @@
+//! Real processes: commands that ended, daemons in the foreground, and sleepers that hold a simulated GPU.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal};
+
+/// The result of a command.
+#[derive(Debug)]
+pub struct Ended {
+    /// The exit code, or the negative number of the signal that ended the process.
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let signal = || output.status.signal().map(|signal| -signal);
+        Self {
+            code: output.status.code().or_else(signal).unwrap(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+impl Ended {
+    /// Standard output of a command that must have succeeded.
+    #[track_caller]
+    #[must_use]
+    pub fn success(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.stdout
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    #[must_use]
+    pub fn json(self) -> serde_json::Value {
+        let text = self.success();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+}
+
+/// A process in the foreground whose output goes to files. Killed on drop.
+#[derive(Debug)]
+pub struct Running {
+    pub child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Running {
+    /// Starts a command with its output in `out` and `err`.
+    pub(crate) fn start(mut command: Command, out: PathBuf, err: PathBuf) -> Self {
+        let child = command
+            .stdout(std::fs::File::create(&out).unwrap())
+            .stderr(std::fs::File::create(&err).unwrap())
+            .spawn()
+            .unwrap();
+        Self { child, out, err }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        send(self.child.id(), signal);
+    }
+
+    #[must_use]
+    pub fn stdout(&self) -> String {
+        std::fs::read_to_string(&self.out).unwrap()
+    }
+
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        std::fs::read_to_string(&self.err).unwrap()
+    }
+
+    /// Sends SIGTERM and waits; the process must exit with 0.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), Some(0), "{}", self.stderr());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// A real process that sleeps. Killed on drop.
+#[derive(Debug)]
+pub struct Sleeper(Child);
+
+impl Sleeper {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(&["600"])
+    }
+
+    /// `sleep` with these arguments, for tests that look at a command line.
+    #[must_use]
+    pub fn with(arguments: &[&str]) -> Self {
+        let mut command = Command::new("sleep");
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    #[must_use]
+    pub fn lives(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Default for Sleeper {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        end(&mut self.0);
+    }
+}
+
+/// The process may have ended already; nothing more can be done about it then.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Sends a signal to a process that exists.
+pub fn send(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// Whether a process exists and is not a zombie.
+#[must_use]
+pub fn is_running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ");
+    state.is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Whether the tests run as root, which a part needs. Otherwise says on stderr that the part is not tested.
+#[must_use]
+pub fn runs_as_root(what: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("NOT TESTED (needs root): {what}");
+    }
+    root
+}
