@@ -254,7 +254,10 @@ impl Shared {
             let mut streams = self.streams.lock().unwrap();
             match message {
                 Ok(Message::Text(text)) => streams.frames.push(text.to_string()),
-                Ok(Message::Close(Some(word))) => return streams.closed.push(word.code.into()),
+                Ok(Message::Close(Some(word))) => {
+                    streams.closed.push(word.code.into());
+                    return;
+                }
                 _ => return,
             }
         }
@@ -277,7 +280,7 @@ impl Shared {
                 stream.write_all(whole(good.0, &good.1).as_bytes())?;
             }
             Behaviour::Responds(status, body) => {
-                stream.write_all(whole(*status, body).as_bytes())?
+                stream.write_all(whole(*status, body).as_bytes())?;
             }
             Behaviour::Silent => {
                 // Until the client gives up.

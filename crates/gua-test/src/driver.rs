@@ -48,7 +48,12 @@ impl SimulatedDriver {
 
     /// Points at a driver library that does not exist, as on a machine without a driver.
     pub fn remove_library(&mut self) {
-        self.library = "/nonexistent/libnvidia-ml.so.1".into();
+        self.set_library("/nonexistent/libnvidia-ml.so.1");
+    }
+
+    /// Points at another driver library.
+    pub fn set_library(&mut self, library: impl Into<PathBuf>) {
+        self.library = library.into();
     }
 
     /// The temporary directory.

@@ -96,7 +96,7 @@ impl TestHost {
     #[must_use]
     pub fn environment(&self) -> Vec<(String, OsString)> {
         let home = self.directory();
-        let fixed: [(&str, OsString); 9] = [
+        let fixed: [(&str, OsString); 10] = [
             ("HOME", home.into()),
             ("PATH", "/usr/bin:/bin".into()),
             ("TMPDIR", self.path("tmp").into()),
@@ -105,6 +105,8 @@ impl TestHost {
             ("LC_ALL", "C.UTF-8".into()),
             ("LD_LIBRARY_PATH", home.into()),
             ("GUA_NVML_LIBRARY", self.library().into()),
+            // The pids in scenarios are those of real processes, also in a pid namespace of its own.
+            ("GUA_DRIVER_PIDS", "here".into()),
             ("GUA_CLAIM_DIR", self.path("claims").into()),
         ];
         let fixed = fixed.map(|(name, value)| (name.to_owned(), value));

@@ -2,12 +2,15 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
+use crate::wait::now;
+
 /// The result of a command.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Ended {
     /// The exit code, or the negative number of the signal that ended the process.
     pub code: i32,
@@ -17,14 +20,19 @@ pub struct Ended {
 
 impl From<Output> for Ended {
     fn from(output: Output) -> Self {
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        let signal = || output.status.signal().map(|signal| -signal);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
-            code: output.status.code().or_else(signal).unwrap(),
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
+            code: code(output.status),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
         }
     }
+}
+
+/// The exit code, or the negative number of the signal.
+fn code(status: ExitStatus) -> i32 {
+    let signal = || status.signal().map(|signal| -signal);
+    status.code().or_else(signal).unwrap()
 }
 
 impl Ended {
@@ -78,12 +86,14 @@ impl Running {
         std::fs::read_to_string(&self.err).unwrap()
     }
 
-    /// Sends SIGTERM and waits; the process must exit with 0.
+    /// Sends SIGTERM and waits; the process must exit with 0. Returns how long that took.
     #[track_caller]
-    pub fn stop(&mut self) {
+    pub fn stop(&mut self) -> Duration {
+        let sent = now();
         self.signal(Signal::TERM);
         let status = self.child.wait().unwrap();
         assert_eq!(status.code(), Some(0), "{}", self.stderr());
+        now() - sent
     }
 }
 
@@ -122,6 +132,12 @@ impl Sleeper {
     #[must_use]
     pub fn lives(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for the end and returns the code of [`Ended`].
+    #[must_use]
+    pub fn wait(&mut self) -> i32 {
+        code(self.0.wait().unwrap())
     }
 }
 

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use gua_model::{
-    BootId, Bytes, Driver, Gpu, Identity, Millijoules, Missing, Percent, Pid, Process, ProcessKey,
-    ProcessKind, Sample, StartTicks, Tick, Uid, User, Workload,
+    BootId, Bytes, Driver, Gpu, Identity, Millijoules, Missing, Outage, Percent, Period, Pid,
+    Process, ProcessKey, ProcessKind, Sample, StartTicks, Tick, Uid, User, Workload,
 };
-use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_store::{History, NewRun, OpenMode, ReadError, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
+
+use crate::TestHost;
 
 /// A GPU at one tick: its utilisation and its users. With `!` among them, its energy counter cannot be read.
 pub type Card<'a> = (u32, &'a [&'a str]);
@@ -107,5 +109,41 @@ fn process(name: &str, index: u32) -> Process {
                 comm: Ok("python".to_owned()),
             })
         },
+    }
+}
+
+/// All time.
+#[must_use]
+pub fn always() -> Period {
+    Period::new(Timestamp::MIN, Timestamp::MAX)
+}
+
+impl TestHost {
+    /// All ticks of a history file in the home; none if there is no such file.
+    #[must_use]
+    pub fn ticks(&self, name: &str) -> Vec<Tick> {
+        let Ok(history) = History::open(&self.path(name)) else {
+            return Vec::new();
+        };
+        let mut ticks = Vec::new();
+        let read: Result<(), ReadError> = history.ticks(always(), |tick| {
+            ticks.push(tick?.tick);
+            Ok(())
+        });
+        match read {
+            // The writer has changed the file meanwhile.
+            Err(ReadError::Changed) => self.ticks(name),
+            read => {
+                read.unwrap();
+                ticks
+            }
+        }
+    }
+
+    /// All outages of a history file in the home.
+    #[must_use]
+    pub fn outages(&self, name: &str) -> Vec<Outage> {
+        let history = History::open(&self.path(name)).unwrap();
+        history.outages(always()).unwrap()
     }
 }

@@ -38,6 +38,12 @@ impl<'a> Terminal<'a> {
         self.tmux(&[&["send-keys", "-t", "top"], keys].concat());
     }
 
+    /// Types a text and Enter.
+    pub fn line(&self, text: &str) {
+        self.keys(&["-l", text]);
+        self.keys(&["Enter"]);
+    }
+
     #[must_use]
     pub fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-t", "top"])

@@ -28,6 +28,6 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     clippy::disallowed_methods,
     reason = "the crate that owns the clock is tested with this one"
 )]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }

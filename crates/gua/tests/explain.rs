@@ -1,8 +1,6 @@
 //! `gua explain` as people run it: the real program, a simulated driver, histories made tick by tick.
-#![cfg(test)]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use gua_model::{
@@ -10,56 +8,29 @@ use gua_model::{
     Process, ProcessKey, ProcessKind, Sample, StartTicks, Tick, Uid, User, UtilWindow, Workload,
 };
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_test::{Ended, TestHost};
 use jiff::{SignedDuration, Timestamp};
-use nvml_sim::driver::{self, Generation};
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::{host, without_driver};
 
 const CARD: &str = "GPU-5e1f0000-0000-4000-8000-000000000000";
 
-struct Host {
-    home: TempDir,
-    library: PathBuf,
+/// Explaining GPUs of a host.
+trait Explain {
+    fn explain(&self, line: &str) -> Ended;
+
+    /// Checks that the page contains all of these.
+    fn says(&self, line: &str, parts: &[&str]);
+
+    fn answer(&self, line: &str) -> Value;
 }
 
-#[derive(Debug)]
-struct Ended {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Host {
-    fn new(scenario: &str) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let library = driver::install(home.path(), Generation::LATEST).unwrap();
-        std::fs::write(home.path().join("nvml-sim.toml"), scenario).unwrap();
-        Self { home, library }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.home.path().join(name)
-    }
-
+impl Explain for TestHost {
     fn explain(&self, line: &str) -> Ended {
-        let output = Command::new(env!("CARGO_BIN_EXE_gua"))
-            .arg("explain")
-            .args(line.split_whitespace())
-            .env_clear()
-            .env("HOME", self.home.path())
-            .env("TZ", "UTC")
-            .env("GUA_NVML_LIBRARY", &self.library)
-            .current_dir(self.home.path())
-            .output()
-            .unwrap();
-        Ended {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        self.gua(&format!("explain {line}"))
     }
 
-    /// The page, which must hold all of these.
     #[track_caller]
     fn says(&self, line: &str, parts: &[&str]) {
         let ended = self.explain(line);
@@ -74,7 +45,7 @@ impl Host {
     }
 
     #[track_caller]
-    fn json(&self, line: &str) -> Value {
+    fn answer(&self, line: &str) -> Value {
         let ended = self.explain(&format!("{line} --json"));
         assert_eq!(ended.code, 0, "{line}: {ended:?}");
         serde_json::from_str(&ended.stdout).unwrap()
@@ -84,8 +55,8 @@ impl Host {
 /// Holds that a scenario of one card gives a state, and that the page gives these reasons for it.
 #[track_caller]
 fn check(scenario: &str, state: &str, parts: &[&str]) {
-    let host = Host::new(&scenario.replace("SELF", &std::process::id().to_string()));
-    let answer = host.json("0");
+    let host = host(&scenario.replace("SELF", &std::process::id().to_string()));
+    let answer = host.answer("0");
     assert_eq!(answer["state"], state, "{scenario}: {answer:#}");
     let head = match parts.first() {
         Some(part) if part.starts_with("counts as") => format!("\n{state}: {part}"),
@@ -168,7 +139,7 @@ fn every_state_that_one_look_can_tell_is_explained() {
 #[test]
 fn a_card_that_mig_splits_points_at_its_instances() {
     let host =
-        Host::new("[[card]]\n[[card.mig]]\nuuid = \"MIG-one\"\n[[card.mig]]\nuuid = \"MIG-two\"\n");
+        host("[[card]]\n[[card.mig]]\nuuid = \"MIG-one\"\n[[card.mig]]\nuuid = \"MIG-two\"\n");
     host.says(
         "0",
         &[
@@ -184,12 +155,12 @@ fn a_card_that_mig_splits_points_at_its_instances() {
             "no utilisation to read",
         ],
     );
-    assert_eq!(host.json("0")["state"], Value::Null);
+    assert_eq!(host.answer("0")["state"], Value::Null);
 }
 
 #[test]
 fn a_wrong_card_is_a_wrong_use_and_no_driver_is_a_failure() {
-    let host = Host::new("[[card]]\n[[card]]\n");
+    let host = host("[[card]]\n[[card]]\n");
     let ended = host.explain("7");
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(
@@ -203,9 +174,7 @@ fn a_wrong_card_is_a_wrong_use_and_no_driver_is_a_failure() {
     let ended = host.explain("0 --at 1h");
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(ended.stderr.contains("there is no history at"), "{ended:?}");
-    let mut host = host;
-    host.library = "/nonexistent/libnvidia-ml.so.1".into();
-    assert_eq!(host.explain("0").code, 1);
+    assert_eq!(without_driver().explain("0").code, 1);
 }
 
 // Histories of one card, made tick by tick.
@@ -311,7 +280,7 @@ fn window(busy: u64, idle: u64) -> UtilWindow {
 
 #[test]
 fn a_stalled_card_is_told_by_the_power_that_it_draws_when_idle() {
-    let host = Host::new(&format!(
+    let host = host(&format!(
         "[[card]]\nutil = 100\npower_w = 52\n[[card.process]]\npid = {}\nmemory_mib = 500\n",
         std::process::id()
     ));
@@ -337,12 +306,12 @@ fn a_stalled_card_is_told_by_the_power_that_it_draws_when_idle() {
             "idle floor 50 W",
         ],
     );
-    assert_eq!(host.json("0 --db h.db")["state"], "stalled");
+    assert_eq!(host.answer("0 --db h.db")["state"], "stalled");
 }
 
 #[test]
 fn the_past_is_explained_by_its_tick_its_gap_or_what_is_kept_of_it() {
-    let host = Host::new("");
+    let host = host("");
     let mut recorder = Recorder::new(&host.path("h.db"), &WriterOptions::default());
     recorder.tick(at(0), vec![card(0, 60, Some(700))]);
     let buffered = Gpu {
@@ -414,12 +383,12 @@ fn the_past_is_explained_by_its_tick_its_gap_or_what_is_kept_of_it() {
             "first seen at 2026-05-28 20:30:00 UTC",
         ],
     );
-    let gap = host.json(&asked(100));
+    let gap = host.answer(&asked(100));
     assert_eq!(
         (&gap["found"], &gap["gap"]["reason"]),
         (&"gap".into(), &"driver-hung".into())
     );
-    assert_eq!(host.json(&asked(15))["shares"][0]["weight"], 3);
+    assert_eq!(host.answer(&asked(15))["shares"][0]["weight"], 3);
     assert_eq!(host.explain("1 --db h.db --at 1h").code, 2);
 
     // A copy that nobody may write tells the same.
@@ -432,7 +401,7 @@ fn the_past_is_explained_by_its_tick_its_gap_or_what_is_kept_of_it() {
 
 #[test]
 fn where_ticks_are_gone_their_quarter_hour_speaks() {
-    let host = Host::new("");
+    let host = host("");
     let options = WriterOptions {
         keep_raw: Some(Duration::from_secs(3600)),
         ..WriterOptions::default()
@@ -453,12 +422,12 @@ fn where_ticks_are_gone_their_quarter_hour_speaks() {
             "holder          ada, 0:15:00",
         ],
     );
-    assert_eq!(host.json(&asked)["states"][0]["seconds"], 900.0);
+    assert_eq!(host.answer(&asked)["states"][0]["seconds"], 900.0);
 }
 
 #[test]
 fn a_row_of_gpu_usage_audit_counts_as_the_tool_that_wrote_it_counts() {
-    let host = Host::new("");
+    let host = host("");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../gua-compat/tests/golden/gpu-usage-audit-1.1.0.db");
     std::fs::copy(golden, host.path("old.db")).unwrap();
@@ -471,7 +440,7 @@ fn a_row_of_gpu_usage_audit_counts_as_the_tool_that_wrote_it_counts() {
             "The utilisation was 2 %, below 10 %.",
         ],
     );
-    assert_eq!(host.json(asked)["roll_up"], "idle-held");
+    assert_eq!(host.answer(asked)["roll_up"], "idle-held");
     host.says(
         "1 --db old.db --at 2026-11-01",
         &["no row of this file stands for it"],

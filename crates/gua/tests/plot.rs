@@ -1,33 +1,14 @@
 //! `gua plot` as people call it: every chart in every form, its numbers beside the report's, and what it refuses.
 
-#![cfg(test)]
-
-use std::path::Path;
-use std::process::{Command, Output};
+use crate::without_driver;
+use gua_test::TestHost;
 
 use roxmltree::Document;
 use serde_json::Value;
 
-fn gua(home: &Path, line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gua"))
-        .env_clear()
-        .env("HOME", home)
-        .current_dir(home)
-        .args(line.split_whitespace())
-        .output()
-        .unwrap()
-}
-
-fn printed(home: &Path, line: &str) -> String {
-    let output = gua(home, line);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "gua {line}: {said}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn home() -> tempfile::TempDir {
-    let home = tempfile::tempdir().unwrap();
-    printed(home.path(), "demo --db demo.db --interval 30s --ticks 400");
+fn home() -> TestHost {
+    let home = without_driver();
+    home.fine("demo --db demo.db --interval 30s --ticks 400");
     home
 }
 
@@ -53,9 +34,9 @@ fn every_chart_comes_in_every_form() {
     let home = home();
     for chart in CHARTS {
         for form in ["svg", "png", "json", "csv", "txt"] {
-            let file = home.path().join(format!("chart.{form}"));
+            let file = home.path(&format!("chart.{form}"));
             let line = format!("plot --db demo.db --tz UTC --since 2d {chart} -o chart.{form}");
-            assert_eq!(printed(home.path(), &line), "", "{line}");
+            assert_eq!(home.fine(&line), "", "{line}");
             let bytes = std::fs::read(&file).unwrap();
             let text = String::from_utf8_lossy(&bytes).into_owned();
             match form {
@@ -82,7 +63,7 @@ fn every_chart_comes_in_every_form() {
             std::fs::remove_file(file).unwrap();
         }
     }
-    let left: Vec<_> = std::fs::read_dir(home.path())
+    let left: Vec<_> = std::fs::read_dir(home.directory())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
@@ -97,10 +78,9 @@ fn every_chart_comes_in_every_form() {
 fn themes_languages_and_titles_are_followed() {
     let home = home();
     let draw = |words: &str| {
-        printed(
-            home.path(),
-            &format!("plot hours --db demo.db --format svg -o - {words}"),
-        )
+        home.fine(&format!(
+            "plot hours --db demo.db --format svg -o - {words}"
+        ))
     };
     assert!(draw("").contains("prefers-color-scheme"));
     let (light, dark) = (draw("--theme light"), draw("--theme dark"));
@@ -115,10 +95,10 @@ fn an_empty_window_says_so() {
     let home = home();
     for chart in CHARTS {
         let line = format!("plot --db demo.db {chart} --since 2020-01-01 --until 2020-01-02");
-        let text = printed(home.path(), &line);
+        let text = home.fine(&line);
         let told = text.contains("Nothing was observed") || text.contains("Nobody held a GPU");
         assert!(told, "{line}: {text}");
-        let svg = printed(home.path(), &format!("{line} --format svg -o -"));
+        let svg = home.fine(&format!("{line} --format svg -o -"));
         assert!(
             svg.contains("Nothing was observed") || svg.contains("Nobody held a GPU"),
             "{line}"
@@ -129,7 +109,7 @@ fn an_empty_window_says_so() {
 #[test]
 fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
     let home = home();
-    let before = std::fs::read_dir(home.path()).unwrap().count();
+    let before = std::fs::read_dir(home.directory()).unwrap().count();
     for (words, sentence) in [
         ("-o chart.gif", "the ending of chart.gif names no form"),
         (
@@ -155,27 +135,27 @@ fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
         } else {
             "--db demo.db "
         };
-        let output = gua(home.path(), &format!("plot {db}{words}"));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        let output = home.gua(&format!("plot {db}{words}"));
+        let said = output.stderr;
+        assert_eq!(output.code, 2, "{words}: {said}");
         assert!(said.contains(sentence), "{words}: {said}");
     }
-    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), before);
+    assert_eq!(std::fs::read_dir(home.directory()).unwrap().count(), before);
     // What is there stays, unless it was said otherwise.
-    std::fs::write(home.path().join("mine.svg"), "mine").unwrap();
-    let refused = gua(home.path(), "plot --db demo.db -o mine.svg");
-    assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    std::fs::write(home.path("mine.svg"), "mine").unwrap();
+    let refused = home.gua("plot --db demo.db -o mine.svg");
+    assert_eq!(refused.code, 2);
+    let said = refused.stderr;
     assert!(
         said.contains("mine.svg is there already") && said.contains("--overwrite"),
         "{said}"
     );
-    let mine = || std::fs::read_to_string(home.path().join("mine.svg")).unwrap();
+    let mine = || std::fs::read_to_string(home.path("mine.svg")).unwrap();
     assert_eq!(mine(), "mine");
-    printed(home.path(), "plot --db demo.db -o mine.svg --overwrite");
+    home.fine("plot --db demo.db -o mine.svg --overwrite");
     assert!(mine().starts_with("<svg"));
-    let unwritable = gua(home.path(), "plot --db demo.db -o absent/chart.svg");
-    assert_eq!(unwritable.status.code(), Some(1));
-    let said = String::from_utf8(unwritable.stderr).unwrap();
+    let unwritable = home.gua("plot --db demo.db -o absent/chart.svg");
+    assert_eq!(unwritable.code, 1);
+    let said = unwritable.stderr;
     assert!(said.contains("cannot write `absent/chart.svg`"), "{said}");
 }

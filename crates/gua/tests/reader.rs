@@ -1,9 +1,7 @@
 //! The reader child as it is in production: this program executed again, in front of a driver that may be sick.
-#![cfg(test)]
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -12,37 +10,26 @@ use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::ProbeOptions;
 use gua_probe::reader::{Awaited, READER_ARGUMENT, Reader, ReaderOptions};
-use nvml_sim::driver::{self, Generation};
+use gua_test::{SimulatedDriver, is_running};
 use rustix::event::{PollFd, PollFlags, poll};
 
-struct Host {
-    directory: tempfile::TempDir,
-    library: PathBuf,
+use crate::GUA;
+
+/// Readers of a host's driver.
+trait Readers {
+    fn options(&self, program: &str) -> ReaderOptions;
+
+    fn reader(&self) -> Reader;
 }
 
-impl Host {
-    fn new(scenario: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let library = driver::install(directory.path(), Generation::LATEST).unwrap();
-        let host = Self { directory, library };
-        host.play(scenario);
-        host
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn play(&self, scenario: &str) {
-        nvml_sim::scenario::write_text(&self.path("nvml-sim.toml"), scenario).unwrap();
-    }
-
+impl Readers for SimulatedDriver {
     fn options(&self, program: &str) -> ReaderOptions {
         ReaderOptions {
             program: program.into(),
             arguments: vec![READER_ARGUMENT.into()],
             probe: ProbeOptions {
-                library: Some(self.library.clone()),
+                library: Some(self.library().to_owned()),
+                driver_pids: DriverPids::Here,
                 ..ProbeOptions::default()
             },
             deadline: Duration::from_millis(300),
@@ -52,7 +39,7 @@ impl Host {
     }
 
     fn reader(&self) -> Reader {
-        Reader::new(self.options(env!("CARGO_BIN_EXE_gua")))
+        Reader::new(self.options(GUA))
     }
 }
 
@@ -75,10 +62,6 @@ fn until(
     }
 }
 
-fn exists(pid: u32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
-}
-
 fn status_number(pid: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();
@@ -87,7 +70,7 @@ fn status_number(pid: u32, field: &str) -> u64 {
 
 #[test]
 fn a_sample_comes_through_the_child_whole() {
-    let host = Host::new(
+    let host = SimulatedDriver::new(
         "[[card]]\nuuid = \"GPU-a\"\nutil = 37\n[[card]]\nutil = 41\n[[card.process]]\npid = 1\nmemory_mib = 9\n",
     );
     let mut reader = host.reader();
@@ -100,8 +83,10 @@ fn a_sample_comes_through_the_child_whole() {
 
 #[test]
 fn one_child_with_one_thread_on_the_driver_answers_all_questions_and_sleeps_in_between() {
-    let journal = |host: &Host| format!("journal = {:?}\none_owner = true\n", host.path("journal"));
-    let host = Host::new("");
+    let journal = |host: &SimulatedDriver| {
+        format!("journal = {:?}\none_owner = true\n", host.path("journal"))
+    };
+    let host = SimulatedDriver::new("");
     host.play(&format!(
         "{}[[card]]\n[[card.process]]\npid = 1\nmemory_mib = 9\n",
         journal(&host)
@@ -139,7 +124,7 @@ fn one_child_with_one_thread_on_the_driver_answers_all_questions_and_sleeps_in_b
 
 #[test]
 fn a_hung_driver_costs_the_deadline_and_is_asked_again_once_it_answers() {
-    let host = Host::new("[[card]]\nutil = 5\n");
+    let host = SimulatedDriver::new("[[card]]\nutil = 5\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     let first_child = reader.child_pid().unwrap();
@@ -149,7 +134,7 @@ fn a_hung_driver_costs_the_deadline_and_is_asked_again_once_it_answers() {
     let fault = until(&mut reader, Result::is_err).unwrap_err();
     assert!(matches!(fault, DriverFault::Hung { .. }), "{fault}");
     assert!(fault.hint().is_some());
-    assert!(!exists(first_child), "the hung child is gone");
+    assert!(!is_running(first_child), "the hung child is gone");
 
     let asked = clock::monotonic();
     let fault = reader.sample().unwrap_err();
@@ -173,7 +158,7 @@ fn a_hung_driver_costs_the_deadline_and_is_asked_again_once_it_answers() {
 
 #[test]
 fn an_answer_never_takes_longer_than_the_deadline() {
-    let host = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let host = SimulatedDriver::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let mut reader = host.reader();
     let asked = clock::monotonic();
     assert!(matches!(reader.sample(), Err(DriverFault::Hung { .. })));
@@ -187,8 +172,8 @@ fn an_answer_never_takes_longer_than_the_deadline() {
 
 #[test]
 fn who_has_less_time_than_the_deadline_waits_no_longer() {
-    let host = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
-    let mut options = host.options(env!("CARGO_BIN_EXE_gua"));
+    let host = SimulatedDriver::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let mut options = host.options(GUA);
     options.deadline = Duration::from_secs(600);
     let began = clock::monotonic();
     let longest = Duration::from_millis(200);
@@ -202,8 +187,9 @@ fn who_has_less_time_than_the_deadline_waits_no_longer() {
 
 #[test]
 fn a_driver_that_crashes_takes_the_child_with_it_and_nothing_else() {
-    let host =
-        Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ncrash = true\n");
+    let host = SimulatedDriver::new(
+        "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ncrash = true\n",
+    );
     let mut reader = host.reader();
     let fault = reader.sample().unwrap_err();
     let DriverFault::ReaderDied { how } = &fault else {
@@ -217,7 +203,7 @@ fn a_driver_that_crashes_takes_the_child_with_it_and_nothing_else() {
 
 #[test]
 fn a_child_killed_from_outside_is_replaced() {
-    let host = Host::new("[[card]]\n");
+    let host = SimulatedDriver::new("[[card]]\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     let child = reader.child_pid().unwrap();
@@ -231,23 +217,23 @@ fn a_child_killed_from_outside_is_replaced() {
 
 #[test]
 fn the_child_ends_with_its_reader() {
-    let host = Host::new("[[card]]\n");
+    let host = SimulatedDriver::new("[[card]]\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     let child = reader.child_pid().unwrap();
-    assert!(exists(child));
+    assert!(is_running(child));
     drop(reader);
-    assert!(!exists(child), "ended and collected");
+    assert!(!is_running(child), "ended and collected");
 }
 
 #[test]
 fn a_child_in_a_hung_driver_ends_when_its_parent_is_killed() {
-    let host = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let host = SimulatedDriver::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let home = tempfile::tempdir().unwrap();
-    let mut doctor = Command::new(env!("CARGO_BIN_EXE_gua"))
+    let mut doctor = Command::new(GUA)
         .args(["doctor", "--sample"])
         .env("HOME", home.path())
-        .env("GUA_NVML_LIBRARY", &host.library)
+        .env("GUA_NVML_LIBRARY", host.library())
         .env("GUA_DRIVER_DEADLINE", "1h")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -291,7 +277,7 @@ fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
 
 #[test]
 fn a_child_that_is_no_reader_is_said_to_be_none() {
-    let host = Host::new("[[card]]\n");
+    let host = SimulatedDriver::new("[[card]]\n");
     for (program, expected) in [
         ("/bin/true", "ended unexpectedly"),
         ("/bin/cat", "nonsense"),
@@ -308,7 +294,7 @@ fn a_child_that_is_no_reader_is_said_to_be_none() {
 
 #[test]
 fn a_refusing_driver_is_reported_and_the_child_lives_on() {
-    let host = Host::new("[driver]\ninit_code = 18\n");
+    let host = SimulatedDriver::new("[driver]\ninit_code = 18\n");
     let mut reader = host.reader();
     assert!(matches!(
         reader.sample(),
@@ -322,7 +308,7 @@ fn a_refusing_driver_is_reported_and_the_child_lives_on() {
 
 #[test]
 fn a_child_that_closes_its_standard_error_is_waited_for_asleep() {
-    let host = Host::new("[[card]]\n");
+    let host = SimulatedDriver::new("[[card]]\n");
     let arguments = ["-c", "exec 2>&-; exec sleep 60"].map(Into::into).to_vec();
     let options = ReaderOptions {
         arguments,
@@ -339,7 +325,7 @@ fn a_child_that_closes_its_standard_error_is_waited_for_asleep() {
 
 #[test]
 fn what_a_library_says_while_it_refuses_is_passed_on() {
-    let host = Host::new("[[card]\n");
+    let host = SimulatedDriver::new("[[card]\n");
     let fault = host.reader().sample().unwrap_err();
     assert!(
         matches!(fault, DriverFault::Init { code: 999, .. }),
@@ -355,7 +341,8 @@ fn what_a_library_says_while_it_refuses_is_passed_on() {
 #[test]
 fn buffers_are_drained_while_nobody_asks() {
     // Three seconds of samples, and more than four between two questions.
-    let host = Host::new("[buffers]\nsamples = 30\nperiod_ms = 100\n[[card]]\nutil = 50\n");
+    let host =
+        SimulatedDriver::new("[buffers]\nsamples = 30\nperiod_ms = 100\n[[card]]\nutil = 50\n");
     let mut reader = host.reader();
     until(&mut reader, |answer| {
         let window = answer.as_ref().unwrap().gpus[0].window.unwrap();
@@ -395,7 +382,7 @@ fn util(sample: &Sample) -> u8 {
 
 #[test]
 fn a_child_that_knows_when_it_will_be_asked_reads_by_itself_at_that_time() {
-    let host = Host::new("");
+    let host = SimulatedDriver::new("");
     let journal = host.path("journal");
     host.play(&format!("journal = {journal:?}\n[[card]]\nutil = 7\n"));
     let mut reader = host.reader();
@@ -418,7 +405,7 @@ fn a_child_that_knows_when_it_will_be_asked_reads_by_itself_at_that_time() {
 
 #[test]
 fn an_answer_to_an_earlier_order_is_never_taken_for_one_to_the_next() {
-    let host = Host::new("[[card]]\nutil = 1\n");
+    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     reader.expect(soon(), Duration::from_secs(60));
@@ -432,7 +419,7 @@ fn an_answer_to_an_earlier_order_is_never_taken_for_one_to_the_next() {
 
 #[test]
 fn a_question_long_after_the_expected_time_is_answered_anew() {
-    let host = Host::new("[[card]]\nutil = 1\n");
+    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     reader.expect(soon(), Duration::from_millis(20));
@@ -447,7 +434,7 @@ fn a_question_long_after_the_expected_time_is_answered_anew() {
 
 #[test]
 fn a_question_before_the_expected_time_is_answered_at_once() {
-    let host = Host::new("[[card]]\nutil = 1\n");
+    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     reader.expect(
@@ -460,10 +447,10 @@ fn a_question_before_the_expected_time_is_answered_at_once() {
 
 #[test]
 fn an_asker_that_is_late_now_and_then_misses_nothing() {
-    let host = Host::new("[[card]]\nutil = 1\n");
+    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
     let mut reader = Reader::new(ReaderOptions {
         deadline: Duration::from_secs(10),
-        ..host.options(env!("CARGO_BIN_EXE_gua"))
+        ..host.options(GUA)
     });
     reader.sample().unwrap();
     let child = reader.child_pid();
@@ -482,7 +469,7 @@ fn an_asker_that_is_late_now_and_then_misses_nothing() {
 
 #[test]
 fn a_driver_that_hangs_in_an_expected_reading_costs_the_deadline() {
-    let host = Host::new("[[card]]\nutil = 1\n");
+    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     host.play("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n");

@@ -1,10 +1,7 @@
 //! One report in four formats: whatever the window and the table, text, JSON, CSV and HTML add up to the same.
 
-#![cfg(test)]
-
+use crate::without_driver;
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 
 use jiff::{SignedDuration, Timestamp};
 use roxmltree::{Document, Node, ParsingOptions};
@@ -12,19 +9,6 @@ use serde_json::Value;
 
 /// Sums by column.
 type Sums = BTreeMap<String, f64>;
-
-fn gua(home: &Path, line: &str) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gua"));
-    command
-        .env_clear()
-        .env("HOME", home)
-        .current_dir(home)
-        .args(line.split(' '));
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "gua {line}: {said}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 fn can_be_added(key: &str) -> bool {
     key.ends_with("hours") || key == "energy_kwh" || key == "samples"
@@ -154,11 +138,11 @@ fn assert_equal(one: &Sums, other: &Sums, within: f64, what: &str) {
 
 #[test]
 fn four_formats_add_up_to_the_same_for_every_window_and_table() {
-    let home = tempfile::tempdir().unwrap();
-    gua(home.path(), "demo --db demo.db --interval 30s --ticks 400");
+    let home = without_driver();
+    home.fine("demo --db demo.db --interval 30s --ticks 400");
     // The demo ended a moment ago: with a moment for an end, every report is about the same time.
     let json: Value =
-        serde_json::from_str(&gua(home.path(), "report --db demo.db --json --tz UTC")).unwrap();
+        serde_json::from_str(&home.fine("report --db demo.db --json --tz UTC")).unwrap();
     let until: Timestamp = json["made_at"].as_str().unwrap().parse().unwrap();
     let moment = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%S").to_string();
     for minutes in [240, 37, 100, 1440] {
@@ -167,7 +151,7 @@ fn four_formats_add_up_to_the_same_for_every_window_and_table() {
         for by in ["user", "gpu", "day", "hour", "week", "month", "state"] {
             let ask = |more: &str| {
                 let line = format!("report --db demo.db --tz UTC {window} --by {by}{more}");
-                gua(home.path(), &line)
+                home.fine(&line)
             };
             let lines = ask(" --csv");
             let csv = of_csv(&lines);

@@ -1,12 +1,11 @@
 //! `gua service` on an image: what it writes, what it links, and that it leaves nothing behind.
-#![cfg(test)]
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 fn gua(image: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gua"))
+    Command::new(crate::GUA)
         .arg("service")
         .args(arguments)
         .arg("--root")
@@ -129,7 +128,7 @@ fn the_timer_of_sync_once_comes_and_goes_beside_the_collector() {
 
 /// `gua service` for the user whose home this is, with nothing else in its environment.
 fn at_home(home: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gua"))
+    Command::new(crate::GUA)
         .arg("service")
         .args(arguments)
         .env_clear()

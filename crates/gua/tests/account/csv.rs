@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::host::{Host, TWO_CARDS, until};
+use crate::{TWO_GPUS, host, without_driver};
+use gua_test::wait_for;
 
 const HEADER: &str = "timestamp,user,pid,gpu,usage\n";
 
@@ -28,7 +29,7 @@ fn only_file(directory: &Path) -> (String, String) {
 
 #[test]
 fn a_sample_goes_into_the_file_of_the_day_as_gpu_stats_would_write_it() {
-    let host = Host::new(&with_process());
+    let host = host(&with_process());
     let said = host.fine("csv sample");
     assert!(
         said.contains("/gpu_stats/") && said.ends_with("_gpu_stats.csv: 1 row\n"),
@@ -55,7 +56,7 @@ fn a_sample_goes_into_the_file_of_the_day_as_gpu_stats_would_write_it() {
 
 #[test]
 fn nobody_on_any_card_is_one_row_of_dashes_and_the_full_form_has_all_cards() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("csv sample --dir days");
     let (_, text) = only_file(&host.path("days"));
     assert!(
@@ -71,7 +72,7 @@ fn nobody_on_any_card_is_one_row_of_dashes_and_the_full_form_has_all_cards() {
 
 #[test]
 fn what_keeps_a_sample_from_being_written_is_said_in_one_sentence() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.write("blocked", "");
     let ended = host.gua("csv sample --dir blocked/days");
     assert_eq!(ended.code, 1);
@@ -89,17 +90,17 @@ fn what_keeps_a_sample_from_being_written_is_said_in_one_sentence() {
             .contains("expected classic or full, found `fancy`"),
         "{ended:?}"
     );
-    let none = Host::without_driver().gua("csv sample");
+    let none = without_driver().gua("csv sample");
     assert_eq!(none.code, 1, "{none:?}");
     assert!(none.stderr.starts_with("gua csv sample: "), "{none:?}");
 }
 
 #[test]
 fn the_daemon_writes_it_too_and_ticks_on_when_it_cannot() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let mut daemon = host.foreground("daemon --foreground --interval 50ms --csv-dir days");
-    until("a row", || host.path("days").exists().then_some(()));
-    until("ticks", || {
+    wait_for("a row", || host.path("days").exists().then_some(()));
+    wait_for("ticks", || {
         (host.ticks(".gua/gua.db").len() >= 3).then_some(())
     });
     daemon.stop();
@@ -112,14 +113,14 @@ fn the_daemon_writes_it_too_and_ticks_on_when_it_cannot() {
     host.write("blocked", "");
     let before = host.ticks(".gua/gua.db").len();
     let mut daemon = host.foreground("daemon --foreground --interval 250ms --csv-dir blocked/days");
-    until("more ticks", || {
+    wait_for("more ticks", || {
         (host.ticks(".gua/gua.db").len() >= before + 5).then_some(())
     });
     fs::remove_file(host.path("blocked")).unwrap();
-    until("a row after all", || {
+    wait_for("a row after all", || {
         host.path("blocked/days").exists().then_some(())
     });
-    until("the word of it", || {
+    wait_for("the word of it", || {
         daemon
             .stderr()
             .contains("daily CSV takes ticks again")
@@ -136,7 +137,7 @@ fn the_daemon_writes_it_too_and_ticks_on_when_it_cannot() {
 
 #[test]
 fn the_timer_is_written_enabled_and_removed_again() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let image = host.path("image");
     let said = host.fine("csv install --root image --every 10m --dir /data/stats");
     assert!(said.contains("gua-csv.timer"), "{said}");

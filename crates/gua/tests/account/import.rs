@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use crate::host::{Host, until};
+use crate::host;
 use gua_test::recorded::record;
+use gua_test::{TestHost, wait_for};
 
 const HEADER: &str = "timestamp,user,pid,gpu,usage\n";
 /// Midnight in UTC.
@@ -23,7 +24,7 @@ fn a_day() -> String {
     text
 }
 
-fn report(host: &Host, rest: &str) -> Value {
+fn report(host: &TestHost, rest: &str) -> Value {
     let said = host.fine(&format!(
         "report --since 2026-10-30 --until 2026-11-02 --json {rest}"
     ));
@@ -31,7 +32,7 @@ fn report(host: &Host, rest: &str) -> Value {
 }
 
 /// The rows of `--by` as (name, held hours, idle-held hours).
-fn people(host: &Host) -> Vec<(String, f64, f64)> {
+fn people(host: &TestHost) -> Vec<(String, f64, f64)> {
     let csv = host.fine("report --since 2026-10-30 --until 2026-11-02 --by user --csv");
     let mut lines = csv.lines();
     let keys: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -51,7 +52,7 @@ fn people(host: &Host) -> Vec<(String, f64, f64)> {
 
 #[test]
 fn an_hour_of_gpu_stats_is_an_hour_of_its_user_and_twice_imported_is_once_counted() {
-    let host = Host::new("");
+    let host = host("");
     host.write("gpu_stats/20261031_gpu_stats.csv", &a_day());
     let said = host.fine("import --gpu-stats gpu_stats");
     assert!(
@@ -89,7 +90,7 @@ fn an_hour_of_gpu_stats_is_an_hour_of_its_user_and_twice_imported_is_once_counte
 
 #[test]
 fn a_day_that_grows_is_imported_on_and_half_a_line_waits_until_it_is_whole() {
-    let host = Host::new("");
+    let host = host("");
     let file = "gpu_stats/20261031_gpu_stats.csv";
     let whole = format!("{HEADER}{DAY},ada,7,0,95\n{},ada,7,0,90\n", DAY + 300);
     let half = whole.strip_suffix("0\n").unwrap();
@@ -144,7 +145,7 @@ fn looks(from: i64, to: i64) -> String {
 
 #[test]
 fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
-    let host = Host::new("");
+    let host = host("");
     // Our own collector for the second of three hours; gpu_stats for all of them.
     let own = jiff::Timestamp::from_second(DAY + 3600).unwrap();
     record(&host.path(".gua/gua.db"), own, 60, |_| vec![(90, &["ada"])]);
@@ -188,11 +189,11 @@ fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
 #[test]
 fn what_our_own_daemon_wrote_is_in_its_history_already() {
     let pid = std::process::id();
-    let host = Host::new(&format!(
+    let host = host(&format!(
         "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = {pid}\nmemory_mib = 512\n"
     ));
     let mut daemon = host.foreground("daemon --foreground --interval 50ms --csv-dir days");
-    until("a row and ticks", || {
+    wait_for("a row and ticks", || {
         let is_there = host.path("days").exists() && host.ticks(".gua/gua.db").len() >= 3;
         is_there.then_some(())
     });
@@ -204,7 +205,7 @@ fn what_our_own_daemon_wrote_is_in_its_history_already() {
 
 #[test]
 fn hours_that_gpu_usage_audit_has_seen_are_not_counted_again() {
-    let host = Host::new("");
+    let host = host("");
     host.fine("demo --db long.db --interval 30s --ticks 240");
     host.fine("export --db long.db --format gpu-usage-audit -o old.db");
     host.fine("import old.db");
@@ -220,7 +221,7 @@ fn hours_that_gpu_usage_audit_has_seen_are_not_counted_again() {
 
 #[test]
 fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
-    let host = Host::new("");
+    let host = host("");
     host.write("gpu_stats/20261031_gpu_stats.csv", &a_day());
     host.fine("import --gpu-stats gpu_stats --interval 10m");
     let ten = [("ada".to_owned(), 2.0, 1.0)];
@@ -271,7 +272,7 @@ fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
 
 #[test]
 fn a_first_line_that_was_repaired_is_not_a_second_day() {
-    let host = Host::new("");
+    let host = host("");
     let file = "gpu_stats/20261031_gpu_stats.csv";
     let first = format!("{DAY},ada,4711,0,90\n");
     host.write(file, &a_day().replacen(&first, "broken\n", 1));
@@ -295,7 +296,7 @@ fn a_first_line_that_was_repaired_is_not_a_second_day() {
 
 #[test]
 fn cards_of_gpu_stats_are_in_the_order_of_their_numbers() {
-    let host = Host::new("");
+    let host = host("");
     let rows = (0..12).map(|gpu| format!("{DAY},ada,{},{gpu},90\n", 100 + gpu));
     let text = format!("{HEADER}{}", rows.collect::<String>());
     host.write("gpu_stats/20261031_gpu_stats.csv", &text);
@@ -311,7 +312,7 @@ fn cards_of_gpu_stats_are_in_the_order_of_their_numbers() {
 
 #[test]
 fn what_is_no_day_of_gpu_stats_is_refused_before_a_history_is_made() {
-    let host = Host::new("");
+    let host = host("");
     host.write("empty/notes.txt", "");
     host.write("other/20261031_gpu_stats.csv", "a,b\n1,2\n");
     for (line, code, words) in [

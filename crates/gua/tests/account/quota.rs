@@ -4,12 +4,13 @@ use gua_probe::clock;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::host::Host;
+use crate::{GUA, host};
+use gua_test::TestHost;
 use gua_test::recorded::record;
 
 /// Two hours up to now: ada holds 4 h (2 idle, 3 charged), root 2 h (2 idle, 1 charged).
-fn host() -> Host {
-    let host = Host::new("");
+fn two_hours() -> TestHost {
+    let host = host("");
     let from = clock::now() - SignedDuration::from_hours(2);
     record(&host.path(".gua/gua.db"), from, 120, |_| {
         vec![(90, &["ada"]), (0, &["ada", "root"])]
@@ -18,7 +19,7 @@ fn host() -> Host {
 }
 
 /// The rows of `quota show`, as (name, measure, used, status).
-fn shown(host: &Host, rest: &str) -> Vec<(String, String, f64, String)> {
+fn shown(host: &TestHost, rest: &str) -> Vec<(String, String, f64, String)> {
     let said = host.fine(&format!("quota show --json {rest}"));
     let json: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(json["schema_version"], 1);
@@ -37,7 +38,7 @@ fn shown(host: &Host, rest: &str) -> Vec<(String, String, f64, String)> {
 }
 
 #[track_caller]
-fn check(host: &Host, rest: &str, expected: &[(&str, &str, f64, &str)]) {
+fn check(host: &TestHost, rest: &str, expected: &[(&str, &str, f64, &str)]) {
     let expected: Vec<_> = expected
         .iter()
         .map(|(name, measure, used, status)| {
@@ -54,7 +55,7 @@ fn check(host: &Host, rest: &str, expected: &[(&str, &str, f64, &str)]) {
 
 #[test]
 fn limits_are_set_shown_checked_and_removed() {
-    let host = host();
+    let host = two_hours();
     assert!(host.fine("quota show").starts_with("no limits are set"));
     let said = host.fine("quota set --everyone --held 3h --idle-held 5h --per 5d");
     assert!(
@@ -123,7 +124,7 @@ fn limits_are_set_shown_checked_and_removed() {
 
 #[test]
 fn charged_hours_energy_groups_and_all_together_are_those_of_the_report() {
-    let host = host();
+    let host = two_hours();
     host.fine("quota set --group root --charged 2h --per month --each");
     host.fine("quota set --group root --held 1h --per 30d");
     host.fine("quota set --everyone --charged 3h --per 30d --together");
@@ -170,7 +171,7 @@ fn charged_hours_energy_groups_and_all_together_are_those_of_the_report() {
 
 #[test]
 fn the_file_keeps_its_comments_and_a_broken_one_is_not_touched() {
-    let host = host();
+    let host = two_hours();
     let before = "# ours\n[states]\nheld_mb = 100 # as ever\n";
     let file = host.write(".gua/config.toml", before);
     host.fine("quota set --everyone --held 20h --per day");
@@ -219,11 +220,11 @@ fn the_file_keeps_its_comments_and_a_broken_one_is_not_touched() {
 
 #[test]
 fn limits_that_are_set_at_the_same_time_are_all_there_afterwards() {
-    let host = Host::new("");
+    let host = host("");
     let mut setting: Vec<_> = (1..=20)
         .map(|hours| {
             let line = format!("quota set --user u{hours} --held {hours}h --per day --force");
-            let mut command = host.command(env!("CARGO_BIN_EXE_gua"));
+            let mut command = host.command(GUA);
             let command = command.args(line.split_whitespace());
             command.stdout(std::process::Stdio::null()).spawn().unwrap()
         })
@@ -244,7 +245,7 @@ fn limits_that_are_set_at_the_same_time_are_all_there_afterwards() {
 
 #[test]
 fn nonsense_is_refused_with_a_sentence() {
-    let host = host();
+    let host = two_hours();
     for (line, words) in [
         (
             "quota set --user nobody-like-this --held 1h --per day",
@@ -300,7 +301,7 @@ fn nonsense_is_refused_with_a_sentence() {
 
 #[test]
 fn a_check_that_cannot_judge_does_not_say_that_all_is_well() {
-    let host = Host::new("");
+    let host = host("");
     // Days of gpu_stats say neither what a card drew nor how it was shared.
     let hour_ago = clock::now().as_second() - 3600;
     let rows = (0..6).map(|look| format!("{},ada,7,0,90\n", hour_ago + look * 300));
@@ -331,7 +332,7 @@ fn a_check_that_cannot_judge_does_not_say_that_all_is_well() {
 
 #[test]
 fn the_percentages_are_those_of_gpu_stats_notes() {
-    let host = Host::new("");
+    let host = host("");
     // An hour of gpu_stats at 90 percent, imported, beside an hour of our own at 50 percent.
     let now = clock::now();
     record(
@@ -372,7 +373,7 @@ fn own_name() -> String {
 
 #[test]
 fn a_limit_that_cannot_be_judged_is_told_to_who_asks_for_a_card() {
-    let host = Host::new("[[card]]\nuuid = \"GPU-0\"\n");
+    let host = host("[[card]]\nuuid = \"GPU-0\"\n");
     let user = own_name();
     let hour_ago = clock::now().as_second() - 3600;
     let rows = (0..6).map(|look| format!("{},{user},7,0,90\n", hour_ago + look * 300));
@@ -390,7 +391,7 @@ fn a_limit_that_cannot_be_judged_is_told_to_who_asks_for_a_card() {
 fn somebody_who_is_over_gets_no_card_where_quotas_are_respected() {
     let user = own_name();
     let user = user.as_str();
-    let host = Host::new("[[card]]\nuuid = \"GPU-0\"\n");
+    let host = host("[[card]]\nuuid = \"GPU-0\"\n");
     let from = clock::now() - SignedDuration::from_hours(2);
     let people = [user];
     record(&host.path(".gua/gua.db"), from, 120, |_| {

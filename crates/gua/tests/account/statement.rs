@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::Value;
 
-use crate::host::Host;
+use crate::host;
+use gua_test::TestHost;
 use gua_test::recorded::{Card, record};
 
 fn at(text: &str) -> Timestamp {
@@ -13,8 +14,8 @@ fn at(text: &str) -> Timestamp {
 
 /// October 2026: ada on the first card for ten hours, half of them with bob on the second; then twelve hours in which no
 /// collector ran; then somebody whom nobody can see, a busy card without anybody, and bob with next to nothing.
-fn host() -> Host {
-    let host = Host::new("");
+fn october() -> TestHost {
+    let host = host("");
     let db = host.path(".gua/gua.db");
     record(&db, at("2026-10-05T08:00:00Z"), 600, |tick| match tick {
         ..300 => vec![(90, &["ada"]), (0, &["ada", "bob"])],
@@ -27,7 +28,7 @@ fn host() -> Host {
     host
 }
 
-fn statement(host: &Host, rest: &str) -> Value {
+fn statement(host: &TestHost, rest: &str) -> Value {
     let said = host.fine(&format!("statement --month 2026-10 --tz UTC --json {rest}"));
     serde_json::from_str(&said).unwrap()
 }
@@ -45,7 +46,7 @@ fn near(one: f64, other: f64) {
 
 #[test]
 fn charged_people_unowned_free_and_gap_make_the_capacity() {
-    let host = host();
+    let host = october();
     let statement = statement(&host, "");
     let balance = &statement["balance"];
     assert_eq!(balance["capacity_less_parts_microseconds"], 0);
@@ -79,7 +80,7 @@ fn the_books_balance_whatever_happens_on_the_cards() {
         &[],
     ];
     for seed in 1..5_u64 {
-        let host = Host::new("");
+        let host = host("");
         let db = host.path(".gua/gua.db");
         // A generator of numbers that look like chance, the same in every run (Knuth's constants).
         let number = |place: u64| {
@@ -132,7 +133,7 @@ fn the_books_balance_whatever_happens_on_the_cards() {
 /// the other, although the two are as long.
 #[test]
 fn what_nobody_owns_is_counted_and_not_what_is_left() {
-    let host = Host::new("");
+    let host = host("");
     let db = host.path(".gua/gua.db");
     record(&db, at("2026-10-05T08:00:00Z"), 120, |tick| match tick {
         ..60 => vec![(0, &["bob~"])],
@@ -147,7 +148,7 @@ fn what_nobody_owns_is_counted_and_not_what_is_left() {
 
 #[test]
 fn energy_that_nobody_counted_is_missing_on_every_page() {
-    let host = Host::new("");
+    let host = host("");
     let db = host.path(".gua/gua.db");
     record(&db, at("2026-10-05T08:00:00Z"), 60, |_| {
         vec![(90, &["ada"]), (90, &["eve", "!"])]
@@ -189,7 +190,7 @@ fn energy_that_nobody_counted_is_missing_on_every_page() {
 
 #[test]
 fn days_and_hours_without_a_look_are_no_zeros() {
-    let host = Host::new("");
+    let host = host("");
     let db = host.path(".gua/gua.db");
     let card = |_: u32| -> Vec<Card<'_>> { vec![(90, &["ada"])] };
     // One process over the turn of a month, and twelve hours in which no collector ran, twice.
@@ -223,7 +224,7 @@ fn days_and_hours_without_a_look_are_no_zeros() {
 
 #[test]
 fn every_number_is_that_of_the_report() {
-    let host = host();
+    let host = october();
     for zone in ["UTC", "Asia/Kolkata"] {
         let said = host.fine(&format!("statement --month 2026-10 --json --tz {zone}"));
         let statement: Value = serde_json::from_str(&said).unwrap();
@@ -268,7 +269,7 @@ fn every_number_is_that_of_the_report() {
 
 #[test]
 fn html_and_text_have_the_same_numbers_and_a_page_for_each_person() {
-    let host = host();
+    let host = october();
     host.fine("quota set --user ada --charged 5h --held 100h --per month");
     host.fine("quota set --everyone --idle-held 1h --per week");
     let json = statement(&host, "");
@@ -340,7 +341,7 @@ fn html_and_text_have_the_same_numbers_and_a_page_for_each_person() {
 
 #[test]
 fn a_page_for_one_person_names_nobody_else() {
-    let host = host();
+    let host = october();
     for form in ["text", "html", "json"] {
         let said = host.fine(&format!(
             "statement --month 2026-10 --user ada --format {form}"
@@ -360,7 +361,7 @@ fn a_page_for_one_person_names_nobody_else() {
 
 #[test]
 fn a_month_without_anything_and_one_that_goes_on_say_so() {
-    let host = host();
+    let host = october();
     let text = host.fine("statement --month 2026-08 --tz UTC");
     let nothing = "nothing was observed";
     assert!(text.contains(nothing), "{text}");

@@ -4,15 +4,16 @@ use std::io::Read as _;
 
 use flate2::read::GzDecoder;
 
-use crate::host::{Host, TWO_CARDS, until};
-use crate::originals::succeed;
-use crate::sync_once::enrolled;
+use super::originals::succeed;
+use super::sync_once::enrolled;
+use crate::{TWO_GPUS, host, without_driver};
 use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::http::Request;
+use gua_test::{TestHost, wait_for};
 
 /// A host with some days of our own ticks, and others that were imported from two files.
-fn with_days(board: &Board) -> Host {
-    let host = enrolled(Host::new(TWO_CARDS), board);
+fn with_days(board: &Board) -> TestHost {
+    let host = enrolled(host(TWO_GPUS), board);
     for (name, script, ticks, interval) in [
         ("first", "1.1", 200, "20m"),
         ("second", "1.8", 90, "59m"),
@@ -82,7 +83,7 @@ fn ours_and_release_1_8_send_the_same_archive() {
 #[test]
 fn only_what_the_board_lacks_is_sent_and_counted() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     host.fine("demo --db ours.db --ticks 100 --interval 1h");
     let said = host.fine("sync-archive --db ours.db");
     let sent = board.take();
@@ -147,7 +148,7 @@ fn only_what_the_board_lacks_is_sent_and_counted() {
 fn users_are_told_hidden_or_not_at_all() {
     let check = |policy: &str, tell: &dyn Fn(&str)| {
         let board = Board::start();
-        let host = enrolled(Host::new(TWO_CARDS), &board).variable("GUA_CLOUD_USERS", policy);
+        let host = enrolled(host(TWO_GPUS), &board).variable("GUA_CLOUD_USERS", policy);
         host.fine("demo --db ours.db --ticks 50 --interval 1h");
         host.fine("sync-archive --db ours.db");
         let sent = board.take();
@@ -168,7 +169,7 @@ fn users_are_told_hidden_or_not_at_all() {
 #[test]
 fn a_failure_is_one_sentence_and_the_next_attempt_goes_on() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let missing = host.gua("sync-archive --db none.db");
     assert_eq!(missing.code, 2, "{missing:?}");
     host.fine("demo --db ours.db --ticks 50 --interval 1h");
@@ -184,7 +185,7 @@ fn a_failure_is_one_sentence_and_the_next_attempt_goes_on() {
     );
     board.behaves(Behaviour::Accepts);
     host.fine("sync-archive --db ours.db");
-    let unenrolled = Host::new(TWO_CARDS).gua("sync-archive");
+    let unenrolled = crate::host(TWO_GPUS).gua("sync-archive");
     assert_eq!(unenrolled.code, 2, "{unenrolled:?}");
     assert!(unenrolled.stderr.contains("gua enroll"), "{unenrolled:?}");
 }
@@ -192,7 +193,7 @@ fn a_failure_is_one_sentence_and_the_next_attempt_goes_on() {
 #[test]
 fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let archives = || {
         let requests = board.take().into_iter();
         let archives = requests.filter(|request| request.line.contains("/archives"));
@@ -209,12 +210,12 @@ fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
     assert_eq!(archives(), [""; 0]);
 
     let mut daemon = host.foreground("daemon --foreground --cloud --interval 100ms --db d.db");
-    until("some pushes", || (board.attempts() > 10).then_some(()));
+    wait_for("some pushes", || (board.attempts() > 10).then_some(()));
     daemon.stop();
     assert_eq!(archives(), [""; 0]);
     let line = "daemon --foreground --cloud --archive --append --interval 100ms --db d.db";
     let mut daemon = host.foreground(line);
-    until("an archive", || {
+    wait_for("an archive", || {
         daemon
             .stderr()
             .contains("archive: 0 closed day(s)")
@@ -225,7 +226,7 @@ fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
     // Another start on the same day finds it done.
     let before = board.attempts();
     let mut daemon = host.foreground(line);
-    until("some pushes", || {
+    wait_for("some pushes", || {
         (board.attempts() > before + 10).then_some(())
     });
     assert_eq!(archives(), [""; 0]);
@@ -235,13 +236,13 @@ fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
 #[test]
 fn an_archive_that_fails_costs_a_daemon_one_line_and_no_tick() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Responds(503, String::new()));
     let line = "daemon --foreground --cloud --archive --interval 100ms --db d.db";
     let mut daemon = host.foreground(line);
     let told = "archive: the board did not tell which files it has: GUA Board request failed with HTTP 503; the history stays as it is, and gua tries again within the day\n";
-    until("the line", || daemon.stderr().contains(told).then_some(()));
-    until("ticks after it", || {
+    wait_for("the line", || daemon.stderr().contains(told).then_some(()));
+    wait_for("ticks after it", || {
         (host.ticks("d.db").len() > 5).then_some(())
     });
     daemon.stop();
@@ -260,7 +261,7 @@ fn the_archive_goes_up_also_where_the_look_could_not_be_told() {
     let told = "  archive: 0 closed day(s) in 30d window, uploaded 0 missing object(s)\n";
     let check = |scenario: Option<&str>, manner: Behaviour, why: &str| {
         let board = Board::start();
-        let host = enrolled(Host::new(TWO_CARDS), &board);
+        let host = enrolled(host(TWO_GPUS), &board);
         host.fine("sync-once");
         match scenario {
             Some(scenario) => host.play(scenario),
@@ -281,20 +282,20 @@ fn the_archive_goes_up_also_where_the_look_could_not_be_told() {
     let refuses = || Behaviour::Rejects("/observations", 503);
     check(None, refuses(), "the board was not told");
     let dead = "[[fault]]\nfunction = \"nvmlInit*\"\ncode = \"DRIVER_NOT_LOADED\"\n";
-    let dead = format!("{TWO_CARDS}{dead}");
+    let dead = format!("{TWO_GPUS}{dead}");
     check(
         Some(&dead),
         Behaviour::Accepts,
         "the driver could not be read",
     );
-    let blind = format!("{TWO_CARDS}{NO_LOAD}");
+    let blind = format!("{TWO_GPUS}{NO_LOAD}");
     check(Some(&blind), Behaviour::Accepts, "no card can be told of");
 }
 
 #[test]
 fn of_two_failures_the_first_ends_the_command_and_the_second_is_said() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Responds(503, String::new()));
     let ended = host.gua("sync-once --archive");
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -306,7 +307,7 @@ fn of_two_failures_the_first_ends_the_command_and_the_second_is_said() {
     );
     assert!(lines[1].contains("the board was not told"), "{ended:?}");
     // Without a history there is nothing to archive.
-    let bare = enrolled(Host::without_driver(), &board);
+    let bare = enrolled(without_driver(), &board);
     let ended = bare.gua("sync-once --archive");
     assert!(!ended.stderr.contains("archive"), "{ended:?}");
 }
@@ -314,7 +315,7 @@ fn of_two_failures_the_first_ends_the_command_and_the_second_is_said() {
 #[test]
 fn a_file_that_the_board_does_not_take_ends_the_command_after_the_others() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     host.fine("demo --db ours.db --ticks 50 --interval 1h");
     board.behaves(Behaviour::Rejects("table=proc_sample", 413));
     let ended = host.gua("sync-archive --db ours.db");

@@ -7,14 +7,15 @@ use gua_wire::Snapshot;
 use gua_wire::snapshot::{CollectionStatus, stamp};
 use gua_wire::stream::UtilFrame;
 
-use crate::host::{Host, Running, TWO_CARDS, until};
-use crate::sync_once::{enrolled, link};
+use super::sync_once::{enrolled, link};
+use crate::{TWO_GPUS, host, without_driver};
 use gua_test::board::{Behaviour, Board, TOKEN};
+use gua_test::{Running, TestHost, wait_for};
 
 /// An end that takes so long waits for something that it must not wait for, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);
 
-pub(crate) fn daemon(host: &Host) -> Running {
+pub(crate) fn daemon(host: &TestHost) -> Running {
     host.foreground("daemon --foreground --cloud --interval 100ms")
 }
 
@@ -31,7 +32,7 @@ pub(crate) fn pushes(board: &Board) -> Vec<Snapshot> {
 }
 
 /// The moments of all ticks in the history, as pushes tell them.
-pub(crate) fn kept(host: &Host) -> BTreeSet<String> {
+pub(crate) fn kept(host: &TestHost) -> BTreeSet<String> {
     let ticks = host.ticks(".gua/gua.db");
     ticks.iter().map(|tick| stamp(tick.sample.at)).collect()
 }
@@ -39,10 +40,10 @@ pub(crate) fn kept(host: &Host) -> BTreeSet<String> {
 #[test]
 fn each_tick_is_kept_and_then_pushed_and_the_load_is_streamed() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let mut daemon = daemon(&host);
     let mut pushed = Vec::new();
-    until("ten pushes and two frames", || {
+    wait_for("ten pushes and two frames", || {
         pushed.extend(pushes(&board));
         let streams = board.streams();
         (pushed.len() >= 10 && streams.frames.len() >= 2 && streams.pongs >= 1).then_some(())
@@ -65,7 +66,7 @@ fn each_tick_is_kept_and_then_pushed_and_the_load_is_streamed() {
     let frame: UtilFrame = serde_json::from_str(&streams.frames[0]).unwrap();
     assert_eq!(frame.gpus.len(), 2);
     assert_eq!(frame.gpus[0].util_pct, 50);
-    until("the farewell", || {
+    wait_for("the farewell", || {
         (board.streams().closed == [1000]).then_some(())
     });
     let said = daemon.stderr();
@@ -82,7 +83,7 @@ fn each_tick_is_kept_and_then_pushed_and_the_load_is_streamed() {
 
 #[test]
 fn a_daemon_that_is_to_report_and_is_not_enrolled_does_not_start() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     for line in [
         "daemon --cloud",
         "start --cloud",
@@ -108,10 +109,10 @@ fn a_daemon_that_is_to_report_and_is_not_enrolled_does_not_start() {
 #[test]
 fn a_daemon_in_the_background_reports_too_and_its_arguments_hold_no_secret() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     std::fs::rename(host.state("cloud.json"), host.path("other.json")).unwrap();
     host.fine("daemon --cloud --config other.json --allow-http --interval 100ms");
-    until("a push", || (!pushes(&board).is_empty()).then_some(()));
+    wait_for("a push", || (!pushes(&board).is_empty()).then_some(()));
     let pid = host.pid().unwrap();
     let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
     assert!(line.contains("--cloud") && !line.contains(TOKEN), "{line}");
@@ -126,10 +127,10 @@ fn a_daemon_in_the_background_reports_too_and_its_arguments_hold_no_secret() {
 #[test]
 fn a_driver_that_dies_is_told_and_so_is_its_return() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let mut daemon = daemon(&host);
     let wait_for = |status: CollectionStatus| {
-        until("a push", || {
+        wait_for("a push", || {
             let pushed = pushes(&board);
             pushed
                 .into_iter()
@@ -138,7 +139,7 @@ fn a_driver_that_dies_is_told_and_so_is_its_return() {
     };
     wait_for(CollectionStatus::Ok);
     host.play(&format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvml*\"\ncode = \"DRIVER_NOT_LOADED\"\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvml*\"\ncode = \"DRIVER_NOT_LOADED\"\n"
     ));
     let heartbeat = wait_for(CollectionStatus::Error);
     assert_eq!(heartbeat.errors, ["nvml_init_failed"]);
@@ -146,7 +147,7 @@ fn a_driver_that_dies_is_told_and_so_is_its_return() {
         (heartbeat.gpus.len(), heartbeat.host.driver_version.as_str()),
         (0, "unknown")
     );
-    host.play(TWO_CARDS);
+    host.play(TWO_GPUS);
     assert_eq!(wait_for(CollectionStatus::Ok).gpus.len(), 2);
     daemon.stop();
 }
@@ -154,7 +155,7 @@ fn a_driver_that_dies_is_told_and_so_is_its_return() {
 #[test]
 fn a_driver_that_is_away_from_the_beginning_is_told_before_the_daemon_ends() {
     let board = Board::start();
-    let host = enrolled(Host::without_driver(), &board);
+    let host = enrolled(without_driver(), &board);
     let ended = host.gua("daemon --foreground --cloud");
     assert_eq!(ended.code, 1, "{ended:?}");
     let [heartbeat] = pushes(&board).try_into().unwrap();
@@ -170,23 +171,23 @@ fn a_driver_that_is_away_from_the_beginning_is_told_before_the_daemon_ends() {
 #[test]
 fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterwards() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Responds(503, String::new()));
     let mut daemon = daemon(&host);
-    until("two attempts", || {
+    wait_for("two attempts", || {
         let failures = link(&host).map_or(0, |link| link.failures);
         // The state is written at the first failure; the attempts are counted at the board.
         (failures >= 1 && board.attempts() >= 2).then_some(())
     });
     let before = kept(&host);
     board.behaves(Behaviour::Accepts);
-    let first = until("a push", || {
+    let first = wait_for("a push", || {
         let pushed = pushes(&board);
         let refused = |push: &Snapshot| before.contains(&push.observed_at);
         pushed.into_iter().find(|push| !refused(push))
     });
     assert!(before.iter().all(|old| *old < first.observed_at));
-    until("the return is told", || {
+    wait_for("the return is told", || {
         daemon
             .stderr()
             .contains("it takes pushes again after")
@@ -209,29 +210,29 @@ fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterward
 #[test]
 fn a_host_that_is_unenrolled_says_nothing_more_until_it_is_enrolled_again() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let mut daemon = daemon(&host);
-    until("a push", || (!pushes(&board).is_empty()).then_some(()));
+    wait_for("a push", || (!pushes(&board).is_empty()).then_some(()));
     host.fine("unenroll");
-    until("silence is told", || {
+    wait_for("silence is told", || {
         daemon
             .stderr()
             .contains("there is no enrolment at")
             .then_some(())
     });
-    until("the farewell of the stream", || {
+    wait_for("the farewell of the stream", || {
         (board.streams().closed == [1000]).then_some(())
     });
     board.take();
     let frames = board.streams().frames.len();
     let ticks = kept(&host).len();
-    until("ticks go on", || {
+    wait_for("ticks go on", || {
         (kept(&host).len() > ticks + 5).then_some(())
     });
     assert!(board.take().is_empty());
     assert_eq!(board.streams().frames.len(), frames);
     let _host = enrolled(host, &board);
-    until("a push again", || {
+    wait_for("a push again", || {
         (!pushes(&board).is_empty()).then_some(())
     });
     daemon.stop();
@@ -241,9 +242,9 @@ fn a_host_that_is_unenrolled_says_nothing_more_until_it_is_enrolled_again() {
 fn a_stream_that_is_dropped_again_and_again_comes_back_and_costs_nothing() {
     let board = Board::start();
     board.drops_streams_after(1);
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let mut daemon = daemon(&host);
-    until("three streams", || {
+    wait_for("three streams", || {
         (board.streams().opened.len() >= 3).then_some(())
     });
     daemon.stop();
@@ -257,13 +258,13 @@ fn a_board_that_talks_without_pause_starves_neither_frames_nor_the_end() {
     let check = |first: &[u8], then: &[u8]| {
         let board = Board::start();
         board.floods_streams(first, then);
-        let host = enrolled(Host::new(TWO_CARDS), &board);
+        let host = enrolled(host(TWO_GPUS), &board);
         let mut daemon = daemon(&host);
-        until("the flood is told", || {
+        wait_for("the flood is told", || {
             let told = "stream lost: the board talks without pause; gua tries again";
             daemon.stderr().contains(told).then_some(())
         });
-        until("it is tried again", || {
+        wait_for("it is tried again", || {
             (board.streams().opened.len() >= 2).then_some(())
         });
         assert!(daemon.stop() < LONG);
@@ -279,9 +280,9 @@ fn a_driver_slower_than_the_frames_does_not_make_the_stream_deaf() {
     let board = Board::start();
     let slow =
         "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 0\ndelay_ms = 1100\n";
-    let host = enrolled(Host::new(&format!("{TWO_CARDS}{slow}")), &board);
+    let host = enrolled(host(&format!("{TWO_GPUS}{slow}")), &board);
     let mut daemon = host.foreground("daemon --foreground --cloud --interval 10s");
-    until("three answers to pings", || {
+    wait_for("three answers to pings", || {
         (board.streams().pongs >= 3).then_some(())
     });
     daemon.stop();

@@ -6,16 +6,17 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::host::{Ended, Host, TWO_CARDS, ended};
+use crate::{GUA, TWO_GPUS, host, without_driver};
 use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::http::CLAIM_ANSWER;
+use gua_test::{Ended, TestHost};
 
 const ONCE: &str = "gua_enroll_once";
 
 /// Runs `gua` with something on its standard input.
-fn typed(host: &Host, line: &str, input: &str) -> Ended {
+fn typed(host: &TestHost, line: &str, input: &str) -> Ended {
     let mut child = host
-        .command(env!("CARGO_BIN_EXE_gua"))
+        .command(GUA)
         .args(line.split_whitespace())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -26,7 +27,7 @@ fn typed(host: &Host, line: &str, input: &str) -> Ended {
     // It may end before it reads.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
-    ended(child.wait_with_output().unwrap())
+    Ended::from(child.wait_with_output().unwrap())
 }
 
 #[track_caller]
@@ -38,7 +39,7 @@ fn hides_secrets(ended: &Ended) {
 
 #[test]
 fn a_host_enrols_keeps_the_secret_to_itself_and_forgets_it() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let board = Board::start();
     let line = format!(
         "enroll --server-url {}/ --hostname vm --enrollment-token -",
@@ -100,16 +101,16 @@ fn the_token_comes_from_the_flag_the_variable_or_standard_input() {
         assert_eq!(body.get("driverVersion"), None, "there is no driver");
         body["enrollmentToken"].as_str().unwrap().to_owned()
     };
-    let host = Host::without_driver();
+    let host = without_driver();
     host.fine(&format!(
         "enroll --server-url {url} --enrollment-token gua_enroll_flag"
     ));
     assert_eq!(sent(), "gua_enroll_flag");
-    let host = Host::without_driver().variable("GUA_ENROLLMENT_TOKEN", "gua_enroll_variable");
+    let host = without_driver().variable("GUA_ENROLLMENT_TOKEN", "gua_enroll_variable");
     host.fine(&format!("enroll --server-url {url}"));
     assert_eq!(sent(), "gua_enroll_variable");
     // The configuration may name the board.
-    let host = Host::without_driver();
+    let host = without_driver();
     host.write(".gua/config.toml", &format!("[cloud]\nurl = \"{url}\"\n"));
     let ended = typed(
         &host,
@@ -123,7 +124,7 @@ fn the_token_comes_from_the_flag_the_variable_or_standard_input() {
 #[test]
 fn what_is_wrong_is_found_before_anybody_is_asked() {
     let board = Board::start();
-    let host = Host::without_driver();
+    let host = without_driver();
     let check = |line: &str, code: i32, told: &str| {
         let ended = typed(&host, line, "bad token\n");
         assert_eq!(ended.code, code, "{line}: {ended:?}");
@@ -172,7 +173,7 @@ fn what_is_wrong_is_found_before_anybody_is_asked() {
 #[test]
 fn a_board_that_refuses_leaves_nothing_behind() {
     let board = Board::start();
-    let host = Host::without_driver();
+    let host = without_driver();
     let check = |manner: Behaviour, told: &str| {
         board.behaves(manner);
         let line = format!("enroll --server-url {} --enrollment-token -", board.url());

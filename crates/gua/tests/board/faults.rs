@@ -4,15 +4,16 @@ use std::net::TcpListener;
 
 use gua_probe::clock;
 
-use crate::host::{Host, TWO_CARDS};
-use crate::sync_once::enrolled;
+use super::sync_once::enrolled;
+use crate::{TWO_GPUS, host};
+use gua_test::TestHost;
 use gua_test::board::{Behaviour, Board, TOKEN};
 
 /// The limits of a request, and something for a slow machine.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(25);
 
 #[track_caller]
-fn fails(host: &Host, told: &str) {
+fn fails(host: &TestHost, told: &str) {
     let before = host.ticks(".gua/gua.db").len();
     let began = clock::monotonic();
     let ended = host.gua("sync-once");
@@ -32,7 +33,7 @@ fn fails(host: &Host, told: &str) {
 #[track_caller]
 fn check(manner: Behaviour, told: &str) {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(manner);
     fails(&host, told);
     assert_eq!(board.take().len(), 1, "one attempt, no more");
@@ -109,7 +110,7 @@ fn a_redirect_is_not_followed_with_the_token() {
 #[test]
 fn ten_megabytes_of_answer_are_not_read() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Floods);
     fails(&host, ": GUA Board request failed with HTTP 422\n");
     // What the kernel holds on both sides of a connection may have been taken too.
@@ -119,7 +120,7 @@ fn ten_megabytes_of_answer_are_not_read() {
 #[test]
 fn a_board_that_takes_a_push_and_says_nonsense_about_it_has_taken_it() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     for manner in [
         Behaviour::CutsBody,
         Behaviour::Responds(200, "{garbage".to_owned()),
@@ -133,7 +134,7 @@ fn a_board_that_takes_a_push_and_says_nonsense_about_it_has_taken_it() {
 #[test]
 fn nobody_listens() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = nobody.local_addr().unwrap().port();
     drop(nobody);

@@ -13,9 +13,10 @@ use gua_probe::clock;
 use jiff::Timestamp;
 use rustix::process::Signal;
 
-use crate::host::{Host, TWO_CARDS, send};
-use crate::sync_once::enrolled;
+use super::sync_once::enrolled;
+use crate::{GUA, TWO_GPUS, host};
 use gua_test::board::{Behaviour, Board};
+use gua_test::{TestHost, send};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Several times as long as any request may take.
@@ -27,16 +28,16 @@ const MOST: Duration = Duration::from_millis(5);
 /// A daemon whose ticks are timed as they are told, which is after everybody had them.
 struct Timed {
     what: String,
-    host: Host,
+    host: TestHost,
     _board: Board,
     child: Child,
     told: JoinHandle<Vec<Timestamp>>,
 }
 
 impl Timed {
-    fn start(what: &str, host: Host, board: Board) -> Self {
+    fn start(what: &str, host: TestHost, board: Board) -> Self {
         let mut child = host
-            .command(env!("CARGO_BIN_EXE_gua"))
+            .command(GUA)
             .args(["daemon", "--foreground", "--cloud", "--interval", "200ms"])
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(host.path("said")).unwrap())
@@ -99,11 +100,11 @@ fn misbehaving() -> Vec<Timed> {
             let what = format!("{manner:?}");
             board.behaves(manner);
             board.drops_streams_after(1);
-            let host = enrolled(Host::new(TWO_CARDS), &board);
+            let host = enrolled(host(TWO_GPUS), &board);
             Timed::start(&what, host, board)
         })
         .collect();
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let board = Board::encrypted(&host.path("not-believed.pem"));
     let host = enrolled(host, &board);
     timed.push(Timed::start("a certificate of nobody", host, board));
@@ -111,7 +112,7 @@ fn misbehaving() -> Vec<Timed> {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = nobody.local_addr().unwrap().port().to_string();
     drop(nobody);
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(crate::host(TWO_GPUS), &board);
     let file = host.read(".gua/cloud.json");
     host.write(
         ".gua/cloud.json",
@@ -124,7 +125,7 @@ fn misbehaving() -> Vec<Timed> {
 fn good(number: usize) -> Vec<Timed> {
     let daemons = (0..number).map(|_| {
         let board = Board::start();
-        let host = enrolled(Host::new(TWO_CARDS), &board);
+        let host = enrolled(host(TWO_GPUS), &board);
         Timed::start("a good board", host, board)
     });
     daemons.collect()

@@ -2,14 +2,15 @@
 
 use rustix::process::Signal;
 
-use crate::daemon::daemon;
-use crate::host::{Host, TWO_CARDS, until};
-use crate::sync_once::enrolled;
+use super::daemon::daemon;
+use super::sync_once::enrolled;
+use crate::{TWO_GPUS, host, without_driver};
 use gua_test::board::{Behaviour, Board, TOKEN};
+use gua_test::{TestHost, wait_for};
 
 /// The lines about the board.
 #[track_caller]
-fn shown(host: &Host) -> String {
+fn shown(host: &TestHost) -> String {
     let said = host.fine("status");
     let begins = said.find("  board: ").unwrap_or(said.len());
     said[begins..].to_owned()
@@ -21,7 +22,7 @@ fn refusing() -> Behaviour {
 
 #[test]
 fn a_push_is_known_whoever_sent_it_and_whatever_was_written() {
-    let check = |host: Host, before: &str, push: &str| {
+    let check = |host: TestHost, before: &str, push: &str| {
         let board = Board::start();
         let host = enrolled(host, &board);
         if !before.is_empty() {
@@ -42,19 +43,19 @@ fn a_push_is_known_whoever_sent_it_and_whatever_was_written() {
             "{push}: {told}"
         );
     };
-    check(Host::new(TWO_CARDS), "", "sync-once");
+    check(host(TWO_GPUS), "", "sync-once");
     // Beside a collector that reports to nobody.
-    check(Host::new(TWO_CARDS), "daemon --interval 1h", "sync-once");
-    check(Host::new(TWO_CARDS), "", "sync-once --db elsewhere/x.db");
+    check(host(TWO_GPUS), "daemon --interval 1h", "sync-once");
+    check(host(TWO_GPUS), "", "sync-once --db elsewhere/x.db");
     // The heartbeats of a host without a driver, of both who send them.
-    check(Host::without_driver(), "", "sync-once");
-    check(Host::without_driver(), "", "daemon --foreground --cloud");
+    check(without_driver(), "", "sync-once");
+    check(without_driver(), "", "daemon --foreground --cloud");
 }
 
 #[test]
 fn made_up_cards_say_nothing_about_the_link() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     host.fine("sync-once --fake");
     assert!(shown(&host).ends_with("  last push: none yet\n"));
 }
@@ -62,10 +63,10 @@ fn made_up_cards_say_nothing_about_the_link() {
 #[test]
 fn a_daemon_that_starts_again_knows_what_was_known_and_one_that_ended_has_no_stream() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let line = "daemon --cloud --interval 100ms --append --db a.db";
     host.fine(line);
-    until("the stream", || {
+    wait_for("the stream", || {
         shown(&host).contains("  stream: connected\n").then_some(())
     });
     host.fine("stop");
@@ -76,11 +77,11 @@ fn a_daemon_that_starts_again_knows_what_was_known_and_one_that_ended_has_no_str
     );
     board.behaves(refusing());
     let mut again = daemon(&host);
-    until("a failure", || {
+    wait_for("a failure", || {
         shown(&host).contains("  last error: 2").then_some(())
     });
     assert!(shown(&host).contains("  last push: 2"), "{}", shown(&host));
-    until("the stream", || {
+    wait_for("the stream", || {
         shown(&host).contains("  stream: connected\n").then_some(())
     });
     // It has no time to say that its stream has ended.
@@ -92,7 +93,7 @@ fn a_daemon_that_starts_again_knows_what_was_known_and_one_that_ended_has_no_str
 #[test]
 fn another_board_has_a_past_of_its_own() {
     let (old, new) = (Board::start(), Board::start());
-    let host = enrolled(Host::new(TWO_CARDS), &old);
+    let host = enrolled(host(TWO_GPUS), &old);
     old.behaves(refusing());
     host.gua("sync-once");
     assert!(shown(&host).contains("  last error: 2"));
@@ -104,11 +105,11 @@ fn another_board_has_a_past_of_its_own() {
     assert_eq!(shown(&host), none);
     // By hand, under a daemon that runs.
     let mut daemon = daemon(&host);
-    until("a push", || {
+    wait_for("a push", || {
         shown(&host).contains("  last push: 2").then_some(())
     });
     let host = enrolled(host, &old);
-    until("the other board's failure", || {
+    wait_for("the other board's failure", || {
         let told = shown(&host);
         (told.contains(&old.url()) && told.contains("  last error: 2")).then_some(())
     });
@@ -119,7 +120,7 @@ fn another_board_has_a_past_of_its_own() {
 
 #[test]
 fn an_enrolment_that_cannot_be_used_is_one_sentence_with_what_helps() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let check = |told: &str, hint: &str| {
         let said = shown(&host);
         assert_eq!(said.lines().count(), 1, "{said}");
@@ -148,7 +149,7 @@ fn an_enrolment_that_cannot_be_used_is_one_sentence_with_what_helps() {
 #[test]
 fn what_others_can_read_holds_no_secret_even_where_a_board_calls_us_by_it() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let file = host.read(".gua/cloud.json");
     let file = file.replace("\"h1\"", &format!("\"{TOKEN}\""));
     let file = file.replace("lab 1", &format!("lab {TOKEN}"));
@@ -170,9 +171,9 @@ fn what_others_can_read_holds_no_secret_even_where_a_board_calls_us_by_it() {
 fn a_stream_that_comes_and_goes_is_known_also_between_pushes() {
     let board = Board::start();
     board.drops_streams_after(2);
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     host.fine("daemon --cloud --interval 1h");
     for line in ["  stream: connected\n", "  stream: not connected\n"].repeat(2) {
-        until(line, || shown(&host).contains(line).then_some(()));
+        wait_for(line, || shown(&host).contains(line).then_some(()));
     }
 }

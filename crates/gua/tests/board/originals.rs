@@ -4,14 +4,15 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::host::{Host, until};
-use crate::sync_once::enrolled;
+use super::sync_once::enrolled;
+use crate::{host, without_driver};
 use gua_test::board::Board;
 use gua_test::http::Request;
 use gua_test::originals::released;
+use gua_test::{TestHost, wait_for};
 
 /// Runs a real agent on the simulated cards of a host.
-fn agent(host: &Host, version: &str, line: &str) -> Output {
+fn agent(host: &TestHost, version: &str, line: &str) -> Output {
     let mut command = host.command(released(version));
     command.args(line.split_whitespace());
     // Its NVML binding asks the system's loader.
@@ -20,7 +21,7 @@ fn agent(host: &Host, version: &str, line: &str) -> Output {
 }
 
 #[track_caller]
-pub(crate) fn succeed(host: &Host, version: &str, line: &str) {
+pub(crate) fn succeed(host: &TestHost, version: &str, line: &str) {
     let run = agent(host, version, line);
     let complaint = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{version} {line}: {complaint}");
@@ -76,7 +77,7 @@ fn cards() -> String {
 
 fn check_pushes(version: &str, form: &str) {
     let board = Board::start();
-    let host = Host::new(&cards()).variable("GUA_CLOUD_FORM", form);
+    let host = host(&cards()).variable("GUA_CLOUD_FORM", form);
     let enrolment = format!(
         "enroll --server-url {} --enrollment-token gua_enroll_x --hostname vm --agent-version 7",
         board.url()
@@ -113,7 +114,7 @@ fn ours_and_release_1_8_enrol_and_push_the_same() {
 #[test]
 fn a_driver_that_is_away_is_told_in_the_same_words() {
     let board = Board::start();
-    let host = enrolled(Host::without_driver(), &board);
+    let host = enrolled(without_driver(), &board);
     // What stands in the way of the driver's library makes sure that there is none, also on a host with cards.
     host.write("libnvidia-ml.so.1", "");
     assert_eq!(agent(&host, "1.8.0", "sync-once").status.code(), Some(1));
@@ -129,10 +130,10 @@ fn the_daemons_push_the_same_states_and_stream_the_same_load() {
             "[[card]]\nuuid = \"GPU-a\"\nutil = {util}\n[[card.process]]\npid = {own}\nmemory_mib = 9000\n"
         )
     };
-    let watch = |host: &Host, board: &Board| {
+    let watch = |host: &TestHost, board: &Board| {
         let mut states = Vec::new();
         let mut collect = |wanted: (u64, &str)| {
-            until("a state", || {
+            wait_for("a state", || {
                 // Theirs uploads its archive as well.
                 let pushes = board.take().into_iter();
                 for request in pushes.filter(|one| one.line == "POST /agent/v1/observations") {
@@ -156,7 +157,7 @@ fn the_daemons_push_the_same_states_and_stream_the_same_load() {
         collect((2, "idle_held"));
         host.play(&cards(60));
         collect((60, "active"));
-        let frame = until("a frame", || {
+        let frame = wait_for("a frame", || {
             let frames = board.streams().frames;
             let last = frames.last()?;
             last.contains("60").then(|| last.clone())
@@ -166,17 +167,17 @@ fn the_daemons_push_the_same_states_and_stream_the_same_load() {
         (states, frame, board.streams().opened[0].line.clone())
     };
     let board = Board::start();
-    let host = enrolled(Host::new(&cards(50)), &board);
+    let host = enrolled(host(&cards(50)), &board);
     let mut theirs = host.command(released("1.8.0"));
     theirs
         .args("daemon --foreground --cloud --interval 100ms --db theirs.db".split(' '))
         .env("LD_LIBRARY_PATH", host.path(""));
-    let theirs = crate::host::Running::start(&host, theirs);
+    let theirs = host.start(theirs);
     let said = watch(&host, &board);
     drop(theirs);
 
     let board = Board::start();
-    let host = enrolled(Host::new(&cards(50)), &board);
+    let host = enrolled(crate::host(&cards(50)), &board);
     let ours = host.foreground("daemon --foreground --cloud --interval 100ms --db ours.db");
     assert_eq!(watch(&host, &board), said);
     drop(ours);

@@ -5,29 +5,30 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal};
 
-use crate::host::{Host, Running, TWO_CARDS, until};
-use crate::sync_once::enrolled;
+use super::sync_once::enrolled;
+use crate::{GUA, TWO_GPUS, host};
 use gua_test::board::Board;
+use gua_test::{TestHost, wait_for};
 
 /// `gua` with an eye on the sockets that it and its children make.
-fn strace(host: &Host, line: &str) -> Command {
+fn strace(host: &TestHost, line: &str) -> Command {
     let mut command = host.command("strace");
     command
         .args(["-f", "-qq", "--seccomp-bpf", "-e", "trace=socket", "-o"])
         .arg(host.path("trace"))
-        .arg(env!("CARGO_BIN_EXE_gua"))
+        .arg(GUA)
         .args(line.split_whitespace());
     command
 }
 
 /// The sockets of the internet among those that were made.
-fn internet(host: &Host) -> Vec<String> {
+fn internet(host: &TestHost) -> Vec<String> {
     let trace = host.read("trace");
     let calls = trace.lines().filter(|call| call.contains("AF_INET"));
     calls.map(str::to_owned).collect()
 }
 
-fn sockets(host: &Host, line: &str) -> Vec<String> {
+fn sockets(host: &TestHost, line: &str) -> Vec<String> {
     let traced = strace(host, line)
         .output()
         .expect("strace is needed to see which sockets are made");
@@ -38,9 +39,9 @@ fn sockets(host: &Host, line: &str) -> Vec<String> {
 
 #[test]
 fn without_enrolment_collecting_listing_and_reporting_open_no_internet_socket() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("daemon --interval 50ms");
-    until("some ticks", || {
+    wait_for("some ticks", || {
         (host.ticks(".gua/gua.db").len() > 5).then_some(())
     });
     host.fine("stop");
@@ -67,13 +68,13 @@ fn without_enrolment_collecting_listing_and_reporting_open_no_internet_socket() 
 #[test]
 fn a_collector_opens_no_internet_socket_unless_it_is_to_report() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let collect = |line: &str| {
         let mut command = strace(&host, line);
         // One signal for strace and the one it traces.
         command.process_group(0);
-        let mut daemon = Running::start(&host, command);
-        until("some ticks", || {
+        let mut daemon = host.start(command);
+        wait_for("some ticks", || {
             daemon.stdout().contains("Tick 3").then_some(())
         });
         let group = Pid::from_child(&daemon.child);

@@ -7,10 +7,11 @@ use std::process::{Child, ExitStatus};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use crate::host::{Host, until};
+use crate::{GUA, without_driver};
 use gua_test::Pty;
 use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::http::CLAIM_ANSWER;
+use gua_test::{TestHost, wait_for};
 
 /// As no token looks like.
 const ODD: &str = "s3cret";
@@ -18,7 +19,7 @@ const ONCE: &str = "gua_enroll_once";
 
 #[test]
 fn a_token_in_the_wrong_place_is_not_repeated() {
-    let host = Host::without_driver();
+    let host = without_driver();
     let check = |line: &str, told: &str| {
         let ended = host.gua(line);
         assert_eq!(ended.code, 2, "{line}: {ended:?}");
@@ -60,7 +61,7 @@ fn a_token_in_the_wrong_place_is_not_repeated() {
 #[test]
 fn a_token_on_the_command_line_is_warned_of() {
     let board = Board::start();
-    let host = Host::without_driver();
+    let host = without_driver();
     let url = board.url();
     let ended = host.gua(&format!(
         "enroll --server-url {url} --enrollment-token {ONCE}"
@@ -70,7 +71,7 @@ fn a_token_on_the_command_line_is_warned_of() {
         ended.stderr,
         "gua enroll: every user of this host can read a command line, and so this token; `--enrollment-token -` or GUA_ENROLLMENT_TOKEN keeps it to yourself\n"
     );
-    let host = Host::without_driver().variable("GUA_ENROLLMENT_TOKEN", ONCE);
+    let host = without_driver().variable("GUA_ENROLLMENT_TOKEN", ONCE);
     let ended = host.gua(&format!("enroll --server-url {url}"));
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{ended:?}");
 }
@@ -78,7 +79,7 @@ fn a_token_on_the_command_line_is_warned_of() {
 #[test]
 fn a_board_that_gives_secrets_as_names_does_not_have_them_shown() {
     let board = Board::start();
-    let host = Host::without_driver().variable("GUA_ENROLLMENT_TOKEN", ONCE);
+    let host = without_driver().variable("GUA_ENROLLMENT_TOKEN", ONCE);
     let names = CLAIM_ANSWER
         .replace("lab 1", &format!("lab {TOKEN}"))
         .replace("h1", &format!("h {ONCE}"))
@@ -93,13 +94,13 @@ fn a_board_that_gives_secrets_as_names_does_not_have_them_shown() {
 }
 
 /// An enrolment that waits for its token to be typed.
-fn waiting(host: &Host, board: &Board) -> (Pty, Child) {
+fn waiting(host: &TestHost, board: &Board) -> (Pty, Child) {
     let pty = Pty::new();
     let url = board.url();
     let line = ["enroll", "--server-url", &url, "--enrollment-token", "-"];
     assert!(echoes(&pty));
     let mut command = host.command("setsid");
-    command.args(["--ctty", env!("CARGO_BIN_EXE_gua")]);
+    command.args(["--ctty", GUA]);
     let child = pty.start(command.args(line));
     pty.until("it is not shown): ");
     assert!(!echoes(&pty));
@@ -112,13 +113,13 @@ fn echoes(pty: &Pty) -> bool {
 }
 
 fn end(child: &mut Child) -> ExitStatus {
-    until("the end", || child.try_wait().unwrap())
+    wait_for("the end", || child.try_wait().unwrap())
 }
 
 #[test]
 fn what_is_typed_on_a_terminal_is_not_shown_there() {
     let board = Board::start();
-    let host = Host::without_driver();
+    let host = without_driver();
     let (pty, mut child) = waiting(&host, &board);
     (&pty.seen)
         .write_all(format!("{ONCE}\n").as_bytes())
@@ -140,7 +141,7 @@ fn what_is_typed_on_a_terminal_is_not_shown_there() {
 fn a_terminal_shows_letters_again_whatever_ends_the_command() {
     let board = Board::start();
     let check = |end_it: &dyn Fn(&Pty, Pid), signal: Option<Signal>| {
-        let host = Host::without_driver();
+        let host = without_driver();
         let (pty, mut child) = waiting(&host, &board);
         (&pty.seen).write_all(ONCE.as_bytes()).unwrap();
         end_it(&pty, Pid::from_child(&child));

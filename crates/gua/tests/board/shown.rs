@@ -5,12 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
 
-use crate::host::{Host, TWO_CARDS, until};
-use crate::sync_once::enrolled;
+use super::sync_once::enrolled;
+use crate::{TWO_GPUS, host};
 use gua_test::board::{Behaviour, Board, TOKEN};
+use gua_test::{TestHost, wait_for};
 
 /// The verdict of doctor on the link.
-fn verdict(host: &Host) -> (String, Value) {
+fn verdict(host: &TestHost) -> (String, Value) {
     let said = host.fine("doctor --json");
     assert!(!said.contains(TOKEN), "{said}");
     let page: Value = serde_json::from_str(&said).unwrap();
@@ -23,7 +24,7 @@ fn verdict(host: &Host) -> (String, Value) {
 #[test]
 fn status_shows_the_board_the_last_push_and_the_last_error() {
     let board = Board::start();
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     assert_eq!(host.fine("status"), "gua daemon: not running\n");
     let host = enrolled(host, &board);
     let named = format!("  board: lab 1 ({})\n", board.url());
@@ -50,7 +51,7 @@ fn status_shows_the_board_the_last_push_and_the_last_error() {
     assert!(said.contains("HTTP 500") && !said.contains(TOKEN), "{said}");
     board.behaves(Behaviour::Accepts);
     host.fine("daemon --cloud --interval 100ms --append");
-    until("the stream in the status", || {
+    wait_for("the stream in the status", || {
         host.fine("status")
             .contains("  stream: connected\n")
             .then_some(())
@@ -63,7 +64,7 @@ fn status_shows_the_board_the_last_push_and_the_last_error() {
 #[test]
 fn doctor_tells_whether_the_board_answers_and_the_secret_is_kept() {
     let board = Board::start();
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     assert_eq!(verdict(&host).0, "ok");
     let host = enrolled(host, &board);
     let secret = host.state("cloud.json");

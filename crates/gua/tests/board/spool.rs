@@ -5,18 +5,19 @@ use std::path::PathBuf;
 
 use gua_wire::Snapshot;
 
-use crate::daemon::{daemon, kept, pushes};
-use crate::host::{Host, TWO_CARDS, until};
-use crate::sync_once::{enrolled, link};
+use super::daemon::{daemon, kept, pushes};
+use super::sync_once::{enrolled, link};
+use crate::{TWO_GPUS, host};
 use gua_test::board::{Behaviour, Board};
+use gua_test::{TestHost, wait_for};
 
-fn spooling(board: &Board) -> Host {
-    let host = enrolled(Host::new(TWO_CARDS), board);
+fn spooling(board: &Board) -> TestHost {
+    let host = enrolled(host(TWO_GPUS), board);
     host.write(".gua/config.toml", "cloud.spool_mb = 1\n");
     host
 }
 
-fn waiting(host: &Host) -> Vec<PathBuf> {
+fn waiting(host: &TestHost) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(host.state("cloud.json-spool"));
     let paths = entries.into_iter().flatten().flatten();
     let paths = paths.map(|entry| entry.path());
@@ -26,7 +27,7 @@ fn waiting(host: &Host) -> Vec<PathBuf> {
 }
 
 /// When the pushes were observed that wait.
-fn spooled(host: &Host) -> BTreeSet<String> {
+fn spooled(host: &TestHost) -> BTreeSet<String> {
     let read = waiting(host).into_iter().map(|path| {
         let push: Snapshot = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         push.observed_at
@@ -35,11 +36,11 @@ fn spooled(host: &Host) -> BTreeSet<String> {
 }
 
 /// Runs a daemon in front of a board that takes nothing, until some ticks are missed, and ends it.
-fn miss(host: &Host, board: &Board, manner: Behaviour) {
+fn miss(host: &TestHost, board: &Board, manner: Behaviour) {
     board.behaves(manner);
     let before = board.attempts();
     let mut daemon = daemon(host);
-    until("some ticks", || {
+    wait_for("some ticks", || {
         (kept(host).len() > 5 && board.attempts() > before).then_some(())
     });
     daemon.stop();
@@ -61,11 +62,11 @@ fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
         let line = "daemon --foreground --cloud --interval 100ms --append";
         let mut daemon = host.foreground(line);
         let mut got = BTreeSet::new();
-        until("all that was missed", || {
+        wait_for("all that was missed", || {
             got.extend(pushes(&board).into_iter().map(|push| push.observed_at));
             missed.is_subset(&got).then_some(())
         });
-        until("nothing waits", || waiting(&host).is_empty().then_some(()));
+        wait_for("nothing waits", || waiting(&host).is_empty().then_some(()));
         daemon.stop();
         assert_eq!(link(&host).unwrap().dropped, 0, "{what}");
     };
@@ -79,11 +80,11 @@ fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
 
 #[test]
 fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
-    let check = |why: &str, host: &Host| {
+    let check = |why: &str, host: &TestHost| {
         let mut daemon = host.foreground(
             "daemon --foreground --cloud --interval 100ms --append --db second.db --pid-file second.pid",
         );
-        until("ticks", || {
+        wait_for("ticks", || {
             (host.ticks("second.db").len() > 2).then_some(())
         });
         let place = host.state("cloud.json-spool");
@@ -91,7 +92,7 @@ fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
             "missed pushes are dropped: nothing can be kept in `{}`: {why}",
             place.display()
         );
-        until("it is shown", || {
+        wait_for("it is shown", || {
             host.fine("status").contains(&told).then_some(())
         });
         daemon.stop();
@@ -104,7 +105,7 @@ fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
     std::fs::remove_file(host.state("cloud.json-spool")).unwrap();
     // Of two daemons of one enrolment, the second does without.
     host.fine("daemon --cloud --interval 1h");
-    until("it has a spool", || {
+    wait_for("it has a spool", || {
         host.state("cloud.json-spool").exists().then_some(())
     });
     check("another daemon of this enrolment", &host);
@@ -125,7 +126,7 @@ fn what_waits_is_counted_when_it_is_asked_for() {
 
 #[test]
 fn what_waits_for_a_board_is_dropped_with_it() {
-    let check = |command: &dyn Fn(&Host, &Board) -> String| {
+    let check = |command: &dyn Fn(&TestHost, &Board) -> String| {
         let (old, new) = (Board::start(), Board::start());
         let host = spooling(&old);
         miss(&host, &old, Behaviour::Responds(503, String::new()));
@@ -148,7 +149,7 @@ fn what_waits_for_a_board_is_dropped_with_it() {
 
 #[test]
 fn what_was_kept_for_another_is_dropped_and_told() {
-    let check = |change: &dyn Fn(&Host, &Board)| {
+    let check = |change: &dyn Fn(&TestHost, &Board)| {
         let (old, new) = (Board::start(), Board::start());
         let host = spooling(&old);
         miss(&host, &old, Behaviour::Responds(503, String::new()));
@@ -157,7 +158,7 @@ fn what_was_kept_for_another_is_dropped_and_told() {
         let missed = kept(&host);
         change(&host, &new);
         let mut daemon = host.foreground("daemon --foreground --cloud --interval 100ms --append");
-        until("a push", || {
+        wait_for("a push", || {
             let got = [pushes(&old), pushes(&new)].concat();
             assert!(got.iter().all(|push| !missed.contains(&push.observed_at)));
             (!got.is_empty() && waiting(&host).is_empty()).then_some(())
@@ -199,7 +200,7 @@ fn nothing_of_a_link_is_left_beside_any_history() {
     board.behaves(Behaviour::Responds(503, String::new()));
     std::fs::create_dir(host.path("a")).unwrap();
     let mut daemon = host.foreground("daemon --foreground --cloud --interval 100ms --db a/b.db");
-    until("some wait", || (waiting(&host).len() > 1).then_some(()));
+    wait_for("some wait", || (waiting(&host).len() > 1).then_some(()));
     daemon.stop();
     board.behaves(Behaviour::Accepts);
     host.fine("sync-archive --db a/b.db");

@@ -4,12 +4,13 @@ use gua_collector::board::{CloudFile, LinkFiles, LinkState, Peer};
 use gua_wire::Snapshot;
 use serde_json::Value;
 
-use crate::host::{Host, TWO_CARDS};
+use crate::{TWO_GPUS, host, without_driver};
+use gua_test::TestHost;
 use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::http::CLAIM_ANSWER;
 
 /// A host that is enrolled at the board.
-pub(crate) fn enrolled(host: Host, board: &Board) -> Host {
+pub(crate) fn enrolled(host: TestHost, board: &Board) -> TestHost {
     let mut file: Value = serde_json::from_str(CLAIM_ANSWER).unwrap();
     file["serverUrl"] = board.url().into();
     host.write(".gua/cloud.json", &file.to_string());
@@ -17,7 +18,7 @@ pub(crate) fn enrolled(host: Host, board: &Board) -> Host {
 }
 
 /// What is known of the link to the board at which the host is enrolled.
-pub(crate) fn link(host: &Host) -> Option<LinkState> {
+pub(crate) fn link(host: &TestHost) -> Option<LinkState> {
     let enrolment = host.state("cloud.json");
     let config = CloudFile::at(&enrolment).load().ok()?;
     LinkFiles::new(&enrolment, &host.state("gua.db")).read(&Peer::of(&config))
@@ -35,7 +36,7 @@ fn only(board: &Board) -> Snapshot {
 #[test]
 fn a_look_is_kept_here_and_pushed() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let told = host.fine("sync-once");
     let db = host.state("gua.db");
     assert_eq!(
@@ -71,7 +72,7 @@ fn a_look_is_kept_here_and_pushed() {
 #[test]
 fn a_push_that_fails_changes_nothing_here_and_is_one_sentence() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Responds(500, String::new()));
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1);
@@ -94,7 +95,7 @@ fn a_push_that_fails_changes_nothing_here_and_is_one_sentence() {
 
 #[test]
 fn without_an_enrolment_nothing_is_read_and_nothing_is_written() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let check = |content: Option<&str>, told: &str| {
         if let Some(content) = content {
             host.write(".gua/cloud.json", content);
@@ -117,7 +118,7 @@ fn without_an_enrolment_nothing_is_read_and_nothing_is_written() {
 #[test]
 fn a_driver_that_is_away_is_told_and_nothing_is_written() {
     let board = Board::start();
-    let host = enrolled(Host::without_driver(), &board);
+    let host = enrolled(without_driver(), &board);
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1);
     let told = format!(
@@ -142,9 +143,9 @@ fn a_driver_that_is_away_is_told_and_nothing_is_written() {
 fn a_card_that_cannot_be_told_of_is_left_out_and_named() {
     let board = Board::start();
     let cards = format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 1\ncode = \"NOT_SUPPORTED\"\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 1\ncode = \"NOT_SUPPORTED\"\n"
     );
-    let host = enrolled(Host::new(&cards), &board);
+    let host = enrolled(host(&cards), &board);
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.stdout.contains("pushed 1 GPUs to lab 1"), "{ended:?}");
@@ -167,7 +168,7 @@ fn a_card_that_cannot_be_told_of_is_left_out_and_named() {
 fn user_names_leave_the_host_as_the_settings_say() {
     let board = Board::start();
     let names = |settings: &str| {
-        let host = enrolled(Host::without_driver(), &board);
+        let host = enrolled(without_driver(), &board);
         host.write(".gua/config.toml", settings);
         let told = host.fine("sync-once --fake --db fake.db");
         assert!(told.contains("local snapshot saved to fake.db"), "{told}");
@@ -196,7 +197,7 @@ fn user_names_leave_the_host_as_the_settings_say() {
 #[test]
 fn made_up_cards_never_come_into_a_real_history() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let told = host.fine("sync-once --fake");
     assert!(
         told.starts_with("gua sync-once: pushed 3 GPUs to lab 1"),
@@ -213,7 +214,7 @@ fn made_up_cards_never_come_into_a_real_history() {
 #[test]
 fn beside_a_running_collector_the_history_is_left_to_it() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     host.fine("daemon --interval 1h");
     let told = host.fine("sync-once");
     assert!(

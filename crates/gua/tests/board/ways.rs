@@ -5,13 +5,14 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::host::{Host, TWO_CARDS, until};
-use crate::sync_once::enrolled;
+use super::sync_once::enrolled;
+use crate::{TWO_GPUS, host};
 use gua_test::board::{Behaviour, Board, TOKEN};
+use gua_test::{TestHost, wait_for};
 
 #[test]
 fn a_certificate_is_believed_when_its_authority_is() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let ca_file = host.path("ca.pem");
     let board = Board::encrypted(&ca_file);
     let host = enrolled(host, &board);
@@ -46,17 +47,17 @@ fn a_certificate_is_believed_when_its_authority_is() {
 
 #[test]
 fn a_daemon_pushes_and_streams_through_tls() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let ca_file = host.path("ca.pem");
     let board = Board::encrypted(&ca_file);
     let host = enrolled(host, &board);
     let line = "daemon --foreground --cloud --interval 200ms --ca-file";
     let mut daemon = host.foreground(&format!("{line} {}", ca_file.display()));
-    until("pushes and frames", || {
+    wait_for("pushes and frames", || {
         (board.attempts() >= 3 && board.streams().frames.len() >= 2).then_some(())
     });
     daemon.stop();
-    until("the farewell", || {
+    wait_for("the farewell", || {
         (board.streams().closed == [1000]).then_some(())
     });
 }
@@ -65,7 +66,7 @@ fn a_daemon_pushes_and_streams_through_tls() {
 fn a_server_that_never_greets_ends_the_attempt() {
     let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = mute.local_addr().unwrap().port();
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let board = Board::encrypted(&host.path("ca.pem"));
     let host = enrolled(host, &board);
     let file = host.read(".gua/cloud.json");
@@ -81,7 +82,7 @@ fn a_server_that_never_greets_ends_the_attempt() {
 
 #[test]
 fn a_certificate_for_another_name_is_not_believed() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let ca_file = host.path("ca.pem");
     let board = Board::encrypted(&ca_file);
     let host = enrolled(host, &board);
@@ -127,7 +128,7 @@ fn proxy(to: u16, answer: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
 }
 
 /// An enrolment whose board only a proxy can find.
-fn far_away(host: &Host, board: &Board) {
+fn far_away(host: &TestHost, board: &Board) {
     let file = host.read(".gua/cloud.json");
     let far = file.replace(&board.url(), "http://board.invalid:7");
     host.write(".gua/cloud.json", &far);
@@ -139,8 +140,7 @@ const GRANTED: &str = "HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n"
 fn a_proxy_of_the_environment_is_used_and_not_for_this_machine() {
     let board = Board::start();
     let (port, asked) = proxy(board.port(), GRANTED);
-    let host =
-        Host::new(TWO_CARDS).variable("HTTP_PROXY", &format!("http://ada:pass@127.0.0.1:{port}"));
+    let host = host(TWO_GPUS).variable("HTTP_PROXY", &format!("http://ada:pass@127.0.0.1:{port}"));
     let host = enrolled(host, &board);
     host.fine("sync-once");
     assert!(asked.lock().unwrap().is_empty(), "loopback needs no proxy");
@@ -164,7 +164,7 @@ fn a_proxy_that_refuses_is_told_without_its_password() {
     let board = Board::start();
     let refusal = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n";
     let (port, _) = proxy(board.port(), refusal);
-    let host = Host::new(TWO_CARDS)
+    let host = host(TWO_GPUS)
         .variable("http_proxy", &format!("http://ada:pass@127.0.0.1:{port}"))
         .variable("GUA_ALLOW_HTTP", "true");
     let host = enrolled(host, &board);
@@ -183,7 +183,7 @@ fn a_proxy_that_refuses_is_told_without_its_password() {
 #[test]
 fn a_name_that_leads_nowhere_is_told() {
     let board = Board::start();
-    let host = Host::new(TWO_CARDS)
+    let host = host(TWO_GPUS)
         .variable("http_proxy", "http://127.0.0.1:9")
         .variable("no_proxy", "board.invalid")
         .variable("GUA_ALLOW_HTTP", "yes");
@@ -202,7 +202,7 @@ fn a_name_that_leads_nowhere_is_told() {
 #[test]
 fn a_file_of_certificates_that_is_not_there_is_refused_also_where_none_is_needed() {
     let board = Board::start();
-    let host = enrolled(Host::new(TWO_CARDS), &board);
+    let host = enrolled(host(TWO_GPUS), &board);
     let nowhere = host.path("nowhere.pem");
     for line in ["sync-once", "daemon --foreground --cloud"] {
         let ended = host.gua(&format!("{line} --ca-file {}", nowhere.display()));

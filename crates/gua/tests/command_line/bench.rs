@@ -8,7 +8,7 @@ use serde_json::Value;
 fn what_things_cost_is_measured_without_a_driver_and_nothing_stays() {
     let home = tempfile::tempdir().unwrap();
     let bench = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_gua"))
+        let output = Command::new(crate::GUA)
             .arg("bench")
             .args(arguments)
             .env_clear()

@@ -1,6 +1,6 @@
 //! `gua config` and the settings as the real binary resolves them.
 
-use crate::program::{Program, gua};
+use super::program::{Program, gua};
 
 #[test]
 fn config_show_names_the_source_of_every_value() {
@@ -197,7 +197,7 @@ fn config_path_tells_the_files_in_order_and_whether_they_exist() {
 #[test]
 fn without_home_the_passwd_entry_leads() {
     let program = Program::new();
-    let mut command = program.command(std::path::Path::new(env!("CARGO_BIN_EXE_gua")));
+    let mut command = program.command(std::path::Path::new(crate::GUA));
     let output = command
         .env_remove("HOME")
         .args(["config", "path"])

@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::program::{Ended, Program};
+use gua_test::Ended;
+
+use super::program::Program;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
@@ -29,11 +31,7 @@ impl Prefix {
 
     fn install(&self, flags: &[&str]) -> Ended {
         let path = self.path();
-        let binary = [
-            "--binary",
-            env!("CARGO_BIN_EXE_gua"),
-            path.to_str().expect("a text"),
-        ];
+        let binary = ["--binary", crate::GUA, path.to_str().expect("a text")];
         self.script("install", &[flags, &binary].concat())
     }
 
@@ -148,7 +146,7 @@ fn installing_and_removing_leaves_everything_as_it_was() {
 fn directories_that_were_made_for_it_go_with_it() {
     let prefix = Prefix::new();
     let made = prefix.path().join("opt/deep/gua");
-    let binary = env!("CARGO_BIN_EXE_gua");
+    let binary = crate::GUA;
     for _ in ["new", "update"] {
         let installed = prefix.script("install", &["--binary", binary, made.to_str().unwrap()]);
         assert_eq!(installed.code, 0, "{}", installed.stderr);
@@ -279,7 +277,7 @@ fn a_packager_can_install_below_another_root() {
     let mut prefix = Prefix::new();
     let root = prefix.program.home().join("package");
     prefix.program = prefix.program.variable("DESTDIR", root.to_str().unwrap());
-    let binary = env!("CARGO_BIN_EXE_gua");
+    let binary = crate::GUA;
     let installed = prefix.script("install", &["--binary", binary, "/usr"]);
     assert_eq!(installed.code, 0, "{}", installed.stderr);
     assert!(root.join("usr/bin/gua").exists());

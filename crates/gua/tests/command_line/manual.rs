@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::program::{Program, gua};
+use super::program::{Program, gua};
 
 #[test]
 fn a_shell_accepts_its_completion_script() {

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::program::Program;
+use super::program::Program;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
@@ -74,7 +74,7 @@ fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
     for (name, arguments, code, stdout, stderr) in cases {
         let link = program.home().join(name);
         if !link.is_symlink() {
-            symlink(env!("CARGO_BIN_EXE_gua"), &link).unwrap();
+            symlink(crate::GUA, &link).unwrap();
         }
         let ended = program.run(&link, *arguments);
         let line = format!("{name} {}: {ended:?}", arguments.join(" "));

@@ -2,22 +2,15 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
+use gua_test::Ended;
 use tempfile::TempDir;
 
 /// A home directory and the variables that the program gets.
 pub(crate) struct Program {
     home: TempDir,
     variables: Vec<(String, String)>,
-}
-
-/// How a run ended.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
-    pub(crate) code: i32,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
 }
 
 impl Program {
@@ -59,7 +52,7 @@ impl Program {
     }
 
     pub(crate) fn gua<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ended {
-        self.run(Path::new(env!("CARGO_BIN_EXE_gua")), arguments)
+        self.run(Path::new(crate::GUA), arguments)
     }
 
     pub(crate) fn run<S: AsRef<OsStr>>(
@@ -67,20 +60,8 @@ impl Program {
         binary: &Path,
         arguments: impl IntoIterator<Item = S>,
     ) -> Ended {
-        ended(
-            self.command(binary)
-                .args(arguments)
-                .output()
-                .expect("it starts"),
-        )
-    }
-}
-
-pub(crate) fn ended(output: Output) -> Ended {
-    Ended {
-        code: output.status.code().expect("no signal ended it"),
-        stdout: String::from_utf8(output.stdout).expect("stdout is text"),
-        stderr: String::from_utf8(output.stderr).expect("stderr is text"),
+        let output = self.command(binary).args(arguments).output();
+        output.unwrap().into()
     }
 }
 

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::program::{Program, ended, gua};
+use gua_test::Ended;
+
+use super::program::{Program, gua};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
@@ -189,14 +191,14 @@ fn a_closed_pipe_is_success_without_a_word() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let program = Program::new();
-        let mut command = program.command(Path::new(env!("CARGO_BIN_EXE_gua")));
+        let mut command = program.command(Path::new(crate::GUA));
         let output = command
             .args(line.split_whitespace())
             .stdout(writer)
             .stderr(Stdio::piped())
             .output()
             .unwrap();
-        let ended = ended(output);
+        let ended = Ended::from(output);
         assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "gua {line}");
     }
 }
@@ -208,8 +210,8 @@ fn a_full_disk_is_a_failure_with_a_sentence() {
         .open("/dev/full")
         .unwrap();
     let program = Program::new();
-    let mut command = program.command(Path::new(env!("CARGO_BIN_EXE_gua")));
-    let ended = ended(command.arg("version").stdout(full).output().unwrap());
+    let mut command = program.command(Path::new(crate::GUA));
+    let ended = Ended::from(command.arg("version").stdout(full).output().unwrap());
     assert_eq!(ended.code, 1);
     assert!(
         ended
@@ -230,10 +232,7 @@ fn an_argument_that_is_no_text_is_wrong_use_and_no_crash() {
         vec![OsStr::new("help"), junk],
         vec![OsStr::new("completions"), junk],
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_gua"))
-            .args(&arguments)
-            .output()
-            .unwrap();
+        let output = Command::new(crate::GUA).args(&arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
 }
@@ -241,8 +240,8 @@ fn an_argument_that_is_no_text_is_wrong_use_and_no_crash() {
 #[test]
 fn the_reader_child_ends_when_its_parent_is_gone() {
     let program = Program::new();
-    let mut command = program.command(Path::new(env!("CARGO_BIN_EXE_gua")));
-    let ended = ended(
+    let mut command = program.command(Path::new(crate::GUA));
+    let ended = Ended::from(
         command
             .arg("__reader")
             .stdin(Stdio::null())

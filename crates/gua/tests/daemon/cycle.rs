@@ -1,16 +1,16 @@
 //! Start, status, stop, and everything that can stand between them.
 
-use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use gua_probe::clock;
 use rustix::process::Signal;
 
-use crate::host::{Host, TWO_CARDS, exists, send, until};
+use crate::{TWO_GPUS, host};
+use gua_test::{is_running, send, wait_for};
 
 #[test]
 fn status_names_the_log_that_the_daemon_was_started_with() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("daemon --interval 20ms --pid-file b/g.pid --log-file b/g.log");
     let status = host.fine("status --pid-file b/g.pid");
     let log = format!("\n  log: {}\n", host.path("b/g.log").display());
@@ -20,7 +20,7 @@ fn status_names_the_log_that_the_daemon_was_started_with() {
 
 #[test]
 fn a_daemon_is_started_seen_and_stopped() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     assert_eq!(host.fine("status"), "gua daemon: not running\n");
     assert_eq!(host.fine("stop"), "gua daemon: not running\n");
 
@@ -60,14 +60,14 @@ fn a_daemon_is_started_seen_and_stopped() {
     assert!(status.starts_with(&begin), "{status}");
     assert!(status.ends_with("s ago)\n  ticks lost: 0\n"), "{status}");
 
-    until("five ticks", || {
+    wait_for("five ticks", || {
         (host.ticks(".gua/gua.db").len() >= 5).then_some(())
     });
     assert_eq!(
         host.fine("stop"),
         format!("gua daemon: stopped pid {pid}\n")
     );
-    assert!(!exists(pid));
+    assert!(!is_running(pid));
     assert!(!pid_file.exists());
     assert_eq!(host.fine("status"), "gua daemon: not running\n");
 
@@ -97,14 +97,14 @@ fn a_daemon_is_started_seen_and_stopped() {
 
     // The default history is gone on with.
     host.fine("start --interval 20ms");
-    until("more ticks", || {
+    wait_for("more ticks", || {
         (host.ticks(".gua/gua.db").len() * 2 > rows).then_some(())
     });
 }
 
 #[test]
 fn of_many_starts_at_once_one_starts_and_the_others_see_it() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let said: Vec<String> = std::thread::scope(|scope| {
         let starts: Vec<_> = (0..6)
             .map(|_| scope.spawn(|| host.fine("start --interval 1h")))
@@ -125,19 +125,19 @@ fn of_many_starts_at_once_one_starts_and_the_others_see_it() {
         5,
         "{said:?}"
     );
-    assert!(exists(pid));
+    assert!(is_running(pid));
 }
 
 #[test]
 fn after_a_kill_it_starts_again_and_loses_nothing() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("start --interval 20ms");
     let pid = host.pid().unwrap();
-    until("three ticks", || {
+    wait_for("three ticks", || {
         (host.ticks(".gua/gua.db").len() >= 3).then_some(())
     });
     send(pid, Signal::KILL);
-    until("its end", || (!exists(pid)).then_some(()));
+    wait_for("its end", || (!is_running(pid)).then_some(()));
     let before = host.ticks(".gua/gua.db").len();
     assert!(host.state("gua.pid").exists(), "nobody cleaned up");
     let said = host.fine("start --interval 20ms");
@@ -146,16 +146,15 @@ fn after_a_kill_it_starts_again_and_loses_nothing() {
         said.starts_with(&format!("gua daemon: started pid {second}\n")),
         "{said}"
     );
-    until("more ticks", || {
+    wait_for("more ticks", || {
         (host.ticks(".gua/gua.db").len() > before).then_some(())
     });
 }
 
 #[test]
 fn the_reader_child_goes_with_a_killed_daemon() {
-    let host =
-        Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n")
-            .variable("GUA_DRIVER_DEADLINE", "1h");
+    let host = host("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n")
+        .variable("GUA_DRIVER_DEADLINE", "1h");
     let mut daemon = host.foreground("daemon --foreground");
     let children = format!("/proc/{pid}/task/{pid}/children", pid = daemon.child.id());
     let all_threads = || {
@@ -166,15 +165,15 @@ fn the_reader_child_goes_with_a_killed_daemon() {
         })
     };
     assert!(std::path::Path::new(&children).exists());
-    let reader = until("a reader", all_threads);
+    let reader = wait_for("a reader", all_threads);
     daemon.child.kill().unwrap();
     daemon.child.wait().unwrap();
-    until("the reader's end", || (!exists(reader)).then_some(()));
+    wait_for("the reader's end", || (!is_running(reader)).then_some(()));
 }
 
 #[test]
 fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let file = ".gua/config.toml";
     host.write(file, "[collect]\ninterval = \"1h\"\n");
     host.fine("start");
@@ -186,25 +185,25 @@ fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
         "[collect]\ninterval = \"30ms\"\n[states]\nactive_util = 60\n",
     );
     send(pid, Signal::HUP);
-    until("ticks at the new interval", || {
+    wait_for("ticks at the new interval", || {
         (host.ticks(".gua/gua.db").len() >= 4).then_some(())
     });
     let last = host.ticks(".gua/gua.db").pop().unwrap();
     assert_eq!(last.interval, Duration::from_millis(30));
-    until("the new threshold in the log", || {
+    wait_for("the new threshold in the log", || {
         host.log().contains("GPU-a=truly-idle").then_some(())
     });
     assert!(host.fine("status").contains("  interval: 30ms\n"));
 
     host.write(file, "[collect]\ninterval = \"0s\"\n");
     send(pid, Signal::HUP);
-    until("a word about it", || {
+    wait_for("a word about it", || {
         host.log()
             .contains("settings were not read again, the old ones stand")
             .then_some(())
     });
     let before = host.ticks(".gua/gua.db").len();
-    until("ticks as before", || {
+    wait_for("ticks as before", || {
         (host.ticks(".gua/gua.db").len() > before + 2).then_some(())
     });
     let stopped = format!("gua daemon: stopped pid {pid}\n");
@@ -213,11 +212,11 @@ fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
 
 #[test]
 fn a_flag_stays_above_the_file_after_a_hangup() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("start --interval 1h");
     host.write(".gua/config.toml", "[collect]\ninterval = \"10ms\"\n");
     send(host.pid().unwrap(), Signal::HUP);
-    until("a word about it", || {
+    wait_for("a word about it", || {
         host.log()
             .contains("settings were read again")
             .then_some(())
@@ -227,13 +226,13 @@ fn a_flag_stays_above_the_file_after_a_hangup() {
 
 #[test]
 fn a_log_that_has_grown_is_put_aside_and_two_old_ones_are_kept() {
-    let host = Host::new(TWO_CARDS).variable("GUA_LOG_MB", "1");
+    let host = host(TWO_GPUS).variable("GUA_LOG_MB", "1");
     let full = "x".repeat(1 << 20) + "\n";
     host.write(".gua/gua.log", &full);
     host.write(".gua/gua.log.1", "younger\n");
     host.write(".gua/gua.log.2", "older\n");
     host.fine("start --interval 20ms");
-    until("a new log", || {
+    wait_for("a new log", || {
         host.log().starts_with("Tick ").then_some(())
     });
     assert!(host.read(".gua/gua.log.1").starts_with("xxx"));
@@ -244,18 +243,18 @@ fn a_log_that_has_grown_is_put_aside_and_two_old_ones_are_kept() {
     // Somebody else may rotate it, and say so.
     std::fs::rename(host.state("gua.log"), host.state("moved")).unwrap();
     send(host.pid().unwrap(), Signal::HUP);
-    until("a log again", || host.log().contains("Tick ").then_some(()));
+    wait_for("a log again", || host.log().contains("Tick ").then_some(()));
 }
 
 #[test]
 fn a_signal_ends_it_within_a_second_though_the_driver_hangs() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let mut daemon = host.foreground("daemon --foreground --interval 50ms");
-    until("a tick", || {
+    wait_for("a tick", || {
         (!host.ticks(".gua/gua.db").is_empty()).then_some(())
     });
     host.play("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
-    let ticks = until("a standstill", || {
+    let ticks = wait_for("a standstill", || {
         let before = host.ticks(".gua/gua.db").len();
         let since = clock::monotonic();
         while clock::monotonic() - since < Duration::from_millis(300) {
@@ -275,9 +274,9 @@ fn a_signal_ends_it_within_a_second_though_the_driver_hangs() {
     );
 
     // And before the first answer, when there is no history yet.
-    let other = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
+    let other = crate::host("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let mut daemon = other.foreground("daemon --foreground");
-    until("the directory", || {
+    wait_for("the directory", || {
         other.path(".gua").exists().then_some(())
     });
     let took = daemon.stop();
@@ -287,9 +286,9 @@ fn a_signal_ends_it_within_a_second_though_the_driver_hangs() {
 
 #[test]
 fn the_foreground_prints_ticks_on_stdout_and_talk_on_stderr() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let mut daemon = host.foreground("daemon --foreground --interval 20ms --db ./x.db");
-    until("three lines", || {
+    wait_for("three lines", || {
         (daemon.stdout().lines().count() >= 3).then_some(())
     });
     daemon.stop();
@@ -311,12 +310,12 @@ fn the_foreground_prints_ticks_on_stdout_and_talk_on_stderr() {
 
 #[test]
 fn a_daemon_that_stores_nothing_any_more_is_said_to_be_overdue() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("start --interval 100ms");
     assert!(!host.fine("status").contains("overdue"));
     let pid = host.pid().unwrap();
     send(pid, Signal::STOP);
-    until("a word about it", || {
+    wait_for("a word about it", || {
         let status = host.fine("status");
         let is_told = status.contains("\n  overdue: ") && status.contains(" ticks (see the log)\n");
         is_told.then_some(())
@@ -327,12 +326,12 @@ fn a_daemon_that_stores_nothing_any_more_is_said_to_be_overdue() {
 
 #[test]
 fn ticks_that_are_being_lost_are_told_with_their_reason_until_they_come_again() {
-    let host = Host::new(TWO_CARDS).variable("GUA_DRIVER_DEADLINE", "200ms");
+    let host = host(TWO_GPUS).variable("GUA_DRIVER_DEADLINE", "200ms");
     host.fine("start --interval 100ms");
     assert!(!host.fine("status").contains("losing ticks"));
     let hang = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n";
-    host.play(&format!("{TWO_CARDS}{hang}"));
-    let status = until("a word about it", || {
+    host.play(&format!("{TWO_GPUS}{hang}"));
+    let status = wait_for("a word about it", || {
         let status = host.fine("status");
         status
             .contains("\n  losing ticks since: ")
@@ -343,8 +342,8 @@ fn ticks_that_are_being_lost_are_told_with_their_reason_until_they_come_again() 
         "{status}"
     );
     assert!(status.contains(" so far\n"), "{status}");
-    host.play(TWO_CARDS);
-    until("the end of it", || {
+    host.play(TWO_GPUS);
+    wait_for("the end of it", || {
         let status = host.fine("status");
         let is_over = !status.contains("losing ticks") && !status.contains("overdue");
         is_over.then_some(())
@@ -356,7 +355,7 @@ fn ticks_that_are_being_lost_are_told_with_their_reason_until_they_come_again() 
 
 #[test]
 fn what_cannot_change_while_it_runs_is_said_in_one_line() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let file = ".gua/config.toml";
     host.write(file, "[collect]\ninterval = \"50ms\"\n");
     host.fine("start");
@@ -365,7 +364,7 @@ fn what_cannot_change_while_it_runs_is_said_in_one_line() {
         "[collect]\ninterval = \"50ms\"\nlog_file = \"~/other.log\"\n[driver]\ndeadline = \"3s\"\n[states]\nactive_util = 60\n",
     );
     send(host.pid().unwrap(), Signal::HUP);
-    until("a word about it", || {
+    wait_for("a word about it", || {
         host.log()
             .contains("settings were read again")
             .then_some(())
@@ -383,14 +382,18 @@ fn what_cannot_change_while_it_runs_is_said_in_one_line() {
 
 #[test]
 fn under_its_old_name_it_stays_in_the_foreground() {
-    let host = Host::new(TWO_CARDS);
-    let link = host.path("gpu-usage-audit");
-    symlink(env!("CARGO_BIN_EXE_gua"), &link).unwrap();
-    let mut daemon = host.launch(&link, "daemon --db x.db --int 20ms");
-    until("a tick", || (!host.ticks("x.db").is_empty()).then_some(()));
+    let host = host(TWO_GPUS);
+    let link = host.link("gpu-usage-audit");
+    let launch = |line: &str| {
+        let mut command = host.command(&link);
+        command.args(line.split(' '));
+        host.start(command)
+    };
+    let mut daemon = launch("daemon --db x.db --int 20ms");
+    wait_for("a tick", || (!host.ticks("x.db").is_empty()).then_some(()));
     daemon.stop();
     assert!(daemon.stdout().starts_with("Tick 0  ts="));
-    let again = host.launch(&link, "daemon --db x.db").child.wait().unwrap();
+    let again = launch("daemon --db x.db").child.wait().unwrap();
     assert_eq!(again.code(), Some(2));
     let said = host.read("foreground.err");
     assert!(
@@ -403,7 +406,7 @@ fn under_its_old_name_it_stays_in_the_foreground() {
 
 #[test]
 fn wrong_uses_are_told_with_two() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     for (line, expected) in [
         ("daemon --interval 0s", "--interval"),
         ("daemon --interval 30", "30s, 1h, 200ms"),

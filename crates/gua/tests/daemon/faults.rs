@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gua_model::{GapReason, Gpu, Missing, Percent, Tick};
 
-use crate::host::{Host, Running, until};
+use crate::host;
+use gua_test::{Running, TestHost, wait_for};
 
 /// Three cards, of which the second is to be sick. `rest` stands behind them.
 fn cards(second: &str, rest: &str) -> String {
@@ -19,18 +20,18 @@ fn cards(second: &str, rest: &str) -> String {
 const DB: &str = ".gua/gua.db";
 
 /// Lets a daemon run through three scenes and returns the ticks of the middle one.
-fn middle(host: &Host, sick: &str, is_sick: impl Fn(&Tick) -> bool) -> (Vec<Tick>, Running) {
+fn middle(host: &TestHost, sick: &str, is_sick: impl Fn(&Tick) -> bool) -> (Vec<Tick>, Running) {
     host.play(&cards("", ""));
     let daemon = host.foreground("daemon --foreground --interval 30ms");
-    until("healthy ticks", || {
+    wait_for("healthy ticks", || {
         (host.ticks(DB).len() >= 3).then_some(())
     });
     host.play(sick);
-    until("sick ticks", || {
+    wait_for("sick ticks", || {
         (host.ticks(DB).iter().filter(|tick| is_sick(tick)).count() >= 5).then_some(())
     });
     host.play(&cards("", ""));
-    until("healthy ticks again", || {
+    wait_for("healthy ticks again", || {
         host.ticks(DB)
             .last()
             .is_some_and(|tick| !is_sick(tick))
@@ -50,7 +51,7 @@ fn is_whole(gpu: &Gpu, util: u32) {
 
 /// What is sick is the second card; the others are whole in every tick, and no tick is missing.
 #[track_caller]
-fn costs_only(host: &Host, ticks: &[Tick], judge: impl Fn(&Gpu)) {
+fn costs_only(host: &TestHost, ticks: &[Tick], judge: impl Fn(&Gpu)) {
     assert!(ticks.len() >= 5);
     for tick in ticks {
         assert_eq!(tick.sample.gpus.len(), 3);
@@ -63,7 +64,7 @@ fn costs_only(host: &Host, ticks: &[Tick], judge: impl Fn(&Gpu)) {
 
 #[test]
 fn a_card_without_utilisation_costs_that_reading() {
-    let host = Host::new("");
+    let host = host("");
     let sick = cards(
         "",
         "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 1\ncode = \"NOT_SUPPORTED\"\n",
@@ -84,7 +85,7 @@ fn a_card_without_utilisation_costs_that_reading() {
 
 #[test]
 fn a_denied_process_list_costs_that_list_and_is_told_twice() {
-    let host = Host::new("");
+    let host = host("");
     let sick = cards(
         "",
         "[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncard = 1\ncode = \"NO_PERMISSION\"\n",
@@ -113,7 +114,7 @@ fn a_denied_process_list_costs_that_list_and_is_told_twice() {
 
 #[test]
 fn a_lost_card_costs_itself_and_keeps_its_name() {
-    let host = Host::new("");
+    let host = host("");
     let sick = cards(
         "",
         "[[fault]]\nfunction = \"nvmlDeviceGet*\"\ncard = 1\ncode = \"GPU_IS_LOST\"\n",
@@ -131,17 +132,17 @@ fn a_lost_card_costs_itself_and_keeps_its_name() {
 
 #[test]
 fn a_hung_driver_costs_its_ticks_and_is_told_with_its_reason() {
-    let host = Host::new("").variable("GUA_DRIVER_DEADLINE", "200ms");
+    let host = host("").variable("GUA_DRIVER_DEADLINE", "200ms");
     host.play(&cards("", ""));
     let mut daemon = host.foreground("daemon --foreground --interval 50ms");
-    until("healthy ticks", || {
+    wait_for("healthy ticks", || {
         (host.ticks(DB).len() >= 3).then_some(())
     });
     host.play(&cards(
         "",
         "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n",
     ));
-    until("a word about it", || {
+    wait_for("a word about it", || {
         daemon
             .stderr()
             .contains("failed: the driver did not answer")
@@ -149,7 +150,7 @@ fn a_hung_driver_costs_its_ticks_and_is_told_with_its_reason() {
     });
     let before = host.ticks(DB).len();
     host.play(&cards("", ""));
-    until("healthy ticks again", || {
+    wait_for("healthy ticks again", || {
         (host.ticks(DB).len() >= before + 3).then_some(())
     });
     daemon.stop();
@@ -185,19 +186,19 @@ fn a_hung_driver_costs_its_ticks_and_is_told_with_its_reason() {
 
 #[test]
 fn a_driver_that_goes_away_and_comes_back_is_asked_again() {
-    let host = Host::new("");
+    let host = host("");
     host.play(&cards("", ""));
     let mut daemon = host.foreground("daemon --foreground --interval 30ms");
-    until("healthy ticks", || {
+    wait_for("healthy ticks", || {
         (host.ticks(DB).len() >= 3).then_some(())
     });
     host.play("[driver]\nepoch = 2\ninit_code = \"DRIVER_NOT_LOADED\"\n");
-    until("a word about it", || {
+    wait_for("a word about it", || {
         daemon.stderr().contains(" failed: ").then_some(())
     });
     let before = host.ticks(DB).len();
     host.play(&format!("[driver]\nepoch = 3\n{}", cards("", "")));
-    until("healthy ticks again", || {
+    wait_for("healthy ticks again", || {
         (host.ticks(DB).len() >= before + 3).then_some(())
     });
     daemon.stop();

@@ -1,10 +1,11 @@
 //! Which history a daemon writes, and which it leaves alone.
 
-use crate::host::{Host, TWO_CARDS, until};
+use crate::{TWO_GPUS, host, without_driver};
+use gua_test::wait_for;
 
 #[test]
 fn a_custom_history_that_exists_is_refused_before_the_driver_is_asked() {
-    let host = Host::without_driver();
+    let host = without_driver();
     for (content, kind) in [("", "an empty file"), ("no database", "not a database")] {
         host.write("x.db", content);
         let ended = host.gua("daemon --db x.db");
@@ -34,13 +35,13 @@ fn a_custom_history_that_exists_is_refused_before_the_driver_is_asked() {
 
 #[test]
 fn append_goes_on_with_ours_and_with_nothing_else() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("start --db x.db --interval 20ms");
     host.fine("stop");
     let before = host.ticks("x.db").len();
     assert_eq!(host.gua("start --db x.db").code, 2);
     host.fine("start --db x.db --append --interval 20ms");
-    until("more ticks", || {
+    wait_for("more ticks", || {
         (host.ticks("x.db").len() > before).then_some(())
     });
     host.fine("stop");
@@ -62,7 +63,7 @@ fn append_goes_on_with_ours_and_with_nothing_else() {
 
 #[test]
 fn a_machine_without_a_driver_is_left_without_a_history() {
-    let host = Host::without_driver();
+    let host = without_driver();
     let sentence = "NVML initialization failed: the NVIDIA driver library";
     let ended = host.gua("daemon --foreground");
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -94,7 +95,7 @@ fn a_machine_without_a_driver_is_left_without_a_history() {
 
 #[test]
 fn a_custom_history_in_a_missing_directory_is_not_made() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let ended = host.gua("daemon --foreground --db missing/x.db");
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("missing"), "{ended:?}");
@@ -103,7 +104,7 @@ fn a_custom_history_in_a_missing_directory_is_not_made() {
 
 #[test]
 fn two_collectors_on_one_history_are_refused() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("start --interval 1h");
     let pid = host.pid().unwrap();
     let ended = host.gua("daemon --foreground");
@@ -125,7 +126,7 @@ fn two_collectors_on_one_history_are_refused() {
 
 #[test]
 fn a_newer_history_is_refused_before_a_daemon_is_started() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("start --interval 1h");
     host.fine("stop");
     let path = host.state("gua.db");
@@ -155,7 +156,7 @@ fn a_newer_history_is_refused_before_a_daemon_is_started() {
 
 #[test]
 fn a_damaged_history_stops_a_daemon_with_the_way_out() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.write(".gua/gua.db", &"no database ".repeat(400));
     for line in ["daemon", "daemon --foreground"] {
         let ended = host.gua(line);

@@ -2,16 +2,28 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use crate::host::{Host, TWO_CARDS, ended, exists, python_shaped, until};
+use crate::{GUA, TWO_GPUS, host};
+use gua_test::{Ended, is_running, wait_for};
 
 /// A number that no process has: the kernel gives out four million at the most.
 const NOBODY: u32 = 4_194_999;
 
+/// A process with the command line of the Python tool's collector. It runs a script.
+fn python_shaped(script: &str) -> Child {
+    Command::new("/bin/bash")
+        .args(["-c", script, "-m", "gpu_usage_audit", "daemon"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap()
+}
+
 #[test]
 fn what_is_no_number_counts_as_none_and_stays() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     for content in ["", "\n", "gua", "0\n", "-1\n", "12x", "1e3", "99999999999"] {
         let file = host.write(".gua/gua.pid", content);
         for command in ["status", "stop"] {
@@ -26,12 +38,12 @@ fn what_is_no_number_counts_as_none_and_stays() {
     host.write(".gua/gua.pid", "nonsense that is longer than a pid");
     host.fine("start --interval 1h");
     let pid = host.pid().expect("it was overwritten");
-    assert!(exists(pid));
+    assert!(is_running(pid));
 }
 
 #[test]
 fn a_dead_number_is_stale_and_cleared() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let file = host.state("gua.pid");
     for (command, expected) in [
         (
@@ -57,7 +69,7 @@ fn a_dead_number_is_stale_and_cleared() {
 
 #[test]
 fn a_foreign_process_is_never_signalled() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let mut foreign = Command::new("/bin/cat")
         .stdin(Stdio::piped())
         .spawn()
@@ -88,20 +100,20 @@ fn a_foreign_process_is_never_signalled() {
             .unwrap()
             .starts_with("gua daemon: started pid ")
     );
-    assert!(exists(pid), "it lives");
+    assert!(is_running(pid), "it lives");
     drop(foreign.stdin.take());
     foreign.wait().unwrap();
 }
 
 #[test]
 fn our_daemon_under_another_pid_file_is_not_ours_to_stop() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     host.fine("start --interval 1h --pid-file other.pid --log-file other.log");
     let pid: u32 = host.read("other.pid").trim().parse().unwrap();
     host.write(".gua/gua.pid", &format!("{pid}\n"));
     let said = host.fine("stop");
     assert!(said.contains("belongs to another process"), "{said}");
-    assert!(exists(pid), "it lives");
+    assert!(is_running(pid), "it lives");
     assert_eq!(
         host.fine("stop --pid-file other.pid"),
         format!("gua daemon: stopped pid {pid}\n")
@@ -110,7 +122,7 @@ fn our_daemon_under_another_pid_file_is_not_ours_to_stop() {
 
 #[test]
 fn a_collector_of_the_python_tool_is_seen_and_stopped() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let mut python = python_shaped("read line");
     let pid = python.id();
     host.write(".gua/gua.pid", &format!("{pid}\n"));
@@ -133,7 +145,7 @@ fn a_collector_of_the_python_tool_is_seen_and_stopped() {
 
 #[test]
 fn one_that_does_not_end_is_told_and_its_file_kept() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let mut stubborn =
         python_shaped("trap '' TERM; echo ready; while true; do read -t 60 line; done");
     let mut ready = [0; 6];
@@ -154,13 +166,13 @@ fn without_permission_nothing_is_stopped_and_the_file_stays() {
         eprintln!("needs two users, so it runs only as root");
         return;
     }
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let mut python = python_shaped("read line");
     let pid = python.id();
     host.write(".gua/gua.pid", &format!("{pid}\n"));
     // The other user has to reach the program and the files.
     let program = host.path("gua");
-    std::fs::copy(env!("CARGO_BIN_EXE_gua"), &program).unwrap();
+    std::fs::copy(GUA, &program).unwrap();
     for path in [host.path(""), host.path(".gua"), program.clone()] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -170,7 +182,7 @@ fn without_permission_nothing_is_stopped_and_the_file_stays() {
         .uid(65534)
         .gid(65534)
         .output();
-    let ended = ended(output.unwrap());
+    let ended = Ended::from(output.unwrap());
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(
         ended
@@ -179,14 +191,14 @@ fn without_permission_nothing_is_stopped_and_the_file_stays() {
         "{ended:?}"
     );
     assert_eq!(host.pid(), Some(pid));
-    assert!(exists(pid));
+    assert!(is_running(pid));
     python.kill().unwrap();
     python.wait().unwrap();
 }
 
 #[test]
 fn a_pid_file_that_cannot_be_written_is_an_error_with_a_sentence() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     std::fs::create_dir_all(host.path("directory.pid")).unwrap();
     let ended = host.gua("start --pid-file directory.pid");
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -200,7 +212,7 @@ fn a_pid_file_that_cannot_be_written_is_an_error_with_a_sentence() {
         "{ended:?}"
     );
     assert!(!host.state("gua.db").exists());
-    until("no daemon", || {
+    wait_for("no daemon", || {
         host.fine("status --pid-file directory.pid")
             .contains("not running")
             .then_some(())
@@ -209,7 +221,7 @@ fn a_pid_file_that_cannot_be_written_is_an_error_with_a_sentence() {
 
 #[test]
 fn a_pid_file_elsewhere_is_named_where_the_daemon_is_to_be_stopped() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let said = host.fine("start --interval 1h --pid-file other.pid");
     let (_, stop) = said.split_once("  stop: gua ").expect("a way to stop it");
     assert!(stop.starts_with("stop --pid-file "), "{said}");

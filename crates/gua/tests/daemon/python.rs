@@ -4,22 +4,24 @@ use std::path::Path;
 
 use gua_compat::gpu_usage_audit::OldFile;
 
-use crate::host::{Host, TWO_CARDS, always, ended, exists, until};
+use crate::{TWO_GPUS, host};
 use gua_test::originals::released;
+use gua_test::recorded::always;
+use gua_test::{Ended, TestHost, is_running, wait_for};
 
-fn run(host: &Host, program: &Path, line: &str) -> String {
+fn run(host: &TestHost, program: &Path, line: &str) -> String {
     let mut command = host.command(program);
     command.args(line.split(' '));
     // Its NVML binding asks the system's loader.
     command.env("LD_LIBRARY_PATH", host.path(""));
-    let ended = ended(command.output().unwrap());
+    let ended = Ended::from(command.output().unwrap());
     assert_eq!(ended.code, 0, "{line}: {ended:?}");
     ended.stdout
 }
 
 #[test]
 fn the_python_tool_sees_and_stops_our_daemon() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let python = released("1.8.0");
     host.fine("start --interval 20ms");
     let pid = host.pid().unwrap();
@@ -34,7 +36,7 @@ fn the_python_tool_sees_and_stops_our_daemon() {
         run(&host, &python, "stop"),
         format!("gua daemon: stopped pid {pid}\n")
     );
-    assert!(!exists(pid));
+    assert!(!is_running(pid));
     let log = host.log();
     // On a busy machine a line about lost ticks may follow.
     let ended = |line: &str| line.ends_with("total gpu_sample rows");
@@ -43,7 +45,7 @@ fn the_python_tool_sees_and_stops_our_daemon() {
 
 #[test]
 fn ours_waits_for_the_python_collector_and_then_takes_its_history_over() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let python = released("1.1.0");
     run(&host, &python, "start --interval 100ms");
     let pid = host.pid().unwrap();
@@ -63,7 +65,7 @@ fn ours_waits_for_the_python_collector_and_then_takes_its_history_over() {
         "{status}"
     );
     // Its own start does not wait for it: one that is stopped too early says nothing.
-    until("rows of the Python tool", || {
+    wait_for("rows of the Python tool", || {
         let old = OldFile::open(&host.state("gua.db")).ok()?;
         let rows = old.fold(always(), || 0, |rows, _| *rows += 1).ok()?;
         (rows >= 2).then_some(())
@@ -72,9 +74,9 @@ fn ours_waits_for_the_python_collector_and_then_takes_its_history_over() {
         host.fine("stop"),
         format!("gua daemon: stopped pid {pid}\n")
     );
-    assert!(!exists(pid));
+    assert!(!is_running(pid));
 
-    let rows: usize = until("the last line of the Python tool", || {
+    let rows: usize = wait_for("the last line of the Python tool", || {
         let log = host.log();
         let line = log
             .lines()

@@ -7,7 +7,8 @@ use gua_probe::clock;
 use jiff::SignedDuration;
 use rustix::process::Signal;
 
-use crate::host::{Host, Running, TWO_CARDS, until};
+use crate::{TWO_GPUS, host};
+use gua_test::{Running, wait_for};
 
 const DB: &str = ".gua/gua.db";
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -62,22 +63,22 @@ fn on_schedule(ticks: &[Tick]) {
 #[test]
 fn a_driver_that_hangs_for_long_costs_its_own_ticks_and_is_found_again() {
     let deadline = format!("{}s", DEADLINE.as_secs());
-    let host = Host::new(TWO_CARDS).variable("GUA_DRIVER_DEADLINE", &deadline);
+    let host = host(TWO_GPUS).variable("GUA_DRIVER_DEADLINE", &deadline);
     let mut daemon = host.foreground("daemon --foreground --interval 1s");
-    until("healthy ticks", || {
+    wait_for("healthy ticks", || {
         (host.ticks(DB).len() >= 4).then_some(())
     });
 
     let hang = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n";
-    host.play(&format!("{TWO_CARDS}{hang}"));
+    host.play(&format!("{TWO_GPUS}{hang}"));
     let began = clock::now();
     let mut most_children = 0;
     pass(length(), || {
         most_children = most_children.max(children(&daemon));
     });
-    host.play(TWO_CARDS);
+    host.play(TWO_GPUS);
     let ended = clock::now();
-    until("healthy ticks again", || {
+    wait_for("healthy ticks again", || {
         let ticks = host.ticks(DB);
         let again = ticks.iter().filter(|tick| tick.sample.at > ended);
         (again.count() >= 5).then_some(())
@@ -140,21 +141,21 @@ fn a_driver_that_hangs_for_long_costs_its_own_ticks_and_is_found_again() {
 #[test]
 fn a_daemon_that_was_stopped_leaves_a_gap_with_its_reason_and_makes_no_burst() {
     let interval = Duration::from_millis(500);
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let mut daemon = host.foreground("daemon --foreground --interval 500ms");
     // Just after a tick was printed, so that it is caught between two of them.
-    let lines = until("three ticks", || {
+    let lines = wait_for("three ticks", || {
         let lines = daemon.stdout().lines().count();
         (lines >= 3).then_some(lines)
     });
-    until("the next one", || {
+    wait_for("the next one", || {
         (daemon.stdout().lines().count() > lines).then_some(())
     });
     daemon.signal(Signal::STOP);
     pass(Duration::from_millis(3200), || {});
     daemon.signal(Signal::CONT);
     let stored = host.ticks(DB).len();
-    until("ticks again", || {
+    wait_for("ticks again", || {
         (host.ticks(DB).len() >= stored + 4).then_some(())
     });
     daemon.stop();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::host::{Host, TWO_CARDS};
+use crate::{TWO_GPUS, host};
+use gua_test::{TestHost, wait_for};
 
 /// The next datagram that is no sign of life.
 fn next(socket: &UnixDatagram) -> String {
@@ -23,7 +24,7 @@ fn hear(socket: &UnixDatagram) -> String {
     String::from_utf8(buffer[..length].to_vec()).unwrap()
 }
 
-fn listen(host: &Host) -> UnixDatagram {
+fn listen(host: &TestHost) -> UnixDatagram {
     let socket = UnixDatagram::bind(host.path("notify")).unwrap();
     socket
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -33,7 +34,7 @@ fn listen(host: &Host) -> UnixDatagram {
 
 #[test]
 fn systemd_hears_ready_reloading_and_stopping() {
-    let mut host = Host::new(TWO_CARDS);
+    let mut host = host(TWO_GPUS);
     let socket = listen(&host);
     let path = host.path("notify").display().to_string();
     host = host.variable("NOTIFY_SOCKET", &path);
@@ -53,7 +54,7 @@ fn systemd_hears_ready_reloading_and_stopping() {
 
 #[test]
 fn the_watchdog_is_fed_at_half_its_time_also_while_the_driver_hangs() {
-    let mut host = Host::new(TWO_CARDS);
+    let mut host = host(TWO_GPUS);
     let socket = listen(&host);
     let path = host.path("notify").display().to_string();
     host = host
@@ -78,7 +79,7 @@ fn the_watchdog_is_fed_at_half_its_time_also_while_the_driver_hangs() {
 
 #[test]
 fn a_watchdog_for_another_process_and_a_dead_socket_are_ignored() {
-    let mut host = Host::new(TWO_CARDS);
+    let mut host = host(TWO_GPUS);
     let socket = listen(&host);
     let path = host.path("notify").display().to_string();
     host = host
@@ -92,7 +93,7 @@ fn a_watchdog_for_another_process_and_a_dead_socket_are_ignored() {
     drop(socket);
     std::fs::remove_file(host.path("notify")).unwrap();
     let mut daemon = host.foreground("daemon --foreground --interval 1h");
-    crate::host::until("a tick", || {
+    wait_for("a tick", || {
         (host.ticks(".gua/gua.db").len() >= 2).then_some(())
     });
     daemon.stop();

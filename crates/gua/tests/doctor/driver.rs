@@ -4,12 +4,12 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::host::*;
+use super::*;
 
 /// A driver that gives no sample: exit 0 with the sentence and the deed, 1 for a strict caller and for `--sample`.
 #[track_caller]
-fn assert_blocked(host: &Host, sentence: &str, deed: &str) {
-    let report = host.json();
+fn assert_blocked(host: &TestHost, sentence: &str, deed: &str) {
+    let report = host.report();
     let nvml = check_of(&report, "nvml");
     let summary = nvml["summary"].as_str().unwrap();
     assert_eq!(nvml["status"], "error");
@@ -37,7 +37,7 @@ fn assert_blocked(host: &Host, sentence: &str, deed: &str) {
 
 #[test]
 fn a_library_that_is_not_where_it_is_said_to_be_is_told() {
-    let host = Host::new("").with_library("/nonexistent/libnvidia-ml.so.1");
+    let host = host("").with_library("/nonexistent/libnvidia-ml.so.1");
     assert_blocked(
         &host,
         "`/nonexistent/libnvidia-ml.so.1` (from GUA_NVML_LIBRARY) does not exist",
@@ -52,9 +52,9 @@ fn a_library_that_is_not_where_it_is_said_to_be_is_told() {
 
 #[test]
 fn a_library_that_is_no_driver_is_told_from_one() {
-    let host = Host::new("");
-    fs::write(host.at("text.so"), "not a library\n").unwrap();
-    let text = host.at("text.so");
+    let host = host("");
+    fs::write(host.path("text.so"), "not a library\n").unwrap();
+    let text = host.path("text.so");
     assert_blocked(
         &host.with_library(text),
         "is no usable NVIDIA driver library",
@@ -67,7 +67,7 @@ fn a_library_that_is_no_driver_is_told_from_one() {
         .unwrap()
         .to_owned();
     assert_blocked(
-        &Host::new("").with_library(libc),
+        &super::host("").with_library(libc),
         "is no usable NVIDIA driver library",
         "Correct GUA_NVML_LIBRARY or unset it.",
     );
@@ -94,18 +94,18 @@ fn every_way_in_which_the_driver_refuses_has_its_own_sentence() {
         (999, "reports an unknown error", "See `dmesg"),
         (777, "(NVML code 777)", "See `dmesg"),
     ] {
-        let host = Host::new(&format!("[driver]\ninit_code = {code}\n[[card]]\n"));
+        let host = host(&format!("[driver]\ninit_code = {code}\n[[card]]\n"));
         assert_blocked(&host, sentence, deed);
         if code == 18 {
-            assert_eq!(check_of(&host.json(), "driver_match")["status"], "error");
+            assert_eq!(check_of(&host.report(), "driver_match")["status"], "error");
         }
     }
 }
 
 #[test]
 fn a_driver_without_a_card_is_told() {
-    let host = Host::new("[clock]\nat = 1\n");
-    let report = host.json();
+    let host = host("[clock]\nat = 1\n");
+    let report = host.report();
     assert_check(&report, "nvml", "error: initialized, GPU count=0");
     assert_check(&report, "persistence", "skipped: no card");
     assert_eq!(report["plan"]["mode"], "unsupported");
@@ -118,7 +118,7 @@ fn a_driver_that_hangs_costs_its_verdict_and_not_the_page() {
     let hang = format!(
         "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
     );
-    let host = Host::new(&hang).with("GUA_DRIVER_DEADLINE", "300ms");
+    let host = host(&hang).variable("GUA_DRIVER_DEADLINE", "300ms");
     assert_blocked(&host, "the driver did not answer within", "See `dmesg");
 }
 
@@ -128,7 +128,7 @@ fn a_driver_that_crashes_takes_only_the_reader_with_it() {
         "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncrash = true\n"
     );
     assert_blocked(
-        &Host::new(&crash),
+        &host(&crash),
         "the driver library crashed (signal ",
         "Run `gua doctor` again",
     );

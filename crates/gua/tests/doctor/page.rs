@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::host::*;
+use super::*;
 
 #[test]
 fn a_healthy_host_is_ready_to_collect() {
-    let host = Host::new(TWO_CARDS).with_smi("echo 'GPU 0: A'; echo 'GPU 1: A'");
-    let report = host.json();
+    let host = host(TWO_CARDS).with_smi("echo 'GPU 0: A'; echo 'GPU 1: A'");
+    let report = host.report();
     assert_check(&report, "nvidia_smi", "ok: 2 GPUs");
     let nvml = check_of(&report, "nvml");
     assert_eq!(
@@ -48,8 +48,8 @@ fn a_healthy_host_is_ready_to_collect() {
 
 #[test]
 fn a_lost_card_is_an_error_and_the_other_is_still_read() {
-    let host = Host::new("[clock]\nat = 100\n[[card]]\n[[card]]\nlost = [[0, 1000]]\n");
-    let report = host.json();
+    let host = host("[clock]\nat = 100\n[[card]]\n[[card]]\nlost = [[0, 1000]]\n");
+    let report = host.report();
     assert_eq!(check_of(&report, "nvml")["details"]["device_count"], 2);
     let readings = check_of(&report, "unreadable_cards");
     assert_eq!(readings["status"], "error");
@@ -85,7 +85,7 @@ fn the_page_says_who_holds_which_card() {
         "[clock]\nat = 100\n[[card]]\nname = \"NVIDIA A100\"\nmemory_total_mib = 81920\n\
          [[card.process]]\npid = {pid}\nmemory_mib = 11264\n[[card]]\n"
     );
-    let host = Host::new(&scenario);
+    let host = host(&scenario);
     let page = host.doctor(&[]).stdout;
     let mut lines = page.lines().skip_while(|line| *line != "Cards:").skip(1);
     let (held, free) = (lines.next().unwrap(), lines.next().unwrap());
@@ -94,7 +94,7 @@ fn the_page_says_who_holds_which_card() {
         "{held}"
     );
     assert!(free.ends_with(", no owner"), "{free}");
-    let holder = &host.json()["cards"][0]["holders"][0];
+    let holder = &host.report()["cards"][0]["holders"][0];
     assert_eq!(
         (&holder["pid"], &holder["gone"]),
         (&pid.into(), &false.into())
@@ -110,8 +110,8 @@ fn the_page_says_who_holds_which_card() {
 fn the_sick_scenario_is_sick_whenever_it_is_played() {
     let scenario = include_str!("../../../nvml-sim/scenarios/sick.toml");
     for at in [0, 45, 1_000_000] {
-        let host = Host::new(&format!("{scenario}\n[clock]\nat = {at}\n"));
-        let report = host.json();
+        let host = host(&format!("{scenario}\n[clock]\nat = {at}\n"));
+        let report = host.report();
         assert_eq!(check_of(&report, "unreadable_cards")["status"], "error");
         assert_check(
             &report,
@@ -125,14 +125,14 @@ fn the_sick_scenario_is_sick_whenever_it_is_played() {
 #[test]
 fn garbage_from_the_driver_is_never_shown_as_a_reading() {
     let garbage = format!("{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGet*\"\ngarbage = true\n");
-    let host = Host::new(&garbage);
-    let report = host.json();
+    let host = host(&garbage);
+    let report = host.report();
     assert_ne!(check_of(&report, "unreadable_cards")["status"], "ok");
     assert_eq!(host.doctor(&[]).code, 0);
     let one = format!(
         "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 0\ngarbage = true\n"
     );
-    let sample = Host::new(&one).doctor(&["--sample"]);
+    let sample = super::host(&one).doctor(&["--sample"]);
     let sample: Value = serde_json::from_str(&sample.stdout).unwrap();
     let card = &sample["gpus"][0];
     assert_eq!(
@@ -144,16 +144,16 @@ fn garbage_from_the_driver_is_never_shown_as_a_reading() {
 
 #[test]
 fn nvidia_smi_may_fail_or_hang_and_gua_is_ready_all_the_same() {
-    let host = Host::new(TWO_CARDS);
-    assert_check(&host.json(), "nvidia_smi", "warning: not found on PATH");
+    let host = host(TWO_CARDS);
+    assert_check(&host.report(), "nvidia_smi", "warning: not found on PATH");
     let host = host.with_smi("echo 'NVIDIA-SMI has failed' >&2; exit 9");
     assert_check(
-        &host.json(),
+        &host.report(),
         "nvidia_smi",
         "warning: failed: NVIDIA-SMI has failed",
     );
     let host = host.with_smi("echo 'GPU 0: A'; exec /bin/sleep 600");
-    let report = host.json();
+    let report = host.report();
     assert_check(&report, "nvidia_smi", "warning: timed out after 3 s");
     assert_eq!(
         check_of(&report, "nvidia_smi")["details"]["timed_out"],
@@ -168,7 +168,7 @@ fn a_sample_has_every_card_with_its_state_and_no_command_line() {
     let scenario = format!(
         "[clock]\nat = 100\n[[card]]\n[[card.process]]\npid = {pid}\nmemory_mib = 500\n[[card]]\nutil = 90\n"
     );
-    let host = Host::new(&scenario);
+    let host = host(&scenario);
     let answer = host.doctor(&["--sample"]);
     assert_eq!((answer.code, answer.stderr.as_str()), (0, ""));
     let sample: Value = serde_json::from_str(&answer.stdout).unwrap();
@@ -195,15 +195,15 @@ fn a_sample_has_every_card_with_its_state_and_no_command_line() {
         !answer.stdout.contains("a_sample_has_every_card"),
         "a command line is in it"
     );
-    let lenient = host.with("GUA_HELD_MB", "600").doctor(&["--sample"]);
+    let lenient = host.variable("GUA_HELD_MB", "600").doctor(&["--sample"]);
     let sample: Value = serde_json::from_str(&lenient.stdout).unwrap();
     assert_eq!(sample["gpus"][0]["state"], "truly-idle");
 }
 
 #[test]
 fn a_broken_configuration_is_a_finding() {
-    let host = Host::new(TWO_CARDS).with("GUA_ACTIVE_UTIL", "lots");
-    let report = host.json();
+    let host = host(TWO_CARDS).variable("GUA_ACTIVE_UTIL", "lots");
+    let report = host.report();
     let config = check_of(&report, "config");
     assert_eq!(config["status"], "error");
     assert!(
@@ -232,15 +232,15 @@ fn a_broken_configuration_is_a_finding() {
 
 #[test]
 fn the_history_path_is_judged_and_never_touched() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_CARDS);
     let with_db = |path: &Path| {
         let answer = host.doctor(&["--json", "--db", path.to_str().unwrap()]);
         assert_eq!(answer.code, 0);
         serde_json::from_str::<Value>(&answer.stdout).unwrap()
     };
-    let report = with_db(&host.at("a b.db"));
+    let report = with_db(&host.path("a b.db"));
     assert_check(&report, "default_db", "ok: absent and ready to be created");
-    let path = host.at("a b.db").display().to_string();
+    let path = host.path("a b.db").display().to_string();
     assert_eq!(
         commands(&report),
         expected_commands(
@@ -249,28 +249,28 @@ fn the_history_path_is_judged_and_never_touched() {
         )
     );
     assert_check(
-        &with_db(&host.at("no/gua.db")),
+        &with_db(&host.path("no/gua.db")),
         "default_db",
         "error: its directory does not exist",
     );
     assert_check(
-        &with_db(&host.at("home")),
+        &with_db(&host.path("home")),
         "default_db",
         "error: exists and is not a regular file",
     );
-    fs::write(host.at("old.db"), "").unwrap();
-    let report = with_db(&host.at("old.db"));
+    fs::write(host.path("old.db"), "").unwrap();
+    let report = with_db(&host.path("old.db"));
     assert_check(
         &report,
         "default_db",
         "warning: exists, a new history would be refused here",
     );
     assert_eq!(report["recommended_commands"].as_object().unwrap().len(), 1);
-    let home = host.at("home").join(".gua");
+    let home = host.path("home").join(".gua");
     fs::create_dir(&home).unwrap();
     fs::write(home.join("gua.db"), "").unwrap();
     assert_check(
-        &host.json(),
+        &host.report(),
         "default_db",
         "ok: exists and will be appended to",
     );
@@ -288,10 +288,10 @@ fn the_history_path_is_judged_and_never_touched() {
 
 #[test]
 fn a_history_that_cannot_be_written_is_one_error_at_its_path() {
-    let host = Host::new(TWO_CARDS);
-    let nowhere = host.at("no/home").display().to_string();
-    let host = host.with("HOME", &nowhere);
-    let report = host.json();
+    let host = host(TWO_CARDS);
+    let nowhere = host.path("no/home").display().to_string();
+    let host = host.variable("HOME", &nowhere);
+    let report = host.report();
     assert_check(
         &report,
         "default_db",

@@ -1,6 +1,8 @@
 //! One window, all faces: CSV, JSON lines, Parquet, the plots' numbers and the report say the same hours and the same energy, and
 //! none of them a number where another has none.
 
+use crate::without_driver;
+use gua_test::TestHost;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +12,7 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
-use crate::{home, printed, window};
+use super::{home, window};
 use gua_test::recorded::{MINUTE, record};
 
 /// Amounts by column, of each card or person. What nobody measured is none, and no zero.
@@ -142,21 +144,21 @@ fn assert_equal(one: &Amounts, other: &Amounts, what: &str) {
 }
 
 /// The rows of a table in every form.
-fn forms(home: &Path, what: &str, window: &str) -> [(&'static str, Vec<Value>); 3] {
-    let ask = |more: &str| printed(home, &format!("export --what {what} {window} {more}"));
+fn forms(home: &TestHost, what: &str, window: &str) -> [(&'static str, Vec<Value>); 3] {
+    let ask = |more: &str| home.fine(&format!("export --what {what} {window} {more}"));
     let csv = of_csv(&ask("--format csv"));
     let json = of_json_lines(&ask("--format jsonl"));
     ask("-o table.parquet --overwrite");
-    let parquet = of_parquet(&home.join("table.parquet"));
+    let parquet = of_parquet(&home.path("table.parquet"));
     assert_eq!(csv.len(), json.len(), "{what} {window}");
     assert_eq!(csv.len(), parquet.len(), "{what} {window}");
     [("CSV", csv), ("JSON lines", json), ("Parquet", parquet)]
 }
 
 /// Every form of one window of a history, whose name is in `window`, against its report.
-fn check(home: &Path, window: &str) -> (Amounts, Amounts) {
+fn check(home: &TestHost, window: &str) -> (Amounts, Amounts) {
     let ask = |line: &str| -> Value {
-        serde_json::from_str(&printed(home, &format!("{line} {window}"))).unwrap()
+        serde_json::from_str(&home.fine(&format!("{line} {window}"))).unwrap()
     };
     let report = ask("report --json");
     let gpus = told(&report["gpus"], "gpu_uuid", &ON_CARDS);
@@ -232,7 +234,7 @@ fn every_form_has_the_hours_of_the_report_for_one_window() {
     // The longest reaches into the imported rows, the shortest cuts a tick and a quarter hour.
     for minutes in [240, 100, 37] {
         let window = window(until, minutes);
-        let (gpus, users) = check(home.path(), &format!("--db both.db {window}"));
+        let (gpus, users) = check(&home, &format!("--db both.db {window}"));
         let is_active = |gpu: &Sums| gpu["active_hours"] > Some(0.1);
         assert!(gpus.values().any(is_active), "{gpus:?}");
         assert!(users.values().any(|user| user["charged_hours"] > Some(0.1)));
@@ -242,9 +244,9 @@ fn every_form_has_the_hours_of_the_report_for_one_window() {
 /// Ada's card counts energy, and the one that she shares with bob does now and then; that of eve never does.
 #[test]
 fn every_form_knows_the_energy_that_the_report_knows_and_no_other() {
-    let home = tempfile::tempdir().unwrap();
+    let home = without_driver();
     let from: Timestamp = "2026-10-05T08:00:00Z".parse().unwrap();
-    record(&home.path().join("counted.db"), from, 180, |tick| {
+    record(&home.path("counted.db"), from, 180, |tick| {
         let shared: &[&str] = match tick / 50 % 2 {
             0 => &["ada", "bob"],
             _ => &["bob", "!"],
@@ -253,7 +255,7 @@ fn every_form_knows_the_energy_that_the_report_knows_and_no_other() {
     });
     for minutes in [180, 100, 37] {
         let window = window(from + 170 * MINUTE, minutes);
-        let (gpus, users) = check(home.path(), &format!("--db counted.db {window}"));
+        let (gpus, users) = check(&home, &format!("--db counted.db {window}"));
         let known = |amounts: &Amounts| -> Vec<bool> {
             let is_known = |sums: &Sums| sums["energy_kwh"].is_some();
             amounts.values().map(is_known).collect()
@@ -266,13 +268,11 @@ fn every_form_knows_the_energy_that_the_report_knows_and_no_other() {
 #[test]
 fn samples_totals_and_sessions_of_the_whole_history_agree() {
     let (home, until) = home();
-    let home = home.path();
     let window = window(until, 600);
     let rows = |what: &str| {
-        of_json_lines(&printed(
-            home,
-            &format!("export --db both.db --what {what} {window} --format jsonl"),
-        ))
+        of_json_lines(&home.fine(&format!(
+            "export --db both.db --what {what} {window} --format jsonl"
+        )))
     };
     let samples = rows("samples");
     let ticks: u64 = rows("totals")
@@ -311,14 +311,13 @@ fn samples_totals_and_sessions_of_the_whole_history_agree() {
 #[test]
 fn the_statement_of_a_month_has_the_hours_of_the_report_and_of_the_exports() {
     let (home, until) = home();
-    let home = home.path();
     let month = until.strftime("%Y-%m").to_string();
     let line = format!("statement --db both.db --month {month} --tz UTC --format json");
-    let statement: Value = serde_json::from_str(&printed(home, &line)).unwrap();
+    let statement: Value = serde_json::from_str(&home.fine(&line)).unwrap();
     // The last tick of the demo stands for time that is over, so all of them see the same however late they ask.
     let window = format!("--since {month}-01 --tz UTC");
     let line = format!("report --db both.db --json {window}");
-    let report: Value = serde_json::from_str(&printed(home, &line)).unwrap();
+    let report: Value = serde_json::from_str(&home.fine(&line)).unwrap();
     let users = told(&report["users"], "user", &OF_PEOPLE);
     let mut pages = told(&statement["people"], "user", &OF_PEOPLE);
     // Nobody has a page for what nobody is known to have held.
@@ -326,10 +325,9 @@ fn the_statement_of_a_month_has_the_hours_of_the_report_and_of_the_exports() {
         pages.insert("unknown".to_owned(), unknown.clone());
     }
     assert_equal(&pages, &users, "statement");
-    let rows = of_json_lines(&printed(
-        home,
-        &format!("export --db both.db --what user-totals {window} --format jsonl"),
-    ));
+    let rows = of_json_lines(&home.fine(&format!(
+        "export --db both.db --what user-totals {window} --format jsonl"
+    )));
     assert_equal(
         &sums(&rows, "user", &OF_PEOPLE),
         &users,

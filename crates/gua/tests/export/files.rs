@@ -1,12 +1,14 @@
 //! Files: whole or not there, a day each in a directory, nothing written over unasked.
 
+use crate::without_driver;
+use gua_test::TestHost;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{gua, home, printed, window};
+use super::{home, window};
 
 fn names(directory: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(directory).unwrap();
@@ -18,19 +20,18 @@ fn names(directory: &Path) -> BTreeSet<String> {
 #[test]
 fn a_directory_gets_a_whole_file_for_each_day_and_they_add_up() {
     let (home, until) = home();
-    let home = home.path();
-    std::fs::create_dir(home.join("lake")).unwrap();
+    std::fs::create_dir(home.path("lake")).unwrap();
     let window = window(until, 3000);
     for what in ["samples", "processes", "sessions", "totals", "user-totals"] {
-        let all = printed(home, &format!("export --db both.db --what {what} {window}"));
+        let all = home.fine(&format!("export --db both.db --what {what} {window}"));
         let line = format!("export --db both.db --what {what} {window} --format csv -o lake");
-        assert_eq!(printed(home, &line), "");
+        assert_eq!(home.fine(&line), "");
         let mut rows = 0;
-        for name in names(&home.join("lake"))
+        for name in names(&home.path("lake"))
             .iter()
             .filter(|name| name.starts_with(&format!("{what}-2")))
         {
-            let text = std::fs::read_to_string(home.join("lake").join(name)).unwrap();
+            let text = std::fs::read_to_string(home.path("lake").join(name)).unwrap();
             let day = &name[what.len() + 1..what.len() + 11];
             assert!(
                 text.lines().skip(1).all(|line| line.starts_with(day)),
@@ -40,31 +41,28 @@ fn a_directory_gets_a_whole_file_for_each_day_and_they_add_up() {
             rows += text.lines().count() - 1;
         }
         assert_eq!(rows, all.lines().count() - 1, "{what}");
-        let again = gua(home, &line);
-        assert_eq!(again.status.code(), Some(2));
-        assert!(String::from_utf8_lossy(&again.stderr).contains("is there already"));
-        printed(home, &format!("{line} --overwrite"));
+        let again = home.gua(&line);
+        assert_eq!(again.code, 2);
+        assert!(again.stderr.contains("is there already"));
+        home.fine(&format!("{line} --overwrite"));
     }
     // A window that begins within a day does not take the place of the day with a part of it.
     let before = std::fs::read_to_string(
-        home.join("lake").join(
-            names(&home.join("lake"))
+        home.path("lake").join(
+            names(&home.path("lake"))
                 .iter()
                 .find(|name| name.starts_with("samples-"))
                 .unwrap(),
         ),
     )
     .unwrap();
-    printed(
-        home,
-        &format!(
-            "export --db both.db {} --format csv -o lake --overwrite",
-            crate::window(until, 2)
-        ),
-    );
+    home.fine(&format!(
+        "export --db both.db {} --format csv -o lake --overwrite",
+        super::window(until, 2)
+    ));
     let after = std::fs::read_to_string(
-        home.join("lake").join(
-            names(&home.join("lake"))
+        home.path("lake").join(
+            names(&home.path("lake"))
                 .iter()
                 .find(|name| name.starts_with("samples-"))
                 .unwrap(),
@@ -73,7 +71,7 @@ fn a_directory_gets_a_whole_file_for_each_day_and_they_add_up() {
     .unwrap();
     assert_eq!(before, after);
     assert!(
-        names(&home.join("lake"))
+        names(&home.path("lake"))
             .iter()
             .all(|name| !name.ends_with(".part"))
     );
@@ -82,9 +80,8 @@ fn a_directory_gets_a_whole_file_for_each_day_and_they_add_up() {
 #[test]
 fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
     let (home, _) = home();
-    let home = home.path();
-    std::fs::write(home.join("there.csv"), "mine\n").unwrap();
-    let before = names(home);
+    std::fs::write(home.path("there.csv"), "mine\n").unwrap();
+    let before = names(home.directory());
     for (words, sentence) in [
         ("--db both.db -o there.csv", "there.csv is there already"),
         (
@@ -106,22 +103,22 @@ fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
         ("--db absent.db", "absent.db"),
         ("--db old.db", "gua import"),
     ] {
-        let output = gua(home, &format!("export {words}"));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        let output = home.gua(&format!("export {words}"));
+        let said = output.stderr;
+        assert_eq!(output.code, 2, "{words}: {said}");
         assert!(said.contains(sentence), "{words}: {said}");
         assert!(output.stdout.is_empty(), "{words}");
     }
-    let unwritable = gua(home, "export --db both.db -o absent/out.csv");
-    assert_eq!(unwritable.status.code(), Some(1));
-    let said = String::from_utf8(unwritable.stderr).unwrap();
+    let unwritable = home.gua("export --db both.db -o absent/out.csv");
+    assert_eq!(unwritable.code, 1);
+    let said = unwritable.stderr;
     assert!(
         said.contains("cannot write the rows: absent/out.csv"),
         "{said}"
     );
-    assert_eq!(names(home), before);
+    assert_eq!(names(home.directory()), before);
     assert_eq!(
-        std::fs::read_to_string(home.join("there.csv")).unwrap(),
+        std::fs::read_to_string(home.path("there.csv")).unwrap(),
         "mine\n"
     );
 }
@@ -153,18 +150,18 @@ fn is_stopped(child: &mut Child) -> Result<bool, ()> {
 
 /// Sends a signal to an export that has begun a file in `out` and not ended it, and tells how it ended. An export that was
 /// over sooner than it could be stopped is begun again.
-fn signalled(home: &Path, line: &str, signal: Signal, by: &[&str]) -> ExitStatus {
-    let out = home.join("out").canonicalize().unwrap();
+fn signalled(home: &TestHost, line: &str, signal: Signal, by: &[&str]) -> ExitStatus {
+    let out = home.path("out").canonicalize().unwrap();
     loop {
         for name in names(&out) {
             std::fs::remove_file(out.join(name)).unwrap();
         }
         let mut child = Command::new("env")
             .args(by)
-            .arg(env!("CARGO_BIN_EXE_gua"))
+            .arg(crate::GUA)
             .args(["export", "--db", "long.db"])
             .args(line.split_whitespace())
-            .current_dir(home)
+            .current_dir(home.directory())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -202,10 +199,10 @@ fn signalled(home: &Path, line: &str, signal: Signal, by: &[&str]) -> ExitStatus
 }
 
 /// A home with a history whose export takes a while.
-fn long_home() -> tempfile::TempDir {
-    let home = tempfile::tempdir().unwrap();
-    printed(home.path(), "demo --db long.db --interval 5s --ticks 6000");
-    std::fs::create_dir(home.path().join("out")).unwrap();
+fn long_home() -> TestHost {
+    let home = without_driver();
+    home.fine("demo --db long.db --interval 5s --ticks 6000");
+    std::fs::create_dir(home.path("out")).unwrap();
     home
 }
 
@@ -213,54 +210,45 @@ fn long_home() -> tempfile::TempDir {
 fn a_signal_in_the_middle_leaves_no_part_of_a_file() {
     use std::os::unix::process::ExitStatusExt as _;
     let home = long_home();
-    let home = home.path();
     for (line, signal) in [
         ("-o out/samples.parquet", Signal::TERM),
         ("-o out/samples.csv --overwrite", Signal::INT),
         ("--format gpu-usage-audit -o out/old.db", Signal::TERM),
     ] {
         // The tests may have been started to ignore some.
-        let status = signalled(home, line, signal, &["--default-signal=TERM,INT,HUP"]);
+        let status = signalled(&home, line, signal, &["--default-signal=TERM,INT,HUP"]);
         assert_eq!(status.signal(), Some(signal.as_raw()), "{line}");
-        assert_eq!(names(&home.join("out")), BTreeSet::new(), "{line}");
+        assert_eq!(names(&home.path("out")), BTreeSet::new(), "{line}");
     }
 }
 
 #[test]
 fn a_signal_that_is_ignored_from_the_start_ends_no_export() {
     let home = long_home();
-    let home = home.path();
     for line in [
         "-o out/samples.csv",
         "--format gpu-usage-audit -o out/samples.csv",
     ] {
-        let status = signalled(home, line, Signal::HUP, &["--ignore-signal=HUP"]);
+        let status = signalled(&home, line, Signal::HUP, &["--ignore-signal=HUP"]);
         assert!(status.success(), "{line}: {status}");
         let expected = BTreeSet::from(["samples.csv".to_owned()]);
-        assert_eq!(names(&home.join("out")), expected, "{line}");
+        assert_eq!(names(&home.path("out")), expected, "{line}");
     }
 }
 
 #[test]
 fn an_empty_window_is_a_table_without_rows() {
     let (home, _) = home();
-    let home = home.path();
     let window = "--since 2020-01-01 --until 2020-01-02";
-    let csv = printed(home, &format!("export --db both.db {window}"));
+    let csv = home.fine(&format!("export --db both.db {window}"));
     assert_eq!(csv.lines().count(), 1);
     assert_eq!(
-        printed(
-            home,
-            &format!("export --db both.db {window} --format jsonl")
-        ),
+        home.fine(&format!("export --db both.db {window} --format jsonl")),
         ""
     );
-    printed(
-        home,
-        &format!("export --db both.db {window} -o empty.parquet"),
-    );
+    home.fine(&format!("export --db both.db {window} -o empty.parquet"));
     assert!(
-        std::fs::read(home.join("empty.parquet"))
+        std::fs::read(home.path("empty.parquet"))
             .unwrap()
             .starts_with(b"PAR1")
     );
@@ -269,9 +257,9 @@ fn an_empty_window_is_a_table_without_rows() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let (home, _) = home();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gua"))
+    let mut child = Command::new(crate::GUA)
         .args(["export", "--db", "both.db"])
-        .current_dir(home.path())
+        .current_dir(home.directory())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

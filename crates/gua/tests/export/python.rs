@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{home, printed, window};
+use super::{home, window};
 use gua_test::python::environment;
 
 /// Of any release: whoever reads our files has the newest.
@@ -38,13 +38,11 @@ print(json.dumps({
 #[test]
 fn duckdb_and_pandas_come_to_the_sums_of_the_report() {
     let (home, until) = home();
-    let home = home.path();
     let window = window(until, 240);
     for what in ["totals", "user-totals", "samples"] {
-        printed(
-            home,
-            &format!("export --db both.db --what {what} {window} -o {what}.parquet"),
-        );
+        home.fine(&format!(
+            "export --db both.db --what {what} {window} -o {what}.parquet"
+        ));
     }
     let python =
         environment(Path::new("python3"), "parquet-readers", REQUIREMENTS).join("bin/python");
@@ -56,7 +54,7 @@ fn duckdb_and_pandas_come_to_the_sums_of_the_report() {
             "user-totals.parquet",
             "samples.parquet",
         ])
-        .current_dir(home)
+        .current_dir(home.directory())
         .output()
         .unwrap();
     assert!(
@@ -65,11 +63,8 @@ fn duckdb_and_pandas_come_to_the_sums_of_the_report() {
         String::from_utf8_lossy(&output.stderr)
     );
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let report: Value = serde_json::from_str(&printed(
-        home,
-        &format!("report --db both.db --json {window}"),
-    ))
-    .unwrap();
+    let report: Value =
+        serde_json::from_str(&home.fine(&format!("report --db both.db --json {window}"))).unwrap();
     for tool in ["duckdb", "pandas"] {
         for table in ["totals", "samples"] {
             let keys = ["active_hours", "idle_held_hours", "truly_idle_hours"];

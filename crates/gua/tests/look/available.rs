@@ -1,9 +1,10 @@
 //! `gua available` as scripts use it.
 
-use crate::host::Host;
+use super::Machine;
+use crate::GUA;
 
-fn lab() -> Host {
-    Host::new(
+fn lab() -> Machine {
+    Machine::new(
         "[clock]\nat = 100\n\
          [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n\
          [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-b\"\npower_w = 80\n\
@@ -13,7 +14,7 @@ fn lab() -> Host {
 }
 
 #[track_caller]
-fn check(host: &Host, line: &str, code: i32, stdout: &str) -> String {
+fn check(host: &Machine, line: &str, code: i32, stdout: &str) -> String {
     let ended = host.gua(&format!("available {line}"));
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
@@ -64,7 +65,7 @@ fn with_none_free_it_prints_nothing_and_exits_with_3() {
     check(&host, "--gpu-model h100 --rule nvgpu", 0, "\n");
     let script = format!(
         "CUDA_VISIBLE_DEVICES=$({} available -q --gpu-model h100) || exit; echo went on",
-        env!("CARGO_BIN_EXE_gua")
+        GUA
     );
     let output = host.command("sh").args(["-c", &script]).output().unwrap();
     assert_eq!((output.status.code(), output.stdout), (Some(3), Vec::new()));
@@ -125,7 +126,7 @@ fn wrong_use_is_refused() {
 
 #[test]
 fn instances_are_offered_by_their_names_after_the_whole_cards() {
-    let host = Host::new(
+    let host = Machine::new(
         "[[card]]\n[[card.mig]]\nuuid = \"MIG-a\"\n[[card.mig]]\nuuid = \"MIG-b\"\n[[card.mig.process]]\npid = ONE\nmemory_mib = 512\n[[card]]\nuuid = \"GPU-w\"\n",
     );
     check(&host, "", 0, "1\n");

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use crate::formats::{HELD_BY_TWO, Line, lines, take, without_time};
-use crate::host::{Host, Sleeper};
+use super::Machine;
+use super::formats::{HELD_BY_TWO, Line, lines, take, without_time};
+use gua_test::Sleeper;
 use gua_test::schema;
 
 /// Beside the card that is held: free, free, divided, lost.
@@ -21,15 +22,15 @@ const OTHER_KINDS: &str = r#"
     lost = [[0, inf]]
 "#;
 
-fn host_of_all_kinds() -> Host {
-    Host::new(&format!("{HELD_BY_TWO}{OTHER_KINDS}"))
+fn host_of_all_kinds() -> Machine {
+    Machine::new(&format!("{HELD_BY_TWO}{OTHER_KINDS}"))
 }
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn json(host: &Host, line: &str, form: &str) -> Value {
+fn json(host: &Machine, line: &str, form: &str) -> Value {
     let text = host.gua(&format!("{line} --json")).stdout;
     schema::check(form, &text);
     serde_json::from_str(&text).unwrap()
@@ -85,7 +86,7 @@ fn available_has_the_same_numbers_in_json_and_csv() {
 
 #[test]
 fn a_lease_is_told_in_every_format() {
-    let host = Host::new("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n");
+    let host = Machine::new("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n");
     let (ada, bob) = (Sleeper::new(), Sleeper::new());
     let ask = |holder: &Sleeper| format!("available -q --claim 10m --for {}", holder.pid());
     let shown = json(&host, &ask(&ada), "gua.available.v1");

@@ -6,8 +6,11 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::claims::{GUA, check, end, wait_until};
-use crate::host::{Host, Sleeper, ended};
+use super::claims::{check, end};
+
+use super::Machine;
+use crate::GUA;
+use gua_test::{Ended, Sleeper, wait_until};
 
 /// One card that nobody holds.
 const FREE: &str = "[[card]]\nuuid = \"GPU-a\"\n";
@@ -19,13 +22,13 @@ fn is_gone(pid: u32) -> bool {
     stat.map_or(true, |stat| stat.contains(") Z "))
 }
 
-fn first_claim(host: &Host) -> Value {
+fn first_claim(host: &Machine) -> Value {
     host.claims()["claims"][0].clone()
 }
 
 #[test]
 fn a_kill_between_grant_and_answer_leaks_no_lease() {
-    let host = Host::new(FREE);
+    let host = Machine::new(FREE);
     let ada = Sleeper::new();
     for is_killed in [true, false] {
         // A pipe that takes nothing more keeps gua at its answer.
@@ -39,7 +42,7 @@ fn a_kill_between_grant_and_answer_leaks_no_lease() {
             .stdout(writing)
             .spawn()
             .unwrap();
-        wait_until(|| first_claim(&host)["for_pid"] == asks.id());
+        wait_until("the claim", || first_claim(&host)["for_pid"] == asks.id());
         if is_killed {
             asks.kill().unwrap();
             asks.wait().unwrap();
@@ -56,7 +59,7 @@ fn a_kill_between_grant_and_answer_leaks_no_lease() {
 
 #[test]
 fn a_claim_outlives_its_shell_while_its_job_is_on_the_card() {
-    let host = Host::new(FREE);
+    let host = Machine::new(FREE);
     let script = format!(
         "{GUA} available -q --claim 10m || exit; nohup sleep 600 >/dev/null 2>&1 & echo $!; read word"
     );
@@ -96,7 +99,7 @@ fn a_claim_outlives_its_shell_while_its_job_is_on_the_card() {
 
 #[test]
 fn a_card_that_a_job_has_left_goes_to_the_first_who_waits() {
-    let host = Host::new(HELD);
+    let host = Machine::new(HELD);
     let (ada, bob) = (Sleeper::new(), Sleeper::new());
     let waiting = host.start(&format!(
         "available -q --claim 10m --wait --for {}",
@@ -106,13 +109,13 @@ fn a_card_that_a_job_has_left_goes_to_the_first_who_waits() {
     host.play(FREE);
     // Whether it comes before the waiter's next look or after it.
     check(&host.lease(&bob, "-q"), 3, "");
-    check(&ended(end(waiting)), 0, "0\n");
+    check(&Ended::from(end(waiting)), 0, "0\n");
 }
 
 #[test]
 fn a_waiter_whose_caller_has_died_ends_also_while_the_driver_hangs() {
     for named in [false, true] {
-        let host = Host::new(HELD);
+        let host = Machine::new(HELD);
         let ada = Sleeper::new();
         let whom = if named {
             format!("--for {}", ada.pid())
@@ -128,7 +131,7 @@ fn a_waiter_whose_caller_has_died_ends_also_while_the_driver_hangs() {
             .args(["-c", &script])
             .spawn()
             .unwrap();
-        wait_until(|| host.path("pid").exists());
+        wait_until("the pid", || host.path("pid").exists());
         let pid: u32 = std::fs::read_to_string(host.path("pid"))
             .unwrap()
             .trim()
@@ -142,7 +145,7 @@ fn a_waiter_whose_caller_has_died_ends_also_while_the_driver_hangs() {
             true => drop(ada),
             false => shell.kill().unwrap(),
         }
-        wait_until(|| is_gone(pid));
+        wait_until("the end of the process", || is_gone(pid));
         let _ = shell.kill();
         shell.wait().unwrap();
         let said = std::fs::read_to_string(host.path("err")).unwrap();

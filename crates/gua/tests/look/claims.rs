@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::host::{Ended, Host, Sleeper, ended};
-
-pub(crate) const GUA: &str = env!("CARGO_BIN_EXE_gua");
+use super::Machine;
+use crate::GUA;
+use gua_test::{Ended, Sleeper, wait_until};
 
 /// Card 0 is held by a process that does nothing; 1 and 2 are free.
-fn lab() -> Host {
-    Host::new(
+fn lab() -> Machine {
+    Machine::new(
         "[clock]\nat = 100\n\
          [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n\
          [[card]]\nname = \"NVIDIA A100\"\nuuid = \"GPU-b\"\n\
@@ -20,7 +19,7 @@ fn lab() -> Host {
     )
 }
 
-impl Host {
+impl Machine {
     /// Asks for a lease that ends with the sleeper.
     pub(crate) fn lease(&self, holder: &Sleeper, line: &str) -> Ended {
         self.gua(&format!(
@@ -47,7 +46,9 @@ impl Host {
 
     /// Looks until so many wait.
     pub(crate) fn wait_for_queue(&self, length: usize) {
-        wait_until(|| self.claims()["queue"].as_array().unwrap().len() == length);
+        wait_until("the queue", || {
+            self.claims()["queue"].as_array().unwrap().len() == length
+        });
     }
 
     fn events(&self) -> Vec<Value> {
@@ -70,16 +71,6 @@ impl Host {
             .map(|event| event["body"].clone())
             .collect()
     }
-}
-
-pub(crate) fn wait_until(so: impl Fn() -> bool) {
-    for _ in 0..600 {
-        if so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("it never came to be so");
 }
 
 pub(crate) fn end(child: Child) -> Output {
@@ -159,7 +150,7 @@ fn plain_questions_leave_claimed_cards_out_and_nvgpus_rule_does_not() {
     let json: Value = serde_json::from_str(&host.gua("available -q --json").stdout).unwrap();
     assert_eq!(json["not_available"][1]["why"], "claimed");
     assert_eq!(json["not_available"][1]["claims"][0]["for_pid"], ada.pid());
-    let me = ended(host.command("id").arg("-un").output().unwrap()).stdout;
+    let me = Ended::from(host.command("id").arg("-un").output().unwrap()).stdout;
     let as_free = format!("available -q --account-as-free {}", me.trim());
     check(&host.gua(&as_free), 0, "0,1,2\n");
     assert_eq!(host.events(), Vec::<Value>::new());
@@ -214,7 +205,7 @@ fn a_shell_that_is_killed_while_the_driver_answers_leaves_no_claim_to_its_heir()
     );
     let mut shell = host.command("sh").args(["-c", &script]).spawn().unwrap();
     let pid = host.path("pid");
-    wait_until(|| pid.exists());
+    wait_until("the pid", || pid.exists());
     let pid = std::fs::read_to_string(pid).unwrap().trim().to_owned();
     // It has started the process that asks the driver, so it is past its look at who called it.
     let asks = || {
@@ -223,10 +214,10 @@ fn a_shell_that_is_killed_while_the_driver_answers_leaves_no_claim_to_its_heir()
             threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")));
         children.any(|children| children.is_ok_and(|children| !children.is_empty()))
     };
-    wait_until(asks);
+    wait_until("the question to the driver", asks);
     shell.kill().unwrap();
     shell.wait().unwrap();
-    wait_until(|| {
+    wait_until("the condition", || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
         stat.map_or(true, |stat| stat.contains(") Z "))
     });
@@ -251,7 +242,7 @@ fn the_first_process_of_a_host_holds_no_claim_unless_it_is_named() {
             return;
         }
     }
-    let refused = ended(in_its_own("--claim 1m").unwrap());
+    let refused = Ended::from(in_its_own("--claim 1m").unwrap());
     check(&refused, 2, "");
     assert!(refused.stderr.contains("--for PID"), "{}", refused.stderr);
     // The one that was named has another pid here, so nobody can tell that it has ended: its claim counts until the
@@ -311,14 +302,14 @@ fn those_who_wait_are_served_in_order_of_arrival() {
     assert!(text.contains("\n2      1 card     "), "{text}");
     // Both are freed at once: the first to come has the first of them.
     check(&host.gua("claim release --all-mine"), 0, "");
-    let first = ended(end(first));
+    let first = Ended::from(end(first));
     check(&first, 0, "1\n");
     assert!(
         first.stderr.contains("waiting for 1 card\n"),
         "{}",
         first.stderr
     );
-    check(&ended(end(second)), 0, "2\n");
+    check(&Ended::from(end(second)), 0, "2\n");
     let events = host.events();
     assert_eq!(events.len(), 2, "{events:?}");
     assert_eq!(events[0]["outcome"], "granted");
@@ -449,7 +440,7 @@ fn a_directory_that_cannot_be_used_is_told_and_costs_only_claims() {
             command
                 .env("GUA_CLAIM_DIR", place)
                 .args(line.split_whitespace());
-            ended(command.output().unwrap())
+            Ended::from(command.output().unwrap())
         };
         let claim = run(&format!("available --claim 1m --for {}", ada.pid()));
         check(&claim, 1, "");
@@ -534,7 +525,7 @@ fn without_a_driver_nothing_is_leased_and_claims_are_still_told() {
         let run = |line: &str| {
             let mut command = host.command(GUA);
             command.env(name, value).args(line.split_whitespace());
-            ended(command.output().unwrap())
+            Ended::from(command.output().unwrap())
         };
         let claim = run(&format!("available --claim 1m --wait --for {}", ada.pid()));
         check(&claim, 1, "");

@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::host::{Host, Sleeper, ended};
+use super::Machine;
+use crate::GUA;
+use gua_test::{Ended, Sleeper};
 
 const CARDS: usize = 8;
 const PROCESSES: usize = 50;
@@ -35,8 +37,8 @@ fn is_root() -> bool {
 }
 
 /// A host whose files every user can reach, the program among them.
-fn open_host(scenario: &str) -> Host {
-    let host = Host::new(scenario);
+fn open_host(scenario: &str) -> Machine {
+    let host = Machine::new(scenario);
     let set_mode = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -45,9 +47,9 @@ fn open_host(scenario: &str) -> Host {
         set_mode(&host.path("claims"), 0o1777);
     }
     // The build directory may be closed to other users.
-    fs::copy(env!("CARGO_BIN_EXE_gua"), host.path("gua")).unwrap();
+    fs::copy(GUA, host.path("gua")).unwrap();
     set_mode(&host.path("gua"), 0o755);
-    for name in [host.library.as_path(), &host.path("nvml-sim.toml")] {
+    for name in [host.library(), &host.path("nvml-sim.toml")] {
         set_mode(name, 0o755);
     }
     host
@@ -70,7 +72,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn start(host: &Host, script: &str) -> Self {
+    fn start(host: &Machine, script: &str) -> Self {
         let (sender, words) = channel();
         let mut members = Vec::new();
         for number in 0..PROCESSES {
@@ -142,7 +144,7 @@ fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half
     assert_nothing_is_left(&host);
 }
 
-fn crowded_host() -> Host {
+fn crowded_host() -> Machine {
     let cards = (0..CARDS).map(|card| format!("[[card]]\nuuid = \"GPU-{card}\"\n"));
     let host = open_host(&cards.collect::<String>());
     fs::create_dir(host.path("cards")).unwrap();
@@ -155,7 +157,7 @@ fn crowded_host() -> Host {
 }
 
 /// Nothing is claimed, nobody waits, and all cards can be had at once.
-fn assert_nothing_is_left(host: &Host) {
+fn assert_nothing_is_left(host: &Machine) {
     let listed = || -> Value {
         let ended = host.gua("claim list --json");
         serde_json::from_str(&ended.stdout).unwrap()
@@ -198,7 +200,7 @@ exec flock --nonblock --close --conflict-exit-code 5 "cards/$card" sh -c "echo g
 "#;
 
 /// Ends a program of ours, and nobody else that may have its pid by now.
-fn kill_program(host: &Host, pid: i32) {
+fn kill_program(host: &Machine, pid: i32) {
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
     let Ok(process) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
         return;
@@ -261,7 +263,7 @@ fn a_directory_that_the_asker_cannot_write_is_told() {
     let run = |line: &str| {
         let mut command = host.command(host.path("gua"));
         command.args(line.split_whitespace());
-        ended(of_user(&mut command, 0).output().unwrap())
+        Ended::from(of_user(&mut command, 0).output().unwrap())
     };
     for line in ["available --claim 1m", "available --wait 1m"] {
         let claim = run(line);
@@ -320,7 +322,7 @@ fn a_report_says_whose_idle_card_stood_in_whose_way() {
     for _ in 0..2 {
         let mut ask = host.command(host.path("gua"));
         ask.args(["available", "--claim", "10m"]);
-        let refused = ended(of_user(&mut ask, 0).output().unwrap());
+        let refused = Ended::from(of_user(&mut ask, 0).output().unwrap());
         assert_eq!(refused.code, 3, "{}", refused.stderr);
     }
     // A collector that begins looks at what was left for it.

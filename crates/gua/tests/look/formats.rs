@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::host::Host;
+use super::Machine;
 use gua_test::schema;
 
 pub(crate) type Line = BTreeMap<String, String>;
@@ -122,8 +122,8 @@ pub(crate) fn without_time(mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
-fn host_of_all_kinds() -> Host {
-    Host::new(&format!("{HELD_BY_TWO}{OTHER_KINDS}"))
+fn host_of_all_kinds() -> Machine {
+    Machine::new(&format!("{HELD_BY_TWO}{OTHER_KINDS}"))
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::time::Duration;
 use gua_probe::clock;
 use serde_json::Value;
 
-use crate::host::{Host, Sleeper, ended};
+use super::Machine;
+use crate::GUA;
+use gua_test::{Ended, Sleeper};
 
 const TWO_CARDS: &str = "[clock]\nat = 100\n[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n";
 
@@ -16,7 +18,7 @@ fn wide_shows_the_whole_command_line_of_every_holder() {
     let words = ["600", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
     let long = Sleeper::with(&words);
     let holder = format!("[[card.process]]\npid = {}\nmemory_mib = 512\n", long.pid());
-    let host = Host::new(&format!(
+    let host = Machine::new(&format!(
         "{TWO_CARDS}[[card]]\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n{holder}"
     ));
     let line = |arguments: &str| {
@@ -42,7 +44,7 @@ fn wide_shows_the_whole_command_line_of_every_holder() {
 
 #[test]
 fn instances_stand_below_their_card() {
-    let host = Host::new(
+    let host = Machine::new(
         "[[card]]\n[[card.mig]]\nuuid = \"MIG-a\"\nprofile = \"3g.40gb\"\n[[card.mig.process]]\npid = ONE\nmemory_mib = 512\n[[card]]\n",
     );
     let listing = host.listing();
@@ -61,7 +63,7 @@ fn instances_stand_below_their_card() {
 
 #[test]
 fn a_lost_card_costs_its_own_line() {
-    let host = Host::new("[[card]]\nutil = 20\n[[card]]\nlost = [[0, inf]]\n");
+    let host = Machine::new("[[card]]\nutil = 20\n[[card]]\nlost = [[0, inf]]\n");
     let listing = host.listing();
     assert_eq!(listing["gpus"][0]["util_percent"], 20);
     assert_eq!(listing["gpus"][1]["state"], "unobserved");
@@ -87,15 +89,15 @@ fn a_lost_card_costs_its_own_line() {
 
 #[test]
 fn who_waits_for_a_hung_driver_is_told_after_two_seconds() {
-    let host = Host::new(&format!(
+    let host = Machine::new(&format!(
         "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
     ));
     for line in ["list", "available", "list --json"] {
-        let mut command = host.command(env!("CARGO_BIN_EXE_gua"));
+        let mut command = host.command(GUA);
         command
             .args(line.split(' '))
             .env("GUA_DRIVER_DEADLINE", "1s");
-        let ended = ended(command.output().unwrap());
+        let ended = Ended::from(command.output().unwrap());
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{line}");
         let said: Vec<&str> = ended.stderr.lines().collect();
         assert_eq!(
@@ -108,10 +110,10 @@ fn who_waits_for_a_hung_driver_is_told_after_two_seconds() {
 
 #[test]
 fn a_hung_driver_and_a_missing_one_end_in_a_sentence() {
-    let mut host = Host::new(&format!(
+    let mut host = Machine::new(&format!(
         "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
     ));
-    let gua = || std::path::PathBuf::from(env!("CARGO_BIN_EXE_gua"));
+    let gua = || std::path::PathBuf::from(GUA);
     for (program, line) in [
         (gua(), "list"),
         (gua(), "available"),
@@ -125,11 +127,11 @@ fn a_hung_driver_and_a_missing_one_end_in_a_sentence() {
             .output()
             .unwrap();
         assert!(clock::monotonic() - began < Duration::from_secs(10));
-        let ended = ended(output);
+        let ended = Ended::from(output);
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{line}");
         assert!(ended.stderr.contains("did not answer"), "{}", ended.stderr);
     }
-    host.library = "/nonexistent/libnvidia-ml.so.1".into();
+    host.host.remove_library();
     for line in ["list", "list --json", "list --watch 100ms", "available"] {
         let ended = host.gua(line);
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{line}");
@@ -139,9 +141,9 @@ fn a_hung_driver_and_a_missing_one_end_in_a_sentence() {
 
 #[test]
 fn watching_follows_the_cards_as_they_come_and_go() {
-    let host = Host::new(TWO_CARDS);
+    let host = Machine::new(TWO_CARDS);
     let mut child = host
-        .command(env!("CARGO_BIN_EXE_gua"))
+        .command(GUA)
         .args(["list", "--watch", "100ms", "--json"])
         .stdout(Stdio::piped())
         .spawn()
@@ -179,9 +181,9 @@ fn watching_follows_the_cards_as_they_come_and_go() {
 
 #[test]
 fn a_fault_while_watching_is_said_once_and_once_that_it_is_over() {
-    let host = Host::new(TWO_CARDS);
+    let host = Machine::new(TWO_CARDS);
     let mut child = host
-        .command(env!("CARGO_BIN_EXE_gua"))
+        .command(GUA)
         .args(["list", "--watch", "100ms", "--json"])
         .env("GUA_DRIVER_DEADLINE", "200ms")
         .stdout(Stdio::piped())
@@ -213,10 +215,10 @@ fn a_fault_while_watching_is_said_once_and_once_that_it_is_over() {
 #[test]
 fn a_terminal_of_any_width_is_not_overrun() {
     for width in [20, 40, 80, 120, 200] {
-        let host = Host::new(TWO_CARDS);
+        let host = Machine::new(TWO_CARDS);
         let session = format!("gua-look-{}-{width}", std::process::id());
         let done = host.path("done");
-        let gua = env!("CARGO_BIN_EXE_gua");
+        let gua = GUA;
         let line = format!("{gua} list; touch {}; sleep 60", done.display());
         let size = width.to_string();
         let tmux = |arguments: &[&str]| {
@@ -228,7 +230,7 @@ fn a_terminal_of_any_width_is_not_overrun() {
                 .env("LANG", "C.UTF-8")
                 .output()
                 .unwrap();
-            ended(output)
+            Ended::from(output)
         };
         let started = tmux(&[
             "-u",
@@ -264,7 +266,7 @@ fn a_terminal_of_any_width_is_not_overrun() {
 
 #[test]
 fn a_running_daemon_says_since_when() {
-    let host = Host::new(
+    let host = Machine::new(
         "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n",
     );
     assert_eq!(host.listing()["gpus"][0]["state_since"], Value::Null);

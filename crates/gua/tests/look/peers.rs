@@ -7,7 +7,8 @@ use std::path::Path;
 use nvml_sim::driver::Generation;
 use serde_json::{Value, json};
 
-use crate::host::{Ended, Host, ended};
+use super::Machine;
+use gua_test::Ended;
 use gua_test::python;
 
 const MIB: u64 = 1 << 20;
@@ -54,7 +55,7 @@ fn readable() -> impl Iterator<Item = Generation> {
 }
 
 #[track_caller]
-fn peer(host: &Host, program: &str, line: &str) -> String {
+fn peer(host: &Machine, program: &str, line: &str) -> String {
     let bin = python::peers().join("bin");
     let output = host
         .command(bin.join(program))
@@ -74,7 +75,7 @@ fn peer(host: &Host, program: &str, line: &str) -> String {
         code,
         stdout,
         stderr,
-    } = ended(output);
+    } = Ended::from(output);
     assert_eq!(code, 0, "{program} {line}: {stderr}");
     stdout
 }
@@ -95,7 +96,7 @@ fn nvgpus_table_is_nvgpus() {
     for generation in readable()
         .filter(|generation| *generation >= Generation::R525 && *generation != Generation::R535_104)
     {
-        let host = Host::of(generation, LAB);
+        let host = Machine::of(generation, LAB);
         let theirs = without_nan(&peer(&host, "nvl", "x --frobnicate"));
         assert!(theirs.contains("[~]") && theirs.contains("[ ]"), "{theirs}");
         // The original's nvl does not look at its arguments.
@@ -112,7 +113,7 @@ fn a_process_that_cannot_be_found_is_stuck_in_both_tables() {
     python::peers();
     // No process has a pid over the largest that Linux gives.
     let lab = LAB.replace("ONE", "4194303");
-    let host = Host::new(&lab);
+    let host = Machine::new(&lab);
     let ours = host.named("nvl", "").stdout;
     let signs: Vec<&str> = ours
         .lines()
@@ -130,7 +131,7 @@ fn a_process_that_cannot_be_found_is_stuck_in_both_tables() {
 
 #[test]
 fn a_card_without_utilisation_costs_its_cell_alone() {
-    let host = Host::new(
+    let host = Machine::new(
         "[[card]]\nutil = \"unsupported\"\n[[card.process]]\npid = ONE\nmemory_mib = 5\n[[card]]\nutil = 46\n",
     );
     let theirs = peer(&host, "nvl", "");
@@ -160,7 +161,7 @@ fn nvgpus_free_cards_are_nvgpus() {
             (edge.as_str(), Some("0,1,3\n")),
             (none.as_str(), Some("\n")),
         ] {
-            let host = Host::of(generation, scenario);
+            let host = Machine::of(generation, scenario);
             std::fs::create_dir(host.path("bin")).unwrap();
             let smi = host.path("bin/nvidia-smi");
             let python = python::peers().join("bin/python");
@@ -207,7 +208,7 @@ fn nvgpus_free_cards_are_nvgpus() {
 #[test]
 fn readings_are_those_of_gpustat() {
     for generation in readable() {
-        let host = Host::of(generation, LAB);
+        let host = Machine::of(generation, LAB);
         let theirs: Value = serde_json::from_str(&peer(&host, "gpustat", "--json")).unwrap();
         let ours = host.listing();
         let theirs = theirs["gpus"].as_array().unwrap();
@@ -262,7 +263,7 @@ fn readings_are_those_of_nvitop_on_every_generation() {
     // nvitop asks for the samples of the last second, so time has to pass.
     let lab = LAB.replace("at = 100", "");
     for generation in Generation::ALL {
-        let host = Host::of(generation, &lab);
+        let host = Machine::of(generation, &lab);
         let theirs: Value =
             serde_json::from_str(&peer(&host, "python", script.to_str().unwrap())).unwrap();
         let ours = host.listing();

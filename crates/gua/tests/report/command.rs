@@ -1,15 +1,15 @@
 //! What `gua report` does with other questions, and with files that are none of its business.
 
+use crate::without_driver;
+use gua_test::TestHost;
 use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use crate::{gua, printed};
-
 /// A home with a history of sixty ticks that ended just now.
-fn home() -> tempfile::TempDir {
-    let home = tempfile::tempdir().unwrap();
-    printed(home.path(), "demo --db demo.db --ticks 60");
+fn home() -> TestHost {
+    let home = without_driver();
+    home.fine("demo --db demo.db --ticks 60");
     home
 }
 
@@ -33,10 +33,10 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, u64> {
 #[test]
 fn wrong_use_is_told_with_exit_2_and_changes_nothing() {
     let home = home();
-    std::fs::write(home.path().join("text.db"), "no history\n").unwrap();
-    std::fs::write(home.path().join("empty.db"), "").unwrap();
-    std::fs::create_dir(home.path().join("dir.db")).unwrap();
-    let before = files(home.path());
+    std::fs::write(home.path("text.db"), "no history\n").unwrap();
+    std::fs::write(home.path("empty.db"), "").unwrap();
+    std::fs::create_dir(home.path("dir.db")).unwrap();
+    let before = files(home.directory());
     for (words, sentence) in [
         (
             "--since 1y",
@@ -73,26 +73,26 @@ fn wrong_use_is_told_with_exit_2_and_changes_nothing() {
         } else {
             "--db demo.db"
         };
-        let output = gua(home.path(), &format!("report {db} {words}"));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        let output = home.gua(&format!("report {db} {words}"));
+        let said = output.stderr;
+        assert_eq!(output.code, 2, "{words}: {said}");
         assert!(said.contains(sentence), "{words}: {said}");
         assert!(output.stdout.is_empty(), "{words}");
     }
-    assert_eq!(files(home.path()), before);
+    assert_eq!(files(home.directory()), before);
 }
 
 #[test]
 fn a_filter_takes_its_part() {
     let home = home();
-    let alice = printed(home.path(), "report --db demo.db --since 5m --user alice");
+    let alice = home.fine("report --db demo.db --since 5m --user alice");
     assert!(alice.contains("(48 samples, "), "{alice}");
     let own = alice.split("§9 All GPUs").next().unwrap();
     assert!(!own.contains("bob"), "{alice}");
-    let second = printed(home.path(), "report --db demo.db --since 5m --gpu 1");
+    let second = home.fine("report --db demo.db --since 5m --gpu 1");
     assert!(second.contains("idle-held    ▒  100.0%"), "{second}");
     assert!(!second.contains("GPU-0"), "{second}");
-    let same = printed(home.path(), "report --db demo.db --since 5m --gpu GPU-1");
+    let same = home.fine("report --db demo.db --since 5m --gpu GPU-1");
     assert_eq!(numbers(&second), numbers(&same));
 }
 
@@ -108,14 +108,14 @@ fn numbers(report: &str) -> Vec<&str> {
 fn every_table_has_the_same_hours_in_text_json_and_csv() {
     let home = home();
     let first: serde_json::Value =
-        serde_json::from_str(&printed(home.path(), "report --db demo.db --json")).unwrap();
+        serde_json::from_str(&home.fine("report --db demo.db --json")).unwrap();
     let until = first["made_at"].as_str().unwrap();
     for by in ["user", "gpu", "day", "hour", "month", "state"] {
         let words =
             format!("report --db demo.db --since 2020-01-01 --until {until} --top 100 --by {by}");
-        let csv = printed(home.path(), &format!("{words} --csv"));
+        let csv = home.fine(&format!("{words} --csv"));
         let json: serde_json::Value =
-            serde_json::from_str(&printed(home.path(), &format!("{words} --json"))).unwrap();
+            serde_json::from_str(&home.fine(&format!("{words} --json"))).unwrap();
         let mut lines = csv.lines();
         let keys: Vec<&str> = lines.next().unwrap().split(',').collect();
         let rows = json["by"]["rows"].as_array().unwrap();
@@ -134,18 +134,16 @@ fn every_table_has_the_same_hours_in_text_json_and_csv() {
                 assert!(same, "{by} {key}: {cell} in CSV, {value} in JSON");
             }
         }
-        assert!(!printed(home.path(), &words).is_empty());
+        assert!(!home.fine(&words).is_empty());
     }
 }
 
 #[test]
 fn a_window_that_was_named_is_shown_in_its_zone() {
-    let home = tempfile::tempdir().unwrap();
-    printed(home.path(), "demo --db demo.db --ticks 60");
-    let report = printed(
-        home.path(),
-        "report --db demo.db --since 2020-01-01 --until 2020-02-01T12:00 --tz Asia/Seoul",
-    );
+    let home = without_driver();
+    home.fine("demo --db demo.db --ticks 60");
+    let report = home
+        .fine("report --db demo.db --since 2020-01-01 --until 2020-02-01T12:00 --tz Asia/Seoul");
     assert!(
         report.contains("Window: 2020-01-01 00:00 to 2020-02-01 12:00"),
         "{report}"
@@ -155,7 +153,7 @@ fn a_window_that_was_named_is_shown_in_its_zone() {
         "{report}"
     );
     assert!(report.contains("(no samples in window)"), "{report}");
-    let all = printed(home.path(), "report --db demo.db --since 999999999d");
+    let all = home.fine("report --db demo.db --since 999999999d");
     assert!(all.contains("(180 samples)"), "{all}");
 }
 
@@ -163,9 +161,9 @@ fn a_window_that_was_named_is_shown_in_its_zone() {
 fn a_copy_that_cannot_be_written_is_read() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = home();
-    let place = home.path().join("copy");
+    let place = home.path("copy");
     std::fs::create_dir(&place).unwrap();
-    std::fs::copy(home.path().join("demo.db"), place.join("demo.db")).unwrap();
+    std::fs::copy(home.path("demo.db"), place.join("demo.db")).unwrap();
     std::fs::set_permissions(
         place.join("demo.db"),
         std::fs::Permissions::from_mode(0o444),
@@ -173,7 +171,7 @@ fn a_copy_that_cannot_be_written_is_read() {
     .unwrap();
     std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o555)).unwrap();
     let before = files(&place);
-    let report = printed(home.path(), "report --db copy/demo.db --since 5m");
+    let report = home.fine("report --db copy/demo.db --since 5m");
     assert!(report.contains("(180 samples)"), "{report}");
     assert_eq!(files(&place), before);
     std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -182,14 +180,14 @@ fn a_copy_that_cannot_be_written_is_read() {
 #[test]
 fn the_old_name_reports_too() {
     let home = home();
-    let link = home.path().join("gpu-usage-audit");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_gua"), &link).unwrap();
+    let link = home.path("gpu-usage-audit");
+    std::os::unix::fs::symlink(crate::GUA, &link).unwrap();
     let run = |words: &str| {
         let output = std::process::Command::new(&link)
             .env_clear()
-            .env("HOME", home.path())
+            .env("HOME", home.directory())
             .env("TZ", "UTC")
-            .current_dir(home.path())
+            .current_dir(home.directory())
             .args(words.split_whitespace())
             .output();
         output.unwrap()
@@ -219,10 +217,7 @@ fn keys(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String
 #[test]
 fn every_key_of_the_json_is_documented() {
     let home = home();
-    let json = printed(
-        home.path(),
-        "report --db demo.db --since 1d --by day --json",
-    );
+    let json = home.fine("report --db demo.db --since 1d --by day --json");
     let mut found = std::collections::BTreeSet::new();
     keys(&serde_json::from_str(&json).unwrap(), &mut found);
     let documented = include_str!("../../../../docs/report.md");
@@ -236,9 +231,9 @@ fn every_key_of_the_json_is_documented() {
 
 #[test]
 fn a_window_that_ended_is_told_as_of_its_own_last_tick() {
-    let home = tempfile::tempdir().unwrap();
-    printed(home.path(), "demo --db demo.db --ticks 720 --interval 60s");
-    let report = printed(home.path(), "report --db demo.db --since 6h --until 2h");
+    let home = without_driver();
+    home.fine("demo --db demo.db --ticks 720 --interval 60s");
+    let report = home.fine("report --db demo.db --since 6h --until 2h");
     assert!(report.contains("(bare, driver 560.35.05-fake)"), "{report}");
     assert!(
         report.contains("§7 Held at the last tick without use (2)"),
@@ -259,10 +254,7 @@ fn a_window_that_ended_is_told_as_of_its_own_last_tick() {
 #[test]
 fn what_the_cards_did_is_not_one_persons() {
     let home = home();
-    let json = printed(
-        home.path(),
-        "report --db demo.db --since 5m --user alice --json",
-    );
+    let json = home.fine("report --db demo.db --since 5m --user alice --json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["samples"], 48);
     assert_eq!(json["totals"]["truly_idle_hours"], 0.0);
@@ -278,14 +270,14 @@ fn what_the_cards_did_is_not_one_persons() {
         .filter_map(serde_json::Value::as_f64)
         .fold(0.0, f64::max);
     assert!(most < 0.34, "she held a part of one of three cards: {most}");
-    let refused = gua(home.path(), "report --db demo.db --user alice --by state");
-    assert_eq!(refused.status.code(), Some(2));
+    let refused = home.gua("report --db demo.db --user alice --by state");
+    assert_eq!(refused.code, 2);
 }
 
 #[test]
 fn a_holder_that_nobody_can_name_is_told_too() {
     let home = home();
-    let report = printed(home.path(), "report --db demo.db --since 5m");
+    let report = home.fine("report --db demo.db --since 5m");
     let holders = report
         .split("§7 ")
         .nth(1)
@@ -302,7 +294,7 @@ fn a_holder_that_nobody_can_name_is_told_too() {
 #[test]
 fn a_demo_does_not_write_into_what_a_collector_recorded() {
     let home = home();
-    let db = home.path().join("demo.db");
+    let db = home.path("demo.db");
     let real = gua_store::Store::open(
         &db,
         gua_store::OpenMode::Append,
@@ -318,7 +310,7 @@ fn a_demo_does_not_write_into_what_a_collector_recorded() {
     };
     store.begin_run(&run).unwrap();
     store.close().unwrap();
-    let output = gua(home.path(), "demo --db demo.db");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("holds what a collector recorded"));
+    let output = home.gua("demo --db demo.db");
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("holds what a collector recorded"));
 }

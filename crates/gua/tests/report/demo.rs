@@ -1,6 +1,6 @@
 //! `gua demo`: the same for everyone, and what the README shows.
 
-use crate::{gua, printed};
+use crate::without_driver;
 
 const README: &str = include_str!("../../../../README.md");
 const KOREAN: &str = include_str!("../../../../README.ko.md");
@@ -20,8 +20,8 @@ fn shown<'a>(readme: &'a str, command: &str) -> &'a str {
 
 #[test]
 fn the_readmes_show_an_excerpt_of_the_demo() {
-    let home = tempfile::tempdir().unwrap();
-    let demo = printed(home.path(), "demo");
+    let home = without_driver();
+    let demo = home.fine("demo");
     // An editor may take blanks off the end of a line.
     let trimmed = |text: &str| {
         text.lines()
@@ -37,8 +37,8 @@ fn the_readmes_show_an_excerpt_of_the_demo() {
 
 #[test]
 fn the_numbers_are_those_of_the_old_tools_demo() {
-    let home = tempfile::tempdir().unwrap();
-    let demo = printed(home.path(), "demo");
+    let home = without_driver();
+    let demo = home.fine("demo");
     for line in [
         "  active       █   13.3%",
         "  idle-held    ▒   46.7%",
@@ -52,7 +52,7 @@ fn the_numbers_are_those_of_the_old_tools_demo() {
     ] {
         assert!(demo.lines().any(|found| found == line), "{line}\n{demo}");
     }
-    let later = printed(home.path(), "demo --script 1.8");
+    let later = home.fine("demo --script 1.8");
     assert!(
         later.contains("  idle-held    ▒   46.7%"),
         "a desktop does not hold a card\n{later}"
@@ -61,9 +61,9 @@ fn the_numbers_are_those_of_the_old_tools_demo() {
 
 #[test]
 fn ticks_go_to_stderr_and_the_history_stays() {
-    let home = tempfile::tempdir().unwrap();
-    let output = gua(home.path(), "demo --ticks 3 --interval 200ms");
-    let talk = String::from_utf8(output.stderr).unwrap();
+    let home = without_driver();
+    let output = home.gua("demo --ticks 3 --interval 200ms");
+    let talk = output.stderr;
     assert!(
         talk.contains("# Recording 3 fake ticks at 0:00:00.200000 interval...\n"),
         "{talk}"
@@ -81,8 +81,8 @@ fn ticks_go_to_stderr_and_the_history_stays() {
 
 #[test]
 fn a_demo_without_ticks_is_an_empty_report() {
-    let home = tempfile::tempdir().unwrap();
-    let demo = printed(home.path(), "demo --ticks 0");
+    let home = without_driver();
+    let demo = home.fine("demo --ticks 0");
     for line in [
         "gua — no host recorded yet  Window: 0:01:00",
         "  (no samples in window)",
@@ -95,17 +95,14 @@ fn a_demo_without_ticks_is_an_empty_report() {
 
 #[test]
 fn a_demo_can_be_appended_to_and_reported_again() {
-    let home = tempfile::tempdir().unwrap();
-    printed(home.path(), "demo --db demo.db --ticks 10");
-    printed(home.path(), "demo --db demo.db --ticks 10");
-    let report = printed(home.path(), "report --db demo.db --since 1h");
+    let home = without_driver();
+    home.fine("demo --db demo.db --ticks 10");
+    home.fine("demo --db demo.db --ticks 10");
+    let report = home.fine("report --db demo.db --since 1h");
     assert!(
         report.contains("gua — demo (bare, driver 560.35.05-fake)"),
         "{report}"
     );
-    let old = gua(
-        home.path(),
-        "demo --db demo.db --ticks 10 --real-time --interval 1ms",
-    );
-    assert!(old.status.success());
+    let old = home.gua("demo --db demo.db --ticks 10 --real-time --interval 1ms");
+    assert_eq!(old.code, 0);
 }

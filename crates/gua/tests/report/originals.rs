@@ -1,9 +1,9 @@
 //! On old files the numbers are those of the tool that wrote them, byte for byte.
 
+use crate::without_driver;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{gua, printed};
 use gua_test::originals::released;
 
 /// Sentences that explain. They are ours, and theirs are theirs.
@@ -52,10 +52,7 @@ fn theirs(version: &str, db: &Path, words: &str) -> String {
 #[track_caller]
 fn check(version: &str, db: &Path, words: &str, more: &str) {
     let before = std::fs::read(db).unwrap();
-    let ours = printed(
-        db.parent().unwrap(),
-        &format!("report --db {} {words} {more}", db.display()),
-    );
+    let ours = without_driver().fine(&format!("report --db {} {words} {more}", db.display()));
     let theirs = theirs(version, db, words);
     assert_eq!(
         numbers(&ours),
@@ -77,9 +74,9 @@ fn demo(version: &str, db: &Path) {
 
 #[test]
 fn a_demo_of_each_release_has_the_numbers_of_its_tool() {
-    let home = tempfile::tempdir().unwrap();
+    let home = without_driver();
     for version in ["1.0.3", "1.1.0", "1.8.0"] {
-        let db = home.path().join(format!("{version}.db"));
+        let db = home.path(&format!("{version}.db"));
         demo(version, &db);
         // Release 1.8 writes rows of processes that only draw, and no longer prints these sections; 1.1 reads its files.
         let more = if version == "1.8.0" {
@@ -100,8 +97,8 @@ fn a_demo_of_each_release_has_the_numbers_of_its_tool() {
 
 #[test]
 fn an_odd_history_has_the_numbers_of_its_tool() {
-    let home = tempfile::tempdir().unwrap();
-    let db = home.path().join("odd.db");
+    let home = without_driver();
+    let db = home.path("odd.db");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/odd_history.py");
     let made = Command::new(released("1.1.0").with_file_name("python"))
         .arg(script)
@@ -119,33 +116,19 @@ fn an_odd_history_has_the_numbers_of_its_tool() {
         check("1.1.0", &db, words, "");
     }
     // Imported, the same rows say the same.
-    let ours = home.path().join("ours.db");
-    printed(
-        home.path(),
-        &format!("import {} --db {}", db.display(), ours.display()),
-    );
-    let in_place = printed(
-        home.path(),
-        &format!("report --db {} --since 900d", db.display()),
-    );
-    let imported = printed(
-        home.path(),
-        &format!("report --db {} --since 900d", ours.display()),
-    );
+    let ours = home.path("ours.db");
+    home.fine(&format!("import {} --db {}", db.display(), ours.display()));
+    let in_place = home.fine(&format!("report --db {} --since 900d", db.display()));
+    let imported = home.fine(&format!("report --db {} --since 900d", ours.display()));
     assert_eq!(numbers(&in_place), numbers(&imported));
 }
 
 #[test]
 fn old_rows_can_be_counted_by_other_thresholds() {
-    let home = tempfile::tempdir().unwrap();
-    let db = home.path().join("demo.db");
+    let home = without_driver();
+    let db = home.path("demo.db");
     demo("1.8.0", &db);
-    let by = |words: &str| {
-        printed(
-            home.path(),
-            &format!("report --db {} --since 1h {words}", db.display()),
-        )
-    };
+    let by = |words: &str| home.fine(&format!("report --db {} --since 1h {words}", db.display()));
     assert!(by("").contains("note: rows of processes that only draw are left out"));
     assert!(
         by("--active-util 2").contains("  idle-held    ▒    0.0%"),
@@ -153,22 +136,19 @@ fn old_rows_can_be_counted_by_other_thresholds() {
         by("--active-util 2")
     );
     assert!(by("--held-mb 80000").contains("  idle-held    ▒    0.0%"));
-    let output = gua(
-        home.path(),
-        &format!("report --db {} --active-util 0", db.display()),
-    );
-    assert_eq!(output.status.code(), Some(2));
+    let output = home.gua(&format!("report --db {} --active-util 0", db.display()));
+    assert_eq!(output.code, 2);
 }
 
 #[test]
 fn no_time_counts_twice_where_both_tools_watched() {
-    let home = tempfile::tempdir().unwrap();
-    let old = home.path().join("old.db");
+    let home = without_driver();
+    let old = home.path("old.db");
     demo("1.8.0", &old);
-    printed(home.path(), "demo --db ours.db --ticks 600");
-    let before = printed(home.path(), "report --db ours.db --since 1h");
-    printed(home.path(), "import old.db --db ours.db");
-    let after = printed(home.path(), "report --db ours.db --since 1h");
+    home.fine("demo --db ours.db --ticks 600");
+    let before = home.fine("report --db ours.db --since 1h");
+    home.fine("import old.db --db ours.db");
+    let after = home.fine("report --db ours.db --since 1h");
     assert!(
         after.contains("note: 120 card-ticks of gpu-usage-audit are left out"),
         "{after}"

@@ -20,7 +20,7 @@ fn theirs(db: &Path, since: &str) -> String {
 
 fn ours(db: &Path, since: &str, more: &[&str]) -> String {
     let home = db.parent().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gua"));
+    let mut command = Command::new(crate::GUA);
     command.env_clear().env("HOME", home);
     command
         .args([

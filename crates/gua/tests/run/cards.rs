@@ -1,9 +1,8 @@
 //! Whose cards are watched: the job's own, and not the neighbours'.
 
-use gua_probe::host::HostRoot;
-use gua_probe::host::namespace::{PidNamespace, surroundings};
-
-use crate::host::Host;
+use super::{Jobs, host};
+use crate::without_driver;
+use gua_test::TestHost;
 
 /// Three cards; the neighbour is on the second, and the job, once `JOB` is its pid, on the first.
 const LAB: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_total_mib = 40960\npower_w = 100\nenergy_mj = { from = 0, to = 3600000000, over = 36000 }\n[[card.process]]\npid = JOB\nmemory_mib = 2048\nsm_util = 55\n\
@@ -15,8 +14,8 @@ fn comes_onto_its_card(seconds: &str) -> String {
     format!("sed s/JOB/$$/ lab > new; mv new nvml-sim.toml; sleep {seconds}")
 }
 
-fn lab() -> Host {
-    let host = Host::new("[[card]]\n");
+fn lab() -> TestHost {
+    let host = host("[[card]]\n");
     let text = LAB.replace(
         "energy_mj = { from = 0, to = 3600000000, over = 36000 }\n",
         "",
@@ -34,8 +33,8 @@ fn indices(summary: &serde_json::Value) -> Vec<u64> {
 #[test]
 fn the_cards_are_those_on_which_the_job_is_seen() {
     let host = lab();
-    let ended = host.run("--out out --interval 50ms", &comes_onto_its_card("1"));
-    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let ended = host.run_job("--out out --interval 50ms", &comes_onto_its_card("1"));
+    assert_eq!(ended.code, 0, "{ended:?}");
     let summary = host.summary();
     if surroundings(&HostRoot::real()).pid_namespace == PidNamespace::Own {
         // Here as in a container the driver's numbers are not those of our processes.
@@ -78,7 +77,7 @@ fn the_cards_that_a_job_was_given_count_though_it_does_not_use_them() {
 fn all_cards_or_a_list_of_them_can_be_asked_for() {
     let host = lab();
     for (flags, expected) in [("all", &[0, 1, 2][..]), ("1", &[1]), ("GPU-c,0", &[0, 2])] {
-        host.run(
+        host.run_job(
             &format!("--out out --interval 20ms --gpus {flags}"),
             "sleep 0.5",
         );
@@ -102,15 +101,15 @@ fn a_job_on_no_card_is_said_to_be_on_none() {
 fn a_card_that_is_not_there_is_a_wrong_use_and_nothing_is_started() {
     let host = lab();
     for list in ["77", "0,77", "GPU-x", "0,GPU-x,1"] {
-        let ended = host.run(&format!("--gpus {list}"), "echo started > started");
-        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        let ended = host.run_job(&format!("--gpus {list}"), "echo started > started");
+        assert_eq!(ended.code, 2, "{ended:?}");
         assert!(ended.stderr.contains("there is no such card"), "{ended:?}");
         assert!(!host.path("started").exists(), "{list}");
     }
     // Without a driver nobody knows.
-    let host = Host::without_driver();
-    let ended = host.run("--gpus 77", "exit 4");
-    assert_eq!(ended.code(), Some(4), "{ended:?}");
+    let host = without_driver();
+    let ended = host.run_job("--gpus 77", "exit 4");
+    assert_eq!(ended.code, 4, "{ended:?}");
 }
 
 #[test]

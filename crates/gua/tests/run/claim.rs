@@ -4,26 +4,28 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::host::{Ended, GUA, Host, until};
+use super::{Jobs, host};
+use crate::GUA;
+use gua_test::{Ended, TestHost, wait_until};
 
 /// The first card is held by a process that does nothing; two are free.
 const LAB: &str = "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = 1\nmemory_mib = 2048\n\
                    [[card]]\nuuid = \"GPU-b\"\n[[card]]\nuuid = \"GPU-c\"\n";
 
-fn claims(host: &Host) -> Vec<Value> {
+fn claims(host: &TestHost) -> Vec<Value> {
     let mut command = host.command(GUA);
-    let ended = Ended::of(command.args(["claim", "list", "--json"]).output().unwrap());
+    let ended = Ended::from(command.args(["claim", "list", "--json"]).output().unwrap());
     let listed: Value = serde_json::from_str(&ended.stdout).unwrap();
     listed["claims"].as_array().unwrap().clone()
 }
 
 #[test]
 fn the_job_sees_its_cards_by_uuid_and_gives_them_back() {
-    let host = Host::new(LAB);
+    let host = host(LAB);
     let script = "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER; $GUA claim list --json > during; sleep 0.3; exit 5";
-    let ended = host.run("--claim 2 --out out --interval 20ms", script);
+    let ended = host.run_job("--claim 2 --out out --interval 20ms", script);
     assert_eq!(ended.stdout, "GPU-b,GPU-c PCI_BUS_ID\n", "{ended:?}");
-    assert_eq!(ended.code(), Some(5));
+    assert_eq!(ended.code, 5);
     let during: Value = serde_json::from_str(&host.read("during")).unwrap();
     assert_eq!(during["claims"].as_array().unwrap().len(), 1, "{during:#}");
     assert_eq!(claims(&host), Vec::<Value>::new());
@@ -39,25 +41,25 @@ fn the_job_sees_its_cards_by_uuid_and_gives_them_back() {
 
 #[test]
 fn without_cards_nothing_is_started() {
-    let host = Host::new(LAB);
-    let ended = host.run("--claim 3", "echo started > started");
-    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    let host = host(LAB);
+    let ended = host.run_job("--claim 3", "echo started > started");
+    assert_eq!(ended.code, 3, "{ended:?}");
     assert!(!host.path("started").exists());
     assert!(ended.stderr.contains("held"), "{ended:?}");
     let is_ours = |line: &str| line.starts_with("gua run: ");
     assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
-    let ended = host.run("--claim 3 --wait=50ms", "echo started > started");
-    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    let ended = host.run_job("--claim 3 --wait=50ms", "echo started > started");
+    assert_eq!(ended.code, 3, "{ended:?}");
     assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
-    let ended = host.run("--claim 9", "echo started > started");
+    let ended = host.run_job("--claim 9", "echo started > started");
     assert!(ended.stderr.lines().all(is_ours), "{ended:?}");
-    let ended = host.run("--wait", "true");
-    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    let ended = host.run_job("--wait", "true");
+    assert_eq!(ended.code, 2, "{ended:?}");
 }
 
 #[test]
 fn a_job_that_waits_gets_the_cards_of_the_one_before_it() {
-    let host = Host::new(LAB);
+    let host = host(LAB);
     let mut first = host
         .job(
             "--claim 2 --quiet",
@@ -65,7 +67,7 @@ fn a_job_that_waits_gets_the_cards_of_the_one_before_it() {
         )
         .spawn()
         .unwrap();
-    until("the first job", || host.path("first").exists());
+    wait_until("the first job", || host.path("first").exists());
     let mut second = host
         .job(
             "--claim 2 --wait",
@@ -74,16 +76,16 @@ fn a_job_that_waits_gets_the_cards_of_the_one_before_it() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until("the queue", || {
+    wait_until("the queue", || {
         let mut command = host.command(GUA);
-        let ended = Ended::of(command.args(["claim", "list", "--json"]).output().unwrap());
+        let ended = Ended::from(command.args(["claim", "list", "--json"]).output().unwrap());
         let listed: Value = serde_json::from_str(&ended.stdout).unwrap();
         listed["queue"].as_array().unwrap().len() == 1
     });
     assert!(!host.path("second").exists());
     std::fs::write(host.path("stop"), "").unwrap();
     assert!(first.wait().unwrap().success());
-    until("the second job", || host.path("second").exists());
+    wait_until("the second job", || host.path("second").exists());
     // Killed by a signal, it has given its cards back all the same.
     assert!(!second.wait().unwrap().success());
     assert_eq!(claims(&host), Vec::<Value>::new());
@@ -91,7 +93,7 @@ fn a_job_that_waits_gets_the_cards_of_the_one_before_it() {
 
 #[test]
 fn a_run_that_is_killed_leaves_no_claim() {
-    let host = Host::new(LAB);
+    let host = host(LAB);
     let mut child = host
         .job(
             "--claim 1 --quiet",
@@ -99,11 +101,11 @@ fn a_run_that_is_killed_leaves_no_claim() {
         )
         .spawn()
         .unwrap();
-    until("the job", || host.path("ready").exists());
+    wait_until("the job", || host.path("ready").exists());
     assert_eq!(claims(&host).len(), 1);
     child.kill().unwrap();
     child.wait().unwrap();
-    until("the end of the claim", || claims(&host).is_empty());
+    wait_until("the end of the claim", || claims(&host).is_empty());
     std::fs::write(host.path("stop"), "").unwrap();
-    until("the end of the job", || host.path("done").exists());
+    wait_until("the end of the job", || host.path("done").exists());
 }

@@ -4,26 +4,28 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::host::{Ended, GUA, Host, until};
+use super::{Jobs, host};
+use crate::{GUA, without_driver};
 use gua_test::schema;
+use gua_test::{Ended, TestHost, wait_until};
 
 const ONE_CARD: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
 #[test]
 fn lines_can_be_read_while_the_job_runs() {
-    let host = Host::new(ONE_CARD);
+    let host = host(ONE_CARD);
     let script = "while [ ! -e stop ]; do sleep 0.01; done";
     let mut child = host
         .job("--out out --gpus all --interval 20ms", script)
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until("samples", || {
+    wait_until("samples", || {
         host.read("out/run.jsonl").matches("\"sample\"").count() > 2
             && host.read("out/cpu_metrics.csv").lines().count() > 2
     });
     for name in ["hw_metrics.csv", "hw_dmon.csv"] {
-        until(name, || {
+        wait_until(name, || {
             host.read(&format!("out/{name}")).lines().count() > 2
         });
     }
@@ -35,10 +37,10 @@ fn lines_can_be_read_while_the_job_runs() {
 
 #[test]
 fn the_summary_has_the_numbers_of_its_own_files_in_the_order_of_the_original() {
-    let host = Host::new(ONE_CARD);
-    host.run("--out out --gpus all --interval 20ms", "sleep 0.5");
+    let host = host(ONE_CARD);
+    host.run_job("--out out --gpus all --interval 20ms", "sleep 0.5");
     let text = host.read("out/summary.json");
-    let again = Ended::of(
+    let again = Ended::from(
         host.command(GUA)
             .args(["summarize", "out", "--json"])
             .output()
@@ -76,14 +78,14 @@ fn the_summary_has_the_numbers_of_its_own_files_in_the_order_of_the_original() {
 
 #[test]
 fn a_job_marks_phases_events_and_values_by_the_command_and_by_the_descriptor() {
-    let host = Host::new(ONE_CARD);
+    let host = host(ONE_CARD);
     let script = "$GUA phase load; sleep 0.2; echo train >&$GUA_RUN_FD; \
                   echo '{\"event\": \"saved\", \"data\": {\"epoch\": 3}}' >&$GUA_RUN_FD; \
                   $GUA phase --set jax_peak_bytes_mb=812.5 --set note=fine; \
                   python3 -c 'import os, subprocess; subprocess.run([os.environ[\"GUA\"], \"phase\", \"end\"], check=True)'; \
                   sleep 0.1";
-    let ended = host.run("--out out --gpus all --interval 20ms", script);
-    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let ended = host.run_job("--out out --gpus all --interval 20ms", script);
+    assert_eq!(ended.code, 0, "{ended:?}");
     let summary = host.summary();
     let names: Vec<&str> = summary["phases"]
         .as_array()
@@ -97,12 +99,12 @@ fn a_job_marks_phases_events_and_values_by_the_command_and_by_the_descriptor() {
     assert_eq!(summary["phases"][0]["gpu_util_mean_pct"], 60.0);
     assert_eq!(summary["jax_peak_bytes_mb"], 812.5);
     assert_eq!(summary["values"]["note"], "fine");
-    let log = host.log();
+    let log = host.events();
     let saved = log.iter().find(|line| line["event"] == "saved").unwrap();
     assert_eq!(saved["data"]["epoch"], 3);
     let phase = log.iter().find(|line| line["type"] == "phase").unwrap();
     assert_eq!(phase["name"], "load");
-    let again = Ended::of(
+    let again = Ended::from(
         host.command(GUA)
             .args(["summarize", "out", "--json"])
             .output()
@@ -116,60 +118,60 @@ fn a_job_marks_phases_events_and_values_by_the_command_and_by_the_descriptor() {
 
 #[test]
 fn a_mark_without_a_run_around_it_changes_nothing() {
-    let host = Host::new(ONE_CARD);
+    let host = host(ONE_CARD);
     let mark = |line: &str| {
         let mut command = host.command(GUA);
-        Ended::of(command.args(line.split(' ')).output().unwrap())
+        Ended::from(command.args(line.split(' ')).output().unwrap())
     };
     let ended = mark("phase train");
-    assert_eq!(ended.code(), Some(0));
+    assert_eq!(ended.code, 0);
     assert!(
         ended.stderr.contains("no `gua run` around this"),
         "{ended:?}"
     );
     assert_eq!(mark("phase --quiet train").stderr, "");
-    assert_eq!(mark("phase").code(), Some(2));
+    assert_eq!(mark("phase").code, 2);
     for empty in [["phase", ""], ["phase", " "], ["phase", "--event="]] {
         let mut command = host.command(GUA);
-        let ended = Ended::of(command.args(empty).output().unwrap());
-        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        let ended = Ended::from(command.args(empty).output().unwrap());
+        assert_eq!(ended.code, 2, "{ended:?}");
     }
-    assert_eq!(mark("phase --set novalue").code(), Some(2));
+    assert_eq!(mark("phase --set novalue").code, 2);
     // A number that is something else by now is not written to.
     std::fs::write(host.path("precious"), "mine").unwrap();
     let mut command = host.command("sh");
     let script = "GUA_RUN_FD=7 GUA_RUN_PIPE=/proc/self/fd/7 $GUA phase x 7>>precious";
-    Ended::of(command.args(["-c", script]).output().unwrap());
+    command.args(["-c", script]).output().unwrap();
     assert_eq!(host.read("precious"), "mine");
 }
 
 #[test]
 fn the_summary_is_of_the_published_form_whatever_was_measured() {
-    let check = |host: &Host, script: &str| {
-        host.run("--quiet --out out --gpus all --interval 20ms", script);
+    let check = |host: &TestHost, script: &str| {
+        host.run_job("--quiet --out out --gpus all --interval 20ms", script);
         schema::check("gua.summary.v1", &host.read("out/summary.json"));
         host.summary()
     };
     let marks = "$GUA phase load; $GUA phase --set jax_peak_bytes_mb=1.5 --set note=x; sleep 0.6";
-    let summary = check(&Host::new(ONE_CARD), marks);
+    let summary = check(&host(ONE_CARD), marks);
     assert_eq!(summary["phases"][0]["name"], "load");
     assert!(summary["gpus"][0]["missing"].is_object());
     let silent =
         "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature*\"\ncode = \"NOT_SUPPORTED\"\n";
-    let summary = check(&Host::new(silent), "sleep 0.3; kill -KILL $$");
+    let summary = check(&host(silent), "sleep 0.3; kill -KILL $$");
     assert_eq!(summary["run"]["signal"], 9);
     assert_eq!(summary["gpus"][0]["missing"]["temperature"], "unsupported");
-    let summary = check(&Host::without_driver(), "true");
+    let summary = check(&without_driver(), "true");
     assert_eq!(summary["gpus"], serde_json::json!([]));
 }
 
 #[test]
 fn what_the_history_was_not_told_stands_in_the_summary_too() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     std::fs::remove_dir(host.path("claims")).unwrap();
     std::fs::write(host.path("claims"), "").unwrap();
-    let ended = host.run("--out out", "exit 3");
-    assert_eq!(ended.code(), Some(3));
+    let ended = host.run_job("--out out", "exit 3");
+    assert_eq!(ended.code, 3);
     let note = "the run is not in the history";
     assert!(ended.stderr.contains(note), "{ended:?}");
     let notes = host.summary()["notes"].to_string();

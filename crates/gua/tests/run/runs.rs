@@ -4,17 +4,19 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::host::{Ended, GUA, Host, until};
+use super::{Jobs, host};
+use crate::GUA;
 use gua_test::schema;
+use gua_test::{Ended, TestHost, wait_until};
 
 const ONE_CARD: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
-fn gua(host: &Host, line: &str) -> Ended {
+fn gua(host: &TestHost, line: &str) -> Ended {
     let mut command = host.command(GUA);
-    Ended::of(command.args(line.split(' ')).output().unwrap())
+    Ended::from(command.args(line.split(' ')).output().unwrap())
 }
 
-fn listed(host: &Host, line: &str) -> Vec<Value> {
+fn listed(host: &TestHost, line: &str) -> Vec<Value> {
     let ended = gua(host, line);
     let text: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
     text["runs"].as_array().unwrap().clone()
@@ -22,10 +24,10 @@ fn listed(host: &Host, line: &str) -> Vec<Value> {
 
 #[test]
 fn the_last_run_is_seen_before_all_others_though_no_collector_takes_any_in() {
-    let host = Host::new(ONE_CARD);
+    let host = host(ONE_CARD);
     // Each leaves two events: more than a collector is given at a time.
     for number in 0..34 {
-        host.run(&format!("--gpus all --name run-{number}"), "exit 0");
+        host.run_job(&format!("--gpus all --name run-{number}"), "exit 0");
     }
     let runs = listed(&host, "runs list --json --limit 3");
     let names: Vec<&Value> = runs.iter().map(|run| &run["name"]).collect();
@@ -33,11 +35,30 @@ fn the_last_run_is_seen_before_all_others_though_no_collector_takes_any_in() {
 }
 
 #[test]
+fn a_host_without_runs_lists_an_empty_table_and_exits_with_0() {
+    let host = host(ONE_CARD);
+    let list = |flag: &str| {
+        let ended = gua(&host, &format!("runs list {flag}"));
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert!(ended.stderr.contains("no runs"), "{ended:?}");
+        ended.stdout
+    };
+    let text = list("");
+    assert!(
+        text.starts_with("run") && text.lines().count() == 1,
+        "{text}"
+    );
+    let csv = list("--csv");
+    assert!(csv.starts_with("run,user,name,"), "{csv}");
+    assert_eq!(csv.lines().count(), 1, "{csv}");
+    let json: Value = serde_json::from_str(&list("--json")).unwrap();
+    assert_eq!(json["runs"], serde_json::json!([]));
+}
+
+#[test]
 fn a_run_is_known_at_once_and_in_the_history_once_a_collector_has_seen_it() {
-    let host = Host::new(ONE_CARD);
-    let none = gua(&host, "runs list");
-    assert_eq!(none.code(), Some(3), "{none:?}");
-    host.run(
+    let host = host(ONE_CARD);
+    host.run_job(
         "--gpus all --interval 20ms --name first",
         "sleep 0.4; exit 7",
     );
@@ -70,11 +91,11 @@ fn a_run_is_known_at_once_and_in_the_history_once_a_collector_has_seen_it() {
     let in_history = || {
         let mut command = host.command(GUA);
         command.args(["runs", "list", "--json", "--db", "gua.db"]);
-        let ended = Ended::of(command.env("GUA_CLAIM_DIR", &elsewhere).output().unwrap());
+        let ended = Ended::from(command.env("GUA_CLAIM_DIR", &elsewhere).output().unwrap());
         let text: Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
         text["runs"].as_array().cloned().unwrap_or_default()
     };
-    until("the run in the history", || in_history().len() == 1);
+    wait_until("the run in the history", || in_history().len() == 1);
     assert_eq!(in_history(), fresh);
     daemon.kill().unwrap();
     daemon.wait().unwrap();
@@ -84,9 +105,9 @@ fn a_run_is_known_at_once_and_in_the_history_once_a_collector_has_seen_it() {
 
 #[test]
 fn runs_can_be_listed_shown_and_compared() {
-    let host = Host::new(ONE_CARD);
-    host.run("--gpus all --interval 20ms --name first", "sleep 0.3");
-    host.run(
+    let host = host(ONE_CARD);
+    host.run_job("--gpus all --interval 20ms --name first", "sleep 0.3");
+    host.run_job(
         "--gpus all --interval 20ms --name second",
         "$GUA phase work; sleep 0.3; exit 1",
     );
@@ -108,7 +129,8 @@ fn runs_can_be_listed_shown_and_compared() {
         csv.stdout
     );
     let nobody = gua(&host, "runs list --user nobody-here");
-    assert_eq!(nobody.code(), Some(3));
+    assert_eq!(nobody.code, 0, "{nobody:?}");
+    assert_eq!(nobody.stdout.lines().count(), 1, "{nobody:?}");
 
     let shown = gua(&host, "runs show last");
     assert!(shown.stdout.contains("second"), "{}", shown.stdout);
@@ -121,7 +143,7 @@ fn runs_can_be_listed_shown_and_compared() {
     let shown = gua(&host, &format!("runs show {} --json", ids[1]));
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!(shown["name"], "first");
-    assert_eq!(gua(&host, "runs show nothing").code(), Some(2));
+    assert_eq!(gua(&host, "runs show nothing").code, 2);
 
     let compared = gua(&host, &format!("runs compare {} last", ids[1]));
     assert!(
@@ -129,12 +151,12 @@ fn runs_can_be_listed_shown_and_compared() {
         "{}",
         compared.stdout
     );
-    assert_eq!(gua(&host, "runs compare last").code(), Some(2));
+    assert_eq!(gua(&host, "runs compare last").code, 2);
 }
 
 #[test]
 fn a_run_whose_gua_was_killed_is_lost_and_one_that_is_watched_runs() {
-    let host = Host::new(ONE_CARD);
+    let host = host(ONE_CARD);
     let mut job = host.job(
         "--gpus all --interval 20ms",
         "echo $$ > pid; exec sleep 600",
@@ -149,7 +171,7 @@ fn a_run_whose_gua_was_killed_is_lost_and_one_that_is_watched_runs() {
         let text: Value = serde_json::from_str(&told()).unwrap_or_default();
         text["runs"][0]["state"].clone()
     };
-    until("the run", || state() == "running");
+    wait_until("the run", || state() == "running");
     watcher.kill().unwrap();
     watcher.wait().unwrap();
     let sleeper = host.read("pid").trim().parse().unwrap();
@@ -165,17 +187,13 @@ fn a_run_whose_gua_was_killed_is_lost_and_one_that_is_watched_runs() {
 
 #[test]
 fn a_history_that_was_named_has_to_be_one() {
-    let host = Host::new(ONE_CARD);
-    host.run("--quiet --gpus all --interval 20ms", "true");
+    let host = host(ONE_CARD);
+    host.run_job("--quiet --gpus all --interval 20ms", "true");
     std::fs::write(host.path("notes"), "no database\n").unwrap();
     for command in ["list", "show last", "compare last last"] {
         let check = |db: &str, sentence: &str| {
             let ended = gua(&host, &format!("runs {command} --db {db}"));
-            assert_eq!(
-                (ended.code(), ended.stdout.as_str()),
-                (Some(1), ""),
-                "{ended:?}"
-            );
+            assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
             assert!(ended.stderr.contains(sentence), "{ended:?}");
         };
         check("nowhere.db", "there is no history at `nowhere.db`");
@@ -185,15 +203,15 @@ fn a_history_that_was_named_has_to_be_one() {
     // A history that is only configured may be yet to come.
     let mut command = host.command(GUA);
     command.args(["runs", "list"]).env("GUA_DB", "nowhere.db");
-    let ended = Ended::of(command.output().unwrap());
-    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let ended = Ended::from(command.output().unwrap());
+    assert_eq!(ended.code, 0, "{ended:?}");
 }
 
 #[test]
 fn time_of_which_nothing_is_known_is_no_share_and_a_ghost_is_at_work() {
     let check = |scenario: &str, expected: &str| {
-        let host = Host::new(scenario);
-        host.run("--quiet --gpus all --interval 20ms", "sleep 0.4");
+        let host = host(scenario);
+        host.run_job("--quiet --gpus all --interval 20ms", "sleep 0.4");
         let csv = gua(&host, "runs list --csv").stdout;
         let mut rows = csv.lines().map(|line| line.split(','));
         let (mut head, mut row) = (rows.next().unwrap(), rows.next().unwrap());
@@ -208,9 +226,9 @@ fn time_of_which_nothing_is_known_is_no_share_and_a_ghost_is_at_work() {
 
 #[test]
 fn what_is_printed_as_json_is_of_the_published_form() {
-    let host = Host::new(ONE_CARD);
-    host.run("--quiet --gpus all --interval 20ms", "sleep 0.2");
-    host.run("--quiet --gpus all --interval 20ms", "kill -KILL $$");
+    let host = host(ONE_CARD);
+    host.run_job("--quiet --gpus all --interval 20ms", "sleep 0.2");
+    host.run_job("--quiet --gpus all --interval 20ms", "kill -KILL $$");
     let compared = gua(&host, "runs compare last last --json").stdout;
     schema::check("gua.runs.v1", &compared);
     let list = gua(&host, "runs list --json").stdout;

@@ -2,20 +2,22 @@
 
 use std::fs;
 
-use crate::host::{Ended, GUA, Host};
+use super::{Jobs, host};
+use crate::{GUA, without_driver};
+use gua_test::{Ended, TestHost};
 
 const ONE_CARD: &str = "[[card]]\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
-fn summarize(host: &Host, line: &str) -> Ended {
+fn summarize(host: &TestHost, line: &str) -> Ended {
     let mut command = host.command(GUA);
     command.arg("summarize").args(line.split(' '));
-    Ended::of(command.output().unwrap())
+    Ended::from(command.output().unwrap())
 }
 
 #[test]
 fn files_are_known_by_what_is_in_them() {
-    let host = Host::new(ONE_CARD);
-    host.run("--out out --gpus all --interval 20ms", "sleep 0.3");
+    let host = host(ONE_CARD);
+    host.run_job("--out out --gpus all --interval 20ms", "sleep 0.3");
     for (name, new) in [
         ("hw_metrics.csv", "a"),
         ("cpu_metrics.csv", "b"),
@@ -29,7 +31,7 @@ fn files_are_known_by_what_is_in_them() {
         summarize("out --json").stdout
     );
     let alone = summarize("a");
-    assert_eq!(alone.code(), Some(0));
+    assert_eq!(alone.code, 0);
     assert!(
         alone.stdout.contains("gpu_util_mean_pct       60.0"),
         "{}",
@@ -47,24 +49,24 @@ fn files_are_known_by_what_is_in_them() {
         "{}",
         alone.stderr
     );
-    assert_eq!(summarize("a a").code(), Some(2));
-    assert_eq!(summarize("nowhere").code(), Some(2));
-    assert_eq!(summarize("claims").code(), Some(2));
+    assert_eq!(summarize("a a").code, 2);
+    assert_eq!(summarize("nowhere").code, 2);
+    assert_eq!(summarize("claims").code, 2);
 }
 
 #[test]
 fn the_peak_of_an_earlier_run_in_the_same_log_is_not_the_last_ones() {
-    let host = Host::new(ONE_CARD);
+    let host = host(ONE_CARD);
     let peak = || {
         let ended = summarize(&host, "out --json");
         let numbers: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
         numbers["jax_peak_bytes_mb"].as_f64()
     };
     let flags = "--quiet --out out --gpus all --interval 20ms";
-    host.run(flags, "$GUA phase --set jax_peak_bytes_mb=812.5; sleep 0.2");
+    host.run_job(flags, "$GUA phase --set jax_peak_bytes_mb=812.5; sleep 0.2");
     assert_eq!(peak(), Some(812.5));
-    host.run(flags, "sleep 0.2");
-    let log = host.log();
+    host.run_job(flags, "sleep 0.2");
+    let log = host.events();
     let starts = log.iter().filter(|line| line["event"] == "run_started");
     assert_eq!(starts.count(), 2, "the log goes on");
     assert_eq!(peak(), None);
@@ -72,7 +74,7 @@ fn the_peak_of_an_earlier_run_in_the_same_log_is_not_the_last_ones() {
 
 #[test]
 fn files_without_lines_are_known_by_their_names() {
-    let host = Host::without_driver();
+    let host = without_driver();
     for name in [
         "hw_metrics.csv",
         "hw_dmon.csv",
@@ -86,24 +88,20 @@ fn files_without_lines_are_known_by_their_names() {
         &host,
         "hw_metrics.csv hw_dmon.csv 7-cpu_metrics.csv run.jsonl",
     );
-    assert_eq!(told.code(), Some(0), "{told:?}");
+    assert_eq!(told.code, 0, "{told:?}");
     let told = summarize(&host, "empty");
-    assert_eq!(told.code(), Some(2), "{told:?}");
+    assert_eq!(told.code, 2, "{told:?}");
     let sentence = "`empty` is empty, and its name is none of a run's files";
     assert!(told.stderr.contains(sentence), "{told:?}");
 }
 
 #[test]
 fn a_file_of_something_else_is_refused_and_named() {
-    let host = Host::without_driver();
+    let host = without_driver();
     let check = |name: &str, text: &[u8]| {
         fs::write(host.path(name), text).unwrap();
         let told = summarize(&host, name);
-        assert_eq!(
-            (told.code(), told.stdout.as_str()),
-            (Some(2), ""),
-            "{told:?}"
-        );
+        assert_eq!((told.code, told.stdout.as_str()), (2, ""), "{told:?}");
         let sentence = format!("`{name}` is no file of a run\n");
         assert!(told.stderr.contains(&sentence), "{told:?}");
     };
@@ -117,13 +115,13 @@ fn a_file_of_something_else_is_refused_and_named() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
-    let host = Host::without_driver();
+    let host = without_driver();
     for name in ["hw_metrics.csv", "run.jsonl"] {
         let out = format!("of-{name}");
         fs::create_dir_all(host.path(&out).join(name)).unwrap();
         fs::write(host.path(&out).join("cpu_metrics.csv"), "").unwrap();
         let told = summarize(&host, &out);
-        assert_eq!(told.code(), Some(1), "{told:?}");
+        assert_eq!(told.code, 1, "{told:?}");
         let sentence = format!("cannot read `{out}/{name}`: Is a directory");
         assert!(told.stderr.contains(&sentence), "{told:?}");
     }

@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::host::{Ended, GUA, Host, until};
+use super::{Jobs, host};
+use crate::{GUA, without_driver};
+use gua_test::{Ended, TestHost, wait_until};
 
 fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
@@ -15,20 +17,16 @@ fn signal(child: &Child, signal: Signal) {
 }
 
 /// Runs the script without us and with us, and gives what can be seen of both.
-fn both(host: &Host, script: &str) -> [(String, String, Option<i32>, Option<i32>); 2] {
+fn both(host: &TestHost, script: &str) -> [Ended; 2] {
     let mut bare = host.command("sh");
     bare.args(["-c", script]);
     let watched = host.job("--quiet --out out", script);
-    [bare, watched].map(|mut command| {
-        let ended = Ended::of(command.output().unwrap());
-        let status = ended.output.status;
-        (ended.stdout, ended.stderr, status.code(), status.signal())
-    })
+    [bare, watched].map(|mut command| command.output().unwrap().into())
 }
 
 #[test]
 fn output_and_end_are_the_jobs_own() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     for script in [
         "true",
         "exit 7",
@@ -51,7 +49,7 @@ fn output_and_end_are_the_jobs_own() {
 
 #[test]
 fn what_the_job_inherits_is_what_it_would_have_but_for_our_descriptor() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     // The C library keeps signals 32 and 33 for itself, and does with them what it likes.
     let script = "grep -E '^(SigIgn|SigBlk|SigCgt)' /proc/$$/status | sed 's/\\t........./ /; s/ [0-9a-f]/ /'; ls -l /proc/$$/fd > fds; grep -c pipe fds; env | grep -v ^GUA_RUN_ | grep -v '^_=' | sort";
     let [bare, watched] = both(&host, script);
@@ -60,13 +58,18 @@ fn what_the_job_inherits_is_what_it_would_have_but_for_our_descriptor() {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         [&lines[..3], &lines[4..]].concat()
     };
-    assert_eq!(rest(&watched.0), rest(&bare.0));
-    assert_eq!(count(&watched.0), count(&bare.0) + 1, "{}", watched.0);
+    assert_eq!(rest(&watched.stdout), rest(&bare.stdout));
+    assert_eq!(
+        count(&watched.stdout),
+        count(&bare.stdout) + 1,
+        "{}",
+        watched.stdout
+    );
 }
 
 #[test]
 fn what_was_ignored_stays_ignored_in_the_job() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     // From another program: a shell may not ignore, or not block, what it is told to.
     let start = "import os, signal, sys\n\
         of = lambda names: [getattr(signal, 'SIG' + name) for name in names.split(',') if name]\n\
@@ -81,7 +84,7 @@ fn what_was_ignored_stays_ignored_in_the_job() {
         let of = |command: &[&str]| {
             let mut python = host.command("python3");
             python.args(["-c", start, ignored, blocked]).args(command);
-            let ended = Ended::of(python.output().unwrap());
+            let ended = Ended::from(python.output().unwrap());
             ["SigIgn:", "SigBlk:", "SigCgt:"].map(|name| {
                 let mut lines = ended.stdout.lines();
                 let mask = lines.find_map(|line| line.strip_prefix(name)).unwrap();
@@ -102,11 +105,11 @@ fn what_was_ignored_stays_ignored_in_the_job() {
 
 #[test]
 fn a_signal_that_is_sent_to_us_reaches_the_job_once() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     let script = "for s in HUP INT QUIT TERM USR1 USR2; do trap \"echo $s >> heard\" $s; done; \
                   echo ready > ready; while [ ! -e stop ]; do sleep 0.01; done; exit 5";
     let mut child = host.job("--quiet", script).spawn().unwrap();
-    until("the job", || host.path("ready").exists());
+    wait_until("the job", || host.path("ready").exists());
     let signals = [
         (Signal::HUP, "HUP"),
         (Signal::INT, "INT"),
@@ -119,7 +122,7 @@ fn a_signal_that_is_sent_to_us_reaches_the_job_once() {
     for (number, name) in signals {
         signal(&child, number);
         expected.push_str(&format!("{name}\n"));
-        until(name, || host.read("heard") == expected);
+        wait_until(name, || host.read("heard") == expected);
     }
     fs::write(host.path("stop"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(5));
@@ -128,11 +131,11 @@ fn a_signal_that_is_sent_to_us_reaches_the_job_once() {
 
 #[test]
 fn a_job_that_ignores_the_wish_to_end_goes_on() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     let script =
         "trap '' TERM; echo ready > ready; while [ ! -e stop ]; do sleep 0.01; done; exit 6";
     let mut child = host.job("--quiet", script).spawn().unwrap();
-    until("the job", || host.path("ready").exists());
+    wait_until("the job", || host.path("ready").exists());
     signal(&child, Signal::TERM);
     signal(&child, Signal::TERM);
     fs::write(host.path("stop"), "").unwrap();
@@ -141,14 +144,14 @@ fn a_job_that_ignores_the_wish_to_end_goes_on() {
 
 #[test]
 fn a_job_that_is_killed_from_outside_ends_us_by_the_same_signal() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     let script = "echo $$ > ready.new; mv ready.new ready; exec sleep 600";
     let mut child = host
         .job("--out out", script)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    until("the job", || host.path("ready").exists());
+    wait_until("the job", || host.path("ready").exists());
     let pid: i32 = host.read("ready").trim().parse().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     let status = child.wait().unwrap();
@@ -160,26 +163,26 @@ fn a_job_that_is_killed_from_outside_ends_us_by_the_same_signal() {
 
 #[test]
 fn a_daemon_outlives_the_run_that_started_it() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     let script = "setsid sh -c 'echo $$ > pid.new; mv pid.new pid; while [ ! -e stop ]; do sleep 0.01; done; echo done > done' \
                   >/dev/null 2>&1 </dev/null & while [ ! -e pid ]; do sleep 0.01; done; exit 4";
-    let ended = host.run("--quiet", script);
-    assert_eq!(ended.code(), Some(4));
+    let ended = host.run_job("--quiet", script);
+    assert_eq!(ended.code, 4);
     let pid = host.read("pid");
     let stat = || fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     let lives = !stat().is_empty() && !stat().contains(") Z ");
     assert!(lives, "{}", stat());
     fs::write(host.path("stop"), "").unwrap();
-    until("the end of the daemon", || host.path("done").exists());
+    wait_until("the end of the daemon", || host.path("done").exists());
 }
 
 #[test]
 fn processes_whose_parent_has_ended_are_counted_and_reaped() {
-    let host = Host::without_driver();
+    let host = without_driver();
     // An orphan that uses a processor for half a second, and then ends while the run goes on.
     let script = "(sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done > done' &) ; \
                   while [ ! -e done ]; do sleep 0.01; done; sleep 0.3; ps -o stat= --ppid $PPID | grep -c Z";
-    let ended = host.run("--quiet --out out --interval 50ms", script);
+    let ended = host.run_job("--quiet --out out --interval 50ms", script);
     assert_eq!(ended.stdout.trim(), "0", "no zombie is left: {ended:?}");
     let tree = &host.summary()["tree"];
     assert!(tree["cpu_seconds"].as_f64().unwrap() > 0.05, "{tree}");
@@ -187,31 +190,31 @@ fn processes_whose_parent_has_ended_are_counted_and_reaped() {
 
 #[test]
 fn orphans_are_reaped_long_before_the_next_look() {
-    let host = Host::without_driver();
+    let host = without_driver();
     let script = "sleep 0.3; (sh -c 'echo $$ > pid.new; mv pid.new pid' &) ; \
                   n=0; while [ ! -e pid ] || [ -e /proc/$(cat pid) ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.1; done";
-    let ended = host.run("--quiet --interval 1h", script);
-    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let ended = host.run_job("--quiet --interval 1h", script);
+    assert_eq!(ended.code, 0, "{ended:?}");
 }
 
 #[test]
 fn we_can_be_killed_and_the_job_goes_on_and_what_was_written_stays() {
-    let host = Host::new("[[card]]\nutil = 50\n");
+    let host = host("[[card]]\nutil = 50\n");
     let script = "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; echo done > done";
     let mut child = host
         .job("--quiet --out out --gpus all --interval 20ms", script)
         .spawn()
         .unwrap();
-    until("samples", || {
+    wait_until("samples", || {
         host.read("out/hw_metrics.csv").lines().count() > 3
     });
     child.kill().unwrap();
     child.wait().unwrap();
     fs::write(host.path("stop"), "").unwrap();
-    until("the end of the job", || host.path("done").exists());
-    let log = host.log();
+    wait_until("the end of the job", || host.path("done").exists());
+    let log = host.events();
     assert!(log.len() > 3, "{log:?}");
-    let ended = Ended::of(
+    let ended = Ended::from(
         host.command(GUA)
             .args(["summarize", "out", "--json"])
             .output()
@@ -225,18 +228,18 @@ fn we_can_be_killed_and_the_job_goes_on_and_what_was_written_stays() {
 
 #[test]
 fn a_mark_after_we_were_killed_does_the_job_no_harm() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     let script = "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; \
                   echo one >&$GUA_RUN_FD; $GUA phase two 2> said; echo $? > done.new; mv done.new done";
     let mut child = host.job("--quiet", script).spawn().unwrap();
-    until("the job", || host.path("ready").exists());
+    wait_until("the job", || host.path("ready").exists());
     child.kill().unwrap();
     child.wait().unwrap();
     let status = format!("/proc/{}/stat", host.read("ready").trim());
     let lives = || fs::read_to_string(&status).is_ok_and(|text| !text.contains(") Z "));
     assert!(lives());
     fs::write(host.path("stop"), "").unwrap();
-    until("the end of the job", || {
+    wait_until("the end of the job", || {
         host.path("done").exists() || !lives()
     });
     assert_eq!(host.read("done"), "0\n", "{}", host.read("said"));
@@ -244,11 +247,11 @@ fn a_mark_after_we_were_killed_does_the_job_no_harm() {
 
 #[test]
 fn a_mark_that_nobody_takes_holds_nothing_up_and_fails_nothing() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     let script = "kill -STOP $PPID; head -c 200000 /dev/zero | tr '\\0' '\\n' >&$GUA_RUN_FD 2> /dev/null; \
                   $GUA phase late 2> said; code=$?; $GUA phase -q late 2> quiet; kill -CONT $PPID; exit $code";
-    let ended = host.run("--quiet --gpus all --interval 20ms", script);
-    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let ended = host.run_job("--quiet --gpus all --interval 20ms", script);
+    assert_eq!(ended.code, 0, "{ended:?}");
     assert!(
         host.read("said").contains("does not listen"),
         "{}",
@@ -259,7 +262,7 @@ fn a_mark_that_nobody_takes_holds_nothing_up_and_fails_nothing() {
 
 #[test]
 fn a_job_that_says_more_and_more_is_attended_to_and_its_end_is_ours() {
-    let host = Host::without_driver();
+    let host = without_driver();
     let flood = "import os\n\
         while os.path.exists('flood.py') and not os.path.exists('stop'):\n\
         \x20   for _ in range(1000):\n\
@@ -273,33 +276,33 @@ fn a_job_that_says_more_and_more_is_attended_to_and_its_end_is_ours() {
         .job("--quiet --out out --interval 20ms", script)
         .spawn()
         .unwrap();
-    until("the job", || host.path("began").exists());
-    until("a flood", || host.read("out/run.jsonl").len() > 1 << 18);
+    wait_until("the job", || host.path("began").exists());
+    wait_until("a flood", || host.read("out/run.jsonl").len() > 1 << 18);
     signal(&child, Signal::USR1);
-    until("the end of the job", || host.path("ended").exists());
+    wait_until("the end of the job", || host.path("ended").exists());
     assert_eq!(child.wait().unwrap().code(), Some(3));
     fs::write(host.path("stop"), "").unwrap();
-    until("the end of the flood", || host.path("dry").exists());
+    wait_until("the end of the flood", || host.path("dry").exists());
 }
 
 #[test]
 fn a_job_that_is_halted_and_continued_alone_goes_on_with_us() {
-    let host = Host::without_driver();
+    let host = without_driver();
     let script =
         "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; exit 8";
     let mut child = host
         .job("--quiet --out out --interval 20ms", script)
         .spawn()
         .unwrap();
-    until("the job", || host.path("ready").exists());
+    wait_until("the job", || host.path("ready").exists());
     let pid = host.read("ready").trim().to_owned();
     let number = Pid::from_raw(pid.parse().unwrap()).unwrap();
     kill_process(number, Signal::STOP).unwrap();
     let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    until("the halt", || stat().contains(") T "));
+    wait_until("the halt", || stat().contains(") T "));
     let looks = || host.read("out/cpu_metrics.csv").lines().count();
     let before = looks();
-    until("further looks", || looks() > before + 3);
+    wait_until("further looks", || looks() > before + 3);
     kill_process(number, Signal::CONT).unwrap();
     fs::write(host.path("stop"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(8));
@@ -307,9 +310,9 @@ fn a_job_that_is_halted_and_continued_alone_goes_on_with_us() {
 
 #[test]
 fn time_in_which_we_were_stopped_is_a_gap() {
-    let host = Host::new("[[card]]\nutil = 50\n");
+    let host = host("[[card]]\nutil = 50\n");
     let script = "sleep 0.5; kill -STOP $PPID; sleep 4; kill -CONT $PPID; sleep 0.3";
-    let ended = host.run("--out out --gpus all --interval 20ms", script);
+    let ended = host.run_job("--out out --gpus all --interval 20ms", script);
     let card = &host.summary()["gpus"][0];
     let seconds = |name: &str| card[name].as_f64().unwrap();
     assert!(seconds("gap_seconds") > 3.5, "{card:#}");
@@ -331,8 +334,8 @@ fn time_in_which_we_were_stopped_is_a_gap() {
 
 #[test]
 fn a_run_that_never_starts_leaves_the_files_of_the_one_before() {
-    let host = Host::new("[[card]]\nutil = 50\n");
-    host.run("--out out --gpus all --interval 20ms", "sleep 0.3");
+    let host = host("[[card]]\nutil = 50\n");
+    host.run_job("--out out --gpus all --interval 20ms", "sleep 0.3");
     let names = [
         "run.jsonl",
         "hw_metrics.csv",
@@ -345,8 +348,8 @@ fn a_run_that_never_starts_leaves_the_files_of_the_one_before() {
     assert!(before.iter().all(|file| !file.is_empty()), "{before:?}");
     let check = |line: &str, code: i32| {
         let mut command = host.command(GUA);
-        let ended = Ended::of(command.args(line.split(' ')).output().unwrap());
-        assert_eq!(ended.code(), Some(code), "{ended:?}");
+        let ended = Ended::from(command.args(line.split(' ')).output().unwrap());
+        assert_eq!(ended.code, code, "{ended:?}");
         assert_eq!(files(), before, "{line}");
     };
     check("run --out out -- no-such-command", 127);
@@ -357,7 +360,7 @@ fn a_run_that_never_starts_leaves_the_files_of_the_one_before() {
 
 #[test]
 fn a_full_disk_costs_the_files_and_not_the_job() {
-    let host = Host::new("[[card]]\nutil = 50\n");
+    let host = host("[[card]]\nutil = 50\n");
     for name in [
         "run.jsonl",
         "hw_metrics.csv",
@@ -368,11 +371,11 @@ fn a_full_disk_costs_the_files_and_not_the_job() {
         // Every write to it fails as on a full disk (full(4)).
         std::os::unix::fs::symlink("/dev/full", host.path("out").join(name)).unwrap();
     }
-    let ended = host.run(
+    let ended = host.run_job(
         "--out out --gpus all --interval 20ms",
         "sleep 0.3; echo mine; exit 3",
     );
-    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(3), "mine\n"));
+    assert_eq!((ended.code, ended.stdout.as_str()), (3, "mine\n"));
     assert!(
         ended.stderr.contains("No space left on device"),
         "{ended:?}"
@@ -383,16 +386,16 @@ fn a_full_disk_costs_the_files_and_not_the_job() {
 
 #[test]
 fn without_a_driver_the_processors_are_watched_and_that_is_said_once() {
-    let host = Host::without_driver();
-    let ended = host.run("--out out --interval 20ms", "sleep 0.4; exit 2");
-    assert_eq!(ended.code(), Some(2));
+    let host = without_driver();
+    let ended = host.run_job("--out out --interval 20ms", "sleep 0.4; exit 2");
+    assert_eq!(ended.code, 2);
     assert_eq!(
         ended.stderr.matches("no card was read").count(),
         1,
         "{ended:?}"
     );
     let kinds = |name: &str| {
-        host.log()
+        host.events()
             .iter()
             .filter(|line| line["event"] == name)
             .count()
@@ -405,13 +408,13 @@ fn without_a_driver_the_processors_are_watched_and_that_is_said_once() {
 
 #[test]
 fn a_driver_that_hangs_does_not_hold_the_end_up() {
-    let host = Host::new("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
+    let host = host("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
     // A look takes 10 ms at least on average, so these are more than a second, and less than the driver is given.
     let script = "n=0; while [ $n -lt 80 ] && [ $(wc -l < out/cpu_metrics.csv) -lt 150 ]; do n=$((n+1)); sleep 0.1; done; exit 9";
     let began = gua_probe::clock::monotonic();
-    let ended = host.run("--out out --interval 20ms", script);
+    let ended = host.run_job("--out out --interval 20ms", script);
     let took = (gua_probe::clock::monotonic() - began).as_secs_f64();
-    assert_eq!(ended.code(), Some(9));
+    assert_eq!(ended.code, 9);
     let run = host.summary()["run"]["seconds"].as_f64().unwrap();
     assert!(took < run + 8.0, "{took} of {run}");
     let notes = host.summary()["notes"].to_string();
@@ -427,11 +430,11 @@ fn a_driver_that_hangs_does_not_hold_the_end_up() {
 
 #[test]
 fn a_directory_that_cannot_be_written_is_a_wrong_use_and_nothing_is_started() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     fs::write(host.path("file"), "").unwrap();
     let check = |flags: &str, part: &str| {
-        let ended = host.run(flags, "echo started > started");
-        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        let ended = host.run_job(flags, "echo started > started");
+        assert_eq!(ended.code, 2, "{ended:?}");
         assert!(ended.stderr.contains(part), "{ended:?}");
         assert!(!host.path("started").exists(), "{flags}");
     };
@@ -440,8 +443,8 @@ fn a_directory_that_cannot_be_written_is_a_wrong_use_and_nothing_is_started() {
     check("--out /proc/nowhere", "cannot write to `/proc/nowhere`");
     check("--interval 1ms", "10ms or more");
     check("--gpus 0,x", "write auto, all, or cards");
-    let ended = Ended::of(host.command(GUA).arg("run").output().unwrap());
-    assert_eq!(ended.code(), Some(2));
+    let ended = Ended::from(host.command(GUA).arg("run").output().unwrap());
+    assert_eq!(ended.code, 2);
 }
 
 #[test]
@@ -450,43 +453,39 @@ fn a_directory_of_another_user_is_refused_too() {
         eprintln!("needs root, to have a directory that somebody else may not write");
         return;
     }
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     let closed = host.path("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(host.path("."), fs::Permissions::from_mode(0o755)).unwrap();
     let mut job = host.job("--out closed/out", "echo started");
-    let ended = Ended::of(job.uid(65534).gid(65534).output().unwrap());
-    assert_eq!(
-        (ended.code(), ended.stdout.as_str()),
-        (Some(2), ""),
-        "{ended:?}"
-    );
+    let ended = Ended::from(job.uid(65534).gid(65534).output().unwrap());
+    assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
     assert!(ended.stderr.contains("Permission denied"), "{ended:?}");
 }
 
 #[test]
 fn a_command_that_cannot_be_started_ends_as_in_a_shell() {
-    let host = Host::new("[[card]]\n");
+    let host = host("[[card]]\n");
     fs::write(host.path("plain"), "").unwrap();
     let run = |program: &str| {
         let mut command: Command = host.command(GUA);
-        Ended::of(command.args(["run", "--", program]).output().unwrap())
+        Ended::from(command.args(["run", "--", program]).output().unwrap())
     };
     let ended = |line: &str| {
         let mut command: Command = host.command(GUA);
-        Ended::of(command.args(line.split(' ')).output().unwrap())
+        Ended::from(command.args(line.split(' ')).output().unwrap())
     };
     // A flag that we do not know is not taken for the command; those of the command are its own.
     let flag = ended("run --json -- true");
-    assert_eq!(flag.code(), Some(2), "{flag:?}");
+    assert_eq!(flag.code, 2, "{flag:?}");
     assert!(
         flag.stderr.contains("unexpected argument '--json'"),
         "{flag:?}"
     );
-    assert_eq!(ended("run -q sh -c true --json -- x").code(), Some(0));
-    assert_eq!(ended("run -- -x").code(), Some(127));
-    assert_eq!(run("no-such-command").code(), Some(127));
-    assert_eq!(run("./plain").code(), Some(126));
+    assert_eq!(ended("run -q sh -c true --json -- x").code, 0);
+    assert_eq!(ended("run -- -x").code, 127);
+    assert_eq!(run("no-such-command").code, 127);
+    assert_eq!(run("./plain").code, 126);
     assert!(run("./plain").stderr.contains("cannot start `./plain`"));
 }

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::host::{Host, TWO_CARDS};
+use super::{TWO_CARDS, host, top};
+use crate::{GUA, without_driver};
+use gua_test::Terminal;
 
 #[test]
 fn q_quits_and_gives_the_terminal_back() {
     for key in ["q", "Escape", "C-c"] {
-        let host = Host::new(TWO_CARDS);
-        let terminal = host.top("", (80, 24));
+        let host = host(TWO_CARDS);
+        let terminal = top(&host, "", (80, 24));
         let screen = terminal.shows("1 active");
         assert!(
             screen.contains("1 truly-idle") && screen.contains("q quit"),
@@ -24,9 +26,9 @@ fn q_quits_and_gives_the_terminal_back() {
 
 #[test]
 fn after_a_stop_that_cannot_be_caught_the_screen_is_taken_again() {
-    let host = Host::new(TWO_CARDS);
-    let gua = env!("CARGO_BIN_EXE_gua");
-    let pid = host.home.path().join("pid");
+    let host = host(TWO_CARDS);
+    let gua = GUA;
+    let pid = host.path("pid");
     // As an interactive shell does: it has the terminal while its job is stopped, and sets it to its liking.
     let start = format!(
         "bash -c 'echo $$ >{0}.new; mv {0}.new {0}; exec {gua} top'",
@@ -35,9 +37,9 @@ fn after_a_stop_that_cannot_be_caught_the_screen_is_taken_again() {
     let shell = format!(
         "set -m; {start}; stty sane; printf '\\033[?1049l\\033[?25h'; echo the shell; read -r line; fg; echo \"code=$?\"; exec cat"
     );
-    let script = host.home.path().join("shell");
+    let script = host.path("shell");
     std::fs::write(&script, shell).unwrap();
-    let terminal = host.terminal(&format!("exec bash {}", script.display()), (80, 24));
+    let terminal = Terminal::new(&host, &format!("exec bash {}", script.display()), (80, 24));
     terminal.shows("1 active");
     let pid = std::fs::read_to_string(pid).unwrap();
     let stopped = host.command("kill").args(["-STOP", pid.trim()]).status();
@@ -58,19 +60,19 @@ fn a_user_who_may_have_no_more_threads_is_told_so() {
         eprintln!("SKIPPED, because the tests do not run as root: a limit of another user");
         return;
     }
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_CARDS);
     let mode = || std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(host.home.path(), mode()).unwrap();
+    std::fs::set_permissions(host.directory(), mode()).unwrap();
     // The build directory may be closed to other users.
-    let gua = host.home.path().join("gua");
-    std::fs::copy(env!("CARGO_BIN_EXE_gua"), &gua).unwrap();
+    let gua = host.path("gua");
+    std::fs::copy(GUA, &gua).unwrap();
     std::fs::set_permissions(&gua, mode()).unwrap();
     let limited = "setpriv --reuid 20666 --clear-groups prlimit --nproc=1";
     let line = format!(
         "{limited} {} top --fake; echo \"code=$?\"; exec cat",
         gua.display()
     );
-    let terminal = host.terminal(&line, (100, 24));
+    let terminal = Terminal::new(&host, &line, (100, 24));
     let screen = terminal.shows("code=");
     assert!(screen.contains("code=1"), "{screen}");
     assert!(screen.contains("gua top: cannot"), "{screen}");
@@ -78,10 +80,10 @@ fn a_user_who_may_have_no_more_threads_is_told_so() {
 
 #[test]
 fn a_driver_that_hangs_from_the_start_can_be_left() {
-    let host = Host::new(&format!(
+    let host = host(&format!(
         "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n"
     ));
-    let terminal = host.top("", (80, 24));
+    let terminal = top(&host, "", (80, 24));
     terminal.shows("driver's first answer");
     terminal.keys(&["q"]);
     terminal.shows("code=0");
@@ -89,19 +91,14 @@ fn a_driver_that_hangs_from_the_start_can_be_left() {
 
 #[test]
 fn a_shell_stops_it_and_brings_it_back() {
-    let host = Host::new(TWO_CARDS);
-    let terminal = host.terminal("exec bash --norc --noprofile -i", (80, 24));
-    let gua = env!("CARGO_BIN_EXE_gua");
-    terminal.keys(&[
-        "-l",
-        &format!("PS1=; {gua} top --interval 200ms; echo code=$?"),
-    ]);
-    terminal.keys(&["Enter"]);
+    let host = host(TWO_CARDS);
+    let terminal = Terminal::new(&host, "exec bash --norc --noprofile -i", (80, 24));
+    let gua = GUA;
+    terminal.line(&format!("PS1=; {gua} top --interval 200ms; echo code=$?"));
     terminal.shows("q quit");
     terminal.keys(&["C-z"]);
     terminal.shows("Stopped");
-    terminal.keys(&["-l", "fg"]);
-    terminal.keys(&["Enter"]);
+    terminal.line("fg");
     terminal.shows("q quit");
     terminal.keys(&["?"]);
     terminal.shows("keys and words");
@@ -112,14 +109,14 @@ fn a_shell_stops_it_and_brings_it_back() {
 #[test]
 fn signals_end_it_in_good_order() {
     for signal in ["TERM", "INT", "HUP"] {
-        let host = Host::new(TWO_CARDS);
-        let gua = env!("CARGO_BIN_EXE_gua");
-        let file = host.home.path().join("pid");
+        let host = host(TWO_CARDS);
+        let gua = GUA;
+        let file = host.path("pid");
         let shell = format!(
             "sh -c 'echo $$ > {}; exec {gua} top'; echo \"code=$?\"; exec cat",
             file.display()
         );
-        let terminal = host.terminal(&shell, (80, 24));
+        let terminal = Terminal::new(&host, &shell, (80, 24));
         terminal.shows("q quit");
         let pid = std::fs::read_to_string(&file).unwrap();
         let killed = Command::new("kill")
@@ -134,44 +131,43 @@ fn signals_end_it_in_good_order() {
 
 #[test]
 fn without_a_terminal_it_points_at_once() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_CARDS);
     let output = host.gua("top");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("gua top --once"));
+    assert_eq!(output.code, 2);
+    assert!(output.stderr.contains("gua top --once"));
     let output = host.gua("top --once");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0));
+    let text = output.stdout;
+    assert_eq!(output.code, 0);
     assert!(
         text.contains("active") && text.contains("NVIDIA A100"),
         "{text}"
     );
     assert!(!text.contains('\u{1b}'), "{text:?}");
     let coloured = host.gua("top --once --fake --color always");
-    assert!(String::from_utf8_lossy(&coloured.stdout).contains('\u{1b}'));
+    assert!(coloured.stdout.contains('\u{1b}'));
 }
 
 #[test]
 fn without_a_driver_it_ends_with_one_and_a_hint() {
-    let mut host = Host::new("");
-    host.library = "/nonexistent/libnvidia-ml.so.1".into();
+    let host = without_driver();
     let output = host.gua("top --once");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("hint: install the NVIDIA driver"));
-    let terminal = host.top("", (80, 24));
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("hint: install the NVIDIA driver"));
+    let terminal = top(&host, "", (80, 24));
     let screen = terminal.shows("code=1");
     assert!(screen.contains("NVML initialization failed"), "{screen}");
     let output = host.gua("top --interval 1ms");
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.code, 2);
 }
 
 #[test]
 fn a_panic_in_a_thread_ends_it_and_is_told_on_the_old_screen() {
-    let host = Host::new(TWO_CARDS);
-    let gua = Path::new(env!("CARGO_BIN_EXE_gua"));
+    let host = host(TWO_CARDS);
+    let gua = Path::new(GUA);
     let program = gua.with_file_name("examples").join("top_that_panics");
     assert!(program.exists(), "build it: cargo build -p gua --examples");
     let line = format!("{}; echo \"code=$?\"; exec cat", program.display());
-    let terminal = host.terminal(&line, (160, 24));
+    let terminal = Terminal::new(&host, &line, (160, 24));
     let screen = terminal.shows("code=");
     assert!(screen.contains("code=1"), "{screen}");
     assert!(

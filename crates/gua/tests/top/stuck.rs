@@ -11,8 +11,10 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::host::{Host, TWO_CARDS};
+use super::{TWO_CARDS, host};
+use crate::GUA;
 use gua_test::Pty;
+use gua_test::TestHost;
 
 /// It has to end within this.
 const SOON: Duration = Duration::from_secs(4);
@@ -40,9 +42,9 @@ impl Both {
         Self { pty, written }
     }
 
-    fn top(&self, host: &Host, arguments: &[&str]) -> Child {
+    fn top(&self, host: &TestHost, arguments: &[&str]) -> Child {
         let mut command = host.command("setsid");
-        command.args(["--ctty", env!("CARGO_BIN_EXE_gua"), "top"]);
+        command.args(["--ctty", GUA, "top"]);
         self.pty.start(command.args(arguments))
     }
 
@@ -84,7 +86,7 @@ fn wait_for(what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
 /// Ends it while its terminal takes nothing; the terminal is as it was.
 #[track_caller]
 fn check(when: &str, end: impl Fn(&Both, Pid)) {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_CARDS);
     let pty = Both::new();
     if when == "from the start" {
         pty.fill();
@@ -128,7 +130,7 @@ fn q_ends_it_though_the_terminal_takes_nothing() {
 
 #[test]
 fn one_look_is_one_picture() {
-    let host = Host::new(TWO_CARDS);
+    let host = host(TWO_CARDS);
     let pty = Both::new();
     let mut top = pty.top(&host, &["--interval", "1h"]);
     pty.until("q quit");

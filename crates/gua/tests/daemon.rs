@@ -1,10 +1,8 @@
 //! The daemon as people meet it: the real binary, a simulated driver, real signals, files and sockets.
-#![cfg(test)]
 
 mod cycle;
 mod faults;
 mod history;
-mod host;
 mod pid_files;
 mod python;
 mod soak;

@@ -1,4 +1,3 @@
 //! Our reports beside those of the real releases of gpu-usage-audit, on the same files.
-#![cfg(test)]
 
 mod action;

@@ -1,14 +1,10 @@
 //! The agent's side of a board: the real binary and a board that speaks HTTP over loopback, keeps every request, and
 //! misbehaves when it is told to.
-#![cfg(test)]
 
 mod archive;
 mod daemon;
 mod enroll;
 mod faults;
-#[path = "../daemon/host.rs"]
-#[expect(dead_code, reason = "the daemon's own tests need more of it")]
-mod host;
 mod hourly;
 mod lateness;
 mod link;

@@ -1,38 +1,19 @@
 //! `gua export`: the same numbers in every form, beside the report and the plots; files that are whole; wrong use.
 
-#![cfg(test)]
-
 mod equal;
 mod files;
 mod python;
 
-use std::path::Path;
-use std::process::{Command, Output};
+use crate::without_driver;
+use gua_test::TestHost;
 
 use jiff::{SignedDuration, Timestamp};
 
-pub(crate) fn gua(home: &Path, line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gua"))
-        .env_clear()
-        .env("HOME", home)
-        .current_dir(home)
-        .args(line.split_whitespace())
-        .output()
-        .unwrap()
-}
-
-pub(crate) fn printed(home: &Path, line: &str) -> String {
-    let output = gua(home, line);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "gua {line}: {said}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// A home with a history of our own of the last hour, into which an older one of gpu-usage-audit was imported, and the
 /// moment that the last of its ticks stands for.
-pub(crate) fn home() -> (tempfile::TempDir, Timestamp) {
-    let home = tempfile::tempdir().unwrap();
-    let run = |line: &str| printed(home.path(), line);
+pub(crate) fn home() -> (TestHost, Timestamp) {
+    let home = without_driver();
+    let run = |line: &str| home.fine(line);
     run("demo --db long.db --interval 30s --ticks 500");
     run("export --db long.db --format gpu-usage-audit -o old.db");
     run("demo --db both.db --interval 30s --ticks 120");

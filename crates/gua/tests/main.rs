@@ -1,0 +1,39 @@
+//! The program as people and scripts run it: the real binary, a simulated driver, real files, signals and terminals.
+//!
+//! All themes are modules of one test binary, because every binary links the whole program.
+#![cfg(test)]
+
+mod account;
+mod board;
+mod command_line;
+mod daemon;
+mod doctor;
+mod explain;
+mod export;
+mod look;
+mod plot;
+mod reader;
+mod report;
+mod report_formats;
+mod report_originals;
+mod run;
+mod service;
+mod top;
+
+use gua_test::TestHost;
+
+/// The program under test.
+const GUA: &str = env!("CARGO_BIN_EXE_gua");
+
+/// Scenario of two healthy GPUs.
+const TWO_GPUS: &str = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nuuid = \"GPU-b\"\n";
+
+/// A home in which the driver plays a scenario.
+fn host(scenario: &str) -> TestHost {
+    TestHost::new(GUA, scenario)
+}
+
+/// A home on a machine without a driver.
+fn without_driver() -> TestHost {
+    TestHost::without_driver(GUA)
+}
