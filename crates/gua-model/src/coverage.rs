@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cadence::Cadence;
 use crate::classify::Basis;
 use crate::gap::{Gap, GapReason, Outage};
 use crate::id::GpuUuid;
@@ -66,9 +67,6 @@ pub struct KnownCard {
     /// The card that it is an instance of.
     pub parent: Option<GpuUuid>,
 }
-
-/// What ticks are late by at most, and may leave out of a quarter hour.
-pub(crate) const LATE: Micros = Micros::from_secs(1);
 
 /// The fold from spans, and from totals, to coverage. It keeps sums and holes.
 #[derive(Clone, Debug)]
@@ -183,7 +181,8 @@ impl Ledger {
             let unobserved: Micros = total.unobserved.values().copied().sum();
             let is_known = self.cards.contains_key(gpu);
             is_known
-                && (total.card.present + LATE < hull || (unobserved > LATE && unobserved < hull))
+                && (total.card.present + Cadence::JITTER < hull
+                    || (unobserved > Cadence::JITTER && unobserved < hull))
         })
     }
 
@@ -328,7 +327,7 @@ impl Coverage {
             if let [.., before, hole, after] = self.gaps.as_slice()
                 && [before, hole, after].iter().all(|gap| gap.is_whole())
                 && before.reason == after.reason
-                && hole.micros <= LATE
+                && hole.micros <= Cadence::JITTER
                 && before.period.to() == hole.period.from()
                 && hole.period.to() == after.period.from()
             {

@@ -3,10 +3,13 @@
 //! This crate touches nothing. It has no files, no clock, no environment, no log and no async: whoever calls it says
 //! what was seen and when.
 
+pub mod cadence;
 pub mod calendar;
 pub mod claim;
 pub mod classify;
 pub mod coverage;
+pub mod driver_pids;
+pub mod energy;
 pub mod floor;
 pub mod gap;
 #[cfg(test)]
@@ -41,9 +44,12 @@ pub mod vec_map;
 pub mod visible;
 pub mod window;
 
+pub use cadence::Cadence;
 pub use calendar::{CalendarUnit, Slot, slots};
 pub use classify::{Basis, Division, Part, classify, divide};
 pub use coverage::{Coverage, KnownCard, Ledger};
+pub use driver_pids::DriverPids;
+pub use energy::EnergySource;
 pub use floor::{FloorRow, IdleFloor, UtcDay};
 pub use gap::{Gap, GapReason, Outage};
 pub use id::{

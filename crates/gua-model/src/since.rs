@@ -1,9 +1,13 @@
-//! Since when a card has been as it is: the unbroken stretch of one roll-up that reaches to now.
+//! Since when a GPU has been in its state: the unbroken run of one roll-up that reaches to now.
 //!
-//! Only what was seen counts. A gap ends the stretch, and then it may have been longer: the answer is a bound.
+//! A missed sample ([`Cadence::is_missed`]) ends the run. It may have lasted longer than was seen, so then the answer is a
+//! bound.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::cadence::Cadence;
 use crate::id::GpuUuid;
 use crate::period::{Period, Quarter};
 use crate::span::Span;
@@ -11,27 +15,24 @@ use crate::state::RollUp;
 use crate::total::{QuarterTotal, Totals};
 use crate::unit::Micros;
 
-/// Ticks come a little late; between two of them this much may be missing without being a gap.
-pub const LATE: Micros = Micros::from_secs(2);
-
-/// Since when, and whether that is where it began.
+/// The start of the run, and whether it is exact or a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Since {
     pub at: Timestamp,
     pub start: Start,
 }
 
-/// What stood at the beginning of a stretch.
+/// What is known about the beginning of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Another state was seen right before it.
+    /// Another state was observed right before it.
     Seen,
-    /// Nobody looked before it: it may have lasted longer.
+    /// Nothing was observed right before it: it may have begun earlier.
     AtLatest,
 }
 
-/// Goes back from the present quarter hour as long as those before it were spent in this roll-up and nothing else, and
-/// returns the first of them. Where in the one before it the stretch began is for [`within`].
+/// Walks back from the quarter hour of `now` over quarters that were spent in this roll-up alone, and returns the first of
+/// them. [`within`] finds where in the quarter before it the run began.
 #[must_use]
 pub fn whole_quarters(totals: &Totals, gpu: &GpuUuid, roll_up: RollUp, now: Timestamp) -> Quarter {
     let present = Quarter::of(now);
@@ -59,11 +60,14 @@ fn is_whole(total: &QuarterTotal, quarter: Quarter, roll_up: RollUp) -> bool {
         .states
         .iter()
         .any(|((state, _), time)| state.roll_up() != Some(roll_up) && time.micros > Micros(0));
-    !others && in_it + LATE >= quarter.period().micros()
+    let missing = quarter.period().micros().0.saturating_sub(in_it.0);
+    let interval = total.card.present.0 / total.card.ticks.max(1);
+    let cadence = Cadence::new(Duration::from_micros(interval));
+    !others && !cadence.is_break(Micros(missing))
 }
 
-/// The stretch of this roll-up at the end of a card's spans, which are in order of time. `None` where the last of them
-/// is of another, or too old to speak for `now`.
+/// The run of this roll-up at the end of a GPU's spans, which are in order of time. `None` if the last span has another
+/// roll-up, or is too old to say anything about `now`.
 #[must_use]
 pub fn within<'a>(
     spans: impl DoubleEndedIterator<Item = &'a Span>,
@@ -74,7 +78,7 @@ pub fn within<'a>(
     let mut reached = now;
     for span in spans.rev() {
         let missing = Period::new(span.to.min(reached), reached).micros();
-        if missing > LATE {
+        if span.cadence().is_break(missing) {
             break;
         }
         let is_of_it = |share: &crate::span::Share| {
@@ -184,7 +188,17 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_ends_it_and_a_late_tick_does_not() {
+    fn a_missed_sample_ends_it_and_a_late_one_does_not() {
+        check(
+            "0-30 idle-held | 60-90 idle-held",
+            91,
+            Some((0, Start::AtLatest)),
+        );
+        check(
+            "0-30 idle-held | 61-91 idle-held",
+            91,
+            Some((61, Start::AtLatest)),
+        );
         check(
             "0-30 idle-held | 31-60 idle-held",
             61,

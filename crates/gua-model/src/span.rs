@@ -5,10 +5,12 @@
 //! part is negative.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cadence::Cadence;
 use crate::classify::Basis;
 use crate::id::{GpuUuid, ProcessKey, Uid};
 use crate::owner::Owner;
@@ -86,6 +88,12 @@ impl Span {
     #[must_use]
     pub fn period(&self) -> Period {
         Period::new(self.from, self.to)
+    }
+
+    /// The cadence that the span's length implies: a span with a hole behind it is as long as its interval.
+    #[must_use]
+    pub fn cadence(&self) -> Cadence {
+        Cadence::new(Duration::from_micros(self.period().micros().0))
     }
 
     /// The states within `period`. Their microseconds add up to the part of the span that lies in it.

@@ -11,19 +11,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::classify::{Part, divide, holders};
+use crate::energy;
 use crate::id::GpuUuid;
 use crate::owner::Identity;
 use crate::period::Period;
 use crate::period_set::PeriodSet;
-use crate::reading::{Missing, Reading};
+use crate::reading::Reading;
 use crate::sample::{Gpu, Process};
 use crate::span::{Holder, Share, Span};
 use crate::state::Thresholds;
 use crate::tick::Tick;
-use crate::unit::{Centipercent, Millijoules, Milliwatts};
+use crate::unit::{Centipercent, Milliwatts};
 use crate::window::UtilWindow;
 
 /// The power that each card draws when truly idle, where it is known.
@@ -96,9 +97,10 @@ impl Spans {
 
     fn close(&mut self, tick: &Tick, next: Option<&Tick>) -> Vec<Span> {
         let from = tick.sample.at;
-        let interval = SignedDuration::try_from(tick.interval).unwrap_or(SignedDuration::MAX);
-        let end = from.saturating_add(interval).unwrap_or(Timestamp::MAX);
-        let end = next.map_or(end, |next| end.min(next.sample.at));
+        // The wall clock decides here, so that the spans of a history lie end to end.
+        let until_next = next.map(|next| next.sample.at.duration_since(from).unsigned_abs());
+        let covered = tick.cadence().covered(until_next);
+        let end = from.saturating_add(covered).unwrap_or(Timestamp::MAX);
         let Some(period) = self.accounted.claim(Period::new(from, end)) else {
             return Vec::new();
         };
@@ -128,7 +130,7 @@ impl Spans {
             shares: division.parts.into_iter().flatten().map(share).collect(),
             basis: division.basis,
             util: mean_util(gpu, window),
-            energy: energy(gpu, period, later),
+            energy: energy::counted(gpu, later, period),
             holders: holders(gpu, &self.thresholds)
                 .map(|process| holder(process, later.map(|(later, _)| later)))
                 .collect(),
@@ -153,7 +155,7 @@ impl<'a> Next<'a> {
             .sample
             .since_boot
             .checked_sub(tick.sample.since_boot)
-            .filter(|elapsed| same_boot && *elapsed <= tick.interval + tolerance(tick.interval));
+            .filter(|elapsed| same_boot && tick.cadence().follows(*elapsed));
         Self {
             tick: next,
             elapsed,
@@ -168,11 +170,6 @@ impl<'a> Next<'a> {
     }
 }
 
-/// How late a tick may be and still be the one after: a tenth of the interval, at least a second.
-fn tolerance(interval: Duration) -> Duration {
-    (interval / 10).max(Duration::from_secs(1))
-}
-
 fn mean_util(gpu: &Gpu, window: Option<&UtilWindow>) -> Reading<Centipercent> {
     match window.and_then(UtilWindow::mean_centipercent) {
         Some(mean) => Ok(mean),
@@ -180,27 +177,6 @@ fn mean_util(gpu: &Gpu, window: Option<&UtilWindow>) -> Reading<Centipercent> {
             .util
             .map(|util| Centipercent(u32::from(util.get()) * 100)),
     }
-}
-
-/// The counter's difference in the proportion of the span to the time between the two ticks.
-fn energy(gpu: &Gpu, period: Period, later: Option<(&Gpu, Duration)>) -> Reading<Millijoules> {
-    let before = gpu.energy?;
-    let (later, elapsed) = later.ok_or(Missing::Failed)?;
-    // A counter that went down began anew: the driver was loaded in between.
-    let counted = later
-        .energy?
-        .0
-        .checked_sub(before.0)
-        .ok_or(Missing::Failed)?;
-    let length = u128::from(period.micros().0);
-    let part = (u128::from(counted) * length)
-        .checked_div(elapsed.as_micros())
-        .ok_or(Missing::Failed)?;
-    // A wall clock that was set makes the span longer than the time between the ticks; the energy stays what it was.
-    let part = part.min(u128::from(counted));
-    u64::try_from(part)
-        .map(Millijoules)
-        .map_err(|_| Missing::Failed)
 }
 
 fn holder(process: &Process, later: Option<&Gpu>) -> Holder {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::classify::Basis;
+use crate::energy;
 use crate::gap::GapReason;
 use crate::id::{GpuUuid, Uid};
 use crate::period::{Period, Quarter};
@@ -223,7 +224,7 @@ impl StateTotal {
 
     #[must_use]
     pub fn counted_energy(&self) -> Option<Millijoules> {
-        counted_energy(self.energy, self.energy_known)
+        energy::known(self.energy, self.energy_known)
     }
 }
 
@@ -239,14 +240,8 @@ impl OwnerTotal {
 
     #[must_use]
     pub fn counted_energy(&self) -> Option<Millijoules> {
-        counted_energy(self.energy, self.energy_known)
+        energy::known(self.energy, self.energy_known)
     }
-}
-
-/// The one rule for energy: it is known where it was counted for some of the time, however little it was then. What
-/// nobody counted is no zero.
-pub(crate) fn counted_energy(energy: Millijoules, known: Micros) -> Option<Millijoules> {
-    (known > Micros(0)).then_some(energy)
 }
 
 impl CardTotal {

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gua_model::{Driver, Gpu, Missing, Process, Reading, Sample};
+use gua_model::{Driver, DriverPids, Gpu, Missing, Process, Reading, Sample};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, Scan};
@@ -24,6 +24,8 @@ pub struct ProbeOptions {
     pub library: Option<PathBuf>,
     pub proc_root: ProcRoot,
     pub passwd: Passwd,
+    /// Which PID namespace the driver's process IDs belong to.
+    pub driver_pids: DriverPids,
 }
 
 /// Reads the driver in this process. It opens the driver at the first sample, keeps it open, and opens it again after a
@@ -64,7 +66,8 @@ struct Scanned {
 impl Probe {
     #[must_use]
     pub fn new(options: ProbeOptions) -> Self {
-        let processes = ProcessTable::new(options.proc_root, options.passwd);
+        let processes = ProcessTable::new(options.proc_root, options.passwd)
+            .with_driver_pids(options.driver_pids);
         Self::with_backend(Box::new(Nvml::new(options.library)), processes)
     }
 

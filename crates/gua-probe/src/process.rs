@@ -25,6 +25,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gua_model::DriverPids;
 use gua_model::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
 use gua_model::owner::{Identity, User, Workload};
 use gua_model::reading::{Missing, Reading};
@@ -98,6 +99,16 @@ impl ProcessTable {
     #[must_use]
     pub fn new(root: ProcRoot, passwd: Passwd) -> Self {
         Self::with(Tree::new(root), Names::new(passwd))
+    }
+
+    /// Sets which PID namespace the PIDs to be resolved belong to: those of the driver, or with [`DriverPids::Here`] those
+    /// of this process and its relatives.
+    #[must_use]
+    pub fn with_driver_pids(self, driver_pids: DriverPids) -> Self {
+        Self {
+            tree: self.tree.with_driver_pids(driver_pids),
+            ..self
+        }
     }
 
     fn with(tree: Tree, names: Names) -> Self {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::text::in_message;
-use gua_model::{CountGraphics, Percent};
+use gua_model::{CountGraphics, DriverPids, Percent};
 use toml::de::DeValue;
 
 use crate::duration;
@@ -134,6 +134,27 @@ pub(crate) fn text<'a>(raw: Raw<'a>) -> Option<&'a OsStr> {
     match raw {
         Raw::Text(text) => Some(text),
         Raw::Toml(value) => value.as_str().map(OsStr::new),
+    }
+}
+
+/// Which PID namespace the driver's process IDs belong to.
+#[derive(Debug)]
+pub struct DriverPidsWord;
+
+impl Kind for DriverPidsWord {
+    type Value = DriverPids;
+    const WHAT: &'static str = "auto, host or here";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<DriverPids, String> {
+        let word = text(raw).and_then(OsStr::to_str);
+        let found = DriverPids::ALL
+            .into_iter()
+            .find(|pids| word == Some(pids.as_str()));
+        found.ok_or_else(|| unexpected::<Self>(raw))
+    }
+
+    fn json(value: &DriverPids) -> serde_json::Value {
+        value.as_str().into()
     }
 }
 

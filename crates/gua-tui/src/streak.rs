@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use gua_model::since::{Since, Start};
-use gua_model::{GpuUuid, RollUp, Sample, State, Thresholds, classify};
+use gua_model::{Cadence, GpuUuid, RollUp, Sample, State, Thresholds, classify};
 use jiff::Timestamp;
 
 /// What counts as the same state: the roll-up, and the finer state where there is none.
@@ -34,12 +34,6 @@ pub(crate) struct Streaks {
     cards: HashMap<GpuUuid, Streak>,
 }
 
-/// A pause longer than this many intervals is time that nobody observed.
-const MOST_INTERVALS: u32 = 3;
-
-/// At short intervals one late answer is no gap.
-const SHORTEST_GAP: Duration = Duration::from_secs(3);
-
 impl Streaks {
     #[must_use]
     pub(crate) fn new(thresholds: Thresholds) -> Self {
@@ -49,15 +43,16 @@ impl Streaks {
         }
     }
 
-    /// Takes in the next sample. `interval` is how long the one before may stand for.
+    /// Adds the next sample. `interval` is the planned time since the one before; if a sample was missed in between, the
+    /// states before it say nothing about now.
     pub(crate) fn see(&mut self, sample: &Sample, interval: Duration) {
-        let longest = interval.saturating_mul(MOST_INTERVALS).max(SHORTEST_GAP);
+        let cadence = Cadence::new(interval);
         for gpu in &sample.gpus {
             let state = classify(gpu, &self.thresholds, None).state;
             let same = Same::of(state);
             let before = self.cards.get(&gpu.uuid).filter(|streak| {
                 let pause = sample.at.duration_since(streak.seen);
-                !pause.is_negative() && pause.unsigned_abs() <= longest
+                !pause.is_negative() && !cadence.is_missed(pause.unsigned_abs())
             });
             let since = match before {
                 Some(streak) if streak.same == same => streak.since,
@@ -140,6 +135,8 @@ mod tests {
     fn a_gap_ends_what_is_known() {
         check(&fold(&[(10, 90), (11, 0), (60, 0), (61, 0)], 1), 60, false);
         check(&fold(&[(10, 90), (40, 0), (70, 0)], 30), 40, true);
+        check(&fold(&[(10, 90), (40, 0), (100, 0)], 30), 40, true);
+        check(&fold(&[(10, 90), (40, 0), (101, 0)], 30), 101, false);
     }
 
     #[test]

@@ -20,9 +20,6 @@ use crate::format::{clip, width};
 use crate::timeline::{Moment, Source};
 use style::Styles;
 
-/// A driver that has not answered for this many intervals, and two seconds, is said to be silent.
-const PATIENCE: u32 = 2;
-
 /// A picture on paper: the host, two lines per card, every process, and no keys.
 pub(crate) fn draw_unattended(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
     let styles = Styles::of(app.setup.palette);
@@ -154,7 +151,7 @@ fn trouble(app: &App, now: Timestamp) -> Option<String> {
             .strftime("%H:%M:%S")
             .to_string()
     };
-    let patience = app.setup.interval.saturating_mul(PATIENCE) + std::time::Duration::from_secs(2);
+    let cadence = gua_model::Cadence::new(app.setup.interval);
     let waited = |since: Timestamp| now.duration_since(since);
     match &app.driver {
         Driver::Opening(since) if app.timeline.last_index().is_none() => Some(format!(
@@ -163,7 +160,7 @@ fn trouble(app: &App, now: Timestamp) -> Option<String> {
         )),
         Driver::Opening(since) | Driver::Answered(since) => {
             let silent = waited(*since);
-            let is_silent = silent.is_positive() && silent.unsigned_abs() > patience;
+            let is_silent = silent.is_positive() && cadence.is_missed(silent.unsigned_abs());
             is_silent.then(|| {
                 format!(
                     "driver does not answer since {} ({})",

@@ -144,6 +144,7 @@ fn gather(root: &HostRoot, loaded: &Loaded) -> Facts {
         kernel: host::kernel(),
         time_keeping: host::time::time_keeping(root),
         surroundings: host::namespace::surroundings(root),
+        driver_pids: loaded.settings.driver.pids.clone(),
         hiding: host::mount::hiding(&mounts, &root.proc),
         privilege: host::privilege::privilege(root),
         devices: host::device::devices(root),

@@ -30,6 +30,7 @@ pub fn options(settings: &Settings) -> ReaderOptions {
     let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
     let probe = ProbeOptions {
         library,
+        driver_pids: driver.pids.value,
         ..ProbeOptions::default()
     };
     ReaderOptions::this_program(probe, driver.deadline.value)

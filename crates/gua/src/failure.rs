@@ -18,7 +18,7 @@ pub enum Exit {
     Failed = 1,
     /// The command was used wrongly.
     Usage = 2,
-    /// Nothing is available.
+    /// No GPU is available. An empty listing is not this: it is a success.
     Nothing = 3,
 }
 

@@ -13,10 +13,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use gua_claim::random_word;
-use gua_model::VisibleDevices;
 use gua_model::text::sanitize;
+use gua_model::{DriverPids, VisibleDevices};
 use gua_probe::clock;
-use gua_probe::host::namespace::{PidNamespace, surroundings};
+use gua_probe::host::namespace::{PidLookup, pid_lookup, surroundings};
 use gua_probe::host::{self, HostRoot};
 use gua_probe::reader::Reader;
 use gua_run::{
@@ -57,7 +57,8 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         .ok_or_else(|| Failure::usage("there is no command to run"))?;
     let mut notes = Vec::new();
     let inputs = Inputs::of_this_process();
-    let mut scope = scope(&args.gpus, &inputs, &mut notes)?;
+    let driver_pids = loaded.settings.driver.pids.value;
+    let mut scope = scope(&args.gpus, &inputs, driver_pids, &mut notes)?;
     if let Scope::Given(_) = scope
         && args.gpus != AUTOMATIC
     {
@@ -150,10 +151,15 @@ fn new_id(at: Timestamp) -> String {
     format!("{moment}-{:x}-{}", std::process::id(), random_word())
 }
 
-fn scope(asked: &str, inputs: &Inputs, notes: &mut Vec<String>) -> Result<Scope, Failure> {
+fn scope(
+    asked: &str,
+    inputs: &Inputs,
+    driver_pids: DriverPids,
+    notes: &mut Vec<String>,
+) -> Result<Scope, Failure> {
     match asked {
         "all" => Ok(Scope::All),
-        AUTOMATIC => Ok(automatic(inputs, notes)),
+        AUTOMATIC => Ok(automatic(inputs, driver_pids, notes)),
         list => {
             let Some(cards) = VisibleDevices::parse_whole(list) else {
                 let list = sanitize(list);
@@ -200,12 +206,13 @@ fn unknown_cards(args: &RunArgs, inputs: &Inputs) -> Option<String> {
 }
 
 /// The cards that the job was given by its environment, else those on which it is seen.
-fn automatic(inputs: &Inputs, notes: &mut Vec<String>) -> Scope {
+fn automatic(inputs: &Inputs, driver_pids: DriverPids, notes: &mut Vec<String>) -> Scope {
     // Set to nothing, it hides every card.
     if let Some(list) = inputs.variables.get(CUDA_VISIBLE_DEVICES) {
         return Scope::Given(VisibleDevices::parse(&list.to_string_lossy()));
     }
-    if surroundings(&HostRoot::real()).pid_namespace == PidNamespace::Own {
+    let namespace = surroundings(&HostRoot::real()).pid_namespace;
+    if pid_lookup(driver_pids, namespace) == PidLookup::Foreign {
         notes.push(
             "all cards were watched: in a container the driver's processes cannot be told apart"
                 .to_owned(),
@@ -228,7 +235,7 @@ mod tests {
             home: None,
             system_file: "/nonexistent".into(),
         };
-        let found = scope(asked, &inputs, &mut Vec::new());
+        let found = scope(asked, &inputs, DriverPids::Auto, &mut Vec::new());
         assert_eq!(found.ok().as_ref(), expected, "{asked} {variable:?}");
     }
 

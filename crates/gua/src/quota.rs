@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
 use gua_model::report::PersonNames;
 use gua_model::text::{counted, sanitize};
-use gua_model::{Period, Pid};
+use gua_model::{DriverPids, Period, Pid};
 use gua_probe::clock;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
 use gua_render::quota as page;
@@ -63,7 +63,8 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded, speaker: &str) -> anyhow::Resu
     if quotas.is_empty() {
         return Ok(());
     }
-    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let mut table = table.with_driver_pids(DriverPids::Here);
     let own = table.resolve(Pid(std::process::id())).ok();
     let Some(user) = own.and_then(|own| own.owner()).map(|owner| owner.user) else {
         output::talk(&format!(

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::{RunsCommand, TableFormat};
 use crate::config::Loaded;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output;
 use gather::Known;
 use page::Told;
@@ -40,8 +40,7 @@ pub fn run(command: &RunsCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
                 page::list_json(&told)
             })?;
             if told.is_empty() {
-                output::talk("gua runs list: there are none; `gua run -- CMD` makes one\n");
-                return Ok(Exit::Nothing.into());
+                output::talk("gua runs list: no runs; `gua run -- CMD` records one\n");
             }
         }
         RunsCommand::Show { run, json, .. } => {
@@ -69,7 +68,6 @@ fn print(
     json: impl FnOnce() -> serde_json::Value,
 ) -> anyhow::Result<()> {
     match format {
-        TableFormat::Text if table.rows.is_empty() => Ok(()),
         TableFormat::Text => output::data(&table.text(0)),
         TableFormat::Csv => output::data(&table.csv()),
         TableFormat::Json => output::data(&format!("{}\n", serde_json::to_string_pretty(&json())?)),

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use gua_model::{Percent, Sample};
+use gua_model::{DriverPids, Percent, Sample};
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::ProbeOptions;

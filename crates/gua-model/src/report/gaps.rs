@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::GapRow;
-use crate::coverage::LATE;
+use crate::cadence::Cadence;
 use crate::gap::{Gap, GapReason, Outage};
 use crate::period::{Period, micros_between};
 use crate::unit::Micros;
@@ -51,8 +51,9 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
 #[must_use]
 pub fn unseen(window: Period, since: Timestamp, gaps: &[Gap]) -> Vec<Period> {
     let before = Period::new(window.from(), since.clamp(window.from(), window.to()));
-    let is_missing =
-        |gap: &&Gap| gap.micros > LATE && gap.micros.0 >= gap.period.micros().0.div_ceil(2);
+    let is_missing = |gap: &&Gap| {
+        gap.micros > Cadence::JITTER && gap.micros.0 >= gap.period.micros().0.div_ceil(2)
+    };
     let missing = gaps.iter().filter(is_missing);
     let missing = missing.filter_map(|gap| gap.period.overlap(window));
     let mut all: Vec<Period> = missing.chain([before]).collect();
@@ -84,7 +85,7 @@ fn over_late_ticks(joined: Joined) -> Joined {
             continue;
         };
         let between = micros_between(before.to(), period.from());
-        if before.to() <= period.from() && between <= LATE && *others == cards {
+        if before.to() <= period.from() && between <= Cadence::JITTER && *others == cards {
             *before = Period::new(before.from(), period.to());
             *sum += micros;
         } else {
@@ -107,7 +108,7 @@ fn without_late_ticks(joined: Joined) -> (Joined, Vec<GapRow>) {
     for ((period, reason), (cards, micros)) in joined {
         let each = Micros(micros.0 / u64::try_from(cards.max(1)).unwrap_or(u64::MAX));
         // Whatever else is wrong for so short is no matter of lateness.
-        if each > LATE || reason != GapReason::CollectorDown {
+        if each > Cadence::JITTER || reason != GapReason::CollectorDown {
             rows.insert((period, reason), (cards, micros));
             continue;
         }

@@ -1,9 +1,10 @@
 //! Amounts of a report, and what they come to: hours, shares, means. Whole numbers until they are shown.
 
 use crate::classify::Basis;
+use crate::energy;
 use crate::legacy::LegacyCount;
 use crate::state::{RollUp, State};
-use crate::total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal, counted_energy};
+use crate::total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal};
 use crate::unit::{Micros, Millijoules};
 
 /// What was seen of some cards over some time.
@@ -179,7 +180,7 @@ impl Sums {
     /// What the cards drew; `None` where nobody counted.
     #[must_use]
     pub fn counted_energy(&self) -> Option<Millijoules> {
-        counted_energy(self.energy, self.energy_known)
+        energy::known(self.energy, self.energy_known)
     }
 
     pub(super) fn nanos(&self, class: RollUp) -> u128 {

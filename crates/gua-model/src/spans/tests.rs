@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::history::{any_kept_ticks, any_thresholds, any_ticks, fold, ticks};
 use crate::period::micros_between;
+use crate::reading::Missing;
 use crate::unit::Micros;
+use crate::unit::Millijoules;
 
 fn seconds(moment: Timestamp) -> f64 {
     micros_between(crate::history::at(0.0), moment).hours() * 3600.0

@@ -1,18 +1,23 @@
-//! Whether we see the host's processes: the driver names them by the host's numbers, and in a container those mean
-//! nothing, or worse, somebody else.
+//! The PID namespace of this process, and whether the driver's process IDs can be looked up in it.
+//!
+//! The driver reports the PIDs of the host's namespace. In a container the same number is missing or identifies another
+//! process, so a PID is looked up only where [`pid_lookup`] allows it.
+
+use gua_model::DriverPids;
 
 use super::HostRoot;
 
-/// The kernel's fixed number of the first pid namespace (`PROC_PID_INIT_INO` in `include/linux/proc_ns.h`).
+/// The kernel's fixed inode number of the initial PID namespace (`PROC_PID_INIT_INO` in `include/linux/proc_ns.h`).
 const FIRST: u32 = 0xEFFF_FFFC;
 
-/// Whose process numbers we see.
+/// The PID namespace of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PidNamespace {
-    /// The host's.
+    /// The host's: the kernel's initial namespace.
     Host,
-    /// Those of a container, or of another namespace within the host.
+    /// Another one, such as a container's.
     Own,
+    /// The kernel does not say.
     Unknown,
 }
 
@@ -24,6 +29,27 @@ impl PidNamespace {
             PidNamespace::Own => "own",
             PidNamespace::Unknown => "unknown",
         }
+    }
+}
+
+/// Whether a PID reported by the driver identifies a process that this process sees under the same PID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PidLookup {
+    /// Yes: a PID that `/proc` lacks belongs to a process that has ended.
+    Same,
+    /// No: a lookup would find another process.
+    Foreign,
+    /// Probably: what is found counts, but a PID that `/proc` lacks proves nothing.
+    Unknown,
+}
+
+/// Applies the setting `driver.pids` in a PID namespace.
+#[must_use]
+pub fn pid_lookup(setting: DriverPids, namespace: PidNamespace) -> PidLookup {
+    match (setting, namespace) {
+        (DriverPids::Here, _) | (_, PidNamespace::Host) => PidLookup::Same,
+        (_, PidNamespace::Own) | (DriverPids::Host, PidNamespace::Unknown) => PidLookup::Foreign,
+        (DriverPids::Auto, PidNamespace::Unknown) => PidLookup::Unknown,
     }
 }
 
@@ -89,6 +115,19 @@ mod tests {
         check("pid:[]", PidNamespace::Unknown);
         check("mnt:[4026531836]", PidNamespace::Unknown);
         check("", PidNamespace::Unknown);
+    }
+
+    #[test]
+    fn the_setting_says_whose_pids_are_looked_up() {
+        let check = |setting, expected: [PidLookup; 3]| {
+            let namespaces = [PidNamespace::Host, PidNamespace::Own, PidNamespace::Unknown];
+            let found = namespaces.map(|namespace| pid_lookup(setting, namespace));
+            assert_eq!(found, expected, "{setting:?}");
+        };
+        use PidLookup::{Foreign, Same, Unknown};
+        check(DriverPids::Auto, [Same, Foreign, Unknown]);
+        check(DriverPids::Host, [Same, Foreign, Foreign]);
+        check(DriverPids::Here, [Same, Same, Same]);
     }
 
     #[test]

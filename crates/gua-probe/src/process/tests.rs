@@ -230,6 +230,17 @@ fn a_missing_process_is_gone_only_in_the_hosts_pid_namespace() {
 }
 
 #[test]
+fn the_setting_here_looks_pids_up_in_a_pid_namespace_of_its_own() {
+    let tree = FakeProc::new();
+    tree.put(&python(4711, 7));
+    std::fs::remove_file(tree.path("self/ns/pid")).unwrap();
+    tree.link("self/ns/pid", "pid:[4026532999]");
+    let mut here = table(&tree).with_driver_pids(DriverPids::Here);
+    assert_eq!(words(&here.resolve(PID)), "7 ada/ada python3");
+    assert_eq!(here.resolve(Pid(4712)), Err(Missing::Gone));
+}
+
+#[test]
 fn in_another_pid_namespace_the_drivers_pid_would_name_a_stranger() {
     let tree = FakeProc::new();
     tree.put(&python(4711, 7));

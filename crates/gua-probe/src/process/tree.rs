@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::rc::Rc;
 
+use gua_model::DriverPids;
 use gua_model::id::{BootId, Uid};
 use gua_model::reading::{Missing, Reading};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,11 +17,9 @@ use rustix::process::{self, PidfdFlags, Resource};
 use super::ProcRoot;
 use super::parse::{self, Stat};
 use super::watch::{Ended, Watch, Watched};
+use crate::host::namespace::{PidLookup, PidNamespace, parse_pid_namespace, pid_lookup};
 
-/// The initial pid namespace always has this inode (`PROC_PID_INIT_INO` in `linux/proc_ns.h`).
-const HOST_PIDS: &[u8] = b"pid:[4026531836]";
-
-/// The initial user namespace always has this one (`PROC_USER_INIT_INO`).
+/// The initial user namespace always has this inode (`PROC_USER_INIT_INO` in `linux/proc_ns.h`).
 const HOST_USERS: &[u8] = b"user:[4026531837]";
 
 /// What the kernel shows inside another user namespace for a uid that is not known there (`overflowuid`).
@@ -105,17 +104,6 @@ impl Mark {
     }
 }
 
-/// Whether a number from the driver names a process here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pids {
-    /// The driver's pids are the pids of this tree.
-    Host,
-    /// The tree numbers its processes otherwise: a pid of the driver would name a stranger.
-    Other,
-    /// The kernel does not tell.
-    Unknown,
-}
-
 /// Why there is nothing to read.
 enum Loss {
     /// The file or its process is not there.
@@ -136,7 +124,8 @@ impl From<Errno> for Loss {
 pub(super) struct Tree {
     root: ProcRoot,
     directory: OnceCell<OwnedFd>,
-    pids: OnceCell<Pids>,
+    driver_pids: DriverPids,
+    pid_lookup: OnceCell<PidLookup>,
     sees_all_users: OnceCell<bool>,
     path: String,
     buffer: Vec<u8>,
@@ -150,7 +139,8 @@ impl Tree {
         Self {
             root,
             directory: OnceCell::new(),
-            pids: OnceCell::new(),
+            driver_pids: DriverPids::default(),
+            pid_lookup: OnceCell::new(),
             sees_all_users: OnceCell::new(),
             path: String::new(),
             buffer: vec![0; PAGE],
@@ -159,11 +149,9 @@ impl Tree {
         }
     }
 
-    /// Says that the tree's pids are the driver's, for tests whose processes live in the test's own namespace.
-    #[cfg(test)]
-    pub(super) fn of_host(self) -> Self {
+    pub(super) fn with_driver_pids(self, driver_pids: DriverPids) -> Self {
         Self {
-            pids: Pids::Host.into(),
+            driver_pids,
             ..self
         }
     }
@@ -244,7 +232,7 @@ impl Tree {
 
     /// Everything about one process, of that one process.
     pub(super) fn see(&mut self, pid: process::Pid) -> Reading<Seen> {
-        if self.pids() == Pids::Other {
+        if self.pid_lookup() == PidLookup::Foreign {
             return Err(Missing::Denied);
         }
         for _ in 0..ATTEMPTS {
@@ -335,7 +323,7 @@ impl Tree {
 
     /// Why `/proc` has no such process: because there is none, or because we may not see it.
     fn absent(&self, pid: process::Pid) -> Missing {
-        if self.pids() != Pids::Host {
+        if self.pid_lookup() != PidLookup::Same {
             return Missing::Denied;
         }
         if self.root != ProcRoot::default() {
@@ -349,11 +337,11 @@ impl Tree {
         }
     }
 
-    fn pids(&self) -> Pids {
-        *self.pids.get_or_init(|| match self.link(c"self/ns/pid") {
-            Some(link) if link == HOST_PIDS => Pids::Host,
-            Some(_) => Pids::Other,
-            None => Pids::Unknown,
+    fn pid_lookup(&self) -> PidLookup {
+        *self.pid_lookup.get_or_init(|| {
+            let link = self.link(c"self/ns/pid");
+            let namespace = link.map_or(PidNamespace::Unknown, |name| parse_pid_namespace(&name));
+            pid_lookup(self.driver_pids, namespace)
         })
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use gua_model::{Gpu, Process, Sample};
+use gua_model::{DriverPids, Gpu, Process, Sample};
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::{Probe, ProbeOptions};
 use gua_probe::process::{Passwd, ProcRoot};
@@ -80,6 +80,7 @@ impl Host {
             library: Some(self.library.clone()),
             proc_root: ProcRoot(self.path("proc")),
             passwd: Passwd::File(self.path("passwd")),
+            driver_pids: DriverPids::Auto,
         }
     }
 

@@ -45,6 +45,7 @@ impl Tool {
             .env("PATH", "/usr/bin:/bin")
             .env("TZ", "UTC")
             .env("GUA_NVML_LIBRARY", self.driver.join("libnvidia-ml.so.1"))
+            .env("GUA_DRIVER_PIDS", "here")
             .env("LD_LIBRARY_PATH", &self.driver)
             // A hundredth of what suits ticks of 30 s.
             .env("GUA_DRIVER_DEADLINE", "50ms")

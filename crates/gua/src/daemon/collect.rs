@@ -15,7 +15,6 @@ use gua_collector::systemd::{Notifier, heartbeat};
 use gua_collector::{Collector, HostRuntime, Observer as _, Options};
 use gua_model::Sample;
 use gua_model::text::counted;
-use gua_probe::probe::ProbeOptions;
 use gua_probe::reader::{Reader, ReaderOptions};
 use gua_probe::{clock, host};
 use jiff::tz::TimeZone;
@@ -26,7 +25,8 @@ use super::observer::{ANSWERED, DaemonObserver, fixed, log_bytes, log_line, opti
 use super::outage_file::OutageFile;
 use super::{Append, history, make_directory_of};
 use crate::commands::csv;
-use crate::config::{FlagValue, Loaded, Settings, Source};
+use crate::config::{FlagValue, Loaded, Settings};
+use crate::driver;
 use crate::duration::Clockwise;
 use crate::output;
 
@@ -200,14 +200,7 @@ fn take_over(
 }
 
 fn reader(settings: &Settings) -> ReaderOptions {
-    let driver = &settings.driver;
-    // Without a wish the probe knows the name itself, and says so when it is not found.
-    let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
-    let probe = ProbeOptions {
-        library,
-        ..ProbeOptions::default()
-    };
-    let options = ReaderOptions::this_program(probe, driver.deadline.value);
+    let options = driver::options(settings);
     // Pauses that are over before the next tick, with time left for an attempt that hangs, cost none that the driver would
     // have answered. Ticks of less than seconds have shorter pauses too.
     let longest_pause = (settings.collect.interval.value / 4).min(options.longest_pause);

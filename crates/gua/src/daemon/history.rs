@@ -9,9 +9,9 @@ use gua_collector::chain::chain;
 use gua_collector::history::HistorySink;
 use gua_collector::python_collector::python_writer;
 use gua_compat::gpu_usage_audit::{Adopted, LegacyError, OldCollector, OnProgress, adopt};
-use gua_model::Sample;
 use gua_model::period::Period;
 use gua_model::text::short_age;
+use gua_model::{Cadence, Sample};
 use gua_probe::clock;
 use gua_probe::host::{self, HostRoot};
 use gua_store::{FileKind, History, NewRun, OpenMode, Store, WriterOptions, what_is_this};
@@ -240,18 +240,17 @@ fn lost_since(since: Timestamp, interval: Duration, now: Timestamp) -> u128 {
         .unwrap_or(0)
 }
 
-/// How many ticks should have been stored since the last one. What is being lost now is in no history yet.
+/// Number of ticks that should have been stored since the last one, if any was missed. Ticks that are being lost now are
+/// not in the history yet.
 fn overdue(
     started: Timestamp,
     last: Option<Timestamp>,
     interval: Duration,
     now: Timestamp,
 ) -> Option<u128> {
-    // An answer of the driver may take a moment, whatever the interval.
-    const MOMENT: Duration = Duration::from_secs(2);
     let since = last.map_or(started, |last| last.max(started));
     let age = Duration::try_from(now.duration_since(since)).ok()?;
-    if age <= (interval * 2).max(MOMENT) {
+    if !Cadence::new(interval).is_missed(age) {
         return None;
     }
     age.as_micros().checked_div(interval.as_micros())
@@ -285,7 +284,8 @@ mod tests {
         check(0, Some(940), 30, None);
         check(0, Some(900), 30, Some(3));
         check(0, Some(998), 1, None);
-        check(0, Some(997), 1, Some(3));
+        check(0, Some(997), 1, None);
+        check(0, Some(996), 1, Some(4));
         // A run that has stored nothing yet is measured from its beginning.
         check(990, Some(100), 30, None);
         check(400, Some(100), 30, Some(20));

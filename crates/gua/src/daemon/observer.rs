@@ -173,6 +173,7 @@ pub(super) fn fixed(settings: &Settings) -> Vec<(&'static str, String)> {
             "driver.deadline",
             format!("{:?}", settings.driver.deadline.value),
         ),
+        ("driver.pids", format!("{:?}", settings.driver.pids.value)),
         ("cloud", format!("{:?}", cloud_values(settings))),
         ("csv.dir", format!("{:?}", settings.csv.dir.value)),
         ("csv.every", format!("{:?}", settings.csv.every.value)),

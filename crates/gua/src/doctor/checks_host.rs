@@ -2,15 +2,17 @@
 
 use gua_probe::host::collector::{Collector, Running};
 use gua_probe::host::mount::HideLevel;
-use gua_probe::host::namespace::PidNamespace;
+use gua_probe::host::namespace::{PidLookup, PidNamespace, pid_lookup};
 use gua_probe::host::privilege::Sees;
 use gua_probe::host::time::Synchronised;
 use serde_json::json;
 
+use gua_model::DriverPids;
 use gua_model::text::sanitize;
 
 use super::check::{Check, Group, Kind, Status};
 use super::facts::Facts;
+use crate::config::Source;
 
 const OS: Kind = Kind::new(Group::Host, "os", "OS/kernel");
 const CLOCK: Kind = Kind::new(Group::Host, "clock", "clock");
@@ -87,29 +89,52 @@ pub(super) fn clock(facts: &Facts) -> Check {
     }
 }
 
+/// Whether the driver's process IDs can be looked up here, by which rule, and how to change it.
 pub(super) fn container(facts: &Facts) -> Check {
     let around = &facts.surroundings;
-    let engines = around.engines.join(", ");
-    let details =
-        json!({ "pid_namespace": around.pid_namespace.as_str(), "engines": around.engines });
-    let is_blind = match around.pid_namespace {
-        PidNamespace::Host => false,
-        PidNamespace::Own => true,
-        PidNamespace::Unknown => !around.engines.is_empty(),
+    let setting = &facts.driver_pids;
+    let lookup = pid_lookup(setting.value, around.pid_namespace);
+    let is_looked_up = match lookup {
+        PidLookup::Same => true,
+        PidLookup::Foreign => false,
+        // The marks of an engine are the only hint where the kernel names no namespace.
+        PidLookup::Unknown => around.engines.is_empty(),
     };
-    if is_blind {
-        let place = match engines.is_empty() {
-            true => "a pid namespace of its own",
-            false => &format!("in {engines}"),
-        };
-        let summary = format!("{place}: the host's processes cannot be seen");
+    let details = json!({
+        "pid_namespace": around.pid_namespace.as_str(),
+        "engines": around.engines,
+        "driver_pids": setting.value.as_str(),
+        "pids_looked_up": is_looked_up,
+    });
+    let place = match (around.engines.as_slice(), around.pid_namespace) {
+        ([], PidNamespace::Host) => "none".to_owned(),
+        ([], PidNamespace::Own) => "a pid namespace of its own".to_owned(),
+        ([], PidNamespace::Unknown) => "none known".to_owned(),
+        (engines, _) => format!("in {}", engines.join(", ")),
+    };
+    // In the host's own namespace every setting has the same effect.
+    let rule = match setting.source {
+        Source::Default => String::new(),
+        _ if around.pid_namespace == PidNamespace::Host => String::new(),
+        _ => format!(
+            " (driver.pids = {:?}, {})",
+            setting.value.as_str(),
+            setting.source
+        ),
+    };
+    if !is_looked_up {
+        let summary = format!("{place}: the host's processes cannot be seen{rule}");
         return Check::new(CONTAINER, Status::Warning, summary, details).advise(
-            "Run gua on the host, or in a container started with `--pid=host`, to see the owners.",
+            "Run gua on the host, or in a container started with `--pid=host`, to see the owners. If the driver reports the \
+             pids of this namespace, set `driver.pids = \"here\"` (GUA_DRIVER_PIDS=here).",
         );
     }
-    let summary = match around.engines.is_empty() {
-        true => "none".to_owned(),
-        false => format!("in {engines}, and the host's processes can be seen"),
+    let summary = match (setting.value, around.pid_namespace) {
+        (DriverPids::Here, PidNamespace::Own | PidNamespace::Unknown) => {
+            format!("{place}; the driver's pids are looked up here{rule}")
+        }
+        _ if around.engines.is_empty() => place,
+        _ => format!("{place}, and the host's processes can be seen"),
     };
     Check::new(CONTAINER, Status::Ok, summary, details)
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gua_model::{Sample, Thresholds};
+use gua_model::{DriverPids, Sample, Thresholds};
 use gua_probe::fault::DriverFault;
 use gua_probe::host::Kernel;
 use gua_probe::host::collector::Running;
@@ -17,6 +17,7 @@ use gua_probe::host::time::TimeKeeping;
 use jiff::Zoned;
 
 use super::smi::Smi;
+use crate::config::Setting;
 
 /// What was found on this host.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Facts {
     pub kernel: Kernel,
     pub time_keeping: TimeKeeping,
     pub surroundings: Surroundings,
+    /// The setting `driver.pids`, with its source.
+    pub driver_pids: Setting<DriverPids>,
     pub hiding: Option<Hiding>,
     pub privilege: Privilege,
     pub devices: Devices,

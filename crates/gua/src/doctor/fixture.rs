@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
-    BootId, Bytes, Celsius, Driver, Gpu, GpuUuid, Identity, Megahertz, Millijoules, Milliwatts,
-    Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading, Sample, StartTicks,
-    Thresholds, Uid, User, Workload,
+    BootId, Bytes, Celsius, Driver, DriverPids, Gpu, GpuUuid, Identity, Megahertz, Millijoules,
+    Milliwatts, Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading, Sample,
+    StartTicks, Thresholds, Uid, User, Workload,
 };
 use gua_probe::host::Kernel;
 use gua_probe::host::device::Devices;
@@ -23,6 +23,7 @@ use jiff::tz::TimeZone;
 use super::check::{Check, Status, Weight};
 use super::facts::{Choice, Claims, Facts, FileSystem, History, Link, Reach};
 use super::smi::{Output, Smi};
+use crate::config::{Setting, Source};
 
 pub(super) const VERSION: &str = "550.54.14";
 
@@ -45,6 +46,10 @@ pub(super) fn healthy() -> Facts {
         surroundings: Surroundings {
             pid_namespace: PidNamespace::Host,
             engines: Vec::new(),
+        },
+        driver_pids: Setting {
+            value: DriverPids::Auto,
+            source: Source::Default,
         },
         hiding: Some(Hiding {
             level: HideLevel::Off,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gua_model::period::{Period, Quarter, micros_between};
 use gua_model::pick::{LastUse, note_use};
-use gua_model::since::{LATE, Since, Start, whole_quarters, within};
+use gua_model::since::{Since, Start, whole_quarters, within};
 use gua_model::{GpuUuid, RollUp, Span, Spans, Thresholds, Totals};
 use gua_store::{History, ReadError};
 use jiff::{SignedDuration, Timestamp};
@@ -91,8 +91,9 @@ impl Recorded {
             let first = of_card().next();
             let reaches = first.is_some_and(|first| {
                 first.from == since.at
-                    && micros_between(recent_from, since.at)
-                        <= micros_between(first.from, first.to) + LATE
+                    && !first
+                        .cadence()
+                        .is_missed(since.at.duration_since(recent_from).unsigned_abs())
             });
             if reaches {
                 to_follow.push((*gpu, *roll_up));
@@ -135,7 +136,7 @@ impl Recorded {
             return Ok(None);
         }
         let was_watched = of_card.next_back().is_some_and(|last| {
-            micros_between(last.to, begin) <= LATE
+            !last.cadence().is_break(micros_between(last.to, begin))
                 && last
                     .shares
                     .iter()

@@ -11,7 +11,7 @@ use super::*;
 /// A table over the real `/proc`, in whatever pid namespace the tests run: their children live in it too.
 fn real_table() -> ProcessTable {
     ProcessTable::with(
-        Tree::new(ProcRoot::default()).of_host(),
+        Tree::new(ProcRoot::default()).with_driver_pids(DriverPids::Here),
         Names::new(Passwd::System),
     )
 }

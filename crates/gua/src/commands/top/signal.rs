@@ -1,7 +1,7 @@
 //! Signals to one's own processes, and to nobody else's. The process is pinned before it is looked at, so that a number
 //! that was given to another process meanwhile is never hit.
 
-use gua_model::{Pid, ProcessKey, Uid};
+use gua_model::{DriverPids, Pid, ProcessKey, Uid};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_tui::{Me, Signal};
 use rustix::io::Errno;
@@ -10,13 +10,18 @@ use rustix::process::{self, PidfdFlags, pidfd_open, pidfd_send_signal};
 /// The person who runs this program.
 pub(super) fn me() -> Me {
     let uid = Uid(process::geteuid().as_raw());
-    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let mut table = own_table();
     let own = table.resolve(Pid(std::process::id())).ok();
     let owner = own.and_then(|identity| identity.owner());
     Me {
         uid,
         owner: owner.map_or(uid, |owner| owner.user.uid),
     }
+}
+
+/// A table that resolves PIDs of this process's own namespace, whichever namespace the driver's belong to.
+fn own_table() -> ProcessTable {
+    ProcessTable::new(ProcRoot::default(), Passwd::System).with_driver_pids(DriverPids::Here)
 }
 
 /// Sends a signal to this very process, and says what became of it.
@@ -33,7 +38,7 @@ pub(super) fn send(key: ProcessKey, signal: Signal, me: Me) -> Result<String, St
         error => format!("{pid}: {error}; nothing was sent"),
     })?;
     // From here on the number stands for one process only. Is it the one that was meant, and is it ours?
-    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let mut table = own_table();
     let identity = table.resolve(pid).map_err(|_| ended())?;
     if identity.key != key {
         return Err(format!("{pid} is another process now; nothing was sent"));
@@ -77,7 +82,7 @@ mod tests {
         }
 
         fn key(&self) -> ProcessKey {
-            let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+            let mut table = own_table();
             table.resolve(Pid(self.0.id())).unwrap().key
         }
     }

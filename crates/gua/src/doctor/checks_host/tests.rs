@@ -4,6 +4,7 @@ use gua_model::Pid;
 use gua_probe::host::mount::Hiding;
 
 use super::*;
+use crate::config::Setting;
 use crate::doctor::fixture::{assert_check, healthy};
 
 /// Spoils the healthy host and holds one check against what it should say.
@@ -105,7 +106,7 @@ fn a_container_matters_where_it_hides_the_hosts_processes() {
     check(
         container,
         inside(PidNamespace::Unknown, &[]),
-        (Status::Ok, "none"),
+        (Status::Ok, "none known"),
         &[],
     );
     let summary = "in docker, and the host's processes can be seen";
@@ -135,6 +136,43 @@ fn a_container_matters_where_it_hides_the_hosts_processes() {
         inside(PidNamespace::Unknown, &["podman"]),
         (Status::Warning, summary),
         advice,
+    );
+}
+
+#[test]
+fn the_setting_for_pids_is_named_where_it_matters() {
+    let set = |namespace: PidNamespace, value: DriverPids| {
+        move |facts: &mut Facts| {
+            facts.surroundings.pid_namespace = namespace;
+            facts.driver_pids = Setting {
+                value,
+                source: Source::Environment("GUA_DRIVER_PIDS"),
+            };
+        }
+    };
+    let (own, host) = (PidNamespace::Own, PidNamespace::Host);
+    let summary = "a pid namespace of its own; the driver's pids are looked up here \
+                   (driver.pids = \"here\", environment GUA_DRIVER_PIDS)";
+    check(
+        container,
+        set(own, DriverPids::Here),
+        (Status::Ok, summary),
+        &[],
+    );
+    let summary = "a pid namespace of its own: the host's processes cannot be seen \
+                   (driver.pids = \"host\", environment GUA_DRIVER_PIDS)";
+    let advice = &["set `driver.pids = \"here\"`"];
+    check(
+        container,
+        set(own, DriverPids::Host),
+        (Status::Warning, summary),
+        advice,
+    );
+    check(
+        container,
+        set(host, DriverPids::Here),
+        (Status::Ok, "none"),
+        &[],
     );
 }
 

@@ -1,0 +1,111 @@
+//! The one answer to "when is a late sample a gap".
+//!
+//! Samples are taken at an interval, and they come late: the driver is slow, the machine is busy, the collector was
+//! stopped. Two questions follow, and each has one rule that every part of the program uses.
+//!
+//! **Accounting** (history, reports, exports, `gua run`): a sample covers the time until the next one, but never more
+//! than its interval ([`Cadence::covered`]). What is left is a gap, however short: nobody observed it, so no state and no
+//! owner is charged for it. Differences between two samples (energy counters, utilisation buffers) count only if the
+//! second one directly [follows](Cadence::follows) the first.
+//!
+//! **Continuity** (since when a GPU has been in its state, whether a collector or a driver is overdue): a sample that is
+//! late by up to one more interval interrupts nothing; beyond that it was [missed](Cadence::is_missed).
+//!
+//! Rows imported from gpu-usage-audit and gpu_stats keep the rules of the tools that wrote them, see [`crate::legacy`].
+
+use std::time::Duration;
+
+use crate::unit::Micros;
+
+/// The time between two samples of one collector, as planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cadence {
+    pub interval: Duration,
+}
+
+impl Cadence {
+    /// Delay that any sample may have, however short the interval. Totals do not keep the interval of their ticks, so
+    /// there a hole of up to this length is lateness.
+    pub const JITTER: Micros = Micros::from_secs(1);
+
+    /// Least delay beyond the interval after which a sample was missed.
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    #[must_use]
+    pub fn new(interval: Duration) -> Self {
+        Self { interval }
+    }
+
+    /// The time that a sample covers, given the time to the next one: all of it, at most the interval.
+    #[must_use]
+    pub fn covered(self, until_next: Option<Duration>) -> Duration {
+        until_next.map_or(self.interval, |elapsed| elapsed.min(self.interval))
+    }
+
+    /// Whether a sample after this time directly follows: at most a tenth of the interval late, or one second.
+    #[must_use]
+    pub fn follows(self, elapsed: Duration) -> bool {
+        let delay = (self.interval / 10).max(Duration::from_micros(Self::JITTER.0));
+        elapsed <= self.interval.saturating_add(delay)
+    }
+
+    /// Whether a sample was missed: more than twice the interval has passed since the last one, and two seconds more
+    /// than the interval.
+    #[must_use]
+    pub fn is_missed(self, elapsed: Duration) -> bool {
+        let late = self.interval.saturating_add(Self::PATIENCE);
+        elapsed > self.interval.saturating_mul(2).max(late)
+    }
+
+    /// Whether a hole between the end of what one sample covers and the next sample means that one was missed.
+    #[must_use]
+    pub fn is_break(self, hole: Micros) -> bool {
+        self.is_missed(self.interval.saturating_add(Duration::from_micros(hole.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn a_sample_covers_the_time_to_the_next_and_never_more_than_its_interval() {
+        let check = |interval, elapsed: Option<u64>, covered| {
+            let found = Cadence::new(MS(interval)).covered(elapsed.map(MS));
+            assert_eq!(found, MS(covered), "{elapsed:?} every {interval}");
+        };
+        check(30_000, Some(30_000), 30_000);
+        check(30_000, Some(12_000), 12_000);
+        check(30_000, Some(30_001), 30_000);
+        check(30_000, Some(3_600_000), 30_000);
+        check(30_000, None, 30_000);
+    }
+
+    #[test]
+    fn a_sample_is_on_time_then_late_and_then_missed() {
+        let check = |interval, on_time_until, missed_after| {
+            let cadence = Cadence::new(MS(interval));
+            assert!(cadence.follows(MS(on_time_until)) && !cadence.follows(MS(on_time_until + 1)));
+            assert!(
+                !cadence.is_missed(MS(missed_after)) && cadence.is_missed(MS(missed_after + 1))
+            );
+            let hole = |elapsed: u64| Micros((elapsed - interval) * 1000);
+            assert!(
+                !cadence.is_break(hole(missed_after)) && cadence.is_break(hole(missed_after + 1))
+            );
+        };
+        check(20, 1020, 2020);
+        check(1000, 2000, 3000);
+        check(2000, 3000, 4000);
+        check(30_000, 33_000, 60_000);
+        check(600_000, 660_000, 1_200_000);
+    }
+
+    #[test]
+    fn the_longest_interval_does_not_overflow() {
+        let endless = Cadence::new(Duration::MAX);
+        assert!(endless.follows(Duration::MAX) && !endless.is_missed(Duration::MAX));
+    }
+}
