@@ -182,7 +182,7 @@ fn what_cannot_be_installed_is_refused_before_anything_is_written() {
         // Left out below where the PATH of these tests has a cargo.
         (
             &[target],
-            "then `sudo scripts/install --binary target/release/gua`",
+            "then `sudo scripts/install --binary target/dist/gua`",
         ),
     ];
     for (arguments, message) in cases {
