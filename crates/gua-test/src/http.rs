@@ -2,13 +2,16 @@
 
 use std::io::BufRead;
 
+use serde::{Deserialize, Serialize};
+
 /// One request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// Method, path and query.
     pub line: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
+    #[serde(with = "as_text")]
     pub body: Vec<u8>,
 }
 
@@ -53,3 +56,16 @@ impl Request {
 
 /// A board's response to an enrolment claim.
 pub const CLAIM_ANSWER: &str = r#"{"hostId":"h1","displayName":"lab 1","agentToken":"gua_agent_secret","tokenPrefix":"gua_agent_se"}"#;
+
+/// A body as text, so that recordings can be read. Only recordings of text are needed.
+mod as_text {
+    use serde::{Deserialize as _, Deserializer, Serializer, ser::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(body: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(std::str::from_utf8(body).map_err(S::Error::custom)?)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        Ok(String::deserialize(from)?.into_bytes())
+    }
+}

@@ -15,6 +15,7 @@
 
 #[cfg(feature = "board")]
 pub mod board;
+pub mod clock;
 mod driver;
 mod host;
 pub mod http;
@@ -31,6 +32,7 @@ pub mod reports;
 pub mod schema;
 #[cfg(feature = "samples")]
 pub mod synthetic;
+pub mod tape;
 mod terminal;
 mod wait;
 
@@ -40,3 +42,12 @@ pub use process::{Ended, Running, Sleeper, is_running, runs_as_root, send};
 pub use pty::Pty;
 pub use terminal::Terminal;
 pub use wait::{wait_for, wait_until};
+
+/// A variable that sets up the tests, not the program. One that is set to nothing counts as unset.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a setting of the tests, not of the program"
+)]
+fn variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::python;
+use crate::{python, variable};
 
 /// The releases whose files must be read.
 pub const RELEASES: [&str; 4] = ["1.0.2", "1.0.3", "1.1.0", "1.8.0"];
@@ -15,7 +15,8 @@ pub fn find_python() -> Option<PathBuf> {
     let versions = std::env::home_dir().map(|home| home.join(".pyenv/versions"));
     let entries = versions.and_then(|versions| versions.read_dir().ok());
     let of_pyenv = entries.into_iter().flatten().flatten();
-    let mut candidates = named_python()
+    let named = variable("GUA_TEST_PYTHON").map(PathBuf::from);
+    let mut candidates = named
         .into_iter()
         .chain(on_path)
         .chain(of_pyenv.map(|entry| entry.path().join("bin/python3")));
@@ -26,12 +27,19 @@ pub fn find_python() -> Option<PathBuf> {
     })
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a setting of the tests, not of the program"
-)]
-fn named_python() -> Option<PathBuf> {
-    std::env::var_os("GUA_TEST_PYTHON").map(PathBuf::from)
+/// Whether a test of two running programs can run at all. Prints which it is: there is nothing to record of such a test.
+#[must_use]
+pub fn run_live() -> bool {
+    match find_python() {
+        Some(python) => eprintln!("originals: live, with {}", python.display()),
+        None => {
+            eprintln!(
+                "originals: not run, because there is no Python 3.12; other tests compare with recordings"
+            );
+            return false;
+        }
+    }
+    true
 }
 
 /// Like [`find_python`], for tests that cannot do without.

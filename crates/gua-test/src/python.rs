@@ -5,6 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::variable;
+
 /// First line of requirements whose dependencies must not be installed. pip knows this as a flag only.
 const ALONE: &str = "--no-deps\n";
 
@@ -19,26 +21,80 @@ pub fn system() -> PathBuf {
     PathBuf::from("python3")
 }
 
+/// Python packages that tests need together.
+#[derive(Clone, Copy, Debug)]
+pub struct Environment {
+    name: &'static str,
+    /// In the format of pip's file.
+    requirements: &'static str,
+}
+
 /// The GPU listing programs that people use today and a JSON schema validator.
-pub fn peers() -> PathBuf {
-    environment(&system(), "look-peers", include_str!("peers.txt"))
+pub const PEERS: Environment = Environment {
+    name: "look-peers",
+    requirements: include_str!("peers.txt"),
+};
+
+/// Programs that read the driver, and its C header.
+pub const CLIENTS: Environment = Environment {
+    name: "nvml-clients",
+    requirements: include_str!("clients.txt"),
+};
+
+/// The original of `gua run`'s files. The module in question needs none of the package's requirements.
+pub const RUN_MONITOR: Environment = Environment {
+    name: "run-monitor",
+    requirements: "--no-deps\npytyche==0.2.1\n",
+};
+
+/// Programs that read Parquet files, of any release: users have the newest.
+pub const PARQUET_READERS: Environment = Environment {
+    name: "parquet-readers",
+    requirements: "duckdb\npandas\npyarrow\n",
+};
+
+/// Every environment for the Python of the machine, for those who make them before the tests run.
+pub const ALL: [Environment; 4] = [PEERS, CLIENTS, RUN_MONITOR, PARQUET_READERS];
+
+impl Environment {
+    /// Its directory. Makes it at first use.
+    #[must_use]
+    pub fn directory(self) -> PathBuf {
+        environment(&system(), self.name, self.requirements)
+    }
+
+    /// A program in it, such as `python`.
+    #[must_use]
+    pub fn program(self, name: &str) -> PathBuf {
+        self.directory().join("bin").join(name)
+    }
 }
 
 /// The environment of this name with these requirements, in the format of pip's file.
 #[must_use]
 pub fn environment(python: &Path, name: &str, requirements: &str) -> PathBuf {
-    let tools = target_directory().join("test-tools");
-    std::fs::create_dir_all(&tools).unwrap();
+    let tools = directory();
     let environment = tools.join(name);
+    let finished = environment.join("requirements.txt");
+    let is_finished = || std::fs::read_to_string(&finished).ok().as_deref() == Some(requirements);
+    // One that is there already is also found where nothing can be written.
+    if is_finished() {
+        return environment;
+    }
+    std::fs::create_dir_all(&tools).unwrap();
     // Tests run side by side, in this process and in others; one of them makes the environment.
     let lock = File::create(tools.join(format!("{name}.lock"))).unwrap();
     lock.lock().unwrap();
-    let finished = environment.join("requirements.txt");
-    if std::fs::read_to_string(&finished).ok().as_deref() != Some(requirements) {
+    if !is_finished() {
         make(python, &environment, requirements);
-        std::fs::write(finished, requirements).unwrap();
+        std::fs::write(&finished, requirements).unwrap();
     }
     environment
+}
+
+/// The directory of all environments: `GUA_TEST_TOOLS`, by default beside the build.
+fn directory() -> PathBuf {
+    variable("GUA_TEST_TOOLS").map_or_else(|| target_directory().join("test-tools"), PathBuf::from)
 }
 
 fn make(python: &Path, environment: &Path, requirements: &str) {
@@ -72,12 +128,13 @@ fn run(command: &mut Command, otherwise: &str) {
     }
 }
 
-/// The build directory: a test runs from `TARGET/PROFILE/deps`.
+/// The build directory: a test runs from `TARGET/PROFILE/deps`, a program from `TARGET/PROFILE`.
 fn target_directory() -> PathBuf {
     let program = std::env::current_exe().unwrap();
-    program
-        .ancestors()
-        .nth(3)
+    let mut folders = program.ancestors().skip(1);
+    let profile = folders.find(|folder| !folder.ends_with("deps"));
+    let target = profile.and_then(Path::parent);
+    target
         .expect("a test runs from TARGET/PROFILE/deps")
         .to_owned()
 }

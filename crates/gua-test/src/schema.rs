@@ -29,7 +29,7 @@ sys.exit('\\n'.join(errors) or None)
 #[track_caller]
 pub fn check(name: &str, json: &str) {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
-    let mut child = Command::new(python::peers().join("bin/python"))
+    let mut child = Command::new(python::PEERS.program("python"))
         .args(["-c", VALIDATE])
         .arg(docs.join(format!("{name}.json")))
         .stdin(Stdio::piped())

@@ -10,6 +10,7 @@ use crate::rows::{
     always, assert_same_rows, export, import, names, totals_imported, totals_in_place,
 };
 use gua_test::originals;
+use gua_test::tape::Tape;
 
 const SCENARIO: &str = r#"
     [[card]]
@@ -119,11 +120,15 @@ fn follow(host: &Host, rows: u64) {
 
 #[test]
 fn a_file_is_imported_again_and_again_while_its_collector_writes() {
-    for version in ["1.1.0", "1.8.0"] {
+    let versions = ["1.1.0", "1.8.0"];
+    let tape = Tape::open("store-live", &versions);
+    for version in versions {
         let host = host();
-        let collector = Collector::start(version, &host.driver, &host.old);
-        follow(&host, 60);
-        collector.end("TERM");
+        tape.file(&host.old, || {
+            let collector = Collector::start(version, &host.driver, &host.old);
+            follow(&host, 60);
+            collector.end("TERM");
+        });
         import(&host.old, &host.ours).unwrap();
         assert_eq!(
             totals_imported(&host.ours, always()),
@@ -137,10 +142,15 @@ fn a_file_is_imported_again_and_again_while_its_collector_writes() {
 #[test]
 fn what_a_killed_collector_left_in_its_log_is_read_and_nothing_is_left_beside_it() {
     let host = host();
-    let collector = Collector::start("1.8.0", &host.driver, &host.old);
-    follow(&host, 30);
-    collector.end("KILL");
     let folder = host.old.parent().unwrap();
+    let tape = Tape::open("store-killed", &["1.8.0"]);
+    tape.file(&host.old, || {
+        let collector = Collector::start("1.8.0", &host.driver, &host.old);
+        follow(&host, 30);
+        collector.end("KILL");
+    });
+    tape.file(&folder.join("old.db-wal"), || {});
+    tape.file(&folder.join("old.db-shm"), || {});
     assert_eq!(names(folder), ["old.db", "old.db-shm", "old.db-wal"]);
     // As in a copy of the file and its log, without the log's index.
     std::fs::remove_file(folder.join("old.db-shm")).unwrap();

@@ -13,8 +13,9 @@ use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::Timestamp;
 use rusqlite::types::Value;
 
-use crate::rows::{dump, export};
+use crate::rows::{content, dump, export};
 use gua_test::originals::{release, run};
+use gua_test::tape::Tape;
 
 fn user(uid: u32, name: &str) -> User {
     User {
@@ -205,7 +206,9 @@ fn the_real_tool_reads_our_ticks() {
             .arg(&exported));
         String::from_utf8(output.stdout).unwrap()
     };
-    let sections = report("1.1.0");
+    let tape = Tape::open("store-own-ticks", &["1.1.0", "1.8.0"]);
+    tape.input(&content(&exported));
+    let sections = tape.take(|| report("1.1.0"));
     for piece in [
         "node07 (bare, driver 580.95.05)",
         "(24 samples)",
@@ -215,7 +218,7 @@ fn the_real_tool_reads_our_ticks() {
     ] {
         assert!(sections.contains(piece), "{piece}: {sections}");
     }
-    let action = report("1.8.0");
+    let action = tape.take(|| report("1.8.0"));
     assert!(
         action.contains("node07 (bare, driver 580.95.05)") && action.contains("ada"),
         "{action}"

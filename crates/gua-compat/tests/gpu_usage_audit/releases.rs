@@ -3,14 +3,16 @@
 use crate::rows::{
     always, assert_same_rows, classes, export, import, names, totals_imported, totals_in_place,
 };
-use gua_test::originals::{RELEASES, demo};
+use gua_test::originals::RELEASES;
+use gua_test::tape::Tape;
 
 #[test]
 fn every_release_is_read_in_place_and_counts_as_it_counts_itself() {
+    let tape = Tape::open("store-in-place", &RELEASES);
     for version in RELEASES {
         let directory = tempfile::tempdir().unwrap();
         let old = directory.path().join("old.db");
-        demo(version, &old, 30);
+        tape.demo(version, &old, 30);
         let before = names(directory.path());
         let totals = totals_in_place(&old, always());
         // The telemetry of 1.8.0's demo has a desktop of 128 MB on its third card, which the old rule counts as held.
@@ -42,11 +44,12 @@ fn every_release_is_read_in_place_and_counts_as_it_counts_itself() {
 
 #[test]
 fn what_was_imported_counts_as_the_file_does_in_place() {
+    let tape = Tape::open("store-imported", &RELEASES);
     for version in RELEASES {
         let directory = tempfile::tempdir().unwrap();
         let old = directory.path().join("old.db");
         let ours = directory.path().join("ours.db");
-        demo(version, &old, 12);
+        tape.demo(version, &old, 12);
         let bytes = std::fs::read(&old).unwrap();
         import(&old, &ours).unwrap();
         assert_eq!(
@@ -64,13 +67,14 @@ fn what_was_imported_counts_as_the_file_does_in_place() {
 
 #[test]
 fn importing_again_adds_only_what_is_new() {
+    let tape = Tape::open("store-again", &RELEASES);
     for version in RELEASES {
         let directory = tempfile::tempdir().unwrap();
         let (old, ours) = (
             directory.path().join("old.db"),
             directory.path().join("ours.db"),
         );
-        demo(version, &old, 5);
+        tape.demo(version, &old, 5);
         let first = import(&old, &ours).unwrap();
         assert_eq!(
             (first.card_rows, first.new_card_rows),
@@ -83,7 +87,7 @@ fn importing_again_adds_only_what_is_new() {
             (15, 0, 0),
             "{version}"
         );
-        demo(version, &old, 4);
+        tape.demo(version, &old, 4);
         let copy = directory.path().join("a copy.db");
         std::fs::copy(&old, &copy).unwrap();
         let grown = import(&copy, &ours).unwrap();
@@ -103,15 +107,16 @@ fn importing_again_adds_only_what_is_new() {
 
 #[test]
 fn a_file_that_newer_releases_migrated_and_went_on_with_is_still_the_same_file() {
+    let tape = Tape::open("store-migrated", &RELEASES);
     let directory = tempfile::tempdir().unwrap();
     let (old, ours) = (
         directory.path().join("old.db"),
         directory.path().join("ours.db"),
     );
-    demo("1.0.2", &old, 4);
+    tape.demo("1.0.2", &old, 4);
     import(&old, &ours).unwrap();
     for (version, rows) in [("1.0.3", 18), ("1.1.0", 24), ("1.8.0", 30), ("1.0.2", 36)] {
-        demo(version, &old, 2);
+        tape.demo(version, &old, 2);
         let grown = import(&old, &ours).unwrap();
         assert_eq!(
             (grown.card_rows, grown.new_card_rows),

@@ -4,19 +4,21 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::rows::{assert_same_rows, export, import};
-use gua_test::originals::{RELEASES, demo, release, run};
+use crate::rows::{assert_same_rows, content, export, import};
+use gua_test::originals::{RELEASES, release, run};
+use gua_test::tape::Tape;
 
 #[test]
 fn import_and_export_give_back_every_row_of_every_release() {
+    let tape = Tape::open("store-round-trip", &RELEASES);
     for version in RELEASES {
         let directory = tempfile::tempdir().unwrap();
         let (old, ours) = (
             directory.path().join("old.db"),
             directory.path().join("ours.db"),
         );
-        demo(version, &old, 11);
-        demo(version, &old, 2);
+        tape.demo(version, &old, 11);
+        tape.demo(version, &old, 2);
         import(&old, &ours).unwrap();
         let exported = export(&ours, "exported.db");
         assert_same_rows(&old, &exported);
@@ -69,12 +71,13 @@ fn form(path: &Path) -> Vec<String> {
 
 #[test]
 fn an_export_has_the_form_of_a_fresh_file_of_the_newest_release() {
+    let tape = Tape::open("store-form", &["1.8.0"]);
     let directory = tempfile::tempdir().unwrap();
     let (old, ours) = (
         directory.path().join("old.db"),
         directory.path().join("ours.db"),
     );
-    demo("1.8.0", &old, 1);
+    tape.demo("1.8.0", &old, 1);
     import(&old, &ours).unwrap();
     assert_eq!(form(&export(&ours, "exported.db")), form(&old));
 }
@@ -100,17 +103,19 @@ fn report(version: &str, db: &Path) -> String {
 
 #[test]
 fn the_real_tool_prints_the_same_numbers_for_an_export_as_for_the_original() {
+    let tape = Tape::open("store-reread", &RELEASES);
     for version in RELEASES {
         let directory = tempfile::tempdir().unwrap();
         let (old, ours) = (
             directory.path().join("old.db"),
             directory.path().join("ours.db"),
         );
-        demo(version, &old, 13);
+        tape.demo(version, &old, 13);
         import(&old, &ours).unwrap();
         let exported = export(&ours, "exported.db");
+        tape.input(&content(&exported));
         for reader in RELEASES {
-            let (original, again) = (report(reader, &old), report(reader, &exported));
+            let (original, again) = tape.take(|| (report(reader, &old), report(reader, &exported)));
             assert_eq!(original, again, "{reader} on a file of {version}");
             assert!(
                 original.contains("39") || reader == "1.8.0",
@@ -122,12 +127,13 @@ fn the_real_tool_prints_the_same_numbers_for_an_export_as_for_the_original() {
 
 #[test]
 fn two_sources_share_no_run_and_every_row_is_there() {
+    let tape = Tape::open("store-two-sources", &["1.1.0", "1.8.0", "1.0.2"]);
     let directory = tempfile::tempdir().unwrap();
     let ours = directory.path().join("ours.db");
     let mut rows = 0;
     for version in ["1.1.0", "1.8.0", "1.0.2"] {
         let old = directory.path().join(format!("{version}.db"));
-        demo(version, &old, 3);
+        tape.demo(version, &old, 3);
         rows += import(&old, &ours).unwrap().card_rows;
     }
     let exported = Connection::open(export(&ours, "exported.db")).unwrap();

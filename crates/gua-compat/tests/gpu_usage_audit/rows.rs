@@ -65,6 +65,12 @@ pub(crate) const TABLES: [(&str, &[&str]); 5] = [
     ),
 ];
 
+/// Everything that a tool reads in a file, in short.
+pub(crate) fn content(path: &Path) -> String {
+    let tables = TABLES.map(|(table, _)| dump(path, table));
+    gua_test::tape::digest(&format!("{tables:?}"))
+}
+
 /// Every row of a table with its number, as the newest release would see it after its migration.
 pub(crate) fn dump(path: &Path, table: &str) -> Vec<Vec<Value>> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();

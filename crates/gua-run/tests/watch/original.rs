@@ -11,9 +11,6 @@ use gua_run::{Fields, RunLog, build_resource_summary};
 use gua_wire::run::metrics;
 use serde_json::{Map, Value, json};
 
-// Of all that it requires this module needs nothing.
-const ORIGINAL: &str = "--no-deps\npytyche==0.2.1\n";
-
 /// The module of the original alone, without the numerical packages that its siblings need.
 const LOAD: &str = r#"
 import importlib.util, json, pathlib, sys, sysconfig
@@ -24,15 +21,9 @@ sys.modules["run_monitor"] = original
 spec.loader.exec_module(original)
 "#;
 
-/// Python with the original in it, made at first use.
-fn python() -> PathBuf {
-    let system = gua_test::python::system();
-    gua_test::python::environment(&system, "run-monitor", ORIGINAL).join("bin/python")
-}
-
 /// What the original prints.
 fn ask(script: &str, arguments: &[&str]) -> String {
-    let output = Command::new(python())
+    let output = Command::new(gua_test::python::RUN_MONITOR.program("python"))
         .arg("-c")
         .arg(format!("{LOAD}{script}"))
         .args(arguments)

@@ -12,16 +12,18 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::sent::succeed;
 use gua_test::board::Board;
 use gua_test::http::CLAIM_ANSWER;
-use gua_test::originals::python;
+use gua_test::python;
+use gua_test::tape::Tape;
 
 /// Runs a script with a text at its standard input.
 fn run_python(script: &str, arguments: &[&str], input: &str) -> Vec<u8> {
-    let mut child = Command::new(python())
+    let mut child = Command::new(python::system())
         .args(["-c", script])
         .args(arguments)
         .stdin(Stdio::piped())
@@ -72,58 +74,87 @@ fn today() -> Date {
     now.to_zoned(TimeZone::UTC).date()
 }
 
+/// What the real agent uploads of a file.
+#[derive(Serialize, Deserialize)]
+struct Uploads {
+    /// The day on which it did.
+    today: Date,
+    /// Method, path, type and unpacked content of each request.
+    requests: Vec<(String, Option<String>, String)>,
+}
+
+/// The board's list of what it has.
+fn listing(today: Date) -> String {
+    format!(
+        r#"{{"archives":[{{"date":"{}","table":"proc_sample"}},{{"date":"_full","table":"daemon_run"}}]}}"#,
+        days_before(today, 1)
+    )
+}
+
+fn days_before(today: Date, days: i64) -> Date {
+    today.checked_sub(jiff::Span::new().days(days)).unwrap()
+}
+
+impl Uploads {
+    /// Lets the real agent make a file and upload it; `None` when the day changed meanwhile.
+    fn of_agent(home: &Path, database: &str) -> Option<Self> {
+        let today = today();
+        let board = Board::start();
+        board.lists(listing(today));
+        let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
+        let config = CloudConfig::enrolled(ServerUrl::parse(&board.url()).unwrap(), answer);
+        let file = home.join("cloud.json");
+        std::fs::write(&file, config.write()).unwrap();
+        let files = ["--db", database, "--config", file.to_str().unwrap()];
+        let _ = std::fs::remove_file(database);
+        succeed(
+            "1.8.0",
+            home,
+            &[&["sync-once", "--fake"], &files[..]].concat(),
+        );
+        run_python(AGE, &[database], "");
+        board.take();
+        let archive = ["sync-archive", "--retention-days", "3"];
+        succeed("1.8.0", home, &[&archive[..], &files[..]].concat());
+        let requests = board.take();
+        let requests = requests.iter().map(|request| {
+            let mut content = String::new();
+            let kind = request.header("content-type").map(str::to_owned);
+            if kind.as_deref() == Some("application/gzip") {
+                let mut gzip = GzDecoder::new(request.body.as_slice());
+                gzip.read_to_string(&mut content).unwrap();
+            }
+            (request.line.clone(), kind, content)
+        });
+        let requests = requests.collect();
+        (self::today() == today).then_some(Self { today, requests })
+    }
+}
+
 #[test]
 fn the_files_of_an_archive_are_those_of_release_1_8() {
     let home = tempfile::tempdir().unwrap();
-    let database = home.path().join("gua.db");
-    let database = database.to_str().unwrap();
+    let path = home.path().join("gua.db");
+    let database = path.to_str().unwrap();
+    let tape = Tape::open("wire-archive", &["1.8.0"]);
     // A run over midnight would see another day in the middle; then it is done again.
-    while !compare(home.path(), database) {}
-}
-
-/// `false` when the day changed meanwhile.
-fn compare(home: &Path, database: &str) -> bool {
-    let today = today();
-    let days_ago = |days| today.checked_sub(jiff::Span::new().days(days)).unwrap();
-    let listing = format!(
-        r#"{{"archives":[{{"date":"{}","table":"proc_sample"}},{{"date":"_full","table":"daemon_run"}}]}}"#,
-        days_ago(1)
-    );
-    let board = Board::start();
-    board.lists(listing.clone());
-    let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
-    let config = CloudConfig::enrolled(ServerUrl::parse(&board.url()).unwrap(), answer);
-    let file = home.join("cloud.json");
-    std::fs::write(&file, config.write()).unwrap();
-    let file = file.to_str().unwrap();
-    let _ = std::fs::remove_file(database);
-    succeed(
-        "1.8.0",
-        home,
-        &["sync-once", "--fake", "--db", database, "--config", file],
-    );
-    run_python(AGE, &[database], "");
-    board.take();
-    succeed(
-        "1.8.0",
-        home,
-        &[
-            "sync-archive",
-            "--retention-days",
-            "3",
-            "--db",
-            database,
-            "--config",
-            file,
-        ],
-    );
-    if self::today() != today {
-        return false;
-    }
-    let requests = board.take();
-
+    let uploads = tape.take(|| {
+        loop {
+            if let Some(uploads) = Uploads::of_agent(home.path(), database) {
+                break uploads;
+            }
+        }
+    });
+    tape.file(&path, || {});
+    let Uploads { today, requests } = uploads;
+    let days_ago = |days| days_before(today, days);
     let days = [0, 1, 2, 3, 4].map(days_ago);
-    let plan = Plan::new(today, 3, days, &Listing::read(listing.as_bytes()).unwrap());
+    let plan = Plan::new(
+        today,
+        3,
+        days,
+        &Listing::read(listing(today).as_bytes()).unwrap(),
+    );
     assert_eq!(plan.closed_days, [3, 2, 1].map(days_ago));
     let objects: Vec<_> = plan.missing.iter().chain(&Plan::WHOLE).collect();
     let mut lines = vec!["GET /agent/v1/archives".to_owned()];
@@ -133,18 +164,11 @@ fn compare(home: &Path, database: &str) -> bool {
             .map(|object| format!("POST {}", object.path())),
     );
     lines.push(format!("DELETE {}", prune_path(3)));
-    let theirs: Vec<_> = requests
-        .iter()
-        .map(|request| request.line.clone())
-        .collect();
+    let theirs: Vec<_> = requests.iter().map(|(line, ..)| line.clone()).collect();
     assert_eq!(lines, theirs);
 
-    for (object, request) in objects.iter().zip(&requests[1..]) {
-        let mut uploaded = String::new();
-        GzDecoder::new(request.body.as_slice())
-            .read_to_string(&mut uploaded)
-            .unwrap();
-        assert_eq!(request.header("content-type"), Some("application/gzip"));
+    for (object, (_, kind, uploaded)) in objects.iter().zip(&requests[1..]) {
+        assert_eq!(kind.as_deref(), Some("application/gzip"));
         let arguments = [database, object.table.name(), &object.extent.to_string()];
         let rows: Vec<Vec<Json>> =
             serde_json::from_slice(&run_python(ROWS, &arguments, "")).unwrap();
@@ -155,12 +179,11 @@ fn compare(home: &Path, database: &str) -> bool {
             csv.row(row.iter().map(value).collect()).unwrap();
         }
         let ours = String::from_utf8(csv.finish().unwrap()).unwrap();
-        assert_eq!(ours, uploaded, "{}", object.path());
+        assert_eq!(ours, *uploaded, "{}", object.path());
         let is_empty =
             object.table == Table::ProcSample && object.extent == Extent::Day(days_ago(2));
         assert_eq!(rows.len() == 1, is_empty, "{}", object.path());
     }
-    true
 }
 
 fn value(json: &Json) -> Option<Value<'_>> {

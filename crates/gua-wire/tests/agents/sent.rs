@@ -10,11 +10,13 @@ use gua_wire::snapshot::{About, ErrorCode, Form, Snapshot, stamp};
 use gua_wire::users::UserPolicy;
 use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, ServerUrl, Token};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::cards::{ABOUT, look, sample};
 use gua_test::board::Board;
-use gua_test::http::CLAIM_ANSWER;
+use gua_test::http::{CLAIM_ANSWER, Request};
 use gua_test::originals::released;
+use gua_test::tape::Tape;
 
 /// Runs a real agent with a home of its own.
 pub(crate) fn agent(version: &str, home: &Path, arguments: &[&str]) -> Output {
@@ -47,20 +49,60 @@ fn observed_at(snapshot: &str) -> Timestamp {
     at
 }
 
+/// What a real agent sends and keeps.
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    /// The board's address, as it was typed.
+    url: String,
+    claim: Request,
+    /// The file with the enrolment.
+    kept: String,
+    /// Of a host with a letter beyond ASCII in its name, and of another.
+    pushes: [Request; 2],
+}
+
+impl Sent {
+    fn by(version: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let board = Board::start();
+        let claim = [
+            "enroll",
+            "--enrollment-token",
+            " gua_enroll_x ",
+            "--hostname",
+            "vm",
+            "--server-url",
+        ];
+        let url = format!(" {}/ ", board.url());
+        succeed(version, home.path(), &[&claim[..], &[&url]].concat());
+        let [claim] = board.take().try_into().unwrap();
+        let file = home.path().join(".gua/cloud.json");
+        let kept = std::fs::read_to_string(&file).unwrap();
+        // The file that we write is the agent's, too.
+        let mut config = enrolment(&url);
+        for name in ["lab \u{e9}", "lab 1"] {
+            name.clone_into(&mut config.display_name);
+            std::fs::write(&file, config.write()).unwrap();
+            succeed(version, home.path(), &["sync-once", "--fake"]);
+        }
+        Self {
+            url,
+            claim,
+            kept,
+            pushes: board.take().try_into().unwrap(),
+        }
+    }
+}
+
+pub(crate) fn enrolment(url: &str) -> CloudConfig {
+    let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
+    CloudConfig::enrolled(ServerUrl::parse(url).unwrap(), answer)
+}
+
 fn check(version: &'static str, form: Form) {
-    let home = tempfile::tempdir().unwrap();
-    let board = Board::start();
-    let claim = [
-        "enroll",
-        "--enrollment-token",
-        " gua_enroll_x ",
-        "--hostname",
-        "vm",
-        "--server-url",
-    ];
-    let url = format!(" {}/ ", board.url());
-    succeed(version, home.path(), &[&claim[..], &[&url]].concat());
-    let [request] = board.take().try_into().unwrap();
+    let tape = Tape::open(&format!("wire-sent-{version}"), &[version]);
+    let theirs = tape.take(|| Sent::by(version));
+    let request = &theirs.claim;
     assert_eq!(request.line, format!("POST {CLAIM}"));
     assert_eq!(request.header("authorization"), None);
     let about = AboutHost {
@@ -70,21 +112,10 @@ fn check(version: &'static str, form: Form) {
     };
     let ours = ClaimRequest::new(Token::new("gua_enroll_x").unwrap(), about).unwrap();
     assert_eq!(compact(request.text()), ours.body());
+    let config = enrolment(&theirs.url);
+    assert_eq!(theirs.kept, config.write());
 
-    let kept = std::fs::read_to_string(home.path().join(".gua/cloud.json")).unwrap();
-    let server = ServerUrl::parse(&url).unwrap();
-    let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
-    let mut config = CloudConfig::enrolled(server, answer);
-    assert_eq!(kept, config.write());
-
-    // The file that we write is the agent's, too.
-    config.display_name = "lab \u{e9}".to_owned();
-    std::fs::write(home.path().join(".gua/cloud.json"), config.write()).unwrap();
-    succeed(version, home.path(), &["sync-once", "--fake"]);
-    config.display_name = "lab 1".to_owned();
-    std::fs::write(home.path().join(".gua/cloud.json"), config.write()).unwrap();
-    succeed(version, home.path(), &["sync-once", "--fake"]);
-    let [other, request] = board.take().try_into().unwrap();
+    let [other, request] = &theirs.pushes;
     assert!(other.text().contains(r"lab \u00e9"), "{}", other.text());
     assert_eq!(request.line, format!("POST {OBSERVATIONS}"));
     let bearer = config.agent_token.bearer();
@@ -115,19 +146,18 @@ fn ours_and_release_1_8_send_the_same() {
 
 #[test]
 fn ours_and_release_1_8_tell_of_a_driver_that_is_away_in_the_same_words() {
-    let home = tempfile::tempdir().unwrap();
-    let board = Board::start();
-    let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
-    let config = CloudConfig::enrolled(ServerUrl::parse(&board.url()).unwrap(), answer);
-    let file = home.path().join("cloud.json");
-    std::fs::write(&file, config.write()).unwrap();
-    let run = agent(
-        "1.8.0",
-        home.path(),
-        &["sync-once", "--config", file.to_str().unwrap()],
-    );
-    assert_eq!(run.status.code(), Some(1));
-    let [request] = board.take().try_into().unwrap();
+    let tape = Tape::open("wire-sent-no-driver", &["1.8.0"]);
+    let request: Request = tape.take(|| {
+        let home = tempfile::tempdir().unwrap();
+        let board = Board::start();
+        let file = home.path().join("cloud.json");
+        std::fs::write(&file, enrolment(&board.url()).write()).unwrap();
+        let arguments = ["sync-once", "--config", file.to_str().unwrap()];
+        let run = agent("1.8.0", home.path(), &arguments);
+        assert_eq!(run.status.code(), Some(1));
+        let [request] = board.take().try_into().unwrap();
+        request
+    });
     let theirs: Snapshot = serde_json::from_str(request.text()).unwrap();
     let about = About {
         hostname: &theirs.host.hostname,

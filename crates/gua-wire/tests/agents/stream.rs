@@ -7,14 +7,13 @@ use gua_model::{Bytes, Percent};
 use gua_wire::server_url::STREAM;
 use gua_wire::snapshot::Form;
 use gua_wire::stream::UtilFrame;
-use gua_wire::{ClaimAnswer, CloudConfig, ServerUrl};
 use nvml_sim::driver::{self, Generation};
 use nvml_sim::scenario::Scenario;
 
 use crate::cards::sample;
-use crate::sent::compact;
-use gua_test::http::CLAIM_ANSWER;
+use crate::sent::{compact, enrolment};
 use gua_test::originals::released;
+use gua_test::tape::Tape;
 
 const CARDS: &str = r#"
 [[card]]
@@ -55,8 +54,8 @@ impl Drop for Running {
     }
 }
 
-#[test]
-fn ours_and_release_1_8_stream_the_same() {
+/// The port of the server, and path, authorization and text of the first frame that the real agent sends.
+fn streamed() -> (String, String, String, String) {
     let home = tempfile::tempdir().unwrap();
     driver::install(home.path(), Generation::LATEST).unwrap();
     let scenario = Scenario::parse(CARDS).unwrap_or_else(|error| panic!("{error}"));
@@ -71,10 +70,12 @@ fn ours_and_release_1_8_stream_the_same() {
     let mut server = Running(server.unwrap());
     let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
     let mut line = || lines.next().unwrap().unwrap();
-    let url = ServerUrl::parse(&format!("http://127.0.0.1:{}/gua/", line())).unwrap();
-    let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
-    let config = CloudConfig::enrolled(url, answer);
-    std::fs::write(home.path().join("cloud.json"), config.write()).unwrap();
+    let port = line();
+    std::fs::write(
+        home.path().join("cloud.json"),
+        enrolment(&address(&port)).write(),
+    )
+    .unwrap();
 
     // The server answers no push; the agent goes on, and its stream beside it.
     let daemon = Command::new(agent)
@@ -89,8 +90,18 @@ fn ours_and_release_1_8_stream_the_same() {
         .stderr(Stdio::null())
         .spawn();
     let _daemon = Running(daemon.unwrap());
-    let (path, authorization, text) = (line(), line(), line());
+    (port, line(), line(), line())
+}
 
+fn address(port: &str) -> String {
+    format!("http://127.0.0.1:{port}/gua/")
+}
+
+#[test]
+fn ours_and_release_1_8_stream_the_same() {
+    let tape = Tape::open("wire-stream", &["1.8.0"]);
+    let (port, path, authorization, text) = tape.take(streamed);
+    let config = enrolment(&address(&port));
     let asked = config.server_url.websocket_at(STREAM);
     assert!(
         asked.starts_with("ws://127.0.0.1:") && asked.ends_with(&path),

@@ -9,11 +9,13 @@ use super::sync_once::enrolled;
 use crate::{TWO_GPUS, host, without_driver};
 use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::http::Request;
+use gua_test::tape::{Tape, digest};
 use gua_test::{TestHost, wait_for};
 
 /// A host with some days of our own ticks, and others that were imported from two files.
-fn with_days(board: &Board) -> TestHost {
-    let host = enrolled(host(TWO_GPUS), board);
+fn with_days(board: &Board, tape: &Tape) -> TestHost {
+    let mut host = enrolled(host(TWO_GPUS), board);
+    tape.stop_clock(&mut host);
     for (name, script, ticks, interval) in [
         ("first", "1.1", 200, "20m"),
         ("second", "1.8", 90, "59m"),
@@ -41,33 +43,38 @@ fn unpacked(request: &Request) -> String {
     text
 }
 
-/// What was asked, with what was sent, unpacked.
-fn told(request: &Request) -> (String, Vec<Option<String>>, String) {
+/// What was asked, with the headers and a digest of what was sent, unpacked.
+type Told = (String, Vec<Option<String>>, String);
+
+fn told(request: &Request) -> Told {
     let headers = ["authorization", "accept", "content-type"]
         .map(|name| request.header(name).map(str::to_owned));
     let body = match request.body.as_slice() {
         [] => String::new(),
         _ => unpacked(request),
     };
-    (request.line.clone(), headers.to_vec(), body)
+    (request.line.clone(), headers.to_vec(), digest(&body))
 }
 
 #[test]
 fn ours_and_release_1_8_send_the_same_archive() {
     let board = Board::start();
-    let host = with_days(&board);
-    succeed(
-        &host,
-        "1.8.0",
-        "sync-archive --db theirs.db --retention-days 4",
-    );
-    let theirs: Vec<_> = board.take().iter().map(told).collect();
+    let tape = Tape::open("board-archive", &["1.8.0"]);
+    let host = with_days(&board, &tape);
+    let theirs: Vec<Told> = tape.take(|| {
+        succeed(
+            &host,
+            "1.8.0",
+            "sync-archive --db theirs.db --retention-days 4",
+        );
+        board.take().iter().map(told).collect()
+    });
     assert!(theirs.len() > 8, "{}", theirs.len());
     // From our own history, and from the file in which theirs was.
     for db in ["ours.db", "theirs.db"] {
         host.fine(&format!("sync-archive --db {db} --retention-days 4"));
         let ours: Vec<_> = board.take().iter().map(told).collect();
-        let lines = |told: &[(String, Vec<Option<String>>, String)]| {
+        let lines = |told: &[Told]| {
             told.iter()
                 .map(|(line, ..)| line.clone())
                 .collect::<Vec<_>>()

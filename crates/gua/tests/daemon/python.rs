@@ -5,7 +5,7 @@ use std::path::Path;
 use gua_compat::gpu_usage_audit::OldFile;
 
 use crate::{TWO_GPUS, host};
-use gua_test::originals::released;
+use gua_test::originals::{self, released};
 use gua_test::recorded::always;
 use gua_test::{Ended, TestHost, is_running, wait_for};
 
@@ -21,6 +21,9 @@ fn run(host: &TestHost, program: &Path, line: &str) -> String {
 
 #[test]
 fn the_python_tool_sees_and_stops_our_daemon() {
+    if !originals::run_live() {
+        return;
+    }
     let host = host(TWO_GPUS);
     let python = released("1.8.0");
     host.fine("start --interval 20ms");
@@ -45,6 +48,9 @@ fn the_python_tool_sees_and_stops_our_daemon() {
 
 #[test]
 fn ours_waits_for_the_python_collector_and_then_takes_its_history_over() {
+    if !originals::run_live() {
+        return;
+    }
     let host = host(TWO_GPUS);
     let python = released("1.1.0");
     run(&host, &python, "start --interval 100ms");

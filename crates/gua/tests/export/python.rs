@@ -1,15 +1,11 @@
 //! DuckDB and pandas from PyPI read the Parquet files, with types, and come to the sums of the report.
 
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::{home, window};
-use gua_test::python::environment;
-
-/// Of any release: whoever reads our files has the newest.
-const REQUIREMENTS: &str = "duckdb\npandas\npyarrow\n";
+use gua_test::python::PARQUET_READERS;
 
 /// Sums by card and by person, by both tools; and what they take the columns for.
 const SCRIPT: &str = r#"
@@ -44,9 +40,7 @@ fn duckdb_and_pandas_come_to_the_sums_of_the_report() {
             "export --db both.db --what {what} {window} -o {what}.parquet"
         ));
     }
-    let python =
-        environment(Path::new("python3"), "parquet-readers", REQUIREMENTS).join("bin/python");
-    let output = Command::new(python)
+    let output = Command::new(PARQUET_READERS.program("python"))
         .args([
             "-c",
             SCRIPT,

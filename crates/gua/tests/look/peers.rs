@@ -56,7 +56,7 @@ fn readable() -> impl Iterator<Item = Generation> {
 
 #[track_caller]
 fn peer(host: &Machine, program: &str, line: &str) -> String {
-    let bin = python::peers().join("bin");
+    let bin = python::PEERS.directory().join("bin");
     let output = host
         .command(bin.join(program))
         .args(line.split_whitespace())
@@ -91,7 +91,7 @@ fn without_nan(table: &str) -> String {
 #[test]
 fn nvgpus_table_is_nvgpus() {
     // Made before the processes, whose ages are told.
-    python::peers();
+    let _ = python::PEERS.directory();
     // nvgpu takes the third version of the process list or none, and it was away in 535.98 to 535.104.
     for generation in readable()
         .filter(|generation| *generation >= Generation::R525 && *generation != Generation::R535_104)
@@ -110,7 +110,7 @@ fn nvgpus_table_is_nvgpus() {
 
 #[test]
 fn a_process_that_cannot_be_found_is_stuck_in_both_tables() {
-    python::peers();
+    let _ = python::PEERS.directory();
     // No process has a pid over the largest that Linux gives.
     let lab = LAB.replace("ONE", "4194303");
     let host = Machine::new(&lab);
@@ -164,7 +164,7 @@ fn nvgpus_free_cards_are_nvgpus() {
             let host = Machine::of(generation, scenario);
             std::fs::create_dir(host.path("bin")).unwrap();
             let smi = host.path("bin/nvidia-smi");
-            let python = python::peers().join("bin/python");
+            let python = python::PEERS.program("python");
             let text = format!(
                 "#!/bin/sh\nexec {} {} \"$@\"\n",
                 python.display(),

@@ -4,7 +4,9 @@ use crate::without_driver;
 use std::path::Path;
 use std::process::Command;
 
-use gua_test::originals::released;
+use gua_test::originals::{self, released};
+use gua_test::python;
+use gua_test::tape::Tape;
 
 /// Sentences that explain. They are ours, and theirs are theirs.
 const EXPLAIN: [&str; 12] = [
@@ -50,10 +52,12 @@ fn theirs(version: &str, db: &Path, words: &str) -> String {
 }
 
 #[track_caller]
-fn check(version: &str, db: &Path, words: &str, more: &str) {
+fn check(tape: &Tape, version: &str, db: &Path, words: &str, more: &str) {
     let before = std::fs::read(db).unwrap();
-    let ours = without_driver().fine(&format!("report --db {} {words} {more}", db.display()));
-    let theirs = theirs(version, db, words);
+    let mut host = without_driver();
+    tape.stop_clock(&mut host);
+    let ours = host.fine(&format!("report --db {} {words} {more}", db.display()));
+    let theirs = tape.take(|| theirs(version, db, words));
     assert_eq!(
         numbers(&ours),
         numbers(&theirs),
@@ -62,22 +66,17 @@ fn check(version: &str, db: &Path, words: &str, more: &str) {
     assert_eq!(std::fs::read(db).unwrap(), before, "the file was changed");
 }
 
-/// A history as a release's own demo writes it.
-fn demo(version: &str, db: &Path) {
-    let output = Command::new(released(version))
-        .args(["demo", "--interval", "20ms", "--ticks", "40", "--db"])
-        .arg(db)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-}
+/// Ticks of a demo.
+const TICKS: u32 = 40;
 
 #[test]
 fn a_demo_of_each_release_has_the_numbers_of_its_tool() {
     let home = without_driver();
-    for version in ["1.0.3", "1.1.0", "1.8.0"] {
+    let versions = ["1.0.3", "1.1.0", "1.8.0"];
+    let tape = Tape::open("report-demo", &versions);
+    for version in versions {
         let db = home.path(&format!("{version}.db"));
-        demo(version, &db);
+        tape.demo(version, &db, TICKS);
         // Release 1.8 writes rows of processes that only draw, and no longer prints these sections; 1.1 reads its files.
         let more = if version == "1.8.0" {
             "--count-graphics"
@@ -90,7 +89,7 @@ fn a_demo_of_each_release_has_the_numbers_of_its_tool() {
             "--since 900d --width 33",
             "--since 1h --interval 30s",
         ] {
-            check(reader, &db, words, more);
+            check(&tape, reader, &db, words, more);
         }
     }
 }
@@ -99,13 +98,12 @@ fn a_demo_of_each_release_has_the_numbers_of_its_tool() {
 fn an_odd_history_has_the_numbers_of_its_tool() {
     let home = without_driver();
     let db = home.path("odd.db");
+    let tape = Tape::open("report-odd", &["1.1.0"]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/odd_history.py");
-    let made = Command::new(released("1.1.0").with_file_name("python"))
-        .arg(script)
-        .arg(&db)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
+    tape.file(&db, || {
+        let mut python = Command::new(python::system());
+        originals::run(python.arg(script).arg(&db));
+    });
     for words in [
         "--since 900d",
         "--since 1h",
@@ -113,7 +111,7 @@ fn an_odd_history_has_the_numbers_of_its_tool() {
         "--since 900d --interval 10s",
         "--since 1d --width 7",
     ] {
-        check("1.1.0", &db, words, "");
+        check(&tape, "1.1.0", &db, words, "");
     }
     // Imported, the same rows say the same.
     let ours = home.path("ours.db");
@@ -125,9 +123,11 @@ fn an_odd_history_has_the_numbers_of_its_tool() {
 
 #[test]
 fn old_rows_can_be_counted_by_other_thresholds() {
-    let home = without_driver();
+    let mut home = without_driver();
     let db = home.path("demo.db");
-    demo("1.8.0", &db);
+    let tape = Tape::open("report-thresholds", &["1.8.0"]);
+    tape.demo("1.8.0", &db, TICKS);
+    tape.stop_clock(&mut home);
     let by = |words: &str| home.fine(&format!("report --db {} --since 1h {words}", db.display()));
     assert!(by("").contains("note: rows of processes that only draw are left out"));
     assert!(
@@ -142,9 +142,11 @@ fn old_rows_can_be_counted_by_other_thresholds() {
 
 #[test]
 fn no_time_counts_twice_where_both_tools_watched() {
-    let home = without_driver();
+    let mut home = without_driver();
     let old = home.path("old.db");
-    demo("1.8.0", &old);
+    let tape = Tape::open("report-both", &["1.8.0"]);
+    tape.demo("1.8.0", &old, TICKS);
+    tape.stop_clock(&mut home);
     home.fine("demo --db ours.db --ticks 600");
     let before = home.fine("report --db ours.db --since 1h");
     home.fine("import old.db --db ours.db");

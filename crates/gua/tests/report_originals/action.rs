@@ -5,7 +5,9 @@ use std::process::Command;
 
 use tempfile::tempdir;
 
-use gua_test::originals;
+use crate::without_driver;
+use gua_test::tape::Tape;
+use gua_test::{clock, originals, python};
 
 /// The newest of the releases.
 const RELEASE: &str = originals::RELEASES[originals::RELEASES.len() - 1];
@@ -18,33 +20,31 @@ fn theirs(db: &Path, since: &str) -> String {
     String::from_utf8(originals::run(&mut command).stdout).unwrap()
 }
 
-fn ours(db: &Path, since: &str, more: &[&str]) -> String {
-    let home = db.parent().unwrap();
-    let mut command = Command::new(crate::GUA);
-    command.env_clear().env("HOME", home);
-    command
-        .args([
-            "report", "--lang", "ko", "--tz", "UTC", "--since", since, "--db",
-        ])
-        .arg(db)
-        .args(more);
-    String::from_utf8(originals::run(&mut command).stdout).unwrap()
+fn ours(db: &Path, since: &str, more: &str, moment: &str) -> String {
+    let mut host = without_driver();
+    clock::stop(&mut host, moment);
+    let db = db.display();
+    host.fine(&format!(
+        "report --lang ko --tz UTC --since {since} --db {db} {more}"
+    ))
 }
 
-/// The report of the release and ours between two equal ones of it: meanwhile no row has left the window and no minute began.
-fn side_by_side(db: &Path, since: &str, more: &[&str]) -> (String, String) {
-    // A file that is fresh is told in seconds, which no slow machine sees standing still; after a minute or two in minutes.
-    for _ in 0..100 {
-        let before = theirs(db, since);
-        let ours = ours(db, since, more);
-        if theirs(db, since) == before {
-            return (before, ours);
+/// The report of the release, and ours at a moment between two equal ones of it: meanwhile no row has left the window and no
+/// minute began.
+fn side_by_side(tape: &Tape, db: &Path, since: &str, more: &str) -> (String, String) {
+    let (released, moment) = tape.take(|| {
+        // A file that is fresh is told in seconds, which no slow machine sees standing still; after a minute or two in minutes.
+        for _ in 0..100 {
+            let (before, moment) = (theirs(db, since), clock::now());
+            if theirs(db, since) == before {
+                return (before, moment);
+            }
         }
-    }
-    panic!(
-        "the clock never stood still for two reports of {}",
-        db.display()
-    );
+        let db = db.display();
+        panic!("the clock never stood still for two reports of {db}");
+    });
+    let ours = ours(db, since, more, &moment);
+    (released, ours)
 }
 
 /// What of a line is a contract, whatever the wording around it.
@@ -105,11 +105,11 @@ fn shares(report: &str) -> Vec<&str> {
     report[at..].lines().take(2).flat_map(numbers).collect()
 }
 
-fn check(db: &Path, since: &str) {
-    let (released, own) = side_by_side(db, since, &[]);
+fn check(tape: &Tape, db: &Path, since: &str) {
+    let (released, own) = side_by_side(tape, db, since, "");
     assert_eq!(body(&own), body(&released), "{released}\n{own}");
     // In its shares the release counts what only draws, in its tables it does not.
-    let (released, own) = side_by_side(db, since, &["--count-graphics"]);
+    let (released, own) = side_by_side(tape, db, since, "--count-graphics");
     assert_eq!(shares(&own), shares(&released), "{released}\n{own}");
 }
 
@@ -117,27 +117,27 @@ fn check(db: &Path, since: &str) {
 fn on_its_own_demo_both_say_the_same() {
     let folder = tempdir().unwrap();
     let db = folder.path().join("demo.db");
-    originals::demo(RELEASE, &db, 30);
-    check(&db, "7d");
+    let tape = Tape::open("action-demo", &[RELEASE]);
+    tape.demo(RELEASE, &db, 30);
+    check(&tape, &db, "7d");
 }
 
 #[test]
 fn on_two_days_of_made_up_cards_both_say_the_same() {
+    let tape = Tape::open("action-made-up", &[RELEASE]);
     for seed in ["1", "2", "3"] {
         let folder = tempdir().unwrap();
         let db = folder.path().join("made-up.db");
-        originals::demo(RELEASE, &db, 1);
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report_originals/write_rows.py");
-        let mut python = Command::new("python3");
-        originals::run(
-            python
-                .arg(script)
-                .arg(&db)
-                .args([seed, LAST_TICK_SECONDS_AGO]),
-        );
+        tape.file(&db, || {
+            originals::demo(RELEASE, &db, 1);
+            let mut python = Command::new(python::system());
+            python.arg(script).arg(&db);
+            originals::run(python.args([seed, LAST_TICK_SECONDS_AGO]));
+        });
         for since in ["7d", "30h", "90m"] {
-            check(&db, since);
+            check(&tape, &db, since);
         }
     }
 }
@@ -146,8 +146,9 @@ fn on_two_days_of_made_up_cards_both_say_the_same() {
 fn a_window_without_rows_ends_after_one_sentence() {
     let folder = tempdir().unwrap();
     let db = folder.path().join("demo.db");
-    originals::demo(RELEASE, &db, 1);
-    let (released, own) = side_by_side(&db, "0s", &[]);
+    let tape = Tape::open("action-empty", &[RELEASE]);
+    tape.demo(RELEASE, &db, 1);
+    let (released, own) = side_by_side(&tape, &db, "0s", "");
     for report in [released, own] {
         assert!(
             !report.contains('■') && report.lines().count() < 10,

@@ -6,8 +6,7 @@ use gua_test::python;
 
 /// A Python environment with the clients and the package of the header.
 pub(crate) fn environment() -> PathBuf {
-    let requirements = include_str!("../clients/requirements.txt");
-    python::environment(&python::system(), "nvml-clients", requirements)
+    python::CLIENTS.directory()
 }
 
 /// The folder of `nvml.h`.
