@@ -232,6 +232,7 @@ fn a_child_in_a_hung_driver_ends_when_its_parent_is_killed() {
     let home = tempfile::tempdir().unwrap();
     let mut doctor = Command::new(GUA)
         .args(["doctor", "--sample"])
+        .env_clear()
         .env("HOME", home.path())
         .env("GUA_NVML_LIBRARY", host.library())
         .env("GUA_DRIVER_DEADLINE", "1h")

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn gua(image: &Path, arguments: &[&str]) -> Output {
-    Command::new(crate::GUA)
+    crate::without_driver()
+        .command(crate::GUA)
         .arg("service")
         .args(arguments)
         .arg("--root")

@@ -1,7 +1,7 @@
 //! The command line as scripts see it: exit codes, streams, prefixes, closed pipes.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use gua_test::Ended;
 
@@ -232,7 +232,8 @@ fn an_argument_that_is_no_text_is_wrong_use_and_no_crash() {
         vec![OsStr::new("help"), junk],
         vec![OsStr::new("completions"), junk],
     ] {
-        let output = Command::new(crate::GUA).args(&arguments).output().unwrap();
+        let host = crate::without_driver();
+        let output = host.command(crate::GUA).args(&arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
 }

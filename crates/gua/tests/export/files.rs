@@ -257,9 +257,8 @@ fn an_empty_window_is_a_table_without_rows() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let (home, _) = home();
-    let mut child = Command::new(crate::GUA)
-        .args(["export", "--db", "both.db"])
-        .current_dir(home.directory())
+    let mut child = home
+        .gua_command("export --db both.db")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
