@@ -159,8 +159,8 @@ macro_rules! readings {
     };
 }
 
-// Slots 22, 23 and 25 to 30 belong to the store's codec: index, name and place of the GPU. 31 to 33 are free. The next
-// slot after that needs a new version of the stored format.
+// Slots 22, 23 and 25 to 30 belong to the store's codec: index, name and place of the GPU. 31 to 33 are free; older
+// files have no reading there, and the codec reads that as unsupported. A slot after 33 needs a new stored format.
 readings! {
     pci: PciId {
         slot: 24,

@@ -32,6 +32,10 @@ const GPU_INSTANCE: usize = 28;
 const COMPUTE_INSTANCE: usize = 29;
 const SLICE: usize = 30;
 
+/// First slot that the first release left unused. Its files have 0 there, which must not become a reading of 0: from this
+/// slot on, 0 stands for [`Missing::Unsupported`], and a value is stored plus one.
+const FIRST_ADDED: usize = 31;
+
 /// Values of the slot `PLACE`.
 const IS_WHOLE: u64 = 0;
 const IS_PARENT: u64 = 1;
@@ -58,7 +62,7 @@ pub(crate) struct GpuNames<Name, Parent> {
 pub(crate) fn from_gpu(gpu: &Gpu, names: &GpuNames<u64, u64>) -> Slots {
     let mut slots = EMPTY;
     for reading in READINGS {
-        slots[reading.slot] = (reading.stored)(gpu);
+        slots[reading.slot] = to_slot(reading.slot, (reading.stored)(gpu));
     }
     if gpu.ecc_mode.is_err() {
         // The format has the reason in the slot of the mode alone.
@@ -98,7 +102,7 @@ pub(crate) fn to_gpu(
     let index = known(small(slots[INDEX], "index")?, "index")?;
     let mut gpu = Gpu::without_readings(uuid, index, Missing::Failed);
     for reading in READINGS {
-        (reading.restore)(&mut gpu, slots[reading.slot])
+        (reading.restore)(&mut gpu, from_slot(reading.slot, slots[reading.slot]))
             .map_err(|_| Damage::Value(reading.label))?;
     }
     if let Err(why) = gpu.ecc_mode {
@@ -108,6 +112,23 @@ pub(crate) fn to_gpu(
     gpu.name = names.name;
     gpu.place = to_place(slots, names.parent)?;
     Ok(gpu)
+}
+
+fn to_slot(slot: usize, reading: Reading<u64>) -> Slot {
+    match reading {
+        _ if slot < FIRST_ADDED => reading,
+        Ok(value) => value.checked_add(1).ok_or(Missing::Failed),
+        Err(Missing::Unsupported) => Ok(0),
+        Err(why) => Err(why),
+    }
+}
+
+fn from_slot(slot: usize, stored: Slot) -> Reading<u64> {
+    match stored {
+        _ if slot < FIRST_ADDED => stored,
+        Ok(stored) => stored.checked_sub(1).ok_or(Missing::Unsupported),
+        Err(why) => Err(why),
+    }
 }
 
 /// Returns the interned ids among the slots, to be looked up before [`to_gpu`].
@@ -165,6 +186,24 @@ fn lower(packed: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reading_that_older_files_do_not_have_is_missing_and_not_zero() {
+        assert_eq!(
+            from_slot(FIRST_ADDED, EMPTY[FIRST_ADDED]),
+            Err(Missing::Unsupported)
+        );
+        for slot in [FIRST_ADDED - 1, FIRST_ADDED] {
+            for reading in [
+                Ok(0),
+                Ok(7),
+                Err(Missing::Unsupported),
+                Err(Missing::Failed),
+            ] {
+                assert_eq!(from_slot(slot, to_slot(slot, reading)), reading);
+            }
+        }
+    }
 
     #[test]
     fn no_slot_is_used_twice() {
