@@ -1,8 +1,8 @@
-//! How long to leave something alone that has just failed: doubling, up to a limit, and forgotten after a success.
+//! Back-off after failures: the delay doubles up to a limit, and is reset by a success.
 
 use std::time::Duration;
 
-/// The caller says what time it is, on a clock that never jumps.
+/// Back-off state. The caller passes the time, on a clock that never jumps.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -22,7 +22,7 @@ impl Backoff {
         }
     }
 
-    /// How long to wait still; `None` when it may be tried now.
+    /// Returns the remaining delay; `None` if a retry is allowed now.
     #[must_use]
     pub fn remaining(&self, now: Duration) -> Option<Duration> {
         self.free_at.checked_sub(now).filter(|rest| !rest.is_zero())

@@ -1,11 +1,11 @@
-//! The only place that asks the time.
+//! The only module that reads the time.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The wall clock.
+/// Returns the wall-clock time.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
@@ -15,19 +15,19 @@ pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Time since boot with suspend: it never jumps, and a sleeping machine shows in it.
+/// Returns the time since boot including suspend. It never jumps.
 #[must_use]
 pub fn since_boot() -> Duration {
     duration(ClockId::Boottime)
 }
 
-/// A clock for deadlines and schedules: it never jumps, and stands still while the machine sleeps.
+/// Returns the monotonic clock, for deadlines and schedules. It never jumps, and stops during suspend.
 #[must_use]
 pub fn monotonic() -> Duration {
     duration(ClockId::Monotonic)
 }
 
-/// Processor time that this process has used so far, all threads together.
+/// Returns the CPU time that all threads of this process have used.
 #[must_use]
 pub fn processor_time() -> Duration {
     duration(ClockId::ProcessCPUTime)

@@ -1,11 +1,11 @@
-//! Why no sample could be had at all. One sentence each, with what to do about it.
+//! Errors that prevent a whole sample, each with its own message and hint.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Everything that stands between us and the driver. It crosses the pipe between the reader child and its parent.
+/// Why the driver could not be read. It crosses the pipe between the reader child and its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 pub enum DriverFault {
     #[error(
@@ -26,7 +26,7 @@ pub enum DriverFault {
     },
     #[error("the driver did not answer within {} s", deadline.as_secs_f64())]
     Hung { deadline: Duration },
-    /// `how` is `killed by signal N`, perhaps with the child's last words after a comma, or any other sentence.
+    /// `how` is `killed by signal N`, optionally with the child's last output after a comma, or any other text.
     #[error("{}", death(how))]
     ReaderDied { how: String },
     #[error("the reader of the driver could not be started: {detail}")]
@@ -38,7 +38,7 @@ pub enum DriverFault {
     },
 }
 
-/// NVML's numbers for what can go wrong at the start (`nvmlReturn_t` in `nvml.h`).
+/// NVML's return codes at initialisation (`nvmlReturn_t` in `nvml.h`).
 mod code {
     pub(super) const NO_PERMISSION: u32 = 4;
     pub(super) const DRIVER_NOT_LOADED: u32 = 9;
@@ -60,9 +60,8 @@ fn init_reason(code: u32) -> &'static str {
     }
 }
 
-/// Signals by which the kernel and the C library end a program for its own mistake (signal(7)): illegal instruction,
-/// trap, abort, bus error, floating point, segmentation fault, forbidden system call. Nothing of ours runs in the reader
-/// while a driver call does, so the mistake is the library's.
+/// Signals that report a crash (signal(7)): illegal instruction, trap, abort, bus error, floating point, segmentation
+/// fault, bad system call. No other code runs in the reader during a driver call, so the crash is the library's.
 const CRASHES: [&str; 7] = ["4", "5", "6", "7", "8", "11", "31"];
 
 fn death(how: &str) -> String {
@@ -81,7 +80,7 @@ fn death(how: &str) -> String {
 }
 
 impl DriverFault {
-    /// What a person can do about it; `None` where waiting is all.
+    /// Returns what the user can do about it; `None` if there is nothing to do.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {

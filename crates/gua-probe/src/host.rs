@@ -1,8 +1,8 @@
-//! Facts about the host that decide whether a reading can be trusted: which driver is loaded, who may see whom, whether
-//! the clock is right, who else collects.
+//! Facts about the host that decide whether readings can be trusted: the loaded driver, the visibility of processes,
+//! the clock, other collectors.
 //!
-//! Everything is read from files below a [`HostRoot`]; nothing is written, and no other program is started. Each parser
-//! takes plain bytes and has an answer to any of them, since the files belong to the kernel and to strangers.
+//! Everything is read from files below a [`HostRoot`]; nothing is written, and no program is started. Each parser takes
+//! bytes and accepts any of them, since the contents belong to the kernel and to other users.
 
 pub mod collector;
 pub mod device;
@@ -19,10 +19,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Where the host's files are. Production passes the real directories, a test passes temporary ones.
+/// Directories of the host's files. Production passes the real ones, a test passes temporary ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRoot {
-    /// The root directory, for the marks that container engines leave there.
+    /// Root directory, for the marker files of container engines.
     pub root: PathBuf,
     pub proc: PathBuf,
     pub dev: PathBuf,
@@ -31,13 +31,13 @@ pub struct HostRoot {
 }
 
 impl HostRoot {
-    /// The host that this program runs on.
+    /// Returns the directories of the running host.
     #[must_use]
     pub fn real() -> Self {
         Self::below(Path::new("/"))
     }
 
-    /// A tree of the usual names below `root`.
+    /// Returns the usual directories below `root`.
     #[must_use]
     pub fn below(root: &Path) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl HostRoot {
     }
 }
 
-/// The kernel's name for itself.
+/// Name and version of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     pub system: String,
@@ -58,7 +58,7 @@ pub struct Kernel {
     pub machine: String,
 }
 
-/// Asks the running kernel for its name.
+/// Reads the name and version of the running kernel.
 #[must_use]
 pub fn kernel() -> Kernel {
     let names = rustix::system::uname();
@@ -70,14 +70,14 @@ pub fn kernel() -> Kernel {
     }
 }
 
-/// What the host calls itself.
+/// Returns the host name.
 #[must_use]
 pub fn name() -> String {
     let names = rustix::system::uname();
     names.nodename().to_string_lossy().into_owned()
 }
 
-/// The first `limit` bytes of a file: files of `/proc` are short, and a long one is not what we came for.
+/// Reads at most `limit` bytes of a file: files of `/proc` are short.
 fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
@@ -109,7 +109,7 @@ mod tests {
             parse_all(&bytes, &more);
         }
 
-        // Text that looks like the real thing reaches further than noise does.
+        // Text that resembles the real format reaches further into a parser than noise does.
         #[test]
         fn no_parser_panics_on_text_that_is_nearly_right(
             text in "(NVRM version|btime|CapEff|Groups|Uid|[0-9]{1,22}|hidepid=|gid=|pid:\\[|\\\\[0-7]{0,3}| |/|:|\t|\n|-|,|\0)*",

@@ -1,8 +1,8 @@
-//! One thread of this process owns the driver, and others ask it: for programs that cannot be their own reader child,
-//! as a library that was loaded into somebody's interpreter.
+//! A thread that owns the driver, for programs that cannot execute themselves as a reader child, such as the Python
+//! module.
 //!
-//! A driver that hangs costs whoever asks a deadline and never more: the thread stays where it is caught, and answers
-//! again should the driver ever return. Where a child is possible, [`crate::reader::Reader`] is better: it can be replaced.
+//! A hanging driver costs each caller a deadline and no more: the thread stays blocked, and answers again if the driver
+//! returns. Where a child is possible, [`crate::reader::Reader`] is better, because a child can be replaced.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::clock;
 use crate::fault::DriverFault;
 use crate::probe::{Probe, ProbeOptions};
 
-/// A handle of the thread. It ends when the last handle is gone.
+/// Handle of the thread, which ends with the last handle.
 #[derive(Clone, Debug)]
 pub struct Keeper {
     questions: Sender<Question>,
@@ -25,14 +25,14 @@ pub struct Keeper {
     has_answered: Arc<AtomicBool>,
 }
 
-/// Somebody waits for a sample, up to a moment on the monotonic clock.
+/// A request for a sample, up to a time on the monotonic clock.
 #[derive(Debug)]
 struct Question {
     answer: Sender<Result<Sample, DriverFault>>,
     until: Duration,
 }
 
-/// A sample that was asked for.
+/// A sample that was requested.
 #[derive(Debug)]
 pub struct Pending {
     answer: Receiver<Result<Sample, DriverFault>>,
@@ -41,7 +41,7 @@ pub struct Pending {
 }
 
 impl Keeper {
-    /// Starts the thread. It opens the driver with the first question.
+    /// Starts the thread. It opens the driver with the first request.
     pub fn start(options: ProbeOptions, deadline: Duration) -> io::Result<Self> {
         let (questions, asked) = mpsc::channel();
         let has_answered = Arc::new(AtomicBool::new(false));
@@ -56,8 +56,8 @@ impl Keeper {
         })
     }
 
-    /// Reads everything once. Whatever the driver does, it returns within the deadline, or three times that while the
-    /// driver has not answered yet: opening it takes seconds on hosts without persistence mode.
+    /// Reads everything once. It always returns within the deadline, or three times the deadline until the driver has
+    /// answered once: opening it takes seconds on hosts without persistence mode.
     pub fn sample(&self) -> Result<Sample, DriverFault> {
         let mut pending = self.begin();
         loop {
@@ -67,7 +67,7 @@ impl Keeper {
         }
     }
 
-    /// Asks for a sample and does not wait for it.
+    /// Requests a sample without waiting for it.
     #[must_use]
     pub fn begin(&self) -> Pending {
         let deadline = match self.has_answered.load(Ordering::Acquire) {
@@ -76,7 +76,7 @@ impl Keeper {
         };
         let until = clock::monotonic().saturating_add(deadline);
         let (answer, wait) = mpsc::channel();
-        // Where the thread is gone, so is the sender, which the wait notices.
+        // If the thread has ended, so has its sender, which the wait notices.
         let _ = self.questions.send(Question { answer, until });
         Pending {
             answer: wait,
@@ -87,7 +87,7 @@ impl Keeper {
 }
 
 impl Pending {
-    /// The answer, or that the deadline has passed; `None` when neither came within `patience`.
+    /// Waits for the answer or the deadline; `None` if neither came within `patience`.
     pub fn wait(&mut self, patience: Duration) -> Option<Result<Sample, DriverFault>> {
         let left = self.until.saturating_sub(clock::monotonic());
         match self.answer.recv_timeout(left.min(patience)) {
@@ -106,7 +106,7 @@ impl Pending {
 fn serve(options: ProbeOptions, asked: &Receiver<Question>, has_answered: &AtomicBool) {
     let mut probe = Probe::new(options);
     while let Ok(question) = asked.recv() {
-        // Who asked while the driver hung has given up.
+        // The caller has given up while the driver was hanging.
         if question.until < clock::monotonic() {
             continue;
         }

@@ -1,7 +1,8 @@
-//! Reads NVIDIA GPUs and their holders truthfully: the driver library, `/proc`, cgroups, passwd and the clock.
+//! Reads GPUs and the processes on them: the driver, `/proc`, cgroups, passwd and the clock.
 //!
 //! This crate never parses another program's output, never keeps a command line, never reads an environment, and never
-//! stores anything. One process owns the driver: [`reader::Reader`] keeps it in a child that can be replaced when it hangs.
+//! stores anything. One process owns the driver: [`reader::Reader`] runs it in a child that can be replaced when it
+//! hangs. The driver is behind a [`backend`] trait; NVML is its first implementation.
 
 mod backend;
 pub mod backoff;

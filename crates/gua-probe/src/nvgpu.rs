@@ -1,7 +1,7 @@
-//! nvgpu's library functions over one look at the driver, for programs that only want to know which card to take.
+//! nvgpu's library functions over one sample, for programs that only choose a GPU.
 //!
-//! The driver is read in the calling process. What must not hang with a sick driver asks a [`crate::reader::Reader`] for a
-//! sample instead, and the functions of [`gua_model::nvgpu`] about it.
+//! The driver is read in the calling process. Programs that must not hang with the driver take a sample from a
+//! [`crate::reader::Reader`] and pass it to the functions of [`gua_model::nvgpu`].
 
 use gua_model::nvgpu;
 pub use gua_model::nvgpu::GpuInfo;
@@ -9,7 +9,7 @@ pub use gua_model::nvgpu::GpuInfo;
 use crate::fault::DriverFault;
 use crate::probe::{Probe, ProbeOptions};
 
-/// All cards with their memory, in the driver's order.
+/// Returns all GPUs with their memory, in the driver's order.
 ///
 /// ```
 /// use gua_probe::fault::DriverFault;
@@ -35,7 +35,7 @@ pub fn gpu_info(options: &ProbeOptions) -> Result<Vec<GpuInfo>, DriverFault> {
     Ok(nvgpu::gpu_info(&sample))
 }
 
-/// The numbers of the cards of which at most so much of the memory is used; nvgpu's own limit is 20.
+/// Returns the indices of the GPUs with at most this share of their memory in use; nvgpu's default is 20.
 ///
 /// ```
 /// use gua_probe::fault::DriverFault;

@@ -1,9 +1,10 @@
-//! The reader child: the driver is read by a child process, so that a sick driver costs readings and never the program.
+//! The reader child: a child process reads the driver, so that a hanging or crashing driver costs readings and never
+//! the program.
 //!
-//! [`Reader`] is the parent's side: one child, one question at a time, a deadline on every answer. A child that hangs
-//! or dies is replaced, with growing pauses. Who will ask again in a known rhythm can say so ([`Reader::expect`]): the
-//! child then reads on time by itself, and the parent is woken once a tick instead of twice. [`serve_stdio`] is the
-//! child's side: the same binary, executed again.
+//! [`Reader`] is the parent's side: one child, one request at a time, a deadline on every answer. A child that hangs or
+//! dies is replaced, with back-off. A caller with a fixed schedule can announce it ([`Reader::expect`]): the child then
+//! reads on time by itself, and the parent wakes up once a tick instead of twice. [`serve_stdio`] is the child's side:
+//! the same binary, executed again.
 
 mod child;
 mod frame;
@@ -27,30 +28,31 @@ use frame::{Request, RequestId};
 pub use serve::serve_stdio;
 pub use sleep::{Woken, sleep};
 
-/// The argument by which the binary knows that it is to be the reader.
+/// Command-line argument that makes the binary run as the reader.
 pub const READER_ARGUMENT: &str = "__reader";
 
-/// How to run the child, and how long to wait for it.
+/// Options of the child and its deadlines.
 #[derive(Clone, Debug)]
 pub struct ReaderOptions {
-    /// The binary that calls [`serve_stdio`] when it gets `arguments`.
+    /// Binary that calls [`serve_stdio`] when it gets `arguments`.
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
     pub probe: ProbeOptions,
-    /// Time for an answer. The first one of a child may take three times as long: it opens the driver, which takes
-    /// seconds on hosts without persistence mode.
+    /// Maximum time for an answer. The first answer of a child may take three times as long: it opens the driver, which
+    /// takes seconds on hosts without persistence mode.
     pub deadline: Duration,
-    /// The pause after a first failure; it doubles with each further one.
+    /// Delay after the first failure; it doubles with each further one.
     pub first_pause: Duration,
     pub longest_pause: Duration,
 }
 
 impl ReaderOptions {
-    /// The running binary as its own reader.
+    /// Uses the running binary as its own reader.
     #[must_use]
     pub fn this_program(probe: ProbeOptions, deadline: Duration) -> Self {
         Self {
-            // The link and not the path behind it: after an update of the binary on disk it is still this program.
+            // The link and not the path behind it: after an update of the binary on disk it still refers to this
+            // program.
             program: PathBuf::from("/proc/self/exe"),
             arguments: vec![READER_ARGUMENT.into()],
             probe,
@@ -61,22 +63,22 @@ impl ReaderOptions {
     }
 }
 
-/// The parent's side of the reader child.
+/// Parent's side of the reader child.
 #[derive(Debug)]
 pub struct Reader {
     options: ReaderOptions,
     child: Option<ChildReader>,
-    /// Killed children that have not ended: a driver call can keep a process where no signal reaches it.
+    /// Killed children that have not ended: signals do not reach a process that is blocked in a driver call.
     stuck: Vec<Stuck>,
     pause: Backoff,
     last_fault: Option<DriverFault>,
     asked: Option<Asked>,
-    /// What the child does without being asked, as far as it can be relied on.
+    /// Schedule that the child follows without requests.
     order: Option<Order>,
     last_id: RequestId,
 }
 
-/// A question that waits for its answer.
+/// A request that has no answer yet.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     id: RequestId,
@@ -84,7 +86,7 @@ struct Asked {
     deadline: Duration,
 }
 
-/// A standing order. Every answer before the one at `next` was taken before `next`, so the child keeps to it.
+/// A schedule that the child follows. Every answer before the one at `next` was taken before `next`.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     id: RequestId,
@@ -92,34 +94,33 @@ struct Order {
     interval: Duration,
 }
 
-/// What a question waits for.
+/// What the reader waits for.
 #[derive(Debug)]
 pub struct Waiting<'a> {
-    /// Readable when the answer comes, or when the child has died.
+    /// Readable when the answer arrives or the child has died.
     pub answers: BorrowedFd<'a>,
-    /// Readable when the child says something: then [`Reader::hear`] is to be called.
+    /// Readable when the child writes to standard error: call [`Reader::hear`] then.
     pub errors: Option<BorrowedFd<'a>>,
     pub what: Awaited,
 }
 
-/// Whether it was asked already.
+/// Kind of the awaited answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// Asked. At this time on the monotonic clock the driver counts as hung.
+    /// Requested. At this time on the monotonic clock the driver counts as hung.
     Answer { until: Duration },
-    /// Expected. The child reads at this time by itself; who asks then finds the answer on its way.
+    /// Scheduled. The child reads at this time by itself; a request at that time finds the answer under way.
     Order { at: Duration, interval: Duration },
 }
 
-/// With this many children caught in the driver, a further one would only be caught too.
+/// Maximum number of children blocked in the driver. A further one would only be blocked too.
 const MOST_STUCK: usize = 3;
 
-/// An answer that was read ahead of the question counts for one that comes this much later at the most: after that the
-/// driver is read anew.
+/// Maximum age of an answer that was read before it was requested. After that the driver is read again.
 const FRESH: Duration = Duration::from_millis(500);
 
 impl Reader {
-    /// Starts nothing yet: the child comes with the first sample.
+    /// Creates a reader. The child is started with the first sample.
     #[must_use]
     pub fn new(options: ReaderOptions) -> Self {
         let pause = Backoff::new(options.first_pause, options.longest_pause);
@@ -135,15 +136,15 @@ impl Reader {
         }
     }
 
-    /// Reads everything once. Whatever the driver does, it returns within the deadline, or three times that while the
-    /// child has not answered yet, and a moment for ending a child that is of no further use.
+    /// Reads everything once. It always returns within the deadline (three times the deadline until the child has
+    /// answered once), plus a short time to end a child that failed.
     pub fn sample(&mut self) -> Result<Sample, DriverFault> {
         self.begin()?;
         self.finish()
     }
 
-    /// The same for who has less time than that: a driver that has not answered within `longest` counts as hung, though it
-    /// be the first answer.
+    /// As [`Reader::sample`], with a shorter limit: a driver that has not answered within `longest` counts as hung,
+    /// even for the first answer.
     pub fn sample_within(&mut self, longest: Duration) -> Result<Sample, DriverFault> {
         let until = clock::monotonic().saturating_add(longest);
         self.begin()?;
@@ -154,7 +155,8 @@ impl Reader {
         self.finish()
     }
 
-    /// Asks for a sample and does not wait: [`Reader::waiting`] says for what to wait, [`Reader::finish`] gives the answer.
+    /// Requests a sample without waiting: [`Reader::waiting`] returns what to wait for, [`Reader::finish`] returns the
+    /// answer.
     pub fn begin(&mut self) -> Result<(), DriverFault> {
         self.stuck.retain_mut(|child| !child.has_ended());
         if let Some(asked) = self.answer_on_its_way() {
@@ -190,8 +192,8 @@ impl Reader {
         }
     }
 
-    /// Says that the next question comes at `at` on the monotonic clock, and further ones every `interval` from there.
-    /// Nothing depends on it: questions at other times are answered as ever.
+    /// Announces that the next request comes at `at` on the monotonic clock, and further ones every `interval` from
+    /// there. Requests at other times are answered as before.
     pub fn expect(&mut self, at: Duration, interval: Duration) {
         let is_known = |order: &Order| order.next == at && order.interval == interval;
         if self.asked.is_some() || self.order.as_ref().is_some_and(is_known) {
@@ -199,7 +201,7 @@ impl Reader {
         }
         self.order = None;
         let id = self.new_id();
-        // The first answer of a child has a deadline of its own, so it is asked for.
+        // The first answer of a child has its own deadline, so it is requested.
         let Some(child) = self.child.as_mut().filter(|child| child.has_answered()) else {
             return;
         };
@@ -215,7 +217,7 @@ impl Reader {
         });
     }
 
-    /// What a caller that has more to wait for can poll; `None` while nothing was asked and nothing is expected.
+    /// Returns what a caller with its own event loop can poll; `None` while nothing is requested or scheduled.
     #[must_use]
     pub fn waiting(&self) -> Option<Waiting<'_>> {
         let child = self.child.as_ref()?;
@@ -234,21 +236,21 @@ impl Reader {
         })
     }
 
-    /// Whether the answer that is waited for is one that the child was ordered to give by itself.
+    /// Reports whether the awaited answer is a scheduled one.
     #[must_use]
     pub fn asked_by_order(&self) -> bool {
         let (asked, order) = (self.asked.as_ref(), self.order.as_ref());
         asked.is_some_and(|asked| order.is_some_and(|order| order.id == asked.id))
     }
 
-    /// Takes what the child says on standard error, so that a full pipe does not stop it.
+    /// Reads the child's standard error, so that a full pipe does not block it.
     pub fn hear(&mut self) {
         if let Some(child) = &mut self.child {
             child.hear_errors();
         }
     }
 
-    /// The answer to [`Reader::begin`]. It waits for it, until the deadline has passed.
+    /// Waits for the answer to [`Reader::begin`] until the deadline.
     pub fn finish(&mut self) -> Result<Sample, DriverFault> {
         let (Some(mut child), Some(asked)) = (self.child.take(), self.asked.take()) else {
             return Err(DriverFault::NoReader {
@@ -270,13 +272,13 @@ impl Reader {
         }
     }
 
-    /// The child's process number while there is one.
+    /// Returns the child's pid, if there is a child.
     #[must_use]
     pub fn child_pid(&self) -> Option<u32> {
         self.child.as_ref().map(ChildReader::pid)
     }
 
-    /// What the child was ordered to read and has begun with, if that was only just now.
+    /// Returns the scheduled answer that the child has begun to read, if that was only just now.
     fn answer_on_its_way(&self) -> Option<Asked> {
         let order = self.order.filter(|_| self.child.is_some())?;
         let since = clock::monotonic().checked_sub(order.next)?;
@@ -319,8 +321,9 @@ impl Reader {
 }
 
 impl Order {
-    /// What is left of it once an answer was taken. A child that finds its answer untaken when the next is due gives the
-    /// order up: if it is that late, nothing is relied on. The clock is read after the pipe, so that this cannot miss it.
+    /// Returns the rest of the schedule after an answer was taken. A child that finds its answer untaken when the next
+    /// one is due drops the schedule, so a late one is not relied on. The clock is read after the pipe, so that this
+    /// cannot miss it.
     fn after_answer(self) -> Option<Self> {
         let next = self.next.saturating_add(self.interval);
         (clock::monotonic() < next).then_some(Self { next, ..self })
@@ -330,7 +333,7 @@ impl Order {
 impl Drop for Reader {
     fn drop(&mut self) {
         if let Some(child) = self.child.take() {
-            // Idle between two questions, so nothing is cut off.
+            // Idle between two requests, so nothing is interrupted.
             let _ended = child.kill();
         }
     }

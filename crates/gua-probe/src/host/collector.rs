@@ -1,26 +1,26 @@
-//! Who else reads the cards on this host.
+//! Other programs that read the GPUs of this host.
 //!
-//! A Python program shows itself as `python3`, so this one place looks at the words of other processes' command lines.
-//! They are compared and forgotten: what leaves is a name from a fixed list and a pid.
+//! A Python program shows up as `python3`, so this module reads the command lines of other processes. They are compared
+//! and dropped: only a name from a fixed list and a pid leave this module.
 
 use gua_model::Pid;
 
 use super::{HostRoot, read};
 
-/// Enough for the words that tell a collector; the rest of a long command line is not looked at.
+/// Maximum length of a command line that is read; enough to recognise a collector.
 const LIMIT: u64 = 4096;
-/// The kernel cuts the short name of a process here.
+/// Maximum length of a process's short name in the kernel.
 const COMM: usize = 15;
 
 /// A program that collects GPU readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Collector {
-    /// Our own daemon.
+    /// The daemon of `gua`.
     Gua,
-    /// The Python tool that we replace.
+    /// The Python tool that `gua` replaces.
     GpuUsageAudit,
     DcgmExporter,
-    /// The service behind DCGM.
+    /// The DCGM host engine.
     HostEngine,
     NvidiaGpuExporter,
     NvitopExporter,
@@ -42,14 +42,14 @@ impl Collector {
     }
 }
 
-/// A collector that runs now.
+/// A running collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Running {
     pub collector: Collector,
     pub pid: Pid,
 }
 
-/// Every collector that can be seen in `/proc`, sorted. Processes that are hidden from us are not found.
+/// Returns all collectors that are visible in `/proc`, sorted. Hidden processes are not found.
 #[must_use]
 pub fn collectors(root: &HostRoot) -> Vec<Running> {
     let Ok(entries) = std::fs::read_dir(&root.proc) else {
@@ -64,7 +64,7 @@ pub fn collectors(root: &HostRoot) -> Vec<Running> {
         .filter_map(|pid| {
             let directory = root.proc.join(pid.to_string());
             let comm = read(&directory.join("comm"), LIMIT).ok()?;
-            // Asking for arguments can wait for a process that is stuck, so it is asked of few.
+            // Reading arguments can block on a stuck process, so it is done for few.
             let words = if is_told_by_arguments(&comm) {
                 read(&directory.join("cmdline"), LIMIT).unwrap_or_default()
             } else {
@@ -80,23 +80,23 @@ pub fn collectors(root: &HostRoot) -> Vec<Running> {
     running
 }
 
-/// Whether a process of this short name can only be told by its arguments.
+/// Reports whether a process with this short name can only be recognised by its arguments.
 fn is_told_by_arguments(comm: &[u8]) -> bool {
     let comm = comm.trim_ascii();
     comm.starts_with(b"python") || comm == b"gua" || comm == b"gpu-usage-audit"
 }
 
-/// Tells a collector by the short name and the zero-separated arguments of a process.
+/// Recognises a collector by the short name and the zero-separated arguments of a process.
 #[must_use]
 pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
     let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
     let says = |word: &[u8]| words.contains(&word);
     let comm = comm.trim_ascii();
-    // A script's short name is the script's own, and its interpreter stands first among its words.
+    // The short name of a script is its own, and its interpreter comes first among the arguments.
     let is_script = words
         .first()
         .is_some_and(|word| file_name(word).starts_with(b"python"));
-    // Our own collector bears the same words, so that the Python tool knows it by them.
+    // The collector of `gua` has the same arguments, so that the Python tool recognises it.
     let is_python = is_script || comm.starts_with(b"python");
     if is_python && says(b"daemon") && is_python_tool(&words) {
         return Some(Collector::GpuUsageAudit);
@@ -123,7 +123,7 @@ pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
     }
 }
 
-/// `python -m gpu_usage_audit` or one of its modules.
+/// Matches `python -m gpu_usage_audit` and its modules.
 fn is_python_tool(words: &[&[u8]]) -> bool {
     words.windows(2).any(|pair| {
         let module = pair[1].strip_prefix(b"gpu_usage_audit");

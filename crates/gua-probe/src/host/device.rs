@@ -1,18 +1,18 @@
-//! The device files through which the driver is reached.
+//! The device files of the NVIDIA driver.
 
 use super::HostRoot;
 
-/// What stands in `/dev` under the name of NVIDIA, each list sorted by name.
+/// NVIDIA's device files in `/dev`, each list sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
-    /// One file per card: `nvidia` and a number.
+    /// One file per GPU: `nvidia` and a number.
     pub gpus: Vec<String>,
-    /// Everything else: `nvidiactl`, `nvidia-uvm`, `nvidia-caps` and their like.
+    /// All others: `nvidiactl`, `nvidia-uvm`, `nvidia-caps` and so on.
     pub controls: Vec<String>,
 }
 
 impl Devices {
-    /// All of them, sorted.
+    /// Returns all of them, sorted.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         let mut paths = [self.gpus.clone(), self.controls.clone()].concat();
@@ -45,7 +45,7 @@ pub fn devices(root: &HostRoot) -> Devices {
     devices
 }
 
-/// Whether a file of this name stands for a card.
+/// Reports whether a device file of this name belongs to a GPU.
 #[must_use]
 pub fn is_gpu(name: &str) -> bool {
     name.strip_prefix("nvidia").is_some_and(|number| {

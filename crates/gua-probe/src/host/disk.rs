@@ -1,6 +1,6 @@
-//! Whether a history can be written at a path, found out without writing: what stands there, and how much room is left.
+//! Whether a history can be written at a path, checked without writing: what exists there, and how much space is free.
 //!
-//! A file system on a dead server answers never. Callers put a limit on this.
+//! A network file system whose server is down may block for ever, so callers set a time limit.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
@@ -9,29 +9,29 @@ use std::path::{Path, PathBuf};
 use gua_model::Bytes;
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
-/// What stands at a path, and around it.
+/// State of a path and its file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
     pub entry: Entry,
     pub parent: Parent,
-    /// Room on the file system of the nearest directory that exists; `None` where it did not answer.
+    /// Free space on the file system of the nearest existing directory; `None` if it could not be read.
     pub room: Option<Room>,
 }
 
-/// What a path names. Links are followed.
+/// What a path refers to. Links are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     Absent,
     File {
         size: Bytes,
     },
-    /// A directory, a device, or a link that leads nowhere.
+    /// A directory, a device, or a dangling link.
     NoFile,
-    /// It cannot be told; the text says why.
+    /// Unknown; the text says why.
     Unreadable(String),
 }
 
-/// The directory that a path is in.
+/// Directory that a path is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parent {
     Missing,
@@ -39,14 +39,14 @@ pub enum Parent {
     Writable,
 }
 
-/// What is left of a file system for a user without special rights.
+/// Free space of a file system for an unprivileged user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// The directory that was asked.
+    /// Directory that was checked.
     pub directory: PathBuf,
     pub free: Bytes,
     pub total: Bytes,
-    /// `None` on file systems that do not count them.
+    /// Free inodes; `None` on file systems that do not count them.
     pub free_inodes: Option<u64>,
     pub directory_access: Parent,
     pub mounted: Mounted,
@@ -58,7 +58,7 @@ pub enum Mounted {
     ReadWrite,
 }
 
-/// Looks at a path. Nothing is created, opened or changed.
+/// Inspects a path. Nothing is created, opened or changed.
 #[must_use]
 pub fn spot(path: &Path) -> Spot {
     let parent = parent_of(path);

@@ -1,10 +1,10 @@
-//! Which NVIDIA kernel module is loaded. The library that we open must be of the same version.
+//! The loaded NVIDIA kernel module. The NVML library must have the same version.
 
 use super::{HostRoot, read};
 
-/// Longer than any version file that a driver wrote so far.
+/// Maximum size of a version file that is read.
 const LIMIT: u64 = 8 * 1024;
-/// The longest version that is believed; real ones have up to 12 characters (`535.261.03`).
+/// Maximum length of a plausible version; real ones have up to 12 characters (`535.261.03`).
 const LONGEST: usize = 32;
 
 /// The loaded kernel module.
@@ -14,7 +14,7 @@ pub struct KernelModule {
     pub flavour: Flavour,
 }
 
-/// Which of NVIDIA's two kernel modules it is.
+/// NVIDIA's two kernel modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     Open,
@@ -34,7 +34,7 @@ impl Flavour {
     }
 }
 
-/// The loaded module, or `None` where none is loaded, or where neither file says which.
+/// Returns the loaded module; `None` if none is loaded or neither file has a version.
 #[must_use]
 pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
     let by_driver = read(&root.proc.join("driver/nvidia/version"), LIMIT)
@@ -49,7 +49,7 @@ pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
     })
 }
 
-/// Reads `/proc/driver/nvidia/version`.
+/// Parses `/proc/driver/nvidia/version`.
 #[must_use]
 pub fn parse_module(text: &[u8]) -> Option<KernelModule> {
     let text = String::from_utf8_lossy(text);
@@ -68,14 +68,14 @@ pub fn parse_module(text: &[u8]) -> Option<KernelModule> {
     Some(KernelModule { version, flavour })
 }
 
-/// Reads `/sys/module/nvidia/version`, which holds the version alone.
+/// Parses `/sys/module/nvidia/version`, which holds only the version.
 #[must_use]
 pub fn parse_version(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?.trim();
     is_version(text).then(|| text.to_owned())
 }
 
-/// Digits with at least one dot between them.
+/// Matches digits with at least one dot between them.
 fn is_version(word: &str) -> bool {
     let numbers = |word: &str| {
         word.split('.')

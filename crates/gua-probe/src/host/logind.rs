@@ -1,14 +1,14 @@
-//! Whether logind removes what a user left in `/dev/shm` when their last session ends: `RemoveIPC=` of logind.conf(5).
+//! Whether logind removes a user's files in `/dev/shm` when their last session ends: `RemoveIPC=` of logind.conf(5).
 //!
-//! The files are read as that page says: the first main file that is found, then drop-ins by name over all directories, where
-//! a name in an earlier directory hides the same name in a later one, and the last word counts.
+//! The files are read as that page says: the first main file that is found, then drop-ins by name over all directories.
+//! A name in an earlier directory hides the same name in a later one, and the last assignment wins.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{HostRoot, read};
 
-/// In the order in which they count.
+/// Directories by priority.
 const DIRECTORIES: [&str; 4] = [
     "etc/systemd",
     "run/systemd",
@@ -19,17 +19,17 @@ const MAIN: &str = "logind.conf";
 const DROP_INS: &str = "logind.conf.d";
 const LIMIT: u64 = 1 << 20;
 
-/// What is known of `RemoveIPC=`.
+/// State of `RemoveIPC=`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemoveIpc {
-    /// systemd does not run this host.
+    /// The host does not run systemd.
     NoLogind,
     Set {
         is_on: bool,
         file: PathBuf,
     },
-    /// Nobody has set it. The main file shows what was built in as a comment; systemd's own default is yes, and some
-    /// distributions build it with no.
+    /// Not set. The main file shows the compiled-in default as a comment; systemd's own default is yes, and some
+    /// distributions compile it with no.
     BuiltIn {
         shown: Option<bool>,
     },
@@ -75,7 +75,7 @@ pub fn remove_ipc(root: &HostRoot) -> RemoveIpc {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Told {
     set: Option<bool>,
-    /// In a comment.
+    /// Set in a comment.
     shown: Option<bool>,
 }
 
@@ -103,7 +103,7 @@ fn parse(text: &str) -> Told {
         };
         match is_comment {
             true => told.shown = boolean(value).or(told.shown),
-            // What logind cannot read it passes over.
+            // logind ignores what it cannot parse.
             false if is_ours => told.set = boolean(value).or(told.set),
             false => {}
         }
@@ -111,7 +111,7 @@ fn parse(text: &str) -> Told {
     told
 }
 
-/// As systemd.syntax(7) has it.
+/// Parses a boolean as systemd.syntax(7) defines it.
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "yes" | "y" | "true" | "t" | "on" => Some(true),
@@ -126,7 +126,7 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
 
-    /// Files below the root, and what they come to; a file is named by the tail of its path.
+    /// Files below the root and the expected result; a file is named by the tail of its path.
     fn check(files: &[(&str, &str)], expected: &str) {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("run/systemd/system")).unwrap();

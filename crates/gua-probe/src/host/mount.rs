@@ -1,6 +1,6 @@
-//! What is mounted where: whether `/proc` hides strangers' processes, and whether a path is on a network.
+//! Mounts: whether `/proc` hides other users' processes, and whether a path is on a network file system.
 //!
-//! The table is read instead of asking the file system, because a dead server never answers.
+//! The mount table is read instead of querying the file system, because a server that is down never answers.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::{HostRoot, read};
 
-/// Hosts with thousands of containers have thousands of mounts.
+/// Maximum size of the mount table: hosts with thousands of containers have thousands of mounts.
 const LIMIT: u64 = 16 * 1024 * 1024;
 
-/// File systems whose files live on another machine (or behind a protocol without proper locks).
+/// File systems whose files are on another machine, or behind a protocol without reliable locks.
 const NETWORK: [&str; 22] = [
     "9p",
     "afs",
@@ -37,7 +37,7 @@ const NETWORK: [&str; 22] = [
     "wekafs",
 ];
 
-/// File systems that the kernel makes up: they show its state, and take no files of ours.
+/// Virtual file systems of the kernel, which cannot hold a history.
 const MADE_UP: [&str; 18] = [
     "autofs",
     "binfmt_misc",
@@ -63,9 +63,9 @@ const MADE_UP: [&str; 18] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     pub point: PathBuf,
-    /// The file system's name, for example `ext4`.
+    /// Type of the file system, for example `ext4`.
     pub kind: String,
-    /// Options of the mount and of the file system behind it, in that order.
+    /// Options of the mount and of its file system, in that order.
     pub options: Vec<String>,
 }
 
@@ -75,14 +75,14 @@ impl Mount {
         NETWORK.contains(&self.kind.as_str())
     }
 
-    /// Whether no file can be created there, whatever the permissions say.
+    /// Reports whether no file can be created there, whatever the permissions.
     #[must_use]
     pub fn is_made_up(&self) -> bool {
         MADE_UP.contains(&self.kind.as_str())
     }
 }
 
-/// How much `/proc` shows to strangers (proc(5), mount option `hidepid`).
+/// Restriction of `/proc` (proc(5), mount option `hidepid`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hiding {
     pub level: HideLevel,
@@ -92,18 +92,18 @@ pub struct Hiding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HideLevel {
-    /// Everybody sees every process.
+    /// All processes are visible.
     Off,
-    /// Other users' processes are listed and cannot be looked into.
+    /// Other users' processes are listed, but cannot be inspected.
     NoAccess,
-    /// Other users' processes are not even listed.
+    /// Other users' processes are not listed.
     Invisible,
-    /// Only what one could trace is listed, whatever the group.
+    /// Only processes that the user may trace are listed, whatever the group.
     Ptraceable,
 }
 
 impl HideLevel {
-    /// The word that the kernel prints for this level.
+    /// Returns the kernel's name of this level.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -115,14 +115,14 @@ impl HideLevel {
     }
 }
 
-/// The mount table as this process sees it; empty where it cannot be read.
+/// Returns the mount table of this process; empty if it cannot be read.
 #[must_use]
 pub fn mounts(root: &HostRoot) -> Vec<Mount> {
     read(&root.proc.join("self/mountinfo"), LIMIT)
         .map_or_else(|_| Vec::new(), |text| parse_mounts(&text))
 }
 
-/// Reads `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`). Lines that are none are left out.
+/// Parses `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`). Malformed lines are skipped.
 #[must_use]
 pub fn parse_mounts(text: &[u8]) -> Vec<Mount> {
     text.split(|byte| *byte == b'\n')
@@ -150,7 +150,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// The kernel writes blanks, tabs, newlines and backslashes in paths as `\` and three octal digits.
+/// Decodes a path: the kernel writes blanks, tabs, newlines and backslashes as `\` and three octal digits.
 fn unescape(escaped: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(escaped.len());
     let mut rest = escaped;
@@ -178,10 +178,10 @@ fn octal(digits: &[u8]) -> Option<u8> {
     u8::try_from(value).ok()
 }
 
-/// What the process file system at `proc` hides; `None` where none is mounted there.
+/// Returns what the process file system at `proc` hides; `None` if none is mounted there.
 #[must_use]
 pub fn hiding(mounts: &[Mount], proc: &Path) -> Option<Hiding> {
-    // The last mount on a point covers the ones before it.
+    // The last mount on a mount point covers the ones before it.
     let mount = mounts
         .iter()
         .rev()
@@ -197,7 +197,7 @@ pub fn hiding(mounts: &[Mount], proc: &Path) -> Option<Hiding> {
         None | Some("0" | "off") => HideLevel::Off,
         Some("1" | "noaccess") => HideLevel::NoAccess,
         Some("4" | "ptraceable") => HideLevel::Ptraceable,
-        // A level that is not known hides at least as much as it can.
+        // An unknown level is treated as the strictest.
         Some(_) => HideLevel::Invisible,
     };
     Some(Hiding {
@@ -206,11 +206,11 @@ pub fn hiding(mounts: &[Mount], proc: &Path) -> Option<Hiding> {
     })
 }
 
-/// The mount that a path is on. The path is taken as text: no link is followed.
+/// Returns the mount that a path is on. Links are not followed.
 #[must_use]
 pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let on_path = mounts.iter().filter(|mount| path.starts_with(&mount.point));
-    // Of equal points the last one counts, and `max_by_key` returns the last of equals.
+    // Of equal mount points the last one counts, and `max_by_key` returns the last of equals.
     on_path.max_by_key(|mount| mount.point.components().count())
 }
 

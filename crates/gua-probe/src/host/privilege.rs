@@ -1,38 +1,38 @@
-//! What this process may see of others.
+//! Privileges of this process that decide which processes it can see.
 
 use super::{HostRoot, read};
 
 const LIMIT: u64 = 64 * 1024;
-/// The bit of `CAP_SYS_PTRACE` (capability.h): who has it sees every process, whatever `hidepid` says.
+/// Bit of `CAP_SYS_PTRACE` (capability.h), which overrides `hidepid`.
 const SYS_PTRACE: u64 = 1 << 19;
 
-/// Our own rights, as far as they decide whom we see.
+/// Privileges of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Privilege {
-    /// The effective user; `None` where the kernel did not say.
+    /// Effective user; `None` if the kernel did not report it.
     pub uid: Option<u32>,
-    /// The effective and all further groups.
+    /// Effective and supplementary groups.
     pub groups: Vec<u32>,
     pub sees: Sees,
 }
 
-/// Whether the kernel lets us look into every process.
+/// Whether every process can be inspected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sees {
-    /// We hold `CAP_SYS_PTRACE`.
+    /// The process has `CAP_SYS_PTRACE`.
     Everyone,
     #[default]
     WhatIsAllowed,
 }
 
-/// Our own rights; nothing special where they cannot be read.
+/// Reads the privileges of this process; none if they cannot be read.
 #[must_use]
 pub fn privilege(root: &HostRoot) -> Privilege {
     read(&root.proc.join("self/status"), LIMIT)
         .map_or_else(|_| Privilege::default(), |text| parse_status(&text))
 }
 
-/// Reads `/proc/self/status` (`proc_pid_status(5)`).
+/// Parses `/proc/self/status` (`proc_pid_status(5)`).
 #[must_use]
 pub fn parse_status(text: &[u8]) -> Privilege {
     let text = String::from_utf8_lossy(text);

@@ -1,36 +1,36 @@
-//! How busy the host's processors are, from the first line of `/proc/stat`.
+//! CPU load of the host, from the first line of `/proc/stat`.
 
 use gua_model::{Missing, Reading};
 
 use super::{HostRoot, read};
 
-/// That line has room here many times over, and the rest is not read.
+/// Maximum number of bytes to read; the first line is much shorter.
 const LIMIT: u64 = 1024;
 
-/// Processor time of the whole host since boot, in clock ticks of all processors together.
+/// CPU time of the host since boot, in clock ticks of all CPUs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorTime {
-    /// In programs: `user` and `nice` (proc_stat(5)).
+    /// Time in user mode: `user` and `nice` (proc_stat(5)).
     pub usr: u64,
     pub idle: u64,
-    /// All that the kernel counts.
+    /// All time that the kernel counts.
     pub total: u64,
 }
 
-/// What the processors did between two looks, in percent.
+/// CPU load between two reads, in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProcessorShares {
     pub usr_pct: f64,
     pub idle_pct: f64,
 }
 
-/// Asks the kernel.
+/// Reads the CPU time.
 pub fn processor_time(root: &HostRoot) -> Reading<ProcessorTime> {
     let text = read(&root.proc.join("stat"), LIMIT).map_err(|_| Missing::Failed)?;
     parse_processor_time(&text).ok_or(Missing::Failed)
 }
 
-/// Reads the line that begins with `cpu` and a blank.
+/// Parses the line that begins with `cpu` and a blank.
 #[must_use]
 pub fn parse_processor_time(text: &[u8]) -> Option<ProcessorTime> {
     let line = text.split(|byte| *byte == b'\n').next()?;
@@ -50,14 +50,14 @@ pub fn parse_processor_time(text: &[u8]) -> Option<ProcessorTime> {
 }
 
 impl ProcessorTime {
-    /// The shares of the time since an earlier look; `None` where no time has passed.
+    /// Returns the load since an earlier read; `None` if no time has passed.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Option<ProcessorShares> {
         let total = self
             .total
             .checked_sub(earlier.total)
             .filter(|total| *total > 0)?;
-        // The kernel has been seen to take back idle time (proc_stat(5), on iowait).
+        // The kernel has been seen to decrease idle time (proc_stat(5), on iowait).
         let usr = self.usr.saturating_sub(earlier.usr);
         let idle = self.idle.saturating_sub(earlier.idle);
         #[expect(

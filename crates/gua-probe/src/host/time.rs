@@ -1,28 +1,28 @@
-//! Whether the wall clock can be believed. Hours that people are charged for hang on it.
+//! Whether the wall clock can be trusted. Charged hours depend on it.
 
 use jiff::Timestamp;
 
 use super::{HostRoot, read};
 
-/// `/proc/stat` has a line per processor before the one we want.
+/// Maximum size of `/proc/stat`; it has a line per CPU before the one that is needed.
 const LIMIT: u64 = 1024 * 1024;
 
-/// What the host knows about its time.
+/// State of the host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeKeeping {
-    /// When the kernel says that the machine was started, by the same clock.
+    /// Boot time by the same clock, as the kernel reports it.
     pub booted: Option<Timestamp>,
     pub synchronised: Synchronised,
 }
 
-/// Whether the clock follows a time server.
+/// Synchronisation of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronised {
     /// systemd-timesyncd has set it since boot.
     Yes,
-    /// systemd-timesyncd is there and has not reached a server yet.
+    /// systemd-timesyncd runs and has not reached a server yet.
     NotYet,
-    /// Something else keeps the time, or nothing does.
+    /// Another program keeps the time, or none does.
     Unknown,
 }
 
@@ -37,7 +37,7 @@ impl Synchronised {
     }
 }
 
-/// Asks the kernel and systemd's marks (systemd-timesyncd.service(8)); the clock itself is not touched.
+/// Reads the state from the kernel and the files of systemd-timesyncd.service(8). The clock itself is not touched.
 #[must_use]
 pub fn time_keeping(root: &HostRoot) -> TimeKeeping {
     let marks = root.run.join("systemd/timesync");
@@ -57,13 +57,13 @@ pub fn time_keeping(root: &HostRoot) -> TimeKeeping {
     }
 }
 
-/// How many of the ticks that `/proc/PID/stat` counts in make a second; a hundred on every kernel of today.
+/// Returns the clock ticks per second in `/proc/PID/stat`; 100 on all current kernels.
 #[must_use]
 pub fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
 
-/// Reads the `btime` line of `/proc/stat`: seconds since 1970.
+/// Parses the `btime` line of `/proc/stat`: seconds since 1970.
 #[must_use]
 pub fn parse_boot_time(text: &[u8]) -> Option<Timestamp> {
     let text = String::from_utf8_lossy(text);

@@ -1,4 +1,4 @@
-//! Who started whom, for those that are asked for and everyone above them. Names only, no command line.
+//! Ancestors of processes. Short names only, no command lines.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,14 +11,14 @@ use super::{ProcRoot, parse};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ancestor {
     pub parent: Pid,
-    /// The short name; empty where the process has none.
+    /// Short name; empty if the process has none.
     pub name: String,
 }
 
-/// No chain of processes is longer on a healthy host; a loop cannot be, and would end here.
+/// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
 const LONGEST_CHAIN: usize = 64;
 
-/// Looks up processes and their ancestors, as far as they can be seen. What ends meanwhile is left out.
+/// Looks up processes and their ancestors, as far as they are visible. Processes that end meanwhile are left out.
 #[must_use]
 pub fn ancestry(root: &ProcRoot, pids: &[Pid]) -> HashMap<Pid, Ancestor> {
     let mut known = HashMap::new();

@@ -1,31 +1,31 @@
-//! Which job, pod and container a process belongs to, from the paths in `/proc/PID/cgroup`.
+//! The job, pod and container of a process, from the paths in `/proc/PID/cgroup`.
 //!
-//! A path is read from its root, and each part is believed only as far as an unprivileged user cannot have chosen it.
-//! Below `user-N.slice` the user N names cgroups at will (systemd delegates `user@N.service`), below a container its
-//! inhabitants do, and below a service the account that it runs as. There a name can still tell a container, which
-//! blames nobody; it can no longer tell a user, a job or a pod.
+//! A path is parsed from its root, and each part is trusted only if an unprivileged user cannot have chosen it. Below
+//! `user-N.slice` the user N names cgroups freely (systemd delegates `user@N.service`), below a container its processes
+//! do, and below a service the account that it runs as. There a name can still identify a container, which holds nobody
+//! accountable; it can no longer identify a user, a job or a pod.
 //!
-//! Whoever may command a container runtime as root chooses the parent cgroup too, and so is believed like root.
+//! A user who controls a container runtime that runs as root chooses the parent cgroup too, and is trusted like root.
 
 use gua_model::id::{ContainerId, PodUid, SlurmJob, Uid};
 
-/// What the cgroup paths of one process tell.
+/// Result of parsing the cgroup paths of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CgroupFacts {
     pub container: Option<ContainerId>,
     pub pod: Option<PodUid>,
     pub job: Option<SlurmJob>,
-    /// The user that the path names for that job, pod or container. Without one of them there is none.
+    /// User that the path names for the job, pod or container. `None` without one of them.
     pub user: Option<Uid>,
 }
 
-/// Reads the text of `/proc/PID/cgroup`: one line of version 2, a line per hierarchy of version 1, or both.
+/// Parses `/proc/PID/cgroup`: one line of version 2, a line per hierarchy of version 1, or both.
 ///
-/// The hierarchies of version 1 can disagree (Slurm leaves systemd's alone), so each fact comes from the first line
-/// that has it, and the user from the line of the job, else of the pod, else of the container.
+/// The hierarchies of version 1 can differ (Slurm does not use systemd's), so each value comes from the first line that
+/// has it, and the user from the line of the job, else of the pod, else of the container.
 #[must_use]
 pub(super) fn parse(text: &str) -> CgroupFacts {
-    // A cgroup's name cannot hold a line end: the kernel refuses it for this file's sake (`cgroup_mkdir`).
+    // A cgroup's name cannot contain a newline: the kernel rejects it (`cgroup_mkdir`).
     let lines: Vec<CgroupFacts> = text.lines().filter_map(path_of).map(facts).collect();
     let job = lines.iter().find(|line| line.job.is_some());
     let pod = lines.iter().find(|line| line.pod.is_some());
@@ -38,17 +38,17 @@ pub(super) fn parse(text: &str) -> CgroupFacts {
     }
 }
 
-/// `hierarchy:controllers:path`. The path may hold colons.
+/// Parses `hierarchy:controllers:path`. The path may contain colons.
 fn path_of(line: &str) -> Option<&str> {
     let path = line.splitn(3, ':').nth(2)?;
-    // What the kernel adds when the cgroup was removed under the process.
+    // Suffix that the kernel adds if the cgroup was removed while the process was in it.
     Some(path.strip_suffix(" (deleted)").unwrap_or(path))
 }
 
 fn facts(path: &str) -> CgroupFacts {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     match parts.as_slice() {
-        // Seen from inside another cgroup namespace: where the path begins is not known, so it names no user or job.
+        // Seen from another cgroup namespace: the start of the path is unknown, so it identifies no user or job.
         ["..", ..] => {
             let hidden = parts.iter().take_while(|part| **part == "..").count();
             inside(&parts[hidden..], Under::Kubernetes)
@@ -82,7 +82,7 @@ fn facts(path: &str) -> CgroupFacts {
                 .take_while(|part| part.ends_with(".slice"))
                 .count();
             match &parts[slices..] {
-                // Slurm with version 2, whose path names no user.
+                // Slurm with version 2, whose path has no user.
                 [scope, job, below @ ..] if slices > 0 && is_slurm_scope(scope) => {
                     let job = job.strip_prefix("job_").and_then(slurm_job);
                     CgroupFacts {
@@ -96,26 +96,26 @@ fn facts(path: &str) -> CgroupFacts {
     }
 }
 
-/// Who chose the names of the parts that come next.
+/// Who chose the names of the following parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Under {
-    /// Root's own services; no pod so far.
+    /// Services of root; no pod so far.
     Root,
     /// Kubernetes, so that a pod may follow.
     Kubernetes,
     /// A pod, so that its containers follow.
     Pod,
-    /// Anybody.
+    /// Any user.
     Strangers,
 }
 
-/// The pod and the outermost container. What is inside of a container is its inhabitants' word.
+/// Finds the pod and the outermost container. Names inside a container are not trusted.
 fn inside(parts: &[&str], mut under: Under) -> CgroupFacts {
     let mut found = CgroupFacts::default();
     let mut above = None;
     for part in parts {
         if matches!(under, Under::Root | Under::Kubernetes) {
-            // Where the runtime and Kubernetes disagree about who drives cgroups, one part has it all:
+            // If the runtime and Kubernetes use different cgroup drivers, one part has both:
             // `kubepods-…-pod<uid>.slice:cri-containerd:<id>`.
             let slice = part.split(':').next().unwrap_or(part);
             found.pod = pod(slice, under);
@@ -133,7 +133,7 @@ fn inside(parts: &[&str], mut under: Under) -> CgroupFacts {
     found
 }
 
-/// Who chooses the names below this part.
+/// Returns who chooses the names below this part.
 fn next(part: &str, under: Under) -> Under {
     let stem = part.strip_suffix(".slice");
     if part == "kubepods" || stem.is_some_and(|stem| stem.split('-').any(|word| word == "kubepods"))
@@ -155,7 +155,7 @@ fn next(part: &str, under: Under) -> Under {
     }
 }
 
-/// `pod<uid>` below `kubepods`, or `kubepods-burstable-pod<uid>.slice` with `_` for `-`.
+/// Matches `pod<uid>` below `kubepods`, or `kubepods-burstable-pod<uid>.slice` with `_` for `-`.
 fn pod(part: &str, under: Under) -> Option<PodUid> {
     let uid = match part.strip_suffix(".slice") {
         Some(stem) => {
@@ -169,7 +169,7 @@ fn pod(part: &str, under: Under) -> Option<PodUid> {
         None => return None,
     };
     let uid = uid.replace('_', "-");
-    // A UUID, or the 32 digits that stand for one in a pod from a file on the node.
+    // A UUID, or 32 digits for a static pod, which is defined by a file on the node.
     let is_uid = matches!(uid.len(), 32 | 36)
         && uid
             .bytes()
@@ -177,7 +177,7 @@ fn pod(part: &str, under: Under) -> Option<PodUid> {
     is_uid.then(|| uid.parse().ok())?
 }
 
-/// `docker-<id>.scope`, `libpod-<id>`, `…:cri-containerd:<id>`, or the bare id.
+/// Matches `docker-<id>.scope`, `libpod-<id>`, `…:cri-containerd:<id>`, or the bare id.
 fn container(part: &str, under: Under) -> Option<ContainerId> {
     const RUNTIMES: [&str; 6] = [
         "docker",
@@ -192,7 +192,7 @@ fn container(part: &str, under: Under) -> Option<ContainerId> {
         .rsplit_once(':')
         .map(|(above, id)| (above.rsplit(':').next().unwrap_or(above), id));
     let id = match split.or_else(|| name.rsplit_once('-')) {
-        // The monitors `libpod-conmon-<id>` and `crio-conmon-<id>` stand beside the container, not in it.
+        // The monitors `libpod-conmon-<id>` and `crio-conmon-<id>` are beside the container, not in it.
         Some((runtime, id)) if RUNTIMES.contains(&runtime) => id,
         Some(_) => return lxc_payload(part),
         None if name.len() == 64 || under == Under::Pod => name,
@@ -202,12 +202,12 @@ fn container(part: &str, under: Under) -> Option<ContainerId> {
     is_id.then(|| id.parse().ok())?
 }
 
-/// LXC names its containers freely: `lxc.payload.NAME`.
+/// Matches `lxc.payload.NAME`: LXC names its containers freely.
 fn lxc_payload(part: &str) -> Option<ContainerId> {
     part.strip_prefix("lxc.payload.")?.parse().ok()
 }
 
-/// The older forms of LXC: `/lxc/NAME`, `/lxc.payload/NAME`.
+/// Matches the older forms of LXC: `/lxc/NAME`, `/lxc.payload/NAME`.
 fn linux_container(above: Option<&str>, part: &str) -> Option<ContainerId> {
     matches!(above, Some("lxc" | "lxc.payload")).then(|| part.parse().ok())?
 }
@@ -241,7 +241,7 @@ mod tests {
     const ID: &str = "4f797c539e6c745de61a93ca3ff892358ecbcaccd8414d5db545c38428142970";
     const POD: &str = "57e67067-89e4-4001-bdd4-8632d39ea02b";
 
-    /// `$id` stands for a container, `$pod` for a pod and `$p_o_d` for the same with `_`.
+    /// Replaces `$id` by a container, `$pod` by a pod and `$p_o_d` by the same with `_`.
     fn check(text: &str, expected: &str) {
         let text = text
             .replace("$id", ID)
@@ -413,7 +413,7 @@ mod tests {
         check(text, "container $id job 42 user 1007");
     }
 
-    /// Whatever a user can name must not change who is blamed.
+    /// Names that a user can choose must not change who is accountable.
     #[test]
     fn a_user_cannot_blame_another_by_naming_a_cgroup() {
         for forged in [
@@ -454,7 +454,7 @@ mod tests {
                 &format!("0::/kubepods/pod$pod/$id/{forged}"),
                 "container $id pod $pod",
             );
-            // Inside a job, where a user's own cgroup could stand.
+            // Inside a job, where a user may have created a cgroup.
             check(
                 &format!("0::/system.slice/slurmstepd.scope/job_42/step_0/user/task_0/{forged}"),
                 "job 42",

@@ -1,5 +1,5 @@
-//! The command line of one process, for a person at the terminal of the same host. It is asked for apart from a sample,
-//! never stored, and never in anything that a program reads.
+//! The command line of one process, for display on a terminal of the same host. It is never part of a sample, never
+//! stored, and never in machine-readable output.
 
 use std::fmt;
 use std::fs::File;
@@ -12,15 +12,15 @@ use gua_model::text::is_harmful;
 
 use super::{ProcRoot, parse};
 
-/// More than anyone wants to see.
+/// Maximum length of a command line that is read.
 const MOST: u64 = 4096;
 
-/// A command line, which belongs to a stranger: shown with control characters escaped, and not at all in `Debug`.
+/// A command line. It is untrusted: `Display` escapes control characters, and `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CommandLine(Vec<String>);
 
 impl CommandLine {
-    /// From the kernel's form: words that end with a zero byte each.
+    /// Parses the kernel's format: words that end with a zero byte each.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Self {
         let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
@@ -34,7 +34,7 @@ impl CommandLine {
         })
     }
 
-    /// As nvgpu shortens it: `jupyter`, the first word that ends in `.py`, or the first 25 characters.
+    /// Shortens it as nvgpu does: `jupyter`, the first word that ends in `.py`, or the first 25 characters.
     #[must_use]
     pub fn in_short(&self) -> Self {
         const SHOWN: usize = 25;
@@ -69,11 +69,11 @@ impl fmt::Debug for CommandLine {
     }
 }
 
-/// The command line of exactly this process: a later one with its pid is not asked.
+/// Reads the command line of exactly this process, and never of a later one with the same pid.
 pub fn command_line(root: &ProcRoot, process: &ProcessKey) -> Reading<CommandLine> {
     let directory = root.0.join(process.pid.to_string());
     let line = read(&directory.join("cmdline"))?;
-    // Asked afterwards: had the pid changed hands before the line was read, it shows now.
+    // Checked afterwards: if the pid was reused before the line was read, the start time differs now.
     let stat = read(&directory.join("stat"))?;
     match parse::stat(&stat) {
         Some(stat) if stat.start == process.start.0 => Ok(CommandLine::parse(&line)),

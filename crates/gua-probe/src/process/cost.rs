@@ -1,14 +1,14 @@
-//! What a process of ours costs: processor time and memory, as the kernel counts them.
+//! CPU time and memory of a process, as the kernel counts them.
 
 use std::fs;
 use std::time::Duration;
 
 use gua_model::Bytes;
 
-/// Processor time that all threads of a process have used so far, to the nanosecond where the kernel keeps it.
+/// Returns the CPU time of all threads of a process, to the nanosecond if the kernel reports it.
 #[must_use]
 pub fn processor_time(pid: u32) -> Option<Duration> {
-    // The first number of each line is the time on a processor (Documentation/scheduler/sched-stats.rst).
+    // The first number of each line is the time on a CPU (Documentation/scheduler/sched-stats.rst).
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let spent = threads.flatten().filter_map(|thread| {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
@@ -17,19 +17,19 @@ pub fn processor_time(pid: u32) -> Option<Duration> {
     Some(Duration::from_nanos(spent.sum()))
 }
 
-/// Memory of a process that is its own, with its part of what it shares.
+/// Returns the proportional set size of a process: its own memory and its part of shared memory.
 #[must_use]
 pub fn memory(pid: u32) -> Option<Bytes> {
     kilobytes(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
 }
 
-/// Forgets what the most memory of this process was, so that [`peak_memory`] speaks of what comes.
+/// Resets the peak memory of this process for [`peak_memory`].
 pub fn forget_peak_memory() -> std::io::Result<()> {
     // proc_pid_clear_refs(5): 5 resets the peak resident set size.
     fs::write("/proc/self/clear_refs", "5")
 }
 
-/// The most memory that this process had at once.
+/// Returns the peak memory of this process.
 #[must_use]
 pub fn peak_memory() -> Option<Bytes> {
     kilobytes("/proc/self/status", "VmHWM:")

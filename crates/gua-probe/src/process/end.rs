@@ -1,4 +1,4 @@
-//! Waiting for the end of a child, without asking again and again.
+//! Waits for the end of a child without polling.
 
 use std::io;
 use std::process::Child;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Sleeps until the child has ended, or so long, or until a signal comes; whether it has ended is asked next. Fails at once
-/// where the kernel cannot do that (Linux can since 5.3).
+/// Sleeps until the child has ended, the time has passed or a signal arrives; the caller checks next whether it has
+/// ended. Fails at once on kernels without pidfd (before 5.3).
 pub fn wait_for_end(child: &Child, limit: Duration) -> io::Result<()> {
     let ended = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let limit = Timespec::try_from(limit).ok();

@@ -1,4 +1,4 @@
-//! A `/proc` of the test's own making.
+//! A fake `/proc` for tests.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use super::ProcRoot;
 
 pub(crate) const BOOT: &str = "8b1fe9c8-6d3a-4b4e-9c39-0d6d8ab1c001";
 
-/// The files of one process. `None` leaves a file out.
+/// Files of one process. `None` leaves a file out.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeProcess {
     pub(crate) pid: u32,
@@ -22,7 +22,7 @@ pub(crate) struct FakeProcess {
     pub(crate) cgroup: Option<String>,
 }
 
-/// Python of user 1000, who logged in as the same.
+/// Returns a Python process of user 1000 with a login of the same user.
 pub(crate) fn python(pid: u32, start: u64) -> FakeProcess {
     FakeProcess {
         pid,
@@ -35,7 +35,7 @@ pub(crate) fn python(pid: u32, start: u64) -> FakeProcess {
     }
 }
 
-/// A tree with a boot id, seen from the host's namespaces.
+/// A tree with a boot id, in the host's namespaces.
 #[derive(Debug)]
 pub(crate) struct FakeProc(TempDir);
 
@@ -56,7 +56,7 @@ impl FakeProc {
         self.0.path().join(name)
     }
 
-    /// Puts the process there, in place of whatever had its pid.
+    /// Creates the process, in place of any other with its pid.
     pub(crate) fn put(&self, process: &FakeProcess) {
         self.remove(process.pid);
         let FakeProcess {

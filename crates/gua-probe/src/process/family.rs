@@ -1,8 +1,8 @@
-//! A process with all that it has started: who belongs to it, and what all of them have used.
+//! A process with all its descendants: who belongs to it, and the resources that all of them have used.
 //!
-//! Who belongs to it is told by parents. A process whose parent has ended is given to another; if that is the keeper (a
-//! process that the kernel gives orphans to, prctl(2) under `PR_SET_CHILD_SUBREAPER`), it is still known. One that was
-//! once seen in the family stays in it for as long as it lives. Nothing is remembered of strangers but their pids.
+//! Membership follows parents. A process whose parent has ended is given to another; if that is the keeper (the child
+//! subreaper, prctl(2) under `PR_SET_CHILD_SUBREAPER`), it is still recognised. A process that was once a member stays
+//! one until it ends. Of other processes only the pids are remembered.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
@@ -17,10 +17,10 @@ use super::ProcRoot;
 use super::parse::{self, Consumption};
 use crate::host::time::ticks_per_second;
 
-/// Strangers are looked at again after so many looks: their pids may have been reused.
+/// Number of reads after which other processes are checked again: their pids may have been reused.
 const RECHECK: u32 = 60;
 
-/// Longer than any stat line, and than any file with the bytes read and written.
+/// Maximum length of a stat line and of `/proc/PID/io`.
 const LONGEST: usize = 4096;
 
 /// A process and its descendants.
@@ -29,11 +29,11 @@ pub struct Family {
     root: ProcRoot,
     keeper: Pid,
     members: BTreeMap<Pid, Member>,
-    /// Processes of the keeper that are not of the family.
+    /// Children of the keeper that are not members.
     excluded: BTreeSet<Pid>,
     strangers: HashSet<Pid>,
     looks: u32,
-    /// Of members that the keeper has reaped.
+    /// Resources of members that the keeper has reaped.
     reaped: Spent,
     most: Spent,
     buffer: Vec<u8>,
@@ -45,7 +45,7 @@ struct Member {
     spent: Spent,
 }
 
-/// What only grows.
+/// Resources that only grow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     ticks: u64,
@@ -53,23 +53,23 @@ struct Spent {
     written: u64,
 }
 
-/// What a family uses now and has used so far.
+/// Resources of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FamilyUse {
-    /// How many processes there are, without those that have ended.
+    /// Number of processes that have not ended.
     pub processes: u32,
     pub threads: u64,
-    /// Processor time so far.
+    /// CPU time so far.
     pub processor: Duration,
-    /// Memory in RAM. What several of them share counts for each.
+    /// Resident memory. Shared memory counts for each process.
     pub resident: Bytes,
-    /// Bytes read from and written to storage so far; `Denied` where none of them may be asked.
+    /// Bytes read from and written to storage so far; `Denied` if no member may be read.
     pub storage: Reading<Storage>,
-    /// Processes that were given to the keeper and have ended: it is to reap them.
+    /// Processes that were given to the keeper and have ended, for the keeper to reap.
     pub ended: Vec<Pid>,
 }
 
-/// Bytes that went to and from storage.
+/// Bytes to and from storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
     pub read: Bytes,
@@ -77,7 +77,7 @@ pub struct Storage {
 }
 
 impl Family {
-    /// The family of `top`, a child of `keeper`.
+    /// Creates the family of `top`, a child of `keeper`.
     #[must_use]
     pub fn new(root: ProcRoot, top: Pid, keeper: Pid) -> Self {
         let mut family = Self {
@@ -97,25 +97,25 @@ impl Family {
         family
     }
 
-    /// A child of the keeper that is none of the family.
+    /// Excludes a child of the keeper.
     pub fn exclude(&mut self, pid: Pid) {
         self.excluded.insert(pid);
     }
 
-    /// Whether it was of the family at the last look.
+    /// Reports whether the process was a member at the last read.
     #[must_use]
     pub fn has(&self, pid: Pid) -> bool {
         self.members.contains_key(&pid)
     }
 
-    /// Looks for new members, and at what all of them have used.
+    /// Finds new members and reads the resources of all.
     pub fn look(&mut self) -> FamilyUse {
         self.find_new();
         self.look_at_known()
     }
 
-    /// Looks at the members that are known alone, without a glance at the host's other processes: the first of those is
-    /// dear where there are many.
+    /// Reads the resources of the known members only. It does not scan the host's other processes, which is expensive
+    /// where there are many.
     pub fn look_at_known(&mut self) -> FamilyUse {
         let ticks_per_second = ticks_per_second().max(1);
         let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
@@ -157,7 +157,7 @@ impl Family {
             found.threads = found.threads.saturating_add(seen.kin.threads);
             found.resident += Bytes(seen.resident_pages.saturating_mul(page));
         }
-        // The kernel forgets what a process had used whose parent does not want to know of its end.
+        // The kernel drops the resources of a child whose parent ignores its end.
         self.most.rise_to(sum);
         found.processor = Duration::from_secs(self.most.ticks / ticks_per_second)
             + Duration::from_secs(self.most.ticks % ticks_per_second)
@@ -172,7 +172,7 @@ impl Family {
         found
     }
 
-    /// The keeper has reaped this one: what it had used is kept.
+    /// Keeps the resources of a member that the keeper has reaped.
     pub fn reap(&mut self, pid: Pid) {
         if let Some(member) = self.members.remove(&pid) {
             self.reaped.add(member.spent);
@@ -271,7 +271,7 @@ impl Spent {
 mod tests {
     use super::*;
 
-    /// The files of some processes: pid, state, parent, start, ticks, pages.
+    /// Writes the files of some processes: pid, state, parent, start, ticks, pages.
     struct Host(tempfile::TempDir);
 
     impl Host {
@@ -312,14 +312,14 @@ mod tests {
         host.set(70, 'S', 1, 5, 0);
         let mut family = host.family(100, 50);
         family.exclude(Pid(60));
-        // The child of a child has the lower pid: numbers have started anew.
+        // The grandchild has the lower pid: pids have wrapped around.
         host.set(90, 'S', 101, 130, 1);
         host.set(101, 'S', 100, 120, 1);
         host.set(71, 'S', 70, 120, 1);
         let found = family.look();
         assert_eq!(members(&family), [90, 100, 101]);
         assert_eq!((found.processes, found.threads), (3, 3));
-        // The parent ends, and its child goes to the keeper or to the first process.
+        // The parent ends, and its child goes to the keeper or to init.
         host.end(101);
         host.set(90, 'S', 1, 130, 1);
         host.set(110, 'S', 50, 140, 1);

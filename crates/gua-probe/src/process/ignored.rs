@@ -1,8 +1,8 @@
-//! The signals that this process was started to ignore, and how a program that it starts is made to ignore them too.
+//! Signals that this process was started to ignore, and how to make a program that it starts ignore them too.
 //!
-//! Rust's runtime ignores SIGPIPE before `main`, and gives it its default action back in every program that it starts. So the
-//! loader has what was there before remembered, before the runtime comes; and where it was to be ignored, that is done again
-//! between fork and exec. This file blocks and handles no signal.
+//! Rust's runtime ignores SIGPIPE before `main` and resets it in every program that it starts. So the initial
+//! dispositions are recorded when the program is loaded, before the runtime starts; signals that were ignored are
+//! ignored again between fork and exec. This module blocks and handles no signal.
 #![expect(
     unsafe_code,
     reason = "signal actions are asked for and set by functions of C, and the loader calls by address"
@@ -13,13 +13,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{mem, ptr};
 
-/// A bit for each signal.
+/// One bit per signal.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
-/// Real-time signals are left out: nobody ignores them by habit, and the C library keeps some for itself.
+/// Real-time signals are left out: the C library uses some of them.
 const SIGNALS: std::ops::RangeInclusive<i32> = 1..=31;
 
-/// What a library or the runtime of a program that watches a job has taken for itself, so that the job would not inherit it.
+/// Signals that a library or the runtime changes, so that a started job would not inherit them.
 const TAKEN: [i32; 2] = [libc::SIGPIPE, libc::SIGCHLD];
 
 #[used]
@@ -42,14 +42,14 @@ extern "C" fn remember() {
     }
 }
 
-/// Whether this process was started to ignore the signal.
+/// Reports whether this process was started to ignore the signal.
 #[must_use]
 pub fn was_ignored(signal: i32) -> bool {
     SIGNALS.contains(&signal) && IGNORED.load(Ordering::Relaxed) & (1 << signal) != 0
 }
 
-/// Hears of the ends of children again where this process was started to ignore them: ignored, they could not be waited for
-/// (wait(2)). What is started with [`hand_down`] ignores them still.
+/// Restores the default action of SIGCHLD if this process was started to ignore it: children could not be waited for
+/// (wait(2)). Programs started with [`hand_down`] still ignore it.
 pub fn heed_children() {
     if was_ignored(libc::SIGCHLD) {
         // SAFETY: the default action of SIGCHLD calls nothing.
@@ -57,11 +57,11 @@ pub fn heed_children() {
     }
 }
 
-/// Has the program that is started ignore what this process was started to ignore, also where it does not do so itself any
-/// more.
+/// Makes the started program ignore the signals that this process was started to ignore, even those that it no longer
+/// ignores itself.
 pub fn hand_down(command: &mut Command) {
     if !TAKEN.into_iter().any(was_ignored) {
-        // The usual case keeps the runtime's quicker way to start a program.
+        // Without such signals the runtime's faster way to start a program is kept.
         return;
     }
     let ignore = || {

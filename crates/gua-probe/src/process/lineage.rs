@@ -1,6 +1,6 @@
-//! Whether a process still lives, and from whom it descends: for claims, which end with their holder.
+//! Whether a process is alive, and its ancestors: for claims, which end with their holder.
 //!
-//! Asks about single processes, by boot, pid and start time, and remembers nothing.
+//! Queries single processes, by boot, pid and start time, and remembers nothing.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -12,22 +12,22 @@ use rustix::process::{Pid as Number, test_kill_process};
 use super::ProcRoot;
 use super::parse::{self, Kinship};
 
-/// No tree of processes is deeper; also ends a walk through pids that are reused under our hands.
+/// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
 const DEEPEST: usize = 256;
 
-/// How a process stands.
+/// State of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     Running,
     /// Stopped by a signal or a debugger.
     Stopped,
-    /// There is none, or its pid belongs to a later one, or it only waits to be reaped.
+    /// No such process, a later one with the same pid, or a zombie.
     Ended,
-    /// There is one of that pid that we may not see.
+    /// A process with that pid exists but is hidden.
     Unknown,
 }
 
-/// The processes of a host, by their kinship.
+/// The processes of a host.
 #[derive(Clone, Debug, Default)]
 pub struct Lineage {
     root: ProcRoot,
@@ -39,14 +39,14 @@ impl Lineage {
         Self { root }
     }
 
-    /// The pid namespace in which this process has its pid, by its inode; `None` where the kernel does not tell.
+    /// Returns the inode of this process's pid namespace; `None` if the kernel does not report it.
     #[must_use]
     pub fn namespace(&self) -> Option<u64> {
         let facts = std::fs::metadata(self.root.0.join("self/ns/pid"));
         facts.ok().map(|facts| facts.ino())
     }
 
-    /// The process that has this pid now; `None` where there is none to be seen.
+    /// Returns the process that has this pid now; `None` if none is visible.
     #[must_use]
     pub fn process(&self, pid: Pid, boot: BootId) -> Option<ProcessKey> {
         let found = self.read(pid).ok()?;
@@ -57,7 +57,7 @@ impl Lineage {
         })
     }
 
-    /// How the process stands. That it is of this boot is for the caller to know.
+    /// Returns the state of a process. The caller checks that it belongs to this boot.
     #[must_use]
     pub fn life(&self, process: &ProcessKey) -> Life {
         match self.read(process.pid) {
@@ -72,8 +72,8 @@ impl Lineage {
         }
     }
 
-    /// Whether the process was started by `ancestor`, directly or through others that still live. A parent that has ended
-    /// cannot be asked: its children belong to another by then.
+    /// Reports whether `ancestor` started the process, directly or through others that are still alive. A parent that
+    /// has ended is not found: its children have another parent by then.
     #[must_use]
     pub fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
         let Ok(mut here) = self.read(process.pid) else {
@@ -87,7 +87,7 @@ impl Lineage {
             let Ok(found) = self.read(parent) else {
                 return false;
             };
-            // A child is never older than its parent: this pid was reused since.
+            // A child is never older than its parent: this pid was reused.
             if found.start > here.start {
                 return false;
             }
@@ -99,8 +99,8 @@ impl Lineage {
         false
     }
 
-    /// The session of a process, which stays the same when its parents end; `None` where the process has ended or cannot
-    /// be seen, or the session began outside of our pid namespace.
+    /// Returns the session of a process, which stays the same when its parents end; `None` if the process has ended or
+    /// is hidden, or the session began outside of this pid namespace.
     #[must_use]
     pub fn session(&self, process: &ProcessKey) -> Option<u32> {
         let found = self.read(process.pid).ok()?;
@@ -117,7 +117,7 @@ impl Lineage {
         }
     }
 
-    /// `hidepid` hides other users' processes from `/proc`; the kernel still tells whether there is one.
+    /// `hidepid` hides other users' processes from `/proc`; kill(2) still reports whether one exists.
     fn absent(&self, pid: Pid) -> Absent {
         if self.root != ProcRoot::default() {
             return Absent::None;
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// A tree of processes: pid, state, parent, threads, start.
+    /// Writes a tree of processes: pid, state, parent, threads, start.
     fn tree(processes: &[(u32, char, u32, u32, u64)]) -> (tempfile::TempDir, Lineage) {
         let folder = tempfile::tempdir().unwrap();
         for (pid, state, parent, threads, start) in processes {
@@ -226,14 +226,14 @@ mod tests {
 
     #[test]
     fn a_real_process_that_leads_a_session_is_in_it() {
-        // Our own session may have begun outside of our pid namespace, where it has no number.
+        // The session of the test may have begun outside of its pid namespace, where it has no number.
         let mut leader = Command::new("setsid")
             .arg("cat")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Once `cat` answers, `setsid` has made the session and become it.
+        // Once `cat` answers, `setsid` has created the session.
         let mut ask = leader.stdin.take().unwrap();
         ask.write_all(b"there?\n").unwrap();
         let mut answer = [0; 7];

@@ -1,5 +1,5 @@
-//! What users are called. A directory service that is slow or hangs costs names, never the sample: one thread asks it,
-//! and whoever needs the answer waits a moment at most and has it at a later tick.
+//! User names. A directory service that is slow or hangs costs names, never the sample: one thread queries it, and a
+//! caller waits a short time at most and gets the answer at a later tick.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use gua_model::id::Uid;
 use super::{Passwd, parse};
 use crate::clock;
 
-/// How long one tick waits for names, all users together.
+/// Maximum time per tick to wait for names, all users together.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a command waits for the groups of all people of a host.
+/// Maximum time that a command waits for the groups of all users of a host.
 const GROUP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// When a uid without a name is asked for again: accounts are made, and directory services come back.
+/// Delay until a uid without a name is looked up again: accounts are created, and directory services come back.
 const RETRY: Duration = Duration::from_mins(5);
 
-/// Asks for one name. It may take as long as it likes.
+/// Looks up one name. It may block.
 pub(super) type Lookup = Arc<dyn Fn(Uid) -> Option<String> + Send + Sync>;
 
-/// The names of users, remembered. Within one tick a user keeps the name, or the lack of one, that it had first.
+/// Cached user names. Within one tick a user keeps the name, or the lack of one, that was found first.
 pub(super) enum Names {
     Directory(Directory),
     File(PasswdFile),
@@ -39,7 +39,7 @@ impl Names {
         }
     }
 
-    /// Names from a function, for which one tick waits so long and no longer.
+    /// Uses a function for lookups, with a time limit per tick.
     pub(super) fn asking(lookup: Lookup, patience: Duration) -> Self {
         Self::Directory(Directory::new(lookup, patience))
     }
@@ -59,26 +59,26 @@ impl Names {
     }
 }
 
-/// The host's own directory of users: passwd, LDAP, SSSD, whatever the C library is told to ask.
+/// Looks up users in the host's directory: passwd, LDAP, SSSD, as configured for the C library.
 fn system(uid: Uid) -> Option<String> {
     uzers::get_user_by_uid(uid.0).map(|user| user.name().to_string_lossy().into_owned())
 }
 
-/// Whether the host knows a user by this name; `None` where its directory does not answer in time.
+/// Reports whether the host has a user with this name; `None` if its directory does not answer in time.
 #[must_use]
 pub fn is_user(name: &str) -> Option<bool> {
     let name = name.to_owned();
     in_time(PATIENCE, move || uzers::get_user_by_name(&name).is_some())
 }
 
-/// Whether the host knows a group by this name; `None` where its directory does not answer in time.
+/// Reports whether the host has a group with this name; `None` if its directory does not answer in time.
 #[must_use]
 pub fn is_group(name: &str) -> Option<bool> {
     let name = name.to_owned();
     in_time(PATIENCE, move || uzers::get_group_by_name(&name).is_some())
 }
 
-/// The Unix groups of each of these users; those whom the host does not know have none. `None` where its directory does not
+/// Returns the Unix groups of each of these users; unknown users have none. `None` if the host's directory does not
 /// answer in time.
 #[must_use]
 pub fn groups_of(users: &[String]) -> Option<BTreeMap<String, BTreeSet<String>>> {
@@ -96,7 +96,7 @@ pub fn groups_of(users: &[String]) -> Option<BTreeMap<String, BTreeSet<String>>>
     })
 }
 
-/// The answer to a question that may take for ever; `None` where it does not come in time.
+/// Runs a query that may block for ever; `None` if the answer does not come in time.
 fn in_time<T: Send + 'static>(
     patience: Duration,
     ask: impl FnOnce() -> T + Send + 'static,
@@ -113,10 +113,10 @@ pub(super) struct Directory {
     lookup: Lookup,
     helper: Option<Helper>,
     known: HashMap<Uid, Known>,
-    /// Questions without an answer yet.
+    /// Lookups without an answer yet.
     open: usize,
     patience: Duration,
-    /// What this tick has left of it.
+    /// Time that is left in this tick.
     patience_left: Duration,
 }
 
@@ -142,7 +142,7 @@ impl Directory {
         match self.known.get(&uid) {
             Some(Known::Name(name)) => return Some(name.clone()),
             Some(Known::Asked) => return None,
-            // It is asked again without waiting: the last answer stands until the tick is over.
+            // Looked up again without waiting: the last answer is used until the tick is over.
             Some(Known::Nobody { asked }) => {
                 if now.saturating_sub(*asked) >= RETRY {
                     self.ask(uid, now);
@@ -151,7 +151,7 @@ impl Directory {
             }
             None => {}
         }
-        // Whoever is already waited for in vain would be waited for again: the helper answers in turn.
+        // The thread answers in turn, so a further wait behind a lookup that timed out would be in vain.
         let can_wait = self.open == 0;
         self.ask(uid, now);
         if can_wait {
@@ -213,8 +213,8 @@ impl Directory {
             .insert(uid, name.map_or(Known::Nobody { asked: now }, Known::Name));
     }
 
-    /// The helper is gone (a module of the C library can take its thread down): another is started for the next
-    /// question, and what was left open counts as unknown until it is asked again.
+    /// Handles the end of the thread (a module of the C library can terminate it): another is started with the next
+    /// lookup, and pending lookups count as unknown until they are repeated.
     fn lose_helper(&mut self, now: Duration) {
         self.helper = None;
         self.open = 0;
@@ -228,7 +228,7 @@ impl Directory {
     }
 }
 
-/// The thread that asks. It ends by itself when the table is dropped; nobody waits for it, as it may hang.
+/// Starts the thread. It ends by itself when the table is dropped; it is never joined, because it may hang.
 struct Helper {
     questions: Sender<Uid>,
     answers: Receiver<(Uid, Option<String>)>,
@@ -253,16 +253,16 @@ impl Helper {
     }
 }
 
-/// Names from a file in the form of `/etc/passwd`, read again when the file has changed.
+/// Names from a file in the format of `/etc/passwd`, read again when the file has changed.
 pub(super) struct PasswdFile {
     path: PathBuf,
     read: Option<Version>,
     names: HashMap<u32, String>,
-    /// Whether this tick has looked at the file.
+    /// Whether the file was checked in this tick.
     checked: bool,
 }
 
-/// What tells one state of a file from the next: its inode, its size, and when it was written.
+/// Identifies a version of the file: its inode, size and modification time.
 #[derive(PartialEq, Eq)]
 struct Version(u64, i64, i64, u64);
 
@@ -289,7 +289,7 @@ impl PasswdFile {
         if version.is_some() && version == self.read {
             return;
         }
-        // A file that is away for a moment, as while it is replaced, does not cost the names that we have.
+        // A file that is missing for a moment, for example while it is replaced, does not cost the known names.
         if let Ok(text) = std::fs::read(&self.path) {
             self.names = parse::passwd_file(&text);
             self.read = version;
@@ -319,10 +319,10 @@ mod tests {
     const ADA: Uid = Uid(1000);
     const BOB: Uid = Uid(1001);
 
-    /// For answers that come: a loaded machine may take its time.
+    /// Maximum time for answers that do come; a loaded machine may be slow.
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A directory that answers each question only when the test says what.
+    /// A directory that answers each lookup only when the test says what.
     fn directory(patience: Duration) -> (Names, Sender<Option<String>>, Receiver<Uid>) {
         let (say, said) = mpsc::channel();
         let (asked, questions) = mpsc::channel();
@@ -334,7 +334,7 @@ mod tests {
         (Names::asking(Arc::new(lookup), patience), say, questions)
     }
 
-    /// Ends ticks until the answer has come; fails loudly when it never does.
+    /// Ends ticks until the answer has come; panics if it never does.
     fn name_at_a_later_tick(names: &mut Names, uid: Uid, now: Duration) -> String {
         for _ in 0..2000 {
             names.end_tick(now);
@@ -383,7 +383,7 @@ mod tests {
         let (mut names, say, questions) = directory(Duration::from_millis(1));
         assert_eq!(names.name(ADA, Duration::ZERO), None);
         say.send(Some("ada".to_owned())).unwrap();
-        // The second question is only taken when the first answer is on its way.
+        // The second lookup begins only after the first answer.
         assert_eq!(names.name(BOB, Duration::ZERO), None);
         assert_eq!((questions.recv(), questions.recv()), (Ok(ADA), Ok(BOB)));
         assert_eq!(names.name(ADA, Duration::ZERO), None);

@@ -1,4 +1,5 @@
-//! The kernel's and the host's text forms, read strictly: pure functions on bytes that never panic and never guess.
+//! Parsers for the text formats of the kernel and the host. They are strict, pure functions on bytes that never panic
+//! and never guess.
 
 use std::collections::HashMap;
 
@@ -7,25 +8,25 @@ use gua_model::text::sanitize;
 use super::cgroup;
 pub use super::cgroup::CgroupFacts;
 
-/// The login uid of a process that came from no login: all ones.
+/// Login uid of a process without a login: all ones.
 const NO_LOGIN: u32 = u32::MAX;
 
-/// A process's short name has at most this many bytes (`TASK_COMM_LEN` less the closing NUL in `linux/sched.h`).
+/// Maximum length of a process's short name (`TASK_COMM_LEN` less the closing NUL in `linux/sched.h`).
 const LONGEST_COMM: usize = 15;
 
-/// Longer than any user name that a directory service hands out.
+/// Maximum length of a user name.
 const LONGEST_NAME: usize = 256;
 
-/// What `/proc/PID/stat` tells that we use.
+/// Name and start time in `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat<'a> {
-    /// Field 2, as the kernel wrote it: any bytes, brackets and blanks among them.
+    /// Field 2, as the kernel wrote it: any bytes, including brackets and blanks.
     pub comm: &'a [u8],
     /// Field 22, in clock ticks since boot.
     pub start: u64,
 }
 
-/// `/proc/PID/stat`. The name can hold `)`, so the fields after it begin at the last one.
+/// Parses `/proc/PID/stat`. The name can contain `)`, so the fields after it begin at the last one.
 #[must_use]
 pub fn stat(text: &[u8]) -> Option<Stat<'_>> {
     let open = text.iter().position(|byte| *byte == b'(')?;
@@ -39,14 +40,14 @@ pub fn stat(text: &[u8]) -> Option<Stat<'_>> {
     Some(Stat { comm, start })
 }
 
-/// What `/proc/PID/stat` tells of a process's life and parent.
+/// State and parent in `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kinship {
-    /// Field 3, the letter of its state; of the first thread alone.
+    /// Field 3, the letter of the state; of the first thread only.
     pub state: u8,
-    /// Field 4, the pid of its parent; 0 where it has none that can be seen.
+    /// Field 4, the pid of the parent; 0 if it has none that is visible.
     pub parent: u32,
-    /// Field 6, the session; 0 where that began outside of our pid namespace.
+    /// Field 6, the session; 0 if it began outside of this pid namespace.
     pub session: u32,
     /// Field 20.
     pub threads: u64,
@@ -55,7 +56,8 @@ pub struct Kinship {
 }
 
 impl Kinship {
-    /// A process whose first thread has ended is shown as a zombie while its others still run and hold its files.
+    /// Reports whether the process has ended. One whose first thread has ended is shown as a zombie while its other
+    /// threads still run and hold its files.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         match self.state {
@@ -66,14 +68,14 @@ impl Kinship {
     }
 }
 
-/// `/proc/PID/stat`, for the fields about life and parent.
+/// Parses the state and parent in `/proc/PID/stat`.
 #[must_use]
 pub fn kinship(text: &[u8]) -> Option<Kinship> {
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let mut fields = text[close + 1..]
         .split(|byte| byte.is_ascii_whitespace())
         .filter(|field| !field.is_empty());
-    // The first field after the name is number 3; `nth` counts on from the last that was taken.
+    // The first field after the name is number 3; `nth` counts from the last one that was taken.
     let state = *fields.next()?.first()?;
     let parent = number(fields.next()?)?.try_into().ok()?;
     let session = number(fields.nth(6 - 5)?)?.try_into().ok()?;
@@ -88,18 +90,17 @@ pub fn kinship(text: &[u8]) -> Option<Kinship> {
     })
 }
 
-/// What `/proc/PID/stat` tells of what a process has used.
+/// Resources in `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consumption {
     pub kin: Kinship,
-    /// Fields 14 to 17: its own time and that of its children that it has waited for, in programs and in the kernel, in
-    /// clock ticks.
+    /// Fields 14 to 17: user and system time of the process and of its children that it has waited for, in clock ticks.
     pub ticks: u64,
-    /// Field 24: memory that is in RAM, in pages.
+    /// Field 24: resident memory, in pages.
     pub resident_pages: u64,
 }
 
-/// `/proc/PID/stat`, for the fields about time and memory.
+/// Parses the time and memory in `/proc/PID/stat`.
 #[must_use]
 pub fn consumption(text: &[u8]) -> Option<Consumption> {
     let kin = kinship(text)?;
@@ -120,8 +121,8 @@ pub fn consumption(text: &[u8]) -> Option<Consumption> {
     })
 }
 
-/// The bytes that a process, with its children that it has waited for, had read from and written to storage:
-/// `/proc/PID/io`.
+/// Parses `/proc/PID/io`: bytes that a process, with its children that it has waited for, has read from and written to
+/// storage.
 #[must_use]
 pub fn storage(text: &[u8]) -> Option<(u64, u64)> {
     let value = |name: &[u8]| {
@@ -132,10 +133,10 @@ pub fn storage(text: &[u8]) -> Option<(u64, u64)> {
     Some((value(b"read_bytes:")?, value(b"write_bytes:")?))
 }
 
-/// The effective uid in `/proc/PID/status`: the second number of the `Uid:` line.
+/// Parses the effective uid in `/proc/PID/status`: the second number of the `Uid:` line.
 #[must_use]
 pub fn status_uid(text: &[u8]) -> Option<u32> {
-    // The `Name:` line above it cannot imitate it: the kernel escapes line ends there.
+    // The `Name:` line above cannot imitate it: the kernel escapes newlines there.
     let line = text
         .split(|byte| *byte == b'\n')
         .find_map(|line| line.strip_prefix(b"Uid:"))?;
@@ -145,20 +146,20 @@ pub fn status_uid(text: &[u8]) -> Option<u32> {
     uid(fields.nth(1)?)
 }
 
-/// `/proc/PID/loginuid`; the inner `None` is the kernel's word for a process that came from no login.
+/// Parses `/proc/PID/loginuid`; the inner `None` means that the process has no login.
 #[must_use]
 pub fn loginuid(text: &[u8]) -> Option<Option<u32>> {
     let value: u32 = number(text.trim_ascii())?.try_into().ok()?;
     Some((value != NO_LOGIN).then_some(value))
 }
 
-/// `/proc/PID/cgroup`.
+/// Parses `/proc/PID/cgroup`.
 #[must_use]
 pub fn cgroup(text: &[u8]) -> CgroupFacts {
     cgroup::parse(&String::from_utf8_lossy(text))
 }
 
-/// One line of a passwd file. Comments and the `+` and `-` lines of NIS name nobody.
+/// Parses one line of a passwd file. Comments and the `+` and `-` lines of NIS have no user.
 #[must_use]
 pub fn passwd_line(line: &[u8]) -> Option<(u32, String)> {
     let mut fields = line.split(|byte| *byte == b':');
@@ -170,7 +171,7 @@ pub fn passwd_line(line: &[u8]) -> Option<(u32, String)> {
     Some((uid, user_name(&String::from_utf8_lossy(name))?))
 }
 
-/// A whole passwd file. Of two lines with one uid the first counts, as for the C library.
+/// Parses a passwd file. Of two lines with one uid the first counts, as for the C library.
 #[must_use]
 pub fn passwd_file(text: &[u8]) -> HashMap<u32, String> {
     let mut names = HashMap::new();
@@ -180,21 +181,21 @@ pub fn passwd_file(text: &[u8]) -> HashMap<u32, String> {
     names
 }
 
-/// A process's short name, fit to be shown; `None` where nothing is left of it.
+/// Returns a process's short name, safe to display; `None` if it is empty.
 #[must_use]
 pub fn comm(raw: &[u8]) -> Option<String> {
     let raw = &raw[..raw.len().min(LONGEST_COMM)];
     shown(&String::from_utf8_lossy(raw), LONGEST_COMM)
 }
 
-/// A user's name, fit to be shown; `None` where nothing is left of it.
+/// Returns a user's name, safe to display; `None` if it is empty.
 #[must_use]
 pub fn user_name(raw: &str) -> Option<String> {
     shown(raw, LONGEST_NAME)
 }
 
-/// Strangers choose these texts, and terminals show them: what would move the cursor, turn the writing direction or
-/// show as nothing becomes the replacement character, one for one.
+/// Replaces characters of untrusted text that would move the cursor, change the writing direction or be invisible by
+/// the replacement character, one for one.
 fn shown(raw: &str, longest: usize) -> Option<String> {
     let text = sanitize(&raw.trim().chars().take(longest).collect::<String>());
     (!text.is_empty()).then_some(text)
@@ -207,7 +208,7 @@ fn uid(digits: &[u8]) -> Option<u32> {
         .filter(|uid| *uid != NO_LOGIN)
 }
 
-/// Digits and nothing else: no sign, no blank.
+/// Parses digits only: no sign, no blank.
 fn number(digits: &[u8]) -> Option<u64> {
     if !digits.iter().all(u8::is_ascii_digit) {
         return None;

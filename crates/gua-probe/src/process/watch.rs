@@ -1,5 +1,4 @@
-//! Which of the processes that are kept open have ended: one question for all of them, whose cost does not grow with
-//! their number.
+//! Detects which of the watched processes have ended, with one call whose cost does not grow with their number.
 
 use std::cell::{Cell, OnceCell};
 
@@ -8,22 +7,22 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Everything that is watched.
+/// All watched processes.
 #[derive(Default)]
 pub(super) struct Watch {
     epoll: OnceCell<OwnedFd>,
-    /// How many processes were ever added; each is known by its number.
+    /// Number of processes that were ever added; each is identified by its number.
     added: Cell<u64>,
 }
 
-/// One process, watched until it is dropped: the kernel forgets a file that is closed.
+/// A process that is watched until this is dropped: the kernel removes a closed file from the set.
 pub(super) struct Watched {
     number: u64,
     /// Becomes readable when the process ends (pidfd_open(2)).
     _process: OwnedFd,
 }
 
-/// Processes that have ended and were not dropped yet; or nobody knows.
+/// Processes that have ended and were not dropped yet, or unknown.
 pub(super) enum Ended {
     These(Vec<u64>),
     Unknown,
@@ -67,7 +66,7 @@ impl Watch {
     }
 
     pub(super) fn ended(&self) -> Ended {
-        /// When more than this have ended at once, all are looked at.
+        /// Maximum number of ended processes per call; with more, all are checked.
         const AT_ONCE: usize = 16;
         let Some(epoll) = self.epoll.get() else {
             return Ended::These(Vec::new());

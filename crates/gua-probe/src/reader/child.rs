@@ -1,4 +1,4 @@
-//! One child process: starting it, asking it with a deadline, ending it without ever waiting for it.
+//! One child process: starting it, sending requests with a deadline, and ending it without blocking.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,19 +17,19 @@ use crate::clock;
 use crate::fault::DriverFault;
 use crate::process::wait_for_end;
 
-/// A running child between two questions.
+/// A running child between two requests.
 #[derive(Debug)]
 pub(super) struct ChildReader {
     process: Child,
     questions: ChildStdin,
     answers: ChildStdout,
-    /// `None` once it has closed it.
+    /// `None` once the child has closed it.
     errors: Option<ChildStderr>,
-    /// What it is told before the first question.
+    /// Request that is sent before the first one.
     opening: Option<Request>,
-    /// The end of what it said on standard error, for when it dies.
+    /// Last output on standard error, for the message when the child dies.
     last_words: Vec<u8>,
-    /// Room for an answer, used again. It is as large as the largest so far, so that most are read in one go.
+    /// Buffer for answers. It keeps the size of the largest so far, so that most are read in one call.
     room: Vec<u8>,
     answered: bool,
 }
@@ -39,16 +39,16 @@ pub(super) struct ChildReader {
 pub(super) struct Stuck(Child);
 
 impl Stuck {
-    /// Collects it if it has ended. What cannot be asked about any more is not waited for.
+    /// Reaps the child if it has ended. One whose state cannot be read counts as ended.
     pub(super) fn has_ended(&mut self) -> bool {
         !matches!(self.0.try_wait(), Ok(None))
     }
 }
 
-/// How long a killed child is waited for. The kernel takes well under a millisecond unless a driver call holds it.
+/// Maximum time to wait for a killed child. The kernel takes well under a millisecond unless a driver call blocks it.
 const END: Duration = Duration::from_millis(100);
 const MOST_LAST_WORDS: usize = 4096;
-/// The answer about a host of eight cards is half as long.
+/// Initial buffer size; twice the answer of a host with eight GPUs.
 const FIRST_ROOM: usize = 4096;
 
 impl ChildReader {
@@ -60,9 +60,10 @@ impl ChildReader {
             .args(&options.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Not ours to share: a child caught in the driver would keep the user's pipe open after we have ended.
+            // Not inherited: a child blocked in the driver would keep the user's pipe open after this process has
+            // ended.
             .stderr(Stdio::piped())
-            // A Ctrl-C at the terminal is for us; the child ends when we close its input.
+            // Ctrl-C at the terminal is for the parent; the child ends when its input is closed.
             .process_group(0)
             .spawn()
             .map_err(no_reader)?;
@@ -89,18 +90,18 @@ impl ChildReader {
         self.answered
     }
 
-    /// Asks. An error means that the child is of no further use.
+    /// Sends a request. An error means that the child cannot be used any more.
     pub(super) fn ask(&mut self, request: &Request) -> Result<(), DriverFault> {
         self.last_words.clear();
         self.send(request).map_err(|error| self.death(&error))
     }
 
-    /// Says something that is not answered at once. Whether it was heard: if not, the next question tells why.
+    /// Sends a request that is not answered at once. Returns whether it was sent; if not, the next request reports why.
     pub(super) fn tell(&mut self, request: &Request) -> bool {
         self.send(request).is_ok()
     }
 
-    /// Waits for the answer to this request until that time. An error means that the child is of no further use.
+    /// Waits for the answer to a request until that time. An error means that the child cannot be used any more.
     pub(super) fn take(
         &mut self,
         id: RequestId,
@@ -117,17 +118,17 @@ impl ChildReader {
         }
     }
 
-    /// Where the answer comes from.
+    /// Returns the pipe of answers.
     pub(super) fn answers(&self) -> BorrowedFd<'_> {
         self.answers.as_fd()
     }
 
-    /// Where its words come from, as long as it has any.
+    /// Returns the pipe of standard error while it is open.
     pub(super) fn errors(&self) -> Option<BorrowedFd<'_>> {
         self.errors.as_ref().map(AsFd::as_fd)
     }
 
-    /// Questions are a few bytes and the pipe is empty, so this does not block.
+    /// Requests are a few bytes and the pipe is empty, so this does not block.
     fn send(&mut self, request: &Request) -> io::Result<()> {
         if let Some(opening) = self.opening.take() {
             let outputs = [
@@ -160,7 +161,7 @@ impl ChildReader {
             io::Error::new(io::ErrorKind::InvalidData, unasked)
         };
         room.resize(room.len().max(FIRST_ROOM), 0);
-        // What was read of the pipe so far; it begins with an answer.
+        // Bytes read from the pipe so far; they begin with an answer.
         let mut filled = 0;
         loop {
             if !self.read_until(room, &mut filled, frame::ANSWER_HEAD, until)? {
@@ -177,19 +178,19 @@ impl ChildReader {
                 return Ok(None);
             }
             if answered == id {
-                // The child reads ahead of a question only once its last answer was taken, so nothing can follow.
+                // The child reads ahead only after its last answer was taken, so nothing can follow.
                 if filled > end {
                     return Err(unasked());
                 }
                 return frame::decode_answer(&room[frame::ANSWER_HEAD..end]).map(Some);
             }
-            // An order that was given up may have been under way: nobody wants that answer any more.
+            // An answer to a dropped schedule was still under way: skip it.
             room.copy_within(end..filled, 0);
             filled -= end;
         }
     }
 
-    /// Reads on until the room is filled up to `wanted`, or further; `false` when the deadline came first.
+    /// Reads until the buffer is filled up to `wanted`, or further; `false` if the deadline came first.
     fn read_until(
         &mut self,
         room: &mut [u8],
@@ -215,7 +216,7 @@ impl ChildReader {
         Ok(true)
     }
 
-    /// Sleeps until there is something to read. Standard error is read too: a full pipe would stop the child.
+    /// Sleeps until there is something to read. Standard error is read too: a full pipe would block the child.
     fn wait(&mut self, left: Duration) -> io::Result<()> {
         let left = Timespec::try_from(left).ok();
         let answers = PollFd::new(&self.answers, PollFlags::IN);
@@ -236,7 +237,7 @@ impl ChildReader {
         Ok(())
     }
 
-    /// Reads what there is on standard error, and lets go of it at its end: a closed pipe would wake us for ever.
+    /// Reads standard error, and drops it at its end: a closed pipe would wake the poll for ever.
     pub(super) fn hear_errors(&mut self) {
         let Some(errors) = &mut self.errors else {
             return;
@@ -257,7 +258,7 @@ impl ChildReader {
         self.errors = None;
     }
 
-    /// Why the conversation ended, in the child's last words where it had any.
+    /// Returns why the child failed, with its last line on standard error.
     fn death(&mut self, error: &io::Error) -> DriverFault {
         self.wait_for_end();
         self.hear_errors();
@@ -274,7 +275,7 @@ impl ChildReader {
         DriverFault::ReaderDied { how }
     }
 
-    /// A library that refuses to start may have said more on standard error than its code does.
+    /// Adds the last line on standard error to an initialisation error: some libraries print more than their code says.
     fn with_last_words(&mut self, mut fault: DriverFault) -> DriverFault {
         self.hear_errors();
         if let (DriverFault::Init { text, .. }, Some(line)) = (&mut fault, self.last_line()) {
@@ -283,17 +284,17 @@ impl ChildReader {
         fault
     }
 
-    /// The last line that it said on standard error, fit for a terminal.
+    /// Returns the last line on standard error, safe for a terminal.
     fn last_line(&self) -> Option<String> {
         let words = String::from_utf8_lossy(&self.last_words);
         let line = words.lines().rev().find(|line| !line.trim().is_empty())?;
         Some(sanitize(line.trim()).chars().take(300).collect())
     }
 
-    /// Ends the child; returns it where it cannot be ended now.
+    /// Kills the child; returns it if it has not ended yet.
     pub(super) fn kill(mut self) -> Option<Stuck> {
-        // It leads a group of its own, with whatever the driver library may have started. An error means that all of
-        // them have ended already.
+        // The child leads its own process group, with whatever the driver library may have started. An error means that
+        // all of them have ended already.
         let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         self.wait_for_end();
         match self.process.try_wait() {
@@ -302,10 +303,10 @@ impl ChildReader {
         }
     }
 
-    /// Sleeps until it has ended, for a moment at the most. A kernel without pidfd (before 5.3) is not waited for: the
-    /// child is then collected at the next sample.
+    /// Waits a short time for the end of the child. On kernels without pidfd (before 5.3) this returns at once, and the
+    /// child is reaped at the next sample.
     fn wait_for_end(&self) {
-        // An error or the limit: either way it is asked next whether it has ended.
+        // The caller checks next whether it has ended, so an error does not matter.
         let _ = wait_for_end(&self.process, END);
     }
 }

@@ -1,6 +1,6 @@
-//! What crosses the pipe: a length in four bytes, then that many bytes of postcard. Before an answer stands the number of
-//! what it answers. Both ends are the same binary, so the format has no versions; a length or content that cannot be
-//! right ends the conversation.
+//! The format on the pipe: a length in four bytes, then that many bytes of postcard; an answer has the number of its
+//! request in between. Both ends are the same binary, so the format has no versions; an impossible length or content
+//! ends the connection.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 use crate::fault::DriverFault;
 use crate::probe::ProbeOptions;
 
-/// What the parent asks.
+/// Requests of the parent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// The first question, once: where to look.
+    /// First request, sent once: where to read.
     Open(ProbeOptions),
     /// One sample, now.
     Sample { id: RequestId },
-    /// A standing order: a sample at `first` on the monotonic clock and one every `interval` from there, each as soon as
-    /// the one before was taken. Ends with the next request, and where an answer was not taken in time.
+    /// A schedule: a sample at `first` on the monotonic clock and one every `interval` from there, each once the one
+    /// before was taken. It ends with the next request, or if an answer is not taken in time.
     Every {
         id: RequestId,
         first: Duration,
@@ -28,19 +28,19 @@ pub(super) enum Request {
     },
 }
 
-/// Tells the answers to a request from those to an earlier one. Requests are counted from one on.
+/// Number of a request, counted from one. It separates answers from those to earlier requests.
 pub(super) type RequestId = u64;
 
-/// The bytes before an answer: how long it is, and to what.
+/// Size of the header of an answer: its length and the number of its request.
 pub(super) const ANSWER_HEAD: usize = 4 + size_of::<RequestId>();
 
-/// What the child answers when it is asked for a sample.
+/// Answer to a request for a sample.
 pub type Answer = Result<Sample, DriverFault>;
 
-/// Far more than 1024 cards with 64 processes each take.
+/// Maximum length; far more than 1024 GPUs with 64 processes each take.
 pub(super) const LONGEST: usize = 64 << 20;
 
-/// The bytes of a frame, length first.
+/// Returns the bytes of a frame, length first.
 pub(super) fn encode(content: &impl Serialize) -> io::Result<Vec<u8>> {
     let bytes = postcard::to_extend(content, vec![0; 4]).map_err(io::Error::other)?;
     with_length(bytes)
@@ -63,7 +63,7 @@ fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the frame is too long")
 }
 
-/// The content's length, from the first four bytes.
+/// Returns the length of the content, from the first four bytes.
 pub(super) fn length(head: [u8; 4]) -> io::Result<usize> {
     let length = usize::try_from(u32::from_le_bytes(head)).unwrap_or(usize::MAX);
     if length <= LONGEST {
@@ -77,13 +77,13 @@ pub(super) fn decode<Content: DeserializeOwned>(bytes: &[u8]) -> io::Result<Cont
     postcard::from_bytes(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// How long an answer is, and to what.
+/// Returns the length of an answer and the number of its request.
 pub(super) fn answer_head(head: [u8; ANSWER_HEAD]) -> io::Result<(usize, RequestId)> {
     let [a, b, c, d, id @ ..] = head;
     Ok((length([a, b, c, d])?, RequestId::from_le_bytes(id)))
 }
 
-/// Reads a child's answer from its content. Any bytes are safe to pass.
+/// Decodes an answer of the child. Any bytes are safe to pass.
 pub fn decode_answer(bytes: &[u8]) -> io::Result<Answer> {
     decode(bytes)
 }
@@ -107,7 +107,7 @@ pub(super) fn write(output: &mut impl Write, content: &impl Serialize) -> io::Re
     output.flush()
 }
 
-/// Writes an answer in one piece, by way of a buffer that is used again.
+/// Writes an answer in one call, through a buffer that is reused.
 pub(super) fn write_answer(
     output: &mut impl Write,
     buffer: &mut Vec<u8>,

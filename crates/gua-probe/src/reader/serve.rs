@@ -1,5 +1,5 @@
-//! The child's side: answers questions on its standard input until the input ends, keeps a standing order while there
-//! is one, and drains the driver's buffers in between when a tick is longer than they reach back.
+//! The child's side: answers requests on its standard input until the input ends, follows a schedule if there is one,
+//! and drains the driver's buffers in between if a tick is longer than they cover.
 
 use std::fs::File;
 use std::io;
@@ -14,11 +14,11 @@ use super::frame::{self, Request, RequestId};
 use crate::clock;
 use crate::probe::Probe;
 
-/// Serves the parent at the other end of standard input and output; returns when the parent is gone.
+/// Serves the parent on standard input and output; returns when the parent has ended.
 #[must_use]
 pub fn serve_stdio() -> ExitCode {
     end_with_the_parent();
-    // Only for people who look at the process list; the program does not depend on it.
+    // Only for display in process lists.
     let _ = rustix::thread::set_name(c"gua-reader");
     match private_input().and_then(|questions| serve(questions, private_output()?)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -26,55 +26,55 @@ pub fn serve_stdio() -> ExitCode {
     }
 }
 
-/// Ends this process when the parent is gone, also while a driver call does not return: a thread waits for the other end
-/// of standard input to be closed. Without it, a Ctrl-C in front of a hung driver would leave us behind.
+/// Ends this process when the parent has ended, even while a driver call blocks: a thread waits until the other end of
+/// standard input is closed. Without it, Ctrl-C during a hung call would leave the child behind.
 fn end_with_the_parent() {
     let watch = || {
         let input = io::stdin();
         loop {
-            // No event is asked for, so only the end of the parent wakes it.
+            // No event is requested, so only a hang-up wakes it.
             match poll(&mut [PollFd::new(&input, PollFlags::empty())], None) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) => break,
                 Err(_) => return,
             }
         }
-        // Not an exit: that would run the driver library's own end, which may wait for the call that hangs.
+        // Not an exit, which would run the driver library's destructors; those may wait for the call that hangs.
         let _ = kill_process(getpid(), Signal::KILL);
     };
-    // Without the thread the reader still ends when the driver answers; it is not worth failing for.
+    // Without the thread the reader still ends when the driver answers, so an error is ignored.
     let _ = std::thread::Builder::new()
         .name("parent".to_owned())
         .stack_size(64 * 1024)
         .spawn(watch);
 }
 
-/// Standard input without a buffer: what is buffered could not be waited for.
+/// Returns standard input unbuffered: poll does not see buffered bytes.
 fn private_input() -> io::Result<File> {
     Ok(File::from(rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?))
 }
 
-/// Takes standard output for the answers alone. Whatever the driver library prints there goes to standard error, where
-/// it cannot break a frame.
+/// Reserves standard output for answers. Output of the driver library goes to standard error, where it cannot break a
+/// frame.
 fn private_output() -> io::Result<File> {
     let answers = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
     rustix::stdio::dup2_stdout(io::stderr())?;
     Ok(File::from(answers))
 }
 
-/// What was ordered and not called off.
+/// A schedule in force.
 struct Order {
     id: RequestId,
     next: Duration,
     interval: Duration,
-    /// Whether it was answered at all. An answer that nobody takes can before that only be one to an earlier order.
+    /// Whether it was answered at all. Before that, an untaken answer can only belong to an earlier schedule.
     is_answered: bool,
 }
 
-/// Why a sleep ended.
+/// Why a wait ended.
 enum Call {
     Question,
-    /// The order says so.
+    /// A scheduled sample is due.
     Order,
 }
 
@@ -88,7 +88,7 @@ fn serve(mut questions: File, mut answers: File) -> io::Result<()> {
     loop {
         let due = order.as_ref().map(|order| order.next);
         let id = match wait(&questions, &mut probe, due)? {
-            // Whoever did not take the last answer by now is behind, and will ask when it wants another.
+            // A parent that has not taken the last answer by now is late, and sends a request when it wants another.
             Call::Order => {
                 order = order.filter(|order| !(order.is_answered && has_untaken(&answers)));
                 order.as_mut().map(Order::begin)
@@ -129,7 +129,7 @@ fn serve(mut questions: File, mut answers: File) -> io::Result<()> {
 }
 
 impl Order {
-    /// The sample that is due begins; the next is one interval later.
+    /// Begins the sample that is due; the next is one interval later.
     fn begin(&mut self) -> RequestId {
         self.next = self.next.saturating_add(self.interval);
         self.is_answered = true;
@@ -141,8 +141,8 @@ fn has_untaken(answers: &File) -> bool {
     rustix::io::ioctl_fionread(answers).is_ok_and(|bytes| bytes > 0)
 }
 
-/// Sleeps until there is a question or the order's time has come, waking otherwise only to drain buffers that would
-/// overflow before that. A question comes first: it may call the order off.
+/// Sleeps until a request arrives or the scheduled time has come; wakes up otherwise only to drain buffers that would
+/// overflow. A request has priority: it may end the schedule.
 fn wait(questions: &impl AsFd, probe: &mut Probe, due: Option<Duration>) -> io::Result<Call> {
     loop {
         let drain = probe.drain_due();

@@ -1,4 +1,5 @@
-//! One sleep for all that a program with a reader waits for: its own descriptors, the child's answer and words, and a time.
+//! One poll for everything that a program with a reader waits for: its own descriptors, the child's answer and standard
+//! error, and a time.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -8,18 +9,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Waiting;
 use crate::clock;
 
-/// What a sleep was ended by; nothing of it where the time had come.
+/// What ended a sleep; nothing is set if the time had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Woken<const N: usize> {
-    /// In the order of the descriptors.
+    /// Whether each descriptor is readable, in their order.
     pub others: [bool; N],
-    /// The child has answered, or died.
+    /// The child has answered or died.
     pub answer: bool,
-    /// The child has something to say: [`super::Reader::hear`] is to be called.
+    /// The child has written to standard error: call [`super::Reader::hear`].
     pub words: bool,
 }
 
-/// Sleeps until one of these can be read, the child is heard of, or this time on the monotonic clock has come.
+/// Sleeps until one of the descriptors is readable, the child writes, or this time on the monotonic clock has come.
 pub fn sleep<const N: usize>(
     others: [BorrowedFd<'_>; N],
     waiting: Option<&Waiting<'_>>,

@@ -1,4 +1,4 @@
-//! Real processes of the real kernel.
+//! Tests against real processes.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use rustix::process::{WaitId, WaitIdOptions, geteuid, waitid};
 
 use super::*;
 
-/// A table over the real `/proc`, in whatever pid namespace the tests run: their children live in it too.
+/// Creates a table over the real `/proc`. Children of the tests are in the same pid namespace.
 fn real_table() -> ProcessTable {
     ProcessTable::with(
         Tree::new(ProcRoot::default()).with_driver_pids(DriverPids::Here),
@@ -27,7 +27,7 @@ impl Running {
         Pid(self.0.id())
     }
 
-    /// Ended and not yet waited for by us, its parent.
+    /// Returns a child that has ended and was not reaped yet.
     fn become_zombie(&mut self) {
         self.0.kill().unwrap();
         let pid = rustix::process::Pid::from_child(&self.0);
@@ -52,7 +52,7 @@ fn sleep() -> Command {
     command
 }
 
-/// Looks until the child has become the program that it was told to be.
+/// Waits until the child has executed its program.
 fn resolve_as(table: &mut ProcessTable, child: &Running, comm: &str) -> Identity {
     for _ in 0..2000 {
         let identity = table.resolve(child.pid()).unwrap();
@@ -71,7 +71,7 @@ fn numbers_that_are_no_pids_never_reach_the_kernel() {
     for pid in [0, 0x8000_0000, u32::MAX] {
         assert_eq!(table.resolve(Pid(pid)), Err(Missing::Failed), "{pid}");
     }
-    // The largest that the kernel could be asked about, and never gives out.
+    // The largest pid that can be passed to the kernel; it is never assigned.
     assert_eq!(table.resolve(Pid(0x7fff_ffff)), Err(Missing::Gone));
 }
 
@@ -81,7 +81,7 @@ fn a_real_child_is_seen_as_the_kernel_has_it() {
     let mut table = real_table();
     let identity = resolve_as(&mut table, &child, "sleep");
     assert_eq!(identity.own.as_ref().unwrap().uid, Uid(geteuid().as_raw()));
-    // Started after this process, and not in the future (100 ticks to the second on every Linux).
+    // Started after this process, and not in the future (100 ticks per second on every Linux).
     let us = table.resolve(Pid(std::process::id())).unwrap();
     let now = clock::since_boot().as_millis() / 10;
     assert!(us.key.start <= identity.key.start && u128::from(identity.key.start.0) <= now + 1);
@@ -216,8 +216,8 @@ fn child_has_ended(child: &Running) -> bool {
     waitid(WaitId::Pid(pid), options).is_ok_and(|status| status.is_some())
 }
 
-/// Runs twice: root's run mounts a `/proc` that hides processes in a mount namespace of its own, and starts this same
-/// test in it as another user.
+/// Runs twice: root's run mounts a `/proc` that hides processes in its own mount namespace, and starts this same test
+/// in it as another user.
 #[test]
 fn a_process_hidden_by_hidepid_is_denied_and_not_gone() {
     const NAME: &str = "process::tests::real::a_process_hidden_by_hidepid_is_denied_and_not_gone";
