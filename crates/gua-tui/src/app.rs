@@ -23,13 +23,13 @@ use crate::terminal::Palette;
 use crate::timeline::{Moment, Source, Timeline};
 use crate::tree::{self, Lineage};
 
-/// What does not change while it runs.
+/// Settings that do not change while the program runs.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub host: String,
     pub interval: Duration,
     pub thresholds: Thresholds,
-    /// Clock ticks in which the kernel counts the start of a process.
+    /// Clock ticks per second in which the kernel counts the start of a process.
     pub ticks_per_second: u64,
     pub zone: TimeZone,
     pub palette: Palette,
@@ -38,26 +38,26 @@ pub struct Setup {
     pub has_history: bool,
 }
 
-/// Whether processes may be signalled.
+/// Which processes may be signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     ReadOnly,
-    /// What is shown is made up, and so are its pids.
+    /// The data is made up, and so are the pids.
     MadeUp,
-    /// Those of this person, and nobody else's.
+    /// Only the processes of this user.
     Own(Me),
 }
 
-/// The person at the terminal.
+/// The user at the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Me {
     pub uid: Uid,
-    /// Who is answerable for this program itself: the login user, also under sudo.
+    /// Owner of this program itself: the login user, also under sudo.
     pub owner: Uid,
 }
 
 impl Me {
-    /// Whether a process runs as this user and this person is answerable for it. Root gets no more than that.
+    /// Reports whether a process runs as this user and belongs to this person. Root has no further rights.
     #[must_use]
     pub fn owns(&self, own: Option<Uid>, owner: Option<Uid>) -> bool {
         own == Some(self.uid) && owner.is_some_and(|owner| owner == self.owner || owner == self.uid)
@@ -85,24 +85,24 @@ impl Signal {
     }
 }
 
-/// What the program is asked to do.
+/// An effect that the program performs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Quit,
     /// Give the terminal back to the shell and stop.
     Suspend,
-    /// Draw everything anew: something else wrote on the screen.
+    /// Redraw everything: another program wrote on the screen.
     Repaint,
     /// Read recorded moments that end before this time.
     LoadBefore(Timestamp),
-    /// The confirmed wish to signal this very process.
+    /// Signal this process. The user has confirmed it.
     Signal {
         process: ProcessKey,
         signal: Signal,
     },
 }
 
-/// What the lower table shows.
+/// Contents of the lower table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     Processes,
@@ -110,35 +110,35 @@ pub(crate) enum View {
     Users,
 }
 
-/// How much room a card gets.
+/// Height of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Density {
-    /// As much as there is.
+    /// As much as there is space for.
     Auto,
     OneLine,
     Graphs,
 }
 
-/// What is drawn on.
+/// Output medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Medium {
     Screen,
-    /// Nothing moves there and nobody chooses.
-    Paper,
+    /// Text without scrolling and without a selection.
+    Text,
 }
 
-/// What lies over the picture and takes the keys.
+/// A window over the screen, which takes the keys.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Overlay {
     None,
     Help,
     Filter,
-    Confirm(Wish),
+    Confirm(PendingSignal),
 }
 
 /// A signal that is not confirmed yet.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wish {
+pub(crate) struct PendingSignal {
     pub(crate) process: ProcessKey,
     pub(crate) pid: Pid,
     pub(crate) name: String,
@@ -146,25 +146,25 @@ pub(crate) struct Wish {
     pub(crate) signal: Signal,
 }
 
-/// How the driver is doing.
+/// State of the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Driver {
-    /// It has not answered yet, since this time.
+    /// No answer yet since this time.
     Opening(Timestamp),
-    /// Its last answer.
+    /// Time of the last answer.
     Answered(Timestamp),
-    /// It failed, with what it said last.
+    /// Failed, with the last error.
     Faulty { since: Timestamp, fault: String },
 }
 
-/// Everything that is shown.
+/// State of the whole screen.
 #[derive(Debug)]
 pub struct App {
     pub(crate) setup: Setup,
     pub(crate) timeline: Timeline,
     streaks: Streaks,
     lineage: Lineage,
-    /// The moment that is looked at; `None` follows the newest.
+    /// Time of the moment that is shown; `None` follows the newest.
     pub(crate) frozen: Option<Timestamp>,
     pub(crate) medium: Medium,
     pub(crate) view: View,
@@ -174,17 +174,17 @@ pub struct App {
     pub(crate) descending: bool,
     pub(crate) filter: String,
     pub(crate) selected: usize,
-    /// Whether the person went to that line, so that it stays with what stands there.
-    is_chosen: bool,
-    /// The first line of the table that is shown, and of the cards.
+    /// Whether the user selected the line, so that the selection follows its process or user.
+    is_selected: bool,
+    /// First visible line of the table, and first visible GPU.
     pub(crate) table_top: usize,
-    pub(crate) cards_top: usize,
-    /// Lines of the table that fit, as of the last picture.
+    pub(crate) gpus_top: usize,
+    /// Number of table lines that fitted at the last draw.
     pub(crate) page: usize,
     pub(crate) driver: Driver,
-    /// The last word to the person, and whether it is bad news.
+    /// Last message to the user.
     pub(crate) notice: Option<Notice>,
-    /// Whether the recorded history was asked and has not answered yet.
+    /// Whether recorded moments were requested and have not arrived yet.
     pub(crate) is_loading: bool,
 }
 
@@ -212,9 +212,9 @@ impl App {
             descending: false,
             filter: String::new(),
             selected: 0,
-            is_chosen: false,
+            is_selected: false,
             table_top: 0,
-            cards_top: 0,
+            gpus_top: 0,
             page: 1,
             driver: Driver::Opening(now),
             notice: None,
@@ -222,15 +222,15 @@ impl App {
         }
     }
 
-    /// What the driver answered.
+    /// Adds a sample.
     pub fn take_sample(&mut self, mut sample: Sample) {
         let before = self.timeline.last_index();
         let before = before.and_then(|index| self.timeline.get(index));
-        lost::put_in(&mut sample, before.map(|before| &before.sample));
+        lost::add_unidentified(&mut sample, before.map(|before| &before.sample));
         self.driver = Driver::Answered(sample.at);
         let interval = self.setup.interval;
         self.streaks.see(&sample, interval);
-        self.keeping_choice(|app| {
+        self.keeping_selection(|app| {
             app.timeline.push(Moment {
                 sample,
                 interval,
@@ -239,7 +239,7 @@ impl App {
         });
     }
 
-    /// Why it did not.
+    /// Records that the driver failed.
     pub fn take_fault(&mut self, fault: String, now: Timestamp) {
         let since = match &self.driver {
             Driver::Opening(since) | Driver::Answered(since) | Driver::Faulty { since, .. } => {
@@ -252,34 +252,34 @@ impl App {
         };
     }
 
-    /// What the recorded history knows about states that went on when this run first looked.
+    /// Adds what the recorded history knows about states that began before this run.
     pub fn take_since(&mut self, since: &BTreeMap<GpuUuid, Since>) {
         for (gpu, since) in since {
             self.streaks.lengthen(gpu, *since);
         }
     }
 
-    /// Recorded moments, in order of time; none where there are no older ones.
+    /// Adds recorded moments, in order of time; an empty list means that there are no older ones.
     pub fn take_recorded(&mut self, mut recorded: Vec<Moment>) {
         for place in 0..recorded.len() {
             let (before, rest) = recorded.split_at_mut(place);
             if let Some(moment) = rest.first_mut() {
-                lost::put_in(
+                lost::add_unidentified(
                     &mut moment.sample,
                     before.last().map(|before| &before.sample),
                 );
             }
         }
         self.is_loading = false;
-        self.keeping_choice(|app| app.put_recorded(recorded));
+        self.keeping_selection(|app| app.put_recorded(recorded));
     }
 
     fn put_recorded(&mut self, recorded: Vec<Moment>) {
         let before = self.timeline.first_at();
         match self.timeline.put_before(recorded) {
-            0 => self.tell("there is nothing older in the recorded history"),
+            0 => self.notify("no older samples in the recorded history"),
             _ => {
-                // The step back that asked for them.
+                // Performs the step back for which they were requested.
                 let last = before.and_then(|before| {
                     let index = self.timeline.index_at(before)?;
                     self.timeline
@@ -293,9 +293,9 @@ impl App {
         }
     }
 
-    /// Who started whom, for the tree; asked for while [`App::wants_lineage`].
+    /// Sets the ancestors of processes, for the tree; needed while [`App::wants_lineage`].
     pub fn take_lineage(&mut self, lineage: Lineage) {
-        self.keeping_choice(|app| app.lineage = lineage);
+        self.keeping_selection(|app| app.lineage = lineage);
     }
 
     #[must_use]
@@ -303,7 +303,7 @@ impl App {
         self.view == View::Tree && self.frozen.is_none()
     }
 
-    /// The processes that are shown now.
+    /// Returns the processes that are shown now.
     #[must_use]
     pub fn holders(&self) -> Vec<Pid> {
         let sample = self.shown().map(|moment| &moment.sample);
@@ -313,15 +313,15 @@ impl App {
             .collect()
     }
 
-    /// Says something at the lower edge.
-    pub fn tell(&mut self, text: impl Into<String>) {
+    /// Shows a message at the bottom.
+    pub fn notify(&mut self, text: impl Into<String>) {
         self.notice = Some(Notice {
             text: text.into(),
             is_bad: false,
         });
     }
 
-    /// The same for bad news.
+    /// Shows a warning at the bottom.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.notice = Some(Notice {
             text: text.into(),
@@ -339,7 +339,7 @@ impl App {
         self.setup.palette
     }
 
-    /// The index of the moment that is looked at.
+    /// Returns the index of the moment that is shown.
     pub(crate) fn shown_index(&self) -> Option<usize> {
         match self.frozen {
             None => self.timeline.last_index(),
@@ -351,7 +351,7 @@ impl App {
         self.timeline.get(self.shown_index()?)
     }
 
-    /// Since when each card is in its state. In the past only what is in memory is known.
+    /// Returns since when each GPU is in its state. For past moments only those in memory are considered.
     pub(crate) fn streaks_shown(&self) -> Cow<'_, Streaks> {
         let Some(index) = self.frozen.and_then(|at| self.timeline.index_at(at)) else {
             return Cow::Borrowed(&self.streaks);
@@ -363,16 +363,16 @@ impl App {
         Cow::Owned(streaks)
     }
 
-    /// How many cards are in which share of the roll-up; the rest is neither.
+    /// Counts the GPUs by roll-up; those without one are `other`.
     pub(crate) fn counts(&self, sample: &Sample) -> [(&'static str, usize); 4] {
-        let cards = sample.gpus.iter().filter(|gpu| gpu.place.counts());
+        let gpus = sample.gpus.iter().filter(|gpu| gpu.place.counts());
         let mut counts = [
             ("active", 0),
             ("idle-held", 0),
             ("truly-idle", 0),
             ("other", 0),
         ];
-        for gpu in cards {
+        for gpu in gpus {
             let state: State = classify(gpu, &self.setup.thresholds, None).state;
             let place = match state.roll_up() {
                 Some(RollUp::Active) => 0,
@@ -385,7 +385,7 @@ impl App {
         counts
     }
 
-    /// The lines of the table of processes, in order.
+    /// Returns the lines of the table of processes, in order.
     pub(crate) fn process_rows(&self) -> Vec<ProcessRow> {
         let Some(moment) = self.shown() else {
             return Vec::new();

@@ -1,26 +1,26 @@
-//! Numbers and names as a narrow table shows them. A missing value is a dash, never a zero.
+//! Formats numbers and names for a narrow table. A missing value is a dash, never a zero.
 
 pub(crate) use gua_model::text::{clip, columns as width};
 use gua_model::{Bytes, Reading};
 
-/// What stands where a reading is missing.
+/// Text for a missing reading.
 pub(crate) const MISSING: &str = "-";
 
-/// The text in exactly `room` columns, at the left of them.
+/// Pads or clips the text to exactly `room` columns, aligned left.
 pub(crate) fn left(text: &str, room: usize) -> String {
     let text = clip(text, room);
     let pad = room.saturating_sub(width(&text));
     format!("{text}{}", " ".repeat(pad))
 }
 
-/// The text in exactly `room` columns, at the right of them.
+/// Pads or clips the text to exactly `room` columns, aligned right.
 pub(crate) fn right(text: &str, room: usize) -> String {
     let text = clip(text, room);
     let pad = room.saturating_sub(width(&text));
     format!("{}{text}", " ".repeat(pad))
 }
 
-/// `512M`, `11.0G`, `1.5T`; in units of 1024, as the driver counts.
+/// Formats memory as `512M`, `11.0G`, `1.5T`, in units of 1024.
 pub(crate) fn bytes(bytes: Bytes) -> String {
     let mb = bytes.whole_mb();
     if mb < 1024 {
@@ -30,7 +30,7 @@ pub(crate) fn bytes(bytes: Bytes) -> String {
         ..1_048_576 => (1024, 'G'),
         _ => (1_048_576, 'T'),
     };
-    // Tenths, rounded down: a card that is not quite full does not look full.
+    // Tenths, rounded down: a GPU that is not quite full does not look full.
     let tenths = mb.saturating_mul(10) / unit;
     match tenths {
         ..1000 => format!("{}.{}{letter}", tenths / 10, tenths % 10),

@@ -1,8 +1,8 @@
-//! What a person typed, in our own words, so that tests can type too.
+//! Key presses in our own type, so that tests can create them.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// One key press that means something here.
+/// One key press that the program handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Char(char),
@@ -20,20 +20,20 @@ pub enum Key {
     Home,
     End,
     Function(u8),
-    /// A letter with Ctrl held, in lower case.
+    /// A letter with Ctrl, in lower case.
     Control(char),
 }
 
-/// What the terminal has to say.
+/// Input from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     Key(Key),
-    /// It has another size, or shows our picture again.
+    /// The terminal was resized, or shows this program again.
     Resized,
 }
 
 impl Input {
-    /// `None` for what has no meaning here: key releases, mouse, focus.
+    /// Converts an event; `None` for key releases, mouse and focus.
     #[must_use]
     pub fn of(event: &Event) -> Option<Self> {
         match event {

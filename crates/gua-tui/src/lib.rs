@@ -1,12 +1,11 @@
-//! The terminal view of `gua`: samples, keys and times come in; pictures and actions go out.
+//! The terminal interface of `gua`: samples, keys and times come in; screens and actions go out.
 //!
-//! This crate owns the terminal and nothing else. It knows no driver, no files and no clock, and it performs nothing:
-//! [`App::key`] returns an [`Action`], and the program decides what becomes of it.
+//! This crate owns the terminal and nothing else. It knows no driver, no files and no clock, and has no other effects:
+//! [`App::key`] returns an [`Action`], and the program performs it.
 
 pub mod app;
 mod format;
 pub mod key;
-mod line;
 mod lost;
 pub mod plain;
 mod rows;
@@ -16,6 +15,7 @@ pub mod terminal;
 pub mod timeline;
 mod tree;
 mod view;
+mod writer;
 
 pub use app::{Action, App, Me, Rights, Setup, Signal};
 pub use key::{Input, Key};

@@ -1,13 +1,13 @@
-//! Cards that are there and do not even say their name: they are shown as lost, and not left out.
+//! GPUs whose UUID cannot be read: they are shown as lost, and not left out.
 
 use gua_model::{Gpu, GpuUuid, Problem, Sample};
 
-/// How the stand-ins for cards begin whose name was never heard.
-const NAMELESS: &str = "GPU-nameless-";
+/// Prefix of the placeholder UUIDs of GPUs that were never identified.
+const PLACEHOLDER: &str = "GPU-nameless-";
 
-/// Puts a card without readings into the sample for each of which only the number is known. Its name is the one that it
-/// had in the sample before, if no other card has it now.
-pub(crate) fn put_in(sample: &mut Sample, before: Option<&Sample>) {
+/// Adds a GPU without readings for each one of which only the index is known. It gets the UUID and name that the index
+/// had in the sample before, if no other GPU has them now.
+pub(crate) fn add_unidentified(sample: &mut Sample, before: Option<&Sample>) {
     let problems = std::mem::take(&mut sample.problems);
     for Problem {
         gpu, index, why, ..
@@ -26,26 +26,26 @@ pub(crate) fn put_in(sample: &mut Sample, before: Option<&Sample>) {
             (!is_elsewhere).then_some(known)
         });
         let nameless = || {
-            let uuid = format!("{NAMELESS}{index}");
+            let uuid = format!("{PLACEHOLDER}{index}");
             uuid.parse().expect("letters, hyphens and a number")
         };
         let uuid: GpuUuid = known.map_or_else(nameless, |known| known.uuid.clone());
-        let mut card = Gpu::without_readings(uuid, index, *why);
+        let mut gpu = Gpu::without_readings(uuid, index, *why);
         if let Some(known) = known {
-            card.name.clone_from(&known.name);
+            gpu.name.clone_from(&known.name);
         }
         let place = sample.gpus.iter().position(|gpu| gpu.index > index);
         let place = place.unwrap_or(sample.gpus.len());
-        sample.gpus.insert(place, card);
+        sample.gpus.insert(place, gpu);
     }
     sample.problems = problems;
 }
 
-/// What a card is called: its name, else its UUID; `None` where neither is known.
+/// Returns the name of a GPU, or its UUID; `None` if neither is known.
 pub(crate) fn name(gpu: &Gpu) -> Option<&str> {
     let uuid = gpu.uuid.as_str();
     let name = gpu.name.as_deref().ok();
-    name.or_else(|| (!uuid.starts_with(NAMELESS)).then_some(uuid))
+    name.or_else(|| (!uuid.starts_with(PLACEHOLDER)).then_some(uuid))
 }
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ mod tests {
         let all = || vec![card(0, "GPU-a", Ok(50), &[]), card(2, "GPU-c", Ok(50), &[])];
         let check = |before: Option<&Sample>, expected: Option<&str>| {
             let mut sample = without_card(1, all());
-            put_in(&mut sample, before);
+            add_unidentified(&mut sample, before);
             let lost = &sample.gpus[1];
             assert_eq!((sample.gpus.len(), lost.index), (3, 1));
             assert_eq!(name(lost), expected);

@@ -1,4 +1,4 @@
-//! One picture as text, for pipes and scripts: everything is shown, nothing is scrolled.
+//! One screen as text, for pipes and scripts: everything is shown, nothing is scrolled.
 
 use gua_model::Sample;
 use jiff::Timestamp;
@@ -9,28 +9,28 @@ use ratatui::style::{Color, Modifier, Style};
 use crate::app::{App, Medium};
 use crate::view;
 
-/// Draws the app as it is, `width` columns wide and as high as it needs to be. Colours are ANSI sequences; whoever
-/// prints it takes them away where they are not wanted.
+/// Draws the screen `width` columns wide and as high as needed. Colours are ANSI sequences; the caller removes them
+/// where they are not wanted.
 #[must_use]
 pub fn snapshot(app: &mut App, width: u16, now: Timestamp) -> String {
     let sample = app.shown().map(|moment| &moment.sample);
     let height = sample.map_or(4, lines);
     let area = Rect::new(0, 0, width.clamp(20, 500), height);
     let mut buffer = Buffer::empty(area);
-    app.medium = Medium::Paper;
-    view::draw_unattended(app, area, &mut buffer, now);
+    app.medium = Medium::Text;
+    view::draw_text(app, area, &mut buffer, now);
     text(&buffer)
 }
 
-/// Lines that everything takes: the host, three per card, the table.
+/// Returns the number of lines: the host, the GPUs, the table.
 fn lines(sample: &Sample) -> u16 {
-    let cards = sample
+    let gpus = sample
         .gpus
         .iter()
         .map(|gpu| if gpu.place.parent().is_some() { 1 } else { 2 })
         .sum::<usize>();
     let processes: usize = sample.gpus.iter().map(|gpu| gpu.processes.len()).sum();
-    u16::try_from(3 + cards + processes.max(1)).unwrap_or(u16::MAX)
+    u16::try_from(3 + gpus + processes.max(1)).unwrap_or(u16::MAX)
 }
 
 fn text(buffer: &Buffer) -> String {

@@ -1,4 +1,4 @@
-//! The lines of the lower table: processes or users, sorted and filtered. No picture yet.
+//! The lines of the lower table: processes or users, sorted and filtered.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -9,15 +9,15 @@ use gua_model::{
     RollUp, Sample, Thresholds, User, classify,
 };
 
-/// One process on one card.
+/// One process on one GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProcessRow {
     pub(crate) gpu: String,
-    /// The card's place in the sample, by which cards are in order.
+    /// Position of the GPU in the sample.
     pub(crate) place: usize,
     pub(crate) pid: Pid,
     pub(crate) key: Option<ProcessKey>,
-    /// The user that it runs as and the one who is answerable for it.
+    /// User that it runs as, and its owner.
     pub(crate) own: Option<User>,
     pub(crate) owner: Option<User>,
     pub(crate) kind: ProcessKind,
@@ -27,29 +27,29 @@ pub(crate) struct ProcessRow {
     pub(crate) name: String,
     /// Job, pod or container.
     pub(crate) workload: String,
-    /// The branches in front of the name in a tree.
+    /// Branches in front of the name in a tree.
     pub(crate) branch: String,
-    /// An ancestor that holds no card itself.
+    /// Whether it is an ancestor that is on no GPU itself.
     pub(crate) is_ancestor: bool,
 }
 
-/// One user with everything that is theirs.
+/// One user with all their processes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UserRow {
     pub(crate) user: String,
-    pub(crate) cards: Vec<String>,
+    pub(crate) gpus: Vec<String>,
     pub(crate) processes: usize,
-    /// The sum over processes; `None` where the driver told nothing of any.
+    /// Sum over processes; `None` if it is known of none.
     pub(crate) memory: Option<Bytes>,
-    /// Processes whose memory the driver hides, and which the sum lacks.
+    /// Number of processes with hidden memory, which the sum lacks.
     pub(crate) hidden: usize,
-    /// The sum over processes; `None` where the driver told nothing of any.
+    /// Sum over processes; `None` if it is known of none.
     pub(crate) sm: Option<u32>,
-    /// Of the cards, those that are idle-held now.
+    /// Those of the GPUs that are idle-held now.
     pub(crate) idle_held: Vec<String>,
 }
 
-/// By what the lines are in order.
+/// Sort order of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
     Gpu,
@@ -84,13 +84,13 @@ impl Column {
         }
     }
 
-    /// Amounts are looked at from their upper end.
+    /// Reports whether the largest values come first by default.
     pub(crate) fn starts_descending(self) -> bool {
         matches!(self, Column::Memory | Column::Sm | Column::Age)
     }
 }
 
-/// What cards are called: the driver's number, and the instance behind it.
+/// Returns the label of a GPU: its index, and the id of the instance.
 pub(crate) fn label(gpu: &Gpu) -> String {
     match &gpu.place {
         Place::Instance {
@@ -107,15 +107,14 @@ pub(crate) fn label(gpu: &Gpu) -> String {
 }
 
 pub(crate) fn processes(sample: &Sample, ticks_per_second: u64) -> Vec<ProcessRow> {
-    let cards = sample.gpus.iter().enumerate();
-    cards
-        .flat_map(|(place, gpu)| {
-            gpu.processes
-                .iter()
-                .map(move |process| (place, gpu, process))
-        })
-        .map(|(place, gpu, process)| row(sample, place, gpu, process, ticks_per_second))
-        .collect()
+    let gpus = sample.gpus.iter().enumerate();
+    gpus.flat_map(|(place, gpu)| {
+        gpu.processes
+            .iter()
+            .map(move |process| (place, gpu, process))
+    })
+    .map(|(place, gpu, process)| row(sample, place, gpu, process, ticks_per_second))
+    .collect()
 }
 
 fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) -> ProcessRow {
@@ -158,7 +157,7 @@ pub(crate) fn user_name(user: Option<&User>) -> String {
     user.map_or_else(|| "?".to_owned(), User::shown)
 }
 
-/// Whether a line has the text anywhere, in whatever case.
+/// Reports whether a line contains the text, ignoring case.
 pub(crate) fn matches(row: &ProcessRow, filter: &str) -> bool {
     let wanted = filter.to_lowercase();
     let has = |text: &str| text.to_lowercase().contains(&wanted);
@@ -218,9 +217,9 @@ pub(crate) fn users(sample: &Sample, rows: &[ProcessRow], thresholds: &Threshold
                 rows.iter()
                     .filter(|row| user_name(row.owner.as_ref()) == user)
             };
-            let cards: BTreeSet<(usize, &str)> =
+            let gpus: BTreeSet<(usize, &str)> =
                 own().map(|row| (row.place, row.gpu.as_str())).collect();
-            let idle_held = cards.iter().filter(|(place, _)| is_idle_held(*place));
+            let idle_held = gpus.iter().filter(|(place, _)| is_idle_held(*place));
             let sm: Vec<u32> = own()
                 .filter_map(|row| row.sm.ok().flatten())
                 .map(|sm| sm.get().into())
@@ -232,14 +231,14 @@ pub(crate) fn users(sample: &Sample, rows: &[ProcessRow], thresholds: &Threshold
                 hidden: own().filter(|row| row.memory.is_err()).count(),
                 sm: (!sm.is_empty()).then(|| sm.iter().sum()),
                 idle_held: idle_held.map(|(_, gpu)| (*gpu).to_owned()).collect(),
-                cards: cards.iter().map(|(_, gpu)| (*gpu).to_owned()).collect(),
+                gpus: gpus.iter().map(|(_, gpu)| (*gpu).to_owned()).collect(),
                 user,
             }
         })
         .collect();
     users.sort_by(|one, other| {
-        (other.cards.len(), other.memory)
-            .cmp(&(one.cards.len(), one.memory))
+        (other.gpus.len(), other.memory)
+            .cmp(&(one.gpus.len(), one.memory))
             .then_with(|| one.user.cmp(&other.user))
     });
     users

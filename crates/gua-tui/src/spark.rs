@@ -1,11 +1,12 @@
-//! Values over time as a line of blocks: one column per step of time, the newest at the right, a hole where nobody looked.
+//! Values over time as a line of block characters: one column per time step, the newest at the right, a gap where there
+//! is no sample.
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// What stands where there is no value.
-const HOLE: char = ' ';
+/// Character where there is no value.
+const GAP: char = ' ';
 
-/// Draws shares from 0 to 1 in `rows` lines, the top one first. `None` is a hole.
+/// Draws shares from 0 to 1 in `rows` lines, the top one first. `None` is a gap.
 pub(crate) fn spark(values: &[Option<f64>], rows: usize) -> Vec<String> {
     let steps = rows * LEVELS.len();
     let level = |value: f64| {
@@ -23,13 +24,13 @@ pub(crate) fn spark(values: &[Option<f64>], rows: usize) -> Vec<String> {
         .map(|row| {
             values
                 .iter()
-                .map(|value| value.map_or(HOLE, |value| block(level(value), row)))
+                .map(|value| value.map_or(GAP, |value| block(level(value), row)))
                 .collect()
         })
         .collect()
 }
 
-/// What a column of this height shows in a row, counted from below.
+/// Returns the character that a column of this height shows in a row, counted from below.
 fn block(height: usize, row: usize) -> char {
     match height.saturating_sub(row * LEVELS.len()) {
         0 => ' ',
@@ -37,7 +38,7 @@ fn block(height: usize, row: usize) -> char {
     }
 }
 
-/// A bar of `room` columns, filled by eighths of a column.
+/// Draws a bar of `room` columns, filled by eighths of a column.
 pub(crate) fn bar(share: f64, room: usize) -> String {
     const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     #[expect(

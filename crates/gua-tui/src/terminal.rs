@@ -1,4 +1,5 @@
-//! The real terminal: its own screen while we draw, and as it was before when we leave, whatever the reason.
+//! The real terminal: an alternate screen while the program draws, and its former state afterwards, whatever the reason
+//! for leaving.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -19,13 +20,13 @@ use rustix::termios::{OptionalActions, QueueSelector, tcflush, tcgetattr, tcseta
 
 use crate::app::App;
 use crate::key::Input;
-use crate::line::Line;
 use crate::view;
+use crate::writer::Writer;
 
-/// How long one page may take on its way out when we leave.
+/// Maximum time to write a page when leaving.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Whether there are colours.
+/// Use of colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Palette {
     Colour,
@@ -33,15 +34,15 @@ pub enum Palette {
     Plain,
 }
 
-/// The terminal while it is ours.
+/// The terminal while this program uses it.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Page>>,
     page: Page,
-    line: Line,
+    writer: Writer,
     is_ours: bool,
 }
 
-/// What is drawn and not sent yet.
+/// Output that was drawn and not sent yet.
 #[derive(Clone, Debug, Default)]
 struct Page(Rc<RefCell<Vec<u8>>>);
 
@@ -58,33 +59,33 @@ impl Write for Page {
 impl std::fmt::Debug for Screen {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Screen")
-            .field("line", &self.line)
+            .field("writer", &self.writer)
             .field("is_ours", &self.is_ours)
             .finish_non_exhaustive()
     }
 }
 
 impl Screen {
-    /// Takes the terminal over. `on_written` is called, in another thread, when a page has reached it.
+    /// Takes over the terminal. `on_written` is called, in another thread, when a page was written.
     pub fn enter(palette: Palette, on_written: impl Fn() + Send + 'static) -> io::Result<Self> {
-        // Its own look at NO_COLOR would come on top of what the program has decided.
+        // crossterm checks NO_COLOR itself, but the program has decided already.
         crossterm::style::force_color_output(palette == Palette::Colour);
         let page = Page::default();
         let mut screen = Self {
             terminal: Terminal::new(CrosstermBackend::new(page.clone()))?,
             page,
-            line: Line::to(io::stdout(), on_written)?,
+            writer: Writer::to(io::stdout(), on_written)?,
             is_ours: false,
         };
         screen.take()?;
         Ok(screen)
     }
 
-    /// Takes it again, after [`Screen::leave`] or after another program had it while we were stopped, and draws everything
-    /// anew next time.
+    /// Takes over the terminal again, after [`Screen::leave`] or after another program used it while this one was
+    /// stopped, and redraws everything next time.
     pub fn take(&mut self) -> io::Result<()> {
         if self.is_ours {
-            // It would believe that the mode is as it left it.
+            // crossterm assumes that the mode is still as it left it.
             disable_raw_mode()?;
         }
         enable_raw_mode()?;
@@ -93,17 +94,18 @@ impl Screen {
         self.forget()
     }
 
-    /// Draws everything anew next time: something else wrote on the screen.
+    /// Redraws everything next time: another program wrote on the screen.
     pub fn forget(&mut self) -> io::Result<()> {
-        // Its own `clear` asks the terminal where the cursor is, which another thread would read as keys.
+        // ratatui's `clear` queries the cursor position, and another thread would read the answer as keys.
         let size = self.terminal.size()?;
         self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 
-    /// Draws what has changed, as one update where the terminal knows that; nothing while the last picture is still on its
-    /// way, so that a slow line gets the newest one next and not all of them. Returns whether it was drawn.
+    /// Draws the changes, as one synchronised update if the terminal supports it. Draws nothing while the last page is
+    /// still being written, so that a slow connection gets the newest page next instead of all of them. Returns whether
+    /// it drew.
     pub fn draw(&mut self, app: &mut App, now: Timestamp) -> io::Result<bool> {
-        if !self.line.is_free()? {
+        if !self.writer.is_free()? {
             return Ok(false);
         }
         queue!(self.page, BeginSynchronizedUpdate)?;
@@ -112,42 +114,42 @@ impl Screen {
             view::draw(app, area, frame.buffer_mut(), now);
         })?;
         queue!(self.page, EndSynchronizedUpdate)?;
-        self.line.send(self.page.0.take())?;
+        self.writer.send(self.page.0.take())?;
         Ok(true)
     }
 
-    /// Gives it back as it was. A terminal that takes nothing gets its mode back, and what can still be sent to it; this
-    /// takes seconds at most.
+    /// Restores the terminal. One that accepts no data gets its mode back, and as much output as can still be sent;
+    /// this takes a few seconds at most.
     pub fn leave(&mut self) -> io::Result<()> {
         if !std::mem::take(&mut self.is_ours) {
             return Ok(());
         }
         let mode = disable_raw_mode();
-        // What was drawn and not sent is of no use any more.
+        // Drop what was drawn and not sent.
         self.page.0.take();
         if !self.say_goodbye()? {
-            // Nobody has read what waits; without it there is room for the last words.
+            // Discard unread output, so that there is space for the last sequences.
             throw_away_what_waits()?;
             self.say_goodbye()?;
         }
         mode
     }
 
-    /// Whether the last words got through in time.
+    /// Reports whether the last sequences were written in time.
     fn say_goodbye(&mut self) -> io::Result<bool> {
-        if !self.line.is_free_within(PATIENCE)? {
+        if !self.writer.is_free_within(PATIENCE)? {
             return Ok(false);
         }
         queue!(self.page, EndSynchronizedUpdate, LeaveAlternateScreen, Show)?;
-        self.line.send(self.page.0.take())?;
-        self.line.is_free_within(PATIENCE)
+        self.writer.send(self.page.0.take())?;
+        self.writer.is_free_within(PATIENCE)
     }
 }
 
 fn throw_away_what_waits() -> io::Result<()> {
     let out = io::stdout();
     tcflush(&out, QueueSelector::OFlush)?;
-    // Linux does not wake who waits to write after that, but it does when the mode is set, also to what it is
+    // Linux does not wake a blocked writer after that, but it does when the mode is set, even to the same value
     // (n_tty_set_termios).
     tcsetattr(&out, OptionalActions::Now, &tcgetattr(&out)?)?;
     Ok(())
@@ -155,7 +157,7 @@ fn throw_away_what_waits() -> io::Result<()> {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // With the terminal gone there is nothing left to give back.
+        // The terminal is gone: nothing to restore.
         let _ = self.leave();
     }
 }

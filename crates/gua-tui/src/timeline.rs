@@ -1,4 +1,4 @@
-//! What was seen when: samples of this run, and in front of them those of the recorded history, in order of time.
+//! Moments in order of time: samples of this run, and before them those of the recorded history.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use gua_model::Sample;
 use jiff::Timestamp;
 
-/// One sample, how long it may stand for, and where it is from.
+/// A sample with its interval and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moment {
     pub sample: Sample,
@@ -14,20 +14,20 @@ pub struct Moment {
     pub source: Source,
 }
 
-/// Where a moment was seen.
+/// Source of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// By this run.
+    /// Read by this run.
     Live,
-    /// By the collector that writes the history.
+    /// Read by the collector that writes the history.
     Recorded,
 }
 
-/// Samples that are kept of this run, as many as the replaced tool keeps.
-const MOST_LIVE: usize = 600;
+/// Maximum number of samples of this run, as many as the replaced tool keeps.
+const MAX_LIVE: usize = 600;
 
-/// Cards times moments that are kept at most, live and recorded ones each: about 50 MB.
-const MOST_CARD_MOMENTS: usize = 40_000;
+/// Maximum number of GPUs times moments, for live and recorded ones each: about 50 MB.
+const MAX_GPU_MOMENTS: usize = 40_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
@@ -36,11 +36,11 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     pub(crate) fn push(&mut self, moment: Moment) {
-        // The clock was set back: what lies ahead of it now cannot be put in order.
+        // The clock was set back: moments after it cannot be ordered any more.
         while self.last_at().is_some_and(|last| last >= moment.sample.at) {
             self.moments.pop_back();
         }
-        let most = MOST_LIVE.min(room(&moment.sample));
+        let most = MAX_LIVE.min(room(&moment.sample));
         self.moments.push_back(moment);
         let live = self.moments.iter().rev();
         let live = live
@@ -52,7 +52,7 @@ impl Timeline {
         }
     }
 
-    /// Puts recorded moments in front. Only what is older than all that is there is taken; the number of those.
+    /// Adds recorded moments in front. Only those older than all others are taken; returns their number.
     pub(crate) fn put_before(&mut self, recorded: Vec<Moment>) -> usize {
         let first = self.moments.front().map(|moment| moment.sample.at);
         let is_older = |moment: &Moment| first.is_none_or(|first| moment.sample.at < first);
@@ -64,7 +64,7 @@ impl Timeline {
         count
     }
 
-    /// Whether as much of the history is here as fits.
+    /// Reports whether no more recorded moments fit.
     pub(crate) fn is_full(&self) -> bool {
         let recorded = self
             .moments
@@ -77,7 +77,7 @@ impl Timeline {
         recorded.count() >= room
     }
 
-    /// Lets go of what was recorded; it can be read again.
+    /// Drops the recorded moments, which can be read again.
     pub(crate) fn drop_recorded(&mut self) {
         self.moments.retain(|moment| moment.source == Source::Live);
     }
@@ -98,7 +98,7 @@ impl Timeline {
         self.moments.len().checked_sub(1)
     }
 
-    /// The last moment at or before a time, else the first.
+    /// Returns the last moment at or before a time, or the first one.
     pub(crate) fn index_at(&self, at: Timestamp) -> Option<usize> {
         let after = self
             .moments
@@ -106,8 +106,8 @@ impl Timeline {
         (!self.moments.is_empty()).then(|| after.saturating_sub(1))
     }
 
-    /// For each of `width` columns that end with the moment `index`, the moment that stands there. A column stands for
-    /// one interval of that moment, so that holes in time are holes in the picture.
+    /// Returns the moment in each of `width` columns that end with the moment `index`. A column covers one interval of
+    /// that moment, so that gaps in time are gaps on the screen.
     pub(crate) fn columns(&self, index: usize, width: usize) -> Vec<Option<usize>> {
         let mut columns = vec![None; width];
         let Some(last) = self.moments.get(index) else {
@@ -120,7 +120,7 @@ impl Timeline {
         let mut place = index;
         for (back, column) in (0i128..).zip(columns.iter_mut().rev()) {
             let time = end - back * step;
-            // The nearest: a sample comes a little early or late.
+            // The nearest one: a sample may come a little early or late.
             while let Some(older) = place.checked_sub(1)
                 && self.distance(older, time) <= self.distance(place, time)
             {
@@ -148,7 +148,7 @@ fn micros(at: Timestamp) -> i128 {
 }
 
 fn room(sample: &Sample) -> usize {
-    (MOST_CARD_MOMENTS / sample.gpus.len().max(1)).max(60)
+    (MAX_GPU_MOMENTS / sample.gpus.len().max(1)).max(60)
 }
 
 #[cfg(test)]

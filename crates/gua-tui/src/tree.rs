@@ -1,5 +1,5 @@
-//! Processes under those that started them. Ancestors are shown where they hold a card, are the direct parent of one that
-//! does, or where branches part; chains of shells in between are left out.
+//! The process tree. An ancestor is shown if it is on a GPU, is the direct parent of a process that is, or has several
+//! branches; chains of shells in between are left out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,21 +7,21 @@ use gua_model::{Missing, Pid, ProcessKind};
 
 use crate::rows::ProcessRow;
 
-/// A process on the way up from a holder, as the program looked it up.
+/// An ancestor of a process, as the program looked it up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ancestor {
     pub parent: Pid,
     pub name: String,
 }
 
-/// Every holder and every ancestor of one that could be seen, by pid.
+/// All processes on GPUs and their visible ancestors, by pid.
 pub type Lineage = HashMap<Pid, Ancestor>;
 
-/// Nobody wants to see that everything comes from init.
+/// Root of all processes, which is not shown.
 const INIT: Pid = Pid(1);
 
-/// The way up from a process: its ancestors, the nearest first. A loop cannot be, and would end it.
-fn way_up(lineage: &Lineage, pid: Pid) -> Vec<Pid> {
+/// Returns the ancestors of a process, the nearest first. A loop, which reused pids can cause, ends it.
+fn ancestors(lineage: &Lineage, pid: Pid) -> Vec<Pid> {
     let mut way = Vec::new();
     let mut at = pid;
     while let Some(ancestor) = lineage.get(&at)
@@ -36,7 +36,7 @@ fn way_up(lineage: &Lineage, pid: Pid) -> Vec<Pid> {
     way
 }
 
-/// The rows in the order of the tree, with branches in front of their names. The order among siblings is that of `rows`.
+/// Sorts the rows into a tree, with branches in front of their names. Siblings keep the order of `rows`.
 pub(crate) fn arrange(rows: Vec<ProcessRow>, lineage: &Lineage) -> Vec<ProcessRow> {
     let mut order: Vec<Pid> = Vec::new();
     for row in &rows {
@@ -44,12 +44,12 @@ pub(crate) fn arrange(rows: Vec<ProcessRow>, lineage: &Lineage) -> Vec<ProcessRo
             order.push(row.pid);
         }
     }
-    let kept = worth_showing(&order, lineage);
-    // Children by parent, roots under init, in the order of their first holder.
+    let kept = visible_pids(&order, lineage);
+    // Children by parent, roots under init, in the order of their first process.
     let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
     for pid in &order {
         let mut child = *pid;
-        let way = way_up(lineage, *pid)
+        let way = ancestors(lineage, *pid)
             .into_iter()
             .filter(|pid| kept.contains(pid));
         for parent in way.chain([INIT]) {
@@ -65,24 +65,24 @@ pub(crate) fn arrange(rows: Vec<ProcessRow>, lineage: &Lineage) -> Vec<ProcessRo
         by_pid.entry(row.pid).or_default().push(row);
     }
     let mut arranged = Vec::new();
-    let mut planter = Planter {
+    let mut builder = TreeBuilder {
         children: &children,
         by_pid,
         lineage,
         arranged: &mut arranged,
-        planted: BTreeSet::new(),
+        added: BTreeSet::new(),
     };
-    planter.plant(INIT, "");
+    builder.add_children(INIT, "");
     arranged
 }
 
-fn worth_showing(order: &[Pid], lineage: &Lineage) -> BTreeSet<Pid> {
+fn visible_pids(order: &[Pid], lineage: &Lineage) -> BTreeSet<Pid> {
     let holders: BTreeSet<Pid> = order.iter().copied().collect();
     let mut branches: BTreeMap<Pid, BTreeSet<Pid>> = BTreeMap::new();
     let mut parents = BTreeSet::new();
     for pid in order {
         let mut child = *pid;
-        for (step, ancestor) in way_up(lineage, *pid).into_iter().enumerate() {
+        for (step, ancestor) in ancestors(lineage, *pid).into_iter().enumerate() {
             if step == 0 {
                 parents.insert(ancestor);
             }
@@ -97,21 +97,21 @@ fn worth_showing(order: &[Pid], lineage: &Lineage) -> BTreeSet<Pid> {
     part.chain(parents).chain(holders).collect()
 }
 
-struct Planter<'a> {
+struct TreeBuilder<'a> {
     children: &'a BTreeMap<Pid, Vec<Pid>>,
     by_pid: HashMap<Pid, Vec<ProcessRow>>,
     lineage: &'a Lineage,
     arranged: &'a mut Vec<ProcessRow>,
-    /// Pids can be reused between two looks, and then go in a circle.
-    planted: BTreeSet<Pid>,
+    /// Guards against loops, which reused pids can cause.
+    added: BTreeSet<Pid>,
 }
 
-impl Planter<'_> {
-    fn plant(&mut self, parent: Pid, indent: &str) {
+impl TreeBuilder<'_> {
+    fn add_children(&mut self, parent: Pid, indent: &str) {
         let none = Vec::new();
         let children = self.children.get(&parent).unwrap_or(&none);
         for (place, child) in children.iter().enumerate() {
-            if !self.planted.insert(*child) {
+            if !self.added.insert(*child) {
                 continue;
             }
             let is_last = place + 1 == children.len();
@@ -121,7 +121,7 @@ impl Planter<'_> {
                 (false, true) => (format!("{indent}└─ "), format!("{indent}   ")),
                 (false, false) => (format!("{indent}├─ "), format!("{indent}│  ")),
             };
-            // A process on two cards has two rows; the second stands for the same process.
+            // A process on two GPUs has two rows.
             match self.by_pid.remove(child) {
                 Some(rows) => self.arranged.extend(rows.into_iter().map(|row| ProcessRow {
                     branch: branch.clone(),
@@ -129,7 +129,7 @@ impl Planter<'_> {
                 })),
                 None => self.arranged.push(self.ancestor(*child, branch)),
             }
-            self.plant(*child, &below);
+            self.add_children(*child, &below);
         }
     }
 
@@ -163,7 +163,7 @@ mod tests {
     use crate::app::fixture::{card, sample_of};
     use crate::rows::processes;
 
-    /// `child:parent` pairs; holders are numbers. The answer is one line per row: branch and pid.
+    /// Takes `child:parent` pairs and the pids on a GPU; expects one line per row: branch and pid.
     fn check(pairs: &[(u32, u32)], holders: &[u32], expected: &[&str]) {
         let lineage: Lineage = pairs
             .iter()

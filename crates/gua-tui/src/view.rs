@@ -1,6 +1,6 @@
 //! The picture: one line about the host, the cards, the table, one line of keys. It fits itself into any size.
 
-mod cards;
+mod gpus;
 mod overlay;
 mod style;
 mod table;
@@ -21,13 +21,13 @@ use crate::timeline::{Moment, Source};
 use style::Styles;
 
 /// A picture on paper: the host, two lines per card, every process, and no keys.
-pub(crate) fn draw_unattended(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
+pub(crate) fn draw_text(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
     let styles = Styles::of(app.setup.palette);
     let [head, rest] = cut(area, 1);
     header(app, styles, now, head.width.into()).render(head, buffer);
     if let Some(index) = app.shown_index() {
-        let [upper, lower] = cut(rest, cards::paper_height(app));
-        cards::draw(app, index, upper, buffer, styles);
+        let [upper, lower] = cut(rest, gpus::text_height(app));
+        gpus::draw(app, index, upper, buffer, styles);
         table::draw(app, lower, buffer, styles);
     }
 }
@@ -40,9 +40,9 @@ pub fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
     let styles = Styles::of(app.setup.palette);
     let [head, rest] = cut(area, 1);
     header(app, styles, now, head.width.into()).render(head, buffer);
-    let trouble = trouble(app, now);
-    let [banner, rest] = cut(rest, u16::from(trouble.is_some()));
-    if let Some(text) = trouble {
+    let problem = driver_problem(app, now);
+    let [banner, rest] = cut(rest, u16::from(problem.is_some()));
+    if let Some(text) = problem {
         let text = clip(&text, banner.width.into());
         Line::styled(text, styles.bad()).render(banner, buffer);
     }
@@ -50,9 +50,9 @@ pub fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
     let [body, foot] = cut(rest, rest.height - foot);
     footer(app, styles, foot.width.into()).render(foot, buffer);
     if let Some(index) = app.shown_index() {
-        let height = cards::height(app, body);
+        let height = gpus::height(app, body);
         let [upper, lower] = cut(body, height);
-        cards::draw(app, index, upper, buffer, styles);
+        gpus::draw(app, index, upper, buffer, styles);
         table::draw(app, lower, buffer, styles);
     }
     match &app.overlay {
@@ -145,7 +145,7 @@ fn mode(app: &App, moment: Option<&Moment>, now: Timestamp) -> (String, Mode) {
 }
 
 /// What is wrong with the driver, if anything is.
-fn trouble(app: &App, now: Timestamp) -> Option<String> {
+fn driver_problem(app: &App, now: Timestamp) -> Option<String> {
     let clock = |at: Timestamp| {
         at.to_zoned(app.setup.zone.clone())
             .strftime("%H:%M:%S")

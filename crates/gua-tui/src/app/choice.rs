@@ -1,18 +1,18 @@
-//! The chosen line of the table: it stays on its process or user when the order changes.
+//! The selected line of the table: it stays on its process or user when the order changes.
 
 use gua_model::{Pid, ProcessKey};
 
 use super::{App, View};
 use crate::rows::ProcessRow;
 
-/// What the chosen line is about.
+/// Subject of the selected line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Choice {
     Process { process: Named, gpu: String },
     User(String),
 }
 
-/// A process by its key; by its number where nothing else is known of it.
+/// A process by its key, or by its pid if nothing else is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Named {
     Key(ProcessKey),
@@ -26,10 +26,10 @@ impl Named {
 }
 
 impl App {
-    /// Changes what is shown, and stays with what was chosen as long as it is there. Before anything was chosen the first
-    /// line is the first line: who only looks on sees the top of the table.
-    pub(super) fn keeping_choice<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
-        let choice = self.is_chosen.then(|| self.choice()).flatten();
+    /// Changes the data and keeps the selection on its subject while that exists. Without a selection the first line
+    /// stays marked, so that an idle user sees the top of the table.
+    pub(super) fn keeping_selection<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        let choice = self.is_selected.then(|| self.choice()).flatten();
         let result = change(self);
         if let Some(place) = choice.and_then(|choice| self.place_of(&choice)) {
             self.selected = place;
@@ -37,16 +37,16 @@ impl App {
         result
     }
 
-    /// A line that the person went to.
+    /// Selects a line.
     pub(super) fn select(&mut self, place: usize) {
         self.selected = place.min(self.row_count().saturating_sub(1));
-        self.is_chosen = true;
+        self.is_selected = true;
     }
 
-    /// Back to the first line, whatever stands there.
+    /// Drops the selection and returns to the first line.
     pub(super) fn unselect(&mut self) {
         self.selected = 0;
-        self.is_chosen = false;
+        self.is_selected = false;
     }
 
     fn choice(&self) -> Option<Choice> {
@@ -74,7 +74,7 @@ impl App {
             (Choice::Process { process, gpu }, View::Processes | View::Tree) => {
                 let rows = self.process_rows();
                 let is_it = |row: &ProcessRow| Named::of(row) == *process;
-                // It may have left one of its cards.
+                // It may have left one of its GPUs.
                 let here = rows.iter().position(|row| is_it(row) && row.gpu == *gpu);
                 here.or_else(|| rows.iter().position(is_it))
             }
@@ -91,7 +91,7 @@ mod tests {
 
     type Held<'a> = &'a [(u32, &'a str, u64)];
 
-    /// The cards from now on, with processes as pid, user and MB.
+    /// Sets the GPUs from now on, with processes as pid, user and MB.
     fn look(app: &mut App, first: Held<'_>, second: Held<'_>) {
         let second_of_look =
             1000 + i64::try_from(app.timeline.last_index().map_or(0, |at| at + 1)).unwrap();
@@ -166,7 +166,7 @@ mod tests {
         let mut app = app_with_bob_chosen();
         look(&mut app, &[(10, "ada", 900)], &[(12, "cyd", 100)]);
         assert_eq!(chosen(&app), "12 on 1");
-        // A number that is used again is another process.
+        // A reused pid is another process.
         let mut app = app_with_bob_chosen();
         let mut other = card(0, "GPU-a", Ok(50), &[(11, "bob", 990), (10, "ada", 900)]);
         let identity = other.processes[0].identity.as_mut().unwrap();

@@ -36,7 +36,7 @@ pub(crate) fn sample_of(second: i64, gpus: Vec<Gpu>) -> Sample {
     }
 }
 
-/// A card with processes as pid, user and MB. Users are numbered by their first letter: `ada` is 1097.
+/// Creates a GPU with processes as pid, user and MB. Users are numbered by their first letter: `ada` is 1097.
 pub(crate) fn card(index: u32, uuid: &str, util: Reading<u32>, list: &[(u32, &str, u64)]) -> Gpu {
     let used: u64 = list.iter().map(|(_, _, mb)| mb).sum();
     Gpu {

@@ -1,19 +1,19 @@
-//! What each key does.
+//! The effect of each key.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Action, App, Density, Overlay, Rights, Signal, View, Wish};
+use super::{Action, App, Density, Overlay, PendingSignal, Rights, Signal, View};
 use crate::key::Key;
 use crate::rows::{Column, user_name};
 use crate::timeline::Source;
 
-/// A long step through time.
+/// Size of a large step through time.
 const LEAP: Duration = Duration::from_mins(10);
 
 impl App {
-    /// One key press. What it leads to outside of the picture is returned.
+    /// Handles one key press. Returns the effect outside of the screen, if any.
     pub fn key(&mut self, key: Key) -> Option<Action> {
         match key {
             Key::Control('c') => return Some(Action::Quit),
@@ -36,12 +36,12 @@ impl App {
             }
             Overlay::None => match self.move_key(key) {
                 true => None,
-                false => self.keeping_choice(|app| app.plain_key(key)),
+                false => self.keeping_selection(|app| app.plain_key(key)),
             },
         }
     }
 
-    /// Goes to another line, if the key means that.
+    /// Moves the selection, if the key does that.
     fn move_key(&mut self, key: Key) -> bool {
         match key {
             Key::Up | Key::Char('k') => self.select(self.selected.saturating_sub(1)),
@@ -58,7 +58,7 @@ impl App {
     fn plain_key(&mut self, key: Key) -> Option<Action> {
         match key {
             Key::Char('q' | 'Q') => return Some(Action::Quit),
-            // Esc leaves one thing after the other, and the program last.
+            // Esc closes one thing after the other, and the program last.
             Key::Escape if !self.filter.is_empty() => self.filter.clear(),
             Key::Escape if self.frozen.is_some() => self.follow(),
             Key::Escape => return Some(Action::Quit),
@@ -84,8 +84,8 @@ impl App {
             Key::Right => self.step_forward(),
             Key::Char('[') => return self.leap_back(),
             Key::Char(']') => self.leap_forward(),
-            Key::Char('K') => self.cards_top = self.cards_top.saturating_sub(1),
-            Key::Char('J') => self.cards_top += 1,
+            Key::Char('K') => self.gpus_top = self.gpus_top.saturating_sub(1),
+            Key::Char('J') => self.gpus_top += 1,
             Key::Char('x') | Key::Function(9) => self.wish(),
             _ => {}
         }
@@ -142,7 +142,7 @@ impl App {
         }
     }
 
-    /// Back to what is now.
+    /// Returns to the newest moment.
     fn follow(&mut self) {
         self.frozen = None;
         self.timeline.drop_recorded();
@@ -178,11 +178,11 @@ impl App {
         let first = self.timeline.first_at()?;
         self.frozen = Some(first);
         if !self.setup.has_history {
-            self.tell("no recorded history; `gua daemon` keeps one");
+            self.notify("no recorded history; `gua daemon` keeps one");
             return None;
         }
         if self.timeline.is_full() {
-            self.tell("this is as far back as top goes");
+            self.notify("this is as far back as top goes");
             return None;
         }
         if self.is_loading {
@@ -212,7 +212,7 @@ impl App {
                 let at = index
                     .and_then(|index| self.timeline.get(index))
                     .map(|moment| moment.sample.at);
-                // Over a hole that is wider than the leap.
+                // The gap is wider than the step.
                 if at == self.frozen {
                     self.step_forward();
                 } else {
@@ -223,7 +223,7 @@ impl App {
         }
     }
 
-    /// Begins the way to a signal, or says why there is none.
+    /// Opens the confirmation of a signal, or shows why there is none.
     fn wish(&mut self) {
         let me = match self.setup.rights {
             Rights::Own(me) => me,
@@ -248,7 +248,7 @@ impl App {
         let owner = row.owner.as_ref().map(|user| user.uid);
         match row.key {
             Some(process) if me.owns(own, owner) => {
-                self.overlay = Overlay::Confirm(Wish {
+                self.overlay = Overlay::Confirm(PendingSignal {
                     process,
                     pid: row.pid,
                     name: row.name.clone(),
@@ -263,14 +263,14 @@ impl App {
         }
     }
 
-    fn confirm_key(&mut self, key: Key, wish: &Wish) -> Option<Action> {
+    fn confirm_key(&mut self, key: Key, wish: &PendingSignal) -> Option<Action> {
         let place = Signal::ALL
             .iter()
             .position(|signal| *signal == wish.signal)
             .unwrap_or(0);
         let turned = |steps: usize| Signal::ALL[(place + steps) % Signal::ALL.len()];
         let chosen = |signal| {
-            Overlay::Confirm(Wish {
+            Overlay::Confirm(PendingSignal {
                 signal,
                 ..wish.clone()
             })
@@ -290,7 +290,7 @@ impl App {
             Key::Char('k') => self.overlay = chosen(Signal::Kill),
             Key::Escape | Key::Char('n' | 'N' | 'q') => {
                 self.overlay = Overlay::None;
-                self.tell("nothing was sent");
+                self.notify("nothing was sent");
             }
             _ => {}
         }

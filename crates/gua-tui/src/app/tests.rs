@@ -1,4 +1,4 @@
-//! What keys lead to.
+//! Effects of keys.
 
 use gua_model::{Pid, Uid};
 
@@ -20,7 +20,7 @@ fn watched() -> App {
     app
 }
 
-/// Types a word: letters, and names of other keys in angle brackets.
+/// Types letters, and names of other keys in angle brackets.
 fn type_in(app: &mut App, text: &str) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut rest = text;
@@ -139,7 +139,7 @@ fn users_are_told_what_they_hold_and_what_rests() {
     let rows = app.user_rows();
     let ada = &rows[0];
     assert_eq!(
-        (ada.user.as_str(), ada.cards.len(), ada.processes),
+        (ada.user.as_str(), ada.gpus.len(), ada.processes),
         ("ada", 2, 2)
     );
     assert_eq!(ada.idle_held, ["1"]);
@@ -186,7 +186,13 @@ fn before_the_beginning_lies_the_recorded_history() {
     assert_eq!(app.shown().unwrap().sample.at, at(930));
     assert_eq!(type_in(&mut app, "["), [Action::LoadBefore(at(930))]);
     app.take_recorded(Vec::new());
-    assert!(app.notice.as_ref().unwrap().text.contains("nothing older"));
+    assert!(
+        app.notice
+            .as_ref()
+            .unwrap()
+            .text
+            .contains("no older samples")
+    );
     type_in(&mut app, "n");
     assert_eq!(app.shown().unwrap().sample.at, at(1009));
     let mut without = watched();
@@ -198,7 +204,7 @@ fn before_the_beginning_lies_the_recorded_history() {
 #[test]
 fn a_signal_needs_a_confirmation() {
     let mut app = watched();
-    // ada's smaller process on the first card is the second line.
+    // ada's smaller process on the first GPU is the second line.
     assert_eq!(type_in(&mut app, "jx"), []);
     assert!(matches!(&app.overlay, Overlay::Confirm(wish) if wish.pid == Pid(10)));
     assert_eq!(
@@ -264,7 +270,7 @@ fn one_owns_what_runs_as_oneself_and_is_ones_own_doing() {
     check((1000, 1000), Some(0), Some(1000), false);
     check((1000, 1000), Some(1000), Some(1001), false);
     check((1000, 1000), None, None, false);
-    // Under sudo: root's processes, and those that the same person started so.
+    // Under sudo: root's processes, and those that the same person started.
     check((0, 1000), Some(0), Some(1000), true);
     check((0, 1000), Some(0), Some(0), true);
     check((0, 1000), Some(0), Some(1001), false);

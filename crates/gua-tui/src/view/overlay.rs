@@ -1,4 +1,4 @@
-//! What lies over the picture: the help, and the question before a signal.
+//! Windows over the screen: the help, and the confirmation of a signal.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -6,7 +6,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Paragraph, Widget as _, Wrap};
 
 use super::style::Styles;
-use crate::app::{Signal, Wish};
+use crate::app::{PendingSignal, Signal};
 use crate::format::clip;
 
 const HELP: &str = "\
@@ -16,16 +16,16 @@ s S           sort by the next,    [ ]      ten minutes at once
               the last column      n        back to now
 r             turn the order       ↑ ↓ j k  choose a line
 /             filter: user, name,  g G      first and last line
-              pid, job, gpu0       J K      scroll the cards
-t             tree of processes    d        lines per card
+              pid, job, gpu0       J K      scroll the GPUs
+t             tree of processes    d        lines per GPU
 u             per user             Tab      next view
 x             signal your process  Ctrl-Z   to the shell
 
 active: utilisation at or over the threshold.
-idle-held: low utilisation, and somebody holds memory.
-truly-idle: nobody holds the card. unobserved: nobody could look.
-≥ and \"at least\": it began before it was first looked at.
-- is a value that the driver does not give; it is not zero.";
+idle-held: low utilisation, and a process holds memory.
+truly-idle: no process holds the GPU. unobserved: it could not be read.
+≥ and \"at least\": it began before the first sample.
+- is a value that the driver does not report; it is not zero.";
 
 fn centred(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
@@ -46,7 +46,7 @@ pub(super) fn help(area: Rect, buffer: &mut Buffer, styles: Styles) {
     Paragraph::new(HELP).block(frame).render(place, buffer);
 }
 
-pub(super) fn confirm(wish: &Wish, area: Rect, buffer: &mut Buffer, styles: Styles) {
+pub(super) fn confirm(wish: &PendingSignal, area: Rect, buffer: &mut Buffer, styles: Styles) {
     let place = centred(area, 60, 7);
     let signals = Signal::ALL.map(|signal| match signal == wish.signal {
         true => format!("[{}]", signal.as_str()),

@@ -1,4 +1,4 @@
-//! Colours by meaning; without colours, weight and inversion carry it.
+//! Colours by meaning; without colours, bold, dim and reversed text.
 
 use gua_model::{RollUp, State};
 use ratatui::style::{Color, Modifier, Style};
@@ -76,7 +76,7 @@ impl Styles {
         }
     }
 
-    /// A share of what there is: memory, power, heat.
+    /// Returns the style for a share of memory, power or temperature.
     pub(super) fn load(self, share: f64) -> Style {
         match share {
             0.9.. => self.colour(Color::Red),

@@ -1,4 +1,4 @@
-//! The table of processes or users. Columns go one after the other when it gets narrow.
+//! The table of processes or users. Columns are dropped one after the other when it gets narrow.
 
 use gua_model::ProcessKind;
 use ratatui::buffer::Buffer;
@@ -13,8 +13,8 @@ use crate::format::{MISSING, bytes, clip, left, right};
 use crate::rows::{Column, ProcessRow, UserRow, user_name};
 use gua_model::text::short_age;
 
-/// A column: its head, its width, whether numbers stand in it, what it sorts by, and how dear it is (0 stays longest).
-struct Shape {
+/// A column. Those with the highest `rank` are dropped first.
+struct TableColumn {
     head: &'static str,
     width: usize,
     side: Side,
@@ -28,151 +28,81 @@ enum Side {
     Right,
 }
 
-const PROCESS: [Shape; 9] = [
-    Shape {
-        head: "GPU",
-        width: 5,
-        side: Side::Left,
-        sorts: Some(Column::Gpu),
-        rank: 1,
-    },
-    Shape {
-        head: "PID",
-        width: 8,
-        side: Side::Right,
-        sorts: Some(Column::Pid),
-        rank: 4,
-    },
-    Shape {
-        head: "USER",
-        width: 10,
-        side: Side::Left,
-        sorts: Some(Column::User),
-        rank: 0,
-    },
-    Shape {
-        head: "T",
-        width: 1,
-        side: Side::Left,
-        sorts: None,
-        rank: 8,
-    },
-    Shape {
-        head: "MEM",
-        width: 7,
-        side: Side::Right,
-        sorts: Some(Column::Memory),
-        rank: 2,
-    },
-    Shape {
-        head: "SM%",
-        width: 5,
-        side: Side::Right,
-        sorts: Some(Column::Sm),
-        rank: 5,
-    },
-    Shape {
-        head: "AGE",
-        width: 7,
-        side: Side::Right,
-        sorts: Some(Column::Age),
-        rank: 6,
-    },
-    Shape {
-        head: "NAME",
-        width: 12,
-        side: Side::Left,
-        sorts: Some(Column::Name),
-        rank: 3,
-    },
-    Shape {
-        head: "JOB/POD/CONTAINER",
-        width: 17,
-        side: Side::Left,
-        sorts: None,
-        rank: 7,
-    },
+impl TableColumn {
+    const fn left(head: &'static str, width: usize, rank: u8) -> Self {
+        Self {
+            head,
+            width,
+            side: Side::Left,
+            sorts: None,
+            rank,
+        }
+    }
+
+    const fn right(head: &'static str, width: usize, rank: u8) -> Self {
+        Self {
+            side: Side::Right,
+            ..Self::left(head, width, rank)
+        }
+    }
+
+    const fn sorted_by(self, column: Column) -> Self {
+        Self {
+            sorts: Some(column),
+            ..self
+        }
+    }
+}
+
+const PROCESS: [TableColumn; 9] = [
+    TableColumn::left("GPU", 5, 1).sorted_by(Column::Gpu),
+    TableColumn::right("PID", 8, 4).sorted_by(Column::Pid),
+    TableColumn::left("USER", 10, 0).sorted_by(Column::User),
+    TableColumn::left("T", 1, 8),
+    TableColumn::right("MEM", 7, 2).sorted_by(Column::Memory),
+    TableColumn::right("SM%", 5, 5).sorted_by(Column::Sm),
+    TableColumn::right("AGE", 7, 6).sorted_by(Column::Age),
+    TableColumn::left("NAME", 12, 3).sorted_by(Column::Name),
+    TableColumn::left("JOB/POD/CONTAINER", 17, 7),
 ];
 
-const USER: [Shape; 7] = [
-    Shape {
-        head: "USER",
-        width: 12,
-        side: Side::Left,
-        sorts: None,
-        rank: 0,
-    },
-    Shape {
-        head: "GPUS",
-        width: 5,
-        side: Side::Right,
-        sorts: None,
-        rank: 1,
-    },
-    Shape {
-        head: "IDLE-HELD",
-        width: 10,
-        side: Side::Right,
-        sorts: None,
-        rank: 2,
-    },
-    Shape {
-        head: "MEM",
-        width: 8,
-        side: Side::Right,
-        sorts: None,
-        rank: 3,
-    },
-    Shape {
-        head: "SM%",
-        width: 5,
-        side: Side::Right,
-        sorts: None,
-        rank: 4,
-    },
-    Shape {
-        head: "PROCS",
-        width: 6,
-        side: Side::Right,
-        sorts: None,
-        rank: 5,
-    },
-    Shape {
-        head: "WHICH",
-        width: 10,
-        side: Side::Left,
-        sorts: None,
-        rank: 6,
-    },
+const USER: [TableColumn; 7] = [
+    TableColumn::left("USER", 12, 0),
+    TableColumn::right("GPUS", 5, 1),
+    TableColumn::right("IDLE-HELD", 10, 2),
+    TableColumn::right("MEM", 8, 3),
+    TableColumn::right("SM%", 5, 4),
+    TableColumn::right("PROCS", 6, 5),
+    TableColumn::left("WHICH", 10, 6),
 ];
 
 pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Styles) {
     if area.height == 0 {
         return;
     }
-    let (shapes, rows): (&[Shape], Vec<Vec<String>>) = match app.view {
+    let (columns, rows): (&[TableColumn], Vec<Vec<String>>) = match app.view {
         View::Users => (&USER, app.user_rows().iter().map(user_cells).collect()),
         View::Processes | View::Tree => (
             &PROCESS,
             app.process_rows().iter().map(process_cells).collect(),
         ),
     };
-    let widths = fit(shapes, area.width.into());
-    let head = shapes.iter().zip(&widths);
+    let widths = fit(columns, area.width.into());
+    let head = columns.iter().zip(&widths);
     let head: Vec<String> = head
-        .map(|(shape, width)| head_of(shape, *width, app))
+        .map(|(column, width)| head_of(column, *width, app))
         .collect();
-    line(&head, shapes, &widths, styles.heading()).render(Rect { height: 1, ..area }, buffer);
+    line(&head, columns, &widths, styles.heading()).render(Rect { height: 1, ..area }, buffer);
     let room = usize::from(area.height - 1);
     app.page = room.max(1);
     app.selected = app.selected.min(rows.len().saturating_sub(1));
-    // The chosen line stays in sight.
+    // Keep the selected line visible.
     app.table_top = app.table_top.min(rows.len().saturating_sub(room));
     let lowest = (app.selected + 1).saturating_sub(room.max(1));
     app.table_top = app.table_top.clamp(lowest, app.selected);
     if rows.is_empty() {
         let text = match app.filter.as_str() {
-            "" => "no process holds a card".to_owned(),
+            "" => "no process on any GPU".to_owned(),
             filter => format!("nothing matches `{filter}`; Esc takes the filter away"),
         };
         let place = Rect {
@@ -195,7 +125,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Style
         } else {
             Style::new()
         };
-        line(cells, shapes, &widths, style).render(
+        line(cells, columns, &widths, style).render(
             Rect {
                 y,
                 height: 1,
@@ -206,18 +136,18 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Style
     }
 }
 
-/// Below this many columns everything is cut.
+/// Below this width all columns are shortened.
 const NARROW: usize = 40;
 
-/// The width of each column; zero for those that had to go. What is left goes to the last.
-fn fit(shapes: &[Shape], room: usize) -> Vec<usize> {
-    let mut widths = vec![0; shapes.len()];
-    let mut order: Vec<usize> = (0..shapes.len()).collect();
-    order.sort_by_key(|place| shapes[*place].rank);
+/// Returns the width of each column; zero for those that do not fit. The last one gets the remaining space.
+fn fit(columns: &[TableColumn], room: usize) -> Vec<usize> {
+    let mut widths = vec![0; columns.len()];
+    let mut order: Vec<usize> = (0..columns.len()).collect();
+    order.sort_by_key(|place| columns[*place].rank);
     let mut used = 0;
     for place in order {
-        // On a very narrow line a little of everything is worth more than all of one thing.
-        let width = match (room < NARROW, shapes[place].width) {
+        // On a very narrow line short columns are better than few columns.
+        let width = match (room < NARROW, columns[place].width) {
             (true, 5) => 3,
             (true, 7) => 6,
             (true, 10..) => 9,
@@ -230,9 +160,9 @@ fn fit(shapes: &[Shape], room: usize) -> Vec<usize> {
         used += width + 1;
     }
     let rest = (room + 1).saturating_sub(used);
-    // Names of people and programs are what runs over.
-    let growing: Vec<usize> = (0..shapes.len())
-        .filter(|place| widths[*place] >= 10 && shapes[*place].side == Side::Left)
+    // Names of users and programs get the remaining space first.
+    let growing: Vec<usize> = (0..columns.len())
+        .filter(|place| widths[*place] >= 10 && columns[*place].side == Side::Left)
         .collect();
     let each = rest.checked_div(growing.len()).unwrap_or(0);
     for place in &growing {
@@ -244,22 +174,22 @@ fn fit(shapes: &[Shape], room: usize) -> Vec<usize> {
     widths
 }
 
-fn head_of(shape: &Shape, room: usize, app: &App) -> String {
-    match shape.sorts {
-        Some(column) if column == app.column && shape.head.len() < room => {
-            format!("{}{}", shape.head, if app.descending { "↓" } else { "↑" })
+fn head_of(column: &TableColumn, room: usize, app: &App) -> String {
+    match column.sorts {
+        Some(sorts) if sorts == app.column && column.head.len() < room => {
+            format!("{}{}", column.head, if app.descending { "↓" } else { "↑" })
         }
-        _ => shape.head.to_owned(),
+        _ => column.head.to_owned(),
     }
 }
 
-fn line<'a>(cells: &[String], shapes: &[Shape], widths: &[usize], style: Style) -> Line<'a> {
+fn line<'a>(cells: &[String], columns: &[TableColumn], widths: &[usize], style: Style) -> Line<'a> {
     let mut spans = Vec::new();
-    for ((cell, shape), width) in cells.iter().zip(shapes).zip(widths) {
+    for ((cell, column), width) in cells.iter().zip(columns).zip(widths) {
         if *width == 0 {
             continue;
         }
-        let text = match shape.side {
+        let text = match column.side {
             Side::Left => left(cell, *width),
             Side::Right => right(cell, *width),
         };
@@ -305,12 +235,12 @@ fn user_cells(row: &UserRow) -> Vec<String> {
     };
     vec![
         row.user.clone(),
-        row.cards.len().to_string(),
+        row.gpus.len().to_string(),
         row.idle_held.len().to_string(),
         memory,
         row.sm
             .map_or_else(|| MISSING.to_owned(), |sm| sm.to_string()),
         row.processes.to_string(),
-        row.cards.join(" "),
+        row.gpus.join(" "),
     ]
 }

@@ -1,4 +1,4 @@
-//! Pictures as text. Each is kept in a file beside this one, as a person would see it.
+//! Screens as text. Each is stored in a file beside this one.
 
 use gua_model::{Gpu, Missing, Percent, Place, ProcessKind};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use crate::plain;
 
 use super::draw;
 
-/// What a terminal of this size shows.
+/// Returns what a terminal of this size shows.
 fn picture(app: &mut App, (width, height): (u16, u16), now: Timestamp) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal
@@ -46,7 +46,7 @@ fn check(app: &mut App, size: (u16, u16), expected: &str) {
     assert_eq!(shown, expected, "shown was:\n{shown}<end>");
 }
 
-/// A minute of three cards: one at work, one that came to rest halfway, one free.
+/// A minute of three GPUs: one busy, one that became idle halfway, one free.
 fn laboratory() -> App {
     let mut app = app();
     for second in 1041..=1100 {
@@ -178,14 +178,14 @@ fn one_card_that_does_not_fit_is_one_more_card() {
     let mut told = |count: usize| {
         app.take_sample(sample_of(1100, gpus(count)));
         let shown = picture(&mut app, (80, 9), at(1100));
-        let line = shown.lines().find(|line| line.contains(" more card"));
+        let line = shown.lines().find(|line| line.contains(" more GPU"));
         line.unwrap_or_default()
             .split(':')
             .next()
             .map(str::to_owned)
     };
-    assert_eq!(told(4).as_deref(), Some("1 more card"));
-    assert_eq!(told(5).as_deref(), Some("2 more cards"));
+    assert_eq!(told(4).as_deref(), Some("1 more GPU"));
+    assert_eq!(told(5).as_deref(), Some("2 more GPUs"));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn paper_shows_every_card_and_every_process_without_keys() {
     );
 }
 
-/// The text without its sequences.
+/// Removes the ANSI sequences.
 fn anstripped(text: &str) -> String {
     let mut plain = String::new();
     let mut letters = text.chars();

@@ -69,9 +69,9 @@ fn a_lost_card_is_shown_as_lost() {
     let host = host(lost);
     let text = host.gua("top --once").stdout;
     assert!(text.contains("1 other"), "{text}");
-    assert!(text.contains("unobserved  the card is lost"), "{text}");
+    assert!(text.contains("unobserved  GPU lost"), "{text}");
     let terminal = top(&host, "", (80, 24));
-    terminal.shows("the card is lost");
+    terminal.shows("GPU lost");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn cards_come_and_go() {
         "[[card]]\nuuid = \"GPU-c\"\nlost = [[0, inf]]\n[[card]]\nuuid = \"GPU-d\"\nutil = 92\n",
     );
     terminal.until("a lost card beside one at work", |screen| {
-        screen.contains("the card is lost") && screen.contains("1 active")
+        screen.contains("GPU lost") && screen.contains("1 active")
     });
     host.play("");
     terminal.keys(&["q"]);

@@ -204,7 +204,7 @@ impl Session {
             Action::Signal { process, signal } => {
                 if let Rights::Own(me) = self.app.rights() {
                     match signal::send(process, signal, me) {
-                        Ok(told) => self.app.tell(told),
+                        Ok(told) => self.app.notify(told),
                         Err(refused) => self.app.warn(refused),
                     }
                 }

@@ -1,8 +1,8 @@
-//! The cards: one line each, or a title with graphs where there is room. MIG instances stand under their card.
+//! The GPUs: one line each, or a title with graphs if there is space. MIG instances follow their parent.
 
+mod layout;
 mod measure;
-mod picture;
-mod words;
+mod text;
 
 use gua_model::since::Since;
 use gua_model::{Gpu, Verdict, classify};
@@ -16,13 +16,13 @@ use crate::app::{App, Density};
 use crate::format::clip;
 use crate::timeline::Moment;
 
-/// Lines that the table keeps, its head among them.
+/// Minimum number of lines for the table, including its head.
 const TABLE: u16 = 5;
 
-/// Lines of one card at most: a title and a graph of seven lines.
+/// Maximum number of lines of one GPU: a title and a graph of seven lines.
 const TALLEST: u16 = 8;
 
-/// How many lines each card gets, and all of them together.
+/// Returns the number of lines for each GPU.
 fn lines_each(app: &App, area: Rect) -> u16 {
     let sample = app.shown().map(|moment| &moment.sample);
     let gpus = || sample.into_iter().flat_map(|sample| &sample.gpus);
@@ -30,7 +30,7 @@ fn lines_each(app: &App, area: Rect) -> u16 {
     let instances = count(gpus().count()) - whole;
     let most = match app.density {
         Density::OneLine => return 1,
-        // Three fifths at most, so that the table has a say.
+        // At most three fifths, so that space is left for the table.
         Density::Auto => area.height / 5 * 3,
         Density::Graphs => area.height.saturating_sub(TABLE),
     };
@@ -38,7 +38,7 @@ fn lines_each(app: &App, area: Rect) -> u16 {
     (room / whole.max(1)).clamp(1, TALLEST)
 }
 
-/// What all cards take of an area.
+/// Returns the number of lines for all GPUs.
 pub(super) fn height(app: &App, area: Rect) -> u16 {
     let each = lines_each(app, area);
     let sample = app.shown().map(|moment| &moment.sample);
@@ -52,8 +52,8 @@ pub(super) fn height(app: &App, area: Rect) -> u16 {
         .min(area.height.saturating_sub(table))
 }
 
-/// The same on paper: two lines per card.
-pub(super) fn paper_height(app: &App) -> u16 {
+/// Returns the number of lines for all GPUs in text output: two per GPU.
+pub(super) fn text_height(app: &App) -> u16 {
     let sample = app.shown().map(|moment| &moment.sample);
     let gpus = sample.into_iter().flat_map(|sample| &sample.gpus);
     gpus.map(|gpu| lines_of(gpu, 2))
@@ -77,10 +77,10 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
         return;
     };
     if moment.sample.gpus.is_empty() {
-        Line::styled("the driver shows no card", styles.bold()).render(area, buffer);
+        Line::styled("no GPU found", styles.bold()).render(area, buffer);
         return;
     }
-    // As many as fit, from the first that was wished; the last page is full.
+    // As many as fit, from the first requested one; the last page is full.
     let room = area.height.saturating_sub(1);
     let each = fitting(app, moment, room);
     let heights: Vec<u16> = moment
@@ -95,7 +95,7 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
         last_top -= 1;
         below += heights[last_top];
     }
-    let top = app.cards_top.min(last_top);
+    let top = app.gpus_top.min(last_top);
     let streaks = app.streaks_shown();
     let mut y = area.y;
     let end = area.y + room;
@@ -104,7 +104,7 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
         if y + height > end {
             break;
         }
-        let card = Card {
+        let view = GpuView {
             app,
             index,
             gpu,
@@ -119,9 +119,9 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
             ..area
         };
         if *height == 1 {
-            card.one_line(place, buffer);
+            view.one_line(place, buffer);
         } else {
-            card.graphs(place, buffer);
+            view.graphs(place, buffer);
         }
         y += height;
         shown += 1;
@@ -129,8 +129,8 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
     let hidden = moment.sample.gpus.len() - shown;
     if hidden > 0 && y < area.y + area.height {
         let more = match hidden {
-            1 => "1 more card".to_owned(),
-            hidden => format!("{hidden} more cards"),
+            1 => "1 more GPU".to_owned(),
+            hidden => format!("{hidden} more GPUs"),
         };
         let text = format!(
             "{more}: J and K scroll ({}–{} of {})",
@@ -148,10 +148,10 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
         );
     }
     drop(streaks);
-    app.cards_top = top;
+    app.gpus_top = top;
 }
 
-/// The number of lines per card with which all fit; one where they do not.
+/// Returns the largest number of lines per GPU with which all fit; one if they do not.
 fn fitting(app: &App, moment: &Moment, room: u16) -> u16 {
     if app.density == Density::OneLine {
         return 1;
@@ -170,7 +170,7 @@ fn fitting(app: &App, moment: &Moment, room: u16) -> u16 {
         .unwrap_or(1)
 }
 
-struct Card<'a> {
+struct GpuView<'a> {
     app: &'a App,
     index: usize,
     gpu: &'a Gpu,

@@ -1,4 +1,4 @@
-//! What is said about a card: its state, its age, its owners, its readings.
+//! Texts about a GPU: its state, its age, its owners, its readings.
 
 use gua_model::classify::holders;
 use gua_model::since::Start;
@@ -6,13 +6,13 @@ use gua_model::text::short_age;
 use gua_model::{Gpu, Missing, Place};
 use ratatui::style::Style;
 
-use super::Card;
+use super::GpuView;
 use crate::format::{MISSING, bytes, reading, width};
 use crate::lost;
 use crate::rows::user_name;
 
-impl Card<'_> {
-    /// The card's name, and what else there is room for.
+impl GpuView<'_> {
+    /// Returns the GPU's name and as many further details as fit.
     pub(super) fn details(&self, name: &str, room: usize) -> String {
         let throttle = self
             .gpu
@@ -20,7 +20,7 @@ impl Card<'_> {
             .ok()
             .map(|reasons| reasons.names())
             .unwrap_or_default();
-        // That an idle card clocks down is no news.
+        // Lower clocks of an idle GPU are normal.
         let throttle: Vec<String> = throttle
             .into_iter()
             .filter(|reason| reason != "gpu-idle")
@@ -53,7 +53,7 @@ impl Card<'_> {
         text
     }
 
-    /// The word of the badge and its style. A card that is cut up has no state: its instances do.
+    /// Returns the text of the badge and its style. A partitioned GPU has no state: its instances do.
     pub(super) fn badge(&self) -> (&'static str, Style) {
         match self.gpu.place.counts() {
             true => (
@@ -68,7 +68,7 @@ impl Card<'_> {
         let name = lost::name(self.gpu).unwrap_or(MISSING);
         let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
         match &self.gpu.place {
-            // The profile says more than the card that it is a part of.
+            // The profile is more useful than the name of the parent.
             Place::Instance { .. } => name
                 .find("MIG ")
                 .map_or(name, |place| &name[place..])
@@ -78,14 +78,14 @@ impl Card<'_> {
         }
     }
 
-    /// How long it has been in its state; `≥` where the beginning was not seen.
+    /// Returns how long the GPU has been in its state; `≥` if the beginning was not seen.
     pub(super) fn age(&self) -> String {
         let Some(since) = self.since.filter(|_| self.gpu.place.counts()) else {
             return String::new();
         };
         let passed = self.now.duration_since(since.at).unsigned_abs();
         if passed.is_zero() && since.start == Start::AtLatest {
-            // That it began at some time is no news.
+            // Zero as a lower bound says nothing.
             return String::new();
         }
         let passed = short_age(passed);
@@ -96,7 +96,7 @@ impl Card<'_> {
         }
     }
 
-    /// Who holds it, the largest first.
+    /// Returns the owners, by memory.
     pub(super) fn owners(&self) -> String {
         let mut held: Vec<(String, u64)> = Vec::new();
         for process in holders(self.gpu, &self.app.setup.thresholds) {
@@ -124,7 +124,7 @@ impl Card<'_> {
         match (&self.gpu.memory_used, &self.gpu.memory_total) {
             (Ok(used), Ok(total)) => {
                 let (used, total) = (bytes(*used), bytes(*total));
-                // One unit is enough where both have the same.
+                // The unit is shown once if both have the same.
                 let short = match (used.chars().last(), total.chars().last()) {
                     (one, other) if one == other => used.trim_end_matches(char::is_alphabetic),
                     _ => used.as_str(),
@@ -135,7 +135,7 @@ impl Card<'_> {
         }
     }
 
-    /// The power alone, where there is no room for its limit.
+    /// Returns the power without its limit.
     pub(super) fn watts(&self) -> String {
         reading(&self.gpu.power, |power| format!("{}W", power.whole_watts()))
     }
@@ -147,7 +147,7 @@ impl Card<'_> {
         }
     }
 
-    pub(super) fn heat(&self) -> String {
+    pub(super) fn temperature(&self) -> String {
         reading(&self.gpu.temperature, |heat| format!("{}°C", heat.0))
     }
 }

@@ -1,4 +1,4 @@
-//! One card as a line, or as a title with graphs below it.
+//! One GPU as a line, or as a title with graphs below it.
 
 use gua_model::{Gpu, Missing, Place};
 use ratatui::buffer::Buffer;
@@ -8,32 +8,32 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
 use super::measure::{Measure, value_of};
-use super::words::percent;
-use super::{Card, count};
+use super::text::percent;
+use super::{GpuView, count};
 use crate::app::Medium;
 use crate::format::{clip, left, right, width};
 use crate::lost;
 use crate::rows::label;
 use crate::spark::{bar, spark};
 
-impl Card<'_> {
+impl GpuView<'_> {
     pub(super) fn one_line(&self, area: Rect, buffer: &mut Buffer) {
         let room = usize::from(area.width);
         let numbered = |gpu: &Gpu| match gpu.place.parent() {
             Some(_) => format!("└{}", label(gpu)),
             None => label(gpu),
         };
-        let cards = self.app.shown().map(|moment| &moment.sample.gpus);
-        let cards = || cards.into_iter().flatten();
-        let has_instances = cards().any(|gpu| gpu.place.parent().is_some());
-        let longest = cards().map(|gpu| width(&numbered(gpu))).max().unwrap_or(0);
+        let gpus = self.app.shown().map(|moment| &moment.sample.gpus);
+        let gpus = || gpus.into_iter().flatten();
+        let has_instances = gpus().any(|gpu| gpu.place.parent().is_some());
+        let longest = gpus().map(|gpu| width(&numbered(gpu))).max().unwrap_or(0);
         let number = left(
             &numbered(self.gpu),
             longest.max(if has_instances { 5 } else { 3 }),
         );
         let (word, style) = self.badge();
         let util = right(&percent(self.gpu), 4);
-        // On a narrow line the state gives way to the utilisation behind it.
+        // On a narrow line the state is clipped in favour of the utilisation.
         let beside = width(&number) + width(&util) + 2;
         let state = left(word, room.saturating_sub(beside).clamp(7, 12));
         let parts: [(u8, String, Style); 8] = [
@@ -56,7 +56,11 @@ impl Card<'_> {
                 right(&self.watts(), 5),
                 self.measure_style(Measure::Power),
             ),
-            (7, right(&self.heat(), 5), self.measure_style(Measure::Heat)),
+            (
+                7,
+                right(&self.temperature(), 5),
+                self.measure_style(Measure::Temperature),
+            ),
         ];
         let mut used = 0;
         let mut keep = [false; 8];
@@ -77,7 +81,7 @@ impl Card<'_> {
             }
             spans.push(Span::styled(text, style));
             spans.push(Span::raw(" "));
-            // The history stands behind the age, where there is room for one that says something.
+            // The history follows the age, if there is enough space.
             if place == 3 && rest >= 8 {
                 let history = rest.min(60) - 1;
                 spans.push(Span::styled(
@@ -105,13 +109,13 @@ impl Card<'_> {
                 (Measure::Util, 35),
                 (Measure::Memory, 25),
                 (Measure::Power, 22),
-                (Measure::Heat, 18),
+                (Measure::Temperature, 18),
             ],
             64.. => &[
                 (Measure::Util, 30),
                 (Measure::Memory, 29),
                 (Measure::Power, 24),
-                (Measure::Heat, 17),
+                (Measure::Temperature, 17),
             ],
             36.. => &[(Measure::Util, 50), (Measure::Memory, 50)],
             _ => &[(Measure::Util, 100)],
@@ -136,7 +140,7 @@ impl Card<'_> {
             Measure::Util => ("util", right(&percent(self.gpu), 4), 9),
             Measure::Memory => ("mem", self.memory(), 15),
             Measure::Power => ("pow", self.power(), 12),
-            Measure::Heat => ("", right(&self.heat(), 5), 5),
+            Measure::Temperature => ("", right(&self.temperature(), 5), 5),
         };
         let style = match measure {
             Measure::Util => self.badge().1,
@@ -157,11 +161,11 @@ impl Card<'_> {
         let x = area.x + count(room) + 1;
         let values = self.history(measure, graph);
         let now = value_of(self.gpu, measure, None);
-        // How full it is can be seen better along than up; and on paper there is no time.
+        // A fill level is easier to read horizontally; and text output has no history.
         let is_bar = match measure {
             Measure::Memory => rows == 1,
-            Measure::Util => self.app.medium == Medium::Paper,
-            Measure::Power | Measure::Heat => false,
+            Measure::Util => self.app.medium == Medium::Text,
+            Measure::Power | Measure::Temperature => false,
         };
         let lines = match now {
             Some(now) if is_bar => vec![bar(now, graph)],
@@ -199,7 +203,7 @@ impl Card<'_> {
             ) => {
                 format!(" in {instances} instances")
             }
-            (_, Some(Missing::Gone)) => format!(" the card is lost{since}"),
+            (_, Some(Missing::Gone)) => format!(" GPU lost{since}"),
             (_, Some(why)) => format!(" {why}{since}"),
             (_, None) => since,
         };
@@ -211,7 +215,7 @@ impl Card<'_> {
         let used: usize = spans.iter().map(|span| width(&span.content)).sum();
         let rest = room.saturating_sub(used + 3);
         if rest > 8 {
-            let name = lost::name(self.gpu).unwrap_or("its name is not known");
+            let name = lost::name(self.gpu).unwrap_or("unknown name");
             spans.push(Span::styled(
                 format!(" · {}", clip(&self.details(name, rest), rest)),
                 self.styles.dim(),

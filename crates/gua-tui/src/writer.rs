@@ -1,5 +1,5 @@
-//! The line to the terminal: pages are written by a thread of its own, so that a terminal that takes nothing keeps nobody
-//! from ending the program. Whoever draws asks first whether the last page is through, so pages never pile up.
+//! Output to the terminal: a separate thread writes, so that a terminal that accepts no data never blocks the program.
+//! The caller checks first whether the last page was written, so pages never queue up.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -8,36 +8,36 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync
 use std::thread;
 use std::time::Duration;
 
-/// What is written while others go on.
+/// Writer of pages, with one page under way at most.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct Writer {
     pages: SyncSender<Vec<u8>>,
     written: Receiver<io::Result<()>>,
     is_busy: bool,
 }
 
-impl Line {
-    /// A line to whatever this is; `on_written` is called after each page, in the line's own thread.
+impl Writer {
+    /// Creates a writer; `on_written` is called after each page, in the writer's thread.
     pub(crate) fn to(
         terminal: impl AsFd,
         on_written: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
-        // Its own handle: the lock on stdout would be held while a write waits.
+        // A separate file handle: the lock on stdout would be held during a blocked write.
         let mut out = File::from(terminal.as_fd().try_clone_to_owned()?);
         let (pages, to_write) = sync_channel::<Vec<u8>>(1);
         let (done, written) = sync_channel(1);
-        let writer = move || {
+        let run = move || {
             for page in to_write {
-                let is_heard = done.send(out.write_all(&page)).is_ok();
+                let is_received = done.send(out.write_all(&page)).is_ok();
                 on_written();
-                if !is_heard {
+                if !is_received {
                     return;
                 }
             }
         };
         thread::Builder::new()
-            .name("line".to_owned())
-            .spawn(writer)?;
+            .name("terminal".to_owned())
+            .spawn(run)?;
         Ok(Self {
             pages,
             written,
@@ -45,7 +45,7 @@ impl Line {
         })
     }
 
-    /// Whether the last page is through; fails as its writing did.
+    /// Reports whether the last page was written; returns its error.
     pub(crate) fn is_free(&mut self) -> io::Result<bool> {
         if self.is_busy {
             match self.written.try_recv() {
@@ -57,7 +57,7 @@ impl Line {
         Ok(!self.is_busy)
     }
 
-    /// The same, with some patience.
+    /// As [`Writer::is_free`], with a time limit.
     pub(crate) fn is_free_within(&mut self, patience: Duration) -> io::Result<bool> {
         if self.is_busy {
             match self.written.recv_timeout(patience) {
@@ -69,7 +69,7 @@ impl Line {
         Ok(!self.is_busy)
     }
 
-    /// Sends a page on its way; the line has to be free.
+    /// Starts writing a page. The last one must have been written.
     pub(crate) fn send(&mut self, page: Vec<u8>) -> io::Result<()> {
         debug_assert!(!self.is_busy, "pages do not pile up");
         self.pages.send(page).map_err(|_| broken())?;
@@ -86,7 +86,7 @@ impl Line {
 fn broken() -> io::Error {
     io::Error::new(
         io::ErrorKind::BrokenPipe,
-        "nobody writes to the terminal any more",
+        "the thread that writes to the terminal has ended",
     )
 }
 
@@ -101,36 +101,36 @@ mod tests {
     #[test]
     fn pages_arrive_in_order_and_one_at_a_time() {
         let (mut other_end, pipe) = io::pipe().unwrap();
-        let mut line = Line::to(pipe, || {}).unwrap();
+        let mut writer = Writer::to(pipe, || {}).unwrap();
         for page in ["one ", "two ", "three"] {
-            line.send(page.into()).unwrap();
-            assert!(line.is_free_within(SOON).unwrap());
+            writer.send(page.into()).unwrap();
+            assert!(writer.is_free_within(SOON).unwrap());
         }
-        drop(line);
+        drop(writer);
         let mut text = String::new();
         other_end.read_to_string(&mut text).unwrap();
         assert_eq!(text, "one two three");
     }
 
     #[test]
-    fn a_page_that_nobody_takes_keeps_the_line_busy_and_nobody_waiting() {
+    fn a_page_that_nobody_takes_keeps_the_writer_busy_and_blocks_nobody() {
         let (mut other_end, pipe) = io::pipe().unwrap();
-        let mut line = Line::to(pipe, || {}).unwrap();
+        let mut writer = Writer::to(pipe, || {}).unwrap();
         let large = vec![b'x'; 1 << 20];
-        line.send(large.clone()).unwrap();
-        assert!(!line.is_free().unwrap());
-        assert!(!line.is_free_within(Duration::from_millis(1)).unwrap());
+        writer.send(large.clone()).unwrap();
+        assert!(!writer.is_free().unwrap());
+        assert!(!writer.is_free_within(Duration::from_millis(1)).unwrap());
         let mut taken = vec![0; large.len()];
         other_end.read_exact(&mut taken).unwrap();
-        assert!(line.is_free_within(SOON).unwrap());
+        assert!(writer.is_free_within(SOON).unwrap());
     }
 
     #[test]
-    fn a_terminal_that_is_gone_is_told() {
+    fn a_closed_terminal_is_an_error() {
         let (other_end, pipe) = io::pipe().unwrap();
         drop(other_end);
-        let mut line = Line::to(pipe, || {}).unwrap();
-        line.send(b"page".to_vec()).unwrap();
-        assert!(line.is_free_within(SOON).is_err());
+        let mut writer = Writer::to(pipe, || {}).unwrap();
+        writer.send(b"page".to_vec()).unwrap();
+        assert!(writer.is_free_within(SOON).is_err());
     }
 }

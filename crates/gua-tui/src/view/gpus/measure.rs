@@ -1,25 +1,25 @@
-//! What a card's graphs measure, each as a share of what there is, now and over time.
+//! The quantities in a GPU's graphs, as shares, now and over time.
 
 use gua_model::Gpu;
 use ratatui::style::Style;
 
-use super::Card;
+use super::GpuView;
 use crate::spark::spark;
 
-/// What is drawn over time.
+/// A quantity that is drawn over time.
 #[derive(Clone, Copy)]
 pub(super) enum Measure {
     Util,
     Memory,
     Power,
-    Heat,
+    Temperature,
 }
 
-/// The heat at which a graph of heat begins and ends, in degrees.
-const COOL: f64 = 20.0;
-const HOT: f64 = 100.0;
+/// Range of the temperature graph, in degrees.
+const COOLEST: f64 = 20.0;
+const HOTTEST: f64 = 100.0;
 
-impl Card<'_> {
+impl GpuView<'_> {
     pub(super) fn measure_style(&self, measure: Measure) -> Style {
         let share = value_of(self.gpu, measure, None);
         share.map_or(self.styles.dim(), |share| self.styles.load(share))
@@ -31,7 +31,7 @@ impl Card<'_> {
             .unwrap_or_default()
     }
 
-    /// The card's values over time, each as a share; holes where it was not seen.
+    /// Returns the values over time as shares, with gaps where the GPU was not read.
     pub(super) fn history(&self, measure: Measure, room: usize) -> Vec<Option<f64>> {
         let columns = self.app.timeline.columns(self.index, room);
         let seen = columns.iter().map(|column| {
@@ -39,7 +39,7 @@ impl Card<'_> {
             sample.gpus.iter().find(|gpu| gpu.uuid == self.gpu.uuid)
         });
         let seen: Vec<Option<&Gpu>> = seen.collect();
-        // Without a limit the most that was drawn is the measure.
+        // Without a limit the scale is the highest power so far.
         let most = seen
             .iter()
             .flatten()
@@ -60,15 +60,15 @@ pub(super) fn value_of(gpu: &Gpu, measure: Measure, most_power: Option<u64>) -> 
             let limit = gpu.power_limit.ok().map(|limit| limit.0).or(most_power)?;
             share(gpu.power.ok()?.0, limit)
         }
-        Measure::Heat => gpu
+        Measure::Temperature => gpu
             .temperature
             .ok()
-            .map(|heat| (f64::from(heat.0) - COOL) / (HOT - COOL)),
+            .map(|heat| (f64::from(heat.0) - COOLEST) / (HOTTEST - COOLEST)),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for a picture of a few columns")]
 fn share(part: u64, whole: u64) -> Option<f64> {
-    // Nothing is no share of nothing.
+    // There is no share of zero.
     (whole > 0).then(|| part as f64 / whole as f64)
 }
