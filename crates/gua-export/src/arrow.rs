@@ -1,5 +1,4 @@
-//! The same rows as Arrow record batches, for programs that share our process. They are read on a thread of their own, one
-//! batch ahead of whoever takes them.
+//! The same rows as Arrow record batches, for programs in the same process. A separate thread reads one batch ahead.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,7 +13,7 @@ use crate::column::{Column, Kind};
 use crate::run::{Ask, batches};
 use crate::tables::What;
 
-/// The columns of a table as Arrow has them.
+/// Returns the Arrow schema of a table.
 #[must_use]
 pub fn schema(what: What) -> SchemaRef {
     let field = |column: &Column| Field::new(column.name, data_type(column.kind), true);
@@ -22,7 +21,7 @@ pub fn schema(what: What) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The rows that `ask` is about; its format counts for nothing. An error is the last that comes.
+/// Returns the rows of `ask`, whose format is ignored. An error is the last item.
 pub fn record_batches(
     history: History,
     ask: Ask,
@@ -65,7 +64,7 @@ fn read(
     let read = batches(history, ask, &mut |batch| {
         let cells = batch.columns.iter().zip(columns);
         let arrays = cells.map(|(cells, column)| array(cells, column.kind));
-        // Nobody takes rows any more when this fails.
+        // An error means that the receiver was dropped.
         sender
             .send(RecordBatch::try_new(Arc::clone(schema), arrays.collect()))
             .is_ok()
@@ -85,7 +84,7 @@ fn data_type(kind: Kind) -> DataType {
     }
 }
 
-/// The zone of every time.
+/// Time zone of all times.
 const ZONE: &str = "UTC";
 
 fn array(cells: &Cells, kind: Kind) -> ArrayRef {
@@ -129,7 +128,7 @@ fn array(cells: &Cells, kind: Kind) -> ArrayRef {
     }
 }
 
-/// Gives a value for each row, from those that there are.
+/// Returns an option for each row from the existing values.
 fn spread<T>(is_there: impl Iterator<Item = bool>, values: &[T], mut each: impl FnMut(Option<&T>)) {
     let mut values = values.iter();
     for is_there in is_there {

@@ -1,4 +1,4 @@
-//! Rows on their way to a file, column by column: so many that they are worth a row group, and no more.
+//! A batch of rows, stored by column: at most one row group.
 
 use std::collections::HashMap;
 
@@ -6,19 +6,19 @@ use jiff::Timestamp;
 
 use crate::column::{Column, Kind};
 
-/// A row that knows its columns.
+/// A row that can be added to a batch.
 pub(crate) trait Row {
     fn add_to(&self, batch: &mut Batch);
 }
 
-/// Rows of one table, column by column.
+/// Rows of one table, stored by column.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) columns: Vec<Cells>,
     pub(crate) rows: usize,
 }
 
-/// The values of one column: a level for each row (1 where there is a value), and the values that there are.
+/// Values of one column: a definition level per row (1 if there is a value), and the values.
 #[derive(Debug)]
 pub(crate) struct Cells {
     pub(crate) levels: Vec<i16>,
@@ -27,20 +27,20 @@ pub(crate) struct Cells {
 
 #[derive(Debug)]
 pub(crate) enum Values {
-    /// Also times, in microseconds.
+    /// Integers, and times in microseconds.
     Int(Vec<i64>),
     Float(Vec<f64>),
     Bool(Vec<bool>),
     Text(Texts),
 }
 
-/// Texts by number: a column says few of them many times.
+/// Interned texts: a column repeats few of them many times.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     pub(crate) places: Vec<u32>,
     pub(crate) known: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// The number of the last text, which is often the next one too.
+    /// Number of the last text, which often repeats.
     last: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ impl Batch {
         }
     }
 
-    /// An empty one with room for as much: a day is much like the one before.
+    /// Creates an empty batch with the same capacities: a day is much like the one before.
     pub(crate) fn of_the_same_size(&self, columns: &[Column]) -> Self {
         let mut batch = Self::new(columns);
         for (mine, theirs) in batch.columns.iter_mut().zip(&self.columns) {
@@ -79,7 +79,7 @@ impl Batch {
         batch
     }
 
-    /// The places of the next row, to be filled from the first column to the last.
+    /// Begins a row. Its cells are filled from the first column to the last.
     pub(crate) fn row(&mut self) -> Places<'_> {
         self.rows += 1;
         Places {
@@ -88,7 +88,7 @@ impl Batch {
     }
 }
 
-/// The places of one row.
+/// Cells of one row.
 #[derive(Debug)]
 pub(crate) struct Places<'a> {
     columns: std::slice::IterMut<'a, Cells>,
@@ -179,7 +179,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl Batch {
-    /// Gives the values of each row in turn, in the order of the columns.
+    /// Calls a function with the values of each row, in the order of the columns.
     pub(crate) fn each_row<E>(
         &self,
         columns: &[Column],

@@ -1,16 +1,16 @@
-//! What a column is, and the one way in which tables say theirs.
+//! Columns, and the macro that declares those of a table.
 
 /// One column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Carries the unit.
+    /// Name; it carries the unit.
     pub name: &'static str,
     pub kind: Kind,
-    /// What it says, in one sentence.
+    /// Description in one sentence.
     pub about: &'static str,
 }
 
-/// What the values of a column are. Any of them may be absent: then nobody measured it.
+/// Type of the values. Any value may be missing: then it was not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Microseconds since 1970 in UTC.
@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the documentation calls it.
+    /// Returns the name in the documentation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// What columns say that several tables have.
+/// Descriptions of columns that several tables have.
 pub(crate) mod about {
     pub(crate) const HOST: &str = "The host.";
     pub(crate) const SOURCE: &str =

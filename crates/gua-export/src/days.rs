@@ -1,18 +1,19 @@
-//! A window cut into local days. A cut never lies inside of a quarter hour, so that the totals of a quarter are one day's.
+//! Splits a window into local days. A split is never inside of a quarter hour, so that the totals of a quarter belong
+//! to one day.
 
 use gua_model::{CalendarUnit, Period, Quarter, slots};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// A local day, as far as it lies in the window.
+/// A local day, clipped to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Day {
     pub date: Date,
     pub period: Period,
 }
 
-/// The days of a window, in order.
+/// Returns the days of a window, in order.
 #[must_use]
 pub fn days(window: Period, zone: &TimeZone) -> Vec<Day> {
     let mut days: Vec<Day> = Vec::new();
@@ -32,7 +33,7 @@ pub fn days(window: Period, zone: &TimeZone) -> Vec<Day> {
     days
 }
 
-/// The first quarter hour that begins at a moment or after it.
+/// Returns the first quarter hour that begins at a time or after it.
 fn quarter_from(at: Timestamp) -> Timestamp {
     let quarter = Quarter::of(at).period();
     match quarter.from() == at {

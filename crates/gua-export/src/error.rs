@@ -1,4 +1,4 @@
-//! Why an export stopped.
+//! Errors of an export.
 
 use gua_store::imported::LegacyError;
 use gua_store::{OpenError, ReadError};

@@ -1,4 +1,4 @@
-//! JSON lines: one object a row, with every column; null where nobody measured.
+//! JSON lines: one object per row, with every column; null for missing values.
 
 use std::io::{self, Write};
 

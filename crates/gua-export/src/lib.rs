@@ -1,9 +1,9 @@
-//! A history as tables for other programs: CSV, JSON lines and Parquet, row by row, in memory that does not grow with it;
-//! with the feature `arrow` as record batches too.
+//! Exports a history as tables for other programs: CSV, JSON lines and Parquet, in memory that does not grow with the
+//! history; with the feature `arrow` also as record batches.
 //!
-//! One place says what a table's columns are (`columns!`), and every format writes the same values. Rows of one day stand
-//! together: a row group of Parquet holds rows of one day alone, and a directory has a file for each. Nothing here asks
-//! the time, names a file or talks to anyone.
+//! The `columns!` macro declares the columns of a table, and every format writes the same values. Rows are grouped by
+//! day: a row group of Parquet has rows of one day only, and a directory has a file per day. This crate reads no clock
+//! and opens no files.
 
 #[cfg(feature = "arrow")]
 pub mod arrow;

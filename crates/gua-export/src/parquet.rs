@@ -1,4 +1,4 @@
-//! Parquet with typed columns and zstd: one row group for each batch.
+//! Parquet with typed columns and zstd: one row group per batch.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parquet::schema::types::Type;
 use crate::batch::{Batch, Values};
 use crate::column::{Column, Kind};
 
-/// A file in the making.
+/// A file that is being written.
 pub(crate) struct Writer<W: Write + Send> {
     file: SerializedFileWriter<W>,
 }
@@ -25,7 +25,7 @@ impl<W: Write + Send> Writer<W> {
             .with_fields(fields.collect::<Result<_, _>>()?)
             .build()?;
         let properties = WriterProperties::builder()
-            // The lowest levels of zstd are nearly as small on columns like these, and several times as fast.
+            // The lowest levels of zstd compress columns like these nearly as well, and are several times as fast.
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_created_by("gua".to_owned())

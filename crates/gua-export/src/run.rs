@@ -1,4 +1,4 @@
-//! One export: rows are read day by day and written on another thread, with one batch on its way between them.
+//! One export: rows are read day by day and written on another thread, with one batch queued between them.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use crate::tables::{Reading, What, processes, samples, sessions, totals};
 use crate::turns::Turns;
 use crate::{csv, json_lines, parquet};
 
-/// How many rows are together at most. A day of twelve cards at thirty seconds is one batch.
+/// Maximum number of rows in a batch. A day of twelve GPUs at thirty seconds is one batch.
 const MOST_ROWS: usize = 50_000;
-/// How many threads read ticks: with the one that writes, they keep two processors busy.
+/// Number of threads that read ticks: with the one that writes, they keep two CPUs busy.
 const READERS: usize = 2;
 
-/// What is exported.
+/// Selection of the rows.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub what: What,
     pub format: Format,
     pub window: Period,
-    /// Whether the end of the window was named; else imported rows that are dated ahead count too, as in reports.
+    /// Whether the end of the window was given; otherwise imported rows with future times count too, as in reports.
     pub ends: bool,
     pub edges: Edges,
-    /// Whose days the rows are put together by.
+    /// Time zone of the days by which rows are grouped.
     pub zone: TimeZone,
 }
 
-/// How rows are written.
+/// File format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Csv,
@@ -47,37 +47,37 @@ pub enum Format {
     Parquet,
 }
 
-/// What is done with time that lies on an edge of the window.
+/// Treatment of time at an edge of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edges {
-    /// It counts as far as it lies in the window, so that sums are those of a report.
+    /// Only the part inside the window counts, so that sums equal those of a report.
     Cut,
-    /// It belongs to the day in which its tick or session began, so that days that are exported one by one add up.
+    /// Time belongs to the day in which its tick or session began, so that days that are exported one by one add up.
     Whole,
 }
 
-/// Where files go.
+/// Destination of files.
 pub trait Outlet: Send {
-    /// Opens the file of a day, or the one file of all.
+    /// Opens the file of a day, or the one file for all.
     fn open(&mut self, day: Option<Date>) -> io::Result<Box<dyn Write + Send>>;
-    /// The file that was opened is whole.
+    /// Completes the file that was opened last.
     fn close(&mut self, file: Box<dyn Write + Send>) -> io::Result<()>;
 }
 
-/// What was exported.
+/// Summary of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     pub rows: u64,
     pub files: u64,
-    /// Ticks that cannot be read, and have no rows.
+    /// Number of ticks that cannot be read, and have no rows.
     pub ticks_damaged: u64,
-    /// Ticks before this are no longer kept, although they were asked for.
+    /// Requested ticks before this time are no longer kept.
     pub kept_from: Option<Timestamp>,
-    /// Quarter hours at an edge are whole, since their ticks are no longer kept.
+    /// Quarter hours at an edge are whole, because their ticks are no longer kept.
     pub widened: bool,
 }
 
-/// Writes the rows of a history. `progress` hears which share of the window is done.
+/// Writes the rows of a history. `progress` is called with the share of the window that is done.
 pub fn run(
     history: &History,
     ask: &Ask,
@@ -96,7 +96,7 @@ pub fn run(
     Ok(Exported { files, ..exported })
 }
 
-/// Gives the rows batch by batch to `each` instead of writing them, until it no longer wants any.
+/// Passes the rows batch by batch to `each` instead of writing them, until it returns that it wants no more.
 #[cfg(feature = "arrow")]
 pub(crate) fn batches(
     history: &History,
@@ -117,7 +117,7 @@ pub(crate) fn batches(
     Ok(exported)
 }
 
-/// Reads here, and where ticks have to be read on a further thread too, day and day about; lets `write` write on another.
+/// Reads on this thread, and on a second one in turns of days if ticks are read; `write` runs on another.
 fn both<T: Send>(
     history: &History,
     ask: &Ask,
@@ -126,7 +126,7 @@ fn both<T: Send>(
 ) -> Result<(Exported, T), ExportError> {
     let seen = seen(history, &Names::of_history(history)?, ask)?;
     let parts = seen.map_or_else(Vec::new, |seen| days(seen, &ask.zone));
-    // To decode ticks takes longer than to write their rows.
+    // Decoding ticks takes longer than writing their rows.
     let readers = if ask.what.needs_ticks() {
         READERS.min(parts.len().max(1))
     } else {
@@ -164,7 +164,7 @@ fn both<T: Send>(
         let written = writer
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // Where writing stopped, reading only noticed that nobody listens.
+        // After a write error, the reader only reports that its channel is closed.
         let written = written?;
         read.map(|exported| (exported, written))
     })
@@ -181,7 +181,7 @@ impl Exported {
     }
 }
 
-/// The days that one reader reads.
+/// Days of one reader.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     ask: &'a Ask,
@@ -190,7 +190,7 @@ struct Part<'a> {
     readers: usize,
 }
 
-/// The part of the window in which the history can have rows: a day without any is not worth a look.
+/// Returns the part of the window in which the history can have rows: days without any are skipped.
 fn seen(history: &History, names: &Names, ask: &Ask) -> Result<Option<Period>, ExportError> {
     let old = history.old_facts()?;
     let began = names.own_since().into_values().min();
@@ -208,7 +208,7 @@ fn seen(history: &History, names: &Names, ask: &Ask) -> Result<Option<Period>, E
 }
 
 impl Part<'_> {
-    /// Reads them; whoever waits for one of them learns where that fails.
+    /// Reads the days; on failure the other reader stops waiting.
     fn read(
         self,
         history: &History,
@@ -253,7 +253,7 @@ fn read(
     let mine = part.days.iter().enumerate().skip(part.reader);
     for (place, &Day { date, period }) in mine.step_by(part.readers) {
         let (is_first, is_last) = (place == 0, place + 1 == count);
-        // Old rows stand for whole ticks; without a named end the last day has all that is dated later.
+        // Imported rows cover whole ticks; without a given end the last day has all that are dated later.
         let old = match is_last && !ask.ends {
             true => Period::new(period.from(), Timestamp::MAX),
             false => period,
@@ -296,13 +296,13 @@ fn share(done: usize, all: usize) -> f64 {
     number(done) / number(all.max(1))
 }
 
-/// Rows on their way to whoever writes them.
+/// Rows that are passed to the writer.
 pub(crate) struct Sink {
     sender: SyncSender<Message>,
     turns: Arc<Turns>,
-    /// The day that rows belong to.
+    /// Day of the rows.
     day: usize,
-    /// Its date, until something was sent of it: then it has its turn.
+    /// Date of the day until its first batch is sent, which waits for its turn.
     date: Option<Date>,
     columns: &'static [Column],
     batch: Batch,
@@ -313,7 +313,7 @@ pub(crate) struct Sink {
 enum Message {
     Day(Date),
     Rows(Batch),
-    /// All of them were sent. Without it they are not whole.
+    /// All rows were sent. Without it the file is incomplete.
     End,
 }
 
@@ -338,13 +338,13 @@ impl Sink {
         }
     }
 
-    /// What follows belongs to this day.
+    /// Begins a day.
     fn begin(&mut self, day: usize, date: Date) {
         self.day = day;
         self.date = Some(date);
     }
 
-    /// The day is over.
+    /// Ends a day.
     fn end(&mut self) {
         self.flush();
         // A day without rows has to wait for its turn too, to pass it on.
@@ -352,7 +352,7 @@ impl Sink {
         self.turns.pass(self.day);
     }
 
-    /// All days of all readers are over.
+    /// Ends all days of all readers.
     fn finish(&mut self, days: usize) {
         if self.turns.wait_for(days) {
             self.is_closed |= self.sender.send(Message::End).is_err();
@@ -378,7 +378,7 @@ impl Sink {
         }
     }
 
-    /// Nobody listens any more: there is no use in reading on.
+    /// The writer has stopped, so reading on is useless.
     pub(crate) fn go_on(&self) -> Result<(), ReadStop> {
         match self.is_closed {
             true => Err(ReadStop::Closed),
@@ -386,7 +386,7 @@ impl Sink {
         }
     }
 
-    /// What reading came to. That nobody listens is the writer's to explain.
+    /// Returns the result of reading. A closed channel is explained by the writer's error.
     pub(crate) fn settle(&self, read: Result<u32, ReadStop>) -> Result<u32, ExportError> {
         match read {
             Ok(damaged) => Ok(damaged),
@@ -416,7 +416,7 @@ struct Table {
     format: Format,
 }
 
-/// Writes what comes, and says how many files it is in.
+/// Writes the batches and returns the number of files.
 fn write(
     receiver: &Receiver<Message>,
     outlet: &mut dyn Outlet,
@@ -452,7 +452,7 @@ fn write(
             }
         }
     }
-    // What is not whole gets no name.
+    // An incomplete file is not renamed into place.
     if let Some(done) = open.filter(|_| is_whole) {
         done.close(outlet)?;
     }
@@ -461,7 +461,7 @@ fn write(
 
 type Out = BufWriter<Box<dyn Write + Send>>;
 
-/// A file in the making, in its format.
+/// A file that is being written, by format.
 enum Encoder {
     Csv(Out, Table),
     JsonLines(Out, Table),
@@ -509,7 +509,7 @@ impl Encoder {
     }
 }
 
-/// A disk that is full is that, whatever the format.
+/// Reports a full disk as such, whatever the format.
 fn parquet_error(error: ::parquet::errors::ParquetError) -> ExportError {
     match error {
         ::parquet::errors::ParquetError::External(source) => match source.downcast::<io::Error>() {

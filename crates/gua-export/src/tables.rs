@@ -1,4 +1,4 @@
-//! The tables: what their rows are, and how a day of a history becomes rows.
+//! The tables: their rows, and how a day of a history becomes rows.
 
 pub(crate) mod processes;
 pub(crate) mod samples;
@@ -13,7 +13,7 @@ use crate::column::Column;
 use crate::names::Names;
 use crate::run::{Edges, Sink};
 
-/// Which table.
+/// Tables that can be exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// One row for each GPU at each tick.
@@ -37,7 +37,7 @@ impl What {
         What::UserTotals,
     ];
 
-    /// The name of the table, in files too.
+    /// Returns the name of the table, also in file names.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,30 +60,30 @@ impl What {
         }
     }
 
-    /// Whether its rows are read from single ticks, which are kept for a time only.
+    /// Reports whether its rows are read from raw ticks, which are kept for a limited time.
     #[must_use]
     pub fn needs_ticks(self) -> bool {
         matches!(self, What::Samples | What::Processes)
     }
 }
 
-/// What all tables are made from.
+/// Inputs of all tables.
 pub(crate) struct Reading<'a> {
     pub(crate) history: &'a History,
     pub(crate) thresholds: Thresholds,
     pub(crate) names: Names,
     pub(crate) own_since: OwnSince,
     pub(crate) edges: Edges,
-    /// All that is exported.
+    /// The whole window of the export.
     pub(crate) window: Period,
     pub(crate) sink: Sink,
 }
 
-/// Rows that our own collector wrote, and those of the tools before it.
+/// Values of the column `source`.
 pub(crate) const OWN: &str = "gua";
 pub(crate) const IMPORTED: &str = "imported";
 
-/// What an old card-tick stands for.
+/// Returns the time that an imported row covers.
 pub(crate) fn interval_of(run: LegacyRun) -> i64 {
     i64::try_from(run.interval.as_micros()).unwrap_or(i64::MAX)
 }
@@ -96,8 +96,7 @@ pub(crate) fn micros(time: Micros) -> i64 {
     signed(time.0)
 }
 
-/// The five columns of time that tell how a card's was spent, in their order: active, idle-held, held-unknown, truly idle
-/// and unobserved.
+/// The five columns of time by state, in their order: active, idle-held, held-unknown, truly idle and unobserved.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StateTimes([Micros; 5]);
 
@@ -118,7 +117,7 @@ impl StateTimes {
     }
 }
 
-/// The job, pod and container of a process, in the order of their columns.
+/// Returns the job, pod and container of a process, in the order of their columns.
 pub(crate) fn workload_columns(workload: Option<&Workload>) -> [Option<&str>; 3] {
     let Some(workload) = workload else {
         return [None; 3];

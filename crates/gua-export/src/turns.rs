@@ -1,8 +1,8 @@
-//! Whose turn it is: readers of different days hand over their rows in the order of the days.
+//! Readers of different days pass on their rows in the order of the days.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Turns, from the first day on.
+/// The current turn, from the first day on.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     state: Mutex<State>,
@@ -11,26 +11,26 @@ pub(crate) struct Turns {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The day whose turn it is.
+    /// Day whose turn it is.
     next: usize,
     is_over: bool,
 }
 
 impl Turns {
-    /// Waits until a day has its turn, and says whether it ever will: not where a reader has failed.
+    /// Waits for the turn of a day; returns false if it never comes because a reader has failed.
     pub(crate) fn wait_for(&self, day: usize) -> bool {
         let not_yet = |state: &mut State| state.next < day && !state.is_over;
         let state = self.changed.wait_while(self.state(), not_yet);
         !state.unwrap_or_else(PoisonError::into_inner).is_over
     }
 
-    /// The day has handed over all that it has.
+    /// Ends the turn of a day.
     pub(crate) fn pass(&self, day: usize) {
         self.state().next = day + 1;
         self.changed.notify_all();
     }
 
-    /// A reader has failed: nobody need wait any longer.
+    /// Ends all waits after a reader has failed.
     pub(crate) fn give_up(&self) {
         self.state().is_over = true;
         self.changed.notify_all();

@@ -1,8 +1,9 @@
-//! One tick as a few hundred bytes: what changed since the tick before it.
+//! One tick as a few hundred bytes: the changes since the tick before it.
 //!
-//! A chain of ticks begins with a key tick, which stands alone, and goes on with differences, each to the one before.
-//! Chains never cross a quarter hour, so that a reader can begin at any. The way is [`Tick`] to [`Frame`] (names become
-//! interned ids, readings become numbers) to bytes, and back. Nothing here knows SQL, and no bytes make it panic.
+//! A chain of ticks begins with a key tick, which is self-contained, and continues with differences, each to the one
+//! before. Chains never cross a quarter hour, so that a reader can begin at any of them. A [`Tick`] becomes a [`Frame`]
+//! (names become interned ids, readings become numbers), which becomes bytes, and back. This module knows no SQL, and
+//! no bytes make it panic.
 
 pub(crate) mod bytes;
 pub(crate) mod frame;
@@ -20,7 +21,7 @@ use gua_model::{GpuUuid, Identity, Tick};
 pub(crate) use bytes::{Link, decode, encode};
 pub(crate) use frame::Frame;
 
-/// Gives every name an id that stays the same in one file.
+/// Interns names: each has an id that stays the same in one file.
 pub(crate) trait Names {
     type Error;
     fn card(&mut self, uuid: &GpuUuid) -> Result<u64, Self::Error>;
@@ -28,15 +29,15 @@ pub(crate) trait Names {
     fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
 }
 
-/// Finds the name behind an id; `None` where the file has no such id.
+/// Looks up the name of an id; `None` if the file has no such id.
 pub(crate) trait Lookup {
     fn card(&mut self, id: u64) -> Option<GpuUuid>;
     fn process(&mut self, id: u64) -> Option<Identity>;
     fn text(&mut self, id: u64) -> Option<String>;
 }
 
-/// Why a stored tick cannot be read, or the totals of a quarter hour. It costs that tick and those that are differences
-/// to it, or that quarter.
+/// Why a stored tick, or the totals of a quarter hour, cannot be read. It costs that tick and the differences based on
+/// it, or that quarter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     #[error("it ends too early")]
@@ -60,7 +61,7 @@ pub enum Damage {
     Name(&'static str),
 }
 
-/// Reads random bytes as a tick, for fuzzing: whatever they are, the answer is a number of cards or a [`Damage`].
+/// Decodes random bytes as a tick, for fuzzing.
 pub fn decode_anything(body: &[u8]) -> Result<usize, Damage> {
     struct Nobody;
     impl Lookup for Nobody {

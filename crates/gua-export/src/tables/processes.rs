@@ -1,4 +1,4 @@
-//! One row for each process on each GPU at each tick. No command line, no environment: they are not recorded.
+//! One row for each process on each GPU at each tick. Command lines and environments are not recorded.
 
 use gua_model::{
     Bytes, Gpu, LegacyMoment, LegacyProcess, Period, Process, ProcessKind, Span, Tick,

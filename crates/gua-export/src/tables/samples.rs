@@ -1,4 +1,4 @@
-//! One row for each GPU at each tick: its readings, its state, and the time that they stand for.
+//! One row for each GPU at each tick: its readings, its state, and the time that they cover.
 
 use gua_model::{
     Basis, Gpu, LegacyCardTick, LegacyMoment, Missing, Period, RollUp, Span, State, Tick,
@@ -38,7 +38,7 @@ columns! {
     }
 }
 
-/// The rows of a part of the window. `first` is true for its first part.
+/// Writes the rows of a part of the window. `first` is true for its first part.
 pub(crate) fn rows(
     reading: &mut Reading<'_>,
     part: Period,
@@ -69,12 +69,12 @@ pub(crate) fn rows(
     let damaged = history.each_tick(part, *thresholds, |tick: &Tick, spans: &[Span]| {
         let at = tick.sample.at;
         let begins = part.contains(at);
-        // Of the tick before the window only what reaches into it counts, and it has no other day.
+        // Of the tick before the window only the time inside the window counts, and no other day has it.
         let reaches = first && *edges == Edges::Cut && at < part.from();
         if !begins && !reaches {
             return Ok(());
         }
-        // Spans stand in the order of the cards; a tick whose time was counted before has none.
+        // Spans are in the order of the GPUs; a tick whose time was counted before has none.
         for (gpu, span) in tick.sample.gpus.iter().zip(spans) {
             let counted = match edges {
                 Edges::Cut => span.period().overlap(*window),

@@ -44,10 +44,10 @@ columns! {
     }
 }
 
-/// The sessions of old rows; they are folded once, and kept until their day comes.
+/// Sessions of imported rows; they are folded once, and kept until their day comes.
 #[derive(Debug, Default)]
 pub(crate) struct OldSessions {
-    /// The latest first.
+    /// Latest first.
     waiting: Vec<LegacySession>,
 }
 
@@ -69,7 +69,7 @@ impl OldSessions {
         Ok(Self { waiting })
     }
 
-    /// Gives those that begin before a moment, the earliest first.
+    /// Returns those that begin before a time, the earliest first.
     fn until(&mut self, to: Timestamp, mut each: impl FnMut(&LegacySession)) {
         while let Some(session) = self.waiting.pop_if(|session| session.from < to) {
             each(&session);
@@ -77,7 +77,7 @@ impl OldSessions {
     }
 }
 
-/// The sessions that begin in a part of the window; with its first part, also those that reach into it.
+/// Writes the sessions that begin in a part of the window; with its first part, also those that reach into it.
 pub(crate) fn rows(
     reading: &mut Reading<'_>,
     old: &mut OldSessions,

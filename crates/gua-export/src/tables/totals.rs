@@ -1,4 +1,5 @@
-//! Quarter hours: one row for each GPU, or for each person on each GPU. They are kept for good, and add up to any report.
+//! Quarter hours: one row for each GPU, or for each person on each GPU. They are kept for good, and add up to any
+//! report.
 
 use gua_model::legacy::{LegacyCount, LegacyKey};
 use gua_model::{
@@ -126,7 +127,7 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
     TotalRow {
         source: Some(OWN),
         mig_parent_uuid: names.card_parent(&card.gpu),
-        // A card whose MIG instances stood in its place all the time is counted by them.
+        // A GPU whose MIG instances were counted in its place all the time has no row.
         ticks: Some(if states.is_empty() {
             0
         } else {
@@ -150,7 +151,7 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
     }
 }
 
-/// Where and when a row is, whoever measured it.
+/// Place and time of a row, for own and imported ones.
 fn of_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> TotalRow<'a> {
     TotalRow {
         quarter_at: Some(quarter.period().from()),
@@ -162,7 +163,7 @@ fn of_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> TotalRow
     }
 }
 
-/// The same of a person.
+/// Place, time and person of a row, for own and imported ones.
 fn on_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> UserTotalRow<'a> {
     UserTotalRow {
         quarter_at: Some(quarter.period().from()),
@@ -173,7 +174,7 @@ fn on_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> UserTota
     }
 }
 
-/// Hundredths of a percent times microseconds, over microseconds, as percent.
+/// Returns hundredths of a percent times microseconds, over microseconds, as percent.
 #[expect(
     clippy::cast_precision_loss,
     reason = "the last step before a number is written"

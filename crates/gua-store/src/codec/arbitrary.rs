@@ -1,4 +1,4 @@
-//! Samples that no driver would give, to prove that whatever is written is what is read.
+//! Arbitrary samples, including ones that no driver returns, for round-trip tests.
 
 use std::time::Duration;
 
@@ -229,7 +229,7 @@ pub(crate) fn tick() -> impl Strategy<Value = Tick> {
         )
 }
 
-/// Ticks of which the later ones are like the first with a few readings changed, as real ones are.
+/// Ticks of which the later ones differ from the first in a few readings, as real ones do.
 pub(crate) fn alike() -> impl Strategy<Value = Vec<Tick>> {
     let change = (any::<[u8; 4]>(), gpu());
     (tick(), vec(change, 0..6)).prop_map(|(first, changes)| {

@@ -1,7 +1,8 @@
-//! Frames to bytes and back. The form, of which the first byte is the number:
+//! Frames to bytes and back. The format, whose number is the first byte:
 //!
-//! `form, flags, [chain], time, body, checksum`; numbers are those of `varint`. A key tick is the difference to nothing.
-//! The checksum begins with that of the tick before, so that a difference is never applied to the wrong one.
+//! `form, flags, [chain], time, body, checksum`; numbers are those of `varint`. A key tick is the difference to an
+//! empty frame. The checksum is seeded with that of the tick before, so that a difference is never applied to the wrong
+//! one.
 
 use gua_model::sample::ProcessKind;
 use gua_model::{Missing, Reading};
@@ -26,14 +27,14 @@ const VALUES_BIT: usize = 1;
 const FIRST_SLOT: usize = 2;
 const SHAPE_BIT: usize = FIRST_SLOT + SLOTS;
 
-/// The end of a chain: what the next tick is a difference to.
+/// End of a chain: the base of the next difference.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) frame: Frame,
     pub(crate) checksum: u16,
 }
 
-/// The bytes of `frame` as a difference to `before` (or as a key tick), and the link for the next one.
+/// Returns the bytes of `frame` as a difference to `before` (or as a key tick), and the link for the next one.
 pub(crate) fn encode(frame: Frame, before: Option<&Link>, chain: u32) -> (Vec<u8>, Link) {
     let mut out = Vec::with_capacity(512);
     let previous = before.map(|link| &link.frame);
@@ -65,7 +66,7 @@ pub(crate) fn encode(frame: Frame, before: Option<&Link>, chain: u32) -> (Vec<u8
     (out, Link { frame, checksum })
 }
 
-/// The chain number that a stored tick belongs to, and whether it begins one.
+/// Returns the number of the chain that a stored tick belongs to, and whether it begins one.
 pub(crate) fn chain(body: &[u8]) -> Result<(u32, bool), Damage> {
     let mut input = Input::new(body);
     let flags = form_and_flags(&mut input)?;
@@ -77,7 +78,7 @@ pub(crate) fn chain(body: &[u8]) -> Result<(u32, bool), Damage> {
     Ok((chain, flags & KEY != 0))
 }
 
-/// Reads a stored tick. `before` is the link that the tick before it left, which a key tick does not need.
+/// Decodes a stored tick. `before` is the link of the tick before it, which a key tick does not need.
 pub(crate) fn decode(body: &[u8], before: Option<&Link>) -> Result<Link, Damage> {
     let (_, is_key) = chain(body)?;
     let before = if is_key {
@@ -97,7 +98,7 @@ pub(crate) fn decode(body: &[u8], before: Option<&Link>) -> Result<Link, Damage>
     })
 }
 
-/// Reads the content of a tick without its checksum: the part that must stand any bytes.
+/// Decodes the content of a tick without its checksum. It accepts any bytes.
 pub(crate) fn decode_unchecked(
     content: &[u8],
     before: Option<&Frame>,
@@ -165,7 +166,7 @@ fn put_head(frame: &Frame, before: Option<&Frame>, flags: u8, out: &mut Vec<u8>)
     let (at, since_boot) = before.map_or((0, 0), |before| (before.at, before.since_boot));
     let passed = frame.at.wrapping_sub(at);
     put(out, fold(passed));
-    // The two clocks run side by side; what is stored is by how much they do not.
+    // The two clocks run in parallel; the difference of their progress is stored.
     let awake = frame.since_boot.wrapping_sub(since_boot).cast_signed();
     let apart = if before.is_some() {
         awake.wrapping_sub(passed)
@@ -229,7 +230,7 @@ fn get_head(before: Option<&Frame>, flags: u8, input: &mut Input<'_>) -> Result<
     })
 }
 
-/// The time between two ticks by the clock that never jumps.
+/// Returns the time between two ticks by the clock that never jumps.
 fn elapsed_ms(frame: &Frame, before: Option<&Frame>) -> u64 {
     let passed = before.map_or(0, |before| frame.since_boot.wrapping_sub(before.since_boot));
     u64::try_from(passed / 1_000_000).unwrap_or(0)
@@ -334,7 +335,7 @@ fn get_process(input: &mut Input<'_>) -> Result<ProcessFrame, Damage> {
     })
 }
 
-/// Two bits a process say what changed, four processes a byte; the changes follow.
+/// Two bits per process mark changes, four processes per byte; the changes follow.
 fn put_values(now: &[ProcessFrame], before: &[ProcessFrame], out: &mut Vec<u8>) {
     for (now, before) in now.chunks(4).zip(before.chunks(4)) {
         let mut mask = 0u8;
@@ -416,7 +417,7 @@ fn get_option(input: &mut Input<'_>) -> Result<Option<u64>, Damage> {
     }
 }
 
-/// 0 to 3 are the reasons; from 4 on stands the difference to the value before (to zero where there was none).
+/// 0 to 3 are the reasons; from 4 on follows the difference to the value before (to zero if it was missing).
 fn put_slot(now: Slot, before: Slot, out: &mut Vec<u8>) {
     match now {
         Err(why) => out.push(missing(why)),
@@ -458,7 +459,7 @@ fn to_missing(code: u8) -> Result<Missing, Damage> {
     }
 }
 
-/// CRC-16 (polynomial 0x1021), begun with the checksum of the tick before.
+/// CRC-16 (polynomial 0x1021), seeded with the checksum of the tick before.
 fn checksum(seed: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(!seed, |crc, byte| {
         let [high, low] = crc.to_be_bytes();

@@ -10,7 +10,7 @@ use super::{Damage, Lookup, Names};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
-    /// The wall clock in nanoseconds.
+    /// Wall-clock time in nanoseconds.
     pub(crate) at: i128,
     pub(crate) since_boot: u128,
     pub(crate) interval: u128,
@@ -35,7 +35,7 @@ pub(crate) struct ProcessFrame {
     pub(crate) kind: ProcessKind,
     pub(crate) who: Slot,
     pub(crate) memory: Slot,
-    /// The percentage plus one; zero where the driver has no sample of it.
+    /// Percentage plus one; zero if the driver has no sample of the process.
     pub(crate) sm_util: Slot,
 }
 
@@ -61,7 +61,7 @@ impl CardFrame {
 }
 
 impl ProcessFrame {
-    /// What stays the same while a process holds a card.
+    /// Returns what stays the same while a process is on a GPU.
     pub(crate) fn shape(&self) -> (u32, ProcessKind, Slot) {
         (self.pid, self.kind, self.who)
     }
@@ -130,7 +130,7 @@ impl Frame {
     }
 }
 
-/// `reading` with its value replaced by what `intern` gives for it.
+/// Replaces the value of a reading by its interned id.
 fn interned<T, E>(
     reading: &Reading<T>,
     intern: impl FnOnce(&T) -> Result<u64, E>,

@@ -1,4 +1,4 @@
-//! What is written is what is read, whatever it is; and what is not what was written is refused.
+//! Whatever is written is read back, and changed bytes are rejected.
 
 use super::arbitrary::{alike, tick};
 use super::bytes::chain;
@@ -89,11 +89,11 @@ fn a_card_that_does_not_change_costs_one_byte() {
     second.sample.at += jiff::SignedDuration::from_secs(30);
     second.sample.since_boot += std::time::Duration::from_secs(30);
     let bodies = write(&[first, second], &mut names);
-    // Form, flags, time (six bytes), clocks apart, two cards, checksum.
+    // Form, flags, time (six bytes), difference of the clocks, two GPUs, checksum.
     assert_eq!(bodies[1].len(), 2 + 6 + 1 + 2 + 2);
 }
 
-/// The stored form must stay readable: these bytes were written by the first release of it.
+/// The stored format must stay readable: these bytes were written by its first release.
 #[test]
 fn the_bytes_of_form_1_stay_as_they_were() {
     let mut names = Names::default();
@@ -234,7 +234,7 @@ proptest! {
         let place = place.index(bodies[0].len());
         bodies[0][place] ^= 1 << bit;
         prop_assert!(read(&bodies, &mut names).is_err());
-        // Behind the checksum stands a decoder that must not trust it.
+        // The decoder behind the checksum must not rely on it.
         let content = &bodies[0][..bodies[0].len() - 2];
         let _ = decode_anything(content);
     }

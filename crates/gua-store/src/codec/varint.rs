@@ -1,9 +1,9 @@
-//! Numbers in as few bytes as they need: seven bits a byte, lowest first; signed ones folded so that small is short.
+//! Variable-length numbers: seven bits per byte, lowest first; signed ones are zigzag-encoded.
 
 use super::Damage;
 
 pub(crate) fn put(out: &mut Vec<u8>, mut value: u128) {
-    // Nearly all numbers are short, and half as wide ones are counted down much faster.
+    // Nearly all numbers are short, and 64-bit arithmetic is much faster than 128-bit.
     if let Ok(mut short) = u64::try_from(value) {
         while short >= 0x80 {
             out.push(low_seven(short.into()) | 0x80);
@@ -23,7 +23,7 @@ fn low_seven(value: u128) -> u8 {
     u8::try_from(value & 0x7f).expect("seven bits fit into a byte")
 }
 
-/// `0, -1, 1, -2, 2, …` become `0, 1, 2, 3, 4, …`.
+/// Zigzag encoding: `0, -1, 1, -2, 2, …` become `0, 1, 2, 3, 4, …`.
 pub(crate) fn fold(value: i128) -> u128 {
     (value.wrapping_shl(1) ^ (value >> 127)).cast_unsigned()
 }
@@ -32,7 +32,7 @@ pub(crate) fn unfold(value: u128) -> i128 {
     (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
 }
 
-/// What is left of a stored tick.
+/// Unread rest of a stored tick.
 #[derive(Debug)]
 pub(crate) struct Input<'a>(&'a [u8]);
 
@@ -89,7 +89,7 @@ impl<'a> Input<'a> {
         Err(Damage::Value("number"))
     }
 
-    /// Whether the next number is zero in one byte; only then it is taken.
+    /// Consumes the next number if it is zero in one byte; returns whether it was.
     pub(crate) fn zero(&mut self) -> bool {
         match self.0.split_first() {
             Some((0, rest)) => {
@@ -108,7 +108,7 @@ impl<'a> Input<'a> {
         self.wide().map(unfold)
     }
 
-    /// A count of things that take at least one byte each, so that no count can ask for more memory than was read.
+    /// Reads a count of items that take at least one byte each, so that no count requests more memory than was read.
     pub(crate) fn count(&mut self) -> Result<usize, Damage> {
         let count = usize::try_from(self.number()?).map_err(|_| Damage::Value("count"))?;
         if count > self.left() {

@@ -1,4 +1,4 @@
-//! The driver's buffered samples of one card: what changed in the window since the one before.
+//! The driver's buffered samples of one GPU: what changed in the window since the one before.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Damage;
 use super::varint::{Input, fold, put, unfold};
 
 const BINS: usize = EDGES.len();
-/// The bits of the mask that says what changed. Idle cards change the first ones alone and busy ones the next.
+/// Bits of the mask of changes. Idle GPUs change only the first ones, and busy ones the next.
 const COVERED: u32 = 1;
 const SUM: u32 = 1 << 1;
 const MAX: u32 = 1 << 2;
@@ -59,7 +59,7 @@ impl WindowFrame {
         Ok(UtilWindow::restore(histogram, self.sum, max, rest))
     }
 
-    /// Writes a mask of what changed, and the changes.
+    /// Writes a mask of the changes, and the changes.
     pub(crate) fn put(&self, before: &Self, out: &mut Vec<u8>) {
         let sum_error = i128::from(self.sum) - expected_sum(&self.bins, before);
         let bit = |changed: bool, flag: u32| if changed { flag } else { 0 };
@@ -93,7 +93,7 @@ impl WindowFrame {
         }
     }
 
-    /// The window, or the code of the reason why there is none.
+    /// Reads the window, or the code of the reason why it is missing.
     pub(crate) fn get(before: &Self, input: &mut Input<'_>) -> Result<Result<Self, u8>, Damage> {
         let code = input.small()?;
         if let Ok(why @ 0..4) = u8::try_from(code) {
@@ -130,14 +130,14 @@ impl WindowFrame {
     }
 }
 
-/// The sum before, changed by what the bins changed.
+/// Returns the sum before, adjusted by the changes of the bins.
 fn expected_sum(bins: &[u32; BINS], before: &WindowFrame) -> i128 {
     i128::from(before.sum) + guess(bins) - guess(&before.bins)
 }
 
-/// The difference in whole microseconds where it is one, which the lowest bit tells; else in nanoseconds.
+/// Returns the difference in whole microseconds if possible, which the lowest bit marks; otherwise in nanoseconds.
 fn covered_change(now: Duration, before: Duration) -> u128 {
-    // Both are below 2^94, so nothing is lost at either end.
+    // Both are below 2^94, so no bit is lost at either end.
     let change = now.as_nanos().cast_signed() - before.as_nanos().cast_signed();
     if change % 1000 == 0 {
         fold(change / 1000) << 1
@@ -156,7 +156,7 @@ fn covered(before: Duration, code: u128) -> Result<Duration, Damage> {
         .and_then(duration)
 }
 
-/// What the samples of the bins would add up to if each stood in the middle of its bin.
+/// Returns the sum of the samples if each were in the middle of its bin.
 fn guess(bins: &[u32; BINS]) -> i128 {
     let upper = EDGES[1..].iter().map(|edge| edge - 1).chain([100]);
     let middles = EDGES
