@@ -35,6 +35,7 @@ pub mod span;
 pub mod spans;
 pub mod state;
 pub mod statement;
+pub mod table;
 pub mod text;
 pub mod tick;
 pub mod total;

@@ -40,24 +40,16 @@ pub fn in_message(value: &str) -> String {
     text
 }
 
-/// The text as a cell of a CSV file, with quotes only where they are needed. A cell that a spreadsheet would run as a formula
-/// is a text all the same: names of users and processes are other people's.
+/// The text as a cell of a CSV file, before quoting. A text that a spreadsheet would evaluate as a formula gets an apostrophe
+/// in front: names of users and processes come from other people.
 #[must_use]
-pub fn csv_cell(text: &str) -> Cow<'_, str> {
+pub fn csv_text(text: &str) -> Cow<'_, str> {
     let is_formula = text.starts_with(['=', '+', '-', '@']) && text.len() > 1;
-    let is_plain = |letter: char| !is_harmful(letter) && !matches!(letter, ',' | '"');
-    if !is_formula && text.chars().all(is_plain) {
-        return Cow::Borrowed(text);
+    match is_formula {
+        true => Cow::Owned(format!("'{}", sanitize(text))),
+        false if text.contains(is_harmful) => Cow::Owned(sanitize(text)),
+        false => Cow::Borrowed(text),
     }
-    let text = sanitize(text);
-    let text = match is_formula {
-        true => format!("'{text}"),
-        false => text,
-    };
-    Cow::Owned(match text.contains([',', '"']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    })
 }
 
 /// How many columns of a terminal a text takes: a Hangul or Chinese letter takes two.

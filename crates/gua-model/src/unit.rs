@@ -89,6 +89,18 @@ macro_rules! adds_up {
 
 adds_up!(Bytes, Micros, Millijoules);
 
+impl Millijoules {
+    /// Kilowatt-hours, for display. Sums are made of the whole millijoules, before this.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the last step before a number is shown"
+    )]
+    pub fn kilowatthours(self) -> f64 {
+        self.0 as f64 / 3.6e9
+    }
+}
+
 impl Micros {
     pub const PER_SECOND: u64 = 1_000_000;
 

@@ -39,5 +39,5 @@ pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 pub(crate) fn snapshot(py: Python<'_>) -> PyResult<String> {
     let loaded = load(&[]).map_err(|error| failure::of_command(&error.into()))?;
     let sample = driver::sample(py, &loaded.settings)?;
-    Ok(py.detach(|| gua::commands::list::listing(&loaded, &sample).to_string()))
+    Ok(py.detach(|| gua_render::document::pretty(&gua::commands::list::listing(&loaded, &sample))))
 }

@@ -2,9 +2,12 @@
 //! read, no clock asked, nothing looked up in the environment.
 
 pub mod chart;
+pub mod document;
+pub mod listing;
 mod natural;
 pub mod quota;
 pub mod report;
+pub mod schemas;
 pub mod statement;
 mod svg;
 pub mod table;

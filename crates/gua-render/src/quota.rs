@@ -6,7 +6,8 @@ use gua_model::{Micros, Millijoules};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::table::{Cell, Table};
+use crate::document::{Number, Share, rows};
+use crate::table::{Cell, Header, Table};
 
 /// How somebody stands, in one word.
 #[must_use]
@@ -74,66 +75,84 @@ pub fn unit(measure: Measure) -> &'static str {
     }
 }
 
-/// For programs: one row for each standing.
+rows! {
+    /// One limit and how much of it is used. Amounts are in the unit of the row.
+    struct QuotaRow {
+        /// `user`, `group` or `everyone`.
+        subject: &'static str => "",
+        name: Option<String> => "",
+        /// `each` or `together`.
+        share: &'static str => "",
+        /// `held`, `idle_held`, `charged` or `energy`.
+        measure: &'static str => "",
+        /// `h` or `kWh`.
+        unit: &'static str => "",
+        /// `day`, `week`, `month` or a rolling window.
+        per: String => "",
+        from: Timestamp => "",
+        to: Timestamp => "",
+        /// Null if a part was not measured.
+        used: Option<Number> => "",
+        limit: Option<Number> => "",
+        left: Option<Number> => "",
+        used_share: Option<Share> => "",
+        /// Usage at the end of the period at the current pace.
+        forecast: Option<Number> => "",
+        /// When the limit is reached at the current pace.
+        reached_at: Option<Timestamp> => "",
+        /// `fine`, `pace` (over at the current pace), `over` or `unknown`.
+        status: &'static str => "",
+        /// The measured part of the usage.
+        used_at_least: Option<Number> => "",
+        /// Why there is no forecast: `too_early` or `not_measured`.
+        no_forecast: Option<&'static str> => "",
+    }
+}
+
+/// One row per limit and subject, for programs.
 #[must_use]
-pub fn table(standings: &[Standing]) -> Table {
-    let mut table = Table::new([
-        ("subject", ""),
-        ("name", ""),
-        ("share", ""),
-        ("measure", ""),
-        ("unit", ""),
-        ("per", ""),
-        ("from", ""),
-        ("to", ""),
-        ("used", ""),
-        ("limit", ""),
-        ("left", ""),
-        ("used_share", ""),
-        ("forecast", ""),
-        ("reached_at", ""),
-        ("status", ""),
-        ("used_at_least", ""),
-        ("no_forecast", ""),
-    ]);
-    for standing in standings {
+pub fn quota_rows(standings: &[Standing]) -> Vec<QuotaRow> {
+    let row = |standing: &Standing| {
         let limit = &standing.limit;
         let (subject, name) = match &standing.who {
             Who::Person(name) => ("user", Some(name)),
             Who::Group(name) => ("group", Some(name)),
             Who::Everyone => ("everyone", None),
         };
-        let share = match limit.sharing {
-            Sharing::Each => "each",
-            Sharing::Together => "together",
-        };
-        let of = |number| amount(limit.measure, number);
-        let time = |at: Timestamp| Cell::Text(at.to_string());
-        table.rows.push(vec![
-            Cell::Text(subject.to_owned()),
-            name.map_or(Cell::Missing, |name| Cell::Text(name.clone())),
-            Cell::Text(share.to_owned()),
-            Cell::Text(limit.measure.as_str().to_owned()),
-            Cell::Text(unit(limit.measure).to_owned()),
-            Cell::Text(term(limit.per)),
-            time(standing.period.from()),
-            time(standing.period.to()),
-            of(standing.used),
-            of(Some(limit.most)),
-            of(standing.left()),
-            Cell::share(share_of(standing)),
-            of(standing.forecast.ok()),
-            standing.reached.map_or(Cell::Missing, time),
-            Cell::Text(status(standing).to_owned()),
-            of(Some(standing.at_least)),
-            match standing.forecast {
-                Ok(_) => Cell::Missing,
-                Err(NoForecast::NotMeasured) => Cell::Text("not_measured".to_owned()),
-                Err(NoForecast::TooEarly) => Cell::Text("too_early".to_owned()),
+        let of = |number| amount(limit.measure, number).measure().map(Number);
+        QuotaRow {
+            subject,
+            name: name.cloned(),
+            share: match limit.sharing {
+                Sharing::Each => "each",
+                Sharing::Together => "together",
             },
-        ]);
-    }
-    table
+            measure: limit.measure.as_str(),
+            unit: unit(limit.measure),
+            per: term(limit.per),
+            from: standing.period.from(),
+            to: standing.period.to(),
+            used: of(standing.used),
+            limit: of(Some(limit.most)),
+            left: of(standing.left()),
+            used_share: share_of(standing).map(Share),
+            forecast: of(standing.forecast.ok()),
+            reached_at: standing.reached,
+            status: status(standing),
+            used_at_least: of(Some(standing.at_least)),
+            no_forecast: standing.forecast.err().map(|why| match why {
+                NoForecast::NotMeasured => "not_measured",
+                NoForecast::TooEarly => "too_early",
+            }),
+        }
+    };
+    standings.iter().map(row).collect()
+}
+
+/// The rows of [`quota_rows`] as a table.
+#[must_use]
+pub fn table(standings: &[Standing]) -> Table {
+    Table::of(QuotaRow::COLUMNS, &quota_rows(standings))
 }
 
 /// For people: the same, with fewer columns and more words.
@@ -202,10 +221,8 @@ fn share_of(standing: &Standing) -> Option<f64> {
 pub fn percentages(terms: &[(Term, Percentages)], only: Option<&str>) -> Table {
     let mut table = Table::new([("user", "user")]);
     for (per, _) in terms {
-        table.columns.push(crate::table::Column {
-            key: format!("{}_percent", term(*per).replace(' ', "_")),
-            title: term(*per),
-        });
+        let key = format!("{}_percent", term(*per).replace(' ', "_"));
+        table.columns.push(Header::new(key, term(*per)));
     }
     let users = terms.iter().flat_map(|(_, sums)| sums.users());
     let users = users.filter(|user| only.is_none_or(|only| only == *user));

@@ -16,7 +16,10 @@ use gua_model::report::Report;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-pub use self::by::{By, table};
+pub use self::by::{
+    By, GpuRow, GpuSums, PersonSums, RowSums, StateRow, UserRow, gpu_rows, state_rows, table,
+    user_rows,
+};
 use self::by::{HourColumns, hour_columns};
 pub use self::html::html;
 pub use self::korean::korean;
@@ -77,15 +80,4 @@ impl Page<'_> {
             self.short(period.to())
         )
     }
-}
-
-/// Kilowatt-hours.
-#[must_use]
-pub fn kilowatthours(energy: gua_model::Millijoules) -> f64 {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "the last step before a number is shown"
-    )]
-    let millijoules = energy.0 as f64;
-    millijoules / 3.6e9
 }

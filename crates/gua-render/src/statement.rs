@@ -2,24 +2,21 @@
 
 mod days;
 mod html;
+mod json;
 mod text;
 
 use gua_model::Micros;
 use gua_model::quota::Standing;
-use gua_model::report::{Hold, HoldSums, Note};
+use gua_model::report::{Hold, Note};
 use gua_model::statement::{Account, Statement, session_time};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
 
 pub use self::html::html;
+pub use self::json::{StatementDocument, json};
 pub use self::text::text;
 use crate::quota;
-use crate::report::kilowatthours;
-use crate::table::{Cell, Table, rounded};
-
-/// The version of the JSON. Keys are added under the same number; none changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+use crate::table::{Cell, Table};
 
 /// How a statement is shown.
 #[derive(Clone, Debug)]
@@ -244,75 +241,6 @@ fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
     remarks
 }
 
-/// The whole statement for programs.
-#[must_use]
-pub fn json(sheet: &Sheet<'_>) -> String {
-    let statement = sheet.statement;
-    let balance = &statement.balance;
-    let hours = |micros: Micros| rounded(micros.hours());
-    let people: Vec<Value> = statement.people.iter().map(person).collect();
-    let document = json!({
-        "schema_version": SCHEMA_VERSION,
-        "gua_version": sheet.version,
-        "month": statement.month.strftime("%Y-%m").to_string(),
-        "from": statement.period.from().to_string(),
-        "to": statement.period.to().to_string(),
-        "is_over": statement.is_over,
-        "made": statement.made.to_string(),
-        "time_zone": sheet.zone_name(),
-        "host": statement.host.as_ref().map(|host| host.name.clone()),
-        "gpus": statement.cards,
-        "energy_kwh": statement.energy.map(|energy| rounded(kilowatthours(energy))),
-        "balance": {
-            "people_charged_hours": hours(balance.people),
-            "unowned_hours": hours(balance.unowned),
-            "free_hours": hours(balance.free),
-            "gap_hours": hours(balance.gap),
-            "old_rows_hours": hours(balance.old),
-            "capacity_hours": hours(balance.capacity),
-            "capacity_less_parts_microseconds": i64::try_from(balance.difference()).ok(),
-        },
-        "people": people,
-        "remarks": remarks(sheet),
-    });
-    format!("{document:#}\n")
-}
-
-fn person(account: &Account) -> Value {
-    let mut object = json!({ "user": account.name });
-    for (key, _, cell) in amounts(account) {
-        object[key] = cell.value();
-    }
-    object["charged_is_all"] = account.sums.charged_is_all().into();
-    object["energy_is_all"] = account.sums.energy_is_all().into();
-    let days = account.days.iter().map(|day| {
-        let sums = day.sums.as_ref();
-        let charged = Cell::time(sums.and_then(HoldSums::charged_time));
-        json!({
-            "day": day.date.to_string(),
-            "held_hours": sums.map(|sums| rounded(sums.hours())),
-            "idle_held_hours": sums.map(|sums| rounded(sums.idle_hours())),
-            "charged_hours": charged.value(),
-        })
-    });
-    object["days"] = days.collect();
-    let biggest = account.sessions.iter().map(|hold| {
-        json!({
-            "from": hold.period.from().to_string(),
-            "to": hold.period.to().to_string(),
-            "gpu_uuid": hold.gpu.as_str(),
-            "gpu_index": hold.index,
-            "program": hold.process,
-            "hours": rounded(session_time(hold).hours()),
-            "util_mean_percent": hold.util.map(|(util, _)| rounded(util)),
-        })
-    });
-    object["biggest_sessions"] = biggest.collect();
-    object["sessions"] = account.session_count.into();
-    object["quotas"] = quota::table(&account.standings).json();
-    object
-}
-
 #[cfg(test)]
 mod tests {
     use gua_model::Period;
@@ -368,10 +296,10 @@ mod tests {
             bounds.collect()
         };
         assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
-        assert_eq!(person(&account(sums))["charged_is_all"], true);
+        assert!(json::Person::from(&account(sums)).charged_is_all);
         sums.add_old(12, 0, 300_000_000_000);
         assert_eq!(told(&account(sums)), ["", "", "", "≥ ", "≥ "]);
-        assert_eq!(person(&account(sums))["charged_is_all"], false);
+        assert!(!json::Person::from(&account(sums)).charged_is_all);
         // Old rows alone: nothing is known, which is no bound.
         sums.own = gua_model::OwnerTotal::default();
         assert_eq!(told(&account(sums)), ["", "", "", "", ""]);

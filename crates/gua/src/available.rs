@@ -1,6 +1,5 @@
 //! `gua available`: the cards that are free, for a script; and for a person, who holds the others.
 
-mod csv;
 mod json;
 mod lease;
 mod page;

@@ -1,7 +1,6 @@
 //! `gua claim`: which cards are leased to whom, who waits, and giving leases back.
 
-mod csv;
-pub mod json;
+mod json;
 mod table;
 
 use std::process::ExitCode;
@@ -11,6 +10,8 @@ use gua_claim::{
 };
 use gua_collector::chain::chain;
 use gua_model::{GpuUuid, Sample};
+use gua_render::document::pretty;
+use gua_render::table::csv;
 
 use crate::claims::words::Names;
 use crate::claims::{Choice, Claims, blind_look, look};
@@ -90,10 +91,13 @@ fn list(claims: &Claims, loaded: &Loaded, format: TableFormat) -> anyhow::Result
     let mut names = Names::default();
     match format {
         TableFormat::Text => output::data(&table::text(&seen, &mut names))?,
-        TableFormat::Csv => output::data(&csv::table(&seen, &mut names))?,
+        TableFormat::Csv => {
+            let document = json::document(claims.dir.path(), &seen, &mut names);
+            output::data(&csv(&document.table()))?;
+        }
         TableFormat::Json => {
-            let shown = json::listing(claims.dir.path(), &seen, &mut names);
-            output::raw(format!("{}\n", serde_json::to_string_pretty(&shown)?).as_bytes())?;
+            let document = json::document(claims.dir.path(), &seen, &mut names);
+            output::raw(pretty(&document).as_bytes())?;
         }
     }
     tell_problems(&seen.survey);

@@ -81,7 +81,7 @@ fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
         PlotFormat::Svg => plot.svg(look).into_bytes(),
         PlotFormat::Png => to_png(&plot.svg(look), f32::from(args.scale))?,
         PlotFormat::Json => plot.json().into_bytes(),
-        PlotFormat::Csv => plot.numbers().csv().into_bytes(),
+        PlotFormat::Csv => gua_render::table::csv(plot.numbers()).into_bytes(),
         PlotFormat::Text => {
             let text = plot.text(columns(args));
             match file {

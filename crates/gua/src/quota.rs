@@ -187,7 +187,7 @@ fn print(standings: &[Standing], args: &QuotaShowArgs, accounts: &Accounts) -> a
     let zone = zone(args)?;
     let text = match args.format.wanted() {
         TableFormat::Text => page::text(standings, &zone),
-        TableFormat::Csv => page::table(standings).csv(),
+        TableFormat::Csv => gua_render::table::csv(&page::table(standings)),
         TableFormat::Json => document("quotas", &page::table(standings), accounts.now, &zone),
     };
     output::data(&text)
@@ -198,7 +198,7 @@ fn document(key: &str, table: &Table, now: Timestamp, zone: &TimeZone) -> String
         "schema_version": SCHEMA_VERSION,
         "at": now.to_string(),
         "time_zone": zone.iana_name(),
-        key: table.json(),
+        key: gua_render::document::Rows(table.clone()),
     });
     format!("{document:#}\n")
 }

@@ -93,6 +93,6 @@ pub fn print(args: &ReportArgs, ask: &Ask, report: &Report) -> String {
         ReportFormat::Text => text(&page),
         ReportFormat::Html => html(&page),
         ReportFormat::Json => json::json(&page),
-        ReportFormat::Csv => table(report, ask.by.unwrap_or(By::Gpu)).csv(),
+        ReportFormat::Csv => gua_render::table::csv(&table(report, ask.by.unwrap_or(By::Gpu))),
     }
 }

@@ -1,9 +1,10 @@
-//! The one table of a report: by person, card, day, hour of the day, week, month or state.
+//! The tables of a report: by person, GPU, day, hour of the day, week, month or state.
 
 use gua_model::report::{HoldSums, Report, Sums};
+use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::{CalendarUnit, Micros, RollUp, State};
 
-use crate::table::{Cell, Table};
+use crate::document::{Hours, Kilowatthours, Percent, Share, cells, rows};
 
 /// What the rows of the table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum By {
 }
 
 impl By {
-    /// How the window has to be cut for this table.
+    /// The calendar unit into which the window is divided for this table.
     #[must_use]
     pub fn unit(self) -> Option<CalendarUnit> {
         match self {
@@ -30,174 +31,247 @@ impl By {
     }
 }
 
-/// The table, with every row: what is printed of it is the page's business.
+rows! {
+    /// Hours and energy of one person.
+    struct PersonSums {
+        /// GPU-ticks on which the person held a GPU.
+        samples: u64 => "samples",
+        /// Hours on GPUs in full, however many others were on them.
+        held_hours: Hours => "held h",
+        /// Held hours in which the GPU was idle-held.
+        idle_held_hours: Hours => "idle-held h",
+        idle_held_share: Option<Share> => "idle-held",
+        /// Hours divided equally among the people on each GPU; null where that is not recorded.
+        charged_hours: Option<Hours> => "charged h",
+        energy_kwh: Option<Kilowatthours> => "kWh",
+    }
+
+    /// Hours and energy of GPUs.
+    struct GpuSums {
+        /// GPU-ticks.
+        samples: u64 => "samples",
+        active_hours: Hours => "active h",
+        idle_held_hours: Hours => "idle-held h",
+        truly_idle_hours: Hours => "truly-idle h",
+        /// Hours held without a utilisation reading.
+        held_unknown_hours: Hours => "unknown h",
+        /// Unobserved hours.
+        gap_hours: Option<Hours> => "gap h",
+        active_share: Option<Share> => "active",
+        idle_held_share: Option<Share> => "idle-held",
+        truly_idle_share: Option<Share> => "truly-idle",
+        util_mean_percent: Option<Percent> => "mean util",
+        energy_kwh: Option<Kilowatthours> => "kWh",
+    }
+
+    /// Time and energy in one state.
+    struct StateRow {
+        /// One of the states in docs/states.md, or `gap`.
+        state: String => "state",
+        hours: Hours => "hours",
+        share: Option<Share> => "share",
+        energy_kwh: Option<Kilowatthours> => "kWh",
+    }
+}
+
+impl From<&HoldSums> for PersonSums {
+    fn from(sums: &HoldSums) -> Self {
+        Self {
+            samples: sums.samples(),
+            held_hours: Hours(sums.hours()),
+            idle_held_hours: Hours(sums.idle_hours()),
+            idle_held_share: sums.idle_share().map(Share),
+            charged_hours: sums.charged_time().map(Hours::from),
+            energy_kwh: sums.counted_energy().map(Kilowatthours::from),
+        }
+    }
+}
+
+impl GpuSums {
+    fn new(sums: &Sums, gap: Option<Micros>) -> Self {
+        Self {
+            samples: sums.samples(),
+            active_hours: Hours(sums.hours(RollUp::Active)),
+            idle_held_hours: Hours(sums.hours(RollUp::IdleHeld)),
+            truly_idle_hours: Hours(sums.hours(RollUp::TrulyIdle)),
+            held_unknown_hours: Hours(sums.unknown_hours()),
+            gap_hours: gap.map(Hours::from),
+            active_share: sums.share(RollUp::Active).map(Share),
+            idle_held_share: sums.share(RollUp::IdleHeld).map(Share),
+            truly_idle_share: sums.share(RollUp::TrulyIdle).map(Share),
+            util_mean_percent: sums.util().map(Percent),
+            energy_kwh: sums.counted_energy().map(Kilowatthours::from),
+        }
+    }
+}
+
+/// The sums of a row: of the GPUs or, in a report about one person, of that person.
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum RowSums {
+    Gpu(GpuSums),
+    Person(PersonSums),
+}
+
+impl RowSums {
+    fn new(report: &Report, sums: &Sums, gap: Option<Micros>) -> Self {
+        match report.person {
+            Some(_) => RowSums::Person((&sums.held).into()),
+            None => RowSums::Gpu(GpuSums::new(sums, gap)),
+        }
+    }
+
+    fn headers(report: &Report) -> Vec<Header> {
+        match report.person {
+            Some(_) => PersonSums::COLUMNS.iter().map(Column::header).collect(),
+            None => GpuSums::COLUMNS.iter().map(Column::header).collect(),
+        }
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        match self {
+            RowSums::Gpu(sums) => cells(GpuSums::COLUMNS, sums),
+            RowSums::Person(sums) => cells(PersonSums::COLUMNS, sums),
+        }
+    }
+}
+
+/// One person of a report.
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+pub struct UserRow {
+    pub user: String,
+    #[serde(flatten)]
+    pub sums: PersonSums,
+}
+
+/// One GPU of a report.
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+pub struct GpuRow {
+    pub gpu_uuid: String,
+    pub gpu_index: Option<u32>,
+    pub gpu_name: Option<String>,
+    #[serde(flatten)]
+    pub sums: RowSums,
+}
+
+/// The people of a report.
+#[must_use]
+pub fn user_rows(report: &Report) -> Vec<UserRow> {
+    let row = |person: &gua_model::report::PersonRow| UserRow {
+        user: person.name.clone(),
+        sums: (&person.sums).into(),
+    };
+    report.people.iter().map(row).collect()
+}
+
+/// The GPUs of a report.
+#[must_use]
+pub fn gpu_rows(report: &Report) -> Vec<GpuRow> {
+    let row = |card: &gua_model::report::CardRow| {
+        let gap = (card.covered.capacity > Micros(0)).then_some(card.covered.gap);
+        GpuRow {
+            gpu_uuid: card.gpu.to_string(),
+            gpu_index: card.index,
+            gpu_name: card.name.clone(),
+            sums: RowSums::new(report, &card.sums, gap),
+        }
+    };
+    report.cards.iter().map(row).collect()
+}
+
+/// The table with all of its rows; the page decides how many it shows.
 #[must_use]
 pub fn table(report: &Report, by: By) -> Table {
     match by {
         By::User => users(report),
-        By::Gpu => cards(report),
+        By::Gpu => gpus(report),
         By::Day => slots(report, "day", "%Y-%m-%d"),
         // By its Monday.
         By::Week => slots(report, "week", "%Y-%m-%d"),
         By::Month => slots(report, "month", "%Y-%m"),
         By::Hour => hours(report),
-        By::State => states(report),
+        By::State => Table::of(StateRow::COLUMNS, &state_rows(report)),
     }
 }
 
-const OF_A_PERSON: [(&str, &str); 6] = [
-    ("samples", "samples"),
-    ("held_hours", "held h"),
-    ("idle_held_hours", "idle-held h"),
-    ("idle_held_share", "idle-held"),
-    ("charged_hours", "charged h"),
-    ("energy_kwh", "kWh"),
-];
-
-const OF_CARDS: [(&str, &str); 11] = [
-    ("samples", "samples"),
-    ("active_hours", "active h"),
-    ("idle_held_hours", "idle-held h"),
-    ("truly_idle_hours", "truly-idle h"),
-    ("held_unknown_hours", "unknown h"),
-    ("gap_hours", "gap h"),
-    ("active_share", "active"),
-    ("idle_held_share", "idle-held"),
-    ("truly_idle_share", "truly-idle"),
-    ("util_mean_percent", "mean util"),
-    ("energy_kwh", "kWh"),
-];
-
-fn of_a_person(sums: &HoldSums) -> Vec<Cell> {
-    vec![
-        Cell::Count(sums.samples()),
-        Cell::Hours(sums.hours()),
-        Cell::Hours(sums.idle_hours()),
-        Cell::share(sums.idle_share()),
-        Cell::time(sums.charged_time()),
-        Cell::energy(sums.counted_energy()),
-    ]
-}
-
-fn of_cards(sums: &Sums, gap: Option<Micros>) -> Vec<Cell> {
-    vec![
-        Cell::Count(sums.samples()),
-        Cell::Hours(sums.hours(RollUp::Active)),
-        Cell::Hours(sums.hours(RollUp::IdleHeld)),
-        Cell::Hours(sums.hours(RollUp::TrulyIdle)),
-        Cell::Hours(sums.unknown_hours()),
-        Cell::time(gap),
-        Cell::share(sums.share(RollUp::Active)),
-        Cell::share(sums.share(RollUp::IdleHeld)),
-        Cell::share(sums.share(RollUp::TrulyIdle)),
-        sums.util().map_or(Cell::Missing, Cell::Percent),
-        Cell::energy(sums.counted_energy()),
-    ]
-}
-
-/// The columns that rows of cards and of time have: what the cards did, or what one person had of them.
-fn sums_columns(report: &Report) -> &'static [(&'static str, &'static str)] {
-    match report.person {
-        Some(_) => &OF_A_PERSON,
-        None => &OF_CARDS,
+fn headed(first: &[(&str, &str)], rest: Vec<Header>) -> Table {
+    let first = first.iter().map(|(key, title)| Header::new(*key, *title));
+    Table {
+        columns: first.chain(rest).collect(),
+        rows: Vec::new(),
     }
-}
-
-fn sums_cells(report: &Report, sums: &Sums, gap: Option<Micros>) -> Vec<Cell> {
-    match report.person {
-        Some(_) => of_a_person(&sums.held),
-        None => of_cards(sums, gap),
-    }
-}
-
-fn with_columns(first: &[(&str, &str)], rest: &[(&str, &str)]) -> Table {
-    let mut table = Table::default();
-    for (key, title) in first.iter().chain(rest) {
-        table.columns.push(crate::table::Column {
-            key: (*key).to_owned(),
-            title: (*title).to_owned(),
-        });
-    }
-    table
 }
 
 fn users(report: &Report) -> Table {
-    let mut table = with_columns(&[("user", "user")], &OF_A_PERSON);
-    for person in &report.people {
-        let mut row = vec![Cell::Text(person.name.clone())];
-        row.extend(of_a_person(&person.sums));
-        table.rows.push(row);
+    let sums = PersonSums::COLUMNS.iter().map(Column::header).collect();
+    let mut table = headed(&[("user", "user")], sums);
+    for row in user_rows(report) {
+        let mut line = vec![row.user.into()];
+        line.extend(cells(PersonSums::COLUMNS, &row.sums));
+        table.rows.push(line);
     }
     table
 }
 
-fn cards(report: &Report) -> Table {
+fn gpus(report: &Report) -> Table {
     let first = [
         ("gpu_uuid", "gpu"),
         ("gpu_index", "#"),
         ("gpu_name", "model"),
     ];
-    let mut table = with_columns(&first, sums_columns(report));
-    for card in &report.cards {
-        let mut row = vec![
-            Cell::Text(card.gpu.to_string()),
-            card.index
-                .map_or(Cell::Missing, |index| Cell::Count(index.into())),
-            card.name.clone().map_or(Cell::Missing, Cell::Text),
+    let mut table = headed(&first, RowSums::headers(report));
+    for row in gpu_rows(report) {
+        let sums = row.sums.cells();
+        let mut line = vec![
+            row.gpu_uuid.into(),
+            row.gpu_index.into(),
+            row.gpu_name.into(),
         ];
-        let gap = (card.covered.capacity > Micros(0)).then_some(card.covered.gap);
-        row.extend(sums_cells(report, &card.sums, gap));
-        table.rows.push(row);
+        line.extend(sums);
+        table.rows.push(line);
     }
     table
 }
 
 fn slots(report: &Report, key: &'static str, form: &str) -> Table {
-    let mut table = with_columns(&[(key, key)], sums_columns(report));
+    let mut table = headed(&[(key, key)], RowSums::headers(report));
     for slot in &report.slots {
-        let mut row = vec![Cell::Text(slot.label.strftime(form).to_string())];
         let gap = (report.coverage.capacity > Micros(0)).then_some(slot.gap);
-        row.extend(sums_cells(report, &slot.sums, gap));
+        let mut row = vec![slot.label.strftime(form).to_string().into()];
+        row.extend(RowSums::new(report, &slot.sums, gap).cells());
         table.rows.push(row);
     }
     table
 }
 
-/// What the keys of the columns of single cards and people begin with, before a blank and the name.
-const OF_EACH_CARD: &str = "active_share";
-const OF_EACH_PERSON: &str = "held_hours";
+/// Prefixes of the keys of columns per GPU and per person, before a blank and the name.
+const PER_GPU: &str = "active_share";
+const PER_PERSON: &str = "held_hours";
 
-/// Hours of the day: what the cards did, each card's active share, and what each person held.
+/// Hours of the day: all GPUs, the active share of each GPU, and the held hours of each person.
 fn hours(report: &Report) -> Table {
-    let first = [("hour", "hour")];
-    let mut table = with_columns(&first, sums_columns(report));
-    let column = |key: String, title: String| crate::table::Column { key, title };
+    let mut table = headed(&[("hour", "hour")], RowSums::headers(report));
     if report.person.is_none() {
         for card in &report.cards {
             let title = card
                 .index
                 .map_or_else(|| card.gpu.to_string(), |index| format!("#{index}"));
-            table
-                .columns
-                .push(column(format!("{OF_EACH_CARD} {}", card.gpu), title));
+            let key = format!("{PER_GPU} {}", card.gpu);
+            table.columns.push(Header::new(key, title));
         }
         for person in &report.people {
-            table.columns.push(column(
-                format!("{OF_EACH_PERSON} {}", person.name),
-                format!("{} h", person.name),
-            ));
+            let key = format!("{PER_PERSON} {}", person.name);
+            let title = format!("{} h", person.name);
+            table.columns.push(Header::new(key, title));
         }
     }
     for (place, hour) in report.cross.iter().enumerate() {
-        let mut row = vec![Cell::Text(format!("{place:02}"))];
         let gap = (report.coverage.capacity > Micros(0)).then_some(hour.gap);
-        row.extend(sums_cells(report, &hour.sums, gap));
+        let mut row = vec![format!("{place:02}").into()];
+        row.extend(RowSums::new(report, &hour.sums, gap).cells());
         if report.person.is_none() {
-            row.extend(
-                hour.cards
-                    .iter()
-                    .map(|card| Cell::share(card.sums.share(RollUp::Active))),
-            );
+            let gpus = hour.cards.iter();
+            row.extend(gpus.map(|card| Cell::share(card.sums.share(RollUp::Active))));
             row.extend(hour.people.iter().map(|sums| Cell::Hours(sums.hours())));
         }
         table.rows.push(row);
@@ -205,7 +279,7 @@ fn hours(report: &Report) -> Table {
     table
 }
 
-/// The columns of [`hours`] by what they tell of, each by its place. The hour itself is the first of all.
+/// Positions of the columns of [`hours`] by subject. The hour itself is the first column.
 pub(super) struct HourColumns {
     pub(super) all: Vec<usize>,
     pub(super) cards: Vec<usize>,
@@ -216,8 +290,8 @@ pub(super) fn hour_columns(table: &Table) -> HourColumns {
     let (mut all, mut cards, mut people) = (Vec::new(), Vec::new(), Vec::new());
     for (place, column) in table.columns.iter().enumerate() {
         let kind = match column.key.split_once(' ') {
-            Some((OF_EACH_CARD, _)) => &mut cards,
-            Some((OF_EACH_PERSON, _)) => &mut people,
+            Some((PER_GPU, _)) => &mut cards,
+            Some((PER_PERSON, _)) => &mut people,
             _ => &mut all,
         };
         kind.push(place);
@@ -226,20 +300,14 @@ pub(super) fn hour_columns(table: &Table) -> HourColumns {
 }
 
 /// Each state with its hours and energy, then the gap: together the capacity.
-fn states(report: &Report) -> Table {
-    let columns = [
-        ("state", "state"),
-        ("hours", "hours"),
-        ("share", "share"),
-        ("energy_kwh", "kWh"),
-    ];
-    let mut table = Table::new(columns);
+#[must_use]
+pub fn state_rows(report: &Report) -> Vec<StateRow> {
     let all: f64 = RollUp::ALL
         .iter()
         .map(|class| report.all.hours(*class))
         .sum::<f64>()
         + report.all.unknown_hours();
-    let share = |hours: f64| Cell::share((all > 0.0).then(|| hours / all));
+    let mut rows = Vec::new();
     for state in State::ALL
         .into_iter()
         .filter(|state| *state != State::Unobserved)
@@ -253,21 +321,20 @@ fn states(report: &Report) -> Table {
             _ => 0.0,
         };
         let hours = own.micros.hours() + old;
-        table.rows.push(vec![
-            Cell::Text(state.as_str().to_owned()),
-            Cell::Hours(hours),
-            share(hours),
-            Cell::energy(own.counted_energy()),
-        ]);
+        rows.push(StateRow {
+            state: state.as_str().to_owned(),
+            hours: Hours(hours),
+            share: (all > 0.0).then(|| Share(hours / all)),
+            energy_kwh: own.counted_energy().map(Kilowatthours::from),
+        });
     }
     if report.coverage.capacity > Micros(0) {
-        let gap = Cell::Hours(report.coverage.gap.hours());
-        table.rows.push(vec![
-            Cell::Text("gap".to_owned()),
-            gap,
-            Cell::Missing,
-            Cell::Missing,
-        ]);
+        rows.push(StateRow {
+            state: "gap".to_owned(),
+            hours: report.coverage.gap.into(),
+            share: None,
+            energy_kwh: None,
+        });
     }
-    table
+    rows
 }

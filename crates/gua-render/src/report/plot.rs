@@ -4,16 +4,19 @@
 mod numbers;
 mod terminal;
 
-use gua_model::CalendarUnit;
 use gua_model::report::Cross;
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::figures;
 pub use super::figures::Whose;
+use super::json::unit;
 use super::{Page, labels};
 use crate::chart::{
     DayHours, Frame, HeatMap, HoursBars, Language, SessionChart, StatesOverTime, Theme,
 };
+use crate::document::{Rows, Window, pretty};
 use crate::table::Table;
 
 /// The name of the form of [`Plot::json`]. A change that breaks readers gets the next number.
@@ -65,7 +68,7 @@ pub struct Plot {
     language: Language,
     chart: Chart,
     numbers: Table,
-    about: Value,
+    context: Context,
 }
 
 #[derive(Clone, Debug)]
@@ -123,7 +126,7 @@ impl Plot {
             language: page.language,
             chart,
             numbers,
-            about: about(page),
+            context: Context::new(page),
         }
     }
 
@@ -170,18 +173,16 @@ impl Plot {
         &self.numbers
     }
 
-    /// The same with what they are about; pretty, with a newline at its end.
+    /// The numbers with their context, as JSON.
     #[must_use]
     pub fn json(&self) -> String {
-        let mut value = self.about.clone();
-        value["schema"] = json!(SCHEMA);
-        value["kind"] = json!(self.kind.as_str());
-        value["title"] = json!(self.title);
-        value["rows"] = self.numbers.json();
-        let mut text =
-            serde_json::to_string_pretty(&value).expect("a value of strings and numbers is JSON");
-        text.push('\n');
-        text
+        pretty(&PlotDocument {
+            schema: SCHEMA,
+            kind: self.kind.as_str(),
+            title: &self.title,
+            context: &self.context,
+            rows: Rows(self.numbers.clone()),
+        })
     }
 }
 
@@ -225,25 +226,43 @@ fn subtitle(page: &Page<'_>, told: Option<String>) -> String {
     gua_model::text::sanitize(&parts.join(" · "))
 }
 
-fn about(page: &Page<'_>) -> Value {
-    let report = page.report;
-    json!({
-        "gua_version": page.version,
-        "made_at": report.made.to_string(),
-        "time_zone": page.zone_name(),
-        "host": report.host.as_ref().map(|host| &host.name),
-        "user": report.person,
-        "window": {
-            "from": report.window.from().to_string(),
-            "to": report.window.to().to_string(),
-        },
-        "slot": match report.unit {
-            CalendarUnit::Hour => "hour",
-            CalendarUnit::Day => "day",
-            CalendarUnit::Week => "week",
-            CalendarUnit::Month => "month",
-        },
-    })
+/// What `gua plot -o NAME.json` writes. Keys may be added under the same version; none changes its meaning.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PlotDocument<'a> {
+    schema: &'static str,
+    kind: &'static str,
+    title: &'a str,
+    #[serde(flatten)]
+    context: &'a Context,
+    rows: Rows,
+}
+
+/// The subject of a plot.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Context {
+    gua_version: String,
+    made_at: Timestamp,
+    time_zone: String,
+    host: Option<String>,
+    user: Option<String>,
+    window: Window,
+    /// `hour`, `day`, `week` or `month`.
+    slot: &'static str,
+}
+
+impl Context {
+    fn new(page: &Page<'_>) -> Self {
+        let report = page.report;
+        Self {
+            gua_version: page.version.to_owned(),
+            made_at: report.made,
+            time_zone: page.zone_name(),
+            host: report.host.as_ref().map(|host| host.name.clone()),
+            user: report.person.clone(),
+            window: report.window.into(),
+            slot: unit(report.unit),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -159,7 +159,7 @@ fn text_json_csv_and_html_add_up_to_the_same() {
             let document = parsed(&page_html);
             let in_html = column_sums(&document, "by-table");
             let in_json: serde_json::Value = serde_json::from_str(&json(&page)).unwrap();
-            let in_csv = table(&report, by).csv();
+            let in_csv = gua_render::table::csv(&table(&report, by));
             let mut lines = in_csv.lines();
             let keys: Vec<&str> = lines.next().unwrap().split(',').collect();
             let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();

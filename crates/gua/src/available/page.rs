@@ -5,8 +5,10 @@ use gua_model::pick::{Obstacle, Wish, against};
 use gua_model::text::short_age;
 use gua_model::{Gpu, Place, Sample, classify};
 use gua_probe::host::time::ticks_per_second;
+use gua_render::document::pretty;
+use gua_render::table::csv;
 
-use super::{Found, csv, holds, json};
+use super::{Found, holds, json};
 use crate::claims::words::Names;
 use crate::cli::{AvailableArgs, RuleName, TableFormat};
 use crate::look::people;
@@ -31,10 +33,9 @@ impl Page<'_> {
     pub(super) fn print(&self, has_answer: bool) -> anyhow::Result<()> {
         match self.args.format.wanted() {
             TableFormat::Json => {
-                let text = serde_json::to_string_pretty(&json::page(self))?;
-                return output::raw(format!("{text}\n").as_bytes());
+                return output::raw(pretty(&json::document(self)).as_bytes());
             }
-            TableFormat::Csv => return output::data(&csv::table(self)),
+            TableFormat::Csv => return output::data(&csv(&json::document(self).table())),
             TableFormat::Text if !has_answer => return Ok(()),
             TableFormat::Text => {}
         }

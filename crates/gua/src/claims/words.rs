@@ -6,6 +6,7 @@ use gua_claim::LiveClaim;
 use gua_model::text::sanitize;
 use gua_model::{Pid, ProcessKey, Uid};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_render::listing::ListedClaim;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -55,6 +56,19 @@ impl Names {
             .comm(process)
             .map_or_else(String::new, |comm| format!(" {comm}"));
         format!("{} (pid {}{comm})", self.user(owner), process.pid)
+    }
+
+    /// A lease for programs.
+    pub fn listed(&mut self, live: &LiveClaim, now: Timestamp) -> ListedClaim {
+        ListedClaim {
+            id: live.claim.id.to_string(),
+            user: self.user(live.claim.owner),
+            uid: live.claim.owner.0,
+            for_pid: live.claim.for_process.pid.0,
+            for_comm: self.comm(&live.claim.for_process),
+            since: live.claim.made,
+            until: deadline(live.left, now),
+        }
     }
 
     /// `ada (pid 4711 bash) until 14:30:05`.

@@ -1,7 +1,6 @@
 //! `gua list`: every card, who holds it since when, and what it is doing; once, or again and again.
 
-pub mod csv;
-pub mod json;
+mod document;
 pub mod row;
 pub mod table;
 mod watch;
@@ -14,6 +13,9 @@ use std::process::ExitCode;
 use gua_model::Sample;
 use gua_model::pick::Order;
 use gua_probe::host::time::ticks_per_second;
+use gua_render::document::pretty;
+use gua_render::listing::ListDocument;
+use gua_render::table::{CsvHeader, csv_headed};
 
 use crate::claims;
 use crate::claims::words::Names;
@@ -21,6 +23,7 @@ use crate::cli::{ListArgs, TableFormat};
 use crate::config::Loaded;
 use crate::look::recorded::Recorded;
 use crate::{driver, output};
+use document::document;
 use row::{Leased, Row, Terms};
 use table::Detail;
 
@@ -56,15 +59,19 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
     }
     Ok(match format {
         TableFormat::Json => {
-            let value = json::listing(sample, &rows, unread.as_deref());
+            let document = document(sample, &rows, unread.as_deref());
             match args.watch {
-                Some(_) => format!("{value}\n"),
-                None => format!("{}\n", serde_json::to_string_pretty(&value)?),
+                Some(_) => serde_json::to_string(&document)? + "\n",
+                None => pretty(&document),
             }
         }
         TableFormat::Csv => {
-            let listing = json::listing(sample, &rows, unread.as_deref());
-            csv::table(&listing, first == First::Yes)
+            let document = document(sample, &rows, unread.as_deref());
+            let header = match first {
+                First::Yes => CsvHeader::Yes,
+                First::No => CsvHeader::No,
+            };
+            csv_headed(&document.table(), header)
         }
         TableFormat::Text => {
             let width = if args.wide { None } else { width() };
@@ -81,11 +88,11 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
     })
 }
 
-/// What `gua list --json` prints of a sample, for those who have one.
+/// The document that `gua list --json` prints, for a sample.
 #[must_use]
-pub fn listing(loaded: &Loaded, sample: &Sample) -> serde_json::Value {
+pub fn listing(loaded: &Loaded, sample: &Sample) -> ListDocument {
     let (rows, unread) = rows(loaded, sample, None);
-    json::listing(sample, &rows, unread.as_deref())
+    document(sample, &rows, unread.as_deref())
 }
 
 /// The lines of the listing; what kept the claims from being read.
@@ -136,7 +143,7 @@ fn note_claims(rows: &mut [Row<'_>], loaded: &Loaded, sample: &Sample) -> Option
             row.claims.push(Leased {
                 text: names.claim(live, sample.at),
                 user: names.user(live.claim.owner),
-                json: crate::claim::json::claim(live, &mut names, sample.at),
+                listed: names.listed(live, sample.at),
             });
         }
     }

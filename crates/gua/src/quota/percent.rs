@@ -42,7 +42,7 @@ pub(super) fn run(args: &QuotaShowArgs, loaded: &Loaded) -> anyhow::Result<()> {
             "nobody was on a card this month\n".to_owned()
         }
         TableFormat::Text => table.text(0),
-        TableFormat::Csv => table.csv(),
+        TableFormat::Csv => gua_render::table::csv(&table),
         TableFormat::Json => document("percentages", &table, now, &zone),
     })
 }

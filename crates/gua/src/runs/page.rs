@@ -1,7 +1,7 @@
 //! Runs as text, tables and JSON (`docs/schema/gua.runs.v1.json`). What a summary says is its user's word, in any shape: what does not fit is left out.
 
 use gua_model::text::{Clockwise, sanitize};
-use gua_render::table::{Cell, Column, Table};
+use gua_render::table::{Cell, Header, Table};
 use gua_run::RolledUp;
 use gua_store::WatchedRun;
 use jiff::Timestamp;
@@ -191,16 +191,14 @@ pub(super) fn list(runs: &[Told<'_>]) -> Table {
         ("name", "name"),
         ("started", "started"),
     ]);
+    table.columns.extend(
+        measures
+            .iter()
+            .map(|(key, title, _)| Header::new((*key).to_owned(), (*title).to_owned())),
+    );
     table
         .columns
-        .extend(measures.iter().map(|(key, title, _)| Column {
-            key: (*key).to_owned(),
-            title: (*title).to_owned(),
-        }));
-    table.columns.push(Column {
-        key: "state".to_owned(),
-        title: "state".to_owned(),
-    });
+        .push(Header::new("state".to_owned(), "state".to_owned()));
     for told in runs {
         let mut row = vec![
             Cell::Text(told.run.run.clone()),
@@ -223,10 +221,10 @@ pub(super) fn list_json(runs: &[Told<'_>]) -> Value {
 /// A line for each measure, a column for each run.
 pub(super) fn compare(runs: &[Told<'_>]) -> Table {
     let mut table = Table::new([("measure", "")]);
-    table.columns.extend(runs.iter().map(|told| Column {
-        key: told.run.run.clone(),
-        title: told.run.run.clone(),
-    }));
+    table.columns.extend(
+        runs.iter()
+            .map(|told| Header::new(told.run.run.clone(), told.run.run.clone())),
+    );
     let line = |name: &str, cell: &dyn Fn(&Told<'_>) -> Cell| {
         let cells = runs.iter().map(cell);
         std::iter::once(Cell::Text(name.to_owned()))

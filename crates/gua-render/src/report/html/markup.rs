@@ -63,21 +63,12 @@ impl Html {
 
     /// A number as people read it, with its exact value for programs.
     pub(crate) fn number(&mut self, key: &str, cell: &Cell) {
-        let value = exact(cell);
+        let value = cell.exact();
         self.text(
             "data",
             &[("data-key", key), ("value", &value)],
             &cell.shown(),
         );
-    }
-}
-
-/// The value as JSON and CSV have it; nothing where nothing was measured.
-fn exact(cell: &Cell) -> String {
-    match cell.value() {
-        serde_json::Value::String(text) => text,
-        serde_json::Value::Null => String::new(),
-        number => number.to_string(),
     }
 }
 
@@ -175,7 +166,7 @@ struct Around<'a> {
 
 fn value_cell(html: &mut Html, cell: &Cell, class: &str, around: &Around<'_>) {
     let shown = cell.shown();
-    let value = exact(cell);
+    let value = cell.exact();
     // Only what is long may be broken.
     let class = match shown.chars().count() > LONG && !is_uuid(&shown) {
         true => "t long",

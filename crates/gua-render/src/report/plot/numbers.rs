@@ -6,7 +6,7 @@ use gua_model::{Micros, RollUp};
 use crate::chart::StateHours;
 use crate::report::figures::{self, Grid, GridCell, Whose};
 use crate::report::{By, Page, table};
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Header, Table};
 
 const STATES: [(&str, &str); 5] = [
     ("active_hours", "active h"),
@@ -18,10 +18,7 @@ const STATES: [(&str, &str); 5] = [
 const HELD: [(&str, &str); 2] = [("held_hours", "held h"), ("idle_held_hours", "idle-held h")];
 
 fn headed(first: &[(&str, &str)], rest: &[(&str, &str)]) -> Table {
-    let column = |(key, title): &(&str, &str)| Column {
-        key: (*key).to_owned(),
-        title: (*title).to_owned(),
-    };
+    let column = |(key, title): &(&str, &str)| Header::new(*key, *title);
     Table {
         columns: first.iter().chain(rest).map(column).collect(),
         rows: Vec::new(),

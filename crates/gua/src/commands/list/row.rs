@@ -10,7 +10,7 @@ use gua_model::{
 };
 use gua_probe::process::ProcRoot;
 use gua_probe::process::command::{CommandLine, command_line};
-use serde_json::Value;
+use gua_render::listing::ListedClaim;
 
 use crate::look::people;
 
@@ -78,7 +78,7 @@ pub struct Leased {
     /// `ada (pid 4711 bash) until 14:30:05`.
     pub text: String,
     pub user: String,
-    pub json: Value,
+    pub listed: ListedClaim,
 }
 
 /// The cards in the wished order, instances below their card, the nameless ones by their number.

@@ -1,0 +1,482 @@
+//! Tables for every output: columns are declared once, and text, CSV, JSON, HTML and the terminal view are drawn from them.
+//!
+//! A [`Column`] knows its key for programs, its title for people, how it is aligned, how important it is when the screen is
+//! narrow, and how to get its [`Cell`] from a row. [`Table::of`] evaluates the columns over rows. A cell holds a number with
+//! its unit; each output only decides how many digits it shows.
+
+use jiff::Timestamp;
+
+use crate::text::{clip, columns, sanitize};
+use crate::{Micros, Millijoules};
+
+/// Blank columns between two columns of text.
+const GAP: usize = 2;
+
+/// Declaration of one column of a table whose rows are `R`.
+#[derive(Debug)]
+pub struct Column<R: ?Sized> {
+    /// Name in CSV and JSON. It carries the unit.
+    pub key: &'static str,
+    /// Heading for people.
+    pub title: &'static str,
+    pub layout: Layout,
+    pub cell: fn(&R) -> Cell,
+}
+
+/// How a column behaves on a screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub align: Align,
+    /// Columns with a lower priority are dropped first when there is too little room.
+    pub priority: u8,
+    /// Width down to which the column may be truncated; `None` if it is never truncated.
+    pub min_width: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Align {
+    /// Text to the left, numbers to the right.
+    #[default]
+    ByContent,
+    Left,
+    Right,
+}
+
+impl Layout {
+    /// Aligned by content, never dropped, never truncated.
+    pub const PLAIN: Layout = Layout {
+        align: Align::ByContent,
+        priority: u8::MAX,
+        min_width: None,
+    };
+}
+
+impl<R: ?Sized> Column<R> {
+    /// A column with the layout [`Layout::PLAIN`].
+    pub const fn new(key: &'static str, title: &'static str, cell: fn(&R) -> Cell) -> Self {
+        Self {
+            key,
+            title,
+            layout: Layout::PLAIN,
+            cell,
+        }
+    }
+
+    /// A column for files alone: its title is its key.
+    pub const fn key(key: &'static str, cell: fn(&R) -> Cell) -> Self {
+        Self::new(key, key, cell)
+    }
+
+    /// The same column, dropped from a narrow screen before columns of a higher priority.
+    #[must_use]
+    pub const fn on_screen(self, align: Align, priority: u8, min_width: Option<usize>) -> Self {
+        Self {
+            layout: Layout {
+                align,
+                priority,
+                min_width,
+            },
+            ..self
+        }
+    }
+
+    /// The heading of this column.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        Header {
+            key: self.key.to_owned(),
+            title: self.title.to_owned(),
+            layout: self.layout,
+        }
+    }
+}
+
+/// Heading of a column of a [`Table`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub key: String,
+    pub title: String,
+    pub layout: Layout,
+}
+
+impl Header {
+    /// A column that depends on the data, such as one per person.
+    #[must_use]
+    pub fn new(key: impl Into<String>, title: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            title: title.into(),
+            layout: Layout::PLAIN,
+        }
+    }
+}
+
+/// One value with its unit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    Text(String),
+    Count(u64),
+    Integer(i64),
+    Flag(bool),
+    /// GPU-hours.
+    Hours(f64),
+    /// A fraction of one.
+    Share(f64),
+    Percent(f64),
+    Kilowatthours(f64),
+    /// Any other measure; its unit is in the title.
+    Number(f64),
+    /// Not measured.
+    Missing,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Cell::Text(text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(flag: bool) -> Self {
+        Cell::Flag(flag)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Self {
+        Cell::Count(count)
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(count: u32) -> Self {
+        Cell::Count(count.into())
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(number: i64) -> Self {
+        Cell::Integer(number)
+    }
+}
+
+impl From<i32> for Cell {
+    fn from(number: i32) -> Self {
+        Cell::Integer(number.into())
+    }
+}
+
+impl From<Timestamp> for Cell {
+    fn from(at: Timestamp) -> Self {
+        Cell::Text(at.to_string())
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Cell::Missing, Into::into)
+    }
+}
+
+impl Cell {
+    #[must_use]
+    pub fn share(share: Option<f64>) -> Self {
+        share.map_or(Cell::Missing, Cell::Share)
+    }
+
+    /// Time on GPUs, if it is known.
+    #[must_use]
+    pub fn time(time: Option<Micros>) -> Self {
+        time.map_or(Cell::Missing, |time| Cell::Hours(time.hours()))
+    }
+
+    /// Energy, if it was counted.
+    #[must_use]
+    pub fn energy(energy: Option<Millijoules>) -> Self {
+        energy.map_or(Cell::Missing, |energy| {
+            Cell::Kilowatthours(energy.kilowatthours())
+        })
+    }
+
+    /// The cell for people, with few digits.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Cell::Text(text) => sanitize(text),
+            Cell::Count(count) => count.to_string(),
+            Cell::Integer(number) => number.to_string(),
+            Cell::Flag(flag) => flag.to_string(),
+            Cell::Hours(hours) => format!("{hours:.2}"),
+            Cell::Share(share) => format!("{:.1}%", share * 100.0),
+            Cell::Percent(percent) => format!("{percent:.1}%"),
+            Cell::Kilowatthours(energy) => format!("{energy:.3}"),
+            Cell::Number(number) => format!("{number:.1}"),
+            Cell::Missing => "-".to_owned(),
+        }
+    }
+
+    /// The number of a measure, with up to six decimals; `None` for every other kind of cell.
+    #[must_use]
+    pub fn measure(&self) -> Option<f64> {
+        match self {
+            Cell::Hours(number)
+            | Cell::Share(number)
+            | Cell::Percent(number)
+            | Cell::Kilowatthours(number)
+            | Cell::Number(number) => Some(rounded(*number)),
+            Cell::Text(_) | Cell::Count(_) | Cell::Integer(_) | Cell::Flag(_) | Cell::Missing => {
+                None
+            }
+        }
+    }
+
+    /// The cell for programs: numbers with up to six decimals, nothing if nothing was measured.
+    #[must_use]
+    pub fn exact(&self) -> String {
+        match self {
+            Cell::Text(text) => text.clone(),
+            Cell::Missing => String::new(),
+            other => match other.measure() {
+                // As JSON prints it: 12.0, not 12.
+                Some(number) => format!("{number:?}"),
+                None => other.shown(),
+            },
+        }
+    }
+
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self, Cell::Text(_))
+    }
+}
+
+/// The number with six decimals, which is a few milliseconds of an hour.
+#[must_use]
+pub fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+/// Whether a line of dashes follows the headings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Underline {
+    Yes,
+    No,
+}
+
+/// Cells under headings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    pub columns: Vec<Header>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// An empty table with these headings.
+    #[must_use]
+    pub fn new<const N: usize>(columns: [(&str, &str); N]) -> Self {
+        Self {
+            columns: columns.map(|(key, title)| Header::new(key, title)).into(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// The table of these columns over these rows.
+    pub fn of<'a, R: ?Sized + 'a>(
+        columns: impl IntoIterator<Item = &'a Column<R>> + Clone,
+        rows: impl IntoIterator<Item = &'a R>,
+    ) -> Self {
+        let cells = |row: &'a R| {
+            let columns = columns.clone().into_iter();
+            columns.map(|column| (column.cell)(row)).collect()
+        };
+        Self {
+            columns: columns.clone().into_iter().map(Column::header).collect(),
+            rows: rows.into_iter().map(cells).collect(),
+        }
+    }
+
+    /// Some of its columns, by position.
+    #[must_use]
+    pub fn only(&self, places: &[usize]) -> Self {
+        let row = |row: &Vec<Cell>| {
+            let cell = |place: &usize| row.get(*place).cloned().unwrap_or(Cell::Missing);
+            places.iter().map(cell).collect()
+        };
+        let columns = places.iter().filter_map(|place| self.columns.get(*place));
+        Self {
+            columns: columns.cloned().collect(),
+            rows: self.rows.iter().map(row).collect(),
+        }
+    }
+
+    /// The table as text, two blanks between columns, numbers to the right.
+    #[must_use]
+    pub fn text(&self, indent: usize) -> String {
+        let indent = " ".repeat(indent);
+        let lines = self.lines(None, Underline::No);
+        let lines = lines.map(|line| format!("{indent}{line}").trim_end().to_owned() + "\n");
+        lines.collect()
+    }
+
+    /// The heading line and one line per row. With a `width`, columns are dropped and truncated until they fit.
+    pub fn lines(
+        &self,
+        width: Option<usize>,
+        underline: Underline,
+    ) -> impl Iterator<Item = String> {
+        let shown: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| row.iter().map(Cell::shown).collect())
+            .collect();
+        let to_left: Vec<bool> = (0..self.columns.len())
+            .map(|place| match self.columns[place].layout.align {
+                Align::Left => true,
+                Align::Right => false,
+                Align::ByContent => {
+                    let mut cells = self.rows.iter().filter_map(|row| row.get(place));
+                    cells.any(Cell::is_text)
+                }
+            })
+            .collect();
+        let natural: Vec<usize> = (0..self.columns.len())
+            .map(|place| {
+                let cells = shown.iter().filter_map(|row| row.get(place));
+                let cells = cells.map(|cell| columns(cell));
+                let title = columns(&self.columns[place].title);
+                cells.chain([title]).max().unwrap_or(0)
+            })
+            .collect();
+        let layouts: Vec<Layout> = self.columns.iter().map(|column| column.layout).collect();
+        let widths = match width {
+            None => natural.into_iter().map(Some).collect(),
+            Some(width) => fitted(&layouts, &natural, width),
+        };
+        let titles = self.columns.iter().map(|column| column.title.clone());
+        let dashes = widths.iter().map(|width| "-".repeat(width.unwrap_or(0)));
+        let dashes = (underline == Underline::Yes).then(|| dashes.collect());
+        std::iter::once(titles.collect())
+            .chain(dashes)
+            .chain(shown)
+            .map(move |cells: Vec<String>| {
+                let line = line(&cells, &to_left, &widths);
+                width.map_or(line.clone(), |width| clip(&line, width))
+            })
+    }
+}
+
+/// Widths of the columns that fit into `width`; `None` for a dropped column. The columns with the lowest priority are dropped
+/// until the narrowest form of the others fits; then the widest are truncated until all do.
+#[must_use]
+pub fn fitted(layouts: &[Layout], natural: &[usize], width: usize) -> Vec<Option<usize>> {
+    let narrowest = |place: usize| match layouts[place].min_width {
+        None => natural[place],
+        Some(least) => natural[place].min(least),
+    };
+    let mut kept: Vec<usize> = (0..natural.len()).collect();
+    let total = |kept: &[usize], width_of: &dyn Fn(usize) -> usize| {
+        kept.iter().map(|place| width_of(*place)).sum::<usize>()
+            + GAP * kept.len().saturating_sub(1)
+    };
+    while kept.len() > 2 && total(&kept, &narrowest) > width {
+        let least = kept.iter().copied();
+        let least = least.min_by_key(|place| layouts[*place].priority);
+        kept.retain(|place| Some(*place) != least);
+    }
+    let mut widths: Vec<usize> = natural.to_vec();
+    loop {
+        let excess = total(&kept, &|place| widths[place]).saturating_sub(width);
+        let can_shrink = |place: &usize| widths[*place] > narrowest(*place);
+        let widest = kept
+            .iter()
+            .copied()
+            .filter(can_shrink)
+            .max_by_key(|place| widths[*place]);
+        match widest {
+            Some(place) if excess > 0 => widths[place] -= 1,
+            _ => break,
+        }
+    }
+    let of = |place: usize| kept.contains(&place).then_some(widths[place]);
+    (0..natural.len()).map(of).collect()
+}
+
+fn line(cells: &[String], to_left: &[bool], widths: &[Option<usize>]) -> String {
+    let mut parts = Vec::new();
+    for ((cell, to_left), width) in cells.iter().zip(to_left).zip(widths) {
+        let Some(width) = *width else { continue };
+        let cell = clip(cell, width);
+        let padding = " ".repeat(width.saturating_sub(columns(&cell)));
+        parts.push(match to_left {
+            true => format!("{cell}{padding}"),
+            false => format!("{padding}{cell}"),
+        });
+    }
+    parts.join(&" ".repeat(GAP)).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Person {
+        name: &'static str,
+        hours: f64,
+        idle: Option<f64>,
+    }
+
+    const COLUMNS: [Column<Person>; 3] = [
+        Column::new("user", "user", |person| person.name.into()),
+        Column::new("held_hours", "held h", |person| Cell::Hours(person.hours)),
+        Column::new("idle_share", "idle", |person| Cell::share(person.idle)),
+    ];
+
+    fn table() -> Table {
+        let person = |name, hours, idle| Person { name, hours, idle };
+        let people = [
+            person("ada", 1.234_567_89, Some(0.5)),
+            person("김", 12.0, None),
+        ];
+        Table::of(&COLUMNS, &people)
+    }
+
+    #[test]
+    fn text_is_aligned_by_display_width() {
+        assert_eq!(
+            table().text(2),
+            "  user  held h   idle\n  ada     1.23  50.0%\n  김     12.00      -\n"
+        );
+    }
+
+    #[test]
+    fn exact_cells_have_six_decimals_and_nothing_for_a_missing_value() {
+        let table = table();
+        let exact = |row: usize| {
+            let cells = table.rows[row].iter().map(Cell::exact);
+            cells.collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(exact(0), "ada,1.234568,0.5");
+        assert_eq!(exact(1), "김,12.0,");
+    }
+
+    #[test]
+    fn a_wide_character_takes_two_columns() {
+        let check = |user: &str, most, expected: &str| {
+            let cells = ["0", "[~]", user, "7 %"].map(str::to_owned);
+            let widths = [Some(1), Some(6), Some(7), Some(5)];
+            let line = line(&cells, &[false, true, true, false], &widths);
+            let line = Option::map_or(most, line.clone(), |most| clip(&line, most));
+            assert_eq!(line, expected, "{user}");
+        };
+        check("ada", None, "0  [~]     ada        7 %");
+        check("김철수", None, "0  [~]     김철수     7 %");
+        check("김수한무", None, "0  [~]     김수한…    7 %");
+        check("김철수", Some(16), "0  [~]     김철…");
+    }
+}

@@ -1,0 +1,164 @@
+//! Building blocks of JSON documents. Every document is a type that serde writes and schemars describes, so that the
+//! published schemas in `docs/schema` cannot disagree with the program.
+//!
+//! [`rows!`] declares the rows of a table once: the fields are the JSON keys, the CSV columns and the headings for people.
+
+use gua_model::table::{Cell, Column, Header, Table, rounded};
+use gua_model::{Micros, Millijoules, Period};
+use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::{SerializeMap as _, SerializeSeq as _};
+use serde::{Serialize, Serializer};
+
+macro_rules! measures {
+    ($($(#[$doc:meta])* $Name:ident => $cell:ident;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, JsonSchema)]
+        pub struct $Name(pub f64);
+
+        impl Serialize for $Name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_f64(rounded(self.0))
+            }
+        }
+
+        impl From<$Name> for Cell {
+            fn from(measure: $Name) -> Self {
+                Cell::$cell(measure.0)
+            }
+        }
+    )* };
+}
+
+measures! {
+    /// GPU-hours, with up to six decimals.
+    Hours => Hours;
+    /// A fraction of one, with up to six decimals.
+    Share => Share;
+    /// Percent, with up to six decimals.
+    Percent => Percent;
+    /// Kilowatt-hours, with up to six decimals.
+    Kilowatthours => Kilowatthours;
+    /// A number with up to six decimals; its unit is in the key.
+    Number => Number;
+}
+
+impl From<Micros> for Hours {
+    fn from(time: Micros) -> Self {
+        Hours(time.hours())
+    }
+}
+
+impl From<Millijoules> for Kilowatthours {
+    fn from(energy: Millijoules) -> Self {
+        Kilowatthours(energy.kilowatthours())
+    }
+}
+
+/// A period in UTC, from its first moment to the first one after it.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct Window {
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+impl From<Period> for Window {
+    fn from(period: Period) -> Self {
+        Self {
+            from: period.from(),
+            to: period.to(),
+        }
+    }
+}
+
+/// Declares a row type with a `COLUMNS` table: each field is a JSON key, a CSV column and a heading.
+macro_rules! rows {
+    ($(
+        $(#[$doc:meta])*
+        struct $Row:ident { $( $(#[$field_doc:meta])* $key:ident: $type:ty => $title:literal, )* }
+    )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+        pub struct $Row { $( $(#[$field_doc])* pub $key: $type, )* }
+
+        impl $Row {
+            /// The columns of a table of these rows.
+            pub const COLUMNS: &'static [gua_model::table::Column<Self>] = &[ $(
+                gua_model::table::Column::new(stringify!($key), $title, |row: &$Row| row.$key.clone().into()),
+            )* ];
+        }
+    )* };
+}
+pub(crate) use rows;
+
+/// The cells of one row under these columns.
+pub fn cells<R>(columns: &[Column<R>], row: &R) -> Vec<Cell> {
+    columns.iter().map(|column| (column.cell)(row)).collect()
+}
+
+/// The headings of these columns, with a prefix before each key.
+pub fn headers<R>(prefix: &str, columns: &[Column<R>]) -> Vec<Header> {
+    let header = |column: &Column<R>| {
+        let key = format!("{prefix}{}", column.key);
+        Header::new(key.clone(), key)
+    };
+    columns.iter().map(header).collect()
+}
+
+/// The rows of a table as JSON objects with its column keys.
+#[derive(Clone, Debug)]
+pub struct Rows(pub Table);
+
+impl Serialize for Rows {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Row<'a>(&'a Table, &'a [Cell]);
+        impl Serialize for Row<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(Some(self.1.len()))?;
+                for (column, cell) in self.0.columns.iter().zip(self.1) {
+                    match cell {
+                        Cell::Text(text) => map.serialize_entry(&column.key, text)?,
+                        Cell::Count(count) => map.serialize_entry(&column.key, count)?,
+                        Cell::Integer(number) => map.serialize_entry(&column.key, number)?,
+                        Cell::Flag(flag) => map.serialize_entry(&column.key, flag)?,
+                        // `None` for a missing value, which is null.
+                        other => map.serialize_entry(&column.key, &other.measure())?,
+                    }
+                }
+                map.end()
+            }
+        }
+        let mut rows = serializer.serialize_seq(Some(self.0.rows.len()))?;
+        for row in &self.0.rows {
+            rows.serialize_element(&Row(&self.0, row))?;
+        }
+        rows.end()
+    }
+}
+
+impl JsonSchema for Rows {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Rows".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": { "type": ["string", "number", "boolean", "null"] },
+            },
+        })
+    }
+}
+
+/// A document as indented JSON with a final newline.
+#[must_use]
+pub fn pretty(document: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(document);
+    text.expect("documents have string keys and finite numbers") + "\n"
+}
