@@ -1,6 +1,7 @@
 """Writes a history in the form of gpu-usage-audit 1.1 with everything that makes counting hard: several runs with their
 own intervals, rows of no run, two collectors at one moment, unknown users, users with several processes, a card that is
-away for a while. The same at every run, but for the time: the last tick is just before now."""
+away for a while. The same at every run, but for the time: the last tick is just before now, the second argument in
+seconds since 1970."""
 
 import datetime
 import random
@@ -23,11 +24,11 @@ CREATE INDEX idx_proc_sample_uuid_ts ON proc_sample(gpu_uuid, ts);
 USERS = ["ada", "bob", "cleo", "dai", "eve", "fay", "gus", "hal", "ivy", "jo", "kim", "lou", None]
 
 
-def main(path):
+def main(path, now):
     dice = random.Random(7)
     base = sqlite3.connect(path)
     base.executescript(TABLES)
-    now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    now = datetime.datetime.fromtimestamp(int(float(now)), datetime.timezone.utc)
     base.execute("INSERT INTO host VALUES ('node1', 'bare', '550.54.15', ?, ?)", (now.isoformat(), now.isoformat()))
     for interval in (30.0, 10.0, 2.5):
         base.execute("INSERT INTO daemon_run (started_at, interval_seconds) VALUES (?, ?)", (now.isoformat(), interval))
@@ -55,4 +56,4 @@ def main(path):
     base.commit()
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use gua_test::originals::{self, released};
-use gua_test::python;
 use gua_test::tape::Tape;
+use gua_test::{clock, python};
 
 /// Sentences that explain. They are ours, and theirs are theirs.
 const EXPLAIN: [&str; 12] = [
@@ -100,10 +100,9 @@ fn an_odd_history_has_the_numbers_of_its_tool() {
     let db = home.path("odd.db");
     let tape = Tape::open("report-odd", &["1.1.0"]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/odd_history.py");
-    tape.file(&db, || {
-        let mut python = Command::new(python::system());
-        originals::run(python.arg(script).arg(&db));
-    });
+    let now = tape.take(clock::now);
+    let mut python = Command::new(python::system());
+    originals::run(python.arg(script).arg(&db).arg(now));
     for words in [
         "--since 900d",
         "--since 1h",

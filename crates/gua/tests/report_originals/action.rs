@@ -130,12 +130,11 @@ fn on_two_days_of_made_up_cards_both_say_the_same() {
         let db = folder.path().join("made-up.db");
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report_originals/write_rows.py");
-        tape.file(&db, || {
-            originals::demo(RELEASE, &db, 1);
-            let mut python = Command::new(python::system());
-            python.arg(script).arg(&db);
-            originals::run(python.args([seed, LAST_TICK_SECONDS_AGO]));
-        });
+        tape.demo(RELEASE, &db, 1);
+        let now = tape.take(clock::now);
+        let mut python = Command::new(python::system());
+        python.arg(script).arg(&db);
+        originals::run(python.args([seed, LAST_TICK_SECONDS_AGO, &now]));
         for since in ["7d", "30h", "90m"] {
             check(&tape, &db, since);
         }

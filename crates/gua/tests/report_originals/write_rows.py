@@ -1,18 +1,18 @@
 """Fills a history that the released tool has made with rows of made-up cards, people and processes.
 
-Arguments: the file, a seed, and how many seconds ago the last tick was."""
+Arguments: the file, a seed, how many seconds ago the last tick was, and the time now in seconds since 1970."""
 
 import datetime
 import random
 import sqlite3
 import sys
 
-path, seed, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+path, seed, last, now = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 dice = random.Random(seed)
 db = sqlite3.connect(path)
 for table in ("gpu_sample", "proc_sample", "gpu_device", "daemon_run"):
     db.execute(f"DELETE FROM {table}")
-end = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=last)
+end = datetime.datetime.fromtimestamp(now, datetime.timezone.utc) - datetime.timedelta(seconds=last)
 start = end - datetime.timedelta(hours=50)
 db.execute("INSERT INTO daemon_run(id, started_at, interval_seconds) VALUES (1, ?, 30.0)", (start.isoformat(),))
 db.execute("INSERT INTO daemon_run(id, started_at, interval_seconds) VALUES (2, ?, 60.0)", (end.isoformat(),))
