@@ -1,7 +1,7 @@
-//! Who a process is, from `/proc`, its cgroup and the passwd source.
+//! The identity of processes, from `/proc`, their cgroups and the passwd source.
 //!
-//! Only processes that are asked for are looked at, and what was found is remembered until the process changes or
-//! nobody asks for it any more. Environments are never read, and command lines by [`command`] alone, for a person's eyes.
+//! Only requested processes are read, and the result is cached until the process changes or is not requested any more.
+//! Environments are never read, and command lines only by [`command`], for display.
 
 mod ancestry;
 mod cgroup;
@@ -38,15 +38,15 @@ pub use self::names::{groups_of, is_group, is_user};
 use self::tree::{Seen, Tree};
 use crate::clock;
 
-/// When a process that seems unchanged is read anew: what does not show in its mark (a move to another cgroup) shows
-/// after this time.
+/// Delay until a process that seems unchanged is read again. It limits how long a change that its mark does not show (a
+/// move to another cgroup) stays unseen.
 const READ_AGAIN: Duration = Duration::from_mins(10);
 
-/// When a process that lives on is looked at for another name or owner: an exec or a setuid shows within this time. At
-/// slower ticks than this it is every tick.
+/// Delay until a living process is checked for another name or owner, which an exec or a setuid changes. With slower
+/// ticks it is checked at every tick.
 const COMPARE_AGAIN: Duration = Duration::from_secs(10);
 
-/// Where the kernel's process files are. Production passes `/proc`, a test passes a temporary directory.
+/// Directory of the kernel's process files. Production passes `/proc`, a test passes a temporary directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcRoot(pub PathBuf);
 
@@ -56,17 +56,17 @@ impl Default for ProcRoot {
     }
 }
 
-/// Where users have their names from.
+/// Source of user names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Passwd {
-    /// What the C library asks: the passwd file, LDAP, SSSD.
+    /// The C library's configuration: the passwd file, LDAP, SSSD.
     #[default]
     System,
-    /// One file in the form of `/etc/passwd`.
+    /// One file in the format of `/etc/passwd`.
     File(PathBuf),
 }
 
-/// The processes of the current tick, and those of the last that are still there.
+/// Cache of the processes of the current tick and of the last one.
 pub struct ProcessTable {
     tree: Tree,
     names: Names,
@@ -75,23 +75,23 @@ pub struct ProcessTable {
     tick: u64,
 }
 
-/// One process, or why there is none under its pid.
+/// A cached process, or why there is none with its pid.
 struct Known {
-    /// The tick that asked last.
+    /// Last tick in which it was requested.
     tick: u64,
     read_at: Duration,
-    /// When its name and its owner were last compared with what was read.
+    /// Time at which its name and owner were last compared.
     compared_at: Duration,
-    /// Whether the answers of this tick rest on the process not having ended, which was not looked at yet.
+    /// Whether the answers of this tick assume that the process has not ended, which was not checked yet.
     is_assumed: bool,
     seen: Reading<Seen>,
 }
 
-/// When it is looked at whether a known process has ended.
+/// When to check whether a known process has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Liveness {
     Now,
-    /// By [`ProcessTable::confirm`], for all of them in one go.
+    /// Later, by [`ProcessTable::confirm`], for all of them in one call.
     Later,
 }
 
@@ -121,7 +121,7 @@ impl ProcessTable {
         }
     }
 
-    /// The running boot of this host.
+    /// Returns the boot id of this host.
     pub fn boot(&self) -> Reading<BootId> {
         if let Some(boot) = self.boot.get() {
             return Ok(*boot);
@@ -130,22 +130,22 @@ impl ProcessTable {
         Ok(*self.boot.get_or_init(|| boot))
     }
 
-    /// Who the process is. `Gone` only when the kernel said that there is none and the driver's pids are ours; `Denied`
-    /// when it is hidden from us or numbered in a pid namespace that we do not see; never a guess.
+    /// Returns the identity of a process. `Gone` only if the kernel reports that there is none and the driver's pids
+    /// are valid here; `Denied` if it is hidden or in another pid namespace; never a guess.
     ///
     /// Within one tick the answer stays the same.
     pub fn resolve(&mut self, pid: Pid) -> Reading<Identity> {
         self.resolve_at(pid, clock::monotonic(), Liveness::Now)
     }
 
-    /// As [`ProcessTable::resolve`], but a process that is known is taken to live on until [`ProcessTable::confirm`] is
-    /// asked.
+    /// As [`ProcessTable::resolve`], but a known process is assumed to be alive until [`ProcessTable::confirm`] is
+    /// called.
     pub(crate) fn resolve_for_now(&mut self, pid: Pid, now: Duration) -> Reading<Identity> {
         self.resolve_at(pid, now, Liveness::Later)
     }
 
-    /// Which of the processes that were taken to live on have ended: what was said of them in this tick was not true, and
-    /// they are to be resolved again. All others lived from before they were asked for until now.
+    /// Returns the processes that were assumed to be alive and have ended: their answers in this tick are wrong, and
+    /// they must be resolved again. All others were alive from before they were requested until now.
     pub(crate) fn confirm(&mut self) -> Vec<Pid> {
         let ended = self.tree.ended();
         let mut pids = Vec::new();
@@ -156,7 +156,7 @@ impl ProcessTable {
                 && seen.may_be_of(&ended)
             {
                 pids.push(*pid);
-                // As if nobody had asked for it in this tick.
+                // As if it was not requested in this tick.
                 known.tick = known.tick.wrapping_sub(1);
             }
         }
@@ -164,7 +164,7 @@ impl ProcessTable {
     }
 
     fn resolve_at(&mut self, pid: Pid, now: Duration, liveness: Liveness) -> Reading<Identity> {
-        // Zero and negative numbers mean whole groups of processes to the kernel, and never reach it.
+        // Zero and negative numbers denote process groups to the kernel, and are never passed to it.
         let number = i32::try_from(pid.0)
             .ok()
             .and_then(rustix::process::Pid::from_raw)
@@ -221,7 +221,7 @@ impl ProcessTable {
         self.processes.insert(pid, known);
     }
 
-    /// A user by their number, with the name if it is known in time.
+    /// Returns a user by uid, with the name if it is known in time.
     pub fn user(&mut self, uid: Uid) -> User {
         User {
             uid,
@@ -229,7 +229,7 @@ impl ProcessTable {
         }
     }
 
-    /// Ends the tick: processes that nobody asked for are forgotten, and the others are looked at again in the next.
+    /// Ends the tick: processes that were not requested are dropped, and the others are checked again in the next.
     pub fn end_tick(&mut self) {
         self.end_tick_at(clock::monotonic());
     }

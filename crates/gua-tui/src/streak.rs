@@ -1,4 +1,4 @@
-//! Since when a card is in its state, without a break. Where the beginning was not seen, the answer is "at least".
+//! Since when each GPU is in its state without interruption. If the beginning was not seen, the time is a lower bound.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use gua_model::since::{Since, Start};
 use gua_model::{Cadence, GpuUuid, RollUp, Sample, State, Thresholds, classify};
 use jiff::Timestamp;
 
-/// What counts as the same state: the roll-up, and the finer state where there is none.
+/// What counts as the same state: the roll-up, or the finer state if there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Same {
     RollUp(RollUp),
@@ -27,7 +27,7 @@ struct Streak {
     seen: Timestamp,
 }
 
-/// The running states of all cards, from one sample to the next.
+/// The current states of all GPUs, from one sample to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Streaks {
     thresholds: Thresholds,
@@ -56,7 +56,7 @@ impl Streaks {
             });
             let since = match before {
                 Some(streak) if streak.same == same => streak.since,
-                // It was seen in another state a moment ago, so this one began now.
+                // It was in another state a moment ago, so this one began now.
                 Some(streak) => Since {
                     at: sample.at,
                     start: match streak.same {
@@ -78,8 +78,8 @@ impl Streaks {
         }
     }
 
-    /// What the history knows of the state in which a card was when this run first looked. Where it has changed since,
-    /// that is of no use any more.
+    /// Adds what the history knows of the state in which a GPU was at the first sample of this run. It is ignored if
+    /// the state has changed since.
     pub(crate) fn lengthen(&mut self, gpu: &GpuUuid, since: Since) {
         if let Some(streak) = self.cards.get_mut(gpu)
             && streak.since.start == Start::AtLatest
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::app::fixture::{card, sample_of};
 
-    /// `10 idle`, `40 busy`: what card `GPU-a` did at a second. The answer is the second and whether it is exact.
+    /// Takes what `GPU-a` did at a second (`10 idle`, `40 busy`); expects the second and whether it is exact.
     fn fold(script: &[(i64, u32)], interval: u64) -> Streaks {
         let mut streaks = Streaks::new(Thresholds::default());
         for (second, util) in script {

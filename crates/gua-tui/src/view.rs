@@ -1,4 +1,4 @@
-//! The picture: one line about the host, the cards, the table, one line of keys. It fits itself into any size.
+//! The screen: one line about the host, the GPUs, the table, one line of keys. It fits any size.
 
 mod gpus;
 mod overlay;
@@ -20,7 +20,7 @@ use crate::format::{clip, width};
 use crate::timeline::{Moment, Source};
 use style::Styles;
 
-/// A picture on paper: the host, two lines per card, every process, and no keys.
+/// Draws text output: the host, two lines per GPU, every process, and no keys.
 pub(crate) fn draw_text(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
     let styles = Styles::of(app.setup.palette);
     let [head, rest] = cut(area, 1);
@@ -62,7 +62,7 @@ pub fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
     }
 }
 
-/// The first lines of an area, and the rest.
+/// Splits an area into its first lines and the rest.
 fn cut(area: Rect, height: u16) -> [Rect; 2] {
     let height = height.min(area.height);
     let upper = Rect { height, ..area };
@@ -144,7 +144,7 @@ fn mode(app: &App, moment: Option<&Moment>, now: Timestamp) -> (String, Mode) {
     }
 }
 
-/// What is wrong with the driver, if anything is.
+/// Returns what is wrong with the driver, if anything is.
 fn driver_problem(app: &App, now: Timestamp) -> Option<String> {
     let clock = |at: Timestamp| {
         at.to_zoned(app.setup.zone.clone())

@@ -1,5 +1,5 @@
-//! The way into every exported function: the scenario is looked at, the call written down, faults played, and only
-//! then the function's own code runs. One macro declares a function for Rust, for C and for the driver generations.
+//! The entry into every exported function: checks the scenario, logs the call, applies faults, and then runs the
+//! function's own code. One macro declares a function for Rust, for C and for the driver generations.
 #![expect(
     unsafe_code,
     reason = "exported symbols and the unload hook need unsafe attributes"
@@ -20,7 +20,7 @@ use crate::world::{Card, End, Instance, Unit, World};
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
     pub name: &'static str,
-    /// The first of our driver generations that has it.
+    /// First driver generation that has it.
     pub since: Generation,
     parameters: fn() -> Vec<String>,
 }
@@ -38,7 +38,7 @@ impl Function {
         }
     }
 
-    /// The prototype as C would declare it.
+    /// Returns the C prototype.
     pub fn prototype(&self) -> String {
         let parameters = (self.parameters)();
         let parameters = if parameters.is_empty() {
@@ -55,11 +55,11 @@ impl Function {
 /// `SINCE KIND fn NAME(PARAMETERS) |SEEN| BODY`, where KIND is
 /// - `library`: runs without initialisation, the body gets the name;
 /// - `system`: needs initialisation, the body gets the world;
-/// - `card`: the first parameter is a handle, the body gets what it stands for;
-/// - `finder`: takes a key and a place for a handle, the body finds what the key means.
+/// - `card`: the first parameter is a handle, the body gets what it refers to;
+/// - `finder`: takes a key and a place for a handle, the body looks up the key.
 macro_rules! exports {
     ($($since:ident $kind:ident fn $name:ident($($argument:ident: $type:ty),*) |$seen:ident| $body:expr;)*) => {
-        /// The functions of this file.
+        /// Functions of this file.
         pub(crate) const FUNCTIONS: &[$crate::call::Function] = &[$(
             $crate::call::Function::new(
                 stringify!($name),
@@ -98,7 +98,7 @@ pub(crate) struct Now {
     pub(crate) time: f64,
 }
 
-/// A card or instance at the time of a call.
+/// A GPU or instance at the time of a call.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) world: Arc<World>,
@@ -107,7 +107,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The card, also for an instance's handle.
+    /// Returns the GPU, also for an instance's handle.
     pub(crate) fn card(&self) -> &Card {
         &self.world.cards[self.unit.card]
     }
@@ -118,12 +118,12 @@ impl Seen {
             .map(|place| &self.card().instances[place])
     }
 
-    /// The card itself; an instance has no such reading.
+    /// Returns the GPU itself; an instance has no such reading.
     pub(crate) fn sensor(&self) -> Result<&Card, Code> {
         self.whole_card(Code::NOT_SUPPORTED)
     }
 
-    /// The card itself; the question makes no sense for an instance.
+    /// Returns the GPU itself; for an instance the argument is invalid.
     pub(crate) fn hardware(&self) -> Result<&Card, Code> {
         self.whole_card(Code::INVALID_ARGUMENT)
     }
@@ -143,7 +143,7 @@ pub(crate) fn answer(result: Result<(), Code>) -> c_uint {
     }
 }
 
-/// `nvmlInit` in all its versions.
+/// Implements `nvmlInit` in all its versions.
 pub(crate) fn initialise(function: &str) -> Result<(), Code> {
     let mut state = state::lock();
     let now = clock::unix_seconds();
@@ -230,7 +230,7 @@ pub(crate) fn finder(
     })())
 }
 
-/// Looks at the scenario, finds what the call is about, writes it down, and refuses what cannot be answered.
+/// Checks the scenario, resolves the handle, logs the call, and rejects calls that cannot be answered.
 fn begin(
     function: &str,
     subject: impl FnOnce(&mut State, &Now) -> Result<Option<Unit>, Code>,
@@ -262,11 +262,11 @@ fn check_card(world: &World, unit: Unit, time: f64) -> Result<(), Code> {
 enum Played {
     /// The function's own code may run.
     Well,
-    /// The outputs are garbage and the call answers success.
+    /// The outputs are garbage and the call returns success.
     Spoiled,
 }
 
-/// The lock is not held here: a call that hangs does not stop the others.
+/// The lock is not held here: a call that hangs does not block the others.
 fn play_faults(
     world: &World,
     function: &str,

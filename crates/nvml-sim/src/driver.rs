@@ -15,7 +15,7 @@ use std::str::FromStr;
 use crate::elf;
 use crate::foreign;
 
-/// A driver branch whose library differs from its neighbours' in a way that clients notice, oldest first.
+/// A driver branch whose library differs from others in a way that clients notice, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Generation {
     /// v1 process lists, no MIG, no second fan.
@@ -44,7 +44,7 @@ impl Generation {
     ];
     pub const LATEST: Generation = R580;
 
-    /// The driver version that a library of this generation reports, unless the scenario names another.
+    /// Returns the driver version that a library of this generation reports, unless the scenario sets another.
     pub fn version(self) -> &'static str {
         match self {
             R390 => "390.157",
@@ -60,7 +60,7 @@ impl Generation {
         }
     }
 
-    /// The CUDA version that came with it, as the driver counts: 12040 is 12.4.
+    /// Returns the CUDA version of this generation, as the driver counts: 12040 is 12.4.
     pub fn cuda_version(self) -> i32 {
         match self {
             R390 => 9010,
@@ -74,16 +74,16 @@ impl Generation {
         }
     }
 
-    /// Whether a library of this generation exports the function.
+    /// Reports whether a library of this generation exports the function.
     pub fn has(self, function: &str) -> bool {
-        // Seen on the real libraries: 535.98 took the v3 lists away again, because 535.43 had changed their record.
+        // Observed in real libraries: 535.98 removed the v3 lists, because 535.43 had changed their record.
         if self == R535_104 && function.ends_with("RunningProcesses_v3") {
             return false;
         }
         crate::functions().any(|known| known.name == function && known.since <= self)
     }
 
-    /// The functions of ours that this generation lacks.
+    /// Returns our functions that this generation lacks.
     pub fn missing(self) -> Vec<&'static str> {
         crate::functions()
             .map(|function| function.name)
@@ -91,7 +91,7 @@ impl Generation {
             .collect()
     }
 
-    /// The generation that this very library was installed as.
+    /// Returns the generation that this library was installed as.
     pub(crate) fn installed() -> Generation {
         let [number] = foreign::as_installed(&NVML_SIM_GENERATION);
         Generation::ALL
@@ -115,7 +115,7 @@ impl fmt::Display for Generation {
     }
 }
 
-/// No generation has this name.
+/// Error for an unknown generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownGeneration(pub String);
 
@@ -133,7 +133,7 @@ impl std::error::Error for UnknownGeneration {}
 impl FromStr for Generation {
     type Err = UnknownGeneration;
 
-    /// Reads `latest`, or the beginning of a version such as `470` or `535.54`; the newest that fits is meant.
+    /// Parses `latest`, or the beginning of a version such as `470` or `535.54`; the newest match is used.
     fn from_str(text: &str) -> Result<Generation, UnknownGeneration> {
         if text == "latest" {
             return Ok(Generation::LATEST);
@@ -153,7 +153,7 @@ impl FromStr for Generation {
     }
 }
 
-/// The file name under which programs look for the driver's library.
+/// File name under which programs look for the driver's library.
 pub const LIBRARY_NAME: &str = "libnvidia-ml.so.1";
 
 /// Writes `DIR/libnvidia-ml.so.1` as a library of this generation, and returns its path.
@@ -179,7 +179,8 @@ pub fn install_from(built: &Path, directory: &Path, generation: Generation) -> i
     Ok(path)
 }
 
-/// Overwritten in the library file by `install`: the generation's number. What is not installed is the latest.
+/// The generation's number, overwritten in the library file by `install`. A library that was not installed is the
+/// latest.
 #[unsafe(no_mangle)]
 static NVML_SIM_GENERATION: [u8; 1] = [u8::MAX];
 

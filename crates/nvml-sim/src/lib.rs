@@ -1,8 +1,8 @@
 //! A simulated `libnvidia-ml.so.1`.
 //!
 //! As a shared library it exports the functions of NVML and plays a scenario file. As a Rust library it offers what
-//! tests and demos need: the scenario types, where the shared library is, and installing it as an older driver. It
-//! never touches a real driver or a real card.
+//! tests and demos need: the scenario types, the path of the shared library, and installing it as an older driver. It
+//! never touches a real driver or a real GPU.
 
 #[expect(
     unsafe_code,
@@ -31,13 +31,13 @@ pub use code::Code;
 pub use layout::{RecordShape, records};
 pub use source::{BESIDE, VARIABLE};
 
-/// Every function that the shared library exports.
+/// Returns every function that the shared library exports.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
     api::ALL.iter().copied().flatten()
 }
 
-/// The shared library that cargo built together with the running program, which is a test, a bench, an example or a
-/// binary of this workspace.
+/// Returns the path of the shared library that cargo built together with the running program, which is a test, a bench,
+/// an example or a binary of this workspace.
 #[expect(
     clippy::disallowed_methods,
     reason = "where a documentation test's libraries are, cargo says in the environment alone"
@@ -45,7 +45,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
 pub fn library_path() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let places = program.ancestors().skip(1).take(3).map(Path::to_owned);
-    // A documentation test runs from a folder of its own, and cargo names the build's folders to it so.
+    // A documentation test runs from its own folder; cargo passes the build folder in this variable.
     let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let places: Vec<PathBuf> = places.chain(std::env::split_paths(&named)).collect();
     let candidates = places.iter();

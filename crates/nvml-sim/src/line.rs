@@ -1,6 +1,6 @@
-//! Time lines made ready to be read: the value at a moment, and the exact mean over a window.
+//! Compiled time lines: the value at a time, and the exact mean over a window.
 //!
-//! A line knows nothing of clocks. Time is seconds since the scenario's origin and may be negative.
+//! A line uses no clock. Time is in seconds since the scenario's origin and may be negative.
 
 use crate::scenario::{Shape, TimeLine, Value};
 
@@ -19,7 +19,7 @@ enum Curve {
     Steps(Vec<Step>),
 }
 
-/// From `at` on the value is `value`; `area` is what lies under the curve between the first step and this one.
+/// From `at` on the value is `value`; `area` is the area under the curve between the first step and this one.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     at: f64,
@@ -36,7 +36,7 @@ impl Line {
         }
     }
 
-    /// `None` for a value that is a word.
+    /// Compiles a value; `None` for a keyword.
     pub(crate) fn new(value: &Value) -> Option<Line> {
         match value {
             Value::Number(number) => Some(Line::constant(*number)),
@@ -103,12 +103,12 @@ impl Line {
             .at(self.every.map_or(t, |every| t.rem_euclid(every)))
     }
 
-    /// What lies under the line between second 0 and `t`.
+    /// Returns the area under the line between second 0 and `t`.
     pub(crate) fn area(&self, t: f64) -> f64 {
         self.shifted_area(t + self.phase) - self.shifted_area(self.phase)
     }
 
-    /// The mean over the `window` seconds that end at `t`.
+    /// Returns the mean over the `window` seconds that end at `t`.
     pub(crate) fn mean(&self, t: f64, window: f64) -> f64 {
         match self.curve {
             Curve::Constant(value) => value,
@@ -163,14 +163,14 @@ impl Curve {
     }
 }
 
-/// The step that holds at `t`; the first one also holds before itself.
+/// Returns the step at `t`; the first one also applies before itself.
 fn step_at(steps: &[Step], t: f64) -> Option<&Step> {
     let after = steps.partition_point(|step| step.at <= t);
     steps.get(after.saturating_sub(1))
 }
 
 fn steps(points: &[(f64, f64)]) -> Curve {
-    // A first point at the beginning of time would make every area infinite: its value holds before the next anyway.
+    // A first point at minus infinity would make every area infinite; its value applies before the next one anyway.
     let start = match points {
         [(at, value), (next, _), ..] if *at == f64::MIN => (next - 1.0, *value),
         [(at, value), ..] if *at == f64::MIN => (0.0, *value),
@@ -207,7 +207,7 @@ mod tests {
         for (t, expected) in readings {
             assert_eq!(line.at(*t), *expected, "at {t} of {value:?}");
         }
-        // The exact area agrees with a fine sum wherever the line is read.
+        // The exact area equals a fine sum everywhere.
         let (mut sum, pieces) = (0.0, 20_000);
         for piece in 0..pieces {
             sum += line.at((f64::from(piece) + 0.5) * 30.0 / f64::from(pieces)) * 30.0

@@ -1,7 +1,7 @@
-//! The scenario file: everything that the simulated driver is told to play, as plain data.
+//! The scenario file: everything that the simulated driver plays, as plain data.
 //!
-//! Parsing is pure and total: any text gives a scenario or an error, never a panic. Nothing here plays the scenario;
-//! that is `world`'s task. Every type also serialises, so that a test can write a scenario in a few lines of Rust.
+//! Parsing is pure and total: any text gives a scenario or an error, never a panic. Playing is the task of `world`.
+//! Every type also serialises, so that a test can write a scenario in a few lines of Rust.
 
 mod card;
 mod value;
@@ -19,7 +19,7 @@ pub use value::{Burst, Shape, TimeLine, Value};
 
 use crate::code::Code;
 
-/// A whole scenario. `Scenario::default()` is a driver without a card.
+/// A whole scenario. `Scenario::default()` is a driver without GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
@@ -28,13 +28,14 @@ pub struct Scenario {
     pub journal: Option<PathBuf>,
     /// The process is aborted when a second thread of it calls into the library.
     pub one_owner: bool,
-    /// How often it is looked whether this file has changed. To look costs as much as twenty calls, which a measurement of
-    /// a client does not want; with more than the default, [`Scenario::write`] returns before all clients have noticed.
+    /// Interval at which this file is checked for changes. A check costs as much as twenty calls, which would distort
+    /// the measurement of a client; with more than the default, [`Scenario::write`] returns before all clients have
+    /// noticed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub look_every_ms: Option<u32>,
-    /// What a process list does when it is asked for its size with a NULL buffer.
+    /// Behaviour of a process list when its size is queried with a NULL buffer.
     pub null_size_query: NullSizeQuery,
-    /// Functions that are there to be found and answer FUNCTION_NOT_FOUND.
+    /// Functions that exist and return FUNCTION_NOT_FOUND.
     pub symbol_answers_not_found: Vec<String>,
     pub driver: Driver,
     pub clock: Clock,
@@ -59,11 +60,11 @@ pub struct Driver {
     pub cuda_version: Option<i32>,
     /// A client that initialised under another number holds a stale library.
     pub epoch: u64,
-    /// What a stale library answers.
+    /// Return code of a stale library.
     pub stale_code: Code,
-    /// What `nvmlInit` answers.
+    /// Return code of `nvmlInit`.
     pub init_code: Code,
-    /// How long each real initialisation takes.
+    /// Duration of each real initialisation.
     pub init_delay_ms: u64,
 }
 
@@ -89,7 +90,7 @@ pub struct Clock {
     pub origin_unix_ms: Option<u64>,
     /// Scenario seconds per real second.
     pub scale: f64,
-    /// Time stands still at this second.
+    /// Time stops at this second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<f64>,
     pub stamps: Stamps,
@@ -106,7 +107,7 @@ impl Default for Clock {
     }
 }
 
-/// Whose clock the time stamps of buffered samples follow; they differ only when `scale` is not 1.
+/// Clock of the time stamps of buffered samples; they differ only if `scale` is not 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stamps {
@@ -121,12 +122,12 @@ pub enum Stamps {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Buffers {
-    /// How many samples of one kind a card remembers.
+    /// Number of samples of one kind that a GPU keeps.
     pub samples: u32,
     pub period_ms: f64,
-    /// How many periods of per-process samples a card remembers.
+    /// Number of periods of per-process samples that a GPU keeps.
     pub process_samples: u32,
-    /// Every so many samples of a utilisation one is junk; 0 is never.
+    /// Interval in samples at which a utilisation sample is junk; 0 is never.
     pub junk_every: u32,
     pub junk: u32,
 }
@@ -155,28 +156,28 @@ pub enum NullSizeQuery {
     Crash,
 }
 
-/// Something that goes wrong in some functions, on some cards, for some time.
+/// A fault in some functions, on some GPUs, for some time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fault {
-    /// A function's name; `*` stands for any characters.
+    /// Name of a function; `*` matches any characters.
     pub function: String,
-    /// Default: every card, and functions that concern none.
+    /// Default: every GPU, and functions without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<Selector>,
-    /// What the function answers instead.
+    /// Return code of the function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<f64>,
-    /// So many matching calls of a process go well first.
+    /// Number of matching calls of a process that succeed first.
     pub after_calls: u64,
     pub delay_ms: u64,
     pub hang: bool,
     pub crash: bool,
-    /// Outputs are filled with 0xA5 bytes and the function answers SUCCESS.
+    /// Outputs are filled with 0xA5 bytes and the function returns SUCCESS.
     pub garbage: bool,
 }
 
@@ -197,7 +198,7 @@ impl Default for Fault {
     }
 }
 
-/// A card by its place in the file, or a card or MIG instance by its UUID.
+/// A GPU by its position in the file, or a GPU or MIG instance by its UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Selector {
@@ -206,7 +207,7 @@ pub enum Selector {
 }
 
 impl Scenario {
-    /// Reads a scenario from the text of a file.
+    /// Parses a scenario.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario = toml::from_str(text).map_err(|error| syntax(&error, text))?;
         scenario.check()?;
@@ -223,7 +224,7 @@ impl Scenario {
     /// Writes the scenario so that a running client sees the old file or the new one, never a part; see [`write_text`].
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let text = self.to_toml().map_err(io::Error::other)?;
-        // What a client would refuse is refused here, where the mistake was made.
+        // Reject here, where the mistake was made, what a client would reject.
         Scenario::parse(&text).map_err(io::Error::other)?;
         write_text(path.as_ref(), &text)
     }
@@ -284,18 +285,18 @@ impl Buffers {
     }
 }
 
-/// Writes any text, also a broken one, by renaming a finished file. Returns when every running client must notice it
-/// at its next call, so that no test has to wait for luck.
+/// Writes any text, even a broken one, by renaming a finished file. Returns when every running client notices it at its
+/// next call, so that tests need no sleep.
 pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let fresh = path.with_file_name(name);
     let mut file = File::create(&fresh)?;
     file.write_all(text.as_bytes())?;
-    // File systems stamp with a coarse clock: two versions in a row could otherwise look like one.
+    // File systems use a coarse clock: two versions in a row could otherwise look alike.
     file.set_modified(crate::clock::wall())?;
     std::fs::rename(&fresh, path)?;
-    // Twice as long as needed: the clock on the wall may run a little slower than the one that we sleep by.
+    // Twice as long as needed: the wall clock may run a little slower than the clock of the sleep.
     crate::clock::sleep(Duration::from_secs_f64(2.0 * crate::state::LOOK_EVERY));
     Ok(())
 }
@@ -303,12 +304,12 @@ pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
 /// Why a text is not a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScenarioError {
-    /// It is not TOML, or has a key or a type that is not known here.
+    /// Not TOML, or an unknown key or type.
     Syntax {
         line: Option<usize>,
         message: String,
     },
-    /// It is well formed and cannot be played.
+    /// Well formed, but cannot be played.
     Meaning(String),
 }
 
@@ -354,7 +355,7 @@ fn syntax(error: &toml::de::Error, text: &str) -> ScenarioError {
         .span()
         .and_then(|span| text.as_bytes().get(..span.start))
         .map(|before| before.iter().filter(|byte| **byte == b'\n').count() + 1);
-    // One line: it is shown on the standard error of a program that knows nothing of scenarios.
+    // One line: it is printed on the standard error of a program that knows nothing of scenarios.
     let message = error.message().split_whitespace();
     let message = message.collect::<Vec<_>>().join(" ");
     ScenarioError::Syntax { line, message }

@@ -1,16 +1,15 @@
-//! Where the scenario comes from, and whether it has changed. Reads the environment and the scenario file, and nothing
-//! else of the machine.
+//! Location of the scenario, and whether it has changed. Reads the environment and the scenario file only.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the scenario.
+/// Environment variable with the path of the scenario.
 pub const VARIABLE: &str = "NVML_SIM_SCENARIO";
 
-/// The scenario's name beside the library, if the environment names none.
+/// File name of the scenario beside the library, if the environment names none.
 pub const BESIDE: &str = "nvml-sim.toml";
 
-/// What tells one version of a file from the next.
+/// Identifies a version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     modified: (i64, i64),
@@ -28,7 +27,7 @@ impl Identity {
         })
     }
 
-    /// The modification time in seconds since 1970.
+    /// Returns the modification time in seconds since 1970.
     #[expect(
         clippy::cast_precision_loss,
         reason = "microseconds since 1970 fit a double"
@@ -38,7 +37,7 @@ impl Identity {
     }
 }
 
-/// The file that the environment names, else the one beside the library.
+/// Returns the file that the environment names, or the one beside the library.
 #[expect(
     clippy::disallowed_methods,
     reason = "which scenario is played is said in the environment"
@@ -50,7 +49,7 @@ pub(crate) fn scenario_path() -> Option<PathBuf> {
     Some(own_file()?.with_file_name(BESIDE))
 }
 
-/// The file that this code was loaded from, as the kernel's map of the process says.
+/// Returns the file that this code was loaded from, according to `/proc/self/maps`.
 fn own_file() -> Option<PathBuf> {
     let here = own_file as fn() -> Option<PathBuf> as usize;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
@@ -64,8 +63,8 @@ fn own_file() -> Option<PathBuf> {
     })
 }
 
-/// The calling thread, as `PID TID`. The kernel is asked because a thread handle of the standard library would keep
-/// the library from being unloaded.
+/// Returns the calling thread as `PID TID`. It uses system calls, because a thread handle of the standard library would
+/// prevent unloading.
 pub(crate) fn thread() -> String {
     let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     let text = link.to_string_lossy();

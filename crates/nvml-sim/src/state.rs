@@ -1,6 +1,6 @@
-//! What the library remembers between calls: the world it plays, who initialised it, and the handles it gave out.
+//! State between calls: the world, the initialisations, and the handles.
 //!
-//! No thread of its own and nothing thread-local, so that `dlclose` can really unload it.
+//! It has no thread and no thread-local data, so that `dlclose` can unload the library.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::scenario::Scenario;
 use crate::source::{self, Identity};
 use crate::world::{Unit, World};
 
-/// A client notices a new scenario at its first call after this many seconds, unless the old one says otherwise.
+/// Delay until a client notices a new scenario at its next call, unless the old one sets another.
 pub(crate) const LOOK_EVERY: f64 = 0.001;
 
 static STATE: Mutex<State> = Mutex::new(State::new());
@@ -22,7 +22,7 @@ pub(crate) fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives everything back when the library is unloaded. A call that hangs somewhere does not hold the lock.
+/// Frees everything when the library is unloaded. A call that hangs does not hold the lock.
 pub(crate) fn clear() {
     if let Ok(mut state) = STATE.try_lock() {
         *state = State::new();
@@ -33,13 +33,13 @@ pub(crate) fn clear() {
 pub(crate) struct State {
     path: Option<PathBuf>,
     seen: Option<Identity>,
-    /// When it was last looked whether the scenario has changed, in seconds since 1970.
+    /// Time of the last check whether the scenario has changed, in seconds since 1970.
     looked: Option<f64>,
     look_every: f64,
     world: Option<Arc<World>>,
     journal: Option<(PathBuf, File)>,
     readings: u64,
-    /// How many initialisations have not been shut down.
+    /// Number of initialisations without a shutdown.
     users: u32,
     /// The driver's epoch at the first of them.
     epoch: u64,
@@ -47,7 +47,7 @@ pub(crate) struct State {
     owner: Option<String>,
 }
 
-/// A handle that was given out stands for a UUID, whatever the cards' order is by now.
+/// A handle refers to a UUID, whatever the order of the GPUs is by now.
 #[derive(Debug)]
 struct Handle {
     uuid: String,
@@ -56,7 +56,7 @@ struct Handle {
     unit: Option<Unit>,
 }
 
-/// Handles are these numbers, which look like the pointers that real ones are.
+/// Handles are these numbers, which look like pointers.
 const FIRST_HANDLE: usize = 0x51_4d00_0000;
 const HANDLE_STEP: usize = 64;
 
@@ -77,12 +77,12 @@ impl State {
         }
     }
 
-    /// The world as the scenario file has it now, or as it last had it. The clock is asked once a call, by the caller: a
-    /// simulated driver that spends its time on clocks would be dearer than what is measured with it.
+    /// Returns the world of the current scenario file, or the last valid one. The caller reads the clock once per call:
+    /// a simulated driver that spends its time on clocks would distort measurements.
     pub(crate) fn world(&mut self, unix_seconds: f64) -> Option<Arc<World>> {
         let due = self
             .looked
-            // A clock that was set back is no reason to wait for it.
+            // If the clock was set back, check at once.
             .is_none_or(|looked| (unix_seconds - looked).abs() >= self.look_every);
         if due {
             self.looked = Some(unix_seconds);
@@ -96,7 +96,7 @@ impl State {
         self.world.clone()
     }
 
-    /// The world for a client that initialises: here a file that is not there means that the driver is not there.
+    /// Returns the world for a client that initialises: without a scenario file the driver is not loaded.
     pub(crate) fn fresh_world(&mut self, unix_seconds: f64) -> Result<Arc<World>, Code> {
         if self.users == 0 {
             self.path = source::scenario_path();
@@ -159,7 +159,7 @@ impl State {
             );
     }
 
-    /// Writes the call down, and aborts the process if the scenario allows one thread and this is another.
+    /// Logs the call, and aborts the process if the scenario allows one thread and this is another.
     pub(crate) fn witness(&mut self, world: &World, function: &str, unit: Option<Unit>) {
         if self.journal.is_none() && !world.scenario.one_owner {
             return;
@@ -177,14 +177,14 @@ impl State {
                     instance: Some(place),
                 }) => format!("{card}:{place}"),
             };
-            // A journal that cannot be written must not change what the client sees; the test that reads it fails.
+            // A failing journal must not change what the client sees; the test that reads it fails.
             let _ = journal.write_all(format!("{thread} {function} {card}\n").as_bytes());
         }
         if world.scenario.one_owner {
             let pid = |thread: &str| thread.split(' ').next().map(str::to_owned);
             match &self.owner {
                 Some(owner) if *owner == thread => {}
-                // A forked child is another process with one thread of its own.
+                // A forked child is another process with its own thread.
                 Some(owner) if pid(owner) == pid(&thread) => {
                     abort(&format!(
                         "{function} called by thread {thread}, NVML is owned by {owner}"
@@ -195,7 +195,7 @@ impl State {
         }
     }
 
-    /// Whether calls are answered at all.
+    /// Reports whether calls are answered.
     pub(crate) fn check_session(&self, world: &World) -> Result<(), Code> {
         if self.users == 0 {
             Err(Code::UNINITIALIZED)
@@ -222,7 +222,7 @@ impl State {
         Ok(())
     }
 
-    /// The handle for a card or instance; the same one each time within an epoch.
+    /// Returns the handle of a GPU or instance; the same one each time within an epoch.
     pub(crate) fn handle(&mut self, world: &World, unit: Unit) -> Device {
         let uuid = world.uuid(unit);
         let known = self
@@ -241,7 +241,7 @@ impl State {
         Device::new(FIRST_HANDLE + place * HANDLE_STEP)
     }
 
-    /// What a handle stands for now.
+    /// Returns what a handle refers to now.
     pub(crate) fn resolve(&mut self, world: &World, device: Device) -> Result<Unit, Code> {
         let offset = device.number().wrapping_sub(FIRST_HANDLE);
         let handle = self
@@ -257,13 +257,13 @@ impl State {
     }
 }
 
-/// Says one line on standard error.
+/// Writes one line to standard error.
 pub(crate) fn complain(message: &str) {
-    // Nobody is left to tell when standard error is closed.
+    // If standard error is closed, the message is lost.
     let _ = std::io::stderr().write_all(format!("nvml-sim: {message}\n").as_bytes());
 }
 
-/// Ends the process on purpose, saying why.
+/// Aborts the process with a message.
 pub(crate) fn abort(why: &str) -> ! {
     complain(why);
     std::process::abort();

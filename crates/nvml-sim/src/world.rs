@@ -1,6 +1,6 @@
-//! A scenario made ready to be played: defaults filled in, time lines compiled, cards found by index, UUID or address.
+//! A scenario prepared for playing: defaults filled in, time lines compiled, GPUs indexed by number, UUID and address.
 //!
-//! A world never changes after it was built, except for the counters of its faults. It does not look at files or clocks.
+//! A world never changes after it was built, except for the counters of its faults. It reads no files and no clock.
 
 mod card;
 
@@ -15,22 +15,22 @@ use crate::scenario::{Fault, Scenario, Selector, Stamps};
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
     pub(crate) cards: Vec<Card>,
-    /// Which reading of the file this is; handles remember it.
+    /// Number of the reading of the file; handles remember it.
     pub(crate) serial: u64,
     origin_unix: f64,
-    /// The same as the driver stamps it, in microseconds.
+    /// The same time as a driver time stamp, in microseconds.
     origin_stamp: u64,
     fault_calls: Vec<AtomicU64>,
 }
 
-/// A card, or a MIG instance of a card, by its places in the world.
+/// A GPU or a MIG instance, by its position in the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
     pub(crate) card: usize,
     pub(crate) instance: Option<usize>,
 }
 
-/// What the faults do to one call.
+/// Effect of the faults on one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) delay_ms: u64,
@@ -46,7 +46,7 @@ pub(crate) enum End {
 }
 
 impl World {
-    /// `file_time` is second 0 if the scenario names none.
+    /// Builds a world. `file_time` is second 0 if the scenario sets none.
     pub(crate) fn new(scenario: Scenario, file_time: f64, serial: u64) -> World {
         let cards = scenario
             .cards
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Scenario seconds at a moment of the real clock.
+    /// Returns the scenario time at a time of the real clock.
     pub(crate) fn time(&self, unix_seconds: f64) -> f64 {
         let clock = &self.scenario.clock;
         clock
@@ -80,7 +80,7 @@ impl World {
             .unwrap_or((unix_seconds - self.origin_unix) * clock.scale)
     }
 
-    /// The driver's time stamp, in microseconds since 1970, for a scenario time.
+    /// Returns the driver's time stamp, in microseconds since 1970, for a scenario time.
     pub(crate) fn stamp(&self, time: f64) -> u64 {
         let clock = &self.scenario.clock;
         let elapsed = match clock.stamps {
@@ -97,7 +97,7 @@ impl World {
             .any(|pattern| matches(pattern, function))
     }
 
-    /// The cards that are counted at this time, in NVML's order.
+    /// Returns the GPUs that are counted at this time, in NVML's order.
     pub(crate) fn present(&self, time: f64) -> impl Iterator<Item = (usize, &Card)> {
         self.cards
             .iter()
@@ -115,7 +115,7 @@ impl World {
             .ok_or(Code::NOT_FOUND)
     }
 
-    /// Finds a card or an instance, also one that is absent now.
+    /// Finds a GPU or an instance, including absent ones.
     pub(crate) fn find_uuid(&self, uuid: &str) -> Option<Unit> {
         self.cards.iter().enumerate().find_map(|(card, one)| {
             if one.uuid == uuid {
@@ -138,7 +138,7 @@ impl World {
             .map_or(&card.uuid, |place| &card.instances[place].uuid)
     }
 
-    /// Asks every fault about one call, and counts the call.
+    /// Applies every fault to one call, and counts the call.
     pub(crate) fn trouble(&self, function: &str, unit: Option<Unit>, time: f64) -> Trouble {
         let mut trouble = Trouble::default();
         for (fault, calls) in self.scenario.faults.iter().zip(&self.fault_calls) {
@@ -181,7 +181,7 @@ fn end_of(fault: &Fault) -> Option<End> {
     }
 }
 
-/// A pattern in which `*` stands for any characters, against a whole name.
+/// Matches a whole name against a pattern in which `*` matches any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == name;
@@ -202,8 +202,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     true
 }
 
-/// The nearest whole number; what is below zero is zero, what is too large is the largest. Not by `f64::round`, which is
-/// a library function on processors as old as we are built for.
+/// Rounds to the nearest integer, clamped to the range. Not with `f64::round`, which is a library function on the
+/// oldest supported CPUs.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -215,7 +215,7 @@ pub(crate) fn whole(number: f64) -> u64 {
     below.saturating_add(u64::from(number - below as f64 >= 0.5))
 }
 
-/// As [`whole`], for the 32-bit readings.
+/// As [`whole`], for 32-bit readings.
 pub(crate) fn whole32(number: f64) -> u32 {
     u32::try_from(whole(number)).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! The files of `/proc`, for the processes that are asked for and no others. Never a command line, never an environment.
+//! Reads the files of `/proc` for the requested processes and no others. Never a command line, never an environment.
 
 use std::cell::OnceCell;
 use std::ffi::CStr;
@@ -22,22 +22,22 @@ use crate::host::namespace::{PidLookup, PidNamespace, parse_pid_namespace, pid_l
 /// The initial user namespace always has this inode (`PROC_USER_INIT_INO` in `linux/proc_ns.h`).
 const HOST_USERS: &[u8] = b"user:[4026531837]";
 
-/// What the kernel shows inside another user namespace for a uid that is not known there (`overflowuid`).
+/// Uid that the kernel shows inside another user namespace for users that are unknown there (`overflowuid`).
 const UNMAPPED: Uid = Uid(65534);
 
-/// Enough for a stat line, and for the other files of nearly every process.
+/// Initial buffer size; enough for a stat line, and for the other files of nearly every process.
 const PAGE: usize = 4096;
 
-/// No file that we read is longer on a healthy host.
+/// Maximum size of a file; none is longer on a healthy host.
 const LONGEST: usize = 1 << 20;
 
-/// How often a process may end and its pid come back to life under our hands before we stop looking.
+/// Maximum number of attempts if a process ends and its pid is reused while it is read.
 const ATTEMPTS: usize = 3;
 
-/// A process as it was when everything was read.
+/// A process at the time when it was read.
 pub(super) struct Seen {
     pub(super) mark: Mark,
-    /// The name of its mark, fit to be shown.
+    /// Name of its mark, safe to display.
     pub(super) comm: Reading<String>,
     pub(super) login: Reading<Option<Uid>>,
     pub(super) own: Reading<Uid>,
@@ -46,13 +46,13 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Whether it is told by [`Tree::ended`] when the process has ended. An open process stands for itself, whoever has
-    /// its pid now.
+    /// Reports whether [`Tree::ended`] covers the process. An open process file refers to this process only, whoever
+    /// has its pid now.
     pub(super) fn is_watched(&self) -> bool {
         self.watched().is_some()
     }
 
-    /// Whether it may have ended since it was read.
+    /// Reports whether it may have ended since it was read.
     pub(super) fn may_be_of(&self, ended: &Ended) -> bool {
         self.watched().is_none_or(|process| ended.has(process))
     }
@@ -62,19 +62,20 @@ impl Seen {
     }
 }
 
-/// A process's directory and its name, kept open: they stand for this process alone, whoever has its pid now, and are read
-/// again without looking for them by name, which is most of the cost.
+/// Open files of a process: its directory and name. They refer to this process only, whoever has its pid now, and
+/// reading them again avoids the lookup by name, which is most of the cost.
 struct Kept {
     directory: OwnedFd,
-    /// The `comm` file. It cannot be read any more once the process has ended and was reaped.
+    /// The `comm` file. It cannot be read once the process has ended and was reaped.
     comm: OwnedFd,
-    /// The process itself; `None` on kernels before 5.3.
+    /// The process itself (a pidfd); `None` on kernels before 5.3.
     process: Option<Watched>,
-    /// Counts itself among the files that are open.
+    /// Counts the open files.
     _one_of: Rc<()>,
 }
 
-/// Three files each; a process may have 1024 open by default, and the driver needs some of them.
+/// Maximum number of processes with open files. Each has three; a process may have 1024 files open by default, and the
+/// driver needs some of them.
 const MOST_KEPT: usize = 200;
 
 fn most_kept() -> usize {
@@ -87,8 +88,8 @@ fn most_kept() -> usize {
     MOST_KEPT.min(spare / 6)
 }
 
-/// What changes when a pid is reused (the start), when a process becomes another program (the name) and when it becomes
-/// another user's (the directory's owner).
+/// Properties that change if a pid is reused (the start), if a process executes another program (the name) and if it
+/// changes its user (the directory's owner).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) start: u64,
@@ -104,9 +105,9 @@ impl Mark {
     }
 }
 
-/// Why there is nothing to read.
+/// Why a file cannot be read.
 enum Loss {
-    /// The file or its process is not there.
+    /// The file or its process does not exist.
     Vanished,
     Missing(Missing),
 }
@@ -129,7 +130,7 @@ pub(super) struct Tree {
     sees_all_users: OnceCell<bool>,
     path: String,
     buffer: Vec<u8>,
-    /// One reference for each process whose files are kept open, and ours.
+    /// One reference for each process with open files, and one of this struct.
     kept: Rc<()>,
     watch: Watch,
 }
@@ -171,7 +172,7 @@ impl Tree {
         }
     }
 
-    /// Whether the process is still the one that was read. Cheap, and asked at every tick.
+    /// Reports whether the process is still the one that was read. Cheap; called at every tick.
     pub(super) fn is_still(&mut self, pid: process::Pid, seen: &Seen) -> bool {
         if let Some(kept) = &seen.kept {
             return self.has_the_mark(kept, &seen.mark).unwrap_or(false);
@@ -182,8 +183,8 @@ impl Tree {
         parse::stat(&self.buffer[..length]).is_some_and(|stat| seen.mark.is(&stat, directory_owner))
     }
 
-    /// Open files are of the one process, so its start need not be compared. The owner is asked first: a process that ended
-    /// in between has no name any more.
+    /// Open files belong to one process, so its start need not be compared. The owner is read first: a process that
+    /// ended in between has no name any more.
     fn has_the_mark(&mut self, kept: &Kept, mark: &Mark) -> Result<bool, Errno> {
         let owner = rustix::fs::fstat(&kept.directory)?.st_uid;
         let length = rustix::io::pread(&kept.comm, &mut self.buffer[..], 0)?;
@@ -192,13 +193,13 @@ impl Tree {
         Ok(mark.comm == comm && mark.directory_owner == Uid(owner))
     }
 
-    /// Which of the processes that are watched have ended.
+    /// Returns which of the watched processes have ended.
     pub(super) fn ended(&self) -> Ended {
         self.watch.ended()
     }
 
-    /// The owner of the directory, and how much of the buffer the stat line fills. The owner is asked first: should the
-    /// pid change hands in between, the start time tells. The kernel hands out the line whole.
+    /// Returns the owner of the directory, and the length of the stat line in the buffer. The owner is read first: if
+    /// the pid is reused in between, the start time shows it. The kernel returns the line as a whole.
     fn read_by_name(&mut self, pid: process::Pid) -> Result<(Uid, usize), Errno> {
         self.path.clear();
         let _ = write!(self.path, "{}", pid.as_raw_nonzero());
@@ -212,7 +213,8 @@ impl Tree {
         Ok((Uid(owner), length))
     }
 
-    /// Keeps a process's files open. Only of the kernel's own tree: in another, a file that is replaced stays readable.
+    /// Keeps a process's files open. Only in the kernel's own tree: in another, a file that was replaced stays
+    /// readable.
     fn keep(&self, pid: process::Pid, directory: &OwnedFd) -> Option<Kept> {
         if self.root != ProcRoot::default() || Rc::strong_count(&self.kept) > most_kept() {
             return None;
@@ -230,7 +232,7 @@ impl Tree {
         })
     }
 
-    /// Everything about one process, of that one process.
+    /// Reads everything about one process, and never a mix of two.
     pub(super) fn see(&mut self, pid: process::Pid) -> Reading<Seen> {
         if self.pid_lookup() == PidLookup::Foreign {
             return Err(Missing::Denied);
@@ -239,7 +241,7 @@ impl Tree {
             match self.try_see(pid) {
                 Ok(seen) => return Ok(seen),
                 Err(Loss::Missing(why)) => return Err(why),
-                // It ended while it was read. Its pid may have a new bearer already.
+                // It ended while it was read. Its pid may be in use again already.
                 Err(Loss::Vanished) if self.exists(pid) => {}
                 Err(Loss::Vanished) => break,
             }
@@ -250,12 +252,12 @@ impl Tree {
     fn try_see(&mut self, pid: process::Pid) -> Result<Seen, Loss> {
         let root = opened(&self.directory, &self.root.0)?;
         let buffer = &mut self.buffer;
-        // An open directory stands for this process alone: when its pid is reused, the files below it are gone.
+        // An open directory refers to this process only: when its pid is reused, the files below it are gone.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory =
             rustix::fs::openat(root, pid.as_raw_nonzero().to_string(), flags, Mode::empty())?;
         let process = directory.as_fd();
-        // What is compared at later ticks is read first, so that a change during the rest is seen then.
+        // What is compared at later ticks is read first, so that a change during the rest is noticed then.
         let directory_owner = Uid(rustix::fs::fstat(process)?.st_uid);
         let stat =
             parse::stat(read(process, c"stat", buffer)?).ok_or(Loss::Missing(Missing::Failed))?;
@@ -268,7 +270,7 @@ impl Tree {
         let own = match read(process, c"status", buffer) {
             Ok(text) => parse::status_uid(text).map(Uid).ok_or(Missing::Failed),
             Err(Errno::SRCH) => return Err(Loss::Vanished),
-            // The directory belongs to the effective user, unless the process hides its memory: then it can be root's.
+            // The directory belongs to the effective user, unless the process is not dumpable: then it can be root's.
             Err(_) if directory_owner != Uid::ROOT => Ok(directory_owner),
             Err(_) => Err(Missing::Denied),
         };
@@ -285,8 +287,8 @@ impl Tree {
             .unwrap_or_default();
         let kept = self.keep(pid, &directory);
         let buffer = &mut self.buffer;
-        // The files that are kept are of this process if it lives until here.
-        // A process that ended on the way leaves holes that look like a kernel without these files.
+        // The kept files belong to this process if it is alive here. A process that ended meanwhile leaves gaps that
+        // look like a kernel without these files.
         read(process, c"stat", buffer)?;
         Ok(Seen {
             comm: shown_comm(&mark),
@@ -298,7 +300,7 @@ impl Tree {
         })
     }
 
-    /// Inside another user namespace the kernel shows a foreign login as none at all.
+    /// Inside another user namespace the kernel shows a login from outside as none.
     fn known_login(&self, login: Reading<Option<Uid>>) -> Reading<Option<Uid>> {
         match login {
             Ok(None) if !self.sees_all_users() => Err(Missing::Denied),
@@ -306,7 +308,7 @@ impl Tree {
         }
     }
 
-    /// Inside another user namespace the kernel shows every foreign user as the same nobody.
+    /// Inside another user namespace the kernel shows every user from outside as the same overflow uid.
     fn known_uid(&self, own: Reading<Uid>) -> Reading<Uid> {
         match own {
             Ok(UNMAPPED) if !self.sees_all_users() => Err(Missing::Denied),
@@ -321,7 +323,7 @@ impl Tree {
         rustix::fs::statat(root, pid.as_raw_nonzero().to_string(), AtFlags::empty()).is_ok()
     }
 
-    /// Why `/proc` has no such process: because there is none, or because we may not see it.
+    /// Returns why `/proc` has no such process: it does not exist, or it is hidden.
     fn absent(&self, pid: process::Pid) -> Missing {
         if self.pid_lookup() != PidLookup::Same {
             return Missing::Denied;
@@ -330,7 +332,7 @@ impl Tree {
             // The kernel knows nothing about the processes of another tree.
             return Missing::Gone;
         }
-        // `hidepid` hides other users' processes from `/proc`; the kernel still tells whether there is one.
+        // `hidepid` hides other users' processes from `/proc`; kill(2) still reports whether one exists.
         match process::test_kill_process(pid) {
             Err(Errno::SRCH) => Missing::Gone,
             _ => Missing::Denied,
@@ -362,12 +364,13 @@ impl Tree {
     }
 }
 
-/// A process can give itself an empty name. The kernel keeps one for every process, so none is a failure to learn it.
+/// A process can give itself an empty name. The kernel keeps one for every process, so an empty one counts as a
+/// failure.
 fn shown_comm(mark: &Mark) -> Reading<String> {
     parse::comm(&mark.comm).ok_or(Missing::Failed)
 }
 
-/// The tree's own directory, opened once.
+/// Directory of the tree, opened once.
 fn opened<'a>(directory: &'a OnceCell<OwnedFd>, path: &Path) -> Result<BorrowedFd<'a>, Errno> {
     if let Some(directory) = directory.get() {
         return Ok(directory.as_fd());
@@ -381,7 +384,7 @@ fn opened<'a>(directory: &'a OnceCell<OwnedFd>, path: &Path) -> Result<BorrowedF
     Ok(directory.get_or_init(|| fresh).as_fd())
 }
 
-/// A whole file, into a buffer that grows as it must and is used again.
+/// Reads a whole file into a reusable buffer that grows as needed.
 fn read<'a>(
     directory: BorrowedFd<'_>,
     name: &CStr,
@@ -404,8 +407,8 @@ fn read<'a>(
         let room = buffer.len() - length;
         let more = rustix::io::read(&file, &mut buffer[length..])?;
         length += more;
-        // The kernel makes these files up when they are read, and fills the room as far as there is text: less than the
-        // room is the end, and asking once more would only cost time.
+        // The kernel generates these files on read and fills the buffer as far as there is text: a short read is the
+        // end, and a second read would only cost time.
         if more < room {
             return Ok(&buffer[..length]);
         }

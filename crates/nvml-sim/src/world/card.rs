@@ -1,4 +1,4 @@
-//! A card, its instances and its processes as they are played: what each would answer at a given time.
+//! GPUs, instances and processes in play: their answers at a given time.
 
 use crate::code::Code;
 use crate::line::Line;
@@ -8,10 +8,10 @@ use crate::world::whole;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// The instance ids of a process that is on no instance.
+/// Instance ids of a process that is on no instance.
 const NO_INSTANCE: u32 = u32::MAX;
 
-/// A process's memory that nobody knows.
+/// Memory of a process whose memory is unknown.
 const UNKNOWN_MEMORY: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Card {
     pub(crate) instances: Vec<Instance>,
 }
 
-/// A line, or nothing where the driver answers NOT_SUPPORTED.
+/// A time line; `None` where the driver returns NOT_SUPPORTED.
 #[derive(Debug)]
 pub(crate) struct Reading(Option<Line>);
 
@@ -148,14 +148,14 @@ impl Card {
         within(&self.told.absent, time)
     }
 
-    /// Whether MIG is on; `None` for a card that knows no MIG.
+    /// Returns the MIG mode; `None` for a GPU without MIG.
     pub(crate) fn mig_mode(&self) -> Option<bool> {
         self.told
             .mig_mode
             .or((!self.instances.is_empty()).then_some(true))
     }
 
-    /// A reading that a card with MIG on does not give.
+    /// Returns a reading that a GPU in MIG mode does not have.
     pub(crate) fn without_mig<'a>(&self, reading: &'a Reading) -> Result<&'a Reading, Code> {
         if self.mig_mode() == Some(true) {
             Err(Code::NOT_SUPPORTED)
@@ -164,7 +164,7 @@ impl Card {
         }
     }
 
-    /// The processes of the card and of all its instances.
+    /// Returns the processes of the GPU and of all its instances.
     pub(crate) fn all_processes(&self) -> impl Iterator<Item = &Process> {
         self.processes.iter().chain(
             self.instances
@@ -190,7 +190,7 @@ impl Card {
         })
     }
 
-    /// What the card has used since second 0, which never falls unless the scenario says so.
+    /// Returns the energy since second 0. It never falls unless the scenario says so.
     pub(crate) fn energy_mj(&self, time: f64) -> Result<u64, Code> {
         match &self.energy_mj {
             Some(reading) => reading.at(time).map(whole),
@@ -205,7 +205,7 @@ impl Card {
     }
 }
 
-/// A memory split as the newer record has it.
+/// Memory in the layout of the newer record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) total: u64,
@@ -232,7 +232,7 @@ impl Instance {
         let ids = (gpu_instance, told.compute_instance);
         let uuid = if told.uuid.is_empty() {
             let bare = card_uuid.strip_prefix("GPU-").unwrap_or(card_uuid);
-            // The last two digits would repeat the card's; they become the instance's.
+            // The last two digits would repeat the GPU's; they become the instance's.
             let stem = bare.get(..bare.len().saturating_sub(2)).unwrap_or(bare);
             format!("MIG-{stem}{:02x}", 0xf0_u32.wrapping_add(index) & 0xff)
         } else {
@@ -274,7 +274,7 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) kind: Kind,
     pub(crate) name: Option<String>,
-    /// In bytes; `None` is unknown.
+    /// Memory in bytes; `None` is unknown.
     memory: Option<(Line, f64)>,
     protected_mib: Line,
     pub(crate) sm_util: Line,
@@ -327,7 +327,7 @@ impl Process {
         self.from <= time && time < self.until
     }
 
-    /// All ones when the driver does not know.
+    /// Returns the memory; all ones if it is unknown.
     pub(crate) fn memory_bytes(&self, time: f64) -> u64 {
         match &self.memory {
             Some((line, unit)) => whole(line.at(time) * unit),
@@ -340,7 +340,7 @@ impl Process {
     }
 }
 
-/// A memory that is unknown adds nothing.
+/// Unknown memory adds nothing.
 fn sum_of_memory<'a>(processes: impl Iterator<Item = &'a Process>, time: f64) -> u64 {
     processes
         .filter(|process| process.runs_at(time))
