@@ -70,7 +70,10 @@ pub use span::{Holder, OwnerPart, Share, SharePart, Span};
 pub use spans::{Floors, Spans};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
 pub use tick::Tick;
-pub use total::{CardQuarter, CardTotal, OwnerTotal, QuarterTotal, StateTotal, Totals};
+pub use total::{
+    CardDay, CardQuarter, CardTotal, DayTotals, OwnerTotal, QuarterTotal, QuarterUse, StateTotal,
+    Totals,
+};
 pub use unit::{
     Bytes, Celsius, Centipercent, FanSpeed, Megahertz, Micros, Millijoules, Milliwatts, Percent,
 };

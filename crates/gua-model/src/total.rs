@@ -3,6 +3,8 @@
 //!
 //! Time of a card whose MIG instances stand in its place is set aside: it has no states and no owners here.
 
+mod day;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -17,6 +19,8 @@ use crate::span::Span;
 use crate::state::{RollUp, State};
 use crate::unit::{Micros, Millijoules};
 use crate::vec_map::VecMap;
+
+pub use self::day::{CardDay, DayTotals, QuarterUse};
 
 /// Totals of any number of cards over any number of quarter hours, in that order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -201,7 +205,7 @@ impl QuarterTotal {
         }
     }
 
-    fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.card.merge(&other.card);
         for (key, theirs) in &other.states {
             self.states.entry(*key).merge(theirs);
@@ -235,7 +239,7 @@ impl OwnerTotal {
         self.idle_held += other.idle_held;
         self.energy += other.energy;
         self.energy_known += other.energy_known;
-        self.ticks += other.ticks;
+        self.ticks = self.ticks.saturating_add(other.ticks);
     }
 
     #[must_use]

@@ -1,7 +1,7 @@
 //! `gua db check`: is the file whole, can every tick and every imported row be read, and do the totals say what the ticks
 //! say?
 
-use gua_model::{Quarter, Thresholds, Totals};
+use gua_model::{Quarter, Thresholds, Totals, UtcDay};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
@@ -67,7 +67,11 @@ impl History {
             };
             read_ticks(connection, &mut report, &mut progress)?;
             compare_totals(connection, &mut report)?;
+            let days = totals::days::wrong(connection, MOST)?;
+            let first_quarters = days.into_iter().map(UtcDay::first_quarter);
+            report.quarters_wrong.extend(first_quarters);
             report.quarters_wrong.sort();
+            report.quarters_wrong.dedup();
             match imported::check(connection, MOST) {
                 Ok(old) => {
                     report.old_rows_read = old.rows_read;

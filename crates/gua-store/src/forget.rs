@@ -49,14 +49,18 @@ impl Store {
             let (new_uid, name) = free_name(&transaction)?;
             forgotten.processes += erase_processes(&transaction, &persons)?;
             watched::erase(&transaction, &persons)?;
+            let (Some(kept), new) = (persons.first(), Uid(new_uid)) else {
+                continue;
+            };
+            totals::rename_owner(&transaction, Uid(uid), (new, *kept)).map_err(into_write)?;
             erase_person(&transaction, &persons, new_uid, &name)?;
-            totals::rename_owner(&transaction, Uid(uid), Uid(new_uid)).map_err(into_write)?;
             forgotten.known_as.push((new_uid, name));
         }
         forgotten.old_rows = imported::forget(&transaction, user)
             .map_err(|error| WriteError::Old(Box::new(error)))?;
         let is_known = !forgotten.known_as.is_empty();
         if is_known {
+            totals::fill_days(&transaction).map_err(into_write)?;
             // Totals know numbers only: those of others with the same number must be told apart again, and what does
             // not divide among owners goes by their number.
             fold_again(&transaction)?;
@@ -84,19 +88,18 @@ fn persons(connection: &Connection, user: &str) -> rusqlite::Result<BTreeMap<u32
         Ok(found)
     };
     let by_name = find(
-        "SELECT uid, id FROM person WHERE name = ?1
-         OR (name IS NULL AND uid IN (SELECT uid FROM person WHERE name = ?1)) ORDER BY id",
+        "SELECT uid, id FROM owner WHERE uid IS NOT NULL AND (name = ?1
+         OR (name IS NULL AND uid IN (SELECT uid FROM owner WHERE name = ?1))) ORDER BY id",
     )?;
     if !by_name.is_empty() || user.parse::<u32>().is_err() {
         return Ok(by_name);
     }
-    find("SELECT uid, id FROM person WHERE uid = CAST(?1 AS INTEGER) ORDER BY id")
+    find("SELECT uid, id FROM owner WHERE uid = CAST(?1 AS INTEGER) ORDER BY id")
 }
 
 /// A number at the far end of what a kernel gives to users, and a name that counts.
 fn free_name(connection: &Connection) -> rusqlite::Result<(u32, String)> {
-    let mut taken =
-        connection.prepare_cached("SELECT 1 FROM person WHERE uid = ?1 OR name = ?2")?;
+    let mut taken = connection.prepare_cached("SELECT 1 FROM owner WHERE uid = ?1 OR name = ?2")?;
     let mut number = 1u32;
     loop {
         let (uid, name) = (u32::MAX - 1 - number, format!("forgotten-{number}"));
@@ -155,10 +158,10 @@ fn erase_person(
             )?;
         }
         refusal::merge_holders(connection, *other, *kept)?;
-        connection.execute("DELETE FROM person WHERE id = ?1", [other])?;
+        connection.execute("DELETE FROM owner WHERE id = ?1", [other])?;
     }
     connection.execute(
-        "UPDATE person SET uid = ?2, name = ?3 WHERE id = ?1",
+        "UPDATE owner SET uid = ?2, name = ?3, since = NULL WHERE id = ?1",
         params![kept, uid, name],
     )?;
     Ok(())

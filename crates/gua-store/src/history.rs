@@ -179,7 +179,7 @@ impl History {
     pub fn people(&self) -> Result<BTreeMap<Uid, String>, ReadError> {
         self.read(|connection| {
             let mut statement = connection
-                .prepare("SELECT uid, name FROM person WHERE name IS NOT NULL ORDER BY id")?;
+                .prepare("SELECT uid, name FROM owner WHERE kind = 0 AND name IS NOT NULL AND uid IS NOT NULL ORDER BY id")?;
             let mut rows = statement.query([])?;
             let mut people = BTreeMap::new();
             while let Some(row) = rows.next()? {

@@ -57,7 +57,7 @@ pub use stats::{OldRows, Stats, TableSize};
 pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use tick_days::TickDays;
 pub use ticks::StoredTick;
-pub use totals::decode_any_totals;
+pub use totals::{DayTaken, decode_any_totals};
 pub use watched::WatchedRun;
 pub use window::{Folded, WindowTotals};
 

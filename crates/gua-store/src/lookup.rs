@@ -15,9 +15,9 @@ macro_rules! process_query {
         concat!(
             "SELECT process.id, boot, pid, start, login.uid, login.name, login_missing, own.uid, own.name, own_missing,
              comm, comm_missing, container, pod, job, job_user.uid, job_user.name FROM process
-             LEFT JOIN person AS login ON login.id = process.login
-             LEFT JOIN person AS own ON own.id = process.own
-             LEFT JOIN person AS job_user ON job_user.id = process.job_user WHERE ",
+             LEFT JOIN owner AS login ON login.id = process.login
+             LEFT JOIN owner AS own ON own.id = process.own
+             LEFT JOIN owner AS job_user ON job_user.id = process.job_user WHERE ",
             $condition
         )
     };

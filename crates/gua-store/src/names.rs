@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gua_model::id::ProcessKey;
-use gua_model::{GpuUuid, Identity, User};
+use gua_model::{GpuUuid, Identity, Uid, User};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::codec;
@@ -69,7 +69,7 @@ impl codec::Names for Interner<'_, '_> {
             known.tick = tick;
             return Ok(known.id);
         }
-        let id = process(self.turn.begun()?, identity)?;
+        let id = process(self.turn.begun()?, identity, self.at)?;
         let remembered = Remembered {
             identity: identity.clone(),
             id,
@@ -111,14 +111,34 @@ pub(crate) fn card(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite
     }
 }
 
-/// The id of a user with exactly this name.
-pub(crate) fn person(connection: &Connection, user: &User) -> rusqlite::Result<u64> {
-    find_or_insert(
-        connection,
-        "SELECT id FROM person WHERE uid = ?1 AND ifnull(name, '') = ifnull(?2, '') AND (name IS NULL) = (?2 IS NULL)",
-        "INSERT INTO person (uid, name) VALUES (?1, ?2)",
-        params![user.uid.0, user.name],
-    )
+/// The id of a user with exactly this name. `at` is when the name was seen, for a user who is new.
+pub(crate) fn person(connection: &Connection, user: &User, at: i64) -> rusqlite::Result<u64> {
+    let found = connection
+        .prepare_cached("SELECT id FROM owner WHERE kind = 0 AND uid = ?1 AND name IS ?2")?
+        .query_row(params![user.uid.0, user.name], |row| row.get::<_, i64>(0))
+        .optional()?;
+    if let Some(id) = found {
+        return Ok(id.cast_unsigned());
+    }
+    connection
+        .prepare_cached("INSERT INTO owner (kind, uid, name, since) VALUES (0, ?1, ?2, ?3)")?
+        .execute(params![user.uid.0, user.name, at])?;
+    Ok(connection.last_insert_rowid().cast_unsigned())
+}
+
+/// The id of whoever had a uid at a time: the latest named owner since before then, or the nearest that is known.
+pub(crate) fn owner_at(connection: &Connection, uid: Uid, at: i64) -> rusqlite::Result<u64> {
+    let found = connection
+        .prepare_cached(
+            "SELECT id FROM owner WHERE kind = 0 AND uid = ?1
+             ORDER BY since IS NULL OR since <= ?2 DESC, name IS NOT NULL DESC, since DESC, id DESC LIMIT 1",
+        )?
+        .query_row(params![uid.0, at], |row| row.get::<_, i64>(0))
+        .optional()?;
+    match found {
+        Some(id) => Ok(id.cast_unsigned()),
+        None => person(connection, &User { uid, name: None }, at),
+    }
 }
 
 fn find_or_insert(
@@ -140,7 +160,7 @@ fn find_or_insert(
     }
 }
 
-fn process(connection: &Connection, identity: &Identity) -> rusqlite::Result<u64> {
+fn process(connection: &Connection, identity: &Identity, at: i64) -> rusqlite::Result<u64> {
     let start = identity.key.start.0.cast_signed();
     let mut find = connection.prepare_cached(crate::lookup::PROCESS_BY_START)?;
     let mut rows = find.query(params![start, identity.key.pid.0])?;
@@ -150,7 +170,7 @@ fn process(connection: &Connection, identity: &Identity) -> rusqlite::Result<u64
         }
     }
     let person_of = |user: Option<&User>| -> rusqlite::Result<Option<i64>> {
-        user.map(|user| person(connection, user).map(u64::cast_signed))
+        user.map(|user| person(connection, user, at).map(u64::cast_signed))
             .transpose()
     };
     let login = person_of(identity.login.as_ref().ok().and_then(Option::as_ref))?;

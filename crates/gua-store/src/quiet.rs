@@ -71,7 +71,10 @@ fn connect(path: &Path, address: &OsStr) -> Result<Connection, OpenError> {
     let connection = Connection::open_with_flags(address, flags).map_err(as_open_error)?;
     connection.busy_timeout(BUSY).map_err(as_open_error)?;
     match schema::version(&connection).map_err(as_open_error)? {
-        1..=schema::VERSION => Ok(connection),
+        found @ 1..=schema::VERSION => {
+            schema::adapt(&connection, found).map_err(as_open_error)?;
+            Ok(connection)
+        }
         found => Err(OpenError::TooNew {
             path: path.to_owned(),
             found,

@@ -62,7 +62,7 @@ impl Store {
             waited,
             ..
         } = &new.asking;
-        let person = names::person(&transaction, asker)?.cast_signed();
+        let person = names::person(&transaction, asker, asked)?.cast_signed();
         let waited = i64::try_from(waited.as_micros()).unwrap_or(i64::MAX);
         transaction.execute(
             "INSERT INTO refusal (at, asker, event, wanted, had, outcome, waited) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -70,7 +70,7 @@ impl Store {
         )?;
         let refusal = transaction.last_insert_rowid();
         for (card, holder, is_idle) in seen(&transaction, asked, &new.cards, &thresholds)? {
-            let person = names::person(&transaction, &holder)?.cast_signed();
+            let person = names::person(&transaction, &holder, asked)?.cast_signed();
             transaction.execute(
                 "INSERT OR IGNORE INTO refusal_card (refusal, card, holder, idle)
                  SELECT ?1, id, ?3, ?4 FROM card WHERE uuid = ?2",
@@ -89,12 +89,12 @@ fn is_wanted(connection: &Connection, new: &NewRefusal, asked: i64) -> rusqlite:
     }
     let is_known = connection
         .prepare_cached(
-            "SELECT 1 FROM refusal JOIN person ON person.id = asker WHERE at = ?1 AND event = ?2 AND uid = ?3",
+            "SELECT 1 FROM refusal JOIN owner AS person ON person.id = asker WHERE at = ?1 AND event = ?2 AND uid = ?3",
         )?
         .exists(params![asked, new.event, uid])?;
     let of_the_day: i64 = connection
         .prepare_cached(
-            "SELECT count(*) FROM refusal JOIN person ON person.id = asker WHERE at > ?1 AND at <= ?2 AND uid = ?3",
+            "SELECT count(*) FROM refusal JOIN owner AS person ON person.id = asker WHERE at > ?1 AND at <= ?2 AND uid = ?3",
         )?
         .query_row(params![asked.saturating_sub(DAY), asked, uid], |row| row.get(0))?;
     Ok(!is_known && of_the_day < MOST_A_DAY)
@@ -147,10 +147,10 @@ impl History {
         self.read(|connection| {
             let mut statement = connection.prepare(
                 "SELECT refusal.id, at, uid, name, wanted, had, outcome, waited FROM refusal
-                 JOIN person ON person.id = asker WHERE at >= ?1 AND at < ?2 ORDER BY at, refusal.id",
+                 JOIN owner AS person ON person.id = asker WHERE at >= ?1 AND at < ?2 ORDER BY at, refusal.id",
             )?;
             let mut blocking = connection.prepare(
-                "SELECT uuid, uid, idle FROM refusal_card JOIN card ON card.id = card JOIN person ON person.id = holder
+                "SELECT uuid, uid, idle FROM refusal_card JOIN card ON card.id = card JOIN owner AS person ON person.id = holder
                  WHERE refusal = ?1 ORDER BY uuid, uid",
             )?;
             let (from, to) = (window.from(), window.to());

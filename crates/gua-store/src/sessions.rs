@@ -58,7 +58,7 @@ impl Names {
             return Ok(person.clone());
         }
         let found = connection
-            .prepare_cached("SELECT uid, name FROM person WHERE id = ?1")?
+            .prepare_cached("SELECT uid, name FROM owner WHERE id = ?1")?
             .query_row([id], |row| {
                 Ok(User {
                     uid: Uid(row.get(0)?),
@@ -345,7 +345,9 @@ fn save(
     session: &Session,
     part: Part,
 ) -> rusqlite::Result<()> {
-    let person = |user: &User| names::person(connection, user).map(u64::cast_signed);
+    let person = |user: &User| {
+        names::person(connection, user, session.from.as_microsecond()).map(u64::cast_signed)
+    };
     let card = |uuid: &GpuUuid| names::card(connection, uuid, 0).map(u64::cast_signed);
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let wide = |value: u128| i64::try_from(value).unwrap_or(i64::MAX);

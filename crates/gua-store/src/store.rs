@@ -466,9 +466,9 @@ fn latest(connection: &Connection) -> rusqlite::Result<Option<i64>> {
 
 /// Keeps what is known of a card for those who do not read ticks. Writes only what changed.
 fn update_card(connection: &Connection, gpu: &Gpu) -> rusqlite::Result<()> {
-    let parent = match &gpu.place {
-        Place::Instance { parent, .. } => Some(parent.as_str()),
-        Place::Whole | Place::Parent { .. } => None,
+    let (parent, slice) = match &gpu.place {
+        Place::Instance { parent, slice, .. } => (Some(parent.as_str()), slice.ok()),
+        Place::Whole | Place::Parent { .. } => (None, None),
     };
     let memory = gpu
         .memory_total
@@ -476,16 +476,20 @@ fn update_card(connection: &Connection, gpu: &Gpu) -> rusqlite::Result<()> {
         .and_then(|bytes| i64::try_from(bytes.0).ok());
     connection
         .prepare_cached(
-            "UPDATE card SET number = ?2, name = ifnull(?3, name), memory_total = ifnull(?4, memory_total), parent = ?5
+            "UPDATE card SET number = ?2, name = ifnull(?3, name), memory_total = ifnull(?4, memory_total), parent = ?5,
+             compute_slices = ifnull(?6, compute_slices), parent_slices = ifnull(?7, parent_slices)
              WHERE uuid = ?1 AND (number IS NOT ?2 OR name IS NOT ifnull(?3, name)
-             OR memory_total IS NOT ifnull(?4, memory_total) OR parent IS NOT ?5)",
+             OR memory_total IS NOT ifnull(?4, memory_total) OR parent IS NOT ?5
+             OR compute_slices IS NOT ifnull(?6, compute_slices) OR parent_slices IS NOT ifnull(?7, parent_slices))",
         )?
         .execute(params![
             gpu.uuid.as_str(),
             gpu.index,
             gpu.name.as_ref().ok(),
             memory,
-            parent
+            parent,
+            slice.map(|slice| slice.slices),
+            slice.map(|slice| slice.of),
         ])?;
     Ok(())
 }

@@ -1,36 +1,193 @@
-//! Totals in the file: one row a quarter hour, with all its cards packed together.
+//! Totals in the file: one row for each quarter hour, with all its GPUs packed together, and one for each day that is
+//! over.
+//!
+//! Every quarter that is written gets the next change number (`revision`), so that whoever copies quarters to another
+//! place finds the new and the changed ones.
 
+pub(crate) mod days;
 mod packed;
 
-use std::collections::HashMap;
-
-use gua_model::{CardQuarter, GpuUuid, Quarter, QuarterTotal, Totals, Uid};
+use gua_model::{CardDay, CardQuarter, Quarter, QuarterTotal, Totals, Uid, UtcDay};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use self::packed::{Names, OwnerIds};
 use crate::codec::Damage;
 use crate::error::ReadError;
+use crate::history::History;
+use crate::maintain::TOTALS_UNTIL;
+use crate::names;
+use crate::store::{meta, quarter, set_meta};
+use crate::ticks::MICROS_PER_QUARTER;
 
 pub use packed::decode_any_totals;
+
+/// The change number that was given last.
+const REVISION: &str = "revision";
 
 /// Replaces the rows of the quarters `[from, to)` by what `totals` has for them.
 pub(crate) fn save(
     connection: &Connection,
     (from, to): (i64, i64),
     totals: &Totals,
-) -> rusqlite::Result<()> {
+) -> Result<(), ReadError> {
+    days::remove(connection, (from, to))?;
     connection
         .prepare_cached("DELETE FROM quarter_total WHERE quarter >= ?1 AND quarter < ?2")?
         .execute([from, to])?;
+    let mut revision = meta(connection, REVISION)?.unwrap_or(0);
     for (quarter, cards) in &totals.quarters {
         let mut numbered = Vec::with_capacity(cards.len());
         for (uuid, total) in cards {
-            numbered.push((crate::names::card(connection, uuid, 0)?, total));
+            numbered.push((names::card(connection, uuid, 0)?, total));
         }
+        let owners = owner_ids(connection, cards.values(), start_of(*quarter))?;
+        let body = packed::pack(*quarter, &numbered, &owners);
+        revision += 1;
         connection
-            .prepare_cached("INSERT INTO quarter_total (quarter, body) VALUES (?1, ?2)")?
-            .execute(params![quarter.0, packed::pack(*quarter, &numbered)])?;
+            .prepare_cached(
+                "INSERT INTO quarter_total (quarter, body, revision) VALUES (?1, ?2, ?3)",
+            )?
+            .execute(params![quarter.0, body, revision])?;
     }
-    Ok(())
+    set_meta(connection, REVISION, revision)?;
+    days::close(connection, (from, to))
+}
+
+fn start_of(quarter: Quarter) -> i64 {
+    quarter.0.saturating_mul(MICROS_PER_QUARTER)
+}
+
+/// The owners that totals name, as of a time.
+fn owner_ids<'a>(
+    connection: &Connection,
+    totals: impl Iterator<Item = &'a QuarterTotal>,
+    at: i64,
+) -> rusqlite::Result<OwnerIds> {
+    let mut ids = OwnerIds::new();
+    for uid in totals.flat_map(|total| total.owners.keys()).flatten() {
+        if !ids.contains_key(uid) {
+            ids.insert(*uid, names::owner_at(connection, *uid, at)?);
+        }
+    }
+    Ok(ids)
+}
+
+/// Writes every quarter of a file of schema 1 in the newest form, numbered in the order of time, and the days that are
+/// over. A quarter that cannot be read stays as it is.
+pub(crate) fn convert(connection: &Connection) -> rusqlite::Result<()> {
+    let convert = || -> Result<(), ReadError> {
+        let mut reader = packed::Reader::new(names_of(connection)?);
+        let (mut after, mut revision) = (i64::MIN, 0);
+        while let Some((number, body)) = next_after(connection, after)? {
+            after = number;
+            revision += 1;
+            let quarter = Quarter(number);
+            let body = match reader.read(quarter, &body) {
+                Ok(_) => repacked(connection, quarter, &reader)?,
+                Err(_) => body,
+            };
+            connection
+                .prepare_cached(
+                    "UPDATE quarter_total SET body = ?2, revision = ?3 WHERE quarter = ?1",
+                )?
+                .execute(params![number, body, revision])?;
+        }
+        set_meta(connection, REVISION, revision)?;
+        fill_days(connection)
+    };
+    convert().map_err(|error| match error {
+        ReadError::Sqlite(error) => error,
+        // Quarters that cannot be read were passed over.
+        other => rusqlite::Error::ToSqlConversionFailure(Box::new(other)),
+    })
+}
+
+/// Makes the rows of all days that are over and have none.
+pub(crate) fn fill_days(connection: &Connection) -> Result<(), ReadError> {
+    let Some(until) = meta(connection, TOTALS_UNTIL)? else {
+        return Ok(());
+    };
+    days::close(connection, (0, quarter(until)))
+}
+
+fn repacked(
+    connection: &Connection,
+    quarter: Quarter,
+    reader: &packed::Reader,
+) -> rusqlite::Result<Vec<u8>> {
+    let numbered: Vec<_> = reader.totals().collect();
+    let totals = numbered.iter().map(|(_, total)| *total);
+    let owners = owner_ids(connection, totals, start_of(quarter))?;
+    Ok(packed::pack(quarter, &numbered, &owners))
+}
+
+fn next_after(connection: &Connection, after: i64) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+    connection
+        .prepare_cached(
+            "SELECT quarter, body FROM quarter_total WHERE quarter > ?1 ORDER BY quarter LIMIT 1",
+        )?
+        .query_row([after], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+}
+
+impl History {
+    /// Quarters whose change number is greater than `after`, with that number, in its order. At most `limit` of them.
+    pub fn changed_quarters(
+        &self,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<(Quarter, u64)>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT quarter, revision FROM quarter_total WHERE revision > ?1 ORDER BY revision LIMIT ?2",
+            )?;
+            let rows = statement.query_map(params![after.cast_signed(), limit], |row| {
+                let revision: i64 = row.get(1)?;
+                Ok((Quarter(row.get(0)?), revision.unsigned_abs()))
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+}
+
+/// Whether a day was taken as a whole; if not, its quarters follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DayTaken {
+    Yes,
+    No,
+}
+
+/// Gives the stored totals of the quarters `[from, to)` in the order of time: a day that is over and lies in it first to
+/// `give_day`, and where that does not take it, quarter by quarter to `give`.
+pub(crate) fn each_day(
+    connection: &Connection,
+    (from, to): (i64, i64),
+    give_day: &mut dyn FnMut(UtcDay, &[CardDay]) -> DayTaken,
+    give: &mut dyn FnMut(Quarter, &[CardQuarter]),
+) -> Result<(), ReadError> {
+    let (first_day, end_day) = (from.saturating_add(95).div_euclid(96), to.div_euclid(96));
+    if first_day >= end_day {
+        return each(connection, (from, to), give);
+    }
+    let names = names_of(connection)?;
+    // Quarters that wait to be read one by one, in one piece.
+    let mut waiting = from;
+    let mut statement = connection
+        .prepare_cached("SELECT day FROM day_total WHERE day >= ?1 AND day < ?2 ORDER BY day")?;
+    let mut rows = statement.query([first_day, end_day])?;
+    while let Some(row) = rows.next()? {
+        let day = UtcDay(row.get(0)?);
+        let Some(cards) = days::read(connection, &names, day)? else {
+            continue;
+        };
+        let first = day.first_quarter().0;
+        each(connection, (waiting, first), &mut *give)?;
+        waiting = match give_day(day, &cards) {
+            DayTaken::Yes => first.saturating_add(96),
+            DayTaken::No => first,
+        };
+    }
+    each(connection, (waiting, to), give)
 }
 
 /// Gives the stored quarters of `[from, to)` one after the other. The room of one serves for the next.
@@ -77,7 +234,7 @@ fn walk(
     if from >= to {
         return Ok(());
     }
-    let mut reader = packed::Reader::new(cards(connection)?);
+    let mut reader = packed::Reader::new(names_of(connection)?);
     let mut statement = connection.prepare_cached(
         "SELECT quarter, body FROM quarter_total WHERE quarter >= ?1 AND quarter < ?2 ORDER BY quarter",
     )?;
@@ -90,21 +247,15 @@ fn walk(
     Ok(())
 }
 
-/// Gives the time of one user to another number, in every quarter.
-pub(crate) fn rename_owner(connection: &Connection, from: Uid, to: Uid) -> Result<(), ReadError> {
-    let mut reader = packed::Reader::new(cards(connection)?);
-    let mut next = connection.prepare(
-        "SELECT quarter, body FROM quarter_total WHERE quarter > ?1 ORDER BY quarter LIMIT 1",
-    )?;
-    let mut update = connection.prepare("UPDATE quarter_total SET body = ?2 WHERE quarter = ?1")?;
+/// Gives the time of one uid to another, which owner `id` is about to have, in every quarter.
+pub(crate) fn rename_owner(
+    connection: &Connection,
+    from: Uid,
+    (to, id): (Uid, i64),
+) -> Result<(), ReadError> {
+    let mut reader = packed::Reader::new(names_of(connection)?);
     let mut after = i64::MIN;
-    loop {
-        let row: Option<(i64, Vec<u8>)> = next
-            .query_row([after], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        let Some((number, body)) = row else {
-            return Ok(());
-        };
+    while let Some((number, body)) = next_after(connection, after)? {
         after = number;
         let quarter = Quarter(number);
         reader
@@ -123,9 +274,24 @@ pub(crate) fn rename_owner(connection: &Connection, from: Uid, to: Uid) -> Resul
                 total.owners.entry(Some(to)).merge(&sums);
             }
         }
+        let others = changed.iter().flat_map(|(_, total)| total.owners.keys());
+        let mut owners = OwnerIds::from([(to, id.cast_unsigned())]);
+        for uid in others.flatten().filter(|uid| **uid != to) {
+            owners.insert(*uid, names::owner_at(connection, *uid, start_of(quarter))?);
+        }
         let numbered: Vec<_> = changed.iter().map(|(card, total)| (*card, total)).collect();
-        update.execute(params![number, packed::pack(quarter, &numbered)])?;
+        let revision = meta(connection, REVISION)?.unwrap_or(0) + 1;
+        connection
+            .prepare_cached("UPDATE quarter_total SET body = ?2, revision = ?3 WHERE quarter = ?1")?
+            .execute(params![
+                number,
+                packed::pack(quarter, &numbered, &owners),
+                revision
+            ])?;
+        set_meta(connection, REVISION, revision)?;
+        days::remove(connection, (number, number + 1))?;
     }
+    Ok(())
 }
 
 fn damaged(quarter: Quarter, source: Damage) -> ReadError {
@@ -135,14 +301,23 @@ fn damaged(quarter: Quarter, source: Damage) -> ReadError {
     }
 }
 
-fn cards(connection: &Connection) -> Result<HashMap<u64, GpuUuid>, ReadError> {
+/// The GPUs and owners of the file.
+fn names_of(connection: &Connection) -> Result<Names, ReadError> {
+    let mut names = Names::default();
     let mut statement = connection.prepare_cached("SELECT id, uuid FROM card")?;
     let mut rows = statement.query([])?;
-    let mut cards = HashMap::new();
     while let Some(row) = rows.next()? {
         let uuid: String = row.get(1)?;
         let uuid = uuid.parse().map_err(|_| ReadError::Value("card"))?;
-        cards.insert(row.get::<_, i64>(0)?.cast_unsigned(), uuid);
+        let id = row.get::<_, i64>(0)?.cast_unsigned();
+        names.cards.insert(id, uuid);
     }
-    Ok(cards)
+    let mut statement =
+        connection.prepare_cached("SELECT id, uid FROM owner WHERE uid IS NOT NULL")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let id = row.get::<_, i64>(0)?.cast_unsigned();
+        names.owners.insert(id, Uid(row.get(1)?));
+    }
+    Ok(names)
 }

@@ -48,7 +48,7 @@ impl Store {
         }
         let known: Option<(i64, bool)> = transaction
             .prepare_cached(
-                "SELECT watched_run.id, ended IS NOT NULL FROM watched_run JOIN person ON person.id = owner
+                "SELECT watched_run.id, ended IS NOT NULL FROM watched_run JOIN owner AS person ON person.id = watched_run.owner
                  WHERE started = ?1 AND run = ?2 AND uid = ?3",
             )?
             .query_row(params![started, run.run, uid], |row| {
@@ -69,7 +69,8 @@ impl Store {
             Some(_) => return Ok(Kept::No),
             None if is_too_much(&transaction, started, uid)? => return Ok(Kept::No),
             None => {
-                let person = names::person(&transaction, &run.owner)?.cast_signed();
+                let person = names::person(&transaction, &run.owner, run.started.as_microsecond())?
+                    .cast_signed();
                 transaction
                     .prepare_cached(
                         "INSERT INTO watched_run (owner, run, name, started, ended, exit_code, cards, summary)
@@ -95,7 +96,7 @@ impl Store {
 fn is_too_much(connection: &Connection, started: i64, uid: u32) -> rusqlite::Result<bool> {
     let of_the_day: i64 = connection
         .prepare_cached(
-            "SELECT count(*) FROM watched_run JOIN person ON person.id = owner
+            "SELECT count(*) FROM watched_run JOIN owner AS person ON person.id = watched_run.owner
              WHERE started > ?1 AND started <= ?2 AND uid = ?3",
         )?
         .query_row(params![started.saturating_sub(DAY), started, uid], |row| {
@@ -106,7 +107,7 @@ fn is_too_much(connection: &Connection, started: i64, uid: u32) -> rusqlite::Res
 
 const COLUMNS: &str =
     "SELECT run, uid, person.name, watched_run.name, started, ended, exit_code, cards, summary
-                       FROM watched_run JOIN person ON person.id = owner";
+                       FROM watched_run JOIN owner AS person ON person.id = watched_run.owner";
 
 impl History {
     /// The runs that began in a window, the last first, and at most so many.

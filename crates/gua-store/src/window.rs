@@ -1,6 +1,8 @@
 //! The numbers of a window: whole quarter hours from the totals, its edges from the ticks, exactly.
 
-use gua_model::{CardQuarter, Period, Quarter, Session, Thresholds, Totals};
+use std::cell::RefCell;
+
+use gua_model::{CardDay, CardQuarter, Period, Quarter, Session, Thresholds, Totals, UtcDay};
 use rusqlite::Connection;
 
 use crate::error::ReadError;
@@ -11,7 +13,7 @@ use crate::rule;
 use crate::sessions::{self, Growing};
 use crate::store::{meta, quarter};
 use crate::ticks::{MICROS_PER_QUARTER, quarter_start};
-use crate::totals;
+use crate::totals::{self, DayTaken};
 
 /// The totals of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +79,31 @@ impl History {
         window: Period,
         thresholds: Option<Thresholds>,
         start: impl FnOnce(Period) -> A,
+        step: impl FnMut(&mut A, Quarter, &[CardQuarter]),
+    ) -> Result<Folded<A>, ReadError> {
+        let no_days = None::<fn(&mut A, UtcDay, &[CardDay]) -> DayTaken>;
+        self.fold_with(window, thresholds, start, no_days, step)
+    }
+
+    /// Folds the totals of a window as [`History::fold_totals`] does. Each day that is over and lies in the window as a
+    /// whole is offered to `step_day` first, and comes as quarters where that does not take it.
+    pub fn fold_days<A>(
+        &self,
+        window: Period,
+        thresholds: Option<Thresholds>,
+        start: impl FnOnce(Period) -> A,
+        step_day: impl FnMut(&mut A, UtcDay, &[CardDay]) -> DayTaken,
+        step: impl FnMut(&mut A, Quarter, &[CardQuarter]),
+    ) -> Result<Folded<A>, ReadError> {
+        self.fold_with(window, thresholds, start, Some(step_day), step)
+    }
+
+    fn fold_with<A>(
+        &self,
+        window: Period,
+        thresholds: Option<Thresholds>,
+        start: impl FnOnce(Period) -> A,
+        step_day: Option<impl FnMut(&mut A, UtcDay, &[CardDay]) -> DayTaken>,
         mut step: impl FnMut(&mut A, Quarter, &[CardQuarter]),
     ) -> Result<Folded<A>, ReadError> {
         self.read(|connection| {
@@ -85,12 +112,19 @@ impl History {
                 None => Plan::of_totals(connection, own, window)?,
                 Some(other) => Plan::of_ticks(connection, other, window)?,
             };
-            let mut sum = start(plan.window);
-            let ticks_damaged = plan.run(connection, &mut |quarter, cards| {
-                step(&mut sum, quarter, cards);
-            })?;
+            let sum = RefCell::new(start(plan.window));
+            let mut give_day = step_day.map(|mut step_day| {
+                let sum = &sum;
+                move |day: UtcDay, cards: &[CardDay]| step_day(&mut sum.borrow_mut(), day, cards)
+            });
+            let ticks_damaged = plan.run(
+                connection,
+                give_day.as_mut().map(|give| give as &mut GiveDay<'_>),
+                &mut |quarter, cards| step(&mut sum.borrow_mut(), quarter, cards),
+            )?;
+            drop(give_day);
             Ok(Folded {
-                sum,
+                sum: sum.into_inner(),
                 window: plan.window,
                 ticks_damaged,
             })
@@ -135,6 +169,9 @@ impl History {
         })
     }
 }
+
+/// Receives a day, and decides whether to take it.
+type GiveDay<'a> = dyn FnMut(UtcDay, &[CardDay]) -> DayTaken + 'a;
 
 /// Which parts of a window are read from where: ticks, then totals, then ticks. Each is `[from, to)`.
 struct Plan {
@@ -206,15 +243,19 @@ impl Plan {
         })
     }
 
-    /// Gives every quarter, and says how many ticks were damaged.
+    /// Gives every day that is taken and every other quarter, and returns how many ticks were damaged.
     fn run(
         &self,
         connection: &Connection,
+        give_day: Option<&mut GiveDay<'_>>,
         give: &mut dyn FnMut(Quarter, &[CardQuarter]),
     ) -> Result<u32, ReadError> {
         let mut damaged = self.give_raw(connection, self.first, give)?;
-        let (from, to) = self.whole;
-        totals::each(connection, (quarter(from), quarter(to)), &mut *give)?;
+        let whole = (quarter(self.whole.0), quarter(self.whole.1));
+        match give_day {
+            Some(give_day) => totals::each_day(connection, whole, give_day, give)?,
+            None => totals::each(connection, whole, &mut *give)?,
+        }
         damaged += self.give_raw(connection, self.last, give)?;
         Ok(damaged)
     }

@@ -1,4 +1,8 @@
-//! The cards of one quarter hour as bytes: a form byte, the cards in the order of their names, and a checksum.
+//! The GPUs of one quarter hour, or of one day, as bytes: a form byte, the GPUs in the order of their names, and a
+//! checksum.
+//!
+//! Form 3 names owners by their number in the table `owner`. Form 2, of schema 1, has their uids. A day also has, for
+//! each GPU, the observed and the active time of each of its quarters.
 //!
 //! Most numbers follow from others (a card that was seen all the time was present, observed and measured all the time),
 //! so each is kept as what it differs from that, which mostly takes one byte. Part of the file format: a released form
@@ -7,8 +11,8 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    Basis, CardQuarter, CardTotal, GapReason, GpuUuid, Micros, Millijoules, OwnerTotal, Quarter,
-    QuarterTotal, State, StateTotal, Uid,
+    Basis, CardDay, CardQuarter, CardTotal, GapReason, GpuUuid, Micros, Millijoules, OwnerTotal,
+    Quarter, QuarterTotal, QuarterUse, State, StateTotal, Uid, UtcDay,
 };
 use jiff::Timestamp;
 
@@ -16,7 +20,9 @@ use crate::codec::Damage;
 use crate::codec::varint::{self, Input};
 use crate::ticks::MICROS_PER_QUARTER;
 
-const FORM: u8 = 2;
+const FORM: u8 = 3;
+/// With uids in place of owners, as schema 1 has it.
+const WITH_UIDS: u8 = 2;
 /// As development versions wrote it before the first release.
 const EARLIER: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
@@ -24,45 +30,121 @@ const CHECKSUM_BYTES: usize = 8;
 const HAS_FIRST: u8 = 1;
 const HAS_LAST: u8 = 1 << 1;
 
-/// Packs the cards of a quarter, which come in the order of their names.
-pub(crate) fn pack(quarter: Quarter, cards: &[(u64, &QuarterTotal)]) -> Vec<u8> {
+/// The time that a body sums up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bucket {
+    /// Begin and length in microseconds.
+    start: i64,
+    length: i64,
+    /// Part of the checksum, so that a body at a wrong time is noticed.
+    mark: u64,
+}
+
+impl From<Quarter> for Bucket {
+    fn from(quarter: Quarter) -> Self {
+        Self {
+            start: quarter.0.saturating_mul(MICROS_PER_QUARTER),
+            length: MICROS_PER_QUARTER,
+            mark: quarter.0.cast_unsigned(),
+        }
+    }
+}
+
+impl From<UtcDay> for Bucket {
+    fn from(day: UtcDay) -> Self {
+        let length = MICROS_PER_QUARTER * i64::try_from(UtcDay::QUARTERS).unwrap_or(i64::MAX);
+        Self {
+            start: day.0.saturating_mul(length),
+            length,
+            mark: !day.0.cast_unsigned(),
+        }
+    }
+}
+
+/// The number of an owner in the table `owner`, by uid.
+pub(crate) type OwnerIds = HashMap<Uid, u64>;
+
+/// Packs the GPUs of a quarter, which come in the order of their names. `owners` has everyone in them.
+pub(crate) fn pack(quarter: Quarter, cards: &[(u64, &QuarterTotal)], owners: &OwnerIds) -> Vec<u8> {
+    let bucket = Bucket::from(quarter);
     let mut out = vec![FORM];
     put(&mut out, cards.len() as u64);
     for (card, total) in cards {
-        put(&mut out, *card);
-        pack_card(&mut out, start_of(quarter), &total.card);
-        put(&mut out, total.states.len() as u64);
-        for ((state, basis), sums) in &total.states {
-            out.push(state_code(*state) << 1 | basis_code(*basis));
-            put(&mut out, sums.micros.0);
-            put(&mut out, sums.energy.0);
-            put_less(&mut out, sums.micros.0, sums.energy_known.0);
-        }
-        put(&mut out, total.unobserved.len() as u64);
-        for (reason, time) in &total.unobserved {
-            out.push(reason_code(*reason));
-            put(&mut out, time.0);
-        }
-        put(&mut out, total.owners.len() as u64);
-        for (owner, sums) in &total.owners {
-            put(&mut out, owner.map_or(0, |uid| u64::from(uid.0) + 1));
-            put(&mut out, sums.held.0);
-            put_less(&mut out, sums.held.0, sums.charged.0);
-            put(&mut out, sums.idle_held.0);
-            put(&mut out, sums.energy.0);
-            put_less(&mut out, sums.held.0, sums.energy_known.0);
-            put(&mut out, sums.ticks);
-        }
-        put(&mut out, total.card.ownerless.0);
-        put_less(&mut out, unheld(total), total.card.free.0);
+        pack_total(&mut out, bucket, (*card, total), owners);
     }
-    let sum = checksum(quarter, &out);
+    sealed(out, bucket)
+}
+
+/// Packs the GPUs of a day likewise.
+pub(crate) fn pack_day(day: UtcDay, cards: &[(u64, &CardDay)], owners: &OwnerIds) -> Vec<u8> {
+    let bucket = Bucket::from(day);
+    let mut out = vec![FORM];
+    put(&mut out, cards.len() as u64);
+    for (card, day) in cards {
+        pack_total(&mut out, bucket, (*card, &day.total), owners);
+        for quarter in &day.quarters {
+            put_less(
+                &mut out,
+                MICROS_PER_QUARTER.unsigned_abs(),
+                quarter.observed.0,
+            );
+            // Mostly none or all of it, each of which takes one byte.
+            let (active, rest) = (
+                quarter.active.0,
+                quarter.observed.0.saturating_sub(quarter.active.0),
+            );
+            match active <= rest {
+                true => put(&mut out, active << 1),
+                false => put(&mut out, rest << 1 | 1),
+            }
+        }
+    }
+    sealed(out, bucket)
+}
+
+fn sealed(mut out: Vec<u8>, bucket: Bucket) -> Vec<u8> {
+    let sum = checksum(bucket, &out);
     out.extend(sum.to_le_bytes());
     out
 }
 
-fn pack_card(out: &mut Vec<u8>, start: i64, sums: &CardTotal) {
-    let offset = |at: Option<Timestamp>| at.map(|at| at.as_microsecond() - start);
+fn pack_total(
+    out: &mut Vec<u8>,
+    bucket: Bucket,
+    (card, total): (u64, &QuarterTotal),
+    owners: &OwnerIds,
+) {
+    put(out, card);
+    pack_card(out, bucket, &total.card);
+    put(out, total.states.len() as u64);
+    for ((state, basis), sums) in &total.states {
+        out.push(state_code(*state) << 1 | basis_code(*basis));
+        put(out, sums.micros.0);
+        put(out, sums.energy.0);
+        put_less(out, sums.micros.0, sums.energy_known.0);
+    }
+    put(out, total.unobserved.len() as u64);
+    for (reason, time) in &total.unobserved {
+        out.push(reason_code(*reason));
+        put(out, time.0);
+    }
+    put(out, total.owners.len() as u64);
+    for (owner, sums) in &total.owners {
+        let id = owner.map_or(Some(&0), |uid| owners.get(&uid));
+        put(out, *id.expect("the caller has looked up every owner"));
+        put(out, sums.held.0);
+        put_less(out, sums.held.0, sums.charged.0);
+        put(out, sums.idle_held.0);
+        put(out, sums.energy.0);
+        put_less(out, sums.held.0, sums.energy_known.0);
+        put(out, sums.ticks);
+    }
+    put(out, total.card.ownerless.0);
+    put_less(out, unheld(total), total.card.free.0);
+}
+
+fn pack_card(out: &mut Vec<u8>, bucket: Bucket, sums: &CardTotal) {
+    let offset = |at: Option<Timestamp>| at.map(|at| at.as_microsecond() - bucket.start);
     let (first, last) = (offset(sums.first), offset(sums.last));
     let flag = |there: bool, bit: u8| if there { bit } else { 0 };
     out.push(flag(first.is_some(), HAS_FIRST) | flag(last.is_some(), HAS_LAST));
@@ -70,7 +152,7 @@ fn pack_card(out: &mut Vec<u8>, start: i64, sums: &CardTotal) {
         put(out, first.unsigned_abs());
     }
     if let Some(last) = last {
-        put(out, (MICROS_PER_QUARTER - last).unsigned_abs());
+        put(out, (bucket.length - last).unsigned_abs());
     }
     put(out, sums.ticks);
     put_less(out, hull(first, last), sums.present.0);
@@ -102,15 +184,92 @@ fn unheld(total: &QuarterTotal) -> u64 {
 
 /// Reads quarters, each into the room of the one before.
 pub(crate) struct Reader {
-    names: HashMap<u64, GpuUuid>,
+    names: Names,
     /// The ids of the cards in `cards`.
     ids: Vec<u64>,
     cards: Vec<CardQuarter>,
     filled: usize,
 }
 
+/// The GPUs and owners that bodies name by their numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) cards: HashMap<u64, GpuUuid>,
+    pub(crate) owners: HashMap<u64, Uid>,
+}
+
+impl Names {
+    fn card(&self, id: u64) -> Result<GpuUuid, Damage> {
+        self.cards.get(&id).cloned().ok_or(Damage::Name("a card"))
+    }
+
+    fn owner(&self, form: u8, code: u64) -> Result<Option<Uid>, Damage> {
+        match (form, code) {
+            (_, 0) => Ok(None),
+            (WITH_UIDS, code) => {
+                let uid = u32::try_from(code - 1).map_err(|_| Damage::Value("user"))?;
+                Ok(Some(Uid(uid)))
+            }
+            (_, id) => self
+                .owners
+                .get(&id)
+                .copied()
+                .map(Some)
+                .ok_or(Damage::Name("an owner")),
+        }
+    }
+}
+
+/// What a body holds behind its form byte, once its checksum was found right.
+fn opened(body: &[u8], bucket: Bucket) -> Result<&[u8], Damage> {
+    let (bytes, sum) = body
+        .split_last_chunk::<CHECKSUM_BYTES>()
+        .ok_or(Damage::Short)?;
+    match u64::from_le_bytes(*sum) == checksum(bucket, bytes) {
+        true => Ok(bytes),
+        false => Err(Damage::Checksum),
+    }
+}
+
+fn form(input: &mut Input<'_>) -> Result<u8, Damage> {
+    match input.byte()? {
+        form @ (FORM | WITH_UIDS) => Ok(form),
+        EARLIER => Err(Damage::Earlier),
+        other => Err(Damage::Form(other)),
+    }
+}
+
+/// Reads the GPUs of a day.
+pub(crate) fn read_day(names: &Names, day: UtcDay, body: &[u8]) -> Result<Vec<CardDay>, Damage> {
+    let bucket = Bucket::from(day);
+    let mut input = Input::new(opened(body, bucket)?);
+    let form = form(&mut input)?;
+    let mut cards: Vec<CardDay> = Vec::new();
+    for _ in 0..input.count()? {
+        let mut card = CardDay::new(names.card(input.number()?)?);
+        unpack(&mut input, (bucket, form), names, &mut card.total)?;
+        for quarter in &mut card.quarters {
+            let observed = less(&mut input, MICROS_PER_QUARTER.unsigned_abs())?;
+            let code = input.number()?;
+            let part = (code >> 1).min(observed);
+            let active = match code & 1 {
+                0 => part,
+                _ => observed - part,
+            };
+            *quarter = QuarterUse {
+                observed: Micros(observed),
+                active: Micros(active),
+            };
+        }
+        in_order(cards.last().is_none_or(|before| before.gpu < card.gpu))?;
+        cards.push(card);
+    }
+    input.end()?;
+    Ok(cards)
+}
+
 impl Reader {
-    pub(crate) fn new(names: HashMap<u64, GpuUuid>) -> Self {
+    pub(crate) fn new(names: Names) -> Self {
         Self {
             names,
             ids: Vec::new(),
@@ -120,13 +279,8 @@ impl Reader {
     }
 
     pub(crate) fn read(&mut self, quarter: Quarter, body: &[u8]) -> Result<&[CardQuarter], Damage> {
-        let (bytes, sum) = body
-            .split_last_chunk::<CHECKSUM_BYTES>()
-            .ok_or(Damage::Short)?;
-        if u64::from_le_bytes(*sum) != checksum(quarter, bytes) {
-            return Err(Damage::Checksum);
-        }
-        self.decode(quarter, bytes)
+        let bucket = Bucket::from(quarter);
+        self.decode(bucket, opened(body, bucket)?)
     }
 
     /// What was read last, by the ids of the cards.
@@ -135,20 +289,16 @@ impl Reader {
         self.ids.iter().copied().zip(cards.map(|card| &card.total))
     }
 
-    fn decode(&mut self, quarter: Quarter, bytes: &[u8]) -> Result<&[CardQuarter], Damage> {
+    fn decode(&mut self, bucket: Bucket, bytes: &[u8]) -> Result<&[CardQuarter], Damage> {
         self.filled = 0;
         let mut input = Input::new(bytes);
-        match input.byte()? {
-            FORM => {}
-            EARLIER => return Err(Damage::Earlier),
-            other => return Err(Damage::Form(other)),
-        }
+        let form = form(&mut input)?;
         let count = input.count()?;
-        let start = start_of(quarter);
         for place in 0..count {
             let id = input.number()?;
             self.make_room(place, id)?;
-            unpack(&mut input, start, &mut self.cards[place].total)?;
+            let total = &mut self.cards[place].total;
+            unpack(&mut input, (bucket, form), &self.names, total)?;
             self.filled = place + 1;
         }
         input.end()?;
@@ -158,7 +308,7 @@ impl Reader {
     /// Makes the place that of the card. It nearly always is, since the quarter before had the same cards.
     fn make_room(&mut self, place: usize, id: u64) -> Result<(), Damage> {
         if self.ids.get(place) != Some(&id) {
-            let gpu = self.names.get(&id).ok_or(Damage::Name("a card"))?.clone();
+            let gpu = self.names.card(id)?;
             self.ids.truncate(place);
             self.cards.truncate(place);
             self.ids.push(id);
@@ -178,8 +328,13 @@ impl Reader {
     }
 }
 
-fn unpack(input: &mut Input<'_>, start: i64, total: &mut QuarterTotal) -> Result<(), Damage> {
-    total.card = unpack_card(input, start)?;
+fn unpack(
+    input: &mut Input<'_>,
+    (bucket, form): (Bucket, u8),
+    names: &Names,
+    total: &mut QuarterTotal,
+) -> Result<(), Damage> {
+    total.card = unpack_card(input, bucket)?;
     for _ in 0..input.count()? {
         let code = input.byte()?;
         let key = (to_state(code >> 1)?, to_basis(code & 1));
@@ -196,10 +351,7 @@ fn unpack(input: &mut Input<'_>, start: i64, total: &mut QuarterTotal) -> Result
         in_order(total.unobserved.push(reason, Micros(input.number()?)))?;
     }
     for _ in 0..input.count()? {
-        let owner = match input.number()?.checked_sub(1) {
-            None => None,
-            Some(uid) => Some(Uid(u32::try_from(uid).map_err(|_| Damage::Value("user"))?)),
-        };
+        let owner = names.owner(form, input.number()?)?;
         let held = input.number()?;
         let sums = OwnerTotal {
             held: Micros(held),
@@ -209,14 +361,15 @@ fn unpack(input: &mut Input<'_>, start: i64, total: &mut QuarterTotal) -> Result
             energy_known: Micros(less(input, held)?),
             ticks: input.number()?,
         };
-        in_order(total.owners.push(owner, sums))?;
+        // Two owners may have had one uid, one after the other.
+        total.owners.entry(owner).merge(&sums);
     }
     total.card.ownerless = Micros(input.number()?);
     total.card.free = Micros(less(input, unheld(total))?);
     Ok(())
 }
 
-fn unpack_card(input: &mut Input<'_>, start: i64) -> Result<CardTotal, Damage> {
+fn unpack_card(input: &mut Input<'_>, bucket: Bucket) -> Result<CardTotal, Damage> {
     let there = input.byte()?;
     if there & !(HAS_FIRST | HAS_LAST) != 0 {
         return Err(Damage::Value("mark"));
@@ -226,14 +379,14 @@ fn unpack_card(input: &mut Input<'_>, start: i64) -> Result<CardTotal, Damage> {
             return Ok(None);
         }
         let offset = i64::try_from(input.number()?).ok();
-        let within = offset.filter(|offset| *offset <= MICROS_PER_QUARTER);
+        let within = offset.filter(|offset| *offset <= bucket.length);
         within.map(Some).ok_or(Damage::Value("time"))
     };
     let first = offset(HAS_FIRST)?;
-    let last = offset(HAS_LAST)?.map(|before_end| MICROS_PER_QUARTER - before_end);
+    let last = offset(HAS_LAST)?.map(|before_end| bucket.length - before_end);
     let moment = |offset: Option<i64>| match offset {
         None => Ok(None),
-        Some(offset) => Timestamp::from_microsecond(start.saturating_add(offset))
+        Some(offset) => Timestamp::from_microsecond(bucket.start.saturating_add(offset))
             .map(Some)
             .map_err(|_| Damage::Value("time")),
     };
@@ -257,10 +410,6 @@ fn in_order(is_so: bool) -> Result<(), Damage> {
     is_so.then_some(()).ok_or(Damage::Value("order"))
 }
 
-fn start_of(quarter: Quarter) -> i64 {
-    quarter.0.saturating_mul(MICROS_PER_QUARTER)
-}
-
 fn put(out: &mut Vec<u8>, value: u64) {
     varint::put(out, value.into());
 }
@@ -280,12 +429,12 @@ fn less(input: &mut Input<'_>, known: u64) -> Result<u64, Damage> {
 }
 
 /// Mixes eight bytes at a time. Every step can be undone, so a change within eight bytes is always noticed, and any other
-/// but for one in 2^64. The quarter is part of it: a row that stands at a wrong time is no total.
-fn checksum(quarter: Quarter, bytes: &[u8]) -> u64 {
+/// but for one in 2^64. The time is part of it: a body at a wrong time is no total.
+fn checksum(bucket: Bucket, bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(ODD).rotate_left(29);
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut sum = mix(bytes.len() as u64, quarter.0.cast_unsigned());
+    let mut sum = mix(bytes.len() as u64, bucket.mark);
     for word in words {
         sum = mix(sum, u64::from_le_bytes(*word));
     }
@@ -369,9 +518,15 @@ fn to_reason(code: u8) -> Result<GapReason, Damage> {
 /// Reads random bytes as the totals of a quarter hour, for fuzzing: they are a number of cards or a [`Damage`].
 pub fn decode_any_totals(body: &[u8]) -> Result<usize, Damage> {
     let name = |id: u64| Some((id, format!("GPU-{id}").parse().ok()?));
-    let mut reader = Reader::new((0..10).filter_map(name).collect());
+    let names = Names {
+        cards: (0..10).filter_map(name).collect(),
+        owners: (1..10).map(|id| (u64::from(id), Uid(id))).collect(),
+    };
+    let _ = read_day(&names, UtcDay(0), body);
+    let mut reader = Reader::new(names);
     let _ = reader.read(Quarter(0), body);
-    reader.decode(Quarter(i64::MAX), body).map(<[_]>::len)
+    let last = Bucket::from(Quarter(i64::MAX));
+    reader.decode(last, body).map(<[_]>::len)
 }
 
 #[cfg(test)]

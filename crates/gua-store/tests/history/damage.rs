@@ -117,7 +117,7 @@ fn a_newer_file_is_refused_with_both_numbers() {
     let connection = Connection::open(place.path()).unwrap();
     connection.pragma_update(None, "user_version", 99).unwrap();
     drop(connection);
-    let sentence = "has schema 99, and this gua knows up to 1";
+    let sentence = "has schema 99, and this gua knows up to 2";
     for error in [
         append(&place.path()).unwrap_err(),
         History::open(&place.path()).unwrap_err(),

@@ -1,14 +1,14 @@
 //! Every released schema stays readable and writable. `tests/golden/schema-N.sql` is a dump of a file that the release
 //! with schema N wrote: half an hour of a small host, closed. It is never edited; a new schema adds the next.
 
-use gua_store::{FileKind, what_is_this};
+use gua_store::{FileKind, History, OpenMode, Store, WriterOptions, what_is_this};
 use rusqlite::Connection;
 
 use crate::{Place, all, begin, read_all, record};
 use gua_test::synthetic::SyntheticHost;
 
-/// Builds the file of a release and expects it to hold what it held, before and after this program wrote to it.
-fn check(version: u32, dump: &str) {
+/// Builds the file of a release.
+fn released(version: u32, dump: &str) -> Place {
     let place = Place::new();
     let connection = Connection::open(place.path()).unwrap();
     connection.execute_batch(dump).unwrap();
@@ -23,7 +23,25 @@ fn check(version: u32, dump: &str) {
         what_is_this(&place.path()),
         FileKind::OurHistory { version }
     );
+    place
+}
 
+/// Everything that a reader is told, in words.
+fn told(history: &History) -> String {
+    format!(
+        "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
+        history.totals(all()).unwrap(),
+        history.sessions(all()).unwrap(),
+        history.people().unwrap(),
+        history.cards().unwrap(),
+        history.refusals(all()).unwrap(),
+        read_all(history),
+    )
+}
+
+/// Expects the file of a release to hold what it held, before and after this program wrote to it.
+fn check(version: u32, dump: &str) {
+    let place = released(version, dump);
     let mut host = SyntheticHost::small();
     let mut written: Vec<_> = (0..60).map(|_| host.tick()).collect();
     let mut store = place.store();
@@ -40,7 +58,73 @@ fn check(version: u32, dump: &str) {
 /// How many sessions the host has in its first 60 ticks.
 const SESSIONS: usize = 2;
 
+const SCHEMA_1: &str = include_str!("../golden/schema-1.sql");
+
 #[test]
 fn a_file_of_schema_1_is_read_and_written_on() {
-    check(1, include_str!("../golden/schema-1.sql"));
+    check(1, SCHEMA_1);
+}
+
+#[test]
+fn a_file_of_schema_2_is_read_and_written_on() {
+    check(2, include_str!("../golden/schema-2.sql"));
+}
+
+#[test]
+fn a_reader_says_the_same_before_and_after_a_file_is_converted() {
+    let place = released(1, SCHEMA_1);
+    let history = place.history();
+    let before = told(&history);
+    assert_eq!(history.info().unwrap().version, 1);
+    assert!(history.check(|_| {}).unwrap().is_clean());
+    assert_eq!(history.changed_quarters(0, 10).unwrap(), []);
+    drop(history);
+    place.store().close().unwrap();
+    let history = place.history();
+    assert_eq!(history.info().unwrap().version, 2);
+    assert_eq!(told(&history), before);
+    assert!(history.check(|_| {}).unwrap().is_clean());
+    let changed = history.changed_quarters(0, 10).unwrap();
+    let quarters = history.totals(all()).unwrap().totals.quarters;
+    let stored: Vec<_> = quarters
+        .keys()
+        .copied()
+        .zip(1..)
+        .take(changed.len())
+        .collect();
+    assert!(!changed.is_empty());
+    assert_eq!(changed, stored);
+}
+
+#[test]
+fn a_conversion_that_fails_leaves_the_file_as_it_was() {
+    let place = released(1, SCHEMA_1);
+    let before = told(&place.history());
+    let bytes = std::fs::metadata(place.path()).unwrap().len();
+    let options = WriterOptions {
+        // The file is full: there is no page for a new table.
+        most_pages: Some(u32::try_from(bytes / 4096).unwrap()),
+        ..WriterOptions::default()
+    };
+    let opened = Store::open(&place.path(), OpenMode::Append, &options);
+    assert!(opened.is_err());
+    let history = place.history();
+    assert_eq!(history.info().unwrap().version, 1);
+    assert_eq!(told(&history), before);
+    drop(history);
+    place.store().close().unwrap();
+    assert_eq!(told(&place.history()), before);
+}
+
+#[test]
+fn a_person_of_a_converted_file_can_be_forgotten() {
+    let place = released(1, SCHEMA_1);
+    let name = place.history().people().unwrap().into_values().next();
+    let name = name.expect("somebody used the host");
+    let mut store = place.store();
+    assert!(!store.forget(&name).unwrap().is_empty());
+    store.close().unwrap();
+    let history = place.history();
+    assert!(history.check(|_| {}).unwrap().is_clean());
+    assert!(!told(&history).contains(&name));
 }

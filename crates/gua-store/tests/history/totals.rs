@@ -1,6 +1,9 @@
 //! Totals plus edges say what the ticks say, for any window.
 
-use gua_model::{Period, Sessions, Spans, Thresholds, Tick, Totals};
+use gua_model::{
+    CardQuarter, DayTotals, Period, QuarterTotal, Sessions, Spans, Thresholds, Tick, Totals, UtcDay,
+};
+use gua_store::DayTaken;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{Place, all, begin, read_all, record};
@@ -173,4 +176,99 @@ fn the_last_tick_and_the_latest_names_are_at_hand() {
         .unwrap();
     let before = place.history().last_tick().unwrap().unwrap();
     assert_eq!(Some(&before.tick), written.get(198));
+}
+
+/// The sum of everything in a window, by GPU: with days where they are taken, or with quarters alone.
+fn summed(place: &Place, window: Period, days: DayTaken) -> (Vec<(String, QuarterTotal)>, u32) {
+    let history = place.history();
+    let start = |_| (std::collections::BTreeMap::<String, QuarterTotal>::new(), 0);
+    let folded = history.fold_days(
+        window,
+        None,
+        start,
+        |(sums, taken), day, cards| {
+            if days == DayTaken::Yes {
+                *taken += 1;
+                for card in cards {
+                    let sum = sums.entry(card.gpu.to_string()).or_default();
+                    sum.merge(&card.total);
+                }
+                let of_day = |quarter| UtcDay::of_quarter(quarter).0 == day;
+                assert!(day.quarters().all(of_day));
+            }
+            days
+        },
+        |(sums, _), _, cards| {
+            for CardQuarter { gpu, total } in cards {
+                sums.entry(gpu.to_string()).or_default().merge(total);
+            }
+        },
+    );
+    let (sums, taken) = folded.unwrap().sum;
+    (sums.into_iter().collect(), taken)
+}
+
+#[test]
+fn a_day_that_is_over_is_the_sum_of_its_quarters() {
+    let place = Place::new();
+    let mut store = place.store();
+    let interval = std::time::Duration::from_secs(120);
+    let mut host = SyntheticHost::new(2, interval, SyntheticHost::small().now());
+    let run = begin(&mut store, &host);
+    // From the afternoon of one day to the early morning of the third after it, with a gap.
+    record(&mut store, run, &mut host, 1000);
+    host.pass(std::time::Duration::from_secs(5000));
+    record(&mut store, run, &mut host, 800);
+    let window = all();
+    let (by_days, taken) = summed(&place, window, DayTaken::Yes);
+    assert_eq!(taken, 3);
+    assert_eq!(by_days, summed(&place, window, DayTaken::No).0);
+    let mut days = 0;
+    let of_history = place.history();
+    let folded = of_history.fold_days(
+        window,
+        None,
+        |_| Vec::new(),
+        |stored: &mut Vec<_>, day, cards| {
+            stored.push((day, cards.to_vec()));
+            days += 1;
+            DayTaken::No
+        },
+        |_, _, _| {},
+    );
+    for (day, cards) in folded.unwrap().sum {
+        let mut made = DayTotals::default();
+        let first = day.first_quarter().period().from();
+        let window = Period::new(first, first + SignedDuration::from_hours(24));
+        for (quarter, cards) in of_history.totals(window).unwrap().totals.by_quarter() {
+            made.add(UtcDay::of_quarter(quarter).1, &cards);
+        }
+        assert_eq!(cards, made.cards);
+    }
+    assert_eq!(days, 3);
+    // A window that cuts a day has its quarters.
+    let inside = Period::new(host.now() - SignedDuration::from_hours(50), host.now());
+    assert_eq!(summed(&place, inside, DayTaken::Yes).1, 1);
+    assert!(of_history.check(|_| {}).unwrap().is_clean());
+}
+
+#[test]
+fn a_quarter_that_is_written_again_has_a_higher_change_number() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 120);
+    let first = place.history().changed_quarters(0, 100).unwrap();
+    assert!(first.len() >= 2);
+    assert!(first.is_sorted_by_key(|(quarter, revision)| (*revision, *quarter)));
+    store.rebuild_totals().unwrap();
+    let last = first.last().unwrap().1;
+    let again = place.history().changed_quarters(last, 100).unwrap();
+    let quarters = |changed: &[(gua_model::Quarter, u64)]| {
+        let numbers = changed.iter().map(|(quarter, _)| *quarter);
+        numbers.collect::<Vec<_>>()
+    };
+    assert_eq!(quarters(&again), quarters(&first));
+    assert_eq!(place.history().changed_quarters(0, 1).unwrap(), again[..1]);
 }

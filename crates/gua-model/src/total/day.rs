@@ -1,0 +1,116 @@
+//! Sums by UTC day, made of the quarters of a day that is over. They answer long windows with less to read.
+//!
+//! A day can stand in for its quarters only if nothing depends on where in the day it was: [`CardDay::is_plain`]. The
+//! time of each quarter is kept for the heat map, whose hours are those of the reader's time zone.
+
+use crate::floor::UtcDay;
+use crate::id::GpuUuid;
+use crate::period::{Period, Quarter};
+use crate::state::{RollUp, State};
+use crate::total::{CardQuarter, QuarterTotal};
+use crate::unit::Micros;
+
+/// One GPU over one day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardDay {
+    pub gpu: GpuUuid,
+    pub total: QuarterTotal,
+    /// The quarters of the day, in order.
+    pub quarters: [QuarterUse; UtcDay::QUARTERS],
+}
+
+/// Observed and active time of one quarter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuarterUse {
+    pub observed: Micros,
+    pub active: Micros,
+}
+
+impl UtcDay {
+    /// Number of quarters of a day.
+    pub const QUARTERS: usize = 96;
+
+    /// The day that a quarter belongs to, and its place in it.
+    #[must_use]
+    pub fn of_quarter(quarter: Quarter) -> (Self, usize) {
+        let place = usize::try_from(quarter.0.rem_euclid(96)).unwrap_or(0);
+        (Self(quarter.0.div_euclid(96)), place)
+    }
+
+    /// The first quarter of the day.
+    #[must_use]
+    pub fn first_quarter(self) -> Quarter {
+        Quarter(self.0.saturating_mul(96))
+    }
+
+    /// All quarters of the day, in order.
+    pub fn quarters(self) -> impl Iterator<Item = Quarter> {
+        let first = self.first_quarter().0;
+        (0..96).map(move |place| Quarter(first.saturating_add(place)))
+    }
+}
+
+impl QuarterUse {
+    /// Observed and active time of one GPU in one quarter.
+    #[must_use]
+    pub fn of(total: &QuarterTotal) -> Self {
+        let mut found = Self::default();
+        for ((state, _), sums) in &total.states {
+            if *state == State::Unobserved {
+                continue;
+            }
+            found.observed += sums.micros;
+            if state.roll_up() == Some(RollUp::Active) {
+                found.active += sums.micros;
+            }
+        }
+        found
+    }
+}
+
+impl CardDay {
+    #[must_use]
+    pub fn new(gpu: GpuUuid) -> Self {
+        Self {
+            gpu,
+            total: QuarterTotal::default(),
+            quarters: [QuarterUse::default(); UtcDay::QUARTERS],
+        }
+    }
+
+    /// Whether the sums of the day say all that those of its quarters say: no time is missing between the first and the
+    /// last tick, all of it was observed, and no MIG instance replaced the GPU.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let card = &self.total.card;
+        let (Some(first), Some(last)) = (card.first, card.last) else {
+            return false;
+        };
+        let hull = Period::new(first, last).micros();
+        card.present == hull && self.total.unobserved.is_empty() && card.set_aside == Micros(0)
+    }
+}
+
+/// The GPUs of a day in the making.
+#[derive(Clone, Debug, Default)]
+pub struct DayTotals {
+    /// In the order of their names.
+    pub cards: Vec<CardDay>,
+}
+
+impl DayTotals {
+    /// Adds a quarter of the day, with its GPUs in the order of their names.
+    pub fn add(&mut self, place: usize, cards: &[CardQuarter]) {
+        for CardQuarter { gpu, total } in cards {
+            let at = match self.cards.binary_search_by(|card| card.gpu.cmp(gpu)) {
+                Ok(at) => at,
+                Err(at) => {
+                    self.cards.insert(at, CardDay::new(gpu.clone()));
+                    at
+                }
+            };
+            self.cards[at].total.merge(total);
+            self.cards[at].quarters[place] = QuarterUse::of(total);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+-- What a reader puts over a file of schema 1, in its own memory: the names of schema 2.
+PRAGMA temp_store = MEMORY;
+CREATE TEMP VIEW owner AS SELECT id, 0 AS kind, uid, name, NULL AS since FROM main.person;
+CREATE TEMP VIEW card AS SELECT *, NULL AS compute_slices, NULL AS parent_slices FROM main.card;
+CREATE TEMP VIEW quarter_total AS SELECT quarter, body, 0 AS revision FROM main.quarter_total;
+CREATE TEMP TABLE day_total (day INTEGER PRIMARY KEY, body BLOB NOT NULL);
