@@ -287,16 +287,10 @@ impl Table {
     }
 
     /// The table of these columns over these rows.
-    pub fn of<'a, R: ?Sized + 'a>(
-        columns: impl IntoIterator<Item = &'a Column<R>> + Clone,
-        rows: impl IntoIterator<Item = &'a R>,
-    ) -> Self {
-        let cells = |row: &'a R| {
-            let columns = columns.clone().into_iter();
-            columns.map(|column| (column.cell)(row)).collect()
-        };
+    pub fn of<'a, R: 'a>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'a R>) -> Self {
+        let cells = |row: &'a R| columns.iter().map(|column| (column.cell)(row)).collect();
         Self {
-            columns: columns.clone().into_iter().map(Column::header).collect(),
+            columns: columns.iter().map(Column::header).collect(),
             rows: rows.into_iter().map(cells).collect(),
         }
     }

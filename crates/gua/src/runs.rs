@@ -69,7 +69,7 @@ fn print(
 ) -> anyhow::Result<()> {
     match format {
         TableFormat::Text => output::data(&table.text(0)),
-        TableFormat::Csv => output::data(&gua_render::table::csv(&table)),
+        TableFormat::Csv => output::data(&gua_render::table::csv(table)),
         TableFormat::Json => output::data(&format!("{}\n", serde_json::to_string_pretty(&json())?)),
     }
 }
