@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use crate::Bytes;
+
 /// Whether a character could steer a terminal or turn a line around: controls, bidirectional marks, invisible ones.
 #[must_use]
 pub fn is_harmful(letter: char) -> bool {
@@ -79,6 +81,13 @@ pub fn clip(text: &str, room: usize) -> String {
         kept.push('…');
     }
     kept
+}
+
+/// Gigabytes (2^30 bytes) with one decimal, rounded down.
+#[must_use]
+pub fn gigabytes(bytes: Bytes) -> String {
+    let mb = bytes.whole_mb();
+    format!("{}.{}", mb / 1024, mb % 1024 * 10 / 1024)
 }
 
 /// So many of something: `1 row`, `2 rows`.

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod config;
 pub mod csv;
 pub mod demo;
+pub mod doctor;
 pub mod list;
 pub mod phase;
 pub mod service;

@@ -12,13 +12,13 @@ use gua_probe::reader::{READER_ARGUMENT, serve_stdio};
 use gua_wire::Token;
 
 use crate::cli::{Cli, Command, DaemonArgs, StartArgs};
-use crate::commands::{bench, csv, demo, list, phase, service, summarize, top};
+use crate::commands::{bench, csv, demo, doctor, list, phase, service, summarize, top};
 use crate::config::{self, FlagValue, Inputs, Loaded};
 use crate::failure::{self, Exit, Failure};
 use crate::names::{self, Name};
 use crate::{
-    available, claim, cloud, commands, daemon, db, doctor, explain, export, import, job, manual,
-    output, plot, quota, report, runs, statement,
+    available, claim, cloud, commands, daemon, db, explain, export, import, job, manual, output,
+    plot, quota, report, runs, statement,
 };
 
 /// The number that `gua version` prints.

@@ -13,7 +13,6 @@ pub mod commands;
 pub mod daemon;
 pub mod db;
 pub mod dispatch;
-pub mod doctor;
 pub mod driver;
 pub mod explain;
 pub mod export;

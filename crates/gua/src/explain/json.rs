@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Found, GapFound, QuarterFound, Seen, When};
 use super::words;
-use crate::doctor::sample_json;
+use gua_probe::doctor::sample_json;
 
 /// The version of this JSON. Keys are added under the same number; none changes its meaning.
 const SCHEMA_VERSION: u32 = 1;

@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use super::answer::{Answer, Found, GapFound, OldRow, QuarterFound, Seen, When};
 use super::words;
 use crate::card::Card;
-use crate::doctor::check::gigabytes;
+use gua_model::text::gigabytes;
 
 /// Where values stand, behind their names.
 const LABEL: usize = 16;

@@ -8,8 +8,8 @@ use gua_model::{Missing, Sample, State};
 use std::time::Duration;
 
 use super::row::{Row, Sign};
-use crate::doctor::check::gigabytes;
 use crate::look::people;
+use gua_model::text::gigabytes;
 
 /// The sign of a card that is free and leased; nvgpu knows no leases.
 const CLAIMED: &str = "[c]";

@@ -1,6 +1,6 @@
 //! Each verdict on the history path.
 
-use gua_probe::host::disk::Spot;
+use crate::host::disk::Spot;
 
 use super::*;
 use crate::doctor::facts::FileSystem;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::fault::DriverFault;
 use gua_model::{Place, Sample};
-use gua_probe::fault::DriverFault;
 use serde_json::json;
 
 use gua_model::text::sanitize;
@@ -234,8 +234,9 @@ fn without_sample(fault: &DriverFault, facts: &Facts) -> Check {
     Check::new(NVML, Status::Error, summary, details).blocked_until(deed(fault, facts))
 }
 
-/// The library that a setting names, where it is not there and that is the whole trouble.
-pub(super) fn absent<'a>(
+/// The library that a setting names, if the fault is that it does not exist.
+#[must_use]
+pub fn absent<'a>(
     fault: &DriverFault,
     library: Option<&'a NamedLibrary>,
 ) -> Option<&'a NamedLibrary> {

@@ -1,7 +1,7 @@
 //! The directory in which leases on cards stand, and whether they stay there.
 
+use crate::host::logind::RemoveIpc;
 use gua_model::text::sanitize;
-use gua_probe::host::logind::RemoveIpc;
 use serde_json::json;
 
 use super::check::{Check, Group, Kind, Status};

@@ -1,10 +1,10 @@
 //! The host itself: its kernel, its clock, whom we can see on it, who else collects, and how gua is set up.
 
-use gua_probe::host::collector::{Collector, Running};
-use gua_probe::host::mount::HideLevel;
-use gua_probe::host::namespace::{PidLookup, PidNamespace, pid_lookup};
-use gua_probe::host::privilege::Sees;
-use gua_probe::host::time::Synchronised;
+use crate::host::collector::{Collector, Running};
+use crate::host::mount::HideLevel;
+use crate::host::namespace::{PidLookup, PidNamespace, pid_lookup};
+use crate::host::privilege::Sees;
+use crate::host::time::Synchronised;
 use serde_json::json;
 
 use gua_model::DriverPids;
@@ -12,7 +12,6 @@ use gua_model::text::sanitize;
 
 use super::check::{Check, Group, Kind, Status};
 use super::facts::Facts;
-use crate::config::Source;
 
 const OS: Kind = Kind::new(Group::Host, "os", "OS/kernel");
 const CLOCK: Kind = Kind::new(Group::Host, "clock", "clock");
@@ -113,14 +112,11 @@ pub(super) fn container(facts: &Facts) -> Check {
         (engines, _) => format!("in {}", engines.join(", ")),
     };
     // In the host's own namespace every setting has the same effect.
-    let rule = match setting.source {
-        Source::Default => String::new(),
-        _ if around.pid_namespace == PidNamespace::Host => String::new(),
-        _ => format!(
-            " (driver.pids = {:?}, {})",
-            setting.value.as_str(),
-            setting.source
-        ),
+    let rule = match &setting.source {
+        Some(source) if around.pid_namespace != PidNamespace::Host => {
+            format!(" (driver.pids = {:?}, {source})", setting.value.as_str())
+        }
+        _ => String::new(),
     };
     if !is_looked_up {
         let summary = format!("{place}: the host's processes cannot be seen{rule}");

@@ -1,8 +1,8 @@
 //! What stands in the way, what to do, and in which order.
 
+use crate::fault::DriverFault;
+use crate::host::disk::{Parent, Spot};
 use gua_model::Bytes;
-use gua_probe::fault::DriverFault;
-use gua_probe::host::disk::{Parent, Spot};
 
 use super::*;
 use crate::doctor::checks;
@@ -182,7 +182,7 @@ fn every_error_is_to_be_fixed_the_most_serious_first() {
 #[test]
 fn what_two_checks_say_stands_once() {
     let facts = Facts {
-        devices: gua_probe::host::device::Devices::default(),
+        devices: crate::host::device::Devices::default(),
         module: None,
         driver: Err(DriverFault::LibraryNotFound {
             library: "libnvidia-ml.so.1".into(),

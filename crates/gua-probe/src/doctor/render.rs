@@ -148,7 +148,7 @@ fn check_json(check: &Check) -> Value {
 
 /// JSON that is harmless on a terminal: the control characters that the format allows in a text are escaped too.
 #[must_use]
-pub(super) fn pretty(value: &Value) -> String {
+pub fn pretty(value: &Value) -> String {
     let mut text = String::new();
     for letter in format!("{value:#}\n").chars() {
         match letter {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use crate::host::disk::{Entry, Mounted, Parent, Room};
 use gua_model::Bytes;
-use gua_probe::host::disk::{Entry, Mounted, Parent, Room};
 use serde_json::json;
 
 use gua_model::text::sanitize;

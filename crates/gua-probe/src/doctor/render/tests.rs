@@ -1,8 +1,8 @@
 //! The page, in a pipe and on a terminal, and the JSON.
 
-use gua_probe::fault::DriverFault;
-use gua_probe::host::device::Devices;
-use gua_probe::host::disk::Entry;
+use crate::fault::DriverFault;
+use crate::host::device::Devices;
+use crate::host::disk::Entry;
 use serde_json::Value;
 
 use super::*;
@@ -246,7 +246,7 @@ fn ids_stay_and_so_do_the_keys_of_their_details() {
     let expected = [
         "os: platform release system",
         "clock: booted_at now synchronized time_zone",
-        "container: engines pid_namespace",
+        "container: driver_pids engines pid_namespace pids_looked_up",
         "hidepid: cap_sys_ptrace gid hidepid",
         "nvidia_devices: control_device_paths gpu_device_paths paths",
         "nvidia_smi: found gpu_lines mig_lines path returncode stderr stdout timed_out",

@@ -3,27 +3,26 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::host::Kernel;
+use crate::host::device::Devices;
+use crate::host::disk::{Entry, Mounted, Parent, Room, Spot};
+use crate::host::driver::{Flavour, KernelModule};
+use crate::host::logind::RemoveIpc;
+use crate::host::mount::{HideLevel, Hiding};
+use crate::host::namespace::{PidNamespace, Surroundings};
+use crate::host::privilege::{Privilege, Sees};
+use crate::host::time::{Synchronised, TimeKeeping};
 use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
     BootId, Bytes, Celsius, Driver, DriverPids, Gpu, GpuUuid, Identity, Megahertz, Millijoules,
     Milliwatts, Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading, Sample,
     StartTicks, Thresholds, Uid, User, Workload,
 };
-use gua_probe::host::Kernel;
-use gua_probe::host::device::Devices;
-use gua_probe::host::disk::{Entry, Mounted, Parent, Room, Spot};
-use gua_probe::host::driver::{Flavour, KernelModule};
-use gua_probe::host::logind::RemoveIpc;
-use gua_probe::host::mount::{HideLevel, Hiding};
-use gua_probe::host::namespace::{PidNamespace, Surroundings};
-use gua_probe::host::privilege::{Privilege, Sees};
-use gua_probe::host::time::{Synchronised, TimeKeeping};
 use jiff::tz::TimeZone;
 
 use super::check::{Check, Status, Weight};
-use super::facts::{Choice, Claims, Facts, FileSystem, History, Link, Reach};
+use super::facts::{Choice, Claims, Facts, FileSystem, History, Link, PidSetting, Reach};
 use super::smi::{Output, Smi};
-use crate::config::{Setting, Source};
 
 pub(super) const VERSION: &str = "550.54.14";
 
@@ -47,9 +46,9 @@ pub(super) fn healthy() -> Facts {
             pid_namespace: PidNamespace::Host,
             engines: Vec::new(),
         },
-        driver_pids: Setting {
+        driver_pids: PidSetting {
             value: DriverPids::Auto,
-            source: Source::Default,
+            source: None,
         },
         hiding: Some(Hiding {
             level: HideLevel::Off,

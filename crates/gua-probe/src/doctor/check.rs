@@ -1,6 +1,7 @@
 //! What a check is: a stable id, a verdict, a sentence, and what to do about it.
 
 use gua_model::Bytes;
+use gua_model::text::gigabytes;
 use serde_json::Value;
 
 /// A verdict, in the words that scripts compare.
@@ -133,13 +134,6 @@ pub fn size(bytes: Bytes) -> String {
         mb @ 0..1024 => format!("{mb} MB"),
         _ => format!("{} GB", gigabytes(bytes)),
     }
-}
-
-/// With one decimal, rounded down.
-#[must_use]
-pub fn gigabytes(bytes: Bytes) -> String {
-    let mb = bytes.whole_mb();
-    format!("{}.{}", mb / 1024, mb % 1024 * 10 / 1024)
 }
 
 /// At most `limit` characters on one line, with an ellipsis where something was cut.

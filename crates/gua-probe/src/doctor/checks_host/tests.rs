@@ -1,10 +1,10 @@
 //! Each verdict on the host.
 
+use crate::host::mount::Hiding;
 use gua_model::Pid;
-use gua_probe::host::mount::Hiding;
 
 use super::*;
-use crate::config::Setting;
+use crate::doctor::facts::PidSetting;
 use crate::doctor::fixture::{assert_check, healthy};
 
 /// Spoils the healthy host and holds one check against what it should say.
@@ -144,9 +144,9 @@ fn the_setting_for_pids_is_named_where_it_matters() {
     let set = |namespace: PidNamespace, value: DriverPids| {
         move |facts: &mut Facts| {
             facts.surroundings.pid_namespace = namespace;
-            facts.driver_pids = Setting {
+            facts.driver_pids = PidSetting {
                 value,
-                source: Source::Environment("GUA_DRIVER_PIDS"),
+                source: Some("environment GUA_DRIVER_PIDS".to_owned()),
             };
         }
     };
@@ -161,7 +161,10 @@ fn the_setting_for_pids_is_named_where_it_matters() {
     );
     let summary = "a pid namespace of its own: the host's processes cannot be seen \
                    (driver.pids = \"host\", environment GUA_DRIVER_PIDS)";
-    let advice = &["set `driver.pids = \"here\"`"];
+    let advice = &[
+        "advice: Run gua on the host, or in a container started with `--pid=host`, to see the owners. \
+         If the driver reports the pids of this namespace, set `driver.pids = \"here\"`",
+    ];
     check(
         container,
         set(own, DriverPids::Host),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::host::device::Devices;
 use gua_model::{Missing, Problem};
-use gua_probe::host::device::Devices;
 
 use super::*;
 use crate::doctor::fixture::{VERSION, assert_check, gpu, healthy, instance, listing, sample};

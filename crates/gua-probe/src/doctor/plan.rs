@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gua_probe::host::disk::Entry;
+use crate::host::disk::Entry;
 
 use gua_model::text::sanitize;
 

@@ -128,7 +128,8 @@ fn place(record: &mut Record, place: &Place) {
     }
 }
 
-pub(crate) fn window(window: &UtilWindow) -> Value {
+#[must_use]
+pub fn window(window: &UtilWindow) -> Value {
     json!({
         "samples": window.samples(),
         "junk_samples": window.junk,
@@ -148,7 +149,8 @@ fn histogram(histogram: &Histogram) -> Value {
         .collect()
 }
 
-pub(crate) fn process(process: &Process) -> Value {
+#[must_use]
+pub fn process(process: &Process) -> Value {
     let mut record = Record::default();
     record.put("pid", process.pid.0);
     record.put(
@@ -218,7 +220,8 @@ fn user(user: &User) -> Value {
     json!({ "uid": user.uid.0, "name": user.name })
 }
 
-pub(crate) fn evidence(evidence: &Evidence) -> Value {
+#[must_use]
+pub fn evidence(evidence: &Evidence) -> Value {
     let mut record = Record::default();
     let thresholds = &evidence.thresholds;
     record.put(
@@ -244,7 +247,8 @@ pub(crate) fn evidence(evidence: &Evidence) -> Value {
     record.finish()
 }
 
-pub(crate) fn problem(problem: &Problem) -> Value {
+#[must_use]
+pub fn problem(problem: &Problem) -> Value {
     json!({
         "gpu_uuid": problem.gpu.as_ref().map(GpuUuid::as_str),
         "index": problem.index,

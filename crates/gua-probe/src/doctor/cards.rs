@@ -8,9 +8,9 @@ use gua_model::{
 };
 use serde_json::{Value, json};
 
-use gua_model::text::{sanitize, short_age};
+use gua_model::text::{gigabytes, sanitize, short_age};
 
-use super::check::{count, gigabytes, size};
+use super::check::{count, size};
 
 /// Holders beyond this are counted and not named.
 const NAMED: usize = 8;

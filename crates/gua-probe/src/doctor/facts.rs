@@ -2,22 +2,21 @@
 
 use std::path::PathBuf;
 
+use crate::fault::DriverFault;
+use crate::host::Kernel;
+use crate::host::collector::Running;
+use crate::host::device::Devices;
+use crate::host::disk::Spot;
+use crate::host::driver::KernelModule;
+use crate::host::logind::RemoveIpc;
+use crate::host::mount::Hiding;
+use crate::host::namespace::Surroundings;
+use crate::host::privilege::Privilege;
+use crate::host::time::TimeKeeping;
 use gua_model::{DriverPids, Sample, Thresholds};
-use gua_probe::fault::DriverFault;
-use gua_probe::host::Kernel;
-use gua_probe::host::collector::Running;
-use gua_probe::host::device::Devices;
-use gua_probe::host::disk::Spot;
-use gua_probe::host::driver::KernelModule;
-use gua_probe::host::logind::RemoveIpc;
-use gua_probe::host::mount::Hiding;
-use gua_probe::host::namespace::Surroundings;
-use gua_probe::host::privilege::Privilege;
-use gua_probe::host::time::TimeKeeping;
 use jiff::Zoned;
 
 use super::smi::Smi;
-use crate::config::Setting;
 
 /// What was found on this host.
 #[derive(Clone, Debug)]
@@ -28,7 +27,7 @@ pub struct Facts {
     pub time_keeping: TimeKeeping,
     pub surroundings: Surroundings,
     /// The setting `driver.pids`, with its source.
-    pub driver_pids: Setting<DriverPids>,
+    pub driver_pids: PidSetting,
     pub hiding: Option<Hiding>,
     pub privilege: Privilege,
     pub devices: Devices,
@@ -52,6 +51,14 @@ pub struct Facts {
     pub history: History,
     /// The commands that this version of gua has.
     pub commands: Vec<String>,
+}
+
+/// The setting `driver.pids`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PidSetting {
+    pub value: DriverPids,
+    /// Where it is set; `None` for the default.
+    pub source: Option<String>,
 }
 
 /// Where leases on cards stand.

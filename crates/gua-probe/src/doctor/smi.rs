@@ -9,8 +9,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use gua_probe::clock;
-use gua_probe::process::wait_for_end;
+use crate::clock;
+use crate::process::wait_for_end;
 
 /// What is kept of each stream; a host with 16 cards and 112 MIG instances prints 10 KB.
 const KEEP: usize = 64 * 1024;

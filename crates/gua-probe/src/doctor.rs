@@ -1,0 +1,178 @@
+//! The examination behind `gua doctor`: [`gather`] collects facts about this host, [`checks::all`] judges them, [`plan::plan`]
+//! says what to do first, and [`render`] turns the findings into text or JSON. Nothing is printed or changed.
+//!
+//! The checks depend on [`facts::Facts`] alone, so a test can make up any host. What this crate cannot know (the settings, the
+//! claim directory, the board) the caller passes in as [`Known`]. Every step has a time limit: an unresponsive driver or file
+//! server costs its own verdict and not the others.
+
+pub mod cards;
+pub mod check;
+pub mod checks;
+mod checks_card;
+mod checks_claims;
+mod checks_driver;
+mod checks_host;
+mod checks_link;
+mod checks_store;
+pub mod facts;
+#[cfg(test)]
+mod fixture;
+mod page;
+pub mod plan;
+pub mod render;
+pub mod sample_json;
+pub mod smi;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use gua_model::{Sample, Thresholds};
+use jiff::tz::TimeZone;
+
+pub use checks_driver::absent;
+
+use crate::clock;
+use crate::fault::DriverFault;
+use crate::host::collector::Running;
+use crate::host::mount::Mount;
+use crate::host::{self, HostRoot};
+use facts::{
+    Choice, Claims, Facts, FileSystem, History, Link, NamedLibrary, PidSetting, Presence, Reach,
+};
+
+/// Time limit of `nvidia-smi`, and of a file system.
+pub const LIMIT: Duration = Duration::from_secs(3);
+
+/// Facts that come from outside this crate.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// Value of PATH, where `nvidia-smi` is looked up.
+    pub search_path: Option<OsString>,
+    /// Problems of the configuration, one sentence each.
+    pub configuration: Vec<String>,
+    /// Configuration files that this user may not read.
+    pub unreadable_files: Vec<PathBuf>,
+    /// The claim directory, or why there is none.
+    pub claims: Result<PathBuf, String>,
+    pub link: Link,
+    /// Path of the history file.
+    pub db: PathBuf,
+    pub choice: Choice,
+    /// Names of the commands that this version has.
+    pub commands: Vec<String>,
+    pub thresholds: Thresholds,
+    pub driver_pids: PidSetting,
+    pub library: Option<NamedLibrary>,
+}
+
+/// Collects the facts about a host. `driver` reads one sample.
+pub fn gather(
+    root: &HostRoot,
+    known: Known,
+    driver: impl FnOnce() -> Result<Sample, DriverFault>,
+) -> Facts {
+    let mounts = host::mount::mounts(root);
+    Facts {
+        now: clock::now().to_zoned(TimeZone::system()),
+        kernel: host::kernel(),
+        time_keeping: host::time::time_keeping(root),
+        surroundings: host::namespace::surroundings(root),
+        hiding: host::mount::hiding(&mounts, &root.proc),
+        privilege: host::privilege::privilege(root),
+        devices: host::device::devices(root),
+        module: host::driver::kernel_module(root),
+        collectors: collectors(root),
+        configuration: known.configuration,
+        unreadable_files: known.unreadable_files,
+        claims: Claims {
+            place: known.claims,
+            remove_ipc: host::logind::remove_ipc(root),
+        },
+        link: known.link,
+        history: history(known.db, known.choice, &mounts),
+        commands: known.commands,
+        thresholds: known.thresholds,
+        ticks_per_second: host::time::ticks_per_second(),
+        library: known.library,
+        // Sequentially: two programs that ask at once have brought some drivers down.
+        smi: smi::ask(find_smi(known.search_path.as_deref()), LIMIT),
+        driver_pids: known.driver_pids,
+        driver: driver(),
+    }
+}
+
+fn collectors(root: &HostRoot) -> Option<Vec<Running>> {
+    let root = root.clone();
+    within(LIMIT, move || host::collector::collectors(&root))
+}
+
+fn find_smi(search_path: Option<&OsStr>) -> Option<PathBuf> {
+    let search_path = search_path?.to_owned();
+    within(LIMIT, move || smi::find(&search_path)).flatten()
+}
+
+/// Whether a library exists. A bare name is looked up by the loader, so its absence is not known.
+#[must_use]
+pub fn presence(library: &Path) -> Presence {
+    let has_directory = library.as_os_str().as_encoded_bytes().contains(&b'/');
+    let path = library.to_owned();
+    match within(LIMIT, move || path.exists()) {
+        Some(true) => Presence::Present,
+        Some(false) if has_directory => Presence::Absent,
+        Some(false) | None => Presence::Unknown,
+    }
+}
+
+fn history(path: PathBuf, choice: Choice, mounts: &[Mount]) -> History {
+    let mount = std::path::absolute(&path)
+        .ok()
+        .and_then(|path| host::mount::holding(mounts, &path));
+    let file_system = mount.map(|mount| FileSystem {
+        name: mount.kind.clone(),
+        reach: if mount.is_network() {
+            Reach::Network
+        } else if mount.is_made_up() {
+            Reach::Kernel
+        } else {
+            Reach::Local
+        },
+    });
+    let asked = path.clone();
+    let spot = within(LIMIT, move || host::disk::spot(&asked));
+    History {
+        path,
+        choice,
+        spot,
+        file_system,
+    }
+}
+
+/// Does work that may hang on a thread of its own. A result after the time limit is dropped.
+pub fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let _ = sender.send(work());
+    });
+    receiver.recv_timeout(limit).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_never_ends_is_left_behind() {
+        let (_keep, wait) = mpsc::channel::<()>();
+        assert_eq!(
+            within(Duration::from_millis(10), move || wait.recv().is_ok()),
+            None
+        );
+        assert_eq!(within(LIMIT, || 7), Some(7));
+    }
+}

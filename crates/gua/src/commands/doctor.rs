@@ -1,0 +1,253 @@
+//! `gua doctor`: shows what gua can see on this host, and what prevents it from collecting. It changes nothing, and contacts
+//! nobody but the board of an enrolled host. The checks are those of `gua_probe::doctor`.
+
+use std::io::IsTerminal as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gua_collector::board::cloud_file::LoadError;
+use gua_collector::board::{CallError, EnrolmentError, Limits};
+use gua_collector::chain::chain;
+use gua_probe::doctor::cards::{self, Terms};
+use gua_probe::doctor::facts::{Answer, Choice, Enrolled, Fault, Link, NamedLibrary, PidSetting};
+use gua_probe::doctor::render::{self, Findings, Layout};
+use gua_probe::doctor::{self, Known, LIMIT, checks, plan, sample_json, within};
+use gua_probe::host::HostRoot;
+use gua_settings::kind::Home;
+use gua_settings::{FileState, Loaded, Settings, Source};
+use gua_wire::server_url::Scheme;
+
+use crate::cli::DoctorArgs;
+use crate::failure::{Exit, Failure};
+use crate::{claims, cloud, driver, manual, output};
+
+/// Time limits of the board.
+const BOARD_LIMITS: Limits = Limits {
+    connect: Duration::from_secs(3),
+    silence: Duration::from_secs(3),
+    whole: Duration::from_secs(5),
+};
+
+/// Width of a terminal that does not report its own.
+const USUAL_WIDTH: usize = 80;
+
+/// Examines this host and prints the findings. They are a failure only with `--strict`.
+pub fn run(args: &DoctorArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    if args.sample {
+        let shown = sample(loaded)?;
+        output::raw(render::pretty(&shown).as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let settings = &loaded.settings;
+    let facts = doctor::gather(&HostRoot::real(), known(loaded), || {
+        driver::sample(&mut driver::reader(settings))
+    });
+    let checks = checks::all(&facts);
+    let plan = plan::plan(&facts, &checks);
+    let terms = Terms {
+        thresholds: facts.thresholds,
+        ticks_per_second: facts.ticks_per_second,
+    };
+    let cards = facts
+        .driver
+        .as_ref()
+        .ok()
+        .map(|sample| cards::cards(sample, &terms));
+    let findings = Findings {
+        at: &facts.now,
+        checks: &checks,
+        cards: cards.as_deref(),
+        plan: &plan,
+        history: &facts.history,
+    };
+    if args.json {
+        output::raw(render::json(&findings).as_bytes())?;
+    } else {
+        output::data(&render::text(&findings, layout()))?;
+    }
+    let is_content = !args.strict || plan::is_sound(&plan, &checks);
+    Ok(if is_content {
+        ExitCode::SUCCESS
+    } else {
+        Exit::Failed.into()
+    })
+}
+
+/// One sample for a program or a bug report. Mistakes in the configuration are an error here, because the thresholds in force
+/// would not be the intended ones.
+fn sample(loaded: &Loaded) -> anyhow::Result<serde_json::Value> {
+    if let Some(first) = loaded.problems.first() {
+        return Err(
+            Failure::usage(format!("the configuration has mistakes: {first}"))
+                .hint("`gua config check` lists every mistake")
+                .into(),
+        );
+    }
+    let library = named_library(&loaded.settings);
+    let sample =
+        driver::sample(&mut driver::reader(&loaded.settings)).map_err(
+            |fault| match doctor::absent(&fault, library.as_ref()) {
+                Some(library) => Failure {
+                    exit: Exit::Failed,
+                    message: library.fate(),
+                    hint: Some(format!("correct {} or unset it", library.source)),
+                }
+                .into(),
+                None => anyhow::Error::from(fault),
+            },
+        )?;
+    Ok(sample_json::sample(&sample, &loaded.settings.thresholds()))
+}
+
+fn layout() -> Layout {
+    let out = std::io::stdout();
+    if !out.is_terminal() {
+        return Layout::Lines;
+    }
+    let width = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
+    Layout::Columns(if width == 0 { USUAL_WIDTH } else { width })
+}
+
+/// The facts that the settings and the other crates know.
+fn known(loaded: &Loaded) -> Known {
+    let settings = &loaded.settings;
+    let pids = &settings.driver.pids;
+    let db = settings.history.db.value.clone();
+    Known {
+        search_path: loaded.inputs.variable("PATH").map(ToOwned::to_owned),
+        configuration: loaded.problems.iter().map(ToString::to_string).collect(),
+        unreadable_files: unreadable_files(loaded),
+        claims: claims::directory(settings)
+            .map(|dir| dir.path().to_owned())
+            .map_err(|error| chain(&error)),
+        link: link(loaded),
+        choice: choice(&db, loaded.inputs.home.as_deref()),
+        db,
+        commands: manual::tree()
+            .get_subcommands()
+            .map(|command| command.get_name().to_owned())
+            .collect(),
+        thresholds: settings.thresholds(),
+        driver_pids: PidSetting {
+            value: pids.value,
+            source: (pids.source != Source::Default).then(|| pids.source.to_string()),
+        },
+        library: named_library(settings),
+    }
+}
+
+/// Contacts the board if this host is enrolled.
+fn link(loaded: &Loaded) -> Link {
+    let path = loaded.settings.cloud.config.value.clone();
+    let mut enrolment = cloud::enrolment(loaded);
+    if !enrolment.file().is_there() {
+        return Link::NotEnrolled;
+    }
+    let enrolled = match enrolment.current() {
+        Ok(enrolled) => enrolled,
+        Err(error) => {
+            return Link::Unusable {
+                path,
+                why: chain(&error),
+                fault: match error {
+                    EnrolmentError::Load(LoadError::Faulty { .. }) => Fault::Contents,
+                    EnrolmentError::Load(_) => Fault::Unreadable,
+                    EnrolmentError::Endpoint(_) => Fault::Endpoint,
+                },
+            };
+        }
+    };
+    let mode = std::fs::metadata(&path).ok().map(|facts| facts.mode());
+    let url = &enrolled.config.server_url;
+    let named = cloud::named(&enrolled);
+    let is_exposed = url.scheme() == Scheme::Http && !url.is_loopback();
+    let asked = Arc::clone(&enrolled);
+    let answer = within(BOARD_LIMITS.whole + LIMIT, move || {
+        asked.client.ask(&asked.config, BOARD_LIMITS)
+    });
+    let answer = match answer {
+        None => Answer::None("it did not answer in time".to_owned()),
+        Some(Ok(())) => Answer::Accepted,
+        Some(Err(CallError::Refused {
+            status: 401 | 403, ..
+        })) => Answer::Denied,
+        // A board without an archive answers, but does not know this request.
+        Some(Err(CallError::Refused {
+            status: 404 | 405, ..
+        })) => Answer::Unasked,
+        Some(Err(error)) => Answer::None(chain(&error)),
+    };
+    Link::Enrolled(Enrolled {
+        path,
+        named,
+        mode,
+        is_exposed,
+        answer,
+    })
+}
+
+/// The library that a setting names, if it is not the default one.
+fn named_library(settings: &Settings) -> Option<NamedLibrary> {
+    let setting = &settings.driver.library;
+    let source = match &setting.source {
+        Source::Default => return None,
+        Source::Environment(name) => (*name).to_owned(),
+        other => other.to_string(),
+    };
+    let path = setting.value.clone();
+    if path == Settings::defaults(&Home(None)).driver.library.value {
+        return None;
+    }
+    Some(NamedLibrary {
+        presence: doctor::presence(&path),
+        path: path.to_string_lossy().into_owned(),
+        source,
+    })
+}
+
+/// Configuration files that this user may not read.
+fn unreadable_files(loaded: &Loaded) -> Vec<PathBuf> {
+    use rustix::fs::{Access, access};
+    let faulty = loaded
+        .files
+        .iter()
+        .filter(|file| file.state == FileState::Faulty);
+    faulty
+        .filter(|file| access(&file.path, Access::READ_OK) == Err(rustix::io::Errno::ACCESS))
+        .map(|file| file.path.clone())
+        .collect()
+}
+
+/// Whether a path is the default one. Components are compared as text: `//` and `/./` are ignored, links and `..` are not
+/// resolved.
+fn choice(path: &Path, home: Option<&Path>) -> Choice {
+    match home.map(gua_settings::default_db) {
+        Some(default) if default == path => Choice::Default,
+        _ => Choice::Custom,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_path_is_told_by_its_text() {
+        let check = |path: &str, expected| {
+            assert_eq!(
+                choice(Path::new(path), Some(Path::new("/home/ada"))),
+                expected,
+                "{path}"
+            );
+        };
+        check("/home/ada/.gua/gua.db", Choice::Default);
+        check("/home//ada/./.gua/gua.db", Choice::Default);
+        check("/home/ada/../ada/.gua/gua.db", Choice::Custom);
+        check("/home/bob/.gua/gua.db", Choice::Custom);
+        check("gua.db", Choice::Custom);
+        assert_eq!(choice(Path::new("/x"), None), Choice::Custom);
+    }
+}
