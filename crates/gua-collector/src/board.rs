@@ -1,14 +1,14 @@
-//! The way out to a board: the only part of the program that opens a connection to another machine. It does so only for
-//! those who bring an enrolment or a claim.
+//! Everything sent to a board. This is the only module that connects to another host, and only with an enrolment or a
+//! claim.
 //!
-//! - [`way`]: proxies, certificates and time limits of a connection; [`Connection`](connection::Connection) is the connection itself
-//! - [`client`]: one request over one connection, with its answer
-//! - [`cloud_file`]: `cloud.json` on disk; [`enrolment`]: the same for a daemon, which sees it change
-//! - [`BoardSink`]: ticks handed to a thread that pushes them, and the stream beside it
-//! - [`archive`]: closed days of the history as files, for those who ask for it
-//! - [`link_state`]: how the link is doing, for `gua status`
+//! - [`endpoint`]: opens a [`Connection`](connection::Connection) with proxy, certificates and time limits
+//! - [`client`]: one request and its response over one connection
+//! - [`cloud_file`]: `cloud.json` on disk; [`enrolment`]: reloads it when it changes
+//! - [`BoardSink`]: hands ticks to the pushing thread, and runs the stream
+//! - [`archive`]: uploads closed days of the history, on request
+//! - [`link_state`]: state of the link, for `gua status`
 //!
-//! No error here carries a token, and nothing that a board answers is shown before it was made harmless.
+//! No error contains a token, and messages from a board are sanitized before they are displayed.
 
 pub mod archive;
 mod archive_uploader;
@@ -19,7 +19,7 @@ pub mod connection;
 pub mod endpoint;
 pub mod enrolment;
 mod http;
-mod latest_slot;
+mod latest_queue;
 pub mod link_state;
 pub mod proxy;
 mod push;
@@ -41,5 +41,4 @@ pub use enrolment::{Enrolled, Enrolment, EnrolmentError};
 pub use link_state::{LinkFiles, LinkState, Peer};
 pub use proxy::Proxies;
 pub use push::AgentIdentity;
-pub use pusher::Say;
 pub use sink::{BoardOptions, BoardSink};

@@ -1,23 +1,23 @@
-//! An error and what is behind it, in one line and without what is said twice.
+//! An error with its causes in one line, without repetitions.
 
 use std::error::Error;
 
-/// The messages from the error down to its first cause. SQLite has a sentence for a failure and another for its code:
-/// of the second only the code is news.
+/// Joins the messages of an error and its causes. SQLite has one message for the failure and another for its code; of
+/// the second only the code is added.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let said = error.to_string();
-        let code = said
+        let message = error.to_string();
+        let code = message
             .strip_prefix("Error code ")
             .and_then(|rest| rest.split_once(':'))
             .filter(|_| error.source().is_none());
         match code {
-            _ if text.ends_with(&said) => {}
+            _ if text.ends_with(&message) => {}
             Some((code, _)) => text.push_str(&format!(" (code {code})")),
-            None => text.push_str(&format!(": {said}")),
+            None => text.push_str(&format!(": {message}")),
         }
         cause = error.source();
     }
@@ -30,15 +30,14 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{0}")]
-    struct Said(&'static str, #[source] Option<Box<Said>>);
+    struct Failed(&'static str, #[source] Option<Box<Failed>>);
 
     #[test]
-    fn nothing_is_said_twice() {
+    fn no_message_is_repeated() {
         let check = |messages: &[&'static str], expected: &str| {
-            let error = messages
-                .iter()
-                .rev()
-                .fold(None, |cause, message| Some(Box::new(Said(message, cause))));
+            let error = messages.iter().rev().fold(None, |cause, message| {
+                Some(Box::new(Failed(message, cause)))
+            });
             assert_eq!(chain(&*error.unwrap()), expected);
         };
         check(&["cannot write", "no room"], "cannot write: no room");

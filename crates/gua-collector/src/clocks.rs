@@ -1,5 +1,4 @@
-//! Three clocks read at one moment, and what their disagreement between two moments tells: a machine that slept, a wall
-//! clock that was set.
+//! Three clocks read together. When they disagree between two readings, the host was suspended or the wall clock was set.
 
 use std::time::Duration;
 
@@ -7,20 +6,21 @@ use gua_model::{GapReason, Outage};
 use gua_probe::clock;
 use jiff::{SignedDuration, Timestamp};
 
-/// One moment on three clocks.
+/// One point in time on three clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// What people call the time; it can be set.
+    /// Wall-clock time; it can be set.
     pub wall: Timestamp,
-    /// Never set, and goes on while the machine sleeps.
+    /// Cannot be set; continues during suspend.
     pub since_boot: Duration,
-    /// Never set, and stands still while the machine sleeps.
+    /// Cannot be set; stops during suspend.
     pub monotonic: Duration,
 }
 
-/// Less than this is no suspend, no standstill and no step: the clocks are read one after the other.
+/// Minimum length of a suspend, a stall or a clock step. The clocks are read one after the other, so they always differ a little.
 pub(crate) const NOTICEABLE: Duration = Duration::from_secs(1);
-/// A clock that follows a server is slewed by at most 500 parts in a million (adjtimex(2)); four times that is a step.
+/// Divisor of the elapsed time for the largest change that still counts as slewing. NTP slews by at most 500 parts in a
+/// million (adjtimex(2)); four times that is a step.
 const SLEW: u32 = 500;
 
 impl Clocks {
@@ -33,7 +33,7 @@ impl Clocks {
         }
     }
 
-    /// How long the machine slept since `before`.
+    /// Time that the host was suspended since `before`.
     #[must_use]
     pub fn slept_since(&self, before: &Self) -> Option<Duration> {
         let passed = self.since_boot.saturating_sub(before.since_boot);
@@ -43,7 +43,7 @@ impl Clocks {
             .filter(|slept| *slept >= NOTICEABLE)
     }
 
-    /// By how much the wall clock was set since `before`.
+    /// Amount by which the wall clock was set since `before`.
     #[must_use]
     pub fn set_since(&self, before: &Self) -> Option<SignedDuration> {
         let passed = self.since_boot.saturating_sub(before.since_boot);
@@ -53,31 +53,31 @@ impl Clocks {
         (step.unsigned_abs() > noise).then_some(step)
     }
 
-    /// What nobody observed since `before` for reasons that only the clocks know. `interval` says how many ticks that was.
+    /// Unobserved time since `before` that only the clocks reveal. `interval` converts it to lost ticks.
     #[must_use]
     pub fn outages_since(&self, before: &Self, interval: Duration) -> Vec<Outage> {
         let mut outages = Vec::new();
         let step = self.set_since(before);
         if let Some(slept) = self.slept_since(before) {
-            // Somewhere in between: when exactly it fell asleep, nobody saw.
+            // The suspend began at an unknown time after `before`.
             let known = step.is_none().then_some(before.wall);
             let from = known.or_else(|| self.wall.checked_sub(slept).ok());
             outages.push(Outage {
                 from: from.unwrap_or(self.wall).min(self.wall),
                 to: self.wall,
                 reason: GapReason::Suspended,
-                detail: format!("the machine slept for {} s", slept.as_secs()),
+                detail: format!("the host was suspended for {} s", slept.as_secs()),
                 ticks_lost: whole(slept, interval),
             });
         }
         if let Some(step) = step {
             let size = step.unsigned_abs();
-            let way = if step.is_negative() {
+            let direction = if step.is_negative() {
                 "back"
             } else {
                 "forward"
             };
-            // Time that was jumped over was never there to be observed; time that comes twice is no gap.
+            // Skipped time never existed to be observed; repeated time is not a gap.
             let from = if step.is_negative() {
                 self.wall
             } else {
@@ -87,7 +87,10 @@ impl Clocks {
                 from,
                 to: self.wall,
                 reason: GapReason::ClockSet,
-                detail: format!("the clock was set {way} by {:.1} s", size.as_secs_f64()),
+                detail: format!(
+                    "the clock was set {direction} by {:.1} s",
+                    size.as_secs_f64()
+                ),
                 ticks_lost: 0,
             });
         }
@@ -103,7 +106,7 @@ fn whole(time: Duration, interval: Duration) -> u32 {
 mod tests {
     use super::*;
 
-    /// 100 s pass awake; beyond that the machine sleeps and the wall clock is set.
+    /// 100 s pass; in addition the host is suspended and the wall clock is set.
     fn check(slept: u64, set: i64, expected: &str) {
         let before = Clocks {
             wall: Timestamp::from_second(1_800_000_000).unwrap(),
@@ -116,7 +119,7 @@ mod tests {
             since_boot: before.since_boot + Duration::from_secs(100 + slept),
             monotonic: before.monotonic + Duration::from_secs(100),
         };
-        let told: Vec<String> = after
+        let found: Vec<String> = after
             .outages_since(&before, Duration::from_secs(30))
             .into_iter()
             .map(|outage| {
@@ -126,18 +129,18 @@ mod tests {
                 format!("{} {from}..{to} lost {}", outage.reason, outage.ticks_lost)
             })
             .collect();
-        assert_eq!(told.join(", "), expected, "slept {slept}, set {set}");
+        assert_eq!(found.join(", "), expected, "slept {slept}, set {set}");
     }
 
     #[test]
-    fn clocks_that_agree_tell_nothing() {
+    fn clocks_that_agree_give_no_outage() {
         check(0, 0, "");
         check(0, 1, "");
         check(0, -1, "");
     }
 
     #[test]
-    fn a_machine_that_slept_is_told_from_a_clock_that_was_set() {
+    fn a_suspend_is_distinguished_from_a_clock_step() {
         check(3600, 0, "suspended 0..3700 lost 120");
         check(0, 3600, "clock-set 100..3700 lost 0");
         check(0, -3600, "clock-set -3500..-3500 lost 0");
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_slewed_to_a_server_was_not_set() {
+    fn slewing_is_not_a_clock_step() {
         let before = Clocks {
             wall: Timestamp::UNIX_EPOCH,
             since_boot: Duration::ZERO,

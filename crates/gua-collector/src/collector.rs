@@ -1,4 +1,4 @@
-//! The loop itself: ask, deliver, sleep, until a signal says otherwise.
+//! The loop: read, deliver, sleep, until a signal stops it.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use gua_model::{GapReason, Outage, Sample, Tick};
 use gua_probe::fault::DriverFault;
 use jiff::Timestamp;
+use tracing::{error, info, warn};
 
 use crate::clocks::{Clocks, NOTICEABLE};
 use crate::observer::{Observer, Options};
@@ -16,45 +17,46 @@ use crate::schedule::{Overrun, Schedule, Turn};
 use crate::sink::Sink;
 use crate::sink_state::SinkState;
 
-/// Collects from a runtime into sinks, in front of an observer.
-pub struct Collector<W, A> {
-    runtime: W,
-    observer: A,
+/// Collects ticks from a runtime into sinks and reports to an observer.
+pub struct Collector<R, O> {
+    runtime: R,
+    observer: O,
     options: Options,
     sinks: Vec<SinkState>,
-    /// How often the observer wants to hear that the loop is alive.
+    /// Period of the observer's heartbeat.
     heartbeat: Option<Duration>,
     next_beat: Option<Duration>,
-    /// The tick to come.
+    /// Number of the next tick.
     number: u64,
-    /// When the last tick was asked for.
-    last_asked: Option<Clocks>,
+    /// Start of the last read.
+    last_read: Option<Clocks>,
+    /// The outage of the driver.
     driver: Option<OpenOutage>,
-    /// The trouble that the observer knows of.
-    told: Option<(Timestamp, GapReason)>,
-    problem_log: ProblemLog,
-    /// Ticks in a row that overran.
-    overruns: u64,
+    /// Start and reason of the outage that the observer knows.
+    reported: Option<(Timestamp, GapReason)>,
+    problems: ProblemLog,
+    /// Number of consecutive late ticks.
+    late_ticks: u64,
     lost: u64,
     is_ready: bool,
 }
 
-/// What a run of the loop came to.
+/// Counts of one run of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Ticks that were begun, read or not.
+    /// Ticks that were started, whether or not they were read.
     pub ticks: u64,
-    /// Ticks that were due and are in no history.
+    /// Ticks that were due and are not in the history.
     pub lost: u64,
 }
 
-/// A tick that waits for its answer.
-struct Asked {
+/// A tick whose read has not finished.
+struct PendingTick {
     number: u64,
     at: Clocks,
 }
 
-impl<W: fmt::Debug, A> fmt::Debug for Collector<W, A> {
+impl<R: fmt::Debug, O> fmt::Debug for Collector<R, O> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Collector")
             .field("runtime", &self.runtime)
@@ -64,9 +66,9 @@ impl<W: fmt::Debug, A> fmt::Debug for Collector<W, A> {
     }
 }
 
-impl<W: Runtime, A: Observer> Collector<W, A> {
+impl<R: Runtime, O: Observer> Collector<R, O> {
     #[must_use]
-    pub fn new(runtime: W, observer: A, options: Options) -> Self {
+    pub fn new(runtime: R, observer: O, options: Options) -> Self {
         Self {
             runtime,
             observer,
@@ -75,11 +77,11 @@ impl<W: Runtime, A: Observer> Collector<W, A> {
             heartbeat: None,
             next_beat: None,
             number: 0,
-            last_asked: None,
+            last_read: None,
             driver: None,
-            told: None,
-            problem_log: ProblemLog::default(),
-            overruns: 0,
+            reported: None,
+            problems: ProblemLog::default(),
+            late_ticks: 0,
             lost: 0,
             is_ready: false,
         }
@@ -98,21 +100,21 @@ impl<W: Runtime, A: Observer> Collector<W, A> {
         self
     }
 
-    /// Collects until it is told to stop.
+    /// Collects until a stop is requested.
     pub fn run(mut self) -> Summary {
         let start = self.runtime.clocks().monotonic;
         let mut schedule = Schedule::new(self.options.interval, start);
         self.next_beat = self.heartbeat.map(|_| start);
-        let mut asked: Option<Asked> = None;
+        let mut pending: Option<PendingTick> = None;
         loop {
             let now = self.runtime.clocks();
             let mut until = self.beat(now.monotonic);
-            if asked.is_none() {
+            if pending.is_none() {
                 match schedule.begin(now.monotonic) {
-                    Turn::Tick => asked = Some(self.ask(now)),
+                    Turn::Tick => pending = Some(self.start_tick(now)),
                     Turn::Late(missed) => {
-                        self.stood_still(now, missed);
-                        asked = Some(self.ask(now));
+                        self.stalled(now, missed);
+                        pending = Some(self.start_tick(now));
                     }
                     Turn::Wait(due) => {
                         self.runtime.expect(due, self.options.interval);
@@ -124,12 +126,15 @@ impl<W: Runtime, A: Observer> Collector<W, A> {
                 Wake::Due => {}
                 Wake::Stop => break,
                 Wake::Reload => self.reload(&mut schedule),
-                Wake::Answer(answer) => {
-                    if let Some(asked) = asked.take() {
-                        self.take(&asked, answer);
-                        self.tell_trouble();
+                Wake::Read(result) => {
+                    if let Some(tick) = pending.take() {
+                        match result {
+                            Ok(sample) => self.deliver(tick.number, sample),
+                            Err(fault) => self.fail(&tick, &fault),
+                        }
+                        self.report_outage();
                         let overrun = schedule.end(self.runtime.clocks().monotonic);
-                        self.judge(asked.number, overrun);
+                        self.judge(tick.number, overrun);
                     }
                 }
             }
@@ -137,7 +142,7 @@ impl<W: Runtime, A: Observer> Collector<W, A> {
         self.finish()
     }
 
-    /// Says that we are alive where that is due; returns when it is due next.
+    /// Sends the heartbeat if it is due; returns when the next one is due.
     fn beat(&mut self, now: Duration) -> Duration {
         let (Some(period), Some(next)) = (self.heartbeat, self.next_beat) else {
             return Duration::MAX;
@@ -151,91 +156,83 @@ impl<W: Runtime, A: Observer> Collector<W, A> {
         next
     }
 
-    fn ask(&mut self, now: Clocks) -> Asked {
-        if let Some(before) = self.last_asked.replace(now) {
+    fn start_tick(&mut self, now: Clocks) -> PendingTick {
+        if let Some(before) = self.last_read.replace(now) {
             for outage in now.outages_since(&before, self.options.interval) {
-                self.observer.note(&outage.detail);
-                self.count(outage.ticks_lost);
-                self.keep(&outage);
+                let ticks_lost = outage.ticks_lost;
+                warn!(error = outage.detail, ticks_lost, "time discontinuity");
+                self.count(ticks_lost);
+                self.record(&outage);
             }
         }
-        self.runtime.ask();
+        self.runtime.start_read();
         let number = self.number;
         self.number += 1;
-        Asked { number, at: now }
+        PendingTick { number, at: now }
     }
 
-    /// Nothing that the loop does between two ticks takes long: this process was stopped, frozen or starved.
-    fn stood_still(&mut self, now: Clocks, missed: Overrun) {
-        // Less than this a busy machine does to intervals that are as short.
+    /// Handles a tick that starts whole intervals late. Nothing in the loop takes that long between two ticks, so the
+    /// process was stopped, frozen or starved.
+    fn stalled(&mut self, now: Clocks, missed: Overrun) {
+        // A busy machine delays short intervals by less than this.
         if missed.late < NOTICEABLE {
             self.judge(self.number, Some(missed));
             return;
         }
-        self.count(missed.skipped);
+        let ticks_lost = missed.skipped;
+        self.count(ticks_lost);
         let seconds = missed.late.as_secs_f64();
-        let detail = format!("the collector stood still for {seconds:.1} s");
-        self.observer.note(&detail);
-        if let Some(trouble) = &mut self.driver {
-            trouble.add(missed.skipped);
+        let detail = format!("the collector stalled for {seconds:.1} s");
+        warn!(error = detail, ticks_lost, "time not observed");
+        if let Some(outage) = &mut self.driver {
+            outage.add(ticks_lost);
             return;
         }
-        self.keep(&Outage {
+        self.record(&Outage {
             from: now.wall.checked_sub(missed.late).unwrap_or(now.wall),
             to: now.wall,
             reason: GapReason::CollectorDown,
             detail,
-            ticks_lost: missed.skipped,
+            ticks_lost,
         });
     }
 
-    fn take(&mut self, asked: &Asked, answer: Result<Sample, DriverFault>) {
-        match answer {
-            Ok(sample) => self.deliver(asked.number, sample),
-            Err(fault) => self.fail(asked, &fault),
-        }
-    }
-
-    /// Says what costs ticks, where that is news: the driver before the history, which needs a tick to be in trouble.
-    fn tell_trouble(&mut self) {
-        let of_history = || self.sinks.first().and_then(SinkState::trouble);
-        let trouble = self.driver.as_ref().or_else(of_history);
-        let news = trouble.map(|trouble| (trouble.from, trouble.reason));
-        if news != self.told {
-            self.told = news;
-            self.observer.outage(trouble);
+    /// Reports the current outage to the observer when it changes. The driver's comes first: without a sample, no sink
+    /// can fail.
+    fn report_outage(&mut self) {
+        let of_history = || self.sinks.first().and_then(SinkState::open_outage);
+        let outage = self.driver.as_ref().or_else(of_history);
+        let current = outage.map(|outage| (outage.from, outage.reason));
+        if current != self.reported {
+            self.reported = current;
+            self.observer.outage(outage);
         }
     }
 
     fn deliver(&mut self, number: u64, sample: Sample) {
-        if let Some(trouble) = self.driver.take() {
-            let lost = trouble.ticks_lost;
-            self.observer.note(&format!(
-                "the driver answers again at tick {number}; {lost} ticks were lost"
-            ));
-            self.keep(&trouble.close(sample.at));
+        if let Some(outage) = self.driver.take() {
+            let ticks_lost = outage.ticks_lost;
+            info!(tick = number, ticks_lost, "driver responds again");
+            self.record(&outage.close(sample.at));
         }
-        for note in self.problem_log.hear(&sample) {
-            self.observer.note(&note);
-        }
+        self.problems.update(&sample);
         let tick = Tick {
             sample,
             interval: self.options.interval,
         };
         let mut is_stored = true;
-        for (place, outlet) in self.sinks.iter_mut().enumerate() {
-            if !is_stored && outlet.sink.follows_history() {
+        for (place, state) in self.sinks.iter_mut().enumerate() {
+            if !is_stored && state.sink.follows_history() {
                 continue;
             }
-            let delivered = outlet.deliver(number, &tick);
-            for note in &delivered.notes {
-                self.observer.note(note);
+            let is_taken = state.deliver(number, &tick);
+            if place > 0 {
+                continue;
             }
-            if place == 0 && !delivered.stored {
+            is_stored = is_taken;
+            if !is_stored {
                 self.lost += 1;
-                is_stored = false;
-            }
-            if place == 0 && delivered.stored && !self.is_ready {
+            } else if !self.is_ready {
                 self.is_ready = true;
                 self.observer.ready();
             }
@@ -243,48 +240,48 @@ impl<W: Runtime, A: Observer> Collector<W, A> {
         self.observer.ticked(number, &tick);
     }
 
-    fn fail(&mut self, asked: &Asked, fault: &DriverFault) {
-        for outlet in &mut self.sinks {
-            outlet.sink.driver_failed(asked.at.wall);
+    fn fail(&mut self, tick: &PendingTick, fault: &DriverFault) {
+        let PendingTick { number, at } = tick;
+        for state in &mut self.sinks {
+            state.sink.driver_failed(at.wall);
         }
         let (reason, fault) = cause(fault);
-        // It may be sick in another way now, and history is to know both.
+        // The driver may fail in another way now; the history records both.
         if let Some(old) = self.driver.take_if(|old| old.reason != reason) {
-            self.keep(&old.close(asked.at.wall));
+            self.record(&old.close(at.wall));
         }
         if self.driver.is_none() {
-            self.observer
-                .note(&format!("tick {} failed: {fault}", asked.number));
+            let line = format!("tick {number} failed: {fault}");
+            error!(tick = number, error = %fault, line, "driver read failed");
         }
-        let detail = || OpenOutage::new(asked.at.wall, reason, fault.to_string());
-        self.driver.get_or_insert_with(detail).add(1);
+        self.driver
+            .get_or_insert_with(|| OpenOutage::new(at.wall, reason, fault.to_string()))
+            .add(1);
         self.lost += 1;
     }
 
-    /// What a late tick means. While the driver or a sink is in trouble, that is what made it late.
+    /// Counts a late tick. While the driver or a sink fails, that failure is what made it late.
     fn judge(&mut self, number: u64, overrun: Option<Overrun>) {
         let Some(overrun) = overrun else {
-            if self.overruns > 1 {
-                let late = self.overruns;
-                self.observer
-                    .note(&format!("on schedule again after {late} late ticks"));
+            if self.late_ticks > 1 {
+                info!(late_ticks = self.late_ticks, "on schedule again");
             }
-            self.overruns = 0;
+            self.late_ticks = 0;
             return;
         };
         self.count(overrun.skipped);
-        if let Some(trouble) = &mut self.driver {
-            trouble.add(overrun.skipped);
+        if let Some(outage) = &mut self.driver {
+            outage.add(overrun.skipped);
             return;
         }
-        for outlet in &mut self.sinks {
-            outlet.skipped(overrun.skipped);
+        for state in &mut self.sinks {
+            state.skipped(overrun.skipped);
         }
-        self.overruns += 1;
-        if self.overruns == 1 {
+        self.late_ticks += 1;
+        if self.late_ticks == 1 {
             let seconds = overrun.late.as_secs_f64();
-            self.observer
-                .note(&format!("tick {number} overran by {seconds:.3} s"));
+            let line = format!("tick {number} overran by {seconds:.3} s");
+            warn!(tick = number, seconds, line, "tick overran its interval");
         }
     }
 
@@ -295,14 +292,15 @@ impl<W: Runtime, A: Observer> Collector<W, A> {
                     schedule.change(options.interval, self.runtime.clocks().monotonic);
                 }
                 self.options = options;
-                for outlet in &mut self.sinks {
-                    outlet.sink.configure(&options);
+                for state in &mut self.sinks {
+                    state.sink.configure(&options);
                 }
-                self.observer.note("settings were read again");
+                info!("settings reloaded");
             }
-            Err(problem) => self.observer.note(&format!(
-                "settings were not read again, the old ones stand: {problem}"
-            )),
+            Err(error) => warn!(
+                error,
+                "settings not reloaded; the previous ones stay in force"
+            ),
         }
         self.observer.reloaded();
     }
@@ -311,22 +309,20 @@ impl<W: Runtime, A: Observer> Collector<W, A> {
         self.lost += u64::from(ticks);
     }
 
-    fn keep(&mut self, outage: &Outage) {
-        for outlet in &mut self.sinks {
-            outlet.keep(outage.clone());
+    fn record(&mut self, outage: &Outage) {
+        for state in &mut self.sinks {
+            state.queue(outage.clone());
         }
     }
 
     fn finish(mut self) -> Summary {
         self.observer.stopping(self.number);
         let now = self.runtime.clocks().wall;
-        if let Some(trouble) = self.driver.take() {
-            self.keep(&trouble.close(now));
+        if let Some(outage) = self.driver.take() {
+            self.record(&outage.close(now));
         }
-        for outlet in &mut self.sinks {
-            for note in outlet.finish(now) {
-                self.observer.note(&note);
-            }
+        for state in &mut self.sinks {
+            state.finish(now);
         }
         Summary {
             ticks: self.number,
@@ -335,7 +331,7 @@ impl<W: Runtime, A: Observer> Collector<W, A> {
     }
 }
 
-/// What history calls a fault, and the fault itself where the reader only waits after it.
+/// Returns the gap reason of a fault. While the reader backs off, the fault that caused it counts.
 fn cause(fault: &DriverFault) -> (GapReason, &DriverFault) {
     match fault {
         DriverFault::BackingOff { last, .. } => cause(last),

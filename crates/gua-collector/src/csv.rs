@@ -1,7 +1,7 @@
-//! The daily CSV as a sink: now and then the rows of a tick, appended to the file of the day.
+//! The daily CSV as a sink: periodically appends the rows of a tick to the file of the day.
 //!
-//! A thread of its own writes them, so that a home directory on a server that hangs costs rows and never a tick. What
-//! could not be written is tried again with the next tick, as long as its turn lasts.
+//! A separate thread writes them, so a hanging network file system loses rows but never delays a tick. Rows that could
+//! not be written are replaced by those of the next tick within the same period.
 
 mod day_files;
 
@@ -20,39 +20,39 @@ use crate::chain::chain;
 use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
 
-/// How long a tick waits for its rows to be on the disk. A disk that takes longer is told with the next tick.
-const PATIENCE: Duration = Duration::from_millis(200);
-/// How long the end of the daemon waits for rows that are being written.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum time a tick waits for its rows to be written. The result of a slower write is reported at the next tick.
+const WRITE_WAIT: Duration = Duration::from_millis(200);
+/// Maximum time the daemon waits for a write at its end.
+const FINAL_WAIT: Duration = Duration::from_secs(2);
 
-/// Writes rows to the files of a directory.
+/// Writes rows to the daily files of a directory.
 #[derive(Debug)]
 pub struct CsvSink {
     form: Form,
     every: Duration,
     zone: TimeZone,
     thresholds: Thresholds,
-    /// Until the loop ends.
+    /// `None` after the loop has ended.
     worker: Option<SyncSender<(Minute, String)>>,
     results: Receiver<Result<Appended, CsvError>>,
-    /// The turn whose rows are being written.
+    /// Period whose rows are being written.
     pending: Option<i64>,
-    /// The last turn whose rows are on the disk.
+    /// Last period whose rows were written.
     done: Option<i64>,
 }
 
-/// What a sink is to write, where and when.
+/// What a [`CsvSink`] writes, where and when.
 #[derive(Clone, Debug)]
 pub struct CsvOptions {
     pub files: DayFiles,
-    /// The time from one set of rows to the next. Turns are whole multiples of it since 1970: they do not drift.
+    /// Length of a period. Periods are counted from 1970, so they do not drift.
     pub every: Duration,
     pub zone: TimeZone,
     pub thresholds: Thresholds,
 }
 
 impl CsvSink {
-    /// Starts the thread that writes. Nothing is opened before the first tick.
+    /// Starts the writing thread. No file is opened before the first tick.
     pub fn new(options: CsvOptions) -> io::Result<Self> {
         let CsvOptions {
             files,
@@ -84,34 +84,34 @@ impl CsvSink {
         })
     }
 
-    fn turn(&self, at: Timestamp) -> i64 {
+    fn period(&self, at: Timestamp) -> i64 {
         let every = i64::try_from(self.every.as_secs()).unwrap_or(i64::MAX);
         at.as_second().div_euclid(every.max(1))
     }
 
-    /// Takes the result of what is being written, if it comes within `patience`.
-    fn settle(&mut self, patience: Duration) -> Result<(), SinkError> {
-        let Some(turn) = self.pending else {
+    /// Takes the result of the current write, if it arrives within `wait`.
+    fn settle(&mut self, wait: Duration) -> Result<(), SinkError> {
+        let Some(period) = self.pending else {
             return Ok(());
         };
-        match self.results.recv_timeout(patience) {
+        match self.results.recv_timeout(wait) {
             Ok(result) => {
                 self.pending = None;
-                result.map_err(|error| lost(&error))?;
-                self.done = Some(turn);
+                result.map_err(|error| sink_error(&error))?;
+                self.done = Some(period);
                 Ok(())
             }
             Err(RecvTimeoutError::Timeout) => Ok(()),
-            Err(RecvTimeoutError::Disconnected) => Err(not_stored("its writer has ended")),
+            Err(RecvTimeoutError::Disconnected) => Err(not_stored("the writing thread has ended")),
         }
     }
 
-    fn send(&mut self, turn: i64, tick: &Tick) -> Result<(), SinkError> {
+    fn send(&mut self, period: i64, tick: &Tick) -> Result<(), SinkError> {
         let sample = &tick.sample;
         let minute = Minute::of(sample.at, &self.zone);
         let lines = gpu_stats::lines(sample, self.form, minute, &self.thresholds);
         if lines.text.is_empty() {
-            // Nothing is known that could be written; the next tick of this turn may know more.
+            // No reading is available; the next tick of this period may have some.
             return Ok(());
         }
         let Some(worker) = &self.worker else {
@@ -119,13 +119,13 @@ impl CsvSink {
         };
         match worker.try_send((minute, lines.text)) {
             Ok(()) => {
-                self.pending = Some(turn);
+                self.pending = Some(period);
                 Ok(())
             }
             Err(TrySendError::Full(_)) => {
-                Err(not_stored("the disk has not taken the last rows yet"))
+                Err(not_stored("the previous rows are still being written"))
             }
-            Err(TrySendError::Disconnected(_)) => Err(not_stored("its writer has ended")),
+            Err(TrySendError::Disconnected(_)) => Err(not_stored("the writing thread has ended")),
         }
     }
 }
@@ -136,24 +136,24 @@ impl Sink for CsvSink {
     }
 
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
-        let turn = self.turn(tick.sample.at);
-        // A failure is told, and the rows of this tick are tried in its place.
+        let period = self.period(tick.sample.at);
+        // A failure is reported, and the rows of this tick are written instead.
         let before = self.settle(Duration::ZERO);
         match self.pending {
-            Some(pending) if pending == turn => return before,
-            Some(_) => return Err(not_stored("the disk has not taken the last rows yet")),
-            None if self.done == Some(turn) => return before,
+            Some(pending) if pending == period => return before,
+            Some(_) => return Err(not_stored("the previous rows are still being written")),
+            None if self.done == Some(period) => return before,
             None => {}
         }
-        self.send(turn, tick)?;
+        self.send(period, tick)?;
         match before {
-            Ok(()) => self.settle(PATIENCE),
-            told => told,
+            Ok(()) => self.settle(WRITE_WAIT),
+            failed => failed,
         }
     }
 
     fn outage(&mut self, _: &Outage) -> Result<(), SinkError> {
-        // The form has no place for it: a time without rows is a time without rows.
+        // The format cannot express outages; the rows are simply missing.
         Ok(())
     }
 
@@ -163,12 +163,12 @@ impl Sink for CsvSink {
 
     fn finish(&mut self, _: Timestamp) {
         self.worker = None;
-        // There is nobody left to tell.
-        let _ = self.settle(LAST_PATIENCE);
+        // An error cannot be reported any more.
+        let _ = self.settle(FINAL_WAIT);
     }
 }
 
-fn lost(error: &CsvError) -> SinkError {
+fn sink_error(error: &CsvError) -> SinkError {
     let reason = match error.is_disk_full() {
         true => GapReason::DiskFull,
         false => GapReason::NotStored,

@@ -1,6 +1,7 @@
-//! What users' programs leave in the shared directory for the collector: refusals and runs. Looked for between
-//! ticks, once a minute, and no more than a few of each user at once. What cannot be read costs itself, is told once for
-//! each user, and is not read again; only a history that cannot be written is an error.
+//! Imports the events that users' programs leave in the shared directory: refusals and runs.
+//!
+//! The directory is scanned between ticks, once a minute, a few events per user at a time. An invalid event is skipped,
+//! logged once per user, and not read again. Only a history that cannot be written is an error.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -15,62 +16,67 @@ use gua_model::{Uid, User};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_store::{NewRefusal, Store, WatchedRun, WriteError};
 use jiff::{SignedDuration, Timestamp};
+use tracing::{info, warn};
 
 use crate::chain::chain;
+use crate::failure_log::FailureLog;
 
-/// The time from one look to the next.
-const PAUSE: SignedDuration = SignedDuration::from_mins(1);
+/// Time between two scans.
+const SCAN_PERIOD: SignedDuration = SignedDuration::from_mins(1);
 
-/// Nobody waits longer, and a clock is not further ahead.
-const OLDEST: SignedDuration = SignedDuration::from_hours(8 * 24);
-const AHEAD: SignedDuration = SignedDuration::from_mins(1);
+/// Maximum age of an event, and maximum waiting time of a refusal.
+const MAX_AGE: SignedDuration = SignedDuration::from_hours(8 * 24);
+/// Maximum time by which an event may lie in the future.
+const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
-/// No name of a run is longer.
-const LONGEST_NAME: usize = 80;
+/// Maximum length of a run's name, in characters.
+const MAX_NAME: usize = 80;
 
-/// Where events are found, and which are known.
+/// The shared directory and the events in it that were already handled.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// `None`: the first of the usual places that is there.
-    place: Option<PathBuf>,
-    /// Taken in, or passed over: not to be read again.
+    /// `None`: the first usual directory that exists.
+    directory: Option<PathBuf>,
+    /// Events that were imported or skipped and need not be read again.
     known: HashSet<EventId>,
-    looked: Option<Timestamp>,
-    /// Users of whom it was told that they leave what is no event.
-    told: HashSet<Option<Uid>>,
-    /// Why the directory could not be read at the last look.
-    fault: Option<String>,
-    notes: Vec<String>,
+    last_scan: Option<Timestamp>,
+    /// Users whose invalid events were logged.
+    logged_users: HashSet<Option<Uid>>,
+    failures: FailureLog,
 }
 
 impl Events {
     #[must_use]
-    pub fn in_directory(place: Option<PathBuf>) -> Self {
+    pub fn in_directory(directory: Option<PathBuf>) -> Self {
         Self {
-            place,
+            directory,
             ..Self::default()
         }
     }
 
-    /// Takes in what is new, if it is time to look.
-    pub(crate) fn take_in(&mut self, store: &mut Store, now: Timestamp) -> Result<(), WriteError> {
-        let is_early = self.looked.is_some_and(|looked| {
-            // A clock that was set back must not keep us from looking.
-            (SignedDuration::ZERO..PAUSE).contains(&now.duration_since(looked))
+    /// Imports new events if a scan is due.
+    pub(crate) fn import(&mut self, store: &mut Store, now: Timestamp) -> Result<(), WriteError> {
+        let is_early = self.last_scan.is_some_and(|last_scan| {
+            // A clock that was set back must not suppress scans.
+            (SignedDuration::ZERO..SCAN_PERIOD).contains(&now.duration_since(last_scan))
         });
         if is_early {
             return Ok(());
         }
-        self.looked = Some(now);
+        self.last_scan = Some(now);
         let taken = match self.read() {
             Ok(taken) => taken,
-            Err(fault) => {
-                self.hear(fault);
+            Err(error) => {
+                if self.failures.is_new(&error) {
+                    warn!(error, "cannot read the events of users");
+                }
                 return Ok(());
             }
         };
-        self.hear(None);
-        self.tell(&taken.problems);
+        if let Some(attempts) = self.failures.end() {
+            info!(attempts, "the events of users can be read again");
+        }
+        self.log_problems(&taken.problems);
         self.known.retain(|event| taken.present.contains(event));
         self.known.extend(taken.passed_over);
         let mut names = None;
@@ -80,10 +86,10 @@ impl Events {
                 names.get_or_insert_with(new).user(id.owner)
             };
             match &event {
-                Event::Refusal(refusal) if is_possible(refusal, now) => {
+                Event::Refusal(refusal) if is_plausible(refusal, now) => {
                     store.record_refusal(&new_refusal(refusal, &id, owner()))?;
                 }
-                Event::Run(run) if is_possible_run(run, now) => {
+                Event::Run(run) if is_plausible_run(run, now) => {
                     store.record_watched_run(&watched_run(run, owner()))?;
                 }
                 Event::Refusal(_) | Event::Run(_) => {}
@@ -93,71 +99,50 @@ impl Events {
         Ok(())
     }
 
-    /// What is worth a line in the log since it was last asked.
-    pub(crate) fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
-    }
-
-    /// A directory can come and go; without one there are no events, and that is no fault.
-    fn read(&self) -> Result<TakenIn, Option<String>> {
-        let opened = match &self.place {
-            Some(place) => ClaimDir::open(place),
+    /// Reads the directory, which may appear and disappear at any time. Without a usual directory there are no events.
+    fn read(&self) -> Result<TakenIn, String> {
+        let opened = match &self.directory {
+            Some(directory) => ClaimDir::open(directory),
             None => ClaimDir::find(&USUAL_PLACES),
         };
-        let dir = opened.map_err(|error| match error {
-            OpenError::NoPlace { .. } => None,
-            other => Some(chain(&other)),
-        })?;
-        dir.events(&self.known).map_err(|error| Some(chain(&error)))
-    }
-
-    /// A fault is told when it begins, when it becomes another, and when it ends.
-    fn hear(&mut self, fault: Option<String>) {
-        if self.fault == fault {
-            return;
+        match opened {
+            Ok(dir) => dir.events(&self.known).map_err(|error| chain(&error)),
+            Err(OpenError::NoPlace { .. }) => Ok(TakenIn::default()),
+            Err(error) => Err(chain(&error)),
         }
-        self.notes.push(match &fault {
-            Some(fault) => format!("what users leave for the collector cannot be read: {fault}"),
-            None => "what users leave for the collector can be read again".to_owned(),
-        });
-        self.fault = fault;
     }
 
-    /// One line for each user, and never a second one: nobody can fill the log.
-    fn tell(&mut self, problems: &[Problem]) {
+    /// Logs one line per user, once, so that nobody can fill the log.
+    fn log_problems(&mut self, problems: &[Problem]) {
         let mut by_user: BTreeMap<Option<Uid>, Vec<&Problem>> = BTreeMap::new();
         for problem in problems {
             by_user.entry(problem.owner).or_default().push(problem);
         }
         for (user, problems) in by_user {
-            if self.told.insert(user) {
-                let more = match problems.len() - 1 {
-                    0 => String::new(),
-                    more => format!(", and {more} more"),
-                };
-                let first = problems[0];
-                self.notes.push(format!(
-                    "passed over among what users leave for the collector: {first}{more}"
-                ));
+            if self.logged_users.insert(user) {
+                warn!(error = %problems[0], skipped = problems.len(), "skipped invalid events of a user");
             }
         }
     }
 }
 
-fn is_possible(refusal: &Refusal, now: Timestamp) -> bool {
+fn is_plausible(refusal: &Refusal, now: Timestamp) -> bool {
     let age = now.duration_since(refusal.at);
-    age <= OLDEST && age >= -AHEAD && !refusal.waited.is_negative() && refusal.waited <= OLDEST
+    age <= MAX_AGE
+        && age >= -MAX_AHEAD
+        && !refusal.waited.is_negative()
+        && refusal.waited <= MAX_AGE
 }
 
-/// A run may have begun long ago; what is told of it is told when it begins or ends.
-fn is_possible_run(run: &Run, now: Timestamp) -> bool {
+/// Checks the time at which the run was reported: its end, or its start while it is running.
+fn is_plausible_run(run: &Run, now: Timestamp) -> bool {
     let age = now.duration_since(run.ended.unwrap_or(run.started));
     let is_backwards = run.ended.is_some_and(|ended| ended < run.started);
-    age <= OLDEST && age >= -AHEAD && !is_backwards
+    age <= MAX_AGE && age >= -MAX_AHEAD && !is_backwards
 }
 
 fn watched_run(run: &Run, owner: User) -> WatchedRun {
-    let short = |text: &str| sanitize(&text.chars().take(LONGEST_NAME).collect::<String>());
+    let short = |text: &str| sanitize(&text.chars().take(MAX_NAME).collect::<String>());
     WatchedRun {
         run: short(&run.id),
         owner,
@@ -166,12 +151,12 @@ fn watched_run(run: &Run, owner: User) -> WatchedRun {
         ended: run.ended,
         exit_code: run.exit_code,
         cards: run.gpus.iter().take(MOST_CARDS).cloned().collect(),
-        // Before the end: who watches it.
+        // While the run is running, this identifies the process that watches it.
         summary: serde_json::Value::Object(run.summary.clone()).to_string(),
     }
 }
 
-/// What the event says of others is left out: the history has its own ticks to ask.
+/// Leaves out what the event says about other users: the history has its own ticks for that.
 fn new_refusal(refusal: &Refusal, id: &EventId, asker: User) -> NewRefusal {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     debug_assert_eq!(asker.uid, Uid(id.owner.0));
@@ -201,9 +186,11 @@ mod tests {
     use gua_store::{History, OpenMode, WriterOptions};
 
     use super::*;
+    use crate::captured_log::CapturedLog;
 
     #[test]
-    fn refusals_are_taken_in_once_and_not_more_often_than_each_minute() {
+    fn refusals_are_imported_once_and_at_most_once_a_minute() {
+        let log = CapturedLog::start();
         let folder = tempfile::tempdir().unwrap();
         let shared = folder.path().join("shared");
         std::fs::create_dir(&shared).unwrap();
@@ -235,51 +222,54 @@ mod tests {
         // From another year, and from the future.
         leave(now - SignedDuration::from_hours(9 * 24));
         leave(now + SignedDuration::from_hours(1));
-        events.take_in(&mut store, now).unwrap();
+        events.import(&mut store, now).unwrap();
         assert_eq!(kept().len(), 1);
-        // Nobody and no card is known by hearsay.
+        // GPUs and users that only the event names are not stored.
         assert_eq!(kept()[0].blocked_by, []);
         assert_eq!(kept()[0].asking.asker.uid, dir.me());
         assert_eq!(History::open(&path).unwrap().cards().unwrap(), []);
 
         leave(now + SignedDuration::from_secs(1));
         events
-            .take_in(&mut store, now + SignedDuration::from_secs(30))
+            .import(&mut store, now + SignedDuration::from_secs(30))
             .unwrap();
         assert_eq!(kept().len(), 1);
         events
-            .take_in(&mut store, now + SignedDuration::from_secs(61))
+            .import(&mut store, now + SignedDuration::from_secs(61))
             .unwrap();
         assert_eq!(kept().len(), 2);
-        // A daemon that is started anew finds the same files.
+        // A restarted daemon finds the same files.
         let mut events = Events::in_directory(Some(shared.clone()));
         events
-            .take_in(&mut store, now + SignedDuration::from_secs(70))
+            .import(&mut store, now + SignedDuration::from_secs(70))
             .unwrap();
         assert_eq!(kept().len(), 2);
-        assert_eq!(events.notes(), Vec::<String>::new());
-        // A directory that is gone is no error, and is told once.
+        assert_eq!(log.take(), [""; 0]);
+        // A missing directory is not an error, and is logged once.
         std::fs::remove_dir_all(&shared).unwrap();
         for later in [700, 800] {
             events
-                .take_in(&mut store, now + SignedDuration::from_secs(later))
+                .import(&mut store, now + SignedDuration::from_secs(later))
                 .unwrap();
         }
-        let notes = events.notes();
-        assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].contains("cannot be read: cannot open the claims directory"));
+        let lines = log.take();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(
+            lines[0].contains("cannot read the events of users: cannot open the claims directory")
+        );
         std::fs::create_dir(&shared).unwrap();
         events
-            .take_in(&mut store, now + SignedDuration::from_secs(900))
+            .import(&mut store, now + SignedDuration::from_secs(900))
             .unwrap();
         assert_eq!(
-            events.notes(),
-            ["what users leave for the collector can be read again"]
+            log.take(),
+            ["INFO the events of users can be read again (attempts=2)"]
         );
     }
 
     #[test]
-    fn what_is_no_event_is_told_once_and_not_read_again() {
+    fn an_invalid_event_is_logged_once_and_not_read_again() {
+        let log = CapturedLog::start();
         let folder = tempfile::tempdir().unwrap();
         let user_dir = folder.path().join("gua-claims-1");
         std::fs::create_dir(&user_dir).unwrap();
@@ -292,29 +282,29 @@ mod tests {
         }
         let later = r#"{"version":9,"kind":"parade","body":{}}"#;
         std::fs::write(user_dir.join("event-9"), later).unwrap();
-        events.take_in(&mut store, now).unwrap();
-        let notes = events.notes();
-        assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].contains("`event-0` of uid "), "{notes:?}");
-        assert!(notes[0].ends_with(", and 2 more"), "{notes:?}");
+        events.import(&mut store, now).unwrap();
+        let lines = log.take();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("`event-0` of uid "), "{lines:?}");
+        assert!(lines[0].ends_with("(skipped=3)"), "{lines:?}");
         assert_eq!(events.known.len(), 4);
         std::fs::write(user_dir.join("event-x"), "no event either").unwrap();
         let taken = events.read().unwrap();
         assert_eq!(taken.passed_over.len(), 1, "the new one alone is read");
         events
-            .take_in(&mut store, now + SignedDuration::from_secs(61))
+            .import(&mut store, now + SignedDuration::from_secs(61))
             .unwrap();
-        assert_eq!(events.notes(), Vec::<String>::new(), "it was told already");
-        // What is gone is forgotten.
+        assert_eq!(log.take(), [""; 0], "already logged");
+        // Events that no longer exist are forgotten.
         std::fs::remove_dir_all(&user_dir).unwrap();
         events
-            .take_in(&mut store, now + SignedDuration::from_secs(122))
+            .import(&mut store, now + SignedDuration::from_secs(122))
             .unwrap();
         assert!(events.known.is_empty());
     }
 
     #[test]
-    fn a_run_is_taken_in_at_its_beginning_and_completed_at_its_end() {
+    fn a_run_is_imported_at_its_start_and_completed_at_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let dir = ClaimDir::open(folder.path()).unwrap();
         let path = folder.path().join("gua.db");
@@ -332,7 +322,7 @@ mod tests {
         let mut events = Events::in_directory(Some(folder.path().to_owned()));
         let mut after = |minutes: i64| {
             let at = now + SignedDuration::from_mins(minutes);
-            events.take_in(&mut store, at).unwrap();
+            events.import(&mut store, at).unwrap();
             let all = Period::new(Timestamp::MIN, Timestamp::MAX);
             History::open(&path).unwrap().watched_runs(all, 9).unwrap()
         };
@@ -348,7 +338,7 @@ mod tests {
         let kept = after(3);
         assert_eq!((kept.len(), kept[0].exit_code), (1, Some(3)));
         assert_eq!(kept[0].summary, "{\"peak_vram_mb\":5.0}");
-        // One that ended before it began, and one of another year.
+        // A run that ended before it started, and one from another year.
         run.id = "r2".to_owned();
         run.ended = Some(now - SignedDuration::from_secs(1));
         dir.record(&Event::Run(run.clone()), now).unwrap();

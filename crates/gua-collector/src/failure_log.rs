@@ -1,32 +1,34 @@
-//! What the log has been told of a stretch of failures: each kind once, until it is over.
+//! Keeps a recurring fault from filling the log: each distinct message is logged once until the fault ends, and the
+//! end is logged with the number of failures.
 
-/// A server can fail in many words; more than these are not told apart.
-const MOST: usize = 8;
+/// Maximum number of distinct messages per fault; a server can phrase its errors in endless ways.
+const MAX_DISTINCT: usize = 8;
 
+/// The failures of one operation since it last succeeded.
 #[derive(Debug, Default)]
-pub(super) struct FailureLog {
-    said: Vec<String>,
+pub(crate) struct FailureLog {
+    logged: Vec<String>,
     failures: u64,
 }
 
 impl FailureLog {
-    /// Counts a failure. Whether it is worth a line: it was not told since things went wrong.
-    pub(super) fn is_news(&mut self, why: &str) -> bool {
+    /// Counts a failure. Returns whether its message is new and should be logged.
+    pub(crate) fn is_new(&mut self, message: &str) -> bool {
         self.failures += 1;
-        if self.said.len() == MOST || self.said.iter().any(|said| said == why) {
+        if self.logged.len() == MAX_DISTINCT || self.logged.iter().any(|logged| logged == message) {
             return false;
         }
-        self.said.push(why.to_owned());
+        self.logged.push(message.to_owned());
         true
     }
 
-    /// It is over: how many failures there were, if any.
-    pub(super) fn over(&mut self) -> Option<u64> {
+    /// Ends the fault and returns the number of failures; `None` if there was no fault.
+    pub(crate) fn end(&mut self) -> Option<u64> {
         let failures = std::mem::take(self).failures;
         (failures > 0).then_some(failures)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.failures == 0
     }
 }
@@ -36,15 +38,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_failure_is_told_once_until_it_is_over() {
-        let mut told = FailureLog::default();
-        assert_eq!(told.over(), None);
-        assert!(told.is_news("refused"));
-        assert!(told.is_news("late"));
-        assert!(!told.is_news("refused"));
-        assert_eq!(told.over(), Some(3));
-        assert!(told.is_news("refused"));
-        let news = (0..100).filter(|number| told.is_news(&number.to_string()));
-        assert_eq!(news.count(), MOST - 1);
+    fn each_distinct_failure_is_new_once_until_the_fault_ends() {
+        let mut log = FailureLog::default();
+        assert_eq!(log.end(), None);
+        assert!(log.is_new("refused"));
+        assert!(log.is_new("late"));
+        assert!(!log.is_new("refused"));
+        assert_eq!(log.end(), Some(3));
+        assert!(log.is_new("refused"));
+        let new = (0..100).filter(|number| log.is_new(&number.to_string()));
+        assert_eq!(new.count(), MAX_DISTINCT - 1);
     }
 }

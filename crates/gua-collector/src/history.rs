@@ -1,4 +1,4 @@
-//! The history as a sink: each tick in one transaction, a full disk told as lost ticks.
+//! The history file as a sink: one transaction per tick; a full disk counts as lost ticks.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use crate::events::Events;
 use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
 
-/// Writes ticks to a history that is open.
+/// Writes ticks to an open history file.
 #[derive(Debug)]
 pub struct HistorySink {
-    /// Until the loop ends.
+    /// `None` after the loop has ended.
     store: Option<Store>,
     run: RunId,
-    /// What the next run will be recorded with.
+    /// Description of the next collector run.
     next: NewRun,
-    /// Set when the interval was changed: ticks then belong to a run of their own.
+    /// Whether the interval was changed; the following ticks then belong to a new collector run.
     is_changed: bool,
-    /// The quarter hour of the last tick, when nothing was left to do for it.
-    kept_up: Option<Quarter>,
-    /// What users leave for the collector, where that is taken in.
+    /// Quarter of the last tick, if its maintenance is complete.
+    maintained: Option<Quarter>,
+    /// Refusals and runs that users leave in the shared directory.
     events: Option<Events>,
 }
 
 impl HistorySink {
-    /// Begins a run in the history.
+    /// Starts a collector run in the history.
     pub fn begin(mut store: Store, run: NewRun) -> Result<Self, WriteError> {
         let id = store.begin_run(&run)?;
         Ok(Self {
@@ -37,12 +37,12 @@ impl HistorySink {
             run: id,
             next: run,
             is_changed: false,
-            kept_up: None,
+            maintained: None,
             events: None,
         })
     }
 
-    /// Takes in what users leave for the collector, too.
+    /// Also imports the events that users leave in the shared directory.
     #[must_use]
     pub fn with_events(self, events: Events) -> Self {
         Self {
@@ -57,8 +57,12 @@ impl HistorySink {
         };
         self.next.started = at;
         self.next.interval = interval;
-        store.end_run(self.run, at).map_err(|error| lost(&error))?;
-        self.run = store.begin_run(&self.next).map_err(|error| lost(&error))?;
+        store
+            .end_run(self.run, at)
+            .map_err(|error| sink_error(&error))?;
+        self.run = store
+            .begin_run(&self.next)
+            .map_err(|error| sink_error(&error))?;
         self.is_changed = false;
         Ok(())
     }
@@ -76,57 +80,59 @@ impl Sink for HistorySink {
         let Some(store) = &mut self.store else {
             return Ok(());
         };
-        store.record(self.run, tick).map_err(|error| lost(&error))
+        store
+            .record(self.run, tick)
+            .map_err(|error| sink_error(&error))
     }
 
     fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
         let Some(store) = &mut self.store else {
             return Ok(());
         };
-        store.record_outage(outage).map_err(|error| lost(&error))
+        store
+            .record_outage(outage)
+            .map_err(|error| sink_error(&error))
     }
 
-    fn upkeep(&mut self, at: Timestamp) -> Result<(), SinkError> {
+    fn maintain(&mut self, at: Timestamp) -> Result<(), SinkError> {
         let quarter = Quarter::of(at);
         let Some(store) = &mut self.store else {
             return Ok(());
         };
         if let Some(events) = &mut self.events {
-            events.take_in(store, at).map_err(|error| lost(&error))?;
+            events
+                .import(store, at)
+                .map_err(|error| sink_error(&error))?;
         }
-        // Totals and retention go by quarter hours, so within one there is nothing to look for.
-        if self.kept_up == Some(quarter) {
+        // Totals and retention work in quarters, so one pass per quarter is enough.
+        if self.maintained == Some(quarter) {
             return Ok(());
         }
-        let upkeep = store.maintain(at).map_err(|error| lost(&error))?;
-        self.kept_up = (!upkeep.more).then_some(quarter);
+        let maintenance = store.maintain(at).map_err(|error| sink_error(&error))?;
+        self.maintained = (!maintenance.more).then_some(quarter);
         Ok(())
-    }
-
-    fn notes(&mut self) -> Vec<String> {
-        self.events.as_mut().map_or_else(Vec::new, Events::notes)
     }
 
     fn configure(&mut self, options: &Options) {
         self.is_changed |= options.interval != self.next.interval;
         if let Some(store) = &mut self.store {
             store.keep_raw_for(Some(options.keep_raw));
-            // Ticks may be due to go that were not before.
-            self.kept_up = None;
+            // More ticks may have to be deleted now.
+            self.maintained = None;
         }
     }
 
     fn finish(&mut self, at: Timestamp) {
         if let Some(mut store) = self.store.take() {
-            // A disk that is still full keeps the mark of an orderly end back, and nothing else.
+            // On a full disk only the mark of an orderly end is missing.
             let _ = store.end_run(self.run, at);
             let _ = store.close();
         }
     }
 }
 
-/// The whole chain, since what SQLite says is what an administrator needs.
-fn lost(error: &WriteError) -> SinkError {
+/// Keeps the whole error chain, because an administrator needs the message of SQLite.
+fn sink_error(error: &WriteError) -> SinkError {
     let message = chain(error);
     let reason = match error {
         WriteError::DiskFull(_) => GapReason::DiskFull,
@@ -164,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_a_lost_tick_with_its_reason_and_the_history_stays_whole() {
+    fn a_full_disk_loses_the_tick_and_leaves_the_history_intact() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("gua.db");
         let options = WriterOptions {
@@ -195,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_reaches_how_long_ticks_are_kept() {
+    fn a_reload_changes_the_retention_of_raw_ticks() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("gua.db");
         let store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
@@ -211,7 +217,7 @@ mod tests {
             for minute in minutes {
                 let tick = tick(minute * 60);
                 sink.deliver(&tick).unwrap();
-                sink.upkeep(tick.sample.at).unwrap();
+                sink.maintain(tick.sample.at).unwrap();
             }
         };
         collect(&mut sink, 0..180);
@@ -227,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_that_is_not_stored_for_another_reason_is_not_called_a_full_disk() {
+    fn other_write_errors_are_not_reported_as_a_full_disk() {
         let time = Timestamp::UNIX_EPOCH;
-        let error = lost(&WriteError::Time(time));
+        let error = sink_error(&WriteError::Time(time));
         assert_eq!(error.reason, GapReason::NotStored);
         assert_eq!(error.message, WriteError::Time(time).to_string());
     }

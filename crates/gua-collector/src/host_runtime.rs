@@ -1,5 +1,5 @@
-//! The real runtime of the loop: the reader child, the signals of this process, the clocks. One thread waits for all of
-//! them, so a signal ends the loop at once and systemd hears that it is alive, whatever the driver does.
+//! The runtime of a real host: the reader child, the signals of this process and the system clocks. One thread waits for
+//! all of them, so a signal ends the loop at once and the watchdog is served, whatever the driver does.
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::os::fd::AsFd as _;
@@ -16,30 +16,30 @@ use signal_hook::low_level::pipe;
 use crate::clocks::Clocks;
 use crate::runtime::{Runtime, Wake};
 
-type Answer = Result<Sample, DriverFault>;
+type ReadResult = Result<Sample, DriverFault>;
 
-/// The host that the loop runs on.
+/// Reads the driver of this host and receives the signals of this process.
 #[derive(Debug)]
 pub struct HostRuntime {
     reader: Reader,
-    /// Why the last question could not even be asked.
+    /// Why the last read could not be started.
     refusal: Option<DriverFault>,
-    /// An answer is there before its question.
+    /// A result has arrived before its read was started.
     is_ahead: bool,
-    /// The answer to what was asked last was there already, so nothing need be waited for.
+    /// The result of the current read had already arrived, so there is nothing to wait for.
     is_here: bool,
     stop: UnixStream,
     reload: UnixStream,
-    /// Whether it was started at a terminal. Once that is hung up, nobody wants it any more.
+    /// Whether the process was started on a terminal. When that hangs up, SIGHUP means stop, not reload.
     has_terminal: bool,
 }
 
-/// An answer that comes by itself at the time of the next question is waited for this long, and a quarter of an interval
-/// at the most. Longer, and the question is asked: then its deadline counts.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Maximum wait for a result that the reader produces on its own at the time of the next read; a quarter of the interval
+/// for short intervals. After that the read is started explicitly, with its deadline.
+const GRACE: Duration = Duration::from_millis(50);
 
 impl HostRuntime {
-    /// Takes over SIGINT, SIGTERM and SIGHUP.
+    /// Installs handlers for SIGINT, SIGTERM and SIGHUP.
     pub fn new(reader: Reader) -> io::Result<Self> {
         Ok(Self {
             reader,
@@ -52,36 +52,36 @@ impl HostRuntime {
         })
     }
 
-    /// One answer before the loop begins: whether there is a driver at all. `None` if a signal came first.
-    pub fn first_answer(&mut self) -> Option<Answer> {
-        self.ask();
+    /// Reads once before the loop starts, to find out whether there is a driver. `None` if a stop was requested first.
+    pub fn first_read(&mut self) -> Option<ReadResult> {
+        self.start_read();
         loop {
             match self.wait(Duration::MAX) {
-                Wake::Answer(answer) => return Some(answer),
+                Wake::Read(result) => return Some(result),
                 Wake::Stop => return None,
                 Wake::Reload | Wake::Due => {}
             }
         }
     }
 
-    /// Whether a signal has come that ends the loop, without waiting for one. It is then still there.
+    /// Whether a stop signal has arrived. Does not wait and does not consume the signal.
     #[must_use]
     pub fn stop_requested(&self) -> bool {
-        let looked = sleep([self.stop.as_fd()], None, Duration::ZERO);
-        looked.is_ok_and(|heard| heard.others[0])
+        let polled = sleep([self.stop.as_fd()], None, Duration::ZERO);
+        polled.is_ok_and(|ready| ready.others[0])
     }
 
-    /// Sleeps until something can be heard. Nothing at all is heard when the time has come.
-    fn hear(&self, until: Duration) -> rustix::io::Result<Woken<2>> {
+    /// Sleeps until the reader or a signal is ready; neither is when the time has come.
+    fn poll(&self, until: Duration) -> rustix::io::Result<Woken<2>> {
         let mut waiting = self.reader.waiting();
         let until = match waiting.as_ref().map(|waiting| waiting.what) {
             Some(Awaited::Answer { until: hung }) => hung.min(until),
-            // What is there already would wake us again and again.
+            // A result that has already arrived would end every sleep at once.
             Some(Awaited::Order { .. }) if self.is_ahead => {
                 waiting = None;
                 until
             }
-            Some(Awaited::Order { at, interval }) => patient(until, at, interval),
+            Some(Awaited::Order { at, interval }) => extended(until, at, interval),
             None => until,
         };
         sleep(
@@ -96,10 +96,10 @@ impl HostRuntime {
     }
 }
 
-/// Until when to sleep if an answer is to come by itself at `at`: one that is due when we would wake is waited for.
-fn patient(until: Duration, at: Duration, interval: Duration) -> Duration {
+/// End of a sleep if the reader produces a result on its own at `at`: the sleep is extended when both are due together.
+fn extended(until: Duration, at: Duration, interval: Duration) -> Duration {
     if until >= at {
-        until.max(at.saturating_add(PATIENCE.min(interval / 4)))
+        until.max(at.saturating_add(GRACE.min(interval / 4)))
     } else {
         until
     }
@@ -114,7 +114,7 @@ impl Runtime for HostRuntime {
         self.reader.expect(at, interval);
     }
 
-    fn ask(&mut self) {
+    fn start_read(&mut self) {
         let is_ahead = std::mem::take(&mut self.is_ahead);
         self.refusal = self.reader.begin().err();
         self.is_here = is_ahead && self.refusal.is_none() && self.reader.asked_by_order();
@@ -122,38 +122,38 @@ impl Runtime for HostRuntime {
 
     fn wait(&mut self, until: Duration) -> Wake {
         if let Some(fault) = self.refusal.take() {
-            return Wake::Answer(Err(fault));
+            return Wake::Read(Err(fault));
         }
         if std::mem::take(&mut self.is_here) {
-            return Wake::Answer(self.reader.finish());
+            return Wake::Read(self.reader.finish());
         }
         loop {
-            let heard = match self.hear(until) {
-                Ok(heard) => heard,
-                // An interrupted sleep is begun again; a failing one must not become a busy loop.
+            let ready = match self.poll(until) {
+                Ok(ready) => ready,
+                // Retry an interrupted sleep; a failing one must not become a busy loop.
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => return Wake::Stop,
             };
-            if heard.words {
+            if ready.words {
                 self.reader.hear();
             }
             let now = clock::monotonic();
             let due = match self.awaited() {
-                // The tick that was read is not thrown away for a signal of the same moment.
-                Some(Awaited::Answer { until: hung }) if heard.answer || hung <= now => {
-                    return Wake::Answer(self.reader.finish());
+                // A finished read is delivered even if a signal arrived at the same moment.
+                Some(Awaited::Answer { until: hung }) if ready.answer || hung <= now => {
+                    return Wake::Read(self.reader.finish());
                 }
                 Some(Awaited::Order { at, interval }) => {
-                    self.is_ahead |= heard.answer;
+                    self.is_ahead |= ready.answer;
                     if self.is_ahead {
                         until
                     } else {
-                        patient(until, at, interval)
+                        extended(until, at, interval)
                     }
                 }
                 _ => until,
             };
-            let [stop, reload] = heard.others;
+            let [stop, reload] = ready.others;
             if stop {
                 drain(&mut self.stop);
                 return Wake::Stop;
@@ -170,7 +170,7 @@ impl Runtime for HostRuntime {
     }
 }
 
-/// A stream that has something to read after one of these signals.
+/// Returns a stream that becomes readable after one of these signals.
 fn signalled(signals: &[i32]) -> io::Result<UnixStream> {
     let (inside, outside) = UnixStream::pair()?;
     outside.set_nonblocking(true)?;

@@ -1,10 +1,14 @@
-//! The collecting loop: a tick on schedule, read by the reader child, delivered to the history and whoever else wants it.
+//! The collector: reads the driver on a schedule through the reader child and delivers each tick to the history, the
+//! daily CSV and a board.
 //!
-//! Nothing that happens outside ends the loop but a signal: a sick driver and a full disk cost ticks, which are counted
-//! and told. The loop knows no file, prints nothing and reads no settings: it is given a [`Runtime`] (clock, driver,
-//! signals), [`Sink`]s and an [`Observer`], so a test can play all three.
+//! Only a signal ends the loop. A failing driver or a full disk loses ticks, which are counted and logged. The loop
+//! opens no file, prints nothing and reads no settings: it gets a [`Runtime`] (clocks, driver, signals), [`Sink`]s and
+//! an [`Observer`], and tests simulate all three. Log records go through `tracing`; the binary decides their format. A
+//! field `line` holds the text of a record in the form in which gpu-usage-audit printed it.
 
 pub mod board;
+#[cfg(test)]
+mod captured_log;
 pub mod chain;
 pub mod clocks;
 pub mod collector;
@@ -13,9 +17,12 @@ pub mod events;
 mod failure_log;
 pub mod history;
 pub mod host_runtime;
+pub mod log_file;
+pub mod log_record;
 pub mod managed;
 pub mod observer;
 pub mod open_outage;
+pub mod outage_file;
 pub mod pid_file;
 mod problem_log;
 pub mod python_collector;
@@ -24,6 +31,7 @@ pub mod schedule;
 pub mod sink;
 mod sink_state;
 pub mod systemd;
+pub mod tick_line;
 
 pub use clocks::Clocks;
 pub use collector::{Collector, Summary};

@@ -1,7 +1,8 @@
-//! Whether a number in a pid file is a collector, and how to end one without ever ending anybody else.
+//! Checks whether the PID in a PID file belongs to a collector, and stops a collector without ever signalling another
+//! process.
 //!
-//! The process is pinned by a pidfd before it is looked at (Linux 5.3), so the number cannot be reused in between. A
-//! collector is told by three words of its command line, as the Python tool tells its own; they are compared and forgotten.
+//! A pidfd is opened before the process is examined (Linux 5.3), so the PID cannot be reused in between. A collector is
+//! recognised by three arguments of its command line, as the Python tool recognises its own; they are not stored.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -18,42 +19,42 @@ use rustix::process::{
 
 use crate::pid_file::PidFile;
 
-/// The words by which a background collector is known, to us and to the Python tool.
+/// Arguments that mark a background collector, for gua and for the Python tool.
 pub const MARK: [&str; 3] = ["-m", "gpu_usage_audit", "daemon"];
-/// The word before the mark in our own command line.
-pub const OWN_WORD: &str = "__collect";
+/// Argument before the mark in the command line of gua's own collector.
+pub const OWN_ARGUMENT: &str = "__collect";
 
-/// Enough for a command line with long paths in it.
-const MOST_BYTES: u64 = 64 * 1024;
+/// Maximum length of a command line that is read.
+const MAX_BYTES: u64 = 64 * 1024;
 
-/// What a number in a pid file stands for.
+/// The process behind the PID in a PID file.
 #[derive(Debug)]
-pub enum Occupant {
-    /// There is no such process, or it has ended and waits to be collected.
+pub enum PidOwner {
+    /// No such process, or a zombie.
     Dead,
-    /// It lives and is no collector of this pid file.
+    /// A live process that is not the collector of this PID file.
     Foreign,
     Managed(Managed),
 }
 
-/// A living collector.
+/// A running collector.
 #[derive(Debug)]
 pub struct Managed {
     pub pid: u32,
     pub maker: Maker,
-    /// The words after the mark; for our own collectors these are our flags.
+    /// Arguments after the mark; for gua's own collectors these are gua's flags.
     pub arguments: Vec<String>,
     handle: Option<OwnedFd>,
 }
 
-/// Whose collector it is.
+/// Which program the collector belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Ours,
     Python,
 }
 
-/// How an attempt to end a collector came out.
+/// Result of an attempt to stop a collector.
 #[derive(Debug)]
 pub enum Stopped {
     Ended,
@@ -61,37 +62,37 @@ pub enum Stopped {
     Refused(io::Error),
 }
 
-/// Looks at the process that a pid file names.
+/// Examines the process with the PID from a PID file.
 #[must_use]
-pub fn occupant(pid: u32, file: &PidFile) -> Occupant {
+pub fn owner_of(pid: u32, file: &PidFile) -> PidOwner {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
-        return Occupant::Dead;
+        return PidOwner::Dead;
     };
     let handle = match pidfd_open(number, PidfdFlags::empty()) {
         Ok(handle) => Some(handle),
-        Err(Errno::SRCH) => return Occupant::Dead,
-        // No such call before Linux 5.3, and filters that forbid it.
+        Err(Errno::SRCH) => return PidOwner::Dead,
+        // The call is missing before Linux 5.3, and seccomp filters may forbid it.
         Err(_) => None,
     };
     if test_kill_process(number) == Err(Errno::SRCH) || is_zombie(pid) {
-        return Occupant::Dead;
+        return PidOwner::Dead;
     }
-    let words = words_of(Path::new("/proc"), pid).unwrap_or_default();
-    match recognise(&words) {
-        // Our own lives with the lock of its pid file. Without it, the number belongs to a collector of another file.
-        Some((Maker::Ours, _)) if !file.is_held() => Occupant::Foreign,
-        Some((maker, arguments)) => Occupant::Managed(Managed {
+    let arguments = command_line(Path::new("/proc"), pid).unwrap_or_default();
+    match recognise(&arguments) {
+        // gua's collector keeps its PID file locked. If it is not, this process uses another PID file.
+        Some((Maker::Ours, _)) if !file.is_locked() => PidOwner::Foreign,
+        Some((maker, arguments)) => PidOwner::Managed(Managed {
             pid,
             maker,
             arguments,
             handle,
         }),
-        None => Occupant::Foreign,
+        None => PidOwner::Foreign,
     }
 }
 
 impl Managed {
-    /// Asks it to end, and waits for that.
+    /// Sends SIGTERM and waits for the end of the process.
     #[must_use]
     pub fn stop(&self, limit: Duration) -> Stopped {
         match self.signal() {
@@ -123,14 +124,14 @@ impl Managed {
         }
     }
 
-    /// Until it ends, or for a moment where the kernel cannot tell us.
+    /// Waits for the end of the process; without a pidfd, for a short polling interval.
     fn sleep(&self, left: Duration) {
-        const MOMENT: Duration = Duration::from_millis(100);
+        const POLL_INTERVAL: Duration = Duration::from_millis(100);
         let (mut inputs, limit) = match &self.handle {
             Some(handle) => (vec![PollFd::new(handle, PollFlags::IN)], left),
-            None => (Vec::new(), left.min(MOMENT)),
+            None => (Vec::new(), left.min(POLL_INTERVAL)),
         };
-        // Whatever ended the sleep, it is asked next whether the process has ended.
+        // The caller checks next whether the process has ended, whatever ended this sleep.
         let _ = poll(&mut inputs, Timespec::try_from(limit).ok().as_ref());
     }
 
@@ -143,32 +144,37 @@ impl Managed {
     }
 }
 
-/// Ended, but not collected by its parent yet.
+/// Whether the process has ended and was not reaped yet.
 fn is_zombie(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name stands in parentheses and may contain any character (proc_pid_stat(5)).
+    // The name is in parentheses and may contain any character (proc_pid_stat(5)).
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
     state.is_some_and(|state| state.starts_with(['Z', 'X']))
 }
 
-fn words_of(proc: &Path, pid: u32) -> Option<Vec<String>> {
+fn command_line(proc: &Path, pid: u32) -> Option<Vec<String>> {
     let mut bytes = Vec::new();
     File::open(proc.join(pid.to_string()).join("cmdline"))
         .ok()?
-        .take(MOST_BYTES)
+        .take(MAX_BYTES)
         .read_to_end(&mut bytes)
         .ok()?;
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     Some(bytes.split(|byte| *byte == 0).map(text).collect())
 }
 
-fn recognise(words: &[String]) -> Option<(Maker, Vec<String>)> {
-    let place = words.windows(MARK.len()).position(|three| three == MARK)?;
-    let maker = match place.checked_sub(1).and_then(|before| words.get(before)) {
-        Some(word) if word == OWN_WORD => Maker::Ours,
+fn recognise(arguments: &[String]) -> Option<(Maker, Vec<String>)> {
+    let place = arguments
+        .windows(MARK.len())
+        .position(|three| three == MARK)?;
+    let maker = match place
+        .checked_sub(1)
+        .and_then(|before| arguments.get(before))
+    {
+        Some(word) if word == OWN_ARGUMENT => Maker::Ours,
         _ => Maker::Python,
     };
-    let after = words.get(place + MARK.len()..).unwrap_or_default();
+    let after = arguments.get(place + MARK.len()..).unwrap_or_default();
     Some((maker, after.to_vec()))
 }
 
@@ -186,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn three_words_in_a_row_make_a_collector() {
+    fn three_consecutive_arguments_mark_a_collector() {
         check(
             "/usr/bin/python3 -m gpu_usage_audit daemon --db x",
             Some(Maker::Python),
@@ -202,23 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_process_is_dead_and_this_test_is_foreign() {
+    fn a_pid_without_a_process_is_dead_and_this_test_is_foreign() {
         let file = PidFile::at(Path::new("/nonexistent/gua.pid"));
-        assert!(matches!(occupant(u32::MAX, &file), Occupant::Dead));
-        assert!(matches!(occupant(0x3fff_fff0, &file), Occupant::Dead));
+        assert!(matches!(owner_of(u32::MAX, &file), PidOwner::Dead));
+        assert!(matches!(owner_of(0x3fff_fff0, &file), PidOwner::Dead));
         assert!(matches!(
-            occupant(std::process::id(), &file),
-            Occupant::Foreign
+            owner_of(std::process::id(), &file),
+            PidOwner::Foreign
         ));
     }
 
     #[test]
-    fn what_has_ended_and_was_not_collected_is_dead() {
+    fn a_zombie_is_dead() {
         let file = PidFile::at(Path::new("/nonexistent/gua.pid"));
         let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
         let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
         poll(&mut [PollFd::new(&handle, PollFlags::IN)], None).unwrap();
-        assert!(matches!(occupant(child.id(), &file), Occupant::Dead));
+        assert!(matches!(owner_of(child.id(), &file), PidOwner::Dead));
         child.wait().unwrap();
     }
 }

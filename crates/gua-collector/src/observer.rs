@@ -1,4 +1,4 @@
-//! Whoever runs the loop and is told what happens: the binary prints, talks to systemd and reads settings in its name.
+//! The collector's caller: prints tick lines, notifies systemd and reloads settings on the loop's behalf.
 
 use std::time::Duration;
 
@@ -6,38 +6,35 @@ use gua_model::{Thresholds, Tick};
 
 use crate::open_outage::OpenOutage;
 
-/// What can be changed while the loop runs.
+/// Settings that can change while the loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub interval: Duration,
     pub thresholds: Thresholds,
-    /// How long raw ticks are kept.
+    /// Retention of raw ticks.
     pub keep_raw: Duration,
 }
 
-/// Is told what the loop does. None of these may fail: a loop that nobody listens to goes on.
+/// Callbacks of the loop. None of them can fail: the loop runs on whatever the observer does.
 pub trait Observer {
-    /// A tick was read, and stored or lost.
+    /// A tick was read; it was stored or lost.
     fn ticked(&mut self, number: u64, tick: &Tick);
 
-    /// Something worth a line in the log.
-    fn note(&mut self, text: &str);
-
-    /// Ticks are being lost from now on, for another reason, or no longer.
+    /// Ticks are being lost from now on, for a new reason, or (with `None`) no longer.
     fn outage(&mut self, _outage: Option<&OpenOutage>) {}
 
     /// The first tick was stored.
     fn ready(&mut self);
 
-    /// The loop is alive; called as often as was asked for, also while the driver hangs.
+    /// Called at every heartbeat, also while the driver hangs.
     fn alive(&mut self);
 
-    /// Reads the settings again; an error leaves the old ones in force.
+    /// Reads the settings again. After an error the previous settings stay in force.
     fn reload(&mut self) -> Result<Options, String>;
 
-    /// The reload is done.
+    /// The reload has finished.
     fn reloaded(&mut self);
 
-    /// The loop is about to end, for the reason that it was told to.
+    /// A stop was requested and the loop is about to end.
     fn stopping(&mut self, ticks: u64);
 }

@@ -1,40 +1,38 @@
-//! The pid file: the number of the collector that runs in the background, and a lock that lives exactly as long.
+//! The PID file of the background collector, locked for as long as the collector lives.
 //!
-//! The number is for people and for the Python tool, which reads the same file. The lock is the truth: it ends with its
-//! process, however that ends. A file is removed only by whoever holds its lock, so nobody removes a newer one.
+//! The PID is for people and for the Python tool, which reads the same file. The lock is authoritative: the kernel
+//! releases it when the process ends, however it ends. Only the holder of the lock removes the file, so a newer file is
+//! never removed by mistake.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-
-/// A pid has at most seven digits; what is longer is no pid file.
-const MOST_BYTES: u64 = 64;
-/// A file can be replaced between opening and locking it, but not for ever.
+/// Maximum size that is read; a PID has at most seven digits.
+const MAX_BYTES: u64 = 64;
+/// Maximum number of attempts; the file can be replaced between opening and locking it.
 const ATTEMPTS: u32 = 100;
 
-/// Where the number of the background collector stands.
+/// Path of the background collector's PID file.
 #[derive(Clone, Debug)]
 pub struct PidFile {
     path: PathBuf,
 }
 
-/// A pid file that is ours until this is dropped; then it is removed.
+/// A PID file that this process has locked. Dropping it removes the file.
 #[derive(Debug)]
-pub struct HeldPidFile {
+pub struct LockedPidFile {
     file: File,
     path: PathBuf,
 }
 
-/// Why a pid file could not be taken.
+/// Why the PID file could not be locked.
 #[derive(Debug, thiserror::Error)]
-pub enum TakeError {
-    #[error("another collector holds the pid file `{}`", path.display())]
-    Held { path: PathBuf },
-    #[error("cannot write the pid file `{}`", path.display())]
+pub enum PidFileError {
+    #[error("another collector has locked the PID file `{}`", path.display())]
+    Locked { path: PathBuf },
+    #[error("cannot write PID file `{}`", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
@@ -51,38 +49,38 @@ impl PidFile {
         &self.path
     }
 
-    /// The number in it. Whatever is no number of a process counts as none.
+    /// The PID in the file; `None` for any content that is not a positive number.
     #[must_use]
     pub fn read(&self) -> Option<u32> {
-        number_in(&mut File::open(&self.path).ok()?)
+        read_pid(&mut File::open(&self.path).ok()?)
     }
 
-    /// Whether a living collector holds it.
+    /// Whether a running collector has locked the file.
     #[must_use]
-    pub fn is_held(&self) -> bool {
+    pub fn is_locked(&self) -> bool {
         match File::open(&self.path) {
-            Ok(file) => is_held(&file),
+            Ok(file) => is_locked(&file),
             Err(_) => false,
         }
     }
 
-    /// Removes it if it still carries this number and nobody holds it.
+    /// Removes the file if it still contains this PID and is not locked.
     pub fn clear(&self, pid: u32) {
         let Ok(mut file) = File::open(&self.path) else {
             return;
         };
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-            && is_at(&file, &self.path)
-            && number_in(&mut file) == Some(pid)
+        if file.try_lock().is_ok()
+            && is_same_file(&file, &self.path)
+            && read_pid(&mut file) == Some(pid)
         {
-            // Where it cannot be removed, the next start overwrites it.
+            // If this fails, the next start overwrites the file.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 
-    /// Makes it ours, with our number in it.
-    pub fn take(&self, own_pid: u32) -> Result<HeldPidFile, TakeError> {
-        let failed = |source: io::Error| TakeError::Io {
+    /// Locks the file and writes this PID into it.
+    pub fn lock(&self, own_pid: u32) -> Result<LockedPidFile, PidFileError> {
+        let failed = |source: io::Error| PidFileError::Io {
             path: self.path.clone(),
             source,
         };
@@ -95,57 +93,54 @@ impl PidFile {
                 .mode(0o644)
                 .open(&self.path)
                 .map_err(failed)?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            match file.try_lock() {
                 Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => break,
-                Err(error) => return Err(failed(error.into())),
+                Err(TryLockError::WouldBlock) => break,
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            // Somebody may have removed it between opening and locking: then the lock is on a file without a name.
-            if is_at(&file, &self.path) {
-                write_number(&mut file, own_pid).map_err(failed)?;
-                return Ok(HeldPidFile {
+            // If the file was removed between opening and locking, the lock is on an unlinked file.
+            if is_same_file(&file, &self.path) {
+                write_pid(&mut file, own_pid).map_err(failed)?;
+                return Ok(LockedPidFile {
                     file,
                     path: self.path.clone(),
                 });
             }
         }
-        Err(TakeError::Held {
+        Err(PidFileError::Locked {
             path: self.path.clone(),
         })
     }
 }
 
-impl Drop for HeldPidFile {
+impl Drop for LockedPidFile {
     fn drop(&mut self) {
-        if is_at(&self.file, &self.path) {
+        if is_same_file(&self.file, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-fn write_number(file: &mut File, pid: u32) -> io::Result<()> {
+fn write_pid(file: &mut File, pid: u32) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     file.write_all(format!("{pid}\n").as_bytes())
 }
 
-fn number_in(file: &mut File) -> Option<u32> {
+fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
-    file.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     let pid: i32 = text.trim().parse().ok()?;
     u32::try_from(pid).ok().filter(|pid| *pid > 0)
 }
 
-fn is_held(file: &File) -> bool {
-    // A lock that we get is given back when the file is closed.
-    matches!(
-        flock(file, FlockOperation::NonBlockingLockShared),
-        Err(Errno::WOULDBLOCK)
-    )
+fn is_locked(file: &File) -> bool {
+    // A lock acquired here is released when the file is closed.
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-/// Whether the open file is the one that the path leads to.
-fn is_at(file: &File, path: &Path) -> bool {
+/// Whether the path still refers to the open file.
+fn is_same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => {
             let named = if named.is_symlink() {
@@ -187,30 +182,30 @@ mod tests {
             assert_eq!(file.read(), expected, "{content:?}");
         }
         std::fs::write(file.path(), [0xff, 0xfe]).unwrap();
-        assert_eq!(file.read(), None, "no text");
+        assert_eq!(file.read(), None, "not text");
         std::fs::remove_file(file.path()).unwrap();
         std::fs::create_dir(file.path()).unwrap();
         assert_eq!(file.read(), None, "a directory");
-        assert!(matches!(file.take(1), Err(TakeError::Io { .. })));
+        assert!(matches!(file.lock(1), Err(PidFileError::Io { .. })));
     }
 
     #[test]
-    fn a_file_is_held_by_one_and_goes_with_it() {
+    fn one_process_locks_the_file_and_removes_it_at_the_end() {
         let (_directory, file) = place();
         std::fs::write(file.path(), "a longer text than a number\n").unwrap();
-        let held = file.take(4711).unwrap();
+        let locked = file.lock(4711).unwrap();
         assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "4711\n");
-        assert!(file.is_held());
-        assert!(matches!(file.take(4712), Err(TakeError::Held { .. })));
+        assert!(file.is_locked());
+        assert!(matches!(file.lock(4712), Err(PidFileError::Locked { .. })));
         file.clear(4711);
-        assert_eq!(file.read(), Some(4711), "a held file is not cleared");
-        drop(held);
+        assert_eq!(file.read(), Some(4711), "a locked file is not cleared");
+        drop(locked);
         assert!(!file.path().exists());
-        assert!(!file.is_held());
+        assert!(!file.is_locked());
     }
 
     #[test]
-    fn a_file_that_carries_another_number_by_now_is_not_cleared() {
+    fn a_file_with_another_pid_is_not_cleared() {
         let (_directory, file) = place();
         std::fs::write(file.path(), "5\n").unwrap();
         file.clear(4);
@@ -220,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lost_its_file_does_not_remove_the_next_ones() {
+    fn a_process_whose_file_was_removed_does_not_remove_the_next_one() {
         let (_directory, file) = place();
-        let first = file.take(1).unwrap();
+        let first = file.lock(1).unwrap();
         std::fs::remove_file(file.path()).unwrap();
-        let second = file.take(2).unwrap();
+        let second = file.lock(2).unwrap();
         drop(first);
         assert_eq!(file.read(), Some(2));
         drop(second);

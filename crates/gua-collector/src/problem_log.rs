@@ -1,23 +1,23 @@
-//! The problems of single cards, told when they begin and when they end; not at every tick.
+//! Logs the problems of single GPUs when they start and when they end, not at every tick.
 
 use gua_model::{GpuUuid, Problem, Sample};
+use tracing::{info, warn};
 
-/// Problems that were there at the last tick, each with its count of ticks.
+/// Problems of the previous sample, each with the number of ticks it has lasted.
 #[derive(Debug, Default)]
 pub(crate) struct ProblemLog {
     open: Vec<(Problem, u64)>,
 }
 
 impl ProblemLog {
-    /// The lines to log for this sample.
-    pub(crate) fn hear(&mut self, sample: &Sample) -> Vec<String> {
-        let mut notes = Vec::new();
+    /// Compares a sample with the previous one and logs what changed.
+    pub(crate) fn update(&mut self, sample: &Sample) {
         self.open.retain(|(open, ticks)| {
-            let goes_on = sample.problems.iter().any(|now| is_same(open, now));
-            if !goes_on {
-                notes.push(format!("over after {ticks} ticks: {open}"));
+            let persists = sample.problems.iter().any(|now| is_same(open, now));
+            if !persists {
+                info!(ticks, error = %open, "reading available again");
             }
-            goes_on
+            persists
         });
         for problem in &sample.problems {
             match self
@@ -27,16 +27,15 @@ impl ProblemLog {
             {
                 Some((_, ticks)) => *ticks += 1,
                 None => {
-                    notes.push(format!("reading unavailable: {problem}"));
+                    warn!(error = %problem, "reading unavailable");
                     self.open.push((problem.clone(), 1));
                 }
             }
         }
-        notes
     }
 }
 
-/// The text may carry changing numbers; place, call and code make a problem.
+/// Compares GPU, call and code; the text of a problem may contain changing numbers.
 fn is_same(one: &Problem, other: &Problem) -> bool {
     fn key(problem: &Problem) -> (Option<&GpuUuid>, Option<u32>, &str, Option<u32>) {
         (

@@ -1,12 +1,12 @@
-//! Whether a collector of the Python tool writes a file: then nobody else may touch it.
+//! Finds a running gpu-usage-audit collector (the Python tool) that writes a given file; gua must not write it as well.
 
 use std::path::Path;
 
 use gua_probe::host::HostRoot;
 use gua_probe::host::collector::{Collector, collectors};
 
-/// The pid of a Python collector that has this file open, or was started with it as its `--db`: one that belongs to
-/// another user does not show its files, and one that has just begun has not made it yet.
+/// PID of a Python collector that has this file open or was started with it as `--db`. The argument also counts because
+/// the open files of other users are hidden, and because a new collector has not created the file yet.
 #[must_use]
 pub fn python_writer(root: &HostRoot, path: &Path) -> Option<u32> {
     let target = path.canonicalize().ok();
@@ -22,15 +22,15 @@ pub fn python_writer(root: &HostRoot, path: &Path) -> Option<u32> {
                 .flatten()
                 .flatten()
                 .filter_map(|file| std::fs::read_link(file.path()).ok());
-            open.any(|open| target.as_ref() == Some(&open)) || is_told_to_write(&process, path)
+            open.any(|open| target.as_ref() == Some(&open)) || has_db_argument(&process, path)
         })
 }
 
-fn is_told_to_write(process: &Path, path: &Path) -> bool {
+fn has_db_argument(process: &Path, path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt as _;
-    let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
-    let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
-    words
+    let arguments = std::fs::read(process.join("cmdline")).unwrap_or_default();
+    let arguments: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
+    arguments
         .windows(2)
         .any(|pair| pair == [b"--db".as_slice(), path.as_os_str().as_bytes()])
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_python_collector_that_has_the_file_open_is_a_rival() {
+    fn only_a_python_collector_that_uses_the_file_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let root = HostRoot::below(directory.path());
         let history = directory.path().join("gua.db");
@@ -77,13 +77,13 @@ mod tests {
         assert_eq!(
             python_writer(&root, &other),
             None,
-            "a file that is not there"
+            "the file does not exist"
         );
         let line = format!(
             "python3 -m gpu_usage_audit daemon --db {} ",
             other.display()
         );
         process("15", &line, Some(&history));
-        assert_eq!(python_writer(&root, &other), Some(15), "not made yet");
+        assert_eq!(python_writer(&root, &other), Some(15), "not created yet");
     }
 }

@@ -1,4 +1,4 @@
-//! What the loop has in front of it: the time, the driver, the signals. The real one is [`crate::HostRuntime`]; tests play one.
+//! The environment of the loop: clocks, driver and signals. Production uses [`crate::HostRuntime`], tests a simulation.
 
 use std::time::Duration;
 
@@ -7,29 +7,30 @@ use gua_probe::fault::DriverFault;
 
 use crate::clocks::Clocks;
 
-/// Everything outside that the loop depends on.
+/// Everything outside the process that the loop depends on.
 pub trait Runtime {
     fn clocks(&self) -> Clocks;
 
-    /// Is told when the driver will be asked next, if nothing happens before, and how often from there. A runtime can
-    /// prepare for that; nothing depends on it.
+    /// Announces when the next read will start and at which interval reads follow, so that the runtime can prepare.
+    /// It may ignore this.
     fn expect(&mut self, _at: Duration, _interval: Duration) {}
 
-    /// Begins to read the driver. The answer comes from [`Runtime::wait`], once.
-    fn ask(&mut self);
+    /// Starts to read the driver. [`Runtime::wait`] returns the result, once.
+    fn start_read(&mut self);
 
-    /// Sleeps until something happens, at the latest until this time on the monotonic clock.
+    /// Sleeps until an event, at most until this time on the monotonic clock.
     fn wait(&mut self, until: Duration) -> Wake;
 }
 
 /// Why a sleep ended.
 #[derive(Debug)]
 pub enum Wake {
-    Answer(Result<Sample, DriverFault>),
-    /// Somebody wants the loop to end.
+    /// The read has finished.
+    Read(Result<Sample, DriverFault>),
+    /// A signal requested the end of the loop.
     Stop,
-    /// Somebody wants the settings to be read again.
+    /// A signal requested a reload of the settings.
     Reload,
-    /// The time has come.
+    /// The time given to [`Runtime::wait`] has come.
     Due,
 }

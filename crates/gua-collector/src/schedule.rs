@@ -1,39 +1,39 @@
-//! When the next tick is due. Pure: it is told the time, on a clock that never jumps.
+//! When the next tick is due. The caller passes the time, on the monotonic clock.
 //!
-//! Targets stand one interval apart whatever a tick takes, so nothing drifts. A tick that overruns the next target moves
-//! the schedule to now: what was missed is told and never made up for in a burst.
+//! Targets are one interval apart however long a tick takes, so the schedule does not drift. A tick that overruns the
+//! next target restarts the schedule from now: missed ticks are reported, not made up for in a burst.
 
 use std::time::Duration;
 
-/// A row of targets on the monotonic clock.
+/// Tick targets on the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     interval: Duration,
-    /// The target of the tick that began last; before the first one, none has.
+    /// Target of the tick that started last; `None` before the first.
     last: Option<Duration>,
     next: Duration,
 }
 
-/// What to do now.
+/// Whether a tick is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     Tick,
-    /// A tick, and whole ones fell out before it: nobody came to ask in time.
+    /// A tick is due, and whole ticks before it were missed because nobody asked in time.
     Late(Overrun),
-    /// Nothing before this time.
+    /// No tick is due before this time.
     Wait(Duration),
 }
 
-/// A tick that was still going on when the next one was due, or that began after the next one was due.
+/// A tick that was still running, or had not started, when the next one was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun {
     pub late: Duration,
-    /// Whole ticks that fell out; the one that is late is not among them.
+    /// Number of whole ticks that were skipped, without the late one.
     pub skipped: u32,
 }
 
 impl Schedule {
-    /// The first tick is due at once.
+    /// Creates a schedule whose first tick is due immediately.
     #[must_use]
     pub fn new(interval: Duration, now: Duration) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Schedule {
         }
     }
 
-    /// Whether a tick is due. If so it has begun, and [`Schedule::end`] is to be told when it is done.
+    /// Starts the tick that is due, if any; the caller must then call [`Schedule::end`].
     pub fn begin(&mut self, now: Duration) -> Turn {
         if now < self.next {
             return Turn::Wait(self.next);
@@ -62,7 +62,7 @@ impl Schedule {
         Turn::Tick
     }
 
-    /// A tick is done.
+    /// Ends a tick; returns by how much it overran.
     pub fn end(&mut self, now: Duration) -> Option<Overrun> {
         let late = now.checked_sub(self.next).filter(|late| !late.is_zero())?;
         self.next = now;
@@ -77,7 +77,7 @@ impl Schedule {
         u32::try_from(ticks).unwrap_or(u32::MAX)
     }
 
-    /// Another interval from the last tick on. One that has passed already is due now.
+    /// Changes the interval, counted from the last tick. A target that has already passed is due now.
     pub fn change(&mut self, interval: Duration, now: Duration) {
         self.interval = interval;
         if let Some(last) = self.last {
@@ -96,28 +96,28 @@ mod tests {
         Duration::from_millis(number)
     }
 
-    /// Runs a schedule from 1000 ms on; each number is how long a tick takes. Says when ticks began and what was late.
+    /// Runs a schedule from 1000 ms on; each number is the duration of a tick. Returns tick starts and overruns.
     fn play(interval: u64, takes: &[u64]) -> String {
         let mut now = ms(1000);
         let mut schedule = Schedule::new(ms(interval), now);
-        let mut told = Vec::new();
+        let mut log = Vec::new();
         for took in takes {
             while let Turn::Wait(until) = schedule.begin(now) {
                 assert!(until > now, "a wait goes forward");
                 now = until;
             }
-            told.push((now - ms(1000)).as_millis().to_string());
+            log.push((now - ms(1000)).as_millis().to_string());
             now += ms(*took);
             if let Some(overrun) = schedule.end(now) {
                 let late = overrun.late.as_millis();
-                told.push(format!("late {late} skipped {}", overrun.skipped));
+                log.push(format!("late {late} skipped {}", overrun.skipped));
             }
         }
-        told.join(", ")
+        log.join(", ")
     }
 
     #[test]
-    fn ticks_stand_one_interval_apart_whatever_they_take() {
+    fn ticks_are_one_interval_apart_however_long_they_take() {
         assert_eq!(play(100, &[0, 99, 1, 100, 50]), "0, 100, 200, 300, 400");
     }
 
@@ -141,11 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn waking_after_whole_intervals_restarts_from_now_and_tells_what_fell_out() {
+    fn waking_after_whole_intervals_restarts_from_now_and_reports_what_was_skipped() {
         let mut schedule = Schedule::new(ms(100), ms(0));
         assert_eq!(schedule.begin(ms(0)), Turn::Tick);
         assert_eq!(schedule.end(ms(10)), None);
-        // Due at 100, 200, 300 and 400; the one at 450 stands for the last of them.
+        // Due at 100, 200, 300 and 400; the one at 450 replaces the last of them.
         let missed = Overrun {
             late: ms(350),
             skipped: 3,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_interval_waits_for_ever_and_does_not_overflow() {
+    fn a_huge_interval_does_not_overflow() {
         let mut schedule = Schedule::new(Duration::MAX, ms(5));
         assert_eq!(schedule.begin(ms(5)), Turn::Tick);
         assert_eq!(schedule.end(ms(6)), None);

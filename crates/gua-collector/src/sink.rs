@@ -1,4 +1,4 @@
-//! Where ticks go. A sink that fails costs its own copy of the tick and stops nothing.
+//! Destinations of ticks. A sink that fails loses its own copy of the tick and stops nothing.
 
 use gua_model::{GapReason, Outage, Tick};
 use jiff::Timestamp;
@@ -6,15 +6,15 @@ use thiserror::Error;
 
 use crate::observer::Options;
 
-/// Takes ticks, and what is known about the time between them.
+/// Receives ticks, and the outages between them.
 pub trait Sink {
-    /// What the log calls it: `history`, `board`.
+    /// Name in the log: `history`, `board`.
     fn name(&self) -> &str;
 
-    /// Takes one tick, whole or not at all.
+    /// Takes one tick, completely or not at all.
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError>;
 
-    /// Whether it takes only ticks that the history has taken.
+    /// Whether the sink only takes ticks that the history has stored.
     fn follows_history(&self) -> bool {
         false
     }
@@ -22,27 +22,22 @@ pub trait Sink {
     /// The driver could not be read at a tick.
     fn driver_failed(&mut self, _at: Timestamp) {}
 
-    /// Takes the word about time that nobody observed. It is offered again after the next tick if it fails.
+    /// Records unobserved time. After an error it is offered again with the next tick.
     fn outage(&mut self, outage: &Outage) -> Result<(), SinkError>;
 
-    /// Does a small step of what is due between ticks.
-    fn upkeep(&mut self, _at: Timestamp) -> Result<(), SinkError> {
+    /// Does a small step of the maintenance that is due between ticks.
+    fn maintain(&mut self, _at: Timestamp) -> Result<(), SinkError> {
         Ok(())
     }
 
-    /// What has been found since it was last asked, for the log. It costs no tick.
-    fn notes(&mut self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// The settings were read again.
+    /// The settings were reloaded.
     fn configure(&mut self, _options: &Options) {}
 
-    /// The loop has ended, and nothing more comes.
+    /// The loop has ended; no tick follows.
     fn finish(&mut self, _at: Timestamp) {}
 }
 
-/// Why a sink could not take what it was given.
+/// Why a sink could not take a tick or an outage.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct SinkError {

@@ -1,142 +1,131 @@
-//! One sink with what it still has to be told: ticks that it lost, outages that it could not take.
+//! One sink with its open outage and the outages that it could not take yet.
 
 use std::collections::VecDeque;
 
 use gua_model::{Outage, Tick};
 use jiff::Timestamp;
+use tracing::{error, info, warn};
 
+use crate::failure_log::FailureLog;
 use crate::open_outage::OpenOutage;
 use crate::sink::Sink;
 
-/// More outages than this are not kept for a sink that takes nothing; the oldest go first.
-const MOST_WAITING: usize = 256;
+/// Maximum number of outages queued for a sink that takes nothing; the oldest are dropped first.
+const MAX_QUEUED: usize = 256;
 
 pub(crate) struct SinkState {
     pub(crate) sink: Box<dyn Sink>,
-    trouble: Option<OpenOutage>,
-    waiting: VecDeque<Outage>,
-    /// How often in a row the work between ticks has failed.
-    failed_upkeep: u64,
-}
-
-/// What became of a tick.
-pub(crate) struct Delivered {
-    pub(crate) stored: bool,
-    /// What is to be logged.
-    pub(crate) notes: Vec<String>,
+    outage: Option<OpenOutage>,
+    queued: VecDeque<Outage>,
+    maintenance: FailureLog,
 }
 
 impl SinkState {
     pub(crate) fn new(sink: Box<dyn Sink>) -> Self {
         Self {
             sink,
-            trouble: None,
-            waiting: VecDeque::new(),
-            failed_upkeep: 0,
+            outage: None,
+            queued: VecDeque::new(),
+            maintenance: FailureLog::default(),
         }
     }
 
-    /// What keeps it from taking ticks now.
-    pub(crate) fn trouble(&self) -> Option<&OpenOutage> {
-        self.trouble.as_ref()
+    /// The outage during which the sink takes no ticks.
+    pub(crate) fn open_outage(&self) -> Option<&OpenOutage> {
+        self.outage.as_ref()
     }
 
-    pub(crate) fn deliver(&mut self, number: u64, tick: &Tick) -> Delivered {
-        let mut notes = Vec::new();
+    /// Delivers a tick and returns whether the sink took it.
+    pub(crate) fn deliver(&mut self, number: u64, tick: &Tick) -> bool {
         let at = tick.sample.at;
-        let result = self.sink.deliver(tick);
-        let stored = result.is_ok();
-        match result {
+        match self.sink.deliver(tick) {
             Ok(()) => {
-                if let Some(trouble) = self.trouble.take() {
-                    let (name, lost) = (self.sink.name(), trouble.ticks_lost);
-                    notes.push(format!(
-                        "{name} takes ticks again at tick {number}; {lost} were lost"
-                    ));
-                    self.keep(trouble.close(at));
+                if let Some(outage) = self.outage.take() {
+                    let ticks_lost = outage.ticks_lost;
+                    info!(
+                        sink = self.sink.name(),
+                        tick = number,
+                        ticks_lost,
+                        "ticks are stored again"
+                    );
+                    self.queue(outage.close(at));
                 }
                 self.flush();
-                notes.extend(self.upkeep(at));
-                notes.extend(self.sink.notes());
+                self.maintain(at);
+                true
             }
             Err(error) => {
-                let other = |old: &mut OpenOutage| old.reason != error.reason;
-                if let Some(old) = self.trouble.take_if(other) {
-                    self.keep(old.close(at));
+                let has_new_reason = |old: &mut OpenOutage| old.reason != error.reason;
+                if let Some(old) = self.outage.take_if(has_new_reason) {
+                    self.queue(old.close(at));
                 }
-                if self.trouble.is_none() {
-                    let name = self.sink.name();
-                    notes.push(format!("tick {number} is lost to the {name}: {error}"));
+                if self.outage.is_none() {
+                    error!(sink = self.sink.name(), tick = number, %error, "tick not stored");
                 }
-                let message = error.message;
-                self.trouble
-                    .get_or_insert_with(|| OpenOutage::new(at, error.reason, message))
+                self.outage
+                    .get_or_insert_with(|| OpenOutage::new(at, error.reason, error.message))
                     .add(1);
+                false
             }
         }
-        Delivered { stored, notes }
     }
 
-    fn upkeep(&mut self, at: Timestamp) -> Option<String> {
-        let name = self.sink.name().to_owned();
-        match self.sink.upkeep(at) {
+    fn maintain(&mut self, at: Timestamp) {
+        match self.sink.maintain(at) {
             Ok(()) => {
-                let failed = std::mem::take(&mut self.failed_upkeep);
-                (failed > 0).then(|| format!("the {name} is kept up again after {failed} attempts"))
+                if let Some(attempts) = self.maintenance.end() {
+                    info!(sink = self.sink.name(), attempts, "maintenance works again");
+                }
             }
             Err(error) => {
-                self.failed_upkeep += 1;
-                let is_news = self.failed_upkeep == 1;
-                is_news.then(|| format!("the {name} could not be kept up: {error}"))
+                if self.maintenance.is_new(&error.message) {
+                    warn!(sink = self.sink.name(), %error, "maintenance failed");
+                }
             }
         }
     }
 
-    /// Ticks that fell out while this sink was in trouble belong to its trouble.
+    /// Adds skipped ticks to the open outage, if there is one.
     pub(crate) fn skipped(&mut self, ticks: u32) {
-        if let Some(trouble) = &mut self.trouble {
-            trouble.add(ticks);
+        if let Some(outage) = &mut self.outage {
+            outage.add(ticks);
         }
     }
 
-    pub(crate) fn keep(&mut self, outage: Outage) {
-        if self.waiting.len() == MOST_WAITING {
-            self.waiting.pop_front();
+    pub(crate) fn queue(&mut self, outage: Outage) {
+        if self.queued.len() == MAX_QUEUED {
+            self.queued.pop_front();
         }
-        self.waiting.push_back(outage);
+        self.queued.push_back(outage);
     }
 
-    /// Hands over what waits, in order, until something does not go through.
-    pub(crate) fn flush(&mut self) {
-        while let Some(outage) = self.waiting.front() {
+    /// Hands over the queued outages in order, up to the first that the sink refuses.
+    fn flush(&mut self) {
+        while let Some(outage) = self.queued.front() {
             if self.sink.outage(outage).is_err() {
                 return;
             }
-            self.waiting.pop_front();
+            self.queued.pop_front();
         }
     }
 
-    /// The loop ends: what is still going on ends with it. Outages that the sink does not take even now are returned as
-    /// lines for the log, the only place left to know of them.
-    pub(crate) fn finish(&mut self, now: Timestamp) -> Vec<String> {
-        if let Some(trouble) = self.trouble.take() {
-            self.keep(trouble.close(now));
+    /// Ends the open outage and the sink. Outages that the sink still refuses are logged, which is their only record.
+    pub(crate) fn finish(&mut self, now: Timestamp) {
+        if let Some(outage) = self.outage.take() {
+            self.queue(outage.close(now));
         }
         self.flush();
         self.sink.finish(now);
-        let name = self.sink.name();
-        let told = |outage: Outage| {
-            let Outage {
-                from,
-                to,
-                reason,
-                detail,
-                ticks_lost,
-            } = outage;
-            format!(
-                "the {name} does not know of {ticks_lost} lost ticks from {from} to {to} ({reason}): {detail}"
-            )
-        };
-        self.waiting.drain(..).map(told).collect()
+        for outage in self.queued.drain(..) {
+            error!(
+                sink = self.sink.name(),
+                from = %outage.from,
+                to = %outage.to,
+                reason = %outage.reason,
+                ticks_lost = outage.ticks_lost,
+                error = outage.detail,
+                "outage not stored"
+            );
+        }
     }
 }

@@ -312,6 +312,34 @@ impl Kind for LogMegabytes {
     }
 }
 
+/// Format of the daemon's log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Journal lines with a priority under systemd, text otherwise.
+    Auto,
+    Text,
+    Json,
+}
+
+const LOG_FORMATS: [(LogFormat, &str); 3] = [
+    (LogFormat::Auto, "auto"),
+    (LogFormat::Text, "text"),
+    (LogFormat::Json, "json"),
+];
+
+impl Kind for LogFormat {
+    type Value = LogFormat;
+    const WHAT: &'static str = "auto, text or json";
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<LogFormat, String> {
+        choice(raw, &LOG_FORMATS).ok_or_else(|| unexpected::<Self>(raw))
+    }
+
+    fn json(value: &LogFormat) -> serde_json::Value {
+        choice_word(value, &LOG_FORMATS)
+    }
+}
+
 /// A file, below the home directory if it begins with `~`.
 #[derive(Debug)]
 pub struct FilePath;

@@ -10,8 +10,8 @@ use toml::de::DeValue;
 use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows};
 use crate::kind::{
     ActivePercent, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days, DriverPidsWord,
-    FilePath, GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogMegabytes, MaybeFile,
-    Megabytes, PlainHttp, PushForm, Raw, RawAge, ReadDeadline, TickInterval, UserNames,
+    FilePath, GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogFormat, LogMegabytes,
+    MaybeFile, Megabytes, PlainHttp, PushForm, Raw, RawAge, ReadDeadline, TickInterval, UserNames,
 };
 use crate::quota::{AccountName, EnergyAmount, GpuHours, SharingName, TermName};
 use crate::{Setting, Source};
@@ -285,6 +285,8 @@ settings! {
         log_file: FilePath = "~/.gua/gua.log", "GUA_LOG_FILE";
         /// Size at which the log is rotated, in MB. Two old files are kept.
         log_mb: LogMegabytes = "5", "GUA_LOG_MB";
+        /// Format of the log lines. "auto" writes text, and lines with a priority for the journal under systemd.
+        log_format: LogFormat = "auto", "GUA_LOG_FORMAT";
     }
     /// Daily CSV of gpu_stats, which the daemon can write too (docs/account.md).
     csv: CsvSettings {

@@ -1,4 +1,4 @@
-//! The agent's side of a board: who this host is there, how the board is reached, and what may be told of its users.
+//! The agent's side of a board: the enrolment of this host, the connection options and the policy for user names.
 
 pub mod enroll;
 mod hidden_input;
@@ -29,36 +29,36 @@ use crate::config::{Loaded, Settings};
 use crate::dispatch::VERSION;
 use crate::failure::Failure;
 
-/// Reads the enrolment and settles the way to its board. Nothing is contacted.
+/// Loads the enrolment. Nothing is contacted.
 pub(crate) fn enrolled(loaded: &Loaded) -> Result<Arc<Enrolled>, Failure> {
     enrolment(loaded).current().map_err(|error| match &error {
         EnrolmentError::Load(cause) => Failure::usage(chain(cause)).hint(remedy(cause)),
-        EnrolmentError::Endpoint(error) => no_way(error),
+        EnrolmentError::Endpoint(error) => endpoint_failure(error),
     })
 }
 
-/// What can be done about an enrolment that cannot be used.
+/// What the user can do about an unusable enrolment.
 pub(crate) fn remedy(error: &LoadError) -> &'static str {
     match error {
         LoadError::Missing(_) => {
-            "enrol this host with `gua enroll --server-url URL --enrollment-token -`, or name the file with --config"
+            "enrol this host with `gua enroll --server-url URL --enrollment-token -`, or pass the file with --config"
         }
         LoadError::Unreadable { .. } => {
-            "run this as the user who enrolled the host, or name another file with --config"
+            "run this as the user who enrolled the host, or pass another file with --config"
         }
-        LoadError::Faulty { .. } => {
-            "`gua enroll --force` replaces it with a new enrolment, `gua unenroll` forgets it, --config names another file"
+        LoadError::Invalid { .. } => {
+            "replace it with `gua enroll --force`, remove it with `gua unenroll`, or pass another file with --config"
         }
     }
 }
 
-/// The enrolment of the settings, which may not be there.
+/// The configured enrolment, which may not exist.
 pub(crate) fn enrolment(loaded: &Loaded) -> Enrolment {
     let file = CloudFile::at(&loaded.settings.cloud.config.value);
-    Enrolment::new(file, options(loaded))
+    Enrolment::new(file, connect_options(loaded))
 }
 
-/// Who speaks, in every push.
+/// Identity of this host in every push.
 pub(crate) fn about<'a>(enrolled: &'a Enrolled, hostname: &'a str) -> About<'a> {
     About {
         hostname,
@@ -68,65 +68,62 @@ pub(crate) fn about<'a>(enrolled: &'a Enrolled, hostname: &'a str) -> About<'a> 
     }
 }
 
-/// Where what is known of the link stands, for those who write a history.
-pub(crate) fn link_place(loaded: &Loaded, history: &Path) -> LinkFiles {
+/// The state files of the link of a history.
+pub(crate) fn link_files(loaded: &Loaded, history: &Path) -> LinkFiles {
     LinkFiles::new(&loaded.settings.cloud.config.value, history)
 }
 
-/// Tells the board that nothing could be seen, and notes what became of that. Both cases are a sentence's beginning.
+/// Pushes an error heartbeat and records the result. Both results are the start of a sentence.
 pub(crate) fn heartbeat(
     enrolled: &Enrolled,
-    place: &LinkFiles,
+    files: &LinkFiles,
     (at, code): (Timestamp, ErrorCode),
 ) -> Result<String, String> {
     let hostname = host::name();
     let heartbeat = Snapshot::error_heartbeat(about(enrolled, &hostname), at, code);
     let Enrolled { config, client } = enrolled;
     let pushed = client.push(&heartbeat, config);
-    place.note(config, clock::now(), &pushed);
+    files.record(config, clock::now(), &pushed);
     match pushed {
-        Ok(()) => Ok(format!(
-            "an error heartbeat was pushed to {}",
-            named(enrolled)
-        )),
+        Ok(()) => Ok(format!("pushed an error heartbeat to {}", named(enrolled))),
         Err(error) => Err(format!(
-            "the error heartbeat could not be pushed ({})",
+            "cannot push the error heartbeat ({})",
             chain(&error)
         )),
     }
 }
 
-/// The same for a driver that could not be read, which is why.
-pub(crate) fn tell_of_fault(
+/// Pushes an error heartbeat for a driver that could not be read; returns the error for the user.
+pub(crate) fn report_fault(
     enrolled: &Enrolled,
-    place: &LinkFiles,
+    files: &LinkFiles,
     fault: DriverFault,
 ) -> anyhow::Error {
     let what = (clock::now(), ErrorCode::NvmlInitFailed);
-    let context = match heartbeat(enrolled, place, what) {
-        Ok(told) => format!("{told}, since the driver could not be read"),
+    let context = match heartbeat(enrolled, files, what) {
+        Ok(pushed) => format!("{pushed}, because the driver could not be read"),
         Err(problem) => format!("{problem}, and the driver could not be read"),
     };
     anyhow::Error::new(fault).context(context)
 }
 
-/// Removes what is known of the link and what waits for its board; says a line about what waited.
-fn forget_link(loaded: &Loaded, history: &Path, config: Option<&CloudConfig>) -> String {
+/// Removes the state and spool of the link; returns a line about dropped pushes.
+fn remove_link(loaded: &Loaded, history: &Path, config: Option<&CloudConfig>) -> String {
     let peer = config.map(Peer::of);
-    match link_place(loaded, history).forget(peer.as_ref()) {
+    match link_files(loaded, history).remove(peer.as_ref()) {
         0 => String::new(),
-        some => format!("\n  dropped: {some} missed pushes that waited for the board of before"),
+        some => format!("\n  dropped: {some} spooled pushes for the previous board"),
     }
 }
 
-/// The board as messages name it: the name that it gave this host, and its address.
+/// The board in messages: the name of this host there and its URL.
 pub(crate) fn named(enrolled: &Enrolled) -> String {
     let name = sanitize(&enrolled.config.shown_name());
     format!("{name} ({})", enrolled.config.server_url)
 }
 
-/// How boards are reached, by the settings and the environment.
-fn options(loaded: &Loaded) -> ConnectOptions {
+/// Connection options from the settings and the environment.
+fn connect_options(loaded: &Loaded) -> ConnectOptions {
     let cloud = &loaded.settings.cloud;
     ConnectOptions {
         unencrypted: cloud.allow_http.value,
@@ -144,7 +141,7 @@ fn proxies(set: gua_settings::Proxies) -> Proxies {
     }
 }
 
-/// The form of pushes that the settings ask for.
+/// The configured format of pushes.
 pub(crate) fn push_form(settings: &Settings) -> Form {
     match settings.cloud.form.value {
         PushForm::V1_1 => Form::V1_1,
@@ -152,17 +149,17 @@ pub(crate) fn push_form(settings: &Settings) -> Form {
     }
 }
 
-fn no_way(error: &EndpointError) -> Failure {
+fn endpoint_failure(error: &EndpointError) -> Failure {
     let failure = Failure::usage(chain(error));
     match error {
-        EndpointError::Insecure(_) => failure.hint(
-            "use the board's https address; --allow-http sends the secret unencrypted all the same",
-        ),
+        EndpointError::Insecure(_) => {
+            failure.hint("use the board's https URL; --allow-http sends the token unencrypted")
+        }
         _ => failure,
     }
 }
 
-/// How much of a user's name may be told. The salt of hidden names is made where there is none.
+/// The policy for user names. The salt of pseudonyms is created if it does not exist.
 pub(crate) fn users(settings: &Settings) -> anyhow::Result<UserPolicy> {
     Ok(match settings.cloud.users.value {
         UserNames::Plain => UserPolicy::Plain,

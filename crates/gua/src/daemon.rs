@@ -5,9 +5,7 @@ mod board_link;
 mod board_status;
 mod collect;
 pub(crate) mod history;
-mod log_file;
 pub(crate) mod observer;
-mod outage_file;
 pub mod status;
 pub mod stop;
 
@@ -23,16 +21,16 @@ use crate::cli::{AuditDaemonArgs, CollectArgs};
 use crate::dispatch::load;
 use crate::failure::{self, Exit};
 use crate::output;
-use collect::{Job, Setting};
+use collect::{Job, Mode};
 
-/// What the messages of a daemon in the background begin with.
+/// Prefix of the messages about a background daemon.
 pub const BACKGROUND: &str = "gua daemon";
-/// What the messages of a daemon in the foreground begin with.
+/// Prefix of the messages of a foreground daemon.
 pub const FOREGROUND: &str = "gua daemon --foreground";
-/// And under the name of the tool that this one replaces.
+/// Prefix under the name of the replaced tool.
 const AUDIT: &str = "gpu-usage-audit daemon";
 
-/// Whether a history that exists may be gone on with.
+/// Whether an existing history may be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Append {
     Yes,
@@ -45,7 +43,7 @@ impl From<bool> for Append {
     }
 }
 
-/// Collects until a signal says otherwise.
+/// Collects until a signal stops it.
 pub fn foreground(args: &CollectArgs) -> anyhow::Result<ExitCode> {
     let flags = args.settings();
     let loaded = load(&flags)?;
@@ -54,12 +52,12 @@ pub fn foreground(args: &CollectArgs) -> anyhow::Result<ExitCode> {
         flags,
         typed_db: args.db.clone(),
         append: args.append.into(),
-        cloud: board_link::Cloud::asked(args),
-        setting: Setting::Foreground,
+        cloud: board_link::Cloud::of(args),
+        mode: Mode::Foreground,
     })
 }
 
-/// `gpu-usage-audit daemon`: always in the foreground. `arguments` are those after the word.
+/// `gpu-usage-audit daemon`, always in the foreground, with the arguments after `daemon`.
 pub fn audit(arguments: &[OsString]) -> ExitCode {
     let words = std::iter::once(OsString::from(AUDIT)).chain(arguments.iter().cloned());
     match AuditDaemonArgs::try_parse_from(words) {
@@ -70,7 +68,7 @@ pub fn audit(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// What clap has to say about arguments outside of gua's own tree.
+/// Prints a message of clap about arguments that are not part of gua's own command tree.
 pub(crate) fn answer(command: &str, error: &clap::Error) -> ExitCode {
     let text = error.render().ansi().to_string();
     if error.kind() != ErrorKind::DisplayHelp {
@@ -83,11 +81,11 @@ pub(crate) fn answer(command: &str, error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Makes the directory that a file is to stand in.
+/// Creates the parent directory of a file.
 pub(crate) fn make_directory_of(file: &Path) -> anyhow::Result<()> {
     match file.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot create the directory `{}`", directory.display())),
+            .with_context(|| format!("cannot create directory `{}`", directory.display())),
         _ => Ok(()),
     }
 }

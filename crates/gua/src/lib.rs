@@ -20,6 +20,7 @@ pub mod failure;
 pub mod fake;
 pub mod import;
 pub mod job;
+mod log;
 pub mod look;
 pub mod manual;
 pub mod names;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_collector::managed::{Maker, Occupant, occupant};
+use gua_collector::managed::{Maker, PidOwner, owner_of};
 use gua_collector::pid_file::PidFile;
 use gua_store::{FileKind, OpenError, what_is_this};
 
@@ -87,7 +87,7 @@ fn among(loaded: &Loaded, host: &Path) -> PathBuf {
 /// The history of the daemon that the user has in the background.
 fn of_own_daemon(loaded: &Loaded) -> Option<PathBuf> {
     let pid_file = PidFile::at(&loaded.settings.collect.pid_file.value);
-    let Occupant::Managed(managed) = occupant(pid_file.read()?, &pid_file) else {
+    let PidOwner::Managed(managed) = owner_of(pid_file.read()?, &pid_file) else {
         return None;
     };
     if managed.maker != Maker::Ours {

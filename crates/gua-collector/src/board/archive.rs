@@ -1,5 +1,5 @@
-//! The archive: closed days of the history that the board lacks, sent as compressed CSV, then the lists of runs and cards.
-//! It runs only for those who ask for it, and needs no more memory for a long day than for a short one.
+//! The archive: uploads the closed days that the board lacks as gzip-compressed CSV, then the tables of collector runs and
+//! GPUs. It only runs on request, and its memory use does not depend on the length of a day.
 
 mod state;
 
@@ -20,40 +20,40 @@ use super::enrolment::Enrolled;
 
 pub use state::{ArchiveState, Task};
 
-/// What is to be archived.
+/// One upload of a history to the archive of a board.
 #[derive(Clone, Copy, Debug)]
 pub struct Archive<'a> {
     pub enrolled: &'a Enrolled,
     pub history: &'a OldForm,
     pub users: &'a UserPolicy,
-    /// In UTC; days before it are closed.
+    /// The current day in UTC; earlier days are closed.
     pub today: Date,
     pub retention_days: u32,
 }
 
-/// What became of it.
+/// Result of an upload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Archived {
-    /// Closed days with rows, within the retention.
+    /// Number of closed days with rows, within the retention.
     pub closed_days: usize,
-    /// Files of days that the board lacked.
+    /// Number of daily files that were uploaded.
     pub uploaded: usize,
-    /// Days that the board lacks and cannot have.
+    /// Days that the board lacks and that cannot be uploaded.
     pub cut: Option<CutDays>,
 }
 
-/// Days of which ticks are gone: half a day must not pass for a whole one.
+/// Days whose ticks were partly deleted. They are left out, because a partial day must not look complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutDays {
     pub days: usize,
-    /// From when on there are ticks.
+    /// Time of the oldest tick.
     pub raw_from: Timestamp,
 }
 
 impl Archived {
-    /// In the words of gpu-usage-audit, and a sentence for what it does not know.
+    /// One line in the wording of gpu-usage-audit, with an addition for days left out.
     #[must_use]
-    pub fn told(self, retention_days: u32) -> String {
+    pub fn summary(self, retention_days: u32) -> String {
         let Self {
             closed_days,
             uploaded,
@@ -64,59 +64,59 @@ impl Archived {
         );
         if let Some(CutDays { days, raw_from }) = cut {
             text.push_str(&format!(
-                "; {days} day(s) left out, since the history keeps no ticks from before {raw_from}"
+                "; {days} day(s) left out: the history has no ticks before {raw_from}"
             ));
         }
         text
     }
 }
 
-/// A day is left alone for so long after its end: its last tick may still be on its way to the disk.
+/// Time after the end of a day before it counts as closed: its last tick may not be stored yet.
 const SETTLING: SignedDuration = SignedDuration::from_mins(5);
 
-/// The day in UTC that is today for the archive: those before it are closed.
+/// The UTC day that is not closed yet.
 #[must_use]
 pub fn open_day(now: Timestamp) -> Date {
     let settled = now.saturating_sub(SETTLING).unwrap_or(now);
     TimeZone::UTC.to_datetime(settled).date()
 }
 
-/// Why the archive is not complete. What was uploaded stays there, and is not sent again.
+/// Why an upload is incomplete. Files that were uploaded are not sent again.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    #[error("the board did not tell which files it has")]
+    #[error("cannot list the archive files of the board")]
     Listing(#[source] CallError),
-    #[error("{} of {} was not uploaded", .0.table.name(), .0.extent)]
+    #[error("cannot upload {} of {}", .0.table.name(), .0.extent)]
     Upload(Object, #[source] CallError),
     #[error(transparent)]
     Refused(Box<RefusedFiles>),
-    #[error("the board did not delete what is older than {0} days")]
+    #[error("the board did not delete files older than {0} days")]
     Prune(u32, #[source] CallError),
-    #[error("the rows for the archive could not be read")]
+    #[error("cannot read the rows for the archive")]
     Rows(#[from] LegacyError),
-    #[error("the history could not be opened")]
+    #[error("cannot open the history")]
     Open(#[source] Box<gua_store::OpenError>),
-    #[error("a file of the archive could not be written")]
+    #[error("cannot write a file of the archive")]
     File(#[from] io::Error),
     #[error("stopped")]
     Stopped,
 }
 
-/// The rest is done.
+/// Files that the board rejected; all others were uploaded.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the board did not take {count} file(s), the first of them {} of {} ({done})",
+    "the board rejected {count} file(s), first {} of {} ({done})",
     .first.table.name(), .first.extent
 )]
 pub struct RefusedFiles {
     count: usize,
     first: Object,
-    /// What was done all the same.
+    /// Summary of the rest of the upload.
     done: String,
     source: CallError,
 }
 
-/// Files that the board did not take for what they are.
+/// Files that the board rejected because of their content.
 #[derive(Debug, Default)]
 struct Refusals {
     count: usize,
@@ -124,8 +124,8 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// Keeps what the board says of one file; what it says of everything is an error.
-    fn keep(&mut self, sent: Result<(), ArchiveError>) -> Result<bool, ArchiveError> {
+    /// Collects the rejection of one file; any other error is returned. `true` if the file was uploaded.
+    fn collect(&mut self, sent: Result<(), ArchiveError>) -> Result<bool, ArchiveError> {
         match sent {
             Ok(()) => Ok(true),
             Err(ArchiveError::Upload(object, error)) if is_about_the_file(&error) => {
@@ -138,7 +138,7 @@ impl Refusals {
     }
 }
 
-/// Too large, of a wrong kind or with something wrong in it. The next file may be taken.
+/// Whether the error concerns this file alone: too large, wrong type or invalid content.
 fn is_about_the_file(error: &CallError) -> bool {
     matches!(
         error,
@@ -149,16 +149,16 @@ fn is_about_the_file(error: &CallError) -> bool {
     )
 }
 
-/// Is told the share that is done, from 0 to 1, and may end the work.
-pub type OnShare<'a> = &'a mut dyn FnMut(f64) -> ControlFlow<()>;
+/// Progress callback: gets the completed share from 0 to 1 and can stop the upload.
+pub type OnProgress<'a> = &'a mut dyn FnMut(f64) -> ControlFlow<()>;
 
 impl Archive<'_> {
-    /// Sends what the board lacks, then asks it to delete what is older than the retention. A file that the board does not
-    /// take leaves the others their turn.
+    /// Uploads what the board lacks, then deletes files older than the retention there. A rejected file does not hold up
+    /// the others.
     ///
     /// # Errors
-    /// When something could not be read or sent; what comes after it is not tried, unless the board refused that one file.
-    pub fn upload(&self, on_share: OnShare<'_>) -> Result<Archived, ArchiveError> {
+    /// If rows cannot be read or a file cannot be sent. The upload then stops, except after the rejection of a single file.
+    pub fn upload(&self, on_progress: OnProgress<'_>) -> Result<Archived, ArchiveError> {
         let Enrolled { config, client } = self.enrolled;
         let reach = SignedDuration::from_hours(24 * i64::from(self.retention_days));
         let oldest = self.today.saturating_sub(reach);
@@ -171,10 +171,10 @@ impl Archive<'_> {
         };
         let plan = plan(days.whole);
         let mut refusals = Refusals::default();
-        self.send_days(&plan, &mut archived, &mut refusals, on_share)?;
-        let tables = self.history.lists(&mut |_| on_share(1.0))?;
+        self.send_days(&plan, &mut archived, &mut refusals, on_progress)?;
+        let tables = self.history.lists(&mut |_| on_progress(1.0))?;
         for object in Plan::WHOLE {
-            refusals.keep(self.send(&tables, object))?;
+            refusals.collect(self.send(&tables, object))?;
         }
         client
             .prune_archives(self.retention_days, config)
@@ -184,7 +184,7 @@ impl Archive<'_> {
             Some((first, source)) => Err(ArchiveError::Refused(Box::new(RefusedFiles {
                 count: refusals.count,
                 first,
-                done: archived.told(self.retention_days),
+                done: archived.summary(self.retention_days),
                 source,
             }))),
         }
@@ -195,7 +195,7 @@ impl Archive<'_> {
         plan: &Plan,
         archived: &mut Archived,
         refusals: &mut Refusals,
-        on_share: OnShare<'_>,
+        on_progress: OnProgress<'_>,
     ) -> Result<(), ArchiveError> {
         let files = plan.missing.len() + Plan::WHOLE.len();
         let mut done = 0_usize;
@@ -206,20 +206,20 @@ impl Archive<'_> {
             if missing.is_empty() {
                 continue;
             }
-            #[expect(clippy::cast_precision_loss, reason = "a share for the eye")]
+            #[expect(clippy::cast_precision_loss, reason = "the share is only displayed")]
             let share = done as f64 / files as f64;
-            let tables = self.history.day(*day, &mut |_| on_share(share))?;
+            let tables = self.history.day(*day, &mut |_| on_progress(share))?;
             if is_empty(&tables)? {
-                // Ticks without a single card that the form can hold.
+                // Ticks without a GPU that the format can represent.
                 archived.closed_days -= 1;
                 done += missing.len();
                 continue;
             }
             for object in missing {
-                if on_share(share).is_break() {
+                if on_progress(share).is_break() {
                     return Err(ArchiveError::Stopped);
                 }
-                if refusals.keep(self.send(&tables, object))? {
+                if refusals.collect(self.send(&tables, object))? {
                     archived.uploaded += 1;
                 }
                 done += 1;
@@ -230,14 +230,14 @@ impl Archive<'_> {
 
     fn send(&self, tables: &OldTables<'_>, object: Object) -> Result<(), ArchiveError> {
         let Enrolled { config, client } = self.enrolled;
-        let file = packed(tables, object.table, self.users)?;
+        let file = compressed_table(tables, object.table, self.users)?;
         client
             .put_archive(object, &file, config)
             .map_err(|error| ArchiveError::Upload(object, error))
     }
 }
 
-/// Those that the board lacks, of days that cannot be sent whole.
+/// Counts the days that the board lacks and that are only partly in the history.
 fn cut_days(plan: &Plan, raw_from: Option<Timestamp>) -> Option<CutDays> {
     let lacks = |day: &&Date| {
         plan.missing
@@ -258,10 +258,14 @@ fn is_empty(tables: &OldTables<'_>) -> Result<bool, ArchiveError> {
     Ok(true)
 }
 
-/// A table as a file without a name, which is gone when it is closed.
-fn packed(tables: &OldTables<'_>, table: Table, users: &UserPolicy) -> Result<File, ArchiveError> {
+/// Writes a table to an unnamed temporary file.
+fn compressed_table(
+    tables: &OldTables<'_>,
+    table: Table,
+    users: &UserPolicy,
+) -> Result<File, ArchiveError> {
     let columns = tables.columns(table.name())?;
-    // Releases before 1.0.3 had no runs, those before 1.1 no cards.
+    // Releases before 1.0.3 had no table of runs, those before 1.1 none of GPUs.
     let header: Vec<&str> = match columns.as_slice() {
         [] => table.columns().to_vec(),
         columns => columns.iter().map(String::as_str).collect(),

@@ -1,5 +1,5 @@
-//! The thread of a daemon that keeps the archive: once for each day in UTC, again within the day where it failed. It is
-//! waited for by nobody, and gives way to ticks and pushes.
+//! The daemon's archive thread: uploads once per UTC day and retries after failures. Nothing waits for it, and it runs at a
+//! lower priority than ticks and pushes.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,9 +11,8 @@ use std::time::Duration;
 use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, open_day};
 use super::backoff::RetryDelay;
 use super::enrolment::Enrolment;
-use super::latest_slot::{LatestSlot, Taken};
+use super::latest_queue::{LatestQueue, Taken};
 use super::link_state::{LinkFiles, Peer};
-use super::pusher::Say;
 use crate::chain::chain;
 use crate::failure_log::FailureLog;
 use gua_compat::gpu_usage_audit::OldForm;
@@ -21,27 +20,17 @@ use gua_probe::clock;
 use gua_store::History;
 use gua_wire::users::UserPolicy;
 use jiff::Timestamp;
+use tracing::{info, warn};
 
-/// How long what is waited for.
-#[derive(Clone, Copy, Debug)]
-struct Waits {
-    /// How often it is looked whether a day has ended.
-    look: Duration,
-    /// The pause after a first failure, and the longest.
-    first_pause: Duration,
-    longest_pause: Duration,
-}
-
-const WAITS: Waits = Waits {
-    look: Duration::from_secs(60),
-    first_pause: Duration::from_secs(60),
-    longest_pause: Duration::from_secs(3600),
-};
-
-/// Background work: ticks and pushes go first.
+/// Time between two checks whether a day has ended.
+const CHECK_PERIOD: Duration = Duration::from_secs(60);
+/// Delay after the first failure, and the longest delay.
+const FIRST_DELAY: Duration = Duration::from_secs(60);
+const MAX_DELAY: Duration = Duration::from_secs(3600);
+/// Scheduling priority of the thread: ticks and pushes go first.
 const NICE: i32 = 10;
 
-/// What the archive of a daemon needs.
+/// Options of a daemon's archive.
 #[derive(Clone, Debug)]
 pub struct ArchiveOptions {
     pub users: UserPolicy,
@@ -52,23 +41,21 @@ pub(super) struct ArchiveUploader {
     enrolment: Enrolment,
     history: PathBuf,
     options: ArchiveOptions,
-    say: Say,
-    /// Closed when the daemon ends; nothing is ever put in.
-    end: Arc<LatestSlot<()>>,
-    waits: Waits,
-    pause: RetryDelay,
-    told: FailureLog,
+    /// Closed when the daemon ends; it never holds an item.
+    end: Arc<LatestQueue<()>>,
+    delay: RetryDelay,
+    failures: FailureLog,
 }
 
-/// What time it is: by the wall, and by a clock that never jumps.
-trait Hours {
+/// Wall clock and monotonic clock.
+trait Clock {
     fn now(&self) -> Timestamp;
     fn monotonic(&self) -> Duration;
 }
 
-struct Real;
+struct SystemClock;
 
-impl Hours for Real {
+impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         clock::now()
     }
@@ -79,14 +66,13 @@ impl Hours for Real {
 }
 
 impl ArchiveUploader {
-    /// Starts the thread. It ends when the slot is closed, an upload that is on its way with the process.
+    /// Starts the thread. It ends when the returned queue is closed; an upload in progress ends with the process.
     pub(super) fn start(
         enrolment: Enrolment,
         history: PathBuf,
         options: ArchiveOptions,
-        say: Say,
-    ) -> io::Result<Arc<LatestSlot<()>>> {
-        let uploader = Self::new(enrolment, history, options, say);
+    ) -> io::Result<Arc<LatestQueue<()>>> {
+        let uploader = Self::new(enrolment, history, options);
         let end = Arc::clone(&uploader.end);
         thread::Builder::new()
             .name("gua-archive".to_owned())
@@ -94,50 +80,48 @@ impl ArchiveUploader {
         Ok(end)
     }
 
-    fn new(enrolment: Enrolment, history: PathBuf, options: ArchiveOptions, say: Say) -> Self {
+    fn new(enrolment: Enrolment, history: PathBuf, options: ArchiveOptions) -> Self {
         Self {
             enrolment,
             history,
             options,
-            say,
-            end: Arc::new(LatestSlot::new(1)),
-            waits: WAITS,
-            pause: RetryDelay::new(WAITS.first_pause, WAITS.longest_pause),
-            told: FailureLog::default(),
+            end: Arc::new(LatestQueue::new(1)),
+            delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
+            failures: FailureLog::default(),
         }
     }
 
     fn run(mut self) {
-        // Where the system does not allow it, it works at the usual rank. On Linux this is a thread's own.
+        // If this fails, the thread keeps the normal priority. On Linux the priority is per thread.
         let _ = rustix::process::setpriority_process(None, NICE);
         loop {
-            let rest = self.turn(&Real);
+            let rest = self.step(&SystemClock);
             if self.end.take(Some(rest)) == Taken::Closed {
                 return;
             }
         }
     }
 
-    /// Does what is due, and says how long to rest until the next turn.
-    fn turn(&mut self, hours: &impl Hours) -> Duration {
-        if let Some(rest) = self.pause.remaining(hours.monotonic()) {
+    /// Uploads if that is due; returns the time until the next step.
+    fn step(&mut self, clock: &impl Clock) -> Duration {
+        if let Some(rest) = self.delay.remaining(clock.monotonic()) {
             return rest;
         }
-        self.work_if_due(hours);
-        let rest = self.pause.remaining(hours.monotonic());
-        rest.unwrap_or(self.waits.look)
+        self.upload_if_due(clock);
+        let rest = self.delay.remaining(clock.monotonic());
+        rest.unwrap_or(CHECK_PERIOD)
     }
 
-    fn work_if_due(&mut self, hours: &impl Hours) {
-        let today = open_day(hours.now());
-        // The pusher says what is wrong with an enrolment.
+    fn upload_if_due(&mut self, clock: &impl Clock) {
+        let today = open_day(clock.now());
+        // The pusher logs what is wrong with the enrolment.
         let Ok(enrolled) = self.enrolment.current() else {
             return;
         };
         let retention_days = self.options.retention_days;
         let task = Task::new(&enrolled.config, today, retention_days);
-        let place = LinkFiles::new(self.enrolment.file().path(), &self.history);
-        if ArchiveState::is_done(&place, &task) {
+        let files = LinkFiles::new(self.enrolment.file().path(), &self.history);
+        if ArchiveState::is_done(&files, &task) {
             return;
         }
         let result = open(&self.history).and_then(|history| {
@@ -154,41 +138,46 @@ impl ArchiveUploader {
                 false => ControlFlow::Continue(()),
             })
         });
-        ArchiveState::note(&place, &task, hours.now(), &result);
-        // An upload takes its time, and the host may not be enrolled any more.
+        ArchiveState::record(&files, &task, clock.now(), &result);
+        // The enrolment may have been removed during the upload.
         if self
             .enrolment
             .current()
             .is_err_and(|error| error.is_missing())
         {
-            place.forget(Some(&Peer::of(&enrolled.config)));
+            files.remove(Some(&Peer::of(&enrolled.config)));
         }
         match result {
             Ok(archived) => self.succeeded(archived),
             Err(_) if self.end.is_closed() => {}
-            Err(error) => self.failed(&error, hours.monotonic()),
+            Err(error) => self.failed(&error, clock.monotonic()),
         }
     }
 
     fn succeeded(&mut self, archived: Archived) {
-        self.pause.succeeded();
-        let _ = self.told.over();
-        let told = archived.told(self.options.retention_days);
-        (self.say)(&format!("archive: {told}"));
+        self.delay.succeeded();
+        if let Some(failures) = self.failures.end() {
+            info!(failures, "archive uploads work again");
+        }
+        let summary = archived.summary(self.options.retention_days);
+        info!(
+            closed_days = archived.closed_days,
+            uploaded = archived.uploaded,
+            line = format!("archive: {summary}"),
+            "archive complete"
+        );
     }
 
     fn failed(&mut self, error: &ArchiveError, now: Duration) {
-        self.pause.failed(now);
-        let why = gua_model::text::sanitize(&chain(error));
-        if self.told.is_news(&why) {
-            (self.say)(&format!(
-                "archive: {why}; the history stays as it is, and gua tries again within the day"
-            ));
+        self.delay.failed(now);
+        let error = gua_model::text::sanitize(&chain(error));
+        if self.failures.is_new(&error) {
+            warn!(error, "archive upload failed");
         }
     }
 }
 
-/// The history of a daemon is always one of ours.
+/// Opens the history of a daemon, which is always in gua's own format.
 fn open(path: &Path) -> Result<OldForm, ArchiveError> {
     let history = History::open(path).map_err(|error| ArchiveError::Open(Box::new(error)))?;
     Ok(OldForm::ours(history)?)

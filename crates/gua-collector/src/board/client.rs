@@ -1,4 +1,4 @@
-//! One request to a board and what became of it. Each has a connection of its own, time limits, and a bound on what is read.
+//! Requests to a board. Each has its own connection, time limits and a maximum response size.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,35 +9,35 @@ use gua_wire::server_url::{ARCHIVES, CLAIM, OBSERVATIONS};
 use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, Snapshot, Token};
 use ureq::http::Request;
 
-use super::connection::{Limits, Overdue, overdue};
+use super::connection::{Limits, TimeoutError, timeout_of};
 use super::endpoint::{ConnectError, Endpoint};
 use super::http::exchange;
 
-/// So much of an answer is looked into where nothing else is asked for: more than any refusal needs.
+/// Maximum size of an error response, and of a response without a larger limit.
 const REFUSAL_BYTES: u64 = 64 * 1024;
 
-/// A list of files for some tens of years.
+/// Maximum size of the archive listing: enough for decades.
 const LISTING_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Speaks to one board.
+/// Client of one board.
 #[derive(Clone, Debug)]
 pub struct Client {
-    way: Endpoint,
+    endpoint: Endpoint,
 }
 
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     pub method: Method,
-    /// The path below the board's address, with its query.
+    /// Path and query below the board's URL.
     pub path: &'a str,
-    /// Sent as the bearer; whether or not it is, the board's words are shown without it.
+    /// The token; it is removed from the board's messages in any case.
     pub secret: &'a Token,
     pub bearer: Bearer,
     pub body: Body<'a>,
     pub limits: Limits,
-    /// So many bytes of a success are wanted; 0 where the status says all.
-    pub wanted: u64,
+    /// Maximum size of the response body; 0 ignores the body.
+    pub max_body: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +47,11 @@ pub enum Method {
     Delete,
 }
 
-/// Whether the secret authorizes the request.
+/// Whether the token is sent in the `Authorization` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bearer {
     Sent,
-    /// The claim carries its token in the body.
+    /// The claim has its token in the body.
     NotSent,
 }
 
@@ -59,43 +59,43 @@ pub enum Bearer {
 pub enum Body<'a> {
     None,
     Json(&'a str),
-    /// A file from its beginning, compressed.
+    /// A gzip file.
     Gzip(&'a File),
 }
 
-/// A success.
+/// A successful response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
-    /// At most as much as was wanted.
+    /// At most [`Call::max_body`] bytes.
     pub body: Vec<u8>,
 }
 
-/// Why a request was no success. Every message is one sentence, without a secret.
+/// Why a request failed. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     #[error("could not reach GUA Board server")]
     Unreachable(#[source] ConnectError),
-    #[error("could not reach GUA Board server: the connection broke off")]
+    #[error("could not reach GUA Board server: the connection was lost")]
     Broken(#[source] io::Error),
     #[error("could not reach GUA Board server: {0}")]
-    Late(Overdue),
-    /// The board's sentence, as [`gua_wire::refusal`] makes it.
+    Timeout(TimeoutError),
+    /// The board's message, formatted by [`gua_wire::refusal`].
     #[error("{sentence}")]
     Refused { status: u16, sentence: String },
-    #[error("the server did not answer as a GUA Board does")]
+    #[error("the response is not that of a GUA Board")]
     Garbage(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("the board's answer is longer than {0} bytes")]
+    #[error("the board's response is longer than {0} bytes")]
     TooLong(u64),
-    #[error("a push failed by a fault of gua itself")]
+    #[error("internal error: the push panicked")]
     Panicked,
 }
 
 impl CallError {
-    /// Whether the same request may succeed later. Only what a server says about the request itself stays said: a token may
-    /// be accepted again, an address come back, a redirect end.
+    /// Whether the same request may succeed later. Only errors about the request itself are final: a token may be accepted
+    /// again, a host may come back, a redirect may end.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
             CallError::Refused { status, .. } => !matches!(status, 400 | 413 | 422),
             _ => true,
@@ -105,19 +105,19 @@ impl CallError {
 
 impl Client {
     #[must_use]
-    pub fn new(way: Endpoint) -> Self {
-        Self { way }
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self { endpoint }
     }
 
     #[must_use]
-    pub fn way(&self) -> &Endpoint {
-        &self.way
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
-    /// Spends a one-time token on a place at the board.
+    /// Enrols this host with a one-time token.
     ///
     /// # Errors
-    /// When the board does not grant it, or its answer cannot be used.
+    /// If the board refuses, or its response is invalid.
     pub fn claim(&self, claim: &ClaimRequest, secret: &Token) -> Result<ClaimAnswer, CallError> {
         let answer = self.call(Call {
             method: Method::Post,
@@ -126,20 +126,20 @@ impl Client {
             bearer: Bearer::NotSent,
             body: Body::Json(&claim.body()),
             limits: Limits::CALL,
-            wanted: REFUSAL_BYTES,
+            max_body: REFUSAL_BYTES,
         })?;
         ClaimAnswer::read(&answer.body).map_err(|error| CallError::Garbage(error.into()))
     }
 
-    /// Sends the state of the host.
+    /// Pushes the state of the host.
     ///
     /// # Errors
-    /// When the board did not take it.
+    /// If the board did not accept it.
     pub fn push(&self, snapshot: &Snapshot, config: &CloudConfig) -> Result<(), CallError> {
         self.push_body(&snapshot.body(), config)
     }
 
-    /// The same for a snapshot that was written down before.
+    /// Pushes an encoded snapshot.
     pub fn push_body(&self, body: &str, config: &CloudConfig) -> Result<(), CallError> {
         let call = Call {
             method: Method::Post,
@@ -148,28 +148,28 @@ impl Client {
             bearer: Bearer::Sent,
             body: Body::Json(body),
             limits: Limits::CALL,
-            wanted: 0,
+            max_body: 0,
         };
         self.call(call).map(|_| ())
     }
 
-    /// Which files of the archive the board has of this host.
+    /// Lists the archive files that the board has of this host.
     ///
     /// # Errors
-    /// When it does not say.
+    /// If the request fails.
     pub fn archives(&self, config: &CloudConfig) -> Result<Listing, CallError> {
         let answer = self.call(Call {
-            wanted: LISTING_BYTES,
+            max_body: LISTING_BYTES,
             ..Call::get(ARCHIVES, config)
         })?;
         Listing::read(&answer.body).map_err(|error| CallError::Garbage(error.into()))
     }
 
-    /// Asks something that changes nothing, to see whether the board answers and knows this host.
+    /// Sends a request without effect, to check that the board responds and knows this host.
     ///
     /// # Errors
-    /// When it does not.
-    pub fn ask(&self, config: &CloudConfig, limits: Limits) -> Result<(), CallError> {
+    /// If the request fails.
+    pub fn check(&self, config: &CloudConfig, limits: Limits) -> Result<(), CallError> {
         let call = Call {
             limits,
             ..Call::get(ARCHIVES, config)
@@ -177,10 +177,10 @@ impl Client {
         self.call(call).map(|_| ())
     }
 
-    /// Gives the board a file of the archive, which takes the place of one that it has.
+    /// Uploads a file of the archive; it replaces an existing one.
     ///
     /// # Errors
-    /// When the board did not take it.
+    /// If the board did not accept it.
     pub fn put_archive(
         &self,
         object: Object,
@@ -197,10 +197,10 @@ impl Client {
         self.call(call).map(|_| ())
     }
 
-    /// Asks the board to delete what is older.
+    /// Deletes archive files that are older than the retention.
     ///
     /// # Errors
-    /// When the board does not.
+    /// If the request fails.
     pub fn prune_archives(
         &self,
         retention_days: u32,
@@ -217,40 +217,43 @@ impl Client {
     /// Makes one request.
     ///
     /// # Errors
-    /// When there was no answer in time, none that could be understood, or none that is a success.
+    /// If there is no response in time, or it is invalid or not a success.
     pub fn call(&self, call: Call<'_>) -> Result<Answer, CallError> {
-        let line = self.way.open(call.limits).map_err(CallError::Unreachable)?;
+        let connection = self
+            .endpoint
+            .connect(call.limits)
+            .map_err(CallError::Unreachable)?;
         let failed = |error: ureq::Error| call.failed(error);
         let response = match call.body {
-            Body::None => exchange(line, call.request(&self.way, None, &[][..])),
+            Body::None => exchange(connection, call.request(&self.endpoint, None, &[][..])),
             Body::Json(text) => exchange(
-                line,
-                call.request(&self.way, Some("application/json"), text),
+                connection,
+                call.request(&self.endpoint, Some("application/json"), text),
             ),
             Body::Gzip(file) => exchange(
-                line,
-                call.request(&self.way, Some("application/gzip"), file),
+                connection,
+                call.request(&self.endpoint, Some("application/gzip"), file),
             ),
         };
         let mut response = response.map_err(failed)?;
         let status = response.status().as_u16();
         let body = response.body_mut();
         if !is_success(status) {
-            let mut told = Vec::new();
-            // What did not come in time is not shown; the status was enough to know.
-            let _ = body.as_reader().take(REFUSAL_BYTES).read_to_end(&mut told);
+            let mut bytes = Vec::new();
+            // The status is sufficient if the body does not arrive in time.
+            let _ = body.as_reader().take(REFUSAL_BYTES).read_to_end(&mut bytes);
             return Err(CallError::Refused {
                 status,
-                sentence: refused(status, &told, call.secret),
+                sentence: refused(status, &bytes, call.secret),
             });
         }
         let mut bytes = Vec::new();
-        if call.wanted > 0 {
-            let mut bounded = body.as_reader().take(call.wanted + 1);
+        if call.max_body > 0 {
+            let mut bounded = body.as_reader().take(call.max_body + 1);
             let read = bounded.read_to_end(&mut bytes);
             read.map_err(|error| failed(error.into()))?;
-            if bytes.len() as u64 > call.wanted {
-                return Err(CallError::TooLong(call.wanted));
+            if bytes.len() as u64 > call.max_body {
+                return Err(CallError::TooLong(call.max_body));
             }
         }
         Ok(Answer {
@@ -261,7 +264,7 @@ impl Client {
 }
 
 impl<'a> Call<'a> {
-    /// A request of an enrolled host that sends nothing and wants only the status.
+    /// A request of an enrolled host without a body, of which only the status matters.
     fn get(path: &'a str, config: &'a CloudConfig) -> Self {
         Call {
             method: Method::Get,
@@ -270,11 +273,11 @@ impl<'a> Call<'a> {
             bearer: Bearer::Sent,
             body: Body::None,
             limits: Limits::CALL,
-            wanted: 0,
+            max_body: 0,
         }
     }
 
-    fn request<B>(&self, way: &Endpoint, kind: Option<&str>, body: B) -> Request<B> {
+    fn request<B>(&self, endpoint: &Endpoint, kind: Option<&str>, body: B) -> Request<B> {
         let method = match self.method {
             Method::Get => "GET",
             Method::Post => "POST",
@@ -282,7 +285,7 @@ impl<'a> Call<'a> {
         };
         let mut request = Request::builder()
             .method(method)
-            .uri(way.board().at(self.path));
+            .uri(endpoint.board().at(self.path));
         if self.bearer == Bearer::Sent {
             request = request.header("Authorization", self.secret.bearer());
         }
@@ -291,15 +294,15 @@ impl<'a> Call<'a> {
         }
         request
             .body(body)
-            .expect("the address and the token have only printable ASCII characters")
+            .expect("the URL and the token consist of printable ASCII characters")
     }
 
-    /// What a failed exchange was.
+    /// Classifies the error of an exchange.
     fn failed(&self, error: ureq::Error) -> CallError {
         match error {
             ureq::Error::Io(error) => match as_http(error) {
-                Ok(error) => match overdue(&error) {
-                    Some(limit) => CallError::Late(limit),
+                Ok(error) => match timeout_of(&error) {
+                    Some(limit) => CallError::Timeout(limit),
                     None => CallError::Broken(error),
                 },
                 Err(error) => CallError::Garbage(error.into()),
@@ -309,7 +312,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// While a body is read, ureq puts its own errors into those of `io`.
+/// Unwraps an error of ureq, which wraps its own errors in `io::Error` while a body is read.
 fn as_http(error: io::Error) -> Result<io::Error, ureq::Error> {
     if !error
         .get_ref()
@@ -324,11 +327,11 @@ fn as_http(error: io::Error) -> Result<io::Error, ureq::Error> {
 }
 
 fn refused(status: u16, body: &[u8], secret: &Token) -> String {
-    let mut told = sentence(status, body, secret);
+    let mut message = sentence(status, body, secret);
     if (300..400).contains(&status) {
-        told.push_str("; gua follows no redirect, since the token would go along");
+        message.push_str("; gua does not follow redirects, because it would send the token along");
     }
-    told
+    message
 }
 
 #[cfg(test)]
@@ -336,13 +339,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_server_says_about_the_request_itself_is_final() {
-        let may_pass = |status: u16| {
+    fn only_errors_about_the_request_itself_are_final() {
+        let is_retryable = |status: u16| {
             let sentence = String::new();
-            CallError::Refused { status, sentence }.may_pass()
+            CallError::Refused { status, sentence }.is_retryable()
         };
-        let is_final: Vec<u16> = (100..600).filter(|status| !may_pass(*status)).collect();
+        let is_final: Vec<u16> = (100..600).filter(|status| !is_retryable(*status)).collect();
         assert_eq!(is_final, [400, 413, 422]);
-        assert!(CallError::TooLong(1).may_pass());
+        assert!(CallError::TooLong(1).is_retryable());
     }
 }

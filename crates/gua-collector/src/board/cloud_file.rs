@@ -1,4 +1,5 @@
-//! `cloud.json` on disk. It is its owner's alone from its first byte, and always whole: written beside, then renamed.
+//! `cloud.json`, the enrolment of this host. It is only readable by its owner from its first byte on, and replaced
+//! atomically.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -8,29 +9,29 @@ use std::path::{Path, PathBuf};
 use gua_wire::CloudConfig;
 use gua_wire::cloud::CloudError;
 
-/// No enrolment is as long as this.
-const LONGEST: u64 = 1 << 20;
+/// Maximum size that is read.
+const MAX_BYTES: u64 = 1 << 20;
 
-/// The file of an enrolment, there or not.
+/// Path of an enrolment file, which may not exist.
 #[derive(Clone, Debug)]
 pub struct CloudFile(PathBuf);
 
-/// Why there is no enrolment to be used.
+/// Why the enrolment cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("there is no enrolment at `{}`", .0.display())]
+    #[error("no enrolment at `{}`", .0.display())]
     Missing(PathBuf),
     #[error("cannot read `{}`", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is no enrolment", path.display())]
-    Faulty { path: PathBuf, source: CloudError },
+    #[error("`{}` is not a valid enrolment", path.display())]
+    Invalid { path: PathBuf, source: CloudError },
 }
 
-/// A file that is made and not yet filled: who has one can save.
+/// A temporary file beside the enrolment, ready to be filled and renamed.
 #[derive(Debug)]
-pub struct Place {
+pub struct PreparedFile {
     file: File,
-    beside: PathBuf,
+    temporary: PathBuf,
     path: PathBuf,
 }
 
@@ -45,19 +46,21 @@ impl CloudFile {
         &self.0
     }
 
-    /// Whether anything has this name, whatever it is.
+    /// Whether a file of any kind exists at the path.
     #[must_use]
-    pub fn is_there(&self) -> bool {
+    pub fn exists(&self) -> bool {
         self.0.symlink_metadata().is_ok()
     }
 
+    /// Loads the enrolment.
+    ///
     /// # Errors
-    /// When it is missing, cannot be read, or is no enrolment.
+    /// If the file is missing, unreadable or invalid.
     pub fn load(&self) -> Result<CloudConfig, LoadError> {
         let path = || self.0.clone();
         let mut bytes = Vec::new();
         File::open(&self.0)
-            .and_then(|file| file.take(LONGEST).read_to_end(&mut bytes))
+            .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes))
             .map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => LoadError::Missing(path()),
                 _ => LoadError::Unreadable {
@@ -65,46 +68,45 @@ impl CloudFile {
                     source,
                 },
             })?;
-        CloudConfig::read(&bytes).map_err(|source| LoadError::Faulty {
+        CloudConfig::read(&bytes).map_err(|source| LoadError::Invalid {
             path: path(),
             source,
         })
     }
 
-    /// Makes the file beside, so that a place where nothing can be written is known before a token is spent.
+    /// Creates the temporary file, so that an unwritable directory is detected before the token is spent.
     ///
     /// # Errors
-    /// When nothing can be written there.
-    pub fn prepare(&self) -> io::Result<Place> {
-        let name = self
-            .0
-            .file_name()
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no name"))?;
+    /// If the directory is not writable.
+    pub fn prepare(&self) -> io::Result<PreparedFile> {
+        let name = self.0.file_name().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name")
+        })?;
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}.tmp", std::process::id()));
-        let beside = self.0.with_file_name(hidden);
+        let temporary = self.0.with_file_name(hidden);
         if let Some(directory) = self.0.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        // One of a process that died, which had our number.
-        let _ = std::fs::remove_file(&beside);
+        // Left over from a dead process with the same PID.
+        let _ = std::fs::remove_file(&temporary);
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&beside)?;
-        Ok(Place {
+            .open(&temporary)?;
+        Ok(PreparedFile {
             file,
-            beside,
+            temporary,
             path: self.0.clone(),
         })
     }
 
-    /// Forgets the enrolment. Returns whether there was one.
+    /// Removes the enrolment; returns whether it existed.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// If it cannot be removed.
     pub fn remove(&self) -> io::Result<bool> {
         match std::fs::remove_file(&self.0) {
             Ok(()) => Ok(true),
@@ -114,16 +116,16 @@ impl CloudFile {
     }
 }
 
-impl Place {
-    /// Puts the enrolment into its place.
+impl PreparedFile {
+    /// Writes the enrolment and replaces the previous one.
     ///
     /// # Errors
-    /// When the disk does not take it. What was there before is then still there.
+    /// If it cannot be written. The previous enrolment is then unchanged.
     pub fn save(mut self, config: &CloudConfig) -> io::Result<()> {
         self.file.write_all(config.write().as_bytes())?;
         self.file.sync_all()?;
-        std::fs::rename(&self.beside, &self.path)?;
-        // The name is on disk as well, where the file system can tell.
+        std::fs::rename(&self.temporary, &self.path)?;
+        // Syncs the rename, if the file system supports that.
         if let Some(directory) = self.path.parent()
             && let Ok(directory) = File::open(directory)
         {
@@ -133,10 +135,10 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PreparedFile {
     fn drop(&mut self) {
-        // Gone already when it was saved.
-        let _ = std::fs::remove_file(&self.beside);
+        // Fails after a save, which has renamed the file.
+        let _ = std::fs::remove_file(&self.temporary);
     }
 }
 
@@ -156,19 +158,19 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_its_owners_alone_from_its_first_byte_and_never_half() {
+    fn the_file_is_private_from_its_first_byte_and_replaced_atomically() {
         let directory = tempfile::tempdir().unwrap();
         let file = CloudFile::at(directory.path().join("state/cloud.json"));
         assert!(matches!(file.load(), Err(LoadError::Missing(_))));
-        let place = file.prepare().unwrap();
+        let prepared = file.prepare().unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&place.beside), 0o600);
-        assert!(!file.is_there());
-        place.save(&config()).unwrap();
+        assert_eq!(mode(&prepared.temporary), 0o600);
+        assert!(!file.exists());
+        prepared.save(&config()).unwrap();
         assert_eq!(mode(file.path()), 0o600);
         assert_eq!(file.load().unwrap(), config());
 
-        // A second one replaces it; one that is given up leaves it.
+        // A second enrolment replaces it; an abandoned one does not.
         drop(file.prepare().unwrap());
         assert_eq!(file.load().unwrap(), config());
         file.prepare().unwrap().save(&config()).unwrap();
@@ -179,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_it_is_told_without_its_values() {
+    fn errors_do_not_contain_values_of_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let file = CloudFile::at(directory.path().join("cloud.json"));
         std::fs::write(file.path(), r#"{"agentToken":"gua_agent_secret"}"#).unwrap();
         let error = file.load().unwrap_err();
-        let told = crate::chain::chain(&error);
-        assert!(told.ends_with("is no enrolment: the cloud config cannot be used: fields are missing, empty or no text: serverUrl, hostId, displayName, tokenPrefix"), "{told}");
+        let message = crate::chain::chain(&error);
+        assert!(message.ends_with("is not a valid enrolment: the cloud config cannot be used: fields are missing, empty or no text: serverUrl, hostId, displayName, tokenPrefix"), "{message}");
         std::fs::remove_file(file.path()).unwrap();
         std::fs::create_dir(file.path()).unwrap();
         assert!(matches!(file.load(), Err(LoadError::Unreadable { .. })));

@@ -1,4 +1,4 @@
-//! A connection on which nothing takes longer than it may: every read and write has what is left of the time.
+//! A connection with deadlines: every read and write is limited to the remaining time.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -9,25 +9,25 @@ use std::time::Duration;
 use gua_probe::clock;
 use rustls::{ClientConnection, StreamOwned};
 
-/// How long a request may take.
+/// Time limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From the name of the board to a connection that is ready, TLS and proxy included.
+    /// Time to connect, including name resolution, proxy and TLS.
     pub connect: Duration,
-    /// The longest silence while something is awaited.
+    /// Maximum time without progress.
     pub silence: Duration,
-    /// Everything together, so that an answer of a byte at a time ends too.
+    /// Total time, which also ends a response that arrives byte by byte.
     pub whole: Duration,
 }
 
 impl Limits {
-    /// For all that is small.
+    /// Limits of small requests.
     pub const CALL: Limits = Limits {
         connect: Duration::from_secs(5),
         silence: Duration::from_secs(10),
         whole: Duration::from_secs(10),
     };
-    /// For a day of the archive. A board may be silent while it stores the file.
+    /// Limits of archive uploads. A board may be silent while it stores the file.
     pub const UPLOAD: Limits = Limits {
         silence: Duration::from_secs(60),
         whole: Duration::from_secs(60),
@@ -35,7 +35,7 @@ impl Limits {
     };
 }
 
-/// A moment on the monotonic clock, and the limit that ends with it.
+/// A deadline on the monotonic clock, and the time limit that it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deadline {
     at: Duration,
@@ -54,31 +54,31 @@ impl Deadline {
         if other.at < self.at { other } else { self }
     }
 
-    /// What is left of the time.
+    /// Remaining time.
     pub(crate) fn left(self) -> io::Result<Duration> {
         let left = self.at.saturating_sub(clock::monotonic());
         match left.is_zero() {
-            true => Err(late(self.limit)),
+            true => Err(timed_out(self.limit)),
             false => Ok(left),
         }
     }
 }
 
-/// The limit that was reached.
+/// A time limit was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it did not answer within {} s", tenths(*.0))]
-pub struct Overdue(pub Duration);
+#[error("no response within {} s", tenths(*.0))]
+pub struct TimeoutError(pub Duration);
 
 fn tenths(limit: Duration) -> f64 {
     (limit.as_secs_f64() * 10.0).round() / 10.0
 }
 
-pub(crate) fn late(limit: Duration) -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, Overdue(limit))
+pub(crate) fn timed_out(limit: Duration) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, TimeoutError(limit))
 }
 
-/// The limit of ours that an error tells of. A kernel that has given up on the other side has no limit to name.
-pub(crate) fn overdue(error: &io::Error) -> Option<Overdue> {
+/// The time limit behind an error; `None` for other errors, such as a timeout of the kernel.
+pub(crate) fn timeout_of(error: &io::Error) -> Option<TimeoutError> {
     error.get_ref()?.downcast_ref().copied()
 }
 
@@ -88,8 +88,8 @@ pub(crate) struct TimedSocket {
     socket: TcpStream,
     until: Deadline,
     silence: Duration,
-    /// Bytes that were read.
-    taken: u64,
+    /// Number of bytes read.
+    bytes_read: u64,
 }
 
 impl TimedSocket {
@@ -98,12 +98,12 @@ impl TimedSocket {
             socket,
             until,
             silence,
-            taken: 0,
+            bytes_read: 0,
         }
     }
 
-    /// What the next read or write may take, and the limit that it reaches by then.
-    fn patience(&self) -> io::Result<(Duration, Duration)> {
+    /// Timeout of the next read or write, and the limit that it comes from.
+    fn timeout(&self) -> io::Result<(Duration, Duration)> {
         let left = self.until.left()?;
         Ok(match left <= self.silence {
             true => (left, self.until.limit),
@@ -114,14 +114,14 @@ impl TimedSocket {
 
 impl Read for TimedSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let (patience, limit) = self.patience()?;
-        self.socket.set_read_timeout(Some(patience))?;
+        let (timeout, limit) = self.timeout()?;
+        self.socket.set_read_timeout(Some(timeout))?;
         loop {
             match self.socket.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => {
-                    let read = read.map_err(|error| named(error, limit))?;
-                    self.taken += read as u64;
+                    let read = read.map_err(|error| translate(error, limit))?;
+                    self.bytes_read += read as u64;
                     return Ok(read);
                 }
             }
@@ -131,12 +131,12 @@ impl Read for TimedSocket {
 
 impl Write for TimedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let (patience, limit) = self.patience()?;
-        self.socket.set_write_timeout(Some(patience))?;
+        let (timeout, limit) = self.timeout()?;
+        self.socket.set_write_timeout(Some(timeout))?;
         loop {
             match self.socket.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                written => return written.map_err(|error| named(error, limit)),
+                written => return written.map_err(|error| translate(error, limit)),
             }
         }
     }
@@ -146,15 +146,15 @@ impl Write for TimedSocket {
     }
 }
 
-/// The kernel says that a socket with a time limit would block when the time is over.
-fn named(error: io::Error, limit: Duration) -> io::Error {
+/// Translates the kernel's error for a socket timeout, which is "would block".
+fn translate(error: io::Error, limit: Duration) -> io::Error {
     match error.kind() {
-        io::ErrorKind::WouldBlock => late(limit),
+        io::ErrorKind::WouldBlock => timed_out(limit),
         _ => error,
     }
 }
 
-/// A connection to a board, encrypted or not.
+/// A connection to a board, with or without TLS.
 pub struct Connection(Kind);
 
 enum Kind {
@@ -183,13 +183,13 @@ impl Connection {
         }
     }
 
-    /// How many bytes came so far.
-    pub(super) fn taken(&self) -> u64 {
-        self.timed().taken
+    /// Number of bytes received so far.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.timed().bytes_read
     }
 
-    /// From now on everything has to be over by `until`, and no silence may be longer than `silence`.
-    pub(crate) fn allow(&mut self, until: Deadline, silence: Duration) {
+    /// Sets the deadline and the maximum time without progress from now on.
+    pub(crate) fn set_deadline(&mut self, until: Deadline, silence: Duration) {
         let timed = match &mut self.0 {
             Kind::Plain(timed) => timed,
             Kind::Encrypted(stream) => &mut stream.sock,
@@ -225,7 +225,7 @@ impl Write for Connection {
 }
 
 impl AsFd for Connection {
-    /// To wait for what the other side sends.
+    /// For polling.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.timed().socket.as_fd()
     }
@@ -246,26 +246,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_that_was_reached_is_the_one_that_is_told() {
+    fn the_error_names_the_limit_that_was_exceeded() {
         let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = silent.local_addr().unwrap();
-        let check = |whole: u64, silence: u64, told: &str| {
+        let check = |whole: u64, silence: u64, message: &str| {
             let socket = TcpStream::connect(address).unwrap();
             let until = Deadline::after(clock::monotonic(), Duration::from_millis(whole));
             let mut timed = TimedSocket::new(socket, until, Duration::from_millis(silence));
             let error = timed.read(&mut [0]).unwrap_err();
-            assert_eq!(error.to_string(), told);
-            assert!(overdue(&error).is_some());
+            assert_eq!(error.to_string(), message);
+            assert!(timeout_of(&error).is_some());
         };
-        check(60_000, 100, "it did not answer within 0.1 s");
-        check(200, 60_000, "it did not answer within 0.2 s");
-        check(0, 100, "it did not answer within 0 s");
+        check(60_000, 100, "no response within 0.1 s");
+        check(200, 60_000, "no response within 0.2 s");
+        check(0, 100, "no response within 0 s");
         assert_eq!(
-            Overdue(Duration::from_micros(2_999_900)).to_string(),
-            "it did not answer within 3 s"
+            TimeoutError(Duration::from_micros(2_999_900)).to_string(),
+            "no response within 3 s"
         );
-        // The kernel's own word for a side that has vanished is no limit of ours.
-        let vanished = io::Error::from_raw_os_error(rustix::io::Errno::TIMEDOUT.raw_os_error());
-        assert_eq!(overdue(&vanished), None);
+        // A timeout of the kernel is not one of our limits.
+        let dropped = io::Error::from_raw_os_error(rustix::io::Errno::TIMEDOUT.raw_os_error());
+        assert_eq!(timeout_of(&dropped), None);
     }
 }

@@ -1,4 +1,4 @@
-//! How a board is reached: directly or through a proxy, encrypted or not, within the time that there is.
+//! Connects to a board: directly or through a proxy, with or without TLS, within the time limits.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -15,85 +15,85 @@ use rustix::net::sockopt;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, ClientConnection, StreamOwned};
 
-use super::connection::{Connection, Deadline, Limits, TimedSocket, late};
+use super::connection::{Connection, Deadline, Limits, TimedSocket, timed_out};
 use super::proxy::{Proxies, Proxy, ProxyError};
-use super::tls::{TlsError, certificates, encryption};
+use super::tls::{TlsError, certificates, client_config};
 
-/// More of a proxy's answer than this is not read.
-const LONGEST_PROXY_ANSWER: usize = 16 * 1024;
-/// A board that has acknowledged nothing for so long has vanished, be there a farewell or not.
-const ABSENCE: Duration = Duration::from_secs(30);
+/// Maximum size of a proxy's response head.
+const MAX_PROXY_RESPONSE: usize = 16 * 1024;
+/// Time without an acknowledgement after which the kernel drops a connection.
+const DEAD_AFTER: Duration = Duration::from_secs(30);
 
-/// The way to one board. Nothing is contacted until a [`Connection`] is opened.
+/// A board with the proxy and TLS configuration to reach it. Nothing is contacted before [`Endpoint::connect`].
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     board: ServerUrl,
     proxy: Option<Proxy>,
-    encryption: Option<Arc<ClientConfig>>,
+    tls: Option<Arc<ClientConfig>>,
 }
 
-/// What somebody may say about the way.
+/// Options for connections to boards.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub unencrypted: Unencrypted,
-    /// Certificate authorities that are believed beside the system's.
+    /// CA certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
     pub proxies: Proxies,
 }
 
-/// Why there is no way that may be gone.
+/// Why an endpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     #[error(transparent)]
     Insecure(#[from] Insecure),
     #[error(transparent)]
     Trust(#[from] TlsError),
-    #[error("the proxy cannot be used")]
+    #[error("invalid proxy setting")]
     Proxy(#[from] ProxyError),
 }
 
-/// Why a board was not reached.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    #[error("the name `{host}` leads nowhere")]
+    #[error("cannot resolve `{host}`")]
     Name { host: String, source: io::Error },
-    #[error("`{place}` cannot be connected")]
+    #[error("cannot connect to `{place}`")]
     Connect { place: String, source: io::Error },
-    #[error("the proxy {proxy} broke off")]
+    #[error("the connection to proxy {proxy} failed")]
     Proxy { proxy: Proxy, source: io::Error },
-    #[error("the proxy {proxy} refused with HTTP {status}")]
+    #[error("proxy {proxy} refused the connection with HTTP {status}")]
     ProxyRefused { proxy: Proxy, status: u16 },
-    #[error("the proxy {proxy} did not answer in HTTP")]
+    #[error("proxy {proxy} sent an invalid HTTP response")]
     ProxyGarbage { proxy: Proxy },
-    #[error("no encrypted connection with `{host}`")]
-    Encryption { host: String, source: io::Error },
+    #[error("TLS handshake with `{host}` failed")]
+    Tls { host: String, source: io::Error },
 }
 
 impl ConnectError {
-    /// What can be done about it, where that is known.
+    /// What the user can do about it, if known.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
-        let ConnectError::Encryption { source, .. } = self else {
+        let ConnectError::Tls { source, .. } = self else {
             return None;
         };
         let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
         let cause = source.get_ref()?.downcast_ref::<rustls::Error>()?;
         (*cause == unknown).then_some(
-            "if the board's certificate is of your company's own authority, name the file of that with --ca-file",
+            "if the board's certificate was issued by a private CA, pass the CA certificate with --ca-file",
         )
     }
 }
 
 impl Endpoint {
-    /// Settles the way to a board.
+    /// Creates the endpoint of a board.
     ///
     /// # Errors
-    /// When a token would be readable on the way, when certificates cannot be read, or when a proxy is not understood.
-    pub fn to(board: &ServerUrl, options: &ConnectOptions) -> Result<Self, EndpointError> {
+    /// If a token would be sent unencrypted, certificates cannot be read, or the proxy setting is invalid.
+    pub fn new(board: &ServerUrl, options: &ConnectOptions) -> Result<Self, EndpointError> {
         board.check_encrypted(options.unencrypted)?;
-        let encryption = match board.scheme() {
-            Scheme::Https => Some(encryption(options.ca_file.as_deref())?),
-            // It is of no use here, but a wrong one is a mistake.
+        let tls = match board.scheme() {
+            Scheme::Https => Some(client_config(options.ca_file.as_deref())?),
+            // Not needed here, but an invalid file is still an error.
             Scheme::Http => {
                 options.ca_file.as_deref().map(certificates).transpose()?;
                 None
@@ -102,7 +102,7 @@ impl Endpoint {
         Ok(Self {
             board: board.clone(),
             proxy: options.proxies.for_board(board)?,
-            encryption,
+            tls,
         })
     }
 
@@ -111,11 +111,11 @@ impl Endpoint {
         &self.board
     }
 
-    /// Opens a connection. The whole time begins to run with this.
+    /// Opens a connection. All time limits start now.
     ///
     /// # Errors
-    /// When the board cannot be reached within the time, or is not whom its name says.
-    pub fn open(&self, limits: Limits) -> Result<Connection, ConnectError> {
+    /// If the board cannot be reached in time, or its certificate is not valid for its name.
+    pub fn connect(&self, limits: Limits) -> Result<Connection, ConnectError> {
         let began = clock::monotonic();
         let whole = Deadline::after(began, limits.whole);
         let until = whole.sooner(Deadline::after(began, limits.connect));
@@ -123,21 +123,21 @@ impl Endpoint {
             Some(proxy) => (proxy.host.as_str(), proxy.port),
             None => (self.board.host(), self.board.port()),
         };
-        let socket = reach(host, port, until)?;
+        let socket = connect(host, port, until)?;
         let mut socket = TimedSocket::new(socket, until, limits.silence);
         if let Some(proxy) = &self.proxy {
-            self.pass(proxy, &mut socket)?;
+            self.open_tunnel(proxy, &mut socket)?;
         }
-        let mut line = match &self.encryption {
-            Some(config) => self.encrypt(config, socket)?,
+        let mut connection = match &self.tls {
+            Some(config) => self.start_tls(config, socket)?,
             None => Connection::plain(socket),
         };
-        line.allow(whole, limits.silence);
-        Ok(line)
+        connection.set_deadline(whole, limits.silence);
+        Ok(connection)
     }
 
-    /// Asks the proxy for a tunnel.
-    fn pass(&self, proxy: &Proxy, socket: &mut TimedSocket) -> Result<(), ConnectError> {
+    /// Opens a tunnel through the proxy.
+    fn open_tunnel(&self, proxy: &Proxy, socket: &mut TimedSocket) -> Result<(), ConnectError> {
         let broken = |source| ConnectError::Proxy {
             proxy: proxy.clone(),
             source,
@@ -149,16 +149,16 @@ impl Endpoint {
         }
         request.push_str("\r\n");
         socket.write_all(request.as_bytes()).map_err(broken)?;
-        // Byte by byte: what comes after the answer belongs to the board.
-        let mut answer = Vec::new();
+        // Byte by byte, because data after the response comes from the board.
+        let mut response = Vec::new();
         let mut byte = [0];
-        while !answer.ends_with(b"\r\n\r\n") && answer.len() < LONGEST_PROXY_ANSWER {
+        while !response.ends_with(b"\r\n\r\n") && response.len() < MAX_PROXY_RESPONSE {
             if socket.read(&mut byte).map_err(broken)? == 0 {
                 return Err(broken(io::ErrorKind::UnexpectedEof.into()));
             }
-            answer.extend(byte);
+            response.extend(byte);
         }
-        match status(&answer) {
+        match status(&response) {
             Some(200..300) => Ok(()),
             Some(status) => Err(ConnectError::ProxyRefused {
                 proxy: proxy.clone(),
@@ -170,13 +170,13 @@ impl Endpoint {
         }
     }
 
-    fn encrypt(
+    fn start_tls(
         &self,
         config: &Arc<ClientConfig>,
         socket: TimedSocket,
     ) -> Result<Connection, ConnectError> {
         let host = self.board.host();
-        let failed = |source| ConnectError::Encryption {
+        let failed = |source| ConnectError::Tls {
             host: host.to_owned(),
             source,
         };
@@ -192,9 +192,9 @@ impl Endpoint {
     }
 }
 
-/// The number in the first line of an HTTP answer.
-fn status(answer: &[u8]) -> Option<u16> {
-    let line = std::str::from_utf8(answer).ok()?.lines().next()?;
+/// Status code of an HTTP response.
+fn status(response: &[u8]) -> Option<u16> {
+    let line = std::str::from_utf8(response).ok()?.lines().next()?;
     let (version, rest) = line.split_once(' ')?;
     version.starts_with("HTTP/1.").then_some(())?;
     rest.get(..3)?.parse().ok()
@@ -208,25 +208,25 @@ fn place(host: &str, port: u16) -> String {
     }
 }
 
-/// Connects to one of the addresses of a name. Each gets its share of the time, so that one that is dead leaves some for the
-/// next.
-fn reach(host: &str, port: u16, until: Deadline) -> Result<TcpStream, ConnectError> {
+/// Connects to one of the addresses of a host name. The remaining time is divided among them, so that a dead address
+/// leaves time for the next one.
+fn connect(host: &str, port: u16, until: Deadline) -> Result<TcpStream, ConnectError> {
     let addresses = resolve(host, port, until)?;
-    let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut problem = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for (tried, address) in addresses.iter().enumerate() {
         let shares = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
         let connected = until.left().and_then(|left| {
             let share = left / shares;
             TcpStream::connect_timeout(address, share).map_err(|error| match error.kind() {
-                io::ErrorKind::TimedOut => late(share),
+                io::ErrorKind::TimedOut => timed_out(share),
                 _ => error,
             })
         });
         match connected {
             Ok(socket) => {
-                // Without it a small request would wait for more to be sent with it.
+                // Otherwise a small request would wait to be combined with more data.
                 let _ = socket.set_nodelay(true);
-                notice_absence(&socket);
+                detect_dead_peer(&socket);
                 return Ok(socket);
             }
             Err(error) => problem = error,
@@ -238,17 +238,17 @@ fn reach(host: &str, port: u16, until: Deadline) -> Result<TcpStream, ConnectErr
     })
 }
 
-/// Lets the kernel end a connection whose other side has vanished, be it that we speak or that we listen. A system that
-/// cannot has its own, longer times for that.
-fn notice_absence(socket: &TcpStream) {
-    let limit = u32::try_from(ABSENCE.as_millis()).unwrap_or(u32::MAX);
+/// Lets the kernel drop a connection whose peer has disappeared, both while sending and while idle. If an option is not
+/// supported, the longer limits of the system apply.
+fn detect_dead_peer(socket: &TcpStream) {
+    let limit = u32::try_from(DEAD_AFTER.as_millis()).unwrap_or(u32::MAX);
     let _ = sockopt::set_tcp_user_timeout(socket, limit);
     let _ = sockopt::set_socket_keepalive(socket, true);
-    let _ = sockopt::set_tcp_keepidle(socket, ABSENCE / 3);
-    let _ = sockopt::set_tcp_keepintvl(socket, ABSENCE / 3);
+    let _ = sockopt::set_tcp_keepidle(socket, DEAD_AFTER / 3);
+    let _ = sockopt::set_tcp_keepintvl(socket, DEAD_AFTER / 3);
 }
 
-/// The addresses of a name. The system's resolver knows no time limit, so it is asked by a thread that may be left behind.
+/// Resolves a host name. The system's resolver has no time limit, so it runs on a thread that is abandoned after a timeout.
 fn resolve(host: &str, port: u16, until: Deadline) -> Result<Vec<SocketAddr>, ConnectError> {
     let failed = |source| ConnectError::Name {
         host: host.to_owned(),
@@ -257,19 +257,21 @@ fn resolve(host: &str, port: u16, until: Deadline) -> Result<Vec<SocketAddr>, Co
     if let Ok(address) = host.parse() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    let (answer, wait) = mpsc::sync_channel(1);
-    let question = (host.to_owned(), port);
-    let ask = move || {
-        let addresses = question.to_socket_addrs();
-        // Nobody waits any more if it took too long.
-        let _ = answer.send(addresses.map(Iterator::collect::<Vec<_>>));
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let name = (host.to_owned(), port);
+    let resolve = move || {
+        let addresses = name.to_socket_addrs();
+        // Fails if the receiver has timed out.
+        let _ = sender.send(addresses.map(Iterator::collect::<Vec<_>>));
     };
-    let named = thread::Builder::new().name("resolve".to_owned());
-    named.spawn(ask).map_err(failed)?;
+    thread::Builder::new()
+        .name("resolve".to_owned())
+        .spawn(resolve)
+        .map_err(failed)?;
     let left = until.left().map_err(failed)?;
-    match wait.recv_timeout(left) {
+    match receiver.recv_timeout(left) {
         Ok(addresses) => addresses.map_err(failed),
-        Err(_) => Err(failed(late(left))),
+        Err(_) => Err(failed(timed_out(left))),
     }
 }
 
@@ -280,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_board_that_vanishes_is_noticed_by_the_kernel_within_half_a_minute() {
+    fn the_kernel_detects_a_dead_board_within_half_a_minute() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let options = ConnectOptions {
@@ -288,13 +290,13 @@ mod tests {
             ca_file: None,
             proxies: Proxies::default(),
         };
-        let way = Endpoint::to(&ServerUrl::parse(&url).unwrap(), &options).unwrap();
-        let line = way.open(Limits::CALL).unwrap();
-        // While something is on its way, and while nothing is.
-        assert_eq!(sockopt::tcp_user_timeout(&line).unwrap(), 30_000);
-        assert!(sockopt::socket_keepalive(&line).unwrap());
-        let idle = sockopt::tcp_keepidle(&line).unwrap();
-        let between = sockopt::tcp_keepintvl(&line).unwrap();
-        assert!(idle + between <= ABSENCE, "{idle:?} {between:?}");
+        let endpoint = Endpoint::new(&ServerUrl::parse(&url).unwrap(), &options).unwrap();
+        let connection = endpoint.connect(Limits::CALL).unwrap();
+        // While sending, and while idle.
+        assert_eq!(sockopt::tcp_user_timeout(&connection).unwrap(), 30_000);
+        assert!(sockopt::socket_keepalive(&connection).unwrap());
+        let idle = sockopt::tcp_keepidle(&connection).unwrap();
+        let between = sockopt::tcp_keepintvl(&connection).unwrap();
+        assert!(idle + between <= DEAD_AFTER, "{idle:?} {between:?}");
     }
 }

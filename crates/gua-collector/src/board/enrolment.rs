@@ -1,4 +1,4 @@
-//! The enrolment as a daemon sees it: read again when its file changes, gone when the file is gone.
+//! The enrolment of a running daemon: reloaded when its file changes, missing when the file is removed.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::client::Client;
 use super::cloud_file::{CloudFile, LoadError};
 use super::endpoint::{ConnectOptions, Endpoint, EndpointError};
 
-/// A file that may hold an enrolment, and how boards are reached.
+/// An enrolment file, which may not exist, and the connection options.
 #[derive(Clone, Debug)]
 pub struct Enrolment {
     file: CloudFile,
@@ -17,14 +17,14 @@ pub struct Enrolment {
     known: Option<(Stamp, Arc<Enrolled>)>,
 }
 
-/// A host that is enrolled, and the way to its board.
+/// A loaded enrolment with the client of its board.
 #[derive(Debug)]
 pub struct Enrolled {
     pub config: CloudConfig,
     pub client: Client,
 }
 
-/// Why there is nobody to speak to.
+/// Why the enrolment cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EnrolmentError {
     #[error(transparent)]
@@ -34,14 +34,14 @@ pub enum EnrolmentError {
 }
 
 impl EnrolmentError {
-    /// Whether this host is enrolled nowhere, which no mending changes.
+    /// Whether this host is not enrolled at all.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, EnrolmentError::Load(LoadError::Missing(_)))
     }
 }
 
-/// What changes when a file is replaced.
+/// File attributes that change when the file is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -64,10 +64,10 @@ impl Enrolment {
         &self.file
     }
 
-    /// The enrolment as it is now. It is read anew only when the file is another.
+    /// The current enrolment. The file is only read again when it has changed; nothing is contacted.
     ///
     /// # Errors
-    /// When there is none, or none that can be used. Nothing is contacted.
+    /// If there is no enrolment, or it cannot be used.
     pub fn current(&mut self) -> Result<Arc<Enrolled>, EnrolmentError> {
         let stamp = std::fs::metadata(self.file.path()).ok().map(|facts| Stamp {
             inode: facts.ino(),
@@ -81,7 +81,7 @@ impl Enrolment {
         }
         self.known = None;
         let config = self.file.load()?;
-        let client = Client::new(Endpoint::to(&config.server_url, &self.options)?);
+        let client = Client::new(Endpoint::new(&config.server_url, &self.options)?);
         let enrolled = Arc::new(Enrolled { config, client });
         if let Some(stamp) = stamp {
             self.known = Some((stamp, Arc::clone(&enrolled)));

@@ -1,4 +1,4 @@
-//! HTTP over a [`Connection`]: ureq speaks it, and brings no connection of its own.
+//! HTTP over a [`Connection`]: ureq implements the protocol but does not open connections itself.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -15,13 +15,14 @@ use ureq::{Agent, AsSendBody, Body, Error};
 
 use super::connection::Connection;
 
-/// A head of an answer that is longer is refused.
-const LONGEST_HEAD: usize = 64 * 1024;
+/// Maximum size of a response head.
+const MAX_HEAD: usize = 64 * 1024;
 const BUFFER: usize = 16 * 1024;
 
-/// Sends a request and returns its answer once the head is there. Redirects are not followed, and no status is an error.
+/// Sends a request and returns the response when its head has arrived. Redirects are not followed, and no status is an
+/// error.
 pub(super) fn exchange(
-    line: Connection,
+    connection: Connection,
     request: Request<impl AsSendBody>,
 ) -> Result<Response<Body>, Error> {
     let config = Agent::config_builder()
@@ -29,44 +30,48 @@ pub(super) fn exchange(
         .max_redirects(0)
         .max_redirects_will_error(false)
         .max_idle_connections(0)
-        .max_response_header_size(LONGEST_HEAD)
+        .max_response_header_size(MAX_HEAD)
         .input_buffer_size(BUFFER)
         .output_buffer_size(BUFFER)
-        // Otherwise it would look into the environment by itself.
+        // Otherwise ureq would read the proxy variables itself.
         .proxy(None)
         .user_agent(concat!("gua/", env!("CARGO_PKG_VERSION")))
         .accept("application/json")
         .build();
-    let agent = Agent::with_parts(config, HandOver(Mutex::new(Some(line))), Nowhere);
+    let agent = Agent::with_parts(config, SingleUse(Mutex::new(Some(connection))), NoResolver);
     agent.run(request)
 }
 
-/// Gives the connection away, once.
-struct HandOver(Mutex<Option<Connection>>);
+/// A connector that returns the given connection, once.
+struct SingleUse(Mutex<Option<Connection>>);
 
-impl Connector for HandOver {
-    type Out = OverLine;
+impl Connector for SingleUse {
+    type Out = ConnectionTransport;
 
-    fn connect(&self, _: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<OverLine>, Error> {
-        let line = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(line.map(|line| OverLine {
-            line,
+    fn connect(
+        &self,
+        _: &ConnectionDetails<'_>,
+        _: Option<()>,
+    ) -> Result<Option<ConnectionTransport>, Error> {
+        let connection = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(connection.map(|connection| ConnectionTransport {
+            connection,
             buffers: LazyBuffers::new(BUFFER, BUFFER),
         }))
     }
 }
 
-impl fmt::Debug for HandOver {
+impl fmt::Debug for SingleUse {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("HandOver")
+        out.write_str("SingleUse")
     }
 }
 
-/// The connection is there already, and a proxy resolves the name itself: there is nothing to look up.
+/// A resolver that returns a dummy address, because the connection is already open.
 #[derive(Debug)]
-struct Nowhere;
+struct NoResolver;
 
-impl Resolver for Nowhere {
+impl Resolver for NoResolver {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         let mut one = self.empty();
         one.push(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
@@ -75,25 +80,25 @@ impl Resolver for Nowhere {
 }
 
 #[derive(Debug)]
-struct OverLine {
-    line: Connection,
+struct ConnectionTransport {
+    connection: Connection,
     buffers: LazyBuffers,
 }
 
-impl Transport for OverLine {
+impl Transport for ConnectionTransport {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
 
     fn transmit_output(&mut self, amount: usize, _: NextTimeout) -> Result<(), Error> {
         let bytes = &self.buffers.output()[..amount];
-        self.line.write_all(bytes)?;
-        Ok(self.line.flush()?)
+        self.connection.write_all(bytes)?;
+        Ok(self.connection.flush()?)
     }
 
     fn await_input(&mut self, _: NextTimeout) -> Result<bool, Error> {
         let free = self.buffers.input_append_buf();
-        let amount = self.line.read(free)?;
+        let amount = self.connection.read(free)?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }
@@ -103,6 +108,6 @@ impl Transport for OverLine {
     }
 
     fn is_tls(&self) -> bool {
-        self.line.is_encrypted()
+        self.connection.is_encrypted()
     }
 }

@@ -1,4 +1,4 @@
-//! How the link to the board is doing, in a small file beside the enrolment, for `gua status`. There is no secret in it.
+//! State of the link to the board, in a small file beside the enrolment, for `gua status`. It contains no secret.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use super::client::CallError;
 use super::{spool, state_file};
 use crate::chain::chain;
 
-/// A board, and who this host is there.
+/// A board and this host's id there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
-    /// The board's address.
+    /// URL of the board.
     pub board: String,
     pub host_id: String,
 }
@@ -29,42 +29,42 @@ impl Peer {
     pub fn of(config: &CloudConfig) -> Self {
         Self {
             board: config.server_url.to_string(),
-            // A board may call a host by its secret, and others can read what is written.
+            // A board may use the token as the host id, and others can read this file.
             host_id: config.agent_token.hide_in(&config.host_id),
         }
     }
 }
 
-/// What is known about the link.
+/// State of the link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkState {
     pub peer: Peer,
-    /// The name that the board gave this host.
+    /// Name of this host at the board.
     pub display_name: String,
-    /// When the board last took a push.
+    /// Time of the last accepted push.
     pub last_push: Option<Timestamp>,
-    /// The last failure, also when the link works again.
+    /// Last failure, kept after a recovery.
     pub last_error: Option<LinkError>,
-    /// Failures since the last success.
+    /// Number of failures since the last success.
     pub failures: u64,
-    /// Pushes that were dropped from the disk because there was no room.
+    /// Number of pushes that were dropped because the spool was full.
     pub dropped: u64,
-    /// Why those that are missed do not wait on disk, where they should.
+    /// Why the configured spool does not work.
     #[serde(default)]
-    pub spool_trouble: Option<String>,
-    /// The stream of a daemon that runs, or has died.
+    pub spool_error: Option<String>,
+    /// Stream of the daemon that wrote this; it may have died since.
     pub stream: Option<StreamState>,
 }
 
-/// A failure and when it was.
+/// A failure and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkError {
     pub at: Timestamp,
-    /// One sentence, harmless.
+    /// One sanitized sentence.
     pub what: String,
 }
 
-/// How a stream is doing, as its daemon last wrote.
+/// State of the stream, as last written by its daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamState {
     pub daemon: ProcessKey,
@@ -72,7 +72,7 @@ pub struct StreamState {
 }
 
 impl LinkState {
-    /// Nothing yet.
+    /// The state before the first push.
     #[must_use]
     pub fn new(config: &CloudConfig) -> Self {
         Self {
@@ -82,25 +82,26 @@ impl LinkState {
         }
     }
 
-    /// The board took a push.
+    /// Records an accepted push.
     pub fn succeeded(&mut self, at: Timestamp) {
         self.last_push = Some(at);
         self.failures = 0;
     }
 
+    /// Records a failure.
     pub fn failed(&mut self, at: Timestamp, what: String) {
         self.last_error = Some(LinkError { at, what });
         self.failures += 1;
     }
 
-    fn last_news(&self) -> Option<Timestamp> {
+    fn last_change(&self) -> Option<Timestamp> {
         self.last_push
             .max(self.last_error.as_ref().map(|error| error.at))
     }
 }
 
 impl StreamState {
-    /// Of this process; `None` where the kernel does not tell who that is.
+    /// The state of this process's stream; `None` if the process cannot be identified.
     #[must_use]
     pub fn of_this_process(is_connected: bool) -> Option<Self> {
         let boot = boot()?;
@@ -111,9 +112,9 @@ impl StreamState {
         })
     }
 
-    /// Whether the daemon that wrote it still runs.
+    /// Whether the daemon that wrote it is still running.
     #[must_use]
-    pub fn is_of_the_living(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         boot() == Some(self.daemon.boot) && Lineage::default().life(&self.daemon) != Life::Ended
     }
 }
@@ -124,8 +125,8 @@ fn boot() -> Option<gua_model::id::BootId> {
         .ok()
 }
 
-/// Where what belongs to a link is kept: beside the enrolment, so that there is one place whatever history is written. A
-/// service that may not write there has it beside its history.
+/// Paths of the files that belong to a link. They are beside the enrolment, so that they do not depend on the history; a
+/// service that cannot write there has them beside its history.
 #[derive(Clone, Debug)]
 pub struct LinkFiles {
     enrolment: PathBuf,
@@ -145,48 +146,50 @@ impl LinkFiles {
         [&self.enrolment, &self.history].map(|file| state_file::beside(file, "-link"))
     }
 
-    /// Where pushes wait that could not be sent.
+    /// Directories for the spool.
     pub(super) fn spools(&self) -> [PathBuf; 2] {
         [&self.enrolment, &self.history].map(|file| state_file::beside(file, "-spool"))
     }
 
-    /// Where it is noted how the archive is doing.
+    /// Files for the state of the archive.
     pub(super) fn archives(&self) -> [PathBuf; 2] {
         [&self.enrolment, &self.history].map(|file| state_file::beside(file, "-archive"))
     }
 
-    /// The same name for one history wherever a command is given.
+    /// Canonical path of the history, which does not depend on the working directory.
     pub(super) fn history(&self) -> PathBuf {
         let history = std::fs::canonicalize(&self.history);
         history.unwrap_or_else(|_| self.history.clone())
     }
 
-    /// What was last written of the link to a peer.
+    /// Reads the latest state of the link to a peer.
     #[must_use]
     pub fn read(&self, peer: &Peer) -> Option<LinkState> {
         let states = self.files().into_iter().filter_map(|file| {
             let state: LinkState = state_file::read(&file)?;
             (state.peer == *peer).then_some(state)
         });
-        states.max_by_key(LinkState::last_news)
+        states.max_by_key(LinkState::last_change)
     }
 
-    /// What a service of the host has written beside its history, for those who have no enrolment of their own.
+    /// Reads the state that a service wrote beside its history, for users without an enrolment.
     #[must_use]
-    pub fn of_the_history(&self) -> Option<LinkState> {
+    pub fn read_service(&self) -> Option<LinkState> {
         let [_, file] = self.files();
         state_file::read(&file)
     }
 
+    /// Writes the state.
+    ///
     /// # Errors
-    /// When nothing can be written in either place.
+    /// If neither location is writable.
     pub fn write(&self, state: &LinkState) -> io::Result<()> {
         let [first, second] = self.files();
         state_file::write(&first, state).or_else(|_| state_file::write(&second, state))
     }
 
-    /// Notes what became of a push. A disk that does not take it costs only the note.
-    pub fn note(&self, config: &CloudConfig, at: Timestamp, pushed: &Result<(), CallError>) {
+    /// Records the result of a push. A write error is ignored: it only loses the record.
+    pub fn record(&self, config: &CloudConfig, at: Timestamp, pushed: &Result<(), CallError>) {
         let fresh = LinkState::new(config);
         let mut state = match self.read(&fresh.peer) {
             Some(known) => LinkState {
@@ -202,26 +205,29 @@ impl LinkFiles {
         let _: io::Result<()> = self.write(&state);
     }
 
-    /// How many pushes to a peer wait on disk, by the files that are there now; `None` where they are another's.
+    /// Number of spooled pushes for a peer; `None` if the spool belongs to another user.
     #[must_use]
-    pub fn waiting(&self, peer: &Peer) -> Option<usize> {
+    pub fn spooled(&self, peer: &Peer) -> Option<usize> {
         let spools = self.spools();
-        spools.iter().map(|place| spool::waiting(place, peer)).sum()
+        spools
+            .iter()
+            .map(|directory| spool::count(directory, peer))
+            .sum()
     }
 
-    /// Removes what is known of a link and what waits for it. Beside a history, which another enrolment may serve, only what
-    /// belongs to `peer`. Says how many pushes waited.
-    pub fn forget(&self, peer: Option<&Peer>) -> usize {
+    /// Removes the state and the spool of a link; returns the number of spooled pushes. Files beside the history may belong
+    /// to another enrolment; they are only removed if they belong to `peer`.
+    pub fn remove(&self, peer: Option<&Peer>) -> usize {
         let [own, of_history] = self.files();
         let _ = std::fs::remove_file(own);
         let known = state_file::read(&of_history).map(|state: LinkState| state.peer);
         if peer.is_some() && known.as_ref() == peer {
             let _ = std::fs::remove_file(of_history);
         }
-        ArchiveState::forget(self, peer);
+        ArchiveState::remove(self, peer);
         let [own, of_history] = self.spools();
-        let of_peer = peer.map_or(0, |peer| spool::forget(&of_history, Some(peer)));
-        spool::forget(&own, None) + of_peer
+        let of_peer = peer.map_or(0, |peer| spool::remove(&of_history, Some(peer)));
+        spool::remove(&own, None) + of_peer
     }
 }
 
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_ends_the_count_of_failures_and_the_last_one_stays_known() {
+    fn a_success_resets_the_failure_count_and_keeps_the_last_error() {
         let mut state = state("h");
         state.failed(at(1), "no".to_owned());
         state.failed(at(2), "no".to_owned());
@@ -259,42 +265,42 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_known_by_its_board_and_host_and_by_the_newer_of_two_places() {
+    fn the_newer_of_two_files_with_the_right_peer_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let enrolment = directory.path().join("gone/cloud.json");
         let history = directory.path().join("gua.db");
-        let place = LinkFiles::new(&enrolment, &history);
-        assert_eq!(place.read(&peer("h")), None);
-        // Nothing can be written beside the enrolment.
+        let files = LinkFiles::new(&enrolment, &history);
+        assert_eq!(files.read(&peer("h")), None);
+        // The directory of the enrolment does not exist.
         let mut old = state("h");
         old.failed(at(1), "no".to_owned());
         old.stream = StreamState::of_this_process(true);
-        assert!(old.stream.unwrap().is_of_the_living());
-        place.write(&old).unwrap();
-        assert_eq!(place.read(&peer("h")), Some(old.clone()));
-        assert_eq!(place.of_the_history(), Some(old.clone()));
-        assert_eq!(place.read(&peer("another")), None);
-        // Now it can.
+        assert!(old.stream.unwrap().is_current());
+        files.write(&old).unwrap();
+        assert_eq!(files.read(&peer("h")), Some(old.clone()));
+        assert_eq!(files.read_service(), Some(old.clone()));
+        assert_eq!(files.read(&peer("another")), None);
+        // Now it exists.
         std::fs::create_dir(enrolment.parent().unwrap()).unwrap();
         let mut new = state("h");
         new.succeeded(at(2));
-        place.write(&new).unwrap();
-        assert_eq!(place.read(&peer("h")), Some(new));
-        assert_eq!(place.of_the_history(), Some(old));
-        std::fs::write(&place.files()[0], "garbage").unwrap();
-        assert!(place.read(&peer("h")).is_some());
-        assert_eq!(place.forget(Some(&peer("another"))), 0);
-        assert!(place.files().map(|file| file.exists()) == [false, true]);
-        assert_eq!(place.forget(None), 0);
-        assert!(place.files().map(|file| file.exists()) == [false, true]);
-        assert_eq!(place.forget(Some(&peer("h"))), 0);
-        assert!(place.files().map(|file| file.exists()) == [false, false]);
+        files.write(&new).unwrap();
+        assert_eq!(files.read(&peer("h")), Some(new));
+        assert_eq!(files.read_service(), Some(old));
+        std::fs::write(&files.files()[0], "garbage").unwrap();
+        assert!(files.read(&peer("h")).is_some());
+        assert_eq!(files.remove(Some(&peer("another"))), 0);
+        assert!(files.files().map(|file| file.exists()) == [false, true]);
+        assert_eq!(files.remove(None), 0);
+        assert!(files.files().map(|file| file.exists()) == [false, true]);
+        assert_eq!(files.remove(Some(&peer("h"))), 0);
+        assert!(files.files().map(|file| file.exists()) == [false, false]);
     }
 
     #[test]
-    fn a_stream_of_a_daemon_that_died_is_not_of_the_living() {
+    fn a_stream_of_a_dead_daemon_is_not_current() {
         let mut stream = StreamState::of_this_process(true).unwrap();
         stream.daemon.start.0 += 1;
-        assert!(!stream.is_of_the_living());
+        assert!(!stream.is_current());
     }
 }

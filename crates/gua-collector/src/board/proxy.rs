@@ -1,4 +1,4 @@
-//! Proxies, as the variables that most programs know name them. Whoever reads the environment hands them in.
+//! Proxy settings from the conventional environment variables. The caller reads the environment.
 
 use std::fmt;
 
@@ -7,44 +7,44 @@ use gua_wire::ServerUrl;
 use gua_wire::server_url::Scheme;
 use percent_encoding::percent_decode_str;
 
-/// What the environment says about proxies; empty texts count as none.
+/// Values of the proxy variables; empty values count as unset.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// `http_proxy`.
     pub http: Option<String>,
     /// `https_proxy`.
     pub https: Option<String>,
-    /// `all_proxy`: where the two above say nothing.
+    /// `all_proxy`: used if the variable of the scheme is unset.
     pub all: Option<String>,
-    /// `no_proxy`: hosts that are reached directly.
+    /// `no_proxy`: hosts with direct connections.
     pub none_for: Option<String>,
 }
 
-/// A proxy that tunnels (HTTP `CONNECT`).
+/// An HTTP proxy that opens tunnels (`CONNECT`).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     pub host: String,
     pub port: u16,
-    /// The value of `Proxy-Authorization`.
+    /// Value of `Proxy-Authorization`.
     pub(crate) authorization: Option<String>,
 }
 
-/// Why a variable names no proxy that could be used. Its text is not in it: it may carry a password.
+/// Why a proxy variable is invalid. The message does not contain its value, which may include a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
-    #[error("{0} is not of the form http://HOST:PORT")]
+    #[error("{0} must have the form http://HOST:PORT")]
     Form(&'static str),
-    #[error("{0} names a kind of proxy that gua does not speak; it speaks http://")]
+    #[error("{0} has an unsupported scheme; gua supports http:// proxies")]
     Kind(&'static str),
 }
 
 impl Proxies {
-    /// The proxy for a board. This machine itself is always reached directly: what is not encrypted there must not leave it.
+    /// The proxy for a board. Loopback addresses never use a proxy: their unencrypted traffic must not leave the host.
     ///
     /// # Errors
-    /// When the variable that counts cannot be understood. Going directly instead would go where somebody did not want it.
+    /// If the variable is invalid. A direct connection instead would ignore the administrator's intention.
     pub fn for_board(&self, board: &ServerUrl) -> Result<Option<Proxy>, ProxyError> {
-        if board.is_loopback() || self.is_excepted(board) {
+        if board.is_loopback() || self.is_excluded(board) {
             return Ok(None);
         }
         let (own, name) = match board.scheme() {
@@ -61,11 +61,11 @@ impl Proxies {
         }
     }
 
-    fn is_excepted(&self, board: &ServerUrl) -> bool {
+    fn is_excluded(&self, board: &ServerUrl) -> bool {
         let host = board.host().to_ascii_lowercase();
-        let excepted = |entry: &str| {
+        let excludes = |entry: &str| {
             let entry = entry.trim().to_ascii_lowercase();
-            // A port may be written behind the host, but not behind a bare number of IPv6.
+            // A host may be followed by a port, except a bare IPv6 address.
             let (name, port) = match entry.rsplit_once(':') {
                 Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
                     (name, port.parse().ok())
@@ -85,7 +85,7 @@ impl Proxies {
                             .is_some_and(|rest| rest.ends_with('.')))
         };
         let list = self.none_for.as_deref().unwrap_or_default();
-        list.split([',', ' ']).any(excepted)
+        list.split([',', ' ']).any(excludes)
     }
 }
 
@@ -101,7 +101,7 @@ impl Proxy {
             Some((user, place)) => (Some(user), place),
             None => (None, rest),
         };
-        // Read by the same rules as the address of a board.
+        // Parsed by the same rules as the URL of a board.
         let address = ServerUrl::parse(&format!("http://{place}"));
         let address = address.map_err(|_| ProxyError::Form(name))?;
         let authorization = user.map(|user| {
@@ -130,7 +130,7 @@ impl fmt::Debug for Proxy {
 
 impl fmt::Debug for Proxies {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Their addresses may carry passwords.
+        // The URLs may contain passwords.
         out.debug_struct("Proxies").finish_non_exhaustive()
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_of_the_board_chooses_the_proxy() {
+    fn the_scheme_of_the_board_selects_the_proxy() {
         let proxies = Proxies {
             http: text("plain.example:3128"),
             https: text("http://secret.example:8080/"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_can_be_excepted_by_name_by_domain_and_by_port() {
+    fn hosts_are_excluded_by_name_domain_and_port() {
         let except = |list: &str, board: &str, is_direct: bool| {
             let proxies = Proxies {
                 https: text("p.example:1"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_is_not_understood_is_no_reason_to_go_directly() {
+    fn an_invalid_proxy_is_an_error_and_not_a_direct_connection() {
         let check = |proxy: &str, expected| {
             let proxies = Proxies {
                 https: text(proxy),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_password_of_a_proxy_is_sent_and_not_shown() {
+    fn the_password_of_a_proxy_is_sent_and_never_displayed() {
         let proxies = Proxies {
             https: text("http://ada:s%40crate@p.example:3128"),
             ..Proxies::default()

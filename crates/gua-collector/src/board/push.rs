@@ -1,4 +1,4 @@
-//! What a tick came to, and the push that is written of it.
+//! A tick on its way to the board, and its encoded form.
 
 use gua_model::Sample;
 use gua_wire::snapshot::{About, ErrorCode, Form, LeftOut, Observed, UsageStates};
@@ -6,10 +6,10 @@ use gua_wire::users::UserPolicy;
 use gua_wire::{CloudConfig, Snapshot};
 use jiff::Timestamp;
 
-/// What a tick came to.
+/// The result of a tick.
 #[derive(Debug)]
 pub(super) enum Push {
-    Seen {
+    Sample {
         sample: Box<Sample>,
         usage: UsageStates,
     },
@@ -17,7 +17,7 @@ pub(super) enum Push {
     DriverFailed { at: Timestamp },
 }
 
-/// Who speaks, and how much is told.
+/// How this host presents itself to the board, and how much it reveals about users.
 #[derive(Clone, Debug)]
 pub struct AgentIdentity {
     pub hostname: String,
@@ -26,7 +26,7 @@ pub struct AgentIdentity {
     pub form: Form,
 }
 
-/// A push that is written and not yet taken.
+/// The body of a push.
 #[derive(Debug)]
 pub(super) struct EncodedPush {
     pub(super) at: Timestamp,
@@ -34,8 +34,8 @@ pub(super) struct EncodedPush {
 }
 
 impl Push {
-    /// Writes the push for an enrolled host, and names the cards that have no place in it.
-    pub(super) fn write(
+    /// Encodes the push for an enrolled host; also returns the GPUs that the format cannot represent.
+    pub(super) fn encode(
         &self,
         config: &CloudConfig,
         identity: &AgentIdentity,
@@ -51,7 +51,7 @@ impl Push {
                 let heartbeat = Snapshot::error_heartbeat(about, *at, ErrorCode::NvmlInitFailed);
                 (*at, heartbeat, Vec::new())
             }
-            Push::Seen { sample, usage } => {
+            Push::Sample { sample, usage } => {
                 let observed = Observed {
                     about,
                     sample,

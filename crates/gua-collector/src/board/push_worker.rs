@@ -1,5 +1,5 @@
-//! Carries pushes to the board, one at a time, in a thread that may be left behind. Whoever hands one over goes on at once,
-//! and is woken when there is an answer: a server that is silent holds up nobody but this thread.
+//! Sends pushes to the board, one at a time, on its own thread, which is abandoned at the end if it hangs. The caller
+//! continues at once and is woken when there is a result, so a silent server blocks only this thread.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,41 +12,41 @@ use super::client::CallError;
 use super::enrolment::Enrolled;
 
 pub(super) struct PushWorker {
-    loads: SyncSender<Load>,
-    answers: Receiver<Answer>,
+    jobs: SyncSender<Job>,
+    results: Receiver<PushResult>,
 }
 
-/// What became of a push.
-pub(super) type Answer = Result<(), CallError>;
+/// Result of one push.
+pub(super) type PushResult = Result<(), CallError>;
 
-struct Load {
+struct Job {
     enrolled: Arc<Enrolled>,
     body: String,
 }
 
 impl PushWorker {
-    /// Starts the thread. It ends when this is dropped and nothing is on its way.
+    /// Starts the thread. It ends when this value is dropped and no push is in flight.
     pub(super) fn start(wake: impl Fn() + Send + 'static) -> io::Result<Self> {
-        let push = |load: &Load| {
-            let Enrolled { client, config } = &*load.enrolled;
-            client.push_body(&load.body, config)
+        let push = |job: &Job| {
+            let Enrolled { client, config } = &*job.enrolled;
+            client.push_body(&job.body, config)
         };
         Self::start_with(push, wake)
     }
 
     fn start_with(
-        push: impl Fn(&Load) -> Answer + Send + 'static,
+        push: impl Fn(&Job) -> PushResult + Send + 'static,
         wake: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
-        let (loads, to_carry) = sync_channel::<Load>(1);
-        let (answered, answers) = sync_channel(1);
-        let carry = move || {
-            for load in to_carry {
-                // A thread that died would never answer, and nothing would be sent any more. Nothing that a push has
-                // touched is used again.
-                let answer = catch_unwind(AssertUnwindSafe(|| push(&load)));
-                let answer = answer.unwrap_or(Err(CallError::Panicked));
-                if answered.send(answer).is_err() {
+        let (jobs, pending) = sync_channel::<Job>(1);
+        let (finished, results) = sync_channel(1);
+        let work = move || {
+            for job in pending {
+                // A dead thread would never report a result, and nothing would be sent any more. No state of the failed
+                // push is used again.
+                let result = catch_unwind(AssertUnwindSafe(|| push(&job)));
+                let result = result.unwrap_or(Err(CallError::Panicked));
+                if finished.send(result).is_err() {
                     return;
                 }
                 wake();
@@ -54,24 +54,24 @@ impl PushWorker {
         };
         thread::Builder::new()
             .name("gua-push".to_owned())
-            .spawn(carry)?;
-        Ok(Self { loads, answers })
+            .spawn(work)?;
+        Ok(Self { jobs, results })
     }
 
-    /// Hands a push over. The one before has been answered.
-    pub(super) fn carry(&self, enrolled: Arc<Enrolled>, body: String) {
-        // The thread takes one at a time, and does not end before us.
-        let _ = self.loads.try_send(Load { enrolled, body });
+    /// Starts a push. The previous one must have finished.
+    pub(super) fn send(&self, enrolled: Arc<Enrolled>, body: String) {
+        // Cannot fail: the queue is empty and the thread outlives this value.
+        let _ = self.jobs.try_send(Job { enrolled, body });
     }
 
-    /// The answer, if it is there.
-    pub(super) fn answer(&self) -> Option<Answer> {
-        self.answers.try_recv().ok()
+    /// The result of the push, if it has finished.
+    pub(super) fn result(&self) -> Option<PushResult> {
+        self.results.try_recv().ok()
     }
 
-    /// The answer, if it comes in time.
-    pub(super) fn answer_within(&self, time: Duration) -> Option<Answer> {
-        self.answers.recv_timeout(time).ok()
+    /// The result of the push, if it finishes in time.
+    pub(super) fn result_within(&self, time: Duration) -> Option<PushResult> {
+        self.results.recv_timeout(time).ok()
     }
 }
 
@@ -93,30 +93,30 @@ mod tests {
             ca_file: None,
             proxies: Proxies::default(),
         };
-        let client = Client::new(Endpoint::to(&board, &options).unwrap());
+        let client = Client::new(Endpoint::new(&board, &options).unwrap());
         let config = CloudConfig::enrolled(board, ClaimAnswer::read(answer).unwrap());
         Arc::new(Enrolled { config, client })
     }
 
     #[test]
-    fn a_push_that_panics_is_a_failure_and_the_next_is_carried() {
+    fn a_push_that_panics_is_a_failure_and_the_next_one_is_sent() {
         let (woken, wakes) = sync_channel(9);
-        let push = |load: &Load| {
-            assert_ne!(load.body, "bad");
+        let push = |job: &Job| {
+            assert_ne!(job.body, "bad");
             Ok(())
         };
         let wake = move || woken.send(()).unwrap();
         let worker = PushWorker::start_with(push, wake).unwrap();
-        let carried = |body: &str| {
-            worker.carry(enrolled(), body.to_owned());
-            let answer = worker.answer_within(Duration::from_secs(60)).unwrap();
+        let push = |body: &str| {
+            worker.send(enrolled(), body.to_owned());
+            let result = worker.result_within(Duration::from_secs(60)).unwrap();
             wakes.recv().unwrap();
-            answer
+            result
         };
-        assert!(carried("good").is_ok());
-        let error = carried("bad").unwrap_err();
-        assert!(error.may_pass());
-        assert_eq!(error.to_string(), "a push failed by a fault of gua itself");
-        assert!(carried("good").is_ok());
+        assert!(push("good").is_ok());
+        let error = push("bad").unwrap_err();
+        assert!(error.is_retryable());
+        assert_eq!(error.to_string(), "internal error: the push panicked");
+        assert!(push("good").is_ok());
     }
 }

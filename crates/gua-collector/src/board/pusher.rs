@@ -1,76 +1,75 @@
-//! The thread that keeps the link to the board: it sends the latest state, leaves a board alone that fails, and puts aside
-//! what could not be sent. It never waits for a server itself, so that at the end nothing is lost that was to be kept.
+//! The thread that keeps the link to the board: pushes the latest state, backs off after failures and spools what could
+//! not be pushed. It never waits for a server itself, so nothing that should be spooled is lost when the daemon ends.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gua_model::text::sanitize;
 use gua_probe::clock;
 use gua_wire::snapshot::LeftOut;
+use tracing::{info, warn};
 
 use super::backoff::RetryDelay;
 use super::enrolment::{Enrolled, Enrolment, EnrolmentError};
-use super::latest_slot::{LatestSlot, Taken};
+use super::latest_queue::{LatestQueue, Taken};
 use super::link_state::{LinkFiles, LinkState, Peer, StreamState};
 use super::push::{AgentIdentity, EncodedPush, Push};
-use super::push_worker::{Answer, PushWorker};
+use super::push_worker::{PushResult, PushWorker};
 use super::spool::{Recipient, Spool};
 use crate::chain::chain;
 use crate::failure_log::FailureLog;
 
-/// The pause after a first failure, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How often the file for `gua status` is written while nothing changes but the time of the last push.
+/// Delay after the first failure, and the longest delay.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(60);
+/// Minimum time between two writes of the state file while only the time of the last push changes.
 const STATE_PERIOD: Duration = Duration::from_secs(5);
-/// How long the end waits for the answer to a push that is on its way.
-pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum time to wait at the end for the result of a push in flight.
+pub(super) const FINAL_WAIT: Duration = Duration::from_secs(2);
 
-/// Writes one line to the log. It is called by threads beside the loop.
-pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// What a pusher is given.
+/// Everything a [`Pusher`] works with.
 pub(super) struct Link {
-    pub(super) slot: Arc<LatestSlot<Push>>,
+    pub(super) queue: Arc<LatestQueue<Push>>,
     pub(super) worker: PushWorker,
     pub(super) enrolment: Enrolment,
     pub(super) identity: AgentIdentity,
     pub(super) spool: Option<Spool>,
-    /// Why there is none where one is wished.
-    pub(super) spool_trouble: Option<String>,
-    pub(super) place: LinkFiles,
-    /// Whether the stream is connected; `None` where there is none.
+    /// Why the configured spool could not be opened.
+    pub(super) spool_error: Option<String>,
+    pub(super) files: LinkFiles,
+    /// Whether the stream is connected; `None` without a stream.
     pub(super) is_streaming: Option<Arc<AtomicBool>>,
-    pub(super) say: Say,
 }
 
 pub(super) struct Pusher {
     link: Link,
     state: LinkState,
+    /// When the state file was last written; `None` forces the next write.
     state_written: Option<Duration>,
-    /// Whether more is known than was written.
-    has_news: bool,
-    /// What was written of the stream.
+    /// Whether the state has changed since it was written.
+    is_state_changed: bool,
+    /// State of the stream as last written.
     stream_written: Option<bool>,
-    pause: RetryDelay,
+    delay: RetryDelay,
     unsent: Option<EncodedPush>,
-    carried: Option<Carried>,
-    told: FailureLog,
-    /// What the log knows of the spool's troubles, and what lasts of them.
-    told_of_spool: FailureLog,
-    spool_trouble: Option<String>,
-    /// The cards that were told to be left out.
+    in_flight: Option<InFlight>,
+    failures: FailureLog,
+    spool_failures: FailureLog,
+    /// Why the spool does not work at the moment.
+    spool_error: Option<String>,
+    /// GPUs that were logged as left out of the pushes.
     left_out: Vec<LeftOut>,
 }
 
-/// What is on its way.
-enum Carried {
+/// The push that the worker is sending.
+enum InFlight {
     Latest(EncodedPush),
     /// By its name in the spool.
     Spooled(String),
-    /// To a board at which this host is enrolled no more.
-    Stray,
+    /// A push to a board at which this host is not enrolled any more; its result is ignored.
+    Abandoned,
 }
 
 impl Pusher {
@@ -79,245 +78,253 @@ impl Pusher {
             link,
             state: LinkState::default(),
             state_written: None,
-            has_news: false,
+            is_state_changed: false,
             stream_written: None,
-            pause: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE),
+            delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
             unsent: None,
-            carried: None,
-            told: FailureLog::default(),
-            told_of_spool: FailureLog::default(),
-            spool_trouble: None,
+            in_flight: None,
+            failures: FailureLog::default(),
+            spool_failures: FailureLog::default(),
+            spool_error: None,
             left_out: Vec::new(),
         }
     }
 
-    /// Until the slot is closed and empty.
+    /// Runs until the queue is closed and empty.
     pub(super) fn run(mut self) {
-        if let Some(why) = self.link.spool_trouble.take() {
-            self.spool_failed(&why);
+        if let Some(error) = self.link.spool_error.take() {
+            self.spool_failed(&error);
         }
         loop {
-            match self.link.slot.take(self.patience()) {
-                Taken::Push(letter) => self.receive(&letter),
+            match self.link.queue.take(self.next_wakeup()) {
+                Taken::Item(push) => self.receive(&push),
                 Taken::Nothing => {}
                 Taken::Closed => break,
             }
-            if let Some(answer) = self.link.worker.answer() {
-                self.answered(answer);
+            if let Some(result) = self.link.worker.result() {
+                self.handle_result(result);
             }
             if self.may_send() && !self.send_latest() {
                 self.send_spooled();
             }
-            // The next push may be an hour away.
+            // Does not wait for the next push, which may be an hour away.
             if self.is_streaming() != self.stream_written {
                 self.write_state();
-            } else if self.has_news {
+            } else if self.is_state_changed {
                 self.write_state_if_due();
             }
         }
-        self.end();
+        self.finish();
     }
 
-    /// What is left is sent where the board answers, and put aside otherwise. A board that fails is not asked again.
-    fn end(mut self) {
-        let until = clock::monotonic().saturating_add(LAST_PATIENCE);
-        self.is_for_the_same();
+    /// Sends what is left if the board responds, and spools it otherwise. A failing board gets no further attempt.
+    fn finish(mut self) {
+        let until = clock::monotonic().saturating_add(FINAL_WAIT);
+        self.is_peer_unchanged();
         loop {
             if self.may_send() {
                 self.send_latest();
             }
-            if matches!(self.carried, None | Some(Carried::Stray)) {
+            if matches!(self.in_flight, None | Some(InFlight::Abandoned)) {
                 break;
             }
             let left = until.saturating_sub(clock::monotonic());
-            match self.link.worker.answer_within(left) {
-                Some(answer) => self.answered(answer),
+            match self.link.worker.result_within(left) {
+                Some(result) => self.handle_result(result),
                 None => break,
             }
         }
-        // It may arrive still. Without an answer it counts as missed: rather twice than never.
-        if let Some(Carried::Latest(unsent)) = self.carried.take() {
-            self.put_aside(&unsent);
+        // Without a result the push counts as missed although it may still arrive: a duplicate is better than a loss.
+        if let Some(InFlight::Latest(push)) = self.in_flight.take() {
+            self.spool(&push);
         }
-        if let Some(unsent) = self.unsent.take() {
-            self.put_aside(&unsent);
+        if let Some(push) = self.unsent.take() {
+            self.spool(&push);
         }
         self.link.is_streaming = None;
-        self.spool_trouble = None;
+        self.spool_error = None;
         self.write_state();
     }
 
     fn may_send(&self) -> bool {
-        self.carried.is_none() && self.pause.remaining(clock::monotonic()).is_none()
+        self.in_flight.is_none() && self.delay.remaining(clock::monotonic()).is_none()
     }
 
-    /// How long the next letter is waited for: until there is something else to do, or for good. An answer wakes us.
-    fn patience(&self) -> Option<Duration> {
+    /// Maximum time to wait for the next push: until there is other work, or without limit. A result ends the wait.
+    fn next_wakeup(&self) -> Option<Duration> {
         let is_spooled = self.link.spool.as_ref().is_some_and(|one| !one.is_empty());
-        let has_work = self.carried.is_none() && (self.unsent.is_some() || is_spooled);
+        let has_work = self.in_flight.is_none() && (self.unsent.is_some() || is_spooled);
         let now = clock::monotonic();
-        let until_work = has_work.then(|| self.pause.remaining(now).unwrap_or_default());
-        let until_written = self.has_news.then(|| self.state_due_in(now));
+        let until_work = has_work.then(|| self.delay.remaining(now).unwrap_or_default());
+        let until_written = self.is_state_changed.then(|| self.state_due_in(now));
         until_work.into_iter().chain(until_written).min()
     }
 
-    /// Whether what is at hand is for the one at whom this host is enrolled now. What was for another is dropped.
-    fn is_for_the_same(&mut self) -> bool {
+    /// Checks the enrolment and returns whether this host is still enrolled at the same board under the same id. Pushes
+    /// for another peer are dropped.
+    fn is_peer_unchanged(&mut self) -> bool {
         let before = self.state.peer.clone();
         match self.link.enrolment.current() {
-            Ok(enrolled) => self.meet(&enrolled),
-            Err(error) if error.is_missing() => self.nobody_to_tell(&error),
-            // It may be mended.
+            Ok(enrolled) => self.update_peer(&enrolled),
+            Err(error) if error.is_missing() => self.no_enrolment(&error),
+            // A damaged file may be repaired.
             Err(_) => {}
         }
         self.state.peer == before
     }
 
-    /// Writes the push down. What was not sent before is older, and put aside.
-    fn receive(&mut self, letter: &Push) {
+    /// Encodes a new push. An older one that was not sent goes to the spool.
+    fn receive(&mut self, push: &Push) {
         let enrolled = match self.link.enrolment.current() {
             Ok(enrolled) => enrolled,
-            Err(error) => return self.nobody_to_tell(&error),
+            Err(error) => return self.no_enrolment(&error),
         };
-        self.meet(&enrolled);
+        self.update_peer(&enrolled);
         if let Some(older) = self.unsent.take() {
-            self.put_aside(&older);
+            self.spool(&older);
         }
-        let (unsent, left_out) = letter.write(&enrolled.config, &self.link.identity);
-        self.note_left_out(left_out);
-        self.unsent = Some(unsent);
+        let (encoded, left_out) = push.encode(&enrolled.config, &self.link.identity);
+        self.log_left_out(left_out);
+        self.unsent = Some(encoded);
     }
 
-    /// Sees whether the board, and who we are there, are those of before. What was meant for others is not sent.
-    fn meet(&mut self, enrolled: &Enrolled) {
+    /// Follows a change of the board or of this host's id there. Pushes for the previous peer are not sent.
+    fn update_peer(&mut self, enrolled: &Enrolled) {
         let fresh = LinkState::new(&enrolled.config);
         if self.state.peer != fresh.peer {
             if self.state.peer != Peer::default() {
                 self.unsent = None;
-                self.carried = self.carried.take().map(|_| Carried::Stray);
-                self.pause.succeeded();
-                self.told = FailureLog::default();
+                self.in_flight = self.in_flight.take().map(|_| InFlight::Abandoned);
+                self.delay.succeeded();
+                self.failures = FailureLog::default();
             }
-            // A daemon that starts again knows what the one before it knew.
-            self.state = self.link.place.read(&fresh.peer).unwrap_or_default();
+            // A restarted daemon continues with the state of its predecessor.
+            self.state = self.link.files.read(&fresh.peer).unwrap_or_default();
             self.state.peer = fresh.peer;
             self.state_written = None;
-            self.has_news = true;
+            self.is_state_changed = true;
         }
         self.state.display_name = fresh.display_name;
-        let to = Recipient::new(&enrolled.config, &self.link.identity.users);
+        let recipient = Recipient::new(&enrolled.config, &self.link.identity.users);
         let Some(spool) = &mut self.link.spool else {
             return;
         };
-        match spool.address(&to) {
+        match spool.set_recipient(&recipient) {
             Ok(0) => {}
-            Ok(dropped) => (self.link.say)(&format!(
-                "board: {dropped} missed pushes were dropped: they were kept for another board, host or setting of cloud.users"
-            )),
+            Ok(dropped) => info!(
+                dropped,
+                "dropped missed pushes for another board, host or setting of cloud.users"
+            ),
             Err(error) => self.spool_failed(&chain(&error)),
         }
     }
 
-    /// Pushes go on without it.
-    fn spool_failed(&mut self, why: &str) {
-        let why = gua_model::text::sanitize(why);
-        if self.told_of_spool.is_news(&why) {
-            (self.link.say)(&format!("board: missed pushes are dropped: {why}"));
-            self.has_news = true;
+    /// Records a failure of the spool. Pushes continue without it.
+    fn spool_failed(&mut self, error: &str) {
+        let error = sanitize(error);
+        if self.spool_failures.is_new(&error) {
+            warn!(error, "cannot spool missed pushes; they are dropped");
+            self.is_state_changed = true;
         }
-        self.spool_trouble = Some(why);
+        self.spool_error = Some(error);
     }
 
-    /// Cards that have no place in a push are named when that begins or changes.
-    fn note_left_out(&mut self, left_out: Vec<LeftOut>) {
-        for card in &left_out {
-            if !self.left_out.contains(card) {
-                let LeftOut { index, why } = card;
-                (self.link.say)(&format!("board: gpu {index} is not told: {why}"));
+    /// Logs GPUs that cannot be part of a push, when that starts or changes.
+    fn log_left_out(&mut self, left_out: Vec<LeftOut>) {
+        for gpu in &left_out {
+            if !self.left_out.contains(gpu) {
+                warn!(gpu = gpu.index, error = %gpu.why, "GPU left out of pushes");
             }
         }
         self.left_out = left_out;
     }
 
-    /// Hands the latest state over, if it was not; says whether there was one.
+    /// Sends the latest state, if there is an unsent one; returns whether there was.
     fn send_latest(&mut self) -> bool {
         if self.unsent.is_none() {
             return false;
         }
-        if let Some(enrolled) = self.addressed()
-            && let Some(unsent) = self.unsent.take()
+        if let Some(enrolled) = self.enrolled()
+            && let Some(push) = self.unsent.take()
         {
-            let body = unsent.body.clone();
-            self.carried = Some(Carried::Latest(unsent));
-            self.link.worker.carry(enrolled, body);
+            let body = push.body.clone();
+            self.in_flight = Some(InFlight::Latest(push));
+            self.link.worker.send(enrolled, body);
         }
         true
     }
 
-    /// One of those that wait on disk; a new letter goes before the next.
+    /// Sends one push of the spool; a new push takes precedence over the next one.
     fn send_spooled(&mut self) {
         let is_empty = self.link.spool.as_ref().is_none_or(Spool::is_empty);
         if is_empty {
             return;
         }
-        if let Some(enrolled) = self.addressed()
+        if let Some(enrolled) = self.enrolled()
             && let Some((name, body)) = self.link.spool.as_mut().and_then(Spool::oldest)
         {
-            self.carried = Some(Carried::Spooled(name));
-            self.link.worker.carry(enrolled, body);
+            self.in_flight = Some(InFlight::Spooled(name));
+            self.link.worker.send(enrolled, body);
         }
     }
 
-    /// Whom to send to now. What waits is for this one.
-    fn addressed(&mut self) -> Option<Arc<Enrolled>> {
+    /// The current enrolment, after a change of peer was handled.
+    fn enrolled(&mut self) -> Option<Arc<Enrolled>> {
         match self.link.enrolment.current() {
             Ok(enrolled) => {
-                self.meet(&enrolled);
+                self.update_peer(&enrolled);
                 Some(enrolled)
             }
             Err(error) => {
-                self.pause.failed(clock::monotonic());
-                self.nobody_to_tell(&error);
+                self.delay.failed(clock::monotonic());
+                self.no_enrolment(&error);
                 None
             }
         }
     }
 
-    fn answered(&mut self, answer: Answer) {
-        let Some(carried) = self.carried.take() else {
+    fn handle_result(&mut self, result: PushResult) {
+        let Some(in_flight) = self.in_flight.take() else {
             return;
         };
-        let may_pass = answer.as_ref().is_err_and(|error| error.may_pass());
-        match carried {
-            Carried::Stray => return,
-            Carried::Latest(unsent) if may_pass => match self.unsent {
-                None => self.unsent = Some(unsent),
-                Some(_) => self.put_aside(&unsent),
+        let is_retryable = result.as_ref().is_err_and(|error| error.is_retryable());
+        match in_flight {
+            InFlight::Abandoned => return,
+            InFlight::Latest(push) if is_retryable => match self.unsent {
+                None => self.unsent = Some(push),
+                Some(_) => self.spool(&push),
             },
-            Carried::Spooled(name) if !may_pass => {
+            InFlight::Spooled(name) if !is_retryable => {
                 if let Some(spool) = &mut self.link.spool {
-                    spool.forget(&name);
+                    spool.remove(&name);
                 }
             }
-            // Taken or refused for good; or on disk until it is taken.
-            Carried::Latest(_) | Carried::Spooled(_) => {}
+            // Accepted or rejected for good; or still in the spool.
+            InFlight::Latest(_) | InFlight::Spooled(_) => {}
         }
-        match answer {
+        match result {
             Ok(()) => self.succeeded(),
-            Err(error) => self.failed(&chain(&error)),
+            Err(error) => {
+                self.delay.failed(clock::monotonic());
+                if let Some(error) = self.record_failure(&chain(&error)) {
+                    warn!(error, "board push failed");
+                }
+            }
         }
     }
 
-    /// What is not sent waits on disk, where that is wished.
-    fn put_aside(&mut self, unsent: &EncodedPush) {
+    /// Stores a missed push in the spool, if there is one.
+    fn spool(&mut self, push: &EncodedPush) {
         if self.link.spool.is_some()
-            && self.is_for_the_same()
+            && self.is_peer_unchanged()
             && let Some(spool) = &mut self.link.spool
         {
-            match spool.keep(unsent.at, &unsent.body) {
+            match spool.add(push.at, &push.body) {
                 Ok(()) => {
-                    self.told_of_spool = FailureLog::default();
-                    self.spool_trouble = None;
+                    if let Some(failures) = self.spool_failures.end() {
+                        info!(failures, "missed pushes are spooled again");
+                    }
+                    self.spool_error = None;
                 }
                 Err(error) => self.spool_failed(&chain(&error)),
             }
@@ -325,63 +332,57 @@ impl Pusher {
     }
 
     fn succeeded(&mut self) {
-        self.pause.succeeded();
+        self.delay.succeeded();
         if self.state.last_push.is_none() {
             self.state_written = None;
         }
         self.state.succeeded(clock::now());
-        if let Some(failures) = self.told.over() {
-            (self.link.say)(&format!(
-                "board: it takes pushes again after {failures} failed attempts"
-            ));
+        if let Some(failures) = self.failures.end() {
+            info!(failures, "board accepts pushes again");
             self.state_written = None;
         }
         self.write_state_if_due();
     }
 
-    fn failed(&mut self, why: &str) {
-        self.pause.failed(clock::monotonic());
-        self.tell(why, "gua tries again");
-    }
-
-    /// Nothing is sent any more. Where this host is enrolled no more, nothing is kept for later either.
-    fn nobody_to_tell(&mut self, error: &EnrolmentError) {
+    /// Handles an unusable enrolment. If it was removed, nothing is kept for later either.
+    fn no_enrolment(&mut self, error: &EnrolmentError) {
         let why = chain(error);
         if !error.is_missing() {
-            return self.tell(&why, "nothing is sent");
+            if let Some(error) = self.record_failure(&why) {
+                warn!(error, "board enrolment unusable; nothing is pushed");
+            }
+            return;
         }
         self.unsent = None;
-        self.carried = self.carried.take().map(|_| Carried::Stray);
+        self.in_flight = self.in_flight.take().map(|_| InFlight::Abandoned);
         let dropped = self.link.spool.as_mut().map_or(0, Spool::clear);
-        // Whoever removed the enrolment has removed this too, but we may have written since.
+        // `gua unenroll` removes the state files too, but this thread may have written them again since.
         let LinkState { peer, .. } = std::mem::take(&mut self.state);
-        let of_peer = (peer != Peer::default()).then_some(&peer);
-        self.link.place.forget(of_peer);
-        self.has_news = false;
-        let dropped = match dropped {
-            0 => String::new(),
-            some => format!("; {some} missed pushes were dropped"),
-        };
-        if self.told.is_news(&why) {
-            (self.link.say)(&format!(
-                "board: {why}; the history goes on, and nothing is sent{dropped}"
-            ));
+        let peer = (peer != Peer::default()).then_some(&peer);
+        self.link.files.remove(peer);
+        self.is_state_changed = false;
+        if self.failures.is_new(&why) {
+            warn!(
+                error = why,
+                dropped, "host is no longer enrolled; nothing is pushed"
+            );
         }
     }
 
-    /// One line for each kind of failure, and the state for `gua status`.
-    fn tell(&mut self, why: &str, then: &str) {
-        let why = gua_model::text::sanitize(why);
-        self.state.failed(clock::now(), why.clone());
-        if self.told.is_news(&why) {
-            (self.link.say)(&format!("board: {why}; the history goes on, and {then}"));
+    /// Updates the state for `gua status`. Returns the error if it is new and should be logged.
+    fn record_failure(&mut self, error: &str) -> Option<String> {
+        let error = sanitize(error);
+        self.state.failed(clock::now(), error.clone());
+        let is_new = self.failures.is_new(&error);
+        if is_new {
             self.state_written = None;
         }
         self.write_state_if_due();
+        is_new.then_some(error)
     }
 
     fn write_state_if_due(&mut self) {
-        self.has_news = true;
+        self.is_state_changed = true;
         if self.state_due_in(clock::monotonic()).is_zero() {
             self.write_state();
         }
@@ -397,20 +398,20 @@ impl Pusher {
         flag.map(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// A disk that does not take it is no reason to stop; the log says the same. Of nobody there is nothing to be known.
+    /// Writes the state file, except for a host that is not enrolled. A write error is ignored: the log has the same.
     fn write_state(&mut self) {
-        self.has_news = false;
+        self.is_state_changed = false;
         self.stream_written = self.is_streaming();
-        if self.state.peer == Peer::default() || !self.is_for_the_same() {
+        if self.state.peer == Peer::default() || !self.is_peer_unchanged() {
             return;
         }
         self.state_written = Some(clock::monotonic());
         self.state.stream = self.stream_written.and_then(StreamState::of_this_process);
         let dropped = self.link.spool.as_mut().map(Spool::take_dropped);
         self.state.dropped += dropped.unwrap_or_default();
-        self.state.spool_trouble = self.spool_trouble.clone();
-        let _: io::Result<()> = self.link.place.write(&self.state);
-        // The enrolment may have gone between the look and the writing.
-        self.is_for_the_same();
+        self.state.spool_error = self.spool_error.clone();
+        let _: io::Result<()> = self.link.files.write(&self.state);
+        // Removes the file again if the enrolment was removed during the write.
+        self.is_peer_unchanged();
     }
 }

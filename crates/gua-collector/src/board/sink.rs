@@ -1,4 +1,4 @@
-//! The board as a sink: each tick is handed to a thread and forgotten. Nothing here waits for a server.
+//! The board as a sink: each tick is handed to a thread. Nothing here waits for a server.
 
 use std::fmt;
 use std::io;
@@ -16,96 +16,85 @@ use jiff::Timestamp;
 
 use super::archive_uploader::{ArchiveOptions, ArchiveUploader};
 use super::enrolment::Enrolment;
-use super::latest_slot::LatestSlot;
+use super::latest_queue::LatestQueue;
 use super::link_state::LinkFiles;
 use super::push::{AgentIdentity, Push};
 use super::push_worker::PushWorker;
-use super::pusher::{LAST_PATIENCE, Link, Pusher, Say};
+use super::pusher::{FINAL_WAIT, Link, Pusher};
 use super::spool::Spool;
 use super::stream::Streamer;
 use crate::chain::chain;
 use crate::sink::{Sink, SinkError};
 
-/// How long the end of the daemon waits for the disk, after what the pusher waits for a push that is on its way.
-const DISK_PATIENCE: Duration = Duration::from_secs(1);
-/// So many ticks wait in memory where they are kept on disk afterwards; otherwise the latest alone.
-const SPOOLED_ROOM: usize = 256;
+/// Maximum time the daemon waits for the disk at its end, after the wait for a push in flight.
+const DISK_WAIT: Duration = Duration::from_secs(1);
+/// Maximum number of ticks in memory with a spool; without one, only the latest is kept.
+const SPOOLED_CAPACITY: usize = 256;
 
-/// What the link to a board needs.
+/// Configuration of the link to a board.
 pub struct BoardOptions {
     pub enrolment: Enrolment,
     pub identity: AgentIdentity,
-    /// How many bytes of pushes that could not be sent wait on disk, where some may.
+    /// Maximum size of the spool; `None` disables it.
     pub spool_bytes: Option<u64>,
     pub history: PathBuf,
-    /// By what the stream reads the cards; without it there is none.
+    /// Reader of the stream; `None` disables the stream.
     pub stream: Option<ReaderOptions>,
-    /// What of the history goes into the board's archive; without it nothing does.
+    /// Options of the archive; `None` disables it.
     pub archive: Option<ArchiveOptions>,
-    pub say: Say,
 }
 
-/// Hands ticks to the thread that speaks to the board.
+/// Hands ticks to the thread that pushes them.
 pub struct BoardSink {
-    slot: Arc<LatestSlot<Push>>,
+    queue: Arc<LatestQueue<Push>>,
     tracker: UsageTracker,
-    /// Closed when the thread has ended.
+    /// Disconnected when the thread has ended.
     ended: Receiver<()>,
     stream: Option<Streamer>,
-    /// Its closing ends the archive's thread.
-    archive: Option<Arc<LatestSlot<()>>>,
+    /// Closing it ends the archive thread.
+    archive: Option<Arc<LatestQueue<()>>>,
 }
 
 impl BoardSink {
-    /// Starts the threads. Nothing is contacted before the first tick, but for the stream.
+    /// Starts the threads. Only the stream connects before the first tick.
     ///
     /// # Errors
-    /// When a thread cannot be started. A spool that cannot be opened is told, and nothing waits.
+    /// If a thread cannot be started. A spool that cannot be opened is logged, and missed pushes are dropped.
     pub fn start(options: BoardOptions) -> io::Result<Self> {
-        let place = LinkFiles::new(options.enrolment.file().path(), &options.history);
+        let files = LinkFiles::new(options.enrolment.file().path(), &options.history);
         let spool = options
             .spool_bytes
-            .map(|bytes| Spool::open(&place.spools(), bytes))
+            .map(|bytes| Spool::open(&files.spools(), bytes))
             .transpose();
-        let (spool, spool_trouble) = match spool {
+        let (spool, spool_error) = match spool {
             Ok(spool) => (spool, None),
             Err(error) => (None, Some(chain(&error))),
         };
-        let room = spool.as_ref().map_or(1, |_| SPOOLED_ROOM);
-        let slot = Arc::new(LatestSlot::new(room));
+        let capacity = spool.as_ref().map_or(1, |_| SPOOLED_CAPACITY);
+        let queue = Arc::new(LatestQueue::new(capacity));
         let waker = || {
-            let slot = Arc::clone(&slot);
-            move || slot.wake()
+            let queue = Arc::clone(&queue);
+            move || queue.wake()
         };
         let stream = options
             .stream
-            .map(|reader| {
-                let say = Arc::clone(&options.say);
-                Streamer::start(options.enrolment.clone(), reader, say, waker())
-            })
+            .map(|reader| Streamer::start(options.enrolment.clone(), reader, waker()))
             .transpose()?;
         let archive = options
             .archive
             .map(|archive| {
-                let say = Arc::clone(&options.say);
-                ArchiveUploader::start(
-                    options.enrolment.clone(),
-                    options.history.clone(),
-                    archive,
-                    say,
-                )
+                ArchiveUploader::start(options.enrolment.clone(), options.history.clone(), archive)
             })
             .transpose()?;
         let pusher = Pusher::new(Link {
-            slot: Arc::clone(&slot),
+            queue: Arc::clone(&queue),
             worker: PushWorker::start(waker())?,
             enrolment: options.enrolment,
             identity: options.identity,
             spool,
-            spool_trouble,
-            place,
+            spool_error,
+            files,
             is_streaming: stream.as_ref().map(Streamer::is_connected),
-            say: options.say,
         });
         let (alive, ended) = sync_channel(0);
         thread::Builder::new()
@@ -115,7 +104,7 @@ impl BoardSink {
                 drop(alive);
             })?;
         Ok(Self {
-            slot,
+            queue,
             tracker: UsageTracker::default(),
             ended,
             stream,
@@ -129,14 +118,14 @@ impl Sink for BoardSink {
         "board"
     }
 
-    /// A tick that the history has not taken is not sent: what a board knows is known here.
+    /// A tick that is not in the history is not pushed, so a board never has more than its hosts.
     fn follows_history(&self) -> bool {
         true
     }
 
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
         let usage = usage_states(&mut self.tracker, &tick.sample);
-        self.slot.put(Push::Seen {
+        self.queue.put(Push::Sample {
             sample: Box::new(tick.sample.clone()),
             usage,
         });
@@ -144,24 +133,24 @@ impl Sink for BoardSink {
     }
 
     fn driver_failed(&mut self, at: Timestamp) {
-        self.slot.put(Push::DriverFailed { at });
+        self.queue.put(Push::DriverFailed { at });
     }
 
-    /// A board has no word for time that nobody observed.
+    /// Does nothing: the push format cannot express outages.
     fn outage(&mut self, _: &Outage) -> Result<(), SinkError> {
         Ok(())
     }
 
     fn finish(&mut self, _: Timestamp) {
-        self.slot.close();
+        self.queue.close();
         if let Some(archive) = self.archive.take() {
             archive.close();
         }
         if let Some(stream) = self.stream.take() {
             stream.stop();
         }
-        // Ends with an error when the thread has ended, and when it takes too long.
-        let _ = self.ended.recv_timeout(LAST_PATIENCE + DISK_PATIENCE);
+        // Returns an error in both cases: when the thread has ended, and after the timeout.
+        let _ = self.ended.recv_timeout(FINAL_WAIT + DISK_WAIT);
     }
 }
 

@@ -1,6 +1,6 @@
-//! What could not be sent, on disk, for boards that take late observations: one file for each push, the oldest goes when
-//! there is no room. It belongs to one board, to this host's name there, and to what is told of users; what was kept for
-//! another is never sent. Off unless somebody asks for it.
+//! The spool: missed pushes on disk, for boards that accept late observations. One file per push; when the spool is full,
+//! the oldest is dropped. A spool belongs to one board, one host id and one policy for user names; pushes for another
+//! recipient are never sent. It is off by default.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::link_state::Peer;
 use super::state_file;
 
-/// For whom pushes were written, and how.
+/// The board and host of spooled pushes, and the policy for user names in them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Recipient {
     peer: Peer,
-    /// How much of users' names is in them.
+    /// Policy for user names.
     users: String,
 }
 
@@ -31,78 +31,78 @@ impl Recipient {
             users: match users {
                 UserPolicy::Plain => "plain".to_owned(),
                 UserPolicy::Omit => "omit".to_owned(),
-                // Of another salt, a board would take one person for two.
+                // With another salt, a board would count one person as two.
                 UserPolicy::Hash(_) => format!("hash {}", users.told("").unwrap_or_default()),
             },
         }
     }
 }
 
-/// Pushes that wait, in the order of their time.
+/// Spooled pushes in chronological order.
 #[derive(Debug)]
 pub(super) struct Spool {
     directory: PathBuf,
-    /// Two processes would send each other's pushes twice.
+    /// Held while open: two processes would send the same pushes twice.
     lock: File,
-    most_bytes: u64,
+    max_bytes: u64,
     bytes: u64,
-    /// By name, with their size.
-    waiting: BTreeMap<String, u64>,
-    addressee: Option<Recipient>,
+    /// File names with their sizes.
+    pushes: BTreeMap<String, u64>,
+    recipient: Option<Recipient>,
     /// FailureLog apart within a microsecond.
     number: u32,
     dropped: u64,
 }
 
-/// Why what is missed cannot wait.
+/// Why the spool cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("nothing can be kept in `{}`", directory.display())]
+#[error("cannot use spool `{}`", directory.display())]
 pub(super) struct SpoolError {
     directory: PathBuf,
     source: io::Error,
 }
 
-const ENDING: &str = ".json";
-const RECIPIENT: &str = "addressee";
+const EXTENSION: &str = ".json";
+const RECIPIENT: &str = "recipient";
 
 impl Spool {
-    /// Opens the first of the directories in which something may be written, with what an earlier process has left in it.
-    pub(super) fn open(places: &[PathBuf; 2], most_bytes: u64) -> Result<Self, SpoolError> {
+    /// Opens the first writable directory, with the pushes of earlier processes.
+    pub(super) fn open(directories: &[PathBuf; 2], max_bytes: u64) -> Result<Self, SpoolError> {
         let open = |directory: &PathBuf| {
-            let opened = hold(directory).and_then(|lock| Self::read(directory, lock, most_bytes));
+            let opened = lock(directory).and_then(|lock| Self::read(directory, lock, max_bytes));
             opened.map_err(|source| SpoolError {
                 directory: directory.clone(),
                 source,
             })
         };
-        let [first, second] = places;
+        let [first, second] = directories;
         match open(first) {
-            Err(error) if error.is_forbidden() => open(second),
+            Err(error) if error.is_not_writable() => open(second),
             opened => opened,
         }
     }
 
-    fn read(directory: &Path, lock: File, most_bytes: u64) -> io::Result<Self> {
-        let mut waiting = BTreeMap::new();
+    fn read(directory: &Path, lock: File, max_bytes: u64) -> io::Result<Self> {
+        let mut pushes = BTreeMap::new();
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
-            // Half of a file that a process left when it died.
+            // An incomplete file of a process that died.
             if name.ends_with(".tmp") {
                 let _ = fs::remove_file(entry.path());
             } else if is_push(&name) {
-                waiting.insert(name, entry.metadata()?.len());
+                pushes.insert(name, entry.metadata()?.len());
             }
         }
         let mut spool = Self {
             directory: directory.to_owned(),
             lock,
-            most_bytes,
-            bytes: waiting.values().sum(),
-            waiting,
-            addressee: state_file::read(&directory.join(RECIPIENT)),
+            max_bytes,
+            bytes: pushes.values().sum(),
+            pushes,
+            recipient: state_file::read(&directory.join(RECIPIENT)),
             number: 0,
             dropped: 0,
         };
@@ -110,65 +110,65 @@ impl Spool {
         Ok(spool)
     }
 
-    /// From now on pushes are kept for this one. Those that wait for another are dropped; says how many that were.
-    pub(super) fn address(&mut self, to: &Recipient) -> io::Result<usize> {
-        if self.addressee.as_ref() == Some(to) {
+    /// Sets the recipient of all pushes. Pushes for another recipient are dropped; returns their number.
+    pub(super) fn set_recipient(&mut self, to: &Recipient) -> io::Result<usize> {
+        if self.recipient.as_ref() == Some(to) {
             return Ok(0);
         }
         let dropped = self.clear();
-        self.addressee = None;
-        self.write_addressee(to).or_else(|error| {
-            self.hold_again(error)?;
-            self.write_addressee(to)
+        self.recipient = None;
+        self.write_recipient(to).or_else(|error| {
+            self.lock_again(error)?;
+            self.write_recipient(to)
         })?;
-        self.addressee = Some(to.clone());
+        self.recipient = Some(to.clone());
         Ok(dropped)
     }
 
-    fn write_addressee(&self, to: &Recipient) -> io::Result<()> {
+    fn write_recipient(&self, to: &Recipient) -> io::Result<()> {
         state_file::write(&self.directory.join(RECIPIENT), to)
     }
 
-    /// After somebody has cleaned up, and the enrolment came back. What else went wrong stays wrong.
-    fn hold_again(&mut self, error: io::Error) -> io::Result<()> {
+    /// Creates and locks the directory again if it was removed; other errors are returned.
+    fn lock_again(&mut self, error: io::Error) -> io::Result<()> {
         if error.kind() != io::ErrorKind::NotFound {
             return Err(error);
         }
-        self.lock = hold(&self.directory)?;
+        self.lock = lock(&self.directory)?;
         Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.pushes.is_empty()
     }
 
-    /// How many went because there was no room, since this was last asked.
+    /// Returns and resets the number of pushes dropped for lack of space.
     pub(super) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Keeps a push for the one who is addressed. One that is larger than the whole room is dropped itself.
-    pub(super) fn keep(&mut self, at: Timestamp, body: &str) -> io::Result<()> {
-        let Some(to) = self.addressee.clone() else {
-            return Err(io::Error::other("it is not noted for whom"));
+    /// Adds a push. One that is larger than the whole spool is dropped.
+    pub(super) fn add(&mut self, at: Timestamp, body: &str) -> io::Result<()> {
+        let Some(to) = self.recipient.clone() else {
+            return Err(io::Error::other("the recipient could not be stored"));
         };
         let bytes = body.len() as u64;
-        if bytes > self.most_bytes {
+        if bytes > self.max_bytes {
             self.dropped += 1;
             return Ok(());
         }
         self.make_room(bytes);
         self.number = self.number.wrapping_add(1);
-        // Twenty digits sort as numbers do; times before 1970 do not occur.
+        // Twenty digits sort like numbers; times before 1970 do not occur.
         let micros = u64::try_from(at.as_microsecond()).unwrap_or_default();
-        let name = format!("{micros:020}-{:010}{ENDING}", self.number);
+        let name = format!("{micros:020}-{:010}{EXTENSION}", self.number);
         self.write(&name, body).or_else(|error| {
-            self.hold_again(error)?;
-            self.write_addressee(&to)?;
+            self.lock_again(error)?;
+            self.write_recipient(&to)?;
             self.write(&name, body)
         })?;
         self.bytes += bytes;
-        self.waiting.insert(name, bytes);
+        self.pushes.insert(name, bytes);
         Ok(())
     }
 
@@ -188,43 +188,43 @@ impl Spool {
         written
     }
 
-    /// The oldest push that waits, by its name. One that cannot be read any more is passed over.
+    /// Name and body of the oldest push. Unreadable ones are removed.
     pub(super) fn oldest(&mut self) -> Option<(String, String)> {
-        while let Some(name) = self.waiting.keys().next().cloned() {
+        while let Some(name) = self.pushes.keys().next().cloned() {
             if let Ok(body) = fs::read_to_string(self.directory.join(&name)) {
                 return Some((name, body));
             }
-            self.forget(&name);
+            self.remove(&name);
         }
         None
     }
 
-    pub(super) fn forget(&mut self, name: &str) {
-        if let Some(bytes) = self.waiting.remove(name) {
+    pub(super) fn remove(&mut self, name: &str) {
+        if let Some(bytes) = self.pushes.remove(name) {
             self.bytes = self.bytes.saturating_sub(bytes);
             let _ = fs::remove_file(self.directory.join(name));
         }
     }
 
-    /// Forgets all that waits; says how many that were.
+    /// Removes all pushes; returns their number.
     pub(super) fn clear(&mut self) -> usize {
-        let names: Vec<String> = self.waiting.keys().cloned().collect();
-        names.iter().for_each(|name| self.forget(name));
+        let names: Vec<String> = self.pushes.keys().cloned().collect();
+        names.iter().for_each(|name| self.remove(name));
         names.len()
     }
 
     fn make_room(&mut self, bytes: u64) {
-        while self.bytes + bytes > self.most_bytes
-            && let Some(name) = self.waiting.keys().next().cloned()
+        while self.bytes + bytes > self.max_bytes
+            && let Some(name) = self.pushes.keys().next().cloned()
         {
-            self.forget(&name);
+            self.remove(&name);
             self.dropped += 1;
         }
     }
 }
 
 impl SpoolError {
-    fn is_forbidden(&self) -> bool {
+    fn is_not_writable(&self) -> bool {
         matches!(
             self.source.kind(),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
@@ -232,28 +232,27 @@ impl SpoolError {
     }
 }
 
-/// Makes the directory, and holds it against other processes.
-fn hold(directory: &Path) -> io::Result<File> {
-    let made = fs::DirBuilder::new()
+/// Creates the directory and locks it.
+fn lock(directory: &Path) -> io::Result<File> {
+    fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(directory);
-    made?;
-    // One that was made before may be read-only for us, which its lock does not tell.
+        .create(directory)?;
+    // An existing directory may be read-only; locking alone would not detect that.
     tempfile::tempfile_in(directory)?;
     let lock = File::open(directory)?;
     lock.try_lock().map_err(|error| match error {
         fs::TryLockError::Error(error) => error,
         fs::TryLockError::WouldBlock => io::Error::new(
             io::ErrorKind::ResourceBusy,
-            "another daemon of this enrolment keeps its missed pushes there",
+            "another daemon with this enrolment uses it",
         ),
     })?;
     Ok(lock)
 }
 
 fn is_push(name: &str) -> bool {
-    name.ends_with(ENDING) && name.starts_with(|letter: char| letter.is_ascii_digit())
+    name.ends_with(EXTENSION) && name.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
 fn pushes(directory: &Path) -> Vec<PathBuf> {
@@ -262,24 +261,24 @@ fn pushes(directory: &Path) -> Vec<PathBuf> {
     pushes.map(|entry| entry.path()).collect()
 }
 
-fn is_for(directory: &Path, peer: &Peer) -> bool {
-    let addressee: Option<Recipient> = state_file::read(&directory.join(RECIPIENT));
-    addressee.is_some_and(|addressee| addressee.peer == *peer)
+fn belongs_to(directory: &Path, peer: &Peer) -> bool {
+    let recipient: Option<Recipient> = state_file::read(&directory.join(RECIPIENT));
+    recipient.is_some_and(|recipient| recipient.peer == *peer)
 }
 
-/// How many pushes to a peer lie in a directory; `None` where that may not be seen.
-pub(super) fn waiting(directory: &Path, peer: &Peer) -> Option<usize> {
+/// Number of pushes for a peer in a spool; `None` if it is not readable.
+pub(super) fn count(directory: &Path, peer: &Peer) -> Option<usize> {
     match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(0),
         Err(_) => None,
-        Ok(_) if is_for(directory, peer) => Some(pushes(directory).len()),
+        Ok(_) if belongs_to(directory, peer) => Some(pushes(directory).len()),
         Ok(_) => Some(0),
     }
 }
 
-/// Removes a directory with what waits in it: whatever it is, or for one peer. Says how many pushes that were.
-pub(super) fn forget(directory: &Path, peer: Option<&Peer>) -> usize {
-    if peer.is_some_and(|peer| !is_for(directory, peer)) {
+/// Removes a spool, or only if it belongs to `peer`; returns the number of pushes.
+pub(super) fn remove(directory: &Path, peer: Option<&Peer>) -> usize {
+    if peer.is_some_and(|peer| !belongs_to(directory, peer)) {
         return 0;
     }
     let pushes = pushes(directory);
@@ -287,7 +286,7 @@ pub(super) fn forget(directory: &Path, peer: Option<&Peer>) -> usize {
         let _ = fs::remove_file(path);
     }
     let _ = fs::remove_file(directory.join(RECIPIENT));
-    // Something that is not ours keeps it there.
+    // Fails if the directory contains other files.
     let _ = fs::remove_dir(directory);
     pushes.len()
 }
@@ -302,7 +301,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn addressee(board: &str, host: &str, users: &UserPolicy) -> Recipient {
+    fn recipient(board: &str, host: &str, users: &UserPolicy) -> Recipient {
         let answer = format!(
             r#"{{"hostId":"{host}","displayName":"lab","agentToken":"gua_agent_secret","tokenPrefix":"gua"}}"#
         );
@@ -312,12 +311,12 @@ mod tests {
     }
 
     fn usual() -> Recipient {
-        addressee("https://a.example.com", "h1", &UserPolicy::Plain)
+        recipient("https://a.example.com", "h1", &UserPolicy::Plain)
     }
 
-    fn open(place: &Path, most_bytes: u64) -> Spool {
+    fn open(place: &Path, max_bytes: u64) -> Spool {
         let places = [place.to_owned(), "/sys/gua-spool".into()];
-        Spool::open(&places, most_bytes).unwrap()
+        Spool::open(&places, max_bytes).unwrap()
     }
 
     fn files(place: &Path) -> usize {
@@ -325,107 +324,107 @@ mod tests {
     }
 
     #[test]
-    fn pushes_wait_in_order_within_their_room_and_outlive_the_process() {
+    fn pushes_are_kept_in_order_within_the_size_limit_across_restarts() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("spool");
         let mut spool = open(&place, 10);
-        assert_eq!(spool.address(&usual()).unwrap(), 0);
+        assert_eq!(spool.set_recipient(&usual()).unwrap(), 0);
         for second in [1, 2, 4, 3] {
-            spool.keep(at(second), &format!("{second}234")).unwrap();
+            spool.add(at(second), &format!("{second}234")).unwrap();
         }
-        assert_eq!((spool.waiting.len(), spool.take_dropped()), (2, 2));
-        spool.keep(at(5), "a body that is too long").unwrap();
-        assert_eq!((spool.waiting.len(), spool.take_dropped()), (2, 1));
+        assert_eq!((spool.pushes.len(), spool.take_dropped()), (2, 2));
+        spool.add(at(5), "a body that is too long").unwrap();
+        assert_eq!((spool.pushes.len(), spool.take_dropped()), (2, 1));
         assert_eq!(spool.take_dropped(), 0);
         fs::write(place.join("00-half.json.tmp"), "x").unwrap();
         drop(spool);
 
         let mut spool = open(&place, 10);
-        assert_eq!(spool.address(&usual()).unwrap(), 0);
-        assert_eq!(waiting(&place, &usual().peer), Some(2));
+        assert_eq!(spool.set_recipient(&usual()).unwrap(), 0);
+        assert_eq!(count(&place, &usual().peer), Some(2));
         let (name, body) = spool.oldest().unwrap();
-        assert_eq!(body, "3234", "by their time, not by when they were kept");
-        assert_eq!(spool.oldest().unwrap().0, name, "until it is forgotten");
-        spool.forget(&name);
-        spool.forget(&name);
+        assert_eq!(body, "3234", "ordered by time, not by insertion");
+        assert_eq!(spool.oldest().unwrap().0, name, "until it is removed");
+        spool.remove(&name);
+        spool.remove(&name);
         assert_eq!(spool.oldest().unwrap().1, "4234");
         assert_eq!(files(&place), 1);
-        // Somebody has cleaned up.
-        assert_eq!(forget(&place, None), 1);
+        // The directory was removed by another process.
+        assert_eq!(remove(&place, None), 1);
         assert!(!place.exists());
         assert_eq!(spool.oldest(), None);
         assert!(spool.is_empty());
-        assert_eq!(waiting(&place, &usual().peer), Some(0));
-        spool.keep(at(6), "x").unwrap();
-        assert_eq!(waiting(&place, &usual().peer), Some(1));
+        assert_eq!(count(&place, &usual().peer), Some(0));
+        spool.add(at(6), "x").unwrap();
+        assert_eq!(count(&place, &usual().peer), Some(1));
     }
 
     #[test]
-    fn a_smaller_room_is_made_at_once() {
+    fn a_smaller_limit_applies_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let mut spool = open(directory.path(), 100);
-        spool.address(&usual()).unwrap();
-        (1..=9).for_each(|second| spool.keep(at(second), "0123456789").unwrap());
+        spool.set_recipient(&usual()).unwrap();
+        (1..=9).for_each(|second| spool.add(at(second), "0123456789").unwrap());
         drop(spool);
         let mut spool = open(directory.path(), 25);
-        assert_eq!((spool.waiting.len(), spool.bytes), (2, 20));
+        assert_eq!((spool.pushes.len(), spool.bytes), (2, 20));
         assert_eq!(spool.clear(), 2);
-        assert_eq!((spool.waiting.len(), spool.bytes), (0, 0));
+        assert_eq!((spool.pushes.len(), spool.bytes), (0, 0));
         assert_eq!(files(directory.path()), 0);
     }
 
     #[test]
-    fn what_waits_for_another_board_host_or_policy_is_dropped_and_never_sent() {
+    fn pushes_for_another_board_host_or_policy_are_dropped() {
         let check = |then: &Recipient, dropped: usize| {
             let directory = tempfile::tempdir().unwrap();
             let mut spool = open(directory.path(), 100);
-            spool.address(&usual()).unwrap();
-            spool.keep(at(1), "x").unwrap();
-            spool.keep(at(2), "x").unwrap();
+            spool.set_recipient(&usual()).unwrap();
+            spool.add(at(1), "x").unwrap();
+            spool.add(at(2), "x").unwrap();
             drop(spool);
             let mut spool = open(directory.path(), 100);
-            assert_eq!(spool.address(then).unwrap(), dropped, "{then:?}");
+            assert_eq!(spool.set_recipient(then).unwrap(), dropped, "{then:?}");
             assert_eq!(spool.oldest().is_some(), dropped == 0);
             assert_eq!(files(directory.path()), 2 - dropped);
         };
         let board = "https://a.example.com";
         let hash = |salt: &[u8]| UserPolicy::Hash(Salt::new(salt).unwrap());
         check(&usual(), 0);
-        let other = addressee("https://b.example.com", "h1", &UserPolicy::Plain);
+        let other = recipient("https://b.example.com", "h1", &UserPolicy::Plain);
         check(&other, 2);
-        check(&addressee(board, "h2", &UserPolicy::Plain), 2);
-        check(&addressee(board, "h1", &UserPolicy::Omit), 2);
-        check(&addressee(board, "h1", &hash(b"0123456789abcdef")), 2);
+        check(&recipient(board, "h2", &UserPolicy::Plain), 2);
+        check(&recipient(board, "h1", &UserPolicy::Omit), 2);
+        check(&recipient(board, "h1", &hash(b"0123456789abcdef")), 2);
         assert_ne!(
-            addressee(board, "h1", &hash(b"0123456789abcdef")),
-            addressee(board, "h1", &hash(b"another 89abcdef"))
+            recipient(board, "h1", &hash(b"0123456789abcdef")),
+            recipient(board, "h1", &hash(b"another 89abcdef"))
         );
     }
 
     #[test]
-    fn a_spool_that_belongs_to_nobody_known_is_dropped() {
+    fn a_spool_without_a_recipient_is_dropped() {
         let directory = tempfile::tempdir().unwrap();
         let push = directory
             .path()
             .join("00000000000001000000-0000000001.json");
         fs::write(push, "x").unwrap();
         let mut spool = open(directory.path(), 100);
-        spool.keep(at(2), "x").unwrap_err();
-        assert_eq!(waiting(directory.path(), &usual().peer), Some(0));
-        assert_eq!(spool.address(&usual()).unwrap(), 1);
-        let stranger = Peer::default();
-        spool.keep(at(1), "x").unwrap();
-        assert_eq!(forget(directory.path(), Some(&stranger)), 0);
-        assert_eq!(forget(directory.path(), Some(&usual().peer)), 1);
-        // What cannot be looked into is not empty.
+        spool.add(at(2), "x").unwrap_err();
+        assert_eq!(count(directory.path(), &usual().peer), Some(0));
+        assert_eq!(spool.set_recipient(&usual()).unwrap(), 1);
+        let other = Peer::default();
+        spool.add(at(1), "x").unwrap();
+        assert_eq!(remove(directory.path(), Some(&other)), 0);
+        assert_eq!(remove(directory.path(), Some(&usual().peer)), 1);
+        // An unreadable spool is not empty.
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert_eq!(waiting(file.path(), &usual().peer), None);
+        assert_eq!(count(file.path(), &usual().peer), None);
     }
 
     #[test]
-    fn one_process_has_it_at_a_time_and_it_stands_where_something_may_be_written() {
+    fn one_process_locks_the_spool_in_the_first_writable_directory() {
         let directory = tempfile::tempdir().unwrap();
-        // Nobody makes a directory in the one, nor a file in the other.
+        // Even root can create neither a directory in the first nor a file in the second.
         let own = directory.path().join("spool");
         for forbidden in ["/sys/gua-spool", "/sys/kernel"] {
             let places = [forbidden.into(), own.clone()];
@@ -437,36 +436,36 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_one_who_could_not_be_noted() {
+    fn nothing_is_spooled_if_the_recipient_cannot_be_stored() {
         let directory = tempfile::tempdir().unwrap();
         let mut spool = open(directory.path(), 100);
-        spool.address(&usual()).unwrap();
-        spool.keep(at(1), "x").unwrap();
-        // A directory in its place: nothing can be written over it.
-        let noted = directory.path().join(RECIPIENT);
-        fs::remove_file(&noted).unwrap();
-        fs::create_dir(&noted).unwrap();
-        let other = addressee("https://b.example.com", "h1", &UserPolicy::Plain);
-        spool.address(&other).unwrap_err();
+        spool.set_recipient(&usual()).unwrap();
+        spool.add(at(1), "x").unwrap();
+        // A directory of this name prevents the write.
+        let file = directory.path().join(RECIPIENT);
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        let other = recipient("https://b.example.com", "h1", &UserPolicy::Plain);
+        spool.set_recipient(&other).unwrap_err();
         assert!(spool.is_empty());
-        spool.address(&other).unwrap_err();
-        spool.keep(at(2), "x").unwrap_err();
-        fs::remove_dir(&noted).unwrap();
-        assert_eq!(spool.address(&other).unwrap(), 0);
-        spool.keep(at(3), "x").unwrap();
-        assert_eq!(waiting(directory.path(), &other.peer), Some(1));
+        spool.set_recipient(&other).unwrap_err();
+        spool.add(at(2), "x").unwrap_err();
+        fs::remove_dir(&file).unwrap();
+        assert_eq!(spool.set_recipient(&other).unwrap(), 0);
+        spool.add(at(3), "x").unwrap();
+        assert_eq!(count(directory.path(), &other.peer), Some(1));
     }
 
     #[test]
-    fn a_spool_that_was_removed_takes_another_addressee() {
+    fn a_removed_spool_accepts_another_recipient() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("spool");
         let mut spool = open(&place, 100);
-        spool.address(&usual()).unwrap();
-        forget(&place, None);
-        let other = addressee("https://b.example.com", "h1", &UserPolicy::Plain);
-        spool.address(&other).unwrap();
-        spool.keep(at(1), "x").unwrap();
-        assert_eq!(waiting(&place, &other.peer), Some(1));
+        spool.set_recipient(&usual()).unwrap();
+        remove(&place, None);
+        let other = recipient("https://b.example.com", "h1", &UserPolicy::Plain);
+        spool.set_recipient(&other).unwrap();
+        spool.add(at(1), "x").unwrap();
+        assert_eq!(count(&place, &other.peer), Some(1));
     }
 }

@@ -1,5 +1,5 @@
-//! The stream: the utilisation of each card, each second, through one WebSocket. It has a thread and a reader child of its
-//! own, and survives whatever the board, the network and the driver do.
+//! The stream: sends the utilisation of each GPU every second through one WebSocket. It has its own thread and reader
+//! child, and survives any failure of the board, the network and the driver.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -16,6 +16,7 @@ use gua_wire::refusal::sentence;
 use gua_wire::server_url::STREAM;
 use gua_wire::stream::UtilFrame;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing::{info, warn};
 use tungstenite::client::{IntoClientRequest as _, client_with_config};
 use tungstenite::http::HeaderValue;
 use tungstenite::http::header::AUTHORIZATION;
@@ -24,46 +25,44 @@ use tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tungstenite::{HandshakeError, Message, WebSocket};
 
 use super::backoff::RetryDelay;
-use super::connection::{Connection, Deadline, Limits, overdue};
+use super::connection::{Connection, Deadline, Limits, timeout_of};
 use super::enrolment::{Enrolled, Enrolment};
-use super::pusher::Say;
 use crate::chain::chain;
 use crate::failure_log::FailureLog;
 
-/// The time from one frame to the next.
+/// Time between two frames.
 const PERIOD: Duration = Duration::from_secs(1);
-/// A board that takes a frame no faster than this is as good as away.
+/// Maximum time for sending a frame.
 const SEND_LIMIT: Duration = Duration::from_secs(5);
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A connection that has lasted so long is there again.
-const HOLDS: Duration = Duration::from_secs(10);
-/// How long the end of the daemon waits for a farewell.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
-/// A board has nothing to say that is longer.
-const LONGEST_MESSAGE: usize = 64 * 1024;
-/// So many messages are taken in at a time; then it is looked whether there is something else to do.
-const AT_A_TIME: usize = 16;
-/// A board that says more from one frame to the next only keeps us busy. Those that people use send a ping now and then.
-const MOST_MESSAGES: usize = 256;
-/// The same for what never becomes a message.
-const MOST_BYTES: u64 = 4 * LONGEST_MESSAGE as u64;
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(30);
+/// Time after which a new connection counts as stable.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+/// Maximum time for the closing handshake when the daemon ends.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
+/// Maximum size of a message from the board.
+const MAX_MESSAGE: usize = 64 * 1024;
+/// Number of messages read before other work gets a turn.
+const BATCH: usize = 16;
+/// Maximum number of messages between two frames. Real boards only send a ping now and then.
+const MAX_MESSAGES: usize = 256;
+/// Maximum number of bytes between two frames, also if they never form a message.
+const MAX_BYTES: u64 = 4 * MAX_MESSAGE as u64;
 
-/// The stream as the loop sees it: something that can be stopped.
+/// Handle of the stream's thread.
 pub(super) struct Streamer {
-    /// Closing it wakes the thread.
+    /// Closing it stops the thread.
     wake: UnixStream,
-    /// Closed when the thread has ended.
+    /// Disconnected when the thread has ended.
     ended: Receiver<()>,
     is_connected: Arc<AtomicBool>,
 }
 
 impl Streamer {
-    /// Starts the thread, which calls `changed` when it is connected and when it is not any more.
+    /// Starts the thread, which calls `changed` whenever it connects or disconnects.
     pub(super) fn start(
         enrolment: Enrolment,
         reader: ReaderOptions,
-        say: Say,
         changed: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
         let (wake, stop) = UnixStream::pair()?;
@@ -77,10 +76,9 @@ impl Streamer {
                     enrolment,
                     reader: Reader::new(reader),
                     stop,
-                    say,
-                    pause: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE),
-                    told: FailureLog::default(),
-                    is_known: false,
+                    delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
+                    failures: FailureLog::default(),
+                    was_logged: false,
                     is_connected: connected,
                     changed: Box::new(changed),
                 };
@@ -98,32 +96,31 @@ impl Streamer {
         Arc::clone(&self.is_connected)
     }
 
-    /// Says farewell to the board, if that is quick.
+    /// Stops the thread and closes the connection, if that is quick.
     pub(super) fn stop(self) {
         drop(self.wake);
-        let _ = self.ended.recv_timeout(LAST_PATIENCE);
+        let _ = self.ended.recv_timeout(CLOSE_WAIT);
     }
 }
 
 struct Stream {
     enrolment: Enrolment,
     reader: Reader,
-    /// Has something to be read (its end) once the daemon stops.
+    /// Becomes readable when the daemon stops.
     stop: UnixStream,
-    say: Say,
-    pause: RetryDelay,
-    told: FailureLog,
-    /// Whether the log knows of a connection.
-    is_known: bool,
+    delay: RetryDelay,
+    failures: FailureLog,
+    /// Whether the first connection was logged.
+    was_logged: bool,
     is_connected: Arc<AtomicBool>,
     changed: Box<dyn Fn() + Send>,
 }
 
-/// Why a connection is over.
-enum Over {
+/// Why a connection ended.
+enum End {
     Stopped,
-    /// The enrolment is another, or gone.
-    Moved,
+    /// The enrolment changed or was removed.
+    EnrolmentChanged,
     Lost(String),
 }
 
@@ -135,18 +132,18 @@ impl Stream {
             match self.connect() {
                 Ok((mut socket, enrolled)) => {
                     self.connected();
-                    let over = self.feed(&mut socket, &enrolled);
-                    self.note(false);
-                    match over {
-                        Over::Stopped => return farewell(&mut socket),
-                        // The next attempt finds out where to go now.
-                        Over::Moved => farewell(&mut socket),
-                        Over::Lost(why) => self.lost(&why),
+                    let end = self.feed(&mut socket, &enrolled);
+                    self.set_connected(false);
+                    match end {
+                        End::Stopped => return close(&mut socket),
+                        // The next attempt uses the new enrolment.
+                        End::EnrolmentChanged => close(&mut socket),
+                        End::Lost(why) => self.lost(&why),
                     }
                 }
                 Err(why) => self.lost(&why),
             }
-            let rest = self.pause.remaining(clock::monotonic());
+            let rest = self.delay.remaining(clock::monotonic());
             if self.sleep(rest.unwrap_or_default()) == Woken::Stop {
                 return;
             }
@@ -155,99 +152,101 @@ impl Stream {
 
     fn connect(&mut self) -> Result<(Socket, Arc<Enrolled>), String> {
         let enrolled = self.enrolment.current().map_err(|error| chain(&error))?;
-        let way = enrolled.client.way();
-        let line = way.open(Limits::CALL).map_err(|error| chain(&error))?;
-        Ok((handshake(line, &enrolled)?, enrolled))
+        let endpoint = enrolled.client.endpoint();
+        let connection = endpoint
+            .connect(Limits::CALL)
+            .map_err(|error| chain(&error))?;
+        Ok((handshake(connection, &enrolled)?, enrolled))
     }
 
     fn connected(&mut self) {
-        self.pause.succeeded();
-        self.note(true);
-        if !std::mem::replace(&mut self.is_known, true) {
-            self.told = FailureLog::default();
-            (self.say)("stream connected");
+        self.delay.succeeded();
+        self.set_connected(true);
+        if !std::mem::replace(&mut self.was_logged, true) {
+            self.failures = FailureLog::default();
+            info!("stream connected");
         }
     }
 
-    fn note(&self, is_connected: bool) {
+    fn set_connected(&self, is_connected: bool) {
         self.is_connected.store(is_connected, Ordering::Relaxed);
         (self.changed)();
     }
 
     fn lost(&mut self, why: &str) {
-        self.pause.failed(clock::monotonic());
-        let why = gua_model::text::sanitize(why);
-        if self.told.is_news(&why) {
-            (self.say)(&format!("stream lost: {why}; gua tries again"));
+        self.delay.failed(clock::monotonic());
+        let error = gua_model::text::sanitize(why);
+        if self.failures.is_new(&error) {
+            warn!(error, "stream lost");
         }
     }
 
-    /// A frame each second, until the connection is lost, the enrolment is another, or the daemon stops.
-    fn feed(&mut self, socket: &mut Socket, enrolled: &Arc<Enrolled>) -> Over {
-        // What came with the handshake is in a buffer already, and would wake nobody.
-        let mut heard = match hear(socket) {
-            Ok(heard) => heard,
-            Err(why) => return Over::Lost(why),
+    /// Sends a frame each second until the connection is lost, the enrolment changes or the daemon stops.
+    fn feed(&mut self, socket: &mut Socket, enrolled: &Arc<Enrolled>) -> End {
+        // Data that arrived with the handshake is already buffered and would not end a poll.
+        let mut received = match receive(socket) {
+            Ok(received) => received,
+            Err(why) => return End::Lost(why),
         };
-        let mut is_behind = heard == AT_A_TIME;
+        let mut is_behind = received == BATCH;
         let began = clock::monotonic();
         let mut due = began;
-        let mut taken = socket.get_ref().taken();
+        let mut bytes = socket.get_ref().bytes_read();
         loop {
             let now = clock::monotonic();
-            // A connection that is dropped again and again is told once, and that it is back when it holds.
-            if !self.told.is_empty() && now.saturating_sub(began) > HOLDS {
-                let failures = self.told.over().unwrap_or_default();
-                (self.say)(&format!("stream connected again after {failures} failures"));
+            // A connection that drops again and again is logged once, and its recovery only when it is stable.
+            if !self.failures.is_empty() && now.saturating_sub(began) > STABLE_AFTER {
+                let failures = self.failures.end().unwrap_or_default();
+                info!(failures, "stream connected again");
             }
             if now >= due {
-                if !self.is_still(enrolled) {
-                    return Over::Moved;
+                if !self.is_enrolment_unchanged(enrolled) {
+                    return End::EnrolmentChanged;
                 }
                 if let Err(why) = self.send(socket) {
-                    return Over::Lost(why);
+                    return End::Lost(why);
                 }
-                // After a driver that took long there is no burst.
+                // No burst after a slow read.
                 due = (due + PERIOD).max(clock::monotonic());
-                heard = 0;
-                taken = socket.get_ref().taken();
+                received = 0;
+                bytes = socket.get_ref().bytes_read();
             }
-            // Also when the next frame is due already: a slow driver must not make us deaf. What is left of a burst lies in
-            // a buffer, and wakes nobody.
+            // Polls also when the next frame is already due, so that a slow driver does not prevent reading. The rest of a
+            // burst is buffered and would not end the poll.
             let rest = match is_behind {
                 true => Duration::ZERO,
                 false => due.saturating_sub(clock::monotonic()),
             };
             match self.wait(socket.get_ref().as_fd(), rest) {
-                Woken::Stop => return Over::Stopped,
+                Woken::Stop => return End::Stopped,
                 Woken::Time if !is_behind => {}
-                Woken::Time | Woken::Board => match hear(socket) {
+                Woken::Time | Woken::Board => match receive(socket) {
                     Ok(more) => {
-                        heard += more;
-                        is_behind = more == AT_A_TIME;
+                        received += more;
+                        is_behind = more == BATCH;
                     }
-                    Err(why) => return Over::Lost(why),
+                    Err(why) => return End::Lost(why),
                 },
             }
-            if heard > MOST_MESSAGES || socket.get_ref().taken() - taken > MOST_BYTES {
-                return Over::Lost("the board talks without pause".to_owned());
+            if received > MAX_MESSAGES || socket.get_ref().bytes_read() - bytes > MAX_BYTES {
+                return End::Lost("the board sends too many messages".to_owned());
             }
         }
     }
 
-    /// Whether this host is still enrolled where the stream goes.
-    fn is_still(&mut self, enrolled: &Arc<Enrolled>) -> bool {
+    /// Whether this host is still enrolled at the board of this connection.
+    fn is_enrolment_unchanged(&mut self, enrolled: &Arc<Enrolled>) -> bool {
         let now = self.enrolment.current();
         now.is_ok_and(|now| Arc::ptr_eq(&now, enrolled) || now.config == enrolled.config)
     }
 
-    /// A driver that does not answer costs a frame.
+    /// Sends one frame; none if the driver does not answer.
     fn send(&mut self, socket: &mut Socket) -> Result<(), String> {
         let Ok(sample) = self.reader.sample() else {
             return Ok(());
         };
         let frame = UtilFrame::of(&sample).text();
-        allow(socket, SEND_LIMIT);
+        set_deadline(socket, SEND_LIMIT);
         socket
             .send(Message::text(frame))
             .map_err(|error| error.to_string())
@@ -279,7 +278,7 @@ impl Stream {
     }
 }
 
-/// What ended a sleep.
+/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Woken {
     Time,
@@ -287,24 +286,24 @@ enum Woken {
     Stop,
 }
 
-/// Whether something came within the time.
+/// Whether an input became ready in time.
 fn wait_for(inputs: &mut [PollFd<'_>], length: Duration) -> bool {
     let length = Timespec::try_from(length).ok();
     matches!(poll(inputs, length.as_ref()), Ok(1..))
 }
 
-fn handshake(line: Connection, enrolled: &Enrolled) -> Result<Socket, String> {
+fn handshake(connection: Connection, enrolled: &Enrolled) -> Result<Socket, String> {
     let config = &enrolled.config;
     let request = config.server_url.websocket_at(STREAM).into_client_request();
     let mut request = request.map_err(|error| error.to_string())?;
     let mut bearer = HeaderValue::from_str(&config.agent_token.bearer())
-        .map_err(|_| "the token does not fit a header".to_owned())?;
+        .map_err(|_| "the token is not a valid header value".to_owned())?;
     bearer.set_sensitive(true);
     request.headers_mut().insert(AUTHORIZATION, bearer);
     let limits = WebSocketConfig::default()
-        .max_message_size(Some(LONGEST_MESSAGE))
-        .max_frame_size(Some(LONGEST_MESSAGE));
-    match client_with_config(request, line, Some(limits)) {
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE));
+    match client_with_config(request, connection, Some(limits)) {
         Ok((socket, _)) => Ok(socket),
         Err(HandshakeError::Failure(tungstenite::Error::Http(answer))) => {
             let body = answer.body().as_deref().unwrap_or_default();
@@ -318,39 +317,38 @@ fn handshake(line: Connection, enrolled: &Enrolled) -> Result<Socket, String> {
     }
 }
 
-/// Takes in what the board has sent, up to a bound, and says how many messages that was: its pings are answered, its words
-/// are not read.
-fn hear(socket: &mut Socket) -> Result<usize, String> {
-    let mut heard = 0;
-    while heard < AT_A_TIME {
-        // What is there is there; nothing is waited for.
-        allow(socket, Duration::from_millis(1));
+/// Reads a batch of messages and returns their number. Pings are answered, everything else is ignored.
+fn receive(socket: &mut Socket) -> Result<usize, String> {
+    let mut received = 0;
+    while received < BATCH {
+        // Only what has already arrived is read.
+        set_deadline(socket, Duration::from_millis(1));
         match socket.read() {
-            Ok(Message::Close(_)) => return Err("the board closed it".to_owned()),
-            Ok(_) => heard += 1,
-            Err(tungstenite::Error::Io(error)) if overdue(&error).is_some() => break,
+            Ok(Message::Close(_)) => return Err("the board closed the connection".to_owned()),
+            Ok(_) => received += 1,
+            Err(tungstenite::Error::Io(error)) if timeout_of(&error).is_some() => break,
             Err(error) => return Err(error.to_string()),
         }
     }
-    // The answers to pings.
-    allow(socket, SEND_LIMIT);
+    // Sends the answers to pings.
+    set_deadline(socket, SEND_LIMIT);
     match socket.flush() {
-        Ok(()) => Ok(heard),
+        Ok(()) => Ok(received),
         Err(error) => Err(error.to_string()),
     }
 }
 
-fn farewell(socket: &mut Socket) {
-    allow(socket, LAST_PATIENCE);
-    let word = CloseFrame {
+fn close(socket: &mut Socket) {
+    set_deadline(socket, CLOSE_WAIT);
+    let frame = CloseFrame {
         code: CloseCode::Normal,
         reason: "".into(),
     };
-    let _ = socket.close(Some(word));
+    let _ = socket.close(Some(frame));
     let _ = socket.get_mut().flush();
 }
 
-fn allow(socket: &mut Socket, time: Duration) {
+fn set_deadline(socket: &mut Socket, time: Duration) {
     let until = Deadline::after(clock::monotonic(), time);
-    socket.get_mut().allow(until, time);
+    socket.get_mut().set_deadline(until, time);
 }

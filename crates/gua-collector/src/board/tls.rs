@@ -1,4 +1,4 @@
-//! Which certificate authorities are believed: those of the system, and those of a file that a company hands out.
+//! TLS configuration: the system's CA certificates are trusted, and those of an additional file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Why nobody could be believed.
+/// Why there are no CA certificates to trust.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("cannot read certificates from `{}`", path.display())]
@@ -15,15 +15,15 @@ pub enum TlsError {
         path: PathBuf,
         source: rustls::pki_types::pem::Error,
     },
-    #[error("there is no certificate in `{}`; it must be a file in PEM form", path.display())]
+    #[error("no certificate in `{}`; a PEM file is required", path.display())]
     NoneInFile { path: PathBuf },
     #[error(
-        "this system has no certificate authorities; install its ca-certificates or name a file with --ca-file"
+        "this system has no CA certificates; install ca-certificates or pass a file with --ca-file"
     )]
     NoneAtAll,
 }
 
-/// Those of a file.
+/// Reads the CA certificates of a file.
 pub(crate) fn certificates(path: &Path) -> Result<RootCertStore, TlsError> {
     let of_file = |source| TlsError::File {
         path: path.to_owned(),
@@ -40,13 +40,13 @@ pub(crate) fn certificates(path: &Path) -> Result<RootCertStore, TlsError> {
     }
 }
 
-/// The settings of all encrypted connections. Sessions are resumed between them.
-pub(crate) fn encryption(more: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
-    let mut roots = match more {
+/// Creates the TLS configuration of a board. Connections share it, so sessions can be resumed.
+pub(crate) fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut roots = match ca_file {
         Some(path) => certificates(path)?,
         None => RootCertStore::empty(),
     };
-    // A broken file among the system's costs its own certificates.
+    // Invalid certificate files of the system are skipped.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(TlsError::NoneAtAll);
@@ -54,7 +54,7 @@ pub(crate) fn encryption(more: Option<&Path>) -> Result<Arc<ClientConfig>, TlsEr
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("ring knows every version of TLS that rustls knows")
+        .expect("ring supports every TLS version of rustls")
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(Arc::new(config))

@@ -1,4 +1,4 @@
-//! The loop in a played runtime: time passes only when it sleeps or the driver takes its time.
+//! The loop in a simulated runtime: time passes only while it sleeps or the driver is being read.
 
 mod stage;
 
@@ -23,15 +23,15 @@ fn ticks_come_on_schedule_and_a_signal_ends_them() {
 }
 
 #[test]
-fn a_hung_driver_is_told_twice_and_its_ticks_are_counted() {
-    // Asked at 30 it hangs until 40; at 60 and 90 the reader is left alone; at 120 it answers.
+fn a_hung_driver_is_logged_at_start_and_end_and_its_ticks_are_counted() {
+    // Read at 30, it hangs until 40; at 60 and 90 the reader backs off; at 120 the driver responds.
     let summary = check(
         Play {
             acts: vec![
                 Act::Reads(0),
                 Act::Hangs(10_000),
-                Act::Waits,
-                Act::Waits,
+                Act::BacksOff,
+                Act::BacksOff,
                 Act::Reads(0),
             ],
             events: vec![(130, Event::Stop)],
@@ -40,8 +40,8 @@ fn a_hung_driver_is_told_twice_and_its_ticks_are_counted() {
         &[
             "0 ready",
             "0 tick 0",
-            "40 tick 1 failed: the driver did not answer within 10 s",
-            "120 the driver answers again at tick 4; 3 ticks were lost",
+            "40 ERROR tick 1 failed: the driver did not answer within 10 s",
+            "120 INFO driver responds again (tick=4, ticks_lost=3)",
             "outage driver-hung 30..120 lost 3",
             "120 tick 4",
             "130 stopping after 5",
@@ -51,8 +51,8 @@ fn a_hung_driver_is_told_twice_and_its_ticks_are_counted() {
 }
 
 #[test]
-fn ticks_that_fall_out_while_the_driver_hangs_are_lost_to_it() {
-    // Every second; asked at 1, answered at 11: the ones due at 2 to 10 fell out.
+fn ticks_skipped_while_the_driver_hangs_belong_to_its_outage() {
+    // Every second; read at 1, failed at 11: the ticks due at 2 to 10 were skipped.
     check(
         Play {
             interval: 1,
@@ -63,8 +63,8 @@ fn ticks_that_fall_out_while_the_driver_hangs_are_lost_to_it() {
         &[
             "0 ready",
             "0 tick 0",
-            "11 tick 1 failed: the driver did not answer within 10 s",
-            "11 the driver answers again at tick 2; 10 ticks were lost",
+            "11 ERROR tick 1 failed: the driver did not answer within 10 s",
+            "11 INFO driver responds again (tick=2, ticks_lost=10)",
             "outage driver-hung 1..11 lost 10",
             "11 tick 2",
             "12 stopping after 3",
@@ -73,7 +73,7 @@ fn ticks_that_fall_out_while_the_driver_hangs_are_lost_to_it() {
 }
 
 #[test]
-fn a_driver_sick_in_two_ways_leaves_two_outages() {
+fn a_driver_that_fails_in_two_ways_leaves_two_outages() {
     check(
         Play {
             acts: vec![Act::Refuses, Act::Hangs(1000), Act::Reads(0)],
@@ -81,10 +81,10 @@ fn a_driver_sick_in_two_ways_leaves_two_outages() {
             ..Play::default()
         },
         &[
-            "0 tick 0 failed: NVML initialization failed: the NVIDIA kernel driver is not loaded. \
+            "0 ERROR tick 0 failed: NVML initialization failed: the NVIDIA kernel driver is not loaded. \
              Detail: no driver (NVML code 9)",
-            "31 tick 1 failed: the driver did not answer within 10 s",
-            "60 the driver answers again at tick 2; 1 ticks were lost",
+            "31 ERROR tick 1 failed: the driver did not answer within 10 s",
+            "60 INFO driver responds again (tick=2, ticks_lost=1)",
             "outage driver-unavailable 0..30 lost 1",
             "outage driver-hung 30..60 lost 1",
             "60 ready",
@@ -95,16 +95,16 @@ fn a_driver_sick_in_two_ways_leaves_two_outages() {
 }
 
 #[test]
-fn an_outage_that_goes_on_is_written_when_the_loop_ends() {
+fn an_open_outage_is_recorded_when_the_loop_ends() {
     check(
         Play {
-            acts: vec![Act::Reads(0), Act::Hangs(10_000), Act::Waits],
+            acts: vec![Act::Reads(0), Act::Hangs(10_000), Act::BacksOff],
             ..Play::default()
         },
         &[
             "0 ready",
             "0 tick 0",
-            "40 tick 1 failed: the driver did not answer within 10 s",
+            "40 ERROR tick 1 failed: the driver did not answer within 10 s",
             "100 stopping after 4",
             "outage driver-hung 30..100 lost 3",
         ],
@@ -112,7 +112,7 @@ fn an_outage_that_goes_on_is_written_when_the_loop_ends() {
 }
 
 #[test]
-fn a_stop_is_heard_while_the_driver_hangs() {
+fn a_stop_signal_works_while_the_driver_hangs() {
     check(
         Play {
             acts: vec![Act::Hangs(1_000_000)],
@@ -124,7 +124,7 @@ fn a_stop_is_heard_while_the_driver_hangs() {
 }
 
 #[test]
-fn a_full_disk_costs_ticks_and_never_the_loop() {
+fn a_full_disk_loses_ticks_and_never_stops_the_loop() {
     let summary = check(
         Play {
             disk_full: 30..80,
@@ -133,11 +133,11 @@ fn a_full_disk_costs_ticks_and_never_the_loop() {
         &[
             "0 ready",
             "0 tick 0",
-            "30 tick 1 is lost to the history: no space",
+            "30 ERROR tick not stored: no space (sink=history, tick=1)",
             "30 tick 1",
             "60 tick 2",
+            "90 INFO ticks are stored again (sink=history, tick=3, ticks_lost=2)",
             "outage disk-full 30..90 lost 2",
-            "90 history takes ticks again at tick 3; 2 were lost",
             "90 tick 3",
             "100 stopping after 4",
         ],
@@ -146,7 +146,7 @@ fn a_full_disk_costs_ticks_and_never_the_loop() {
 }
 
 #[test]
-fn an_outage_that_finds_no_room_until_the_end_is_told_to_the_log() {
+fn an_outage_that_is_never_stored_is_logged_at_the_end() {
     let summary = check(
         Play {
             disk_full: 30..200,
@@ -155,17 +155,17 @@ fn an_outage_that_finds_no_room_until_the_end_is_told_to_the_log() {
         },
         &[
             "0 ready",
-            "30 tick 1 is lost to the history: no space",
+            "30 ERROR tick not stored: no space (sink=history, tick=1)",
             "100 stopping after 4",
-            "100 the history does not know of 3 lost ticks from 1970-01-01T00:17:10Z to 1970-01-01T00:18:20Z \
-             (disk-full): no space",
+            "100 ERROR outage not stored: no space (sink=history, from=1970-01-01T00:17:10Z, \
+             to=1970-01-01T00:18:20Z, reason=disk-full, ticks_lost=3)",
         ],
     );
     assert_eq!(summary, Summary { ticks: 4, lost: 3 });
 }
 
 #[test]
-fn a_driver_outage_during_a_full_disk_is_kept_until_it_can_be_written() {
+fn a_driver_outage_during_a_full_disk_is_queued_until_it_can_be_written() {
     check(
         Play {
             acts: vec![Act::Reads(0), Act::Refuses, Act::Reads(0), Act::Reads(0)],
@@ -175,20 +175,20 @@ fn a_driver_outage_during_a_full_disk_is_kept_until_it_can_be_written() {
         },
         &[
             "0 ready",
-            "30 tick 1 failed: NVML initialization failed: the NVIDIA kernel driver is not loaded. \
+            "30 ERROR tick 1 failed: NVML initialization failed: the NVIDIA kernel driver is not loaded. \
              Detail: no driver (NVML code 9)",
-            "60 the driver answers again at tick 2; 1 ticks were lost",
-            "60 tick 2 is lost to the history: no space",
+            "60 INFO driver responds again (tick=2, ticks_lost=1)",
+            "60 ERROR tick not stored: no space (sink=history, tick=2)",
+            "90 INFO ticks are stored again (sink=history, tick=3, ticks_lost=1)",
             "outage driver-unavailable 30..60 lost 1",
             "outage disk-full 60..90 lost 1",
-            "90 history takes ticks again at tick 3; 1 were lost",
             "100 stopping after 4",
         ],
     );
 }
 
 #[test]
-fn a_slow_driver_overruns_once_in_the_log_and_makes_no_burst() {
+fn overruns_of_a_slow_driver_are_logged_once_and_cause_no_burst() {
     let summary = check(
         Play {
             interval: 1,
@@ -205,19 +205,19 @@ fn a_slow_driver_overruns_once_in_the_log_and_makes_no_burst() {
             "0 ready",
             "0 tick 0",
             "3.5 tick 1",
-            "3.5 tick 1 overran by 1.500 s",
+            "3.5 WARN tick 1 overran by 1.500 s",
             "5 tick 2",
             "5 tick 3",
-            "5 on schedule again after 2 late ticks",
+            "5 INFO on schedule again (late_ticks=2)",
             "6 tick 4",
             "7 stopping after 5",
         ],
     );
-    assert_eq!(summary.lost, 1, "the one due at 3 fell out");
+    assert_eq!(summary.lost, 1, "the one due at 3 was skipped");
 }
 
 #[test]
-fn the_heart_beats_while_the_driver_hangs() {
+fn the_heartbeat_continues_while_the_driver_hangs() {
     check(
         Play {
             acts: vec![Act::Hangs(25_000)],
@@ -229,7 +229,7 @@ fn the_heart_beats_while_the_driver_hangs() {
             "0 alive",
             "10 alive",
             "20 alive",
-            "25 tick 0 failed: the driver did not answer within 10 s",
+            "25 ERROR tick 0 failed: the driver did not answer within 10 s",
             "26 stopping after 1",
             "outage driver-hung 0..26 lost 1",
         ],
@@ -250,9 +250,9 @@ fn a_reload_changes_the_interval_and_a_bad_one_changes_nothing() {
         &[
             "0 ready",
             "0 tick 0",
-            "5 settings were read again",
+            "5 INFO settings reloaded",
             "10 tick 1",
-            "15 settings were not read again, the old ones stand: no interval",
+            "15 WARN settings not reloaded; the previous ones stay in force: no interval",
             "20 tick 2",
             "25 stopping after 3",
         ],
@@ -260,7 +260,7 @@ fn a_reload_changes_the_interval_and_a_bad_one_changes_nothing() {
 }
 
 #[test]
-fn a_sleeping_machine_and_a_clock_that_is_set_are_told() {
+fn a_suspend_and_a_clock_step_are_logged_and_recorded() {
     check(
         Play {
             events: vec![
@@ -274,11 +274,11 @@ fn a_sleeping_machine_and_a_clock_that_is_set_are_told() {
         },
         &[
             "0 ready",
-            "30 the machine slept for 600 s",
+            "30 WARN time discontinuity: the host was suspended for 600 s (ticks_lost=20)",
             "outage suspended 0..630 lost 20",
-            "60 the clock was set forward by 3600.0 s",
+            "60 WARN time discontinuity: the clock was set forward by 3600.0 s (ticks_lost=0)",
             "outage clock-set 660..4260 lost 0",
-            "90 the clock was set back by 7200.0 s",
+            "90 WARN time discontinuity: the clock was set back by 7200.0 s (ticks_lost=0)",
             "outage clock-set -2910..-2910 lost 0",
             "100 stopping after 4",
         ],
@@ -286,7 +286,7 @@ fn a_sleeping_machine_and_a_clock_that_is_set_are_told() {
 }
 
 #[test]
-fn a_process_that_stood_still_leaves_a_gap_and_no_burst() {
+fn a_stalled_process_leaves_a_gap_and_no_burst() {
     let summary = check(
         Play {
             interval: 1,
@@ -296,7 +296,7 @@ fn a_process_that_stood_still_leaves_a_gap_and_no_burst() {
         &[
             "0 ready",
             "0 tick 0",
-            "6 the collector stood still for 5.0 s",
+            "6 WARN time not observed: the collector stalled for 5.0 s (ticks_lost=5)",
             "outage collector-down 1..6 lost 5",
             "6 tick 1",
             "7 tick 2",
@@ -307,17 +307,22 @@ fn a_process_that_stood_still_leaves_a_gap_and_no_burst() {
 }
 
 #[test]
-fn a_problem_of_one_card_is_told_when_it_begins_and_when_it_ends() {
+fn a_problem_of_one_gpu_is_logged_when_it_starts_and_when_it_ends() {
     check(
         Play {
-            acts: vec![Act::Reads(0), Act::Complains, Act::Complains, Act::Reads(0)],
+            acts: vec![
+                Act::Reads(0),
+                Act::HasProblem,
+                Act::HasProblem,
+                Act::Reads(0),
+            ],
             is_quiet: true,
             ..Play::default()
         },
         &[
             "0 ready",
-            "30 reading unavailable: gpu 0: nvmlDeviceGetPowerUsage: unknown (999)",
-            "90 over after 2 ticks: gpu 0: nvmlDeviceGetPowerUsage: unknown (999)",
+            "30 WARN reading unavailable: gpu 0: nvmlDeviceGetPowerUsage: unknown (999)",
+            "90 INFO reading available again: gpu 0: nvmlDeviceGetPowerUsage: unknown (999) (ticks=2)",
             "100 stopping after 4",
         ],
     );

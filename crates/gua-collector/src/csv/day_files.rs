@@ -1,5 +1,5 @@
-//! Appending to the files of a directory, one file a day: whole lines, on the disk, or nothing. A file that is not ours
-//! to append to is left alone.
+//! Appends whole lines to one CSV file per day, synced to disk, or nothing at all. A file with another header is not
+//! touched.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -7,39 +7,39 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_compat::gpu_stats::{Form, Minute};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::OFlags;
 use thiserror::Error;
 
-/// More than any line that we write.
-const LONGEST_LINE: u64 = 4096;
+/// Upper bound on the length of a line.
+const MAX_LINE: u64 = 4096;
 
-/// The files of a directory, in one form.
+/// The daily files of a directory, in one format.
 #[derive(Clone, Debug)]
 pub struct DayFiles {
     directory: PathBuf,
     form: Form,
 }
 
-/// What became of rows.
+/// Result of an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Appended {
-    /// They stand at the end of this file. Half a line that stood there is now beside it.
+    /// The rows were appended to `path`. An incomplete line at its end was moved to `torn`.
     Written {
         path: PathBuf,
         torn: Option<PathBuf>,
     },
-    /// The file has rows of this minute already.
+    /// The file already has rows of this minute.
     Already { path: PathBuf },
 }
 
-/// Why rows could not be written. The file is as it was before.
+/// Why rows could not be written. The file is unchanged.
 #[derive(Debug, Error)]
 pub enum CsvError {
-    #[error("cannot make the directory `{}`", path.display())]
+    #[error("cannot create directory `{}`", path.display())]
     Directory { path: PathBuf, source: io::Error },
     #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("`{}` is left alone: {why}", path.display())]
+    #[error("`{}` is not changed: {why}", path.display())]
     NotOurs { path: PathBuf, why: &'static str },
 }
 
@@ -78,7 +78,7 @@ impl DayFiles {
         &self.directory
     }
 
-    /// Appends whole lines to the file of their day and waits until they are on the disk.
+    /// Appends whole lines to the file of their day and syncs them to disk.
     pub fn append(&self, minute: Minute, lines: &str) -> Result<Appended, CsvError> {
         fs::create_dir_all(&self.directory).map_err(|source| CsvError::Directory {
             path: self.directory.clone(),
@@ -93,18 +93,18 @@ impl DayFiles {
         let facts = file.metadata().map_err(failed)?;
         if !facts.is_file() {
             let path = path.clone();
-            let why = "it is not a file";
+            let why = "it is not a regular file";
             return Err(CsvError::NotOurs { path, why });
         }
-        // Another sampler may be at it; whoever comes second finds the header written.
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        // Another sampler may write the same file; the second one then finds the header.
+        file.lock().map_err(failed)?;
         let end = End::of(&mut file, self.form.header()).map_err(failed)?;
         let keep = match end {
             End::Begun { last, .. } if is_of(last, minute) => {
                 return Ok(Appended::Already { path });
             }
-            End::Stranger => {
-                let why = "its first line is not the header of this form";
+            End::Foreign => {
+                let why = "its first line is not the header of this format";
                 return Err(CsvError::NotOurs { path, why });
             }
             End::Empty => 0,
@@ -119,12 +119,12 @@ impl DayFiles {
             .write_all(text.as_bytes())
             .and_then(|()| file.sync_data());
         if let Err(source) = written {
-            // No half line is left; if even that fails, the next one sets it aside.
+            // Removes the incomplete line; if that fails too, the next append moves it aside.
             let _ = file.set_len(keep);
             return Err(failed(source));
         }
         if keep == 0 {
-            // The name of a new file has to reach the disk too.
+            // Syncs the directory entry of the new file.
             let _ = File::open(&self.directory).and_then(|directory| directory.sync_all());
         }
         Ok(Appended::Written { path, torn })
@@ -136,7 +136,7 @@ fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .append(true)
         .create(true)
-        // A pipe of this name must not keep us waiting.
+        // Opening a FIFO must not block.
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(path)
 }
@@ -148,11 +148,11 @@ fn is_of(last: Option<i64>, minute: Minute) -> bool {
 /// How a file ends.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// Nothing, or a header that was cut off.
+    /// Empty, or an incomplete header.
     Empty,
-    /// Somebody else's file.
-    Stranger,
-    /// The length up to the last whole line, and the time of that line.
+    /// Not a file of this format.
+    Foreign,
+    /// Length up to the last whole line, and the timestamp of that line.
     Begun { keep: u64, last: Option<i64> },
 }
 
@@ -169,14 +169,14 @@ impl End {
         }
         let after = head.strip_prefix(header.as_bytes());
         if !after.is_some_and(|rest| rest.starts_with(b"\n") || rest.starts_with(b"\r\n")) {
-            return Ok(End::Stranger);
+            return Ok(End::Foreign);
         }
         let mut tail = Vec::new();
-        let from = length.saturating_sub(LONGEST_LINE);
+        let from = length.saturating_sub(MAX_LINE);
         file.seek(SeekFrom::Start(from))?;
-        (&*file).take(LONGEST_LINE).read_to_end(&mut tail)?;
+        (&*file).take(MAX_LINE).read_to_end(&mut tail)?;
         let Some(newline) = tail.iter().rposition(|byte| *byte == b'\n') else {
-            return Ok(End::Stranger);
+            return Ok(End::Foreign);
         };
         let whole = tail.get(..newline).unwrap_or_default();
         let line = whole
@@ -193,8 +193,8 @@ impl End {
     }
 }
 
-/// Moves what stands behind the last whole line into a file beside, and says which; `None` where there is nothing. Half a
-/// line may look like a whole one with a smaller number, so it does not stay among the rows.
+/// Moves an incomplete last line into a file beside and returns its path. An incomplete line may look like a complete
+/// one with a smaller number, so it must not stay among the rows.
 fn set_aside(file: &mut File, path: &Path, keep: u64) -> io::Result<Option<PathBuf>> {
     let length = file.metadata()?.len();
     if length <= keep {

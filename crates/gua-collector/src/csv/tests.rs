@@ -189,7 +189,7 @@ fn what_cannot_be_written_is_told_and_tried_again_with_the_next_tick() {
     assert!(
         error
             .message
-            .ends_with("its first line is not the header of this form"),
+            .ends_with("its first line is not the header of this format"),
         "{error}"
     );
     assert!(sink.deliver(&tick("2026-11-15T12:00:31Z")).is_err());
@@ -215,7 +215,7 @@ fn a_directory_that_cannot_be_made_and_a_pipe_in_the_place_of_a_file_are_told() 
         chain(&files.append(minute, "x\n").unwrap_err())
     };
     let said = told(&blocked.join("days"));
-    assert!(said.starts_with("cannot make the directory"), "{said}");
+    assert!(said.starts_with("cannot create directory"), "{said}");
     let pipe = directory.path().join("20261115_gpu_stats.csv");
     rustix::fs::mkfifoat(
         rustix::fs::CWD,
@@ -224,7 +224,7 @@ fn a_directory_that_cannot_be_made_and_a_pipe_in_the_place_of_a_file_are_told() 
     )
     .unwrap();
     let said = told(directory.path());
-    assert!(said.ends_with("it is not a file"), "{said}");
+    assert!(said.ends_with("it is not a regular file"), "{said}");
 }
 
 #[test]
@@ -243,5 +243,5 @@ fn a_device_in_the_place_of_a_file_is_left_alone_and_a_full_disk_is_told_as_one(
         path,
         source: io::ErrorKind::StorageFull.into(),
     };
-    assert_eq!(lost(&full).reason, GapReason::DiskFull);
+    assert_eq!(sink_error(&full).reason, GapReason::DiskFull);
 }

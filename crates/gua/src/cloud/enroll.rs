@@ -1,4 +1,5 @@
-//! `gua enroll`: spends a one-time token on a place at a board. All that could fail on this side is tried before.
+//! `gua enroll`: enrols this host at a board with a one-time token. Everything that can fail locally is checked before
+//! the token is spent.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::process::ExitCode;
@@ -17,29 +18,29 @@ use crate::dispatch::VERSION;
 use crate::failure::{Exit, Failure};
 use crate::{driver, output, which};
 
-/// A line that is longer is no token.
-const LONGEST_LINE: u64 = 64 * 1024;
+/// Maximum length of a token.
+const MAX_LINE: u64 = 64 * 1024;
 
 pub fn run(args: &EnrollArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;
     let board = board(settings)?;
-    let way =
-        Endpoint::to(&board, &super::options(loaded)).map_err(|error| super::no_way(&error))?;
-    let client = Client::new(way);
+    let endpoint = Endpoint::new(&board, &super::connect_options(loaded))
+        .map_err(|error| super::endpoint_failure(&error))?;
+    let client = Client::new(endpoint);
     let file = CloudFile::at(&settings.cloud.config.value);
-    if file.is_there() && !args.force {
+    if file.exists() && !args.force {
         return Err(Failure::usage(format!(
-            "this host is enrolled already: `{}` is there",
+            "this host is already enrolled: `{}` exists",
             file.path().display()
         ))
-        .hint("--force replaces it, --config names another file, `gua unenroll` forgets it")
+        .hint("replace it with --force, remove it with `gua unenroll`, or pass another file with --config")
         .into());
     }
     let before = file.load().ok();
     let token = token(args)?;
-    let cannot_save = || format!("cannot save the enrolment at `{}`", file.path().display());
+    let cannot_save = || format!("cannot save enrolment `{}`", file.path().display());
     // Before the token is spent.
-    let place = file.prepare().with_context(cannot_save)?;
+    let prepared = file.prepare().with_context(cannot_save)?;
     let hostname = args.hostname.clone().unwrap_or_else(host::name);
     let agent_version = args.agent_version.as_deref().unwrap_or(VERSION);
     let driver_version = driver_version(args, settings);
@@ -52,41 +53,42 @@ pub fn run(args: &EnrollArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         .map_err(|error| Failure::usage(error.to_string()))?;
     let answer = client.claim(&claim, &token)?;
     let config = CloudConfig::enrolled(board, answer);
-    place.save(&config).map_err(|error| {
+    prepared.save(&config).map_err(|error| {
         anyhow::Error::new(error).context(cannot_save()).context(
-            "the board has accepted the one-time token, which is spent now; ask it for a new one",
+            "the board has accepted the one-time token, which is now used up; request a new one",
         )
     })?;
-    // What was kept for the board of before is not for this one.
-    let waited = super::forget_link(loaded, &which::history(loaded), before.as_ref());
+    // Pushes for the previous board must not go to this one.
+    let dropped = super::remove_link(loaded, &which::history(loaded), before.as_ref());
     output::data(&format!(
-        "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}{waited}\n  next: gua sync-once{}\n",
+        "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}{dropped}\n  next: gua sync-once{}\n",
         sanitize(&token.hide_in(&config.shown_name())),
         sanitize(&token.hide_in(&config.agent_token.hide_in(&config.host_id))),
         sanitize(&token.hide_in(&config.shown_prefix())),
         file.path().display(),
-        flags_to_come(args)
+        next_flags(args)
     ))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn board(settings: &Settings) -> Result<ServerUrl, Failure> {
     settings.cloud.url.value.clone().ok_or_else(|| {
-        Failure::usage("which board? --server-url is missing, and cloud.url is not configured")
-            .hint("for example: gua enroll --server-url https://board.example.com --enrollment-token -")
+        Failure::usage("--server-url is missing and cloud.url is not configured").hint(
+            "for example: gua enroll --server-url https://board.example.com --enrollment-token -",
+        )
     })
 }
 
-/// From the flag, standard input or the environment. What is wrong with it is told without it.
+/// Reads the token from the flag, standard input or the environment. Errors do not contain it.
 fn token(args: &EnrollArgs) -> anyhow::Result<Token> {
     let given = args
         .enrollment_token
         .as_ref()
         .map(|secret| secret.0.clone());
-    let was_seen = given.as_ref().is_some_and(|text| text.trim() != "-");
-    if was_seen {
+    let is_visible = given.as_ref().is_some_and(|text| text.trim() != "-");
+    if is_visible {
         output::talk(&format!(
-            "gua enroll: every user of this host can read a command line, and so this token; `--enrollment-token -` or {TOKEN_VARIABLE} keeps it to yourself\n"
+            "gua enroll: every user of this host can see this token on the command line; use `--enrollment-token -` or {TOKEN_VARIABLE} instead\n"
         ));
     }
     let text = match given.or_else(enrollment_token) {
@@ -94,7 +96,7 @@ fn token(args: &EnrollArgs) -> anyhow::Result<Token> {
         Some(text) => text,
         None => {
             return Err(Failure::usage(format!(
-                "no token: neither --enrollment-token nor {TOKEN_VARIABLE} is given"
+                "no token: pass --enrollment-token or set {TOKEN_VARIABLE}"
             ))
             .hint("the board shows a one-time token; `--enrollment-token -` reads it from standard input")
             .into());
@@ -103,15 +105,15 @@ fn token(args: &EnrollArgs) -> anyhow::Result<Token> {
     Ok(Token::new(&text).map_err(|error| Failure::usage(error.to_string()))?)
 }
 
-/// The first line of standard input. A terminal does not show it.
+/// Reads the first line of standard input, without echo on a terminal.
 fn typed() -> Result<String, Failure> {
     let input = io::stdin();
     let read = if input.is_terminal() {
-        let prompt = "one-time token of the board (it is not shown): ";
-        super::hidden_input::read_line(prompt, LONGEST_LINE)
+        let prompt = "one-time token of the board (not displayed): ";
+        super::hidden_input::read_line(prompt, MAX_LINE)
     } else {
         let mut line = String::new();
-        let read = input.lock().take(LONGEST_LINE).read_line(&mut line);
+        let read = input.lock().take(MAX_LINE).read_line(&mut line);
         read.map(|_| line)
     };
     read.map_err(|error| Failure {
@@ -121,7 +123,7 @@ fn typed() -> Result<String, Failure> {
     })
 }
 
-/// A host without a driver can enrol too.
+/// The driver's version; `None` on a host without a driver, which can be enrolled too.
 fn driver_version(args: &EnrollArgs, settings: &Settings) -> Option<String> {
     if let Some(version) = &args.driver_version {
         return Some(version.clone());
@@ -131,8 +133,8 @@ fn driver_version(args: &EnrollArgs, settings: &Settings) -> Option<String> {
     sample.driver.version.ok()
 }
 
-/// What the next command needs as well, unless the configuration says it.
-fn flags_to_come(args: &EnrollArgs) -> String {
+/// Flags that the next command needs too, unless they are configured.
+fn next_flags(args: &EnrollArgs) -> String {
     let mut text = String::new();
     let mut add = |flag: &str, path: &std::path::Path| {
         let path = path.to_string_lossy();

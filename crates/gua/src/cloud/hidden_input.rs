@@ -1,4 +1,4 @@
-//! A line that is typed on a terminal and not shown there. Whatever ends the command, letters are shown again.
+//! Reads a line from a terminal without echo. The echo is restored however the command ends, also after a signal.
 
 use std::io::{self, BufRead as _, Read as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,10 +22,10 @@ pub(super) fn read_line(prompt: &str, longest: u64) -> io::Result<String> {
     read.map(|_| line)
 }
 
-/// The terminal shows nothing of what is typed while this is there.
+/// Disables the echo of the terminal while it exists.
 struct EchoGuard(Arc<Mutex<State>>);
 
-/// How the terminal was before, as long as it is another.
+/// The terminal's original modes while the echo is off.
 struct State {
     before: Option<Termios>,
 }
@@ -39,14 +39,14 @@ impl EchoGuard {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP])?;
         let guard = Self(Arc::clone(&state));
         hide(&before)?;
-        // It stays for the rest of the command: a signal that was heeded once has no other effect any more.
+        // The thread runs until the command ends: a signal with a handler has no default effect any more.
         thread::spawn(move || {
             for signal in signals.forever() {
                 let state = state.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(before) = &state.before {
                     show(before);
                 }
-                // Ends the command, or returns when a stopped one goes on.
+                // Ends the process, or returns after a stop and continue.
                 let _ = emulate_default_handler(signal);
                 if let Some(before) = &state.before {
                     let _ = hide(before);
@@ -66,7 +66,7 @@ impl Drop for EchoGuard {
     }
 }
 
-/// The end of the line is still shown, so that what comes next begins on its own.
+/// Disables the echo, except for the line break.
 fn hide(before: &Termios) -> io::Result<()> {
     let mut hidden = before.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
@@ -75,6 +75,6 @@ fn hide(before: &Termios) -> io::Result<()> {
 }
 
 fn show(before: &Termios) {
-    // Not `Drain`: a terminal that is stopped must not keep the command from ending.
+    // Not `Drain`: a stopped terminal must not prevent the end of the command.
     let _ = tcsetattr(stdin(), OptionalActions::Now, before);
 }

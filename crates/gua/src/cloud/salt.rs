@@ -1,4 +1,4 @@
-//! The site's secret behind hidden user names: a file of its owner, made at first use.
+//! The secret salt of user pseudonyms: a private file that is created at first use.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -10,27 +10,17 @@ use gua_wire::users::Salt;
 
 use crate::daemon::make_directory_of;
 
-/// 256 bits.
+/// Size of a new salt: 256 bits.
 const NEW_BYTES: usize = 32;
-const MOST_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 
-/// The salt of a file, whatever bytes it has; a newline at its end does not count.
+/// Loads the salt; trailing whitespace is ignored. Creates it if it does not exist.
 pub(super) fn load(path: &Path) -> anyhow::Result<Salt> {
-    let what = || {
-        format!(
-            "cannot read the salt for user names from `{}`",
-            path.display()
-        )
-    };
+    let what = || format!("cannot read salt `{}`", path.display());
     let bytes = match read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make(path).and_then(|()| Ok(read(path)?)).with_context(|| {
-                format!(
-                    "cannot make the salt for user names at `{}`",
-                    path.display()
-                )
-            })?
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path)
+            .and_then(|()| Ok(read(path)?))
+            .with_context(|| format!("cannot create salt `{}`", path.display()))?,
         read => read.with_context(what)?,
     };
     Salt::new(bytes.trim_ascii_end()).with_context(what)
@@ -38,22 +28,22 @@ pub(super) fn load(path: &Path) -> anyhow::Result<Salt> {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Random digits, so that the file can be copied by hand. Another who is faster has made it for us.
-fn make(path: &Path) -> anyhow::Result<()> {
+/// Creates the file with random hexadecimal digits, which are easy to copy. Succeeds if another process creates it first.
+fn create(path: &Path) -> anyhow::Result<()> {
     make_directory_of(path)?;
     let mut random = [0; NEW_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let made = OpenOptions::new()
+    let created = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path);
-    match made {
+    match created {
         Ok(mut file) => Ok(file.write_all(format!("{digits}\n").as_bytes())?),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error.into()),
@@ -67,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_salt_is_made_once_and_is_its_owners_alone() {
+    fn a_salt_is_created_once_and_private() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state/cloud.salt");
         let first = load(&path).unwrap();

@@ -1,4 +1,4 @@
-//! `gua sync-archive`: closed days of the history to the board, where they are asked for. The history is only read.
+//! `gua sync-archive`: uploads closed days of the history to the board. The history is only read.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -23,30 +23,29 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     }
     let users = super::users(&loaded.settings)?;
     let days = loaded.settings.cloud.archive_days.value;
-    let place = super::link_place(loaded, &db);
-    let archived = upload(&enrolled, (&db, &place), &users, days)?;
-    output::data(&format!("gua sync-archive: {}\n", archived.told(days)))?;
+    let files = super::link_files(loaded, &db);
+    let archived = upload(&enrolled, (&db, &files), &users, days)?;
+    output::data(&format!("gua sync-archive: {}\n", archived.summary(days)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The same for a command that has something else to do each time: nothing, where the board has all of today, or where
-/// there is no history yet.
-pub(super) fn once_a_day(
+/// Uploads at most once a day, for `sync-once`. Does nothing without a history.
+pub(super) fn upload_daily(
     enrolled: &Enrolled,
-    (db, place): (&Path, &LinkFiles),
+    (db, files): (&Path, &LinkFiles),
     users: &UserPolicy,
     retention_days: u32,
 ) -> anyhow::Result<Option<Archived>> {
     let task = Task::new(&enrolled.config, open_day(clock::now()), retention_days);
-    if what_is_this(db) == FileKind::Missing || ArchiveState::is_done(place, &task) {
+    if what_is_this(db) == FileKind::Missing || ArchiveState::is_done(files, &task) {
         return Ok(None);
     }
-    upload(enrolled, (db, place), users, retention_days).map(Some)
+    upload(enrolled, (db, files), users, retention_days).map(Some)
 }
 
 fn upload(
     enrolled: &Enrolled,
-    (db, place): (&Path, &LinkFiles),
+    (db, files): (&Path, &LinkFiles),
     users: &UserPolicy,
     retention_days: u32,
 ) -> anyhow::Result<Archived> {
@@ -69,6 +68,6 @@ fn upload(
     });
     bar.clear();
     let task = Task::new(&enrolled.config, today, retention_days);
-    ArchiveState::note(place, &task, clock::now(), &archived);
+    ArchiveState::record(files, &task, clock::now(), &archived);
     Ok(archived?)
 }

@@ -1,4 +1,4 @@
-//! `gua sync-once`: one look at the cards, kept here first and then sent. What is sent failing changes nothing here.
+//! `gua sync-once`: takes one sample, stores it, then pushes it. A failed push does not affect the stored sample.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -30,47 +30,47 @@ pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let enrolled = super::enrolled(loaded)?;
     let users = super::users(settings)?;
     let hostname = host::name();
-    let look = Look {
+    let sync = Sync {
         enrolled: &enrolled,
         users: &users,
         hostname: &hostname,
         form: super::push_form(settings),
-        place: super::link_place(loaded, &settings.history.db.value),
+        files: super::link_files(loaded, &settings.history.db.value),
         origin: match args.fake {
-            true => Origin::MadeUp,
-            false => Origin::Cards,
+            true => Origin::Fake,
+            false => Origin::Driver,
         },
     };
-    let told = if args.fake {
+    let pushed = if args.fake {
         let script = match super::push_form(settings) {
             Form::V1_1 => Script::V1_1,
             Form::V1_4 => Script::V1_8,
         };
         let sample = fake::sample(script, 0, clock::now(), clock::since_boot());
-        let kept = keep_fake(args, loaded, &sample)?;
-        look.tell(&sample, &kept)
+        let stored = store_fake(args, loaded, &sample)?;
+        sync.push_sample(&sample, &stored)
     } else {
         let place = Place::of(&settings.history.db.value, loaded.inputs.home.as_deref());
         place.admit(Append::Yes)?;
-        look.at_the_cards(&place, settings)
+        sync.push_reading(&place, settings)
     };
     if !args.archive {
-        told?;
+        pushed?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Also where the look failed: days that are over do not depend on it.
-    let archived = look.archive(
+    // Also after a failed push: closed days do not depend on it.
+    let archived = sync.archive(
         &settings.history.db.value,
         settings.cloud.archive_days.value,
     );
-    match (told, archived) {
+    match (pushed, archived) {
         (Ok(()), archived) => {
-            archived.context("the look was pushed, and the archive is not complete")?;
+            archived.context("the sample was pushed, but the archive is incomplete")?;
         }
         (Err(error), Ok(())) => return Err(error),
         (Err(error), Err(second)) => {
             output::talk(&format!(
-                "gua sync-once: the archive is not complete: {second:#}\n"
+                "gua sync-once: the archive is incomplete: {second:#}\n"
             ));
             return Err(error);
         }
@@ -78,38 +78,38 @@ pub fn run(args: &SyncOnceArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who looks, and on whose behalf.
-struct Look<'a> {
+/// One synchronisation.
+struct Sync<'a> {
     enrolled: &'a Enrolled,
     users: &'a UserPolicy,
     hostname: &'a str,
     form: Form,
-    place: LinkFiles,
+    files: LinkFiles,
     origin: Origin,
 }
 
-/// Where a look comes from.
+/// Where a sample comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    Cards,
-    MadeUp,
+    Driver,
+    Fake,
 }
 
-impl Look<'_> {
-    fn at_the_cards(&self, place: &Place, settings: &Settings) -> anyhow::Result<()> {
+impl Sync<'_> {
+    fn push_reading(&self, place: &Place, settings: &Settings) -> anyhow::Result<()> {
         let mut reader = driver::reader(settings);
         let sample = match driver::sample(&mut reader) {
             Ok(sample) => sample,
-            Err(fault) => return Err(super::tell_of_fault(self.enrolled, &self.place, fault)),
+            Err(fault) => return Err(super::report_fault(self.enrolled, &self.files, fault)),
         };
-        let kept = keep(place, &sample, settings)?;
-        self.tell(&sample, &kept)
+        let stored = store(place, &sample, settings)?;
+        self.push_sample(&sample, &stored)
     }
 
-    fn tell(&self, sample: &Sample, kept: &Kept) -> anyhow::Result<()> {
+    fn push_sample(&self, sample: &Sample, stored: &Stored) -> anyhow::Result<()> {
         match self.snapshot(sample) {
-            Ok(built) => self.push(&built, kept),
-            Err(error) => Err(self.tell_of_nothing(sample, error, kept)),
+            Ok(built) => self.push(&built, stored),
+            Err(error) => Err(self.push_heartbeat(sample, error, stored)),
         }
     }
 
@@ -125,16 +125,21 @@ impl Look<'_> {
         .build()
     }
 
-    fn push(&self, built: &Built, kept: &Kept) -> anyhow::Result<()> {
+    fn push(&self, built: &Built, stored: &Stored) -> anyhow::Result<()> {
         let Enrolled { config, client } = self.enrolled;
         let pushed = client.push(&built.snapshot, config);
-        if self.origin == Origin::Cards {
-            self.place.note(config, clock::now(), &pushed);
+        if self.origin == Origin::Driver {
+            self.files.record(config, clock::now(), &pushed);
         }
-        pushed.with_context(|| format!("the board was not told, {}", kept.aside()))?;
+        pushed.with_context(|| {
+            format!(
+                "cannot push to the board, {}",
+                stored.message_after_failure()
+            )
+        })?;
         for card in &built.left_out {
             output::talk(&format!(
-                "gua sync-once: gpu {} was not told: {}\n",
+                "gua sync-once: GPU {} was left out: {}\n",
                 card.index, card.why
             ));
         }
@@ -146,85 +151,87 @@ impl Look<'_> {
             "gua sync-once: pushed {} GPUs to {}{partial}\n  {}\n",
             built.snapshot.gpus.len(),
             super::named(self.enrolled),
-            kept.told()
+            stored.message()
         ))
     }
 
     fn archive(&self, db: &Path, days: u32) -> anyhow::Result<()> {
         let archived =
-            sync_archive::once_a_day(self.enrolled, (db, &self.place), self.users, days)?;
+            sync_archive::upload_daily(self.enrolled, (db, &self.files), self.users, days)?;
         match archived {
-            Some(archived) => output::data(&format!("  archive: {}\n", archived.told(days))),
+            Some(archived) => output::data(&format!("  archive: {}\n", archived.summary(days))),
             None => Ok(()),
         }
     }
 
-    /// There are cards, and the form has a place for none of them.
-    fn tell_of_nothing(&self, sample: &Sample, error: BuildError, kept: &Kept) -> anyhow::Error {
+    /// Pushes an error heartbeat if the format can represent none of the GPUs.
+    fn push_heartbeat(&self, sample: &Sample, error: BuildError, stored: &Stored) -> anyhow::Error {
         let what = (sample.at, ErrorCode::GpuReadingUnavailable);
-        let told = super::heartbeat(self.enrolled, &self.place, what);
-        let told = told.unwrap_or_else(|problem| problem);
-        anyhow::Error::new(error).context(format!("{told}, {}", kept.aside()))
+        let pushed = super::heartbeat(self.enrolled, &self.files, what);
+        let pushed = pushed.unwrap_or_else(|problem| problem);
+        anyhow::Error::new(error).context(format!("{pushed}, {}", stored.message_after_failure()))
     }
 }
 
-/// Where the look is kept.
-enum Kept {
+/// Where the sample is stored.
+enum Stored {
     At(PathBuf),
-    /// A collector has the history open, and looks at the cards by itself.
+    /// A collector has the history open and takes its own samples.
     ByCollector {
         path: PathBuf,
         pid: Option<u32>,
     },
 }
 
-impl Kept {
-    fn told(&self) -> String {
+impl Stored {
+    fn message(&self) -> String {
         match self {
-            Kept::At(path) => format!("local snapshot saved to {}", path.display()),
-            Kept::ByCollector { path, pid } => {
+            Stored::At(path) => format!("local snapshot saved to {}", path.display()),
+            Stored::ByCollector { path, pid } => {
                 let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
                 let path = path.display();
-                format!("local history: the collector{pid} writes {path}, nothing was added to it")
+                format!(
+                    "local history: {path} belongs to the running collector{pid}; nothing was added"
+                )
             }
         }
     }
 
-    /// The same beside something that failed.
-    fn aside(&self) -> String {
+    /// The message in the context of an error.
+    fn message_after_failure(&self) -> String {
         match self {
-            Kept::At(path) => format!("the local snapshot is saved to {}", path.display()),
-            Kept::ByCollector { path, .. } => {
-                format!("the running collector keeps {} as before", path.display())
+            Stored::At(path) => format!("the local snapshot is saved to {}", path.display()),
+            Stored::ByCollector { path, .. } => {
+                format!("the running collector keeps writing {}", path.display())
             }
         }
     }
 }
 
-/// Adds the look to the history and commits it.
-fn keep(place: &Place, sample: &Sample, settings: &Settings) -> anyhow::Result<Kept> {
+/// Stores the sample in the history.
+fn store(place: &Place, sample: &Sample, settings: &Settings) -> anyhow::Result<Stored> {
     let options = observer::options(settings);
     make_directory_of(place.path())?;
     let written = place
         .adopt_old(&options, &mut |_| ControlFlow::Continue(()))
         .and_then(|_| write(place, sample, &options));
     match written {
-        Ok(()) => Ok(Kept::At(place.path().to_owned())),
+        Ok(()) => Ok(Stored::At(place.path().to_owned())),
         Err(error) => match error.downcast_ref() {
-            Some(OpenError::Busy { path, pid }) => Ok(Kept::ByCollector {
+            Some(OpenError::Busy { path, pid }) => Ok(Stored::ByCollector {
                 path: path.clone(),
                 pid: *pid,
             }),
-            _ => Err(error.context("the local snapshot was not saved, and nothing was sent")),
+            _ => Err(error.context("cannot save the local snapshot; nothing was pushed")),
         },
     }
 }
 
 fn write(place: &Place, sample: &Sample, options: &Options) -> anyhow::Result<()> {
     let mut history = place.open(Append::Yes, sample, options)?;
-    let kept = history.deliver(&tick(sample, options));
+    let stored = history.deliver(&tick(sample, options));
     history.finish(clock::now());
-    kept.map_err(|error| Failure {
+    stored.map_err(|error| Failure {
         exit: Exit::Failed,
         message: error.message,
         hint: None,
@@ -232,8 +239,8 @@ fn write(place: &Place, sample: &Sample, options: &Options) -> anyhow::Result<()
     Ok(())
 }
 
-/// Made-up cards never come into a history of real ones: without --db they have a file of their own.
-fn keep_fake(args: &SyncOnceArgs, loaded: &Loaded, sample: &Sample) -> anyhow::Result<Kept> {
+/// Stores a fake sample, never in a history of real ones: without --db it goes to a new temporary file.
+fn store_fake(args: &SyncOnceArgs, loaded: &Loaded, sample: &Sample) -> anyhow::Result<Stored> {
     let options = observer::options(&loaded.settings);
     let db = match &args.db {
         Some(_) => loaded.settings.history.db.value.clone(),
@@ -252,7 +259,7 @@ fn keep_fake(args: &SyncOnceArgs, loaded: &Loaded, sample: &Sample) -> anyhow::R
     store.record(run, &tick(sample, &options))?;
     store.end_run(run, clock::now())?;
     store.close()?;
-    Ok(Kept::At(db))
+    Ok(Stored::At(db))
 }
 
 fn tick(sample: &Sample, options: &Options) -> Tick {

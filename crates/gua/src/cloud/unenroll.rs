@@ -1,4 +1,4 @@
-//! `gua unenroll`: this host forgets its board.
+//! `gua unenroll`: removes the enrolment of this host.
 
 use std::process::ExitCode;
 
@@ -10,20 +10,19 @@ use crate::{output, which};
 
 pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let file = CloudFile::at(&loaded.settings.cloud.config.value);
-    // What it says is only told; a file that is no enrolment is removed as well.
+    // Only used for the message; an invalid file is removed as well.
     let known = file.load().ok();
     let path = file.path().display();
     let removed = file
         .remove()
         .with_context(|| format!("cannot remove `{path}`"))?;
-    // What was kept for the board goes with it.
     let history = which::history(loaded);
-    let waited = super::forget_link(loaded, &history, known.as_ref());
+    let dropped = super::remove_link(loaded, &history, known.as_ref());
     let text = match (removed, known) {
         (false, _) => format!("gua unenroll: this host is not enrolled (no `{path}`)\n"),
-        (true, None) => format!("gua unenroll: removed {path}{waited}\n"),
+        (true, None) => format!("gua unenroll: removed {path}{dropped}\n"),
         (true, Some(config)) => format!(
-            "gua unenroll: forgot {} ({})\n  removed: {path}{waited}\n  the board still knows this host: remove it there, so that its token is worth nothing\n",
+            "gua unenroll: removed the enrolment of {} ({})\n  removed: {path}{dropped}\n  the board still lists this host: remove it there to revoke its token\n",
             gua_model::text::sanitize(&config.shown_name()),
             config.server_url
         ),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use gua_collector::tick_line::tick_line;
 use gua_model::{Thresholds, Tick};
 use gua_probe::clock;
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
@@ -16,7 +17,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::{AuditDemoArgs, DemoArgs, DemoScript, ReportArgs};
 use crate::config::Loaded;
-use crate::daemon::observer::tick_line;
 use crate::dispatch::{VERSION, load};
 use crate::duration::Clockwise;
 use crate::failure::{self, Failure};

@@ -143,7 +143,7 @@ fn known(loaded: &Loaded) -> Known {
 fn link(loaded: &Loaded) -> Link {
     let path = loaded.settings.cloud.config.value.clone();
     let mut enrolment = cloud::enrolment(loaded);
-    if !enrolment.file().is_there() {
+    if !enrolment.file().exists() {
         return Link::NotEnrolled;
     }
     let enrolled = match enrolment.current() {
@@ -153,7 +153,7 @@ fn link(loaded: &Loaded) -> Link {
                 path,
                 why: chain(&error),
                 fault: match error {
-                    EnrolmentError::Load(LoadError::Faulty { .. }) => Fault::Contents,
+                    EnrolmentError::Load(LoadError::Invalid { .. }) => Fault::Contents,
                     EnrolmentError::Load(_) => Fault::Unreadable,
                     EnrolmentError::Endpoint(_) => Fault::Endpoint,
                 },
@@ -166,7 +166,7 @@ fn link(loaded: &Loaded) -> Link {
     let is_exposed = url.scheme() == Scheme::Http && !url.is_loopback();
     let asked = Arc::clone(&enrolled);
     let answer = within(BOARD_LIMITS.whole + LIMIT, move || {
-        asked.client.ask(&asked.config, BOARD_LIMITS)
+        asked.client.check(&asked.config, BOARD_LIMITS)
     });
     let answer = match answer {
         None => Answer::None("it did not answer in time".to_owned()),

@@ -1,5 +1,5 @@
-//! A daemon in the background: this program again, in a session of its own. The command that starts it waits until the
-//! first tick is stored, or until it is known why there will be none.
+//! Starts a background daemon: this program again, in its own session. The command waits until the first tick is stored or
+//! the start has failed.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use gua_collector::managed::{MARK, OWN_WORD, Occupant, occupant};
-use gua_collector::pid_file::{PidFile, TakeError};
+use gua_collector::log_file::{self, last_lines};
+use gua_collector::managed::{MARK, OWN_ARGUMENT, PidOwner, owner_of};
+use gua_collector::pid_file::{PidFile, PidFileError};
 use gua_probe::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::board_link::Cloud;
-use super::collect::{self, Job, Setting};
-use super::log_file::{self, last_lines};
+use super::collect::{self, Job, Mode};
 use super::{Append, BACKGROUND, history, make_directory_of, observer};
 use crate::cli::{BackgroundArgs, CollectArgs, FileArgs};
 use crate::config::{FlagValue, Settings, Source};
@@ -27,14 +27,14 @@ use crate::duration;
 use crate::failure;
 use crate::output;
 
-/// Lines of the log that are shown when it did not start.
+/// Number of log lines that are shown after a failed start.
 const SHOWN_LINES: usize = 12;
-/// A first answer has three deadlines of the driver; the rest of a start takes moments.
-const REST_OF_START: Duration = Duration::from_secs(5);
-/// What the daemon ends with when another one was faster.
+/// Time allowed for a start in addition to the first read, which has three deadlines of the driver.
+const START_ALLOWANCE: Duration = Duration::from_secs(5);
+/// Exit code of a daemon that finds the PID file locked.
 const ALREADY_RUNNING: u8 = 75;
 
-/// Starts the daemon, unless one runs.
+/// Starts the daemon, unless one is running.
 pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode> {
     let flags = [collect.settings(), files.settings()].concat();
     let loaded = load(&flags)?;
@@ -46,22 +46,22 @@ pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode
     let append = Append::from(collect.append);
     let place = history::Place::of(&settings.history.db.value, loaded.inputs.home.as_deref());
     place.admit(append)?;
-    let cloud = Cloud::asked(collect);
+    let cloud = Cloud::of(collect);
     cloud.admit(&loaded)?;
     let log = &settings.collect.log_file.value;
     make_directory_of(pid_file.path())?;
     make_directory_of(log)?;
     let output = log_file::open_to_append(log)
-        .with_context(|| format!("cannot write the log `{}`", log.display()))?;
+        .with_context(|| format!("cannot write log `{}`", log.display()))?;
     let log_began = output.metadata().map_or(0, |facts| facts.len());
-    let limit = settings.driver.deadline.value * 3 + REST_OF_START;
+    let limit = settings.driver.deadline.value * 3 + START_ALLOWANCE;
     let mut child = spawn(&arguments(settings, &flags, append, cloud), output)
         .context("cannot start the daemon")?;
     let pid = child.id();
     match wait(&mut child, limit) {
         Start::Ready => {}
         Start::Slow(Stage::DriverAsked) => output::talk(&format!(
-            "{BACKGROUND}: the driver has not answered yet; the log tells when it does\n"
+            "{BACKGROUND}: the driver has not answered yet; see the log\n"
         )),
         Start::Slow(Stage::DriverAnswered) => output::talk(&format!(
             "{BACKGROUND}: no tick was stored within {}; the log says:\n{}",
@@ -69,7 +69,7 @@ pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode
             last_lines(log, SHOWN_LINES, log_began)
         )),
         Start::Ended(status) => {
-            // Another start may have been faster by a moment.
+            // Another start may have won the race.
             if status.code() == Some(ALREADY_RUNNING.into())
                 && let Some(pid) = running(&pid_file)?
             {
@@ -87,7 +87,7 @@ pub fn start(collect: &CollectArgs, files: &FileArgs) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `gua stop` needs to find the daemon again, where it would not look by itself.
+/// The flag that `gua stop` needs to find a daemon with another PID file.
 fn pid_file_flag(settings: &Settings) -> String {
     let pid_file = &settings.collect.pid_file;
     if pid_file.source == Source::Default {
@@ -100,15 +100,15 @@ fn pid_file_flag(settings: &Settings) -> String {
     )
 }
 
-/// The pid of a collector that runs; what a pid file says of others is cleared away.
+/// The PID of the running collector. A stale PID file is removed.
 fn running(pid_file: &PidFile) -> anyhow::Result<Option<u32>> {
     let Some(pid) = pid_file.read() else {
         return Ok(None);
     };
-    match occupant(pid, pid_file) {
-        Occupant::Managed(_) => return Ok(Some(pid)),
-        Occupant::Dead => {}
-        Occupant::Foreign => output::data(&format!(
+    match owner_of(pid, pid_file) {
+        PidOwner::Managed(_) => return Ok(Some(pid)),
+        PidOwner::Dead => {}
+        PidOwner::Foreign => output::data(&format!(
             "{BACKGROUND}: pid {pid} belongs to another process; cleared stale pid file\n"
         ))?,
     }
@@ -121,27 +121,26 @@ fn already_running(pid: u32) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the daemon is started with: the mark, the history, and the flags that were given. Everything else it reads
-/// itself, now and again on SIGHUP.
+/// Arguments of the daemon: the mark, the history and the given flags. It reads all other settings itself, also on SIGHUP.
 fn arguments(
     settings: &Settings,
     flags: &[FlagValue],
     append: Append,
     cloud: Cloud,
 ) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec![OWN_WORD.into()];
+    let mut words: Vec<OsString> = vec![OWN_ARGUMENT.into()];
     words.extend(MARK.map(OsString::from));
     let db = &settings.history.db.value;
     words.extend(["--db".into(), db.clone().into_os_string()]);
     for FlagValue { flag, value, .. } in flags {
         match *flag {
             "--db" => {}
-            // `gua status` reads them from here, wherever it is asked.
+            // Absolute, because `gua status` reads them from the command line in any directory.
             "--log-file" => {
-                words.extend([(*flag).into(), whole(&settings.collect.log_file.value)]);
+                words.extend([(*flag).into(), absolute(&settings.collect.log_file.value)]);
             }
-            "--config" => words.extend([(*flag).into(), whole(&settings.cloud.config.value)]),
-            // Where it is given it means yes.
+            "--config" => words.extend([(*flag).into(), absolute(&settings.cloud.config.value)]),
+            // A flag without a value.
             "--allow-http" => words.push("--allow-http".into()),
             flag => words.extend([flag.into(), value.clone()]),
         }
@@ -153,12 +152,12 @@ fn arguments(
     words
 }
 
-fn whole(path: &Path) -> OsString {
-    let whole = std::path::absolute(path);
-    whole.map_or_else(|_| path.as_os_str().to_owned(), OsString::from)
+fn absolute(path: &Path) -> OsString {
+    let absolute = std::path::absolute(path);
+    absolute.map_or_else(|_| path.as_os_str().to_owned(), OsString::from)
 }
 
-/// Its standard output is the pipe on which it says that it is ready; then it leads to the log as well.
+/// Starts the daemon. Its standard output is the pipe for the readiness messages.
 fn spawn(arguments: &[OsString], log: File) -> io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg0("gua")
@@ -172,12 +171,12 @@ fn spawn(arguments: &[OsString], log: File) -> io::Result<Child> {
 #[derive(Debug, PartialEq)]
 enum Start {
     Ready,
-    /// It lives, and has stored nothing within the time.
+    /// It is running but has stored nothing in time.
     Slow(Stage),
     Ended(ExitStatus),
 }
 
-/// How far a start has come.
+/// Progress of a slow start.
 #[derive(Debug, PartialEq)]
 enum Stage {
     DriverAsked,
@@ -186,51 +185,51 @@ enum Stage {
 
 fn wait(child: &mut Child, limit: Duration) -> Start {
     let mut pipe = child.stdout.take().expect("standard output was piped");
-    let (said, end) = hear(&mut pipe, limit);
-    let has_said = |word: &str| said.lines().any(|line| line == word);
-    if has_said(observer::READY) {
+    let (messages, end) = read_messages(&mut pipe, limit);
+    let has_sent = |message: &str| messages.lines().any(|line| line == message);
+    if has_sent(observer::READY) {
         return Start::Ready;
     }
-    if let Hearing::Closed = end
-        // It closed the pipe before it was ready, so it has ended or is about to.
+    if let PipeEnd::Closed = end
+        // The pipe was closed before the daemon was ready, so it has ended or is about to end.
         && let Ok(status) = child.wait()
     {
         return Start::Ended(status);
     }
-    Start::Slow(match has_said(observer::ANSWERED) {
+    Start::Slow(match has_sent(observer::ANSWERED) {
         true => Stage::DriverAnswered,
         false => Stage::DriverAsked,
     })
 }
 
-/// Why nothing more is heard.
-enum Hearing {
-    Said,
+/// Why reading the pipe ended.
+enum PipeEnd {
+    Ready,
     Closed,
-    Late,
+    TimedOut,
 }
 
-/// What comes through the pipe until the last word was said, it is closed, or it is too late.
-fn hear(pipe: &mut ChildStdout, limit: Duration) -> (String, Hearing) {
+/// Reads the pipe until the daemon is ready, the pipe is closed or the time is over.
+fn read_messages(pipe: &mut ChildStdout, limit: Duration) -> (String, PipeEnd) {
     let until = clock::monotonic().saturating_add(limit);
-    let mut said = String::new();
+    let mut messages = String::new();
     loop {
         let left = until.saturating_sub(clock::monotonic());
         let mut input = [PollFd::new(&*pipe, PollFlags::IN)];
         match poll(&mut input, Timespec::try_from(left).ok().as_ref()) {
-            Ok(0) => return (said, Hearing::Late),
+            Ok(0) => return (messages, PipeEnd::TimedOut),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return (said, Hearing::Late),
+            Err(_) => return (messages, PipeEnd::TimedOut),
         }
         let mut buffer = [0; 64];
         match pipe.read(&mut buffer) {
-            Ok(0) => return (said, Hearing::Closed),
-            Ok(length) => said.push_str(&String::from_utf8_lossy(&buffer[..length])),
+            Ok(0) => return (messages, PipeEnd::Closed),
+            Ok(length) => messages.push_str(&String::from_utf8_lossy(&buffer[..length])),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return (said, Hearing::Closed),
+            Err(_) => return (messages, PipeEnd::Closed),
         }
-        if said.ends_with(&format!("{}\n", observer::READY)) {
-            return (said, Hearing::Said);
+        if messages.ends_with(&format!("{}\n", observer::READY)) {
+            return (messages, PipeEnd::Ready);
         }
     }
 }
@@ -249,23 +248,24 @@ fn failed(status: ExitStatus, log: &Path, log_began: u64) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The arguments of a daemon that [`start`] has started; `None` for every other way to call this program.
+/// The arguments after the mark if this process is a daemon started by [`start`].
 #[must_use]
 pub fn own_arguments(arguments: &[OsString]) -> Option<&[OsString]> {
     let (mark, rest) = arguments.get(1..)?.split_at_checked(1 + MARK.len())?;
-    let is_ours = mark[0] == OWN_WORD && mark[1..].iter().zip(MARK).all(|(word, own)| word == own);
+    let is_ours =
+        mark[0] == OWN_ARGUMENT && mark[1..].iter().zip(MARK).all(|(word, own)| word == own);
     is_ours.then_some(rest)
 }
 
-/// The daemon itself. Nobody sees its standard error but the log.
+/// Runs the daemon. Its standard error goes to the log.
 #[must_use]
 pub fn serve(arguments: &[OsString]) -> ExitCode {
-    // Executed through a link, it would be called `exe` in the process list.
+    // Executed through /proc/self/exe, the process would be named `exe`.
     let _ = rustix::thread::set_name(c"gua");
-    // Fails only for the leader of a group, which a started child is not.
+    // Fails only for a process group leader, which a child is not.
     let _ = rustix::process::setsid();
     daemon(arguments).unwrap_or_else(|error| {
-        if let Some(TakeError::Held { .. }) = error.downcast_ref() {
+        if let Some(PidFileError::Locked { .. }) = error.downcast_ref() {
             return ALREADY_RUNNING.into();
         }
         failure::report(BACKGROUND, &error)
@@ -284,8 +284,8 @@ fn daemon(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
         flags,
         typed_db: args.collect.db.clone(),
         append: args.collect.append.into(),
-        cloud: Cloud::asked(&args.collect),
-        setting: Setting::Background {
+        cloud: Cloud::of(&args.collect),
+        mode: Mode::Background {
             starter: File::from(starter),
         },
     })
@@ -296,11 +296,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_is_judged_by_what_the_daemon_has_said() {
+    fn a_start_is_judged_by_the_messages_of_the_daemon() {
         let check = |script: &str, limit: u64, expected: Start| {
             let mut child = Command::new("/bin/sh")
                 .args(["-c", script])
-                // It reads from a pipe that nobody writes to, as long as it is to live.
+                // `read` blocks on this pipe, which keeps the process alive.
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()

@@ -1,37 +1,35 @@
-//! The link of a daemon to its board: settled before the driver is touched, started once the history is open.
+//! The link of a daemon to its board: configured before the driver is read, started when the history is open.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use gua_collector::board::{
-    AgentIdentity, ArchiveOptions, BoardOptions, BoardSink, Enrolled, Enrolment, LinkFiles, Say,
+    AgentIdentity, ArchiveOptions, BoardOptions, BoardSink, Enrolled, Enrolment, LinkFiles,
 };
 use gua_probe::fault::DriverFault;
+use gua_probe::host;
 use gua_probe::reader::ReaderOptions;
-use gua_probe::{clock, host};
 use gua_wire::snapshot::Form;
 use gua_wire::users::UserPolicy;
-use jiff::tz::TimeZone;
 
-use super::observer::log_line;
 use crate::cli::CollectArgs;
+use crate::cloud;
 use crate::config::Loaded;
 use crate::dispatch::VERSION;
 use crate::failure::Failure;
-use crate::{cloud, output};
 
-/// What is sent to a board.
+/// What a daemon sends to a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cloud {
     Off,
     Ticks,
-    /// And closed days, once a day.
+    /// Ticks, and closed days once a day.
     TicksAndArchive,
 }
 
 impl Cloud {
-    pub(super) fn asked(args: &CollectArgs) -> Self {
+    pub(super) fn of(args: &CollectArgs) -> Self {
         match (args.cloud, args.archive) {
             (false, _) => Cloud::Off,
             (true, false) => Cloud::Ticks,
@@ -39,7 +37,7 @@ impl Cloud {
         }
     }
 
-    /// The flags that ask for it.
+    /// The corresponding flags.
     pub(super) fn flags(self) -> &'static [&'static str] {
         match self {
             Cloud::Off => &[],
@@ -47,10 +45,8 @@ impl Cloud {
             Cloud::TicksAndArchive => &["--cloud", "--archive"],
         }
     }
-}
 
-impl Cloud {
-    /// Refuses a daemon that could never speak to its board, before it is started.
+    /// Fails if a daemon could never push, before it is started.
     pub(super) fn admit(self, loaded: &Loaded) -> Result<(), Failure> {
         match self {
             Cloud::Off => Ok(()),
@@ -59,28 +55,28 @@ impl Cloud {
     }
 }
 
-/// A link that is not started yet.
+/// A configured link that is not started yet.
 pub(super) struct Link {
     enrolment: Enrolment,
     enrolled: Arc<Enrolled>,
-    place: LinkFiles,
+    files: LinkFiles,
     users: UserPolicy,
     form: Form,
     spool_mb: u64,
-    /// How many days the archive keeps, where there is one.
+    /// Retention of the archive; `None` without an archive.
     archive_days: Option<u32>,
 }
 
 impl Link {
-    /// The link that is asked for, if one is. Nothing is contacted.
-    pub(super) fn settle(cloud: Cloud, loaded: &Loaded) -> anyhow::Result<Option<Self>> {
+    /// Configures the link, if one is requested. Nothing is contacted.
+    pub(super) fn configure(cloud: Cloud, loaded: &Loaded) -> anyhow::Result<Option<Self>> {
         if cloud == Cloud::Off {
             return Ok(None);
         }
         Ok(Some(Self {
             enrolled: cloud::enrolled(loaded)?,
             enrolment: cloud::enrolment(loaded),
-            place: cloud::link_place(loaded, &loaded.settings.history.db.value),
+            files: cloud::link_files(loaded, &loaded.settings.history.db.value),
             users: cloud::users(&loaded.settings)?,
             form: cloud::push_form(&loaded.settings),
             spool_mb: loaded.settings.cloud.spool_mb.value,
@@ -94,12 +90,12 @@ impl Link {
         cloud::named(&self.enrolled)
     }
 
-    /// The driver did not answer and the daemon ends: the board is told, and both are said.
-    pub(super) fn tell_of(&self, fault: DriverFault) -> anyhow::Error {
-        cloud::tell_of_fault(&self.enrolled, &self.place, fault)
+    /// Pushes an error heartbeat for a driver that does not answer; returns the error that ends the daemon.
+    pub(super) fn report_fault(&self, fault: DriverFault) -> anyhow::Error {
+        cloud::report_fault(&self.enrolled, &self.files, fault)
     }
 
-    /// Starts to speak.
+    /// Starts the threads of the link.
     pub(super) fn start(self, history: &Path, reader: ReaderOptions) -> anyhow::Result<BoardSink> {
         let archive = self.archive_days.map(|retention_days| ArchiveOptions {
             users: self.users.clone(),
@@ -117,15 +113,7 @@ impl Link {
             history: history.to_owned(),
             stream: Some(reader),
             archive,
-            say: log(),
         };
-        BoardSink::start(options).context("the link to the board cannot be started")
+        BoardSink::start(options).context("cannot start the link to the board")
     }
-}
-
-/// Lines of the threads beside the loop. The log is rotated by the loop's own lines.
-fn log() -> Say {
-    Arc::new(|text: &str| {
-        output::talk(&log_line(clock::now(), &TimeZone::system(), text));
-    })
 }

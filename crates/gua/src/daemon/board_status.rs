@@ -1,4 +1,4 @@
-//! How the link to a board is doing, for `gua status`. It shows no secret, and contacts nobody.
+//! The state of the link to a board, for `gua status`. It shows no secret and contacts nobody.
 
 use std::path::Path;
 
@@ -10,30 +10,30 @@ use jiff::Timestamp;
 
 use super::history::with_age;
 
-/// Some lines where this host has to do with a board; nothing otherwise.
+/// The lines about the board; empty for a host without one.
 pub(super) fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> String {
-    let place = LinkFiles::new(enrolment, history);
+    let files = LinkFiles::new(enrolment, history);
     let link = match CloudFile::at(enrolment).load() {
         Ok(config) => {
             let fresh = LinkState::new(&config);
-            place.read(&fresh.peer).unwrap_or(fresh)
+            files.read(&fresh.peer).unwrap_or(fresh)
         }
-        // The host may have a service that reports; its enrolment is root's.
-        Err(LoadError::Missing(_)) => match place.of_the_history() {
+        // A service may push for this host; its enrolment is only readable by root.
+        Err(LoadError::Missing(_)) => match files.read_service() {
             Some(link) => link,
             None => return String::new(),
         },
         Err(error) => {
             let why = sanitize(&chain(&error));
-            return format!("  board: the enrolment cannot be used: {why}\n");
+            return format!("  board: unusable enrolment: {why}\n");
         }
     };
-    let waiting = place.waiting(&link.peer);
-    page(&link, waiting, now) + &archive(&link, &place, now)
+    let spooled = files.spooled(&link.peer);
+    page(&link, spooled, now) + &archive(&link, &files, now)
 }
 
-fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
-    // The file lies where others may write.
+fn page(link: &LinkState, spooled: Option<usize>, now: Timestamp) -> String {
+    // Other users may be able to write this file.
     let mut text = format!(
         "  board: {} ({})\n",
         sanitize(&link.display_name),
@@ -51,23 +51,24 @@ fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
         let at = with_age(error.at, now);
         text.push_str(&format!("  last error: {at}: {}\n", sanitize(&error.what)));
     }
-    if waiting != Some(0) || link.dropped > 0 {
-        let waiting = waiting.map(|number| number.to_string());
-        let waiting = waiting.as_deref();
+    if spooled != Some(0) || link.dropped > 0 {
+        let spooled = spooled.map(|number| number.to_string());
         text.push_str(&format!(
-            "  pushes that wait: {}",
-            waiting.unwrap_or("unknown, since another user keeps them")
+            "  spooled pushes: {}",
+            spooled
+                .as_deref()
+                .unwrap_or("unknown (the spool belongs to another user)")
         ));
         if link.dropped > 0 {
-            text.push_str(&format!(" ({} had no room)", link.dropped));
+            text.push_str(&format!(" ({} dropped: spool full)", link.dropped));
         }
         text.push('\n');
     }
-    if let Some(why) = &link.spool_trouble {
-        text.push_str(&format!("  missed pushes are dropped: {}\n", sanitize(why)));
+    if let Some(why) = &link.spool_error {
+        text.push_str(&format!("  spool error: {}\n", sanitize(why)));
     }
-    // A daemon that died has not said that its stream ended.
-    let stream = link.stream.filter(|stream| stream.is_of_the_living());
+    // A dead daemon could not record the end of its stream.
+    let stream = link.stream.filter(|stream| stream.is_current());
     if let Some(stream) = stream {
         let word = match stream.is_connected {
             true => "connected",
@@ -78,11 +79,11 @@ fn page(link: &LinkState, waiting: Option<usize>, now: Timestamp) -> String {
     text
 }
 
-fn archive(link: &LinkState, place: &LinkFiles, now: Timestamp) -> String {
+fn archive(link: &LinkState, files: &LinkFiles, now: Timestamp) -> String {
     let is_of = |archive: &ArchiveState| {
         (&archive.task.board, &archive.task.host_id) == (&link.peer.board, &link.peer.host_id)
     };
-    let Some(archive) = ArchiveState::read(place).filter(is_of) else {
+    let Some(archive) = ArchiveState::read(files).filter(is_of) else {
         return String::new();
     };
     let completed = archive.completed.map(|at| with_age(at, now));
@@ -130,13 +131,13 @@ mod tests {
             }),
             failures: 2,
             dropped: 1,
-            spool_trouble: Some("full".to_owned()),
+            spool_error: Some("full".to_owned()),
             stream: StreamState::of_this_process(false),
         }
     }
 
-    /// What is told with this enrolment and this state, each of which may be missing.
-    fn told(enrolment: Option<&str>, link: Option<&LinkState>) -> String {
+    /// The lines for this enrolment and this state, each of which may be missing.
+    fn lines(enrolment: Option<&str>, link: Option<&LinkState>) -> String {
         let directory = tempfile::tempdir().unwrap();
         let history = directory.path().join("gua.db");
         let cloud = directory.path().join("cloud.json");
@@ -146,63 +147,63 @@ mod tests {
         if let Some(link) = link {
             LinkFiles::new(&cloud, &history).write(link).unwrap();
         }
-        let told = summary(&history, &cloud, at("2026-11-15T10:00:00Z"));
+        let lines = summary(&history, &cloud, at("2026-11-15T10:00:00Z"));
         assert!(
-            !told.contains('\u{1b}') && !told.contains("secret"),
-            "{told}"
+            !lines.contains('\u{1b}') && !lines.contains("secret"),
+            "{lines}"
         );
-        told.replace(&directory.path().display().to_string(), "~")
+        lines.replace(&directory.path().display().to_string(), "~")
     }
 
     #[test]
-    fn the_link_is_told_with_its_last_failure_and_what_waits() {
-        let told = told(Some(ENROLLED), Some(&link()));
+    fn the_link_is_shown_with_its_last_failure_and_its_spool() {
+        let lines = lines(Some(ENROLLED), Some(&link()));
         for line in [
             "  failed attempts since: 2\n",
             ": no\n",
-            "  pushes that wait: 0 (1 had no room)\n  missed pushes are dropped: full\n  stream: not connected\n",
+            "  spooled pushes: 0 (1 dropped: spool full)\n  spool error: full\n  stream: not connected\n",
         ] {
-            assert!(told.contains(line), "{told}");
+            assert!(lines.contains(line), "{lines}");
         }
     }
 
     #[test]
-    fn what_waits_and_cannot_be_counted_is_not_zero() {
+    fn a_spool_that_cannot_be_counted_is_unknown_and_not_zero() {
         let link = link();
         let now = at("2026-11-15T10:00:00Z");
-        let told = page(&link, None, now);
-        let line = "  pushes that wait: unknown, since another user keeps them (1 had no room)\n";
-        assert!(told.contains(line), "{told}");
+        let lines = page(&link, None, now);
+        let line = "  spooled pushes: unknown (the spool belongs to another user) (1 dropped: spool full)\n";
+        assert!(lines.contains(line), "{lines}");
     }
 
     #[test]
-    fn nothing_is_told_of_another_board_or_of_nobody() {
-        assert_eq!(told(None, None), "");
-        assert_eq!(told(None, Some(&link())), "");
-        assert_eq!(told(Some(ENROLLED), None), NONE_YET);
+    fn nothing_is_shown_of_another_board_or_without_one() {
+        assert_eq!(lines(None, None), "");
+        assert_eq!(lines(None, Some(&link())), "");
+        assert_eq!(lines(Some(ENROLLED), None), NONE_YET);
         let mut other = link();
         other.peer.board = "https://c".to_owned();
-        assert_eq!(told(Some(ENROLLED), Some(&other)), NONE_YET);
+        assert_eq!(lines(Some(ENROLLED), Some(&other)), NONE_YET);
         let mut other = link();
         other.peer.host_id = "before".to_owned();
-        assert_eq!(told(Some(ENROLLED), Some(&other)), NONE_YET);
+        assert_eq!(lines(Some(ENROLLED), Some(&other)), NONE_YET);
     }
 
     #[test]
-    fn a_stream_of_a_daemon_that_died_is_not_told() {
+    fn the_stream_of_a_dead_daemon_is_not_shown() {
         let mut link = link();
         let stream = link.stream.as_mut().unwrap();
         stream.is_connected = true;
         stream.daemon.start.0 += 1;
-        let told = told(Some(ENROLLED), Some(&link));
-        assert!(!told.contains("stream"), "{told}");
+        let lines = lines(Some(ENROLLED), Some(&link));
+        assert!(!lines.contains("stream"), "{lines}");
     }
 
     #[test]
-    fn a_broken_enrolment_is_one_sentence() {
+    fn an_invalid_enrolment_is_one_sentence() {
         assert_eq!(
-            told(Some("{}"), Some(&link())),
-            "  board: the enrolment cannot be used: `~/cloud.json` is no enrolment: the cloud config cannot be used: fields are missing, empty or no text: serverUrl, hostId, displayName, agentToken, tokenPrefix\n"
+            lines(Some("{}"), Some(&link())),
+            "  board: unusable enrolment: `~/cloud.json` is not a valid enrolment: the cloud config cannot be used: fields are missing, empty or no text: serverUrl, hostId, displayName, agentToken, tokenPrefix\n"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! One collector, from its arguments to its last line. The order of the steps is a promise: nothing is created before
-//! the history was looked at, and no history before the driver has answered.
+//! Runs one collector from its arguments to its last line. The order of the steps is part of the contract: nothing is
+//! created before the history was checked, and no history before the driver has answered.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,41 +10,41 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use gua_collector::csv::{CsvOptions, CsvSink, DayFiles};
 use gua_collector::events::Events;
+use gua_collector::log_file::LogFile;
+use gua_collector::outage_file::OutageFile;
 use gua_collector::pid_file::PidFile;
 use gua_collector::systemd::{Notifier, heartbeat};
-use gua_collector::{Collector, HostRuntime, Observer as _, Options};
+use gua_collector::{Collector, HostRuntime, Options};
 use gua_model::Sample;
-use gua_model::text::counted;
+use gua_probe::host;
 use gua_probe::reader::{Reader, ReaderOptions};
-use gua_probe::{clock, host};
 use jiff::tz::TimeZone;
+use tracing::{info, warn};
 
 use super::board_link::{Cloud, Link};
-use super::log_file::LogFile;
-use super::observer::{ANSWERED, DaemonObserver, fixed, log_bytes, log_line, options};
-use super::outage_file::OutageFile;
+use super::observer::{ANSWERED, DaemonObserver, fixed, log_bytes, options};
 use super::{Append, history, make_directory_of};
 use crate::commands::csv;
 use crate::config::{FlagValue, Loaded, Settings};
 use crate::driver;
 use crate::duration::Clockwise;
-use crate::output;
+use crate::log;
 
-/// What is to be collected where.
+/// Arguments of one collector.
 pub(super) struct Job {
     pub(super) loaded: Loaded,
     pub(super) flags: Vec<FlagValue>,
-    /// The history as it was typed, for the last line.
+    /// Path of the history as typed, for the last line.
     pub(super) typed_db: Option<PathBuf>,
     pub(super) append: Append,
     pub(super) cloud: Cloud,
-    pub(super) setting: Setting,
+    pub(super) mode: Mode,
 }
 
-/// Where a collector runs.
-pub(super) enum Setting {
+/// How a collector runs.
+pub(super) enum Mode {
     Foreground,
-    /// With the pipe to the command that waits for the start.
+    /// `starter` is the pipe to the command that waits for the start.
     Background {
         starter: File,
     },
@@ -59,32 +59,34 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
     if place.is_default() {
         make_directory_of(place.path())?;
     }
-    let link = Link::settle(job.cloud, &job.loaded)?;
-    let (log, mut starter, held) = match job.setting {
-        Setting::Foreground => (None, None, None),
-        Setting::Background { starter } => {
-            let held = PidFile::at(&settings.collect.pid_file.value).take(std::process::id())?;
+    let link = Link::configure(job.cloud, &job.loaded)?;
+    let (log, mut starter, pid_file) = match job.mode {
+        Mode::Foreground => (None, None, None),
+        Mode::Background { starter } => {
+            let pid_file = PidFile::at(&settings.collect.pid_file.value).lock(std::process::id())?;
             let path = &settings.collect.log_file.value;
             let log = LogFile::open(path, log_bytes(settings))
                 .with_context(|| format!("cannot write the log `{}`", path.display()))?;
-            (Some(log), Some(starter), Some(held))
+            (Some(log), Some(starter), Some(pid_file))
         }
     };
+    let format = settings.collect.log_format.value;
+    log::start(log::Form::choose(format, inputs.variable("JOURNAL_STREAM")));
     let mut runtime =
         HostRuntime::new(Reader::new(reader(settings))).context("cannot wait for signals")?;
-    let Some(answer) = runtime.first_answer() else {
+    let Some(answer) = runtime.first_read() else {
         return Ok(ExitCode::SUCCESS);
     };
     let sample = match (answer, &link) {
-        (Err(fault), Some(link)) => return Err(link.tell_of(fault)),
+        (Err(fault), Some(link)) => return Err(link.report_fault(fault)),
         (answer, _) => answer?,
     };
     if let Some(starter) = &mut starter {
-        // It may have stopped waiting.
+        // The command may have stopped waiting.
         let _ = writeln!(starter, "{ANSWERED}");
     }
     let options = options(settings);
-    let mut observer = DaemonObserver {
+    let observer = DaemonObserver {
         notifier: notifier(&job.loaded),
         inputs: inputs.clone(),
         flags: job.flags,
@@ -93,27 +95,29 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         typed_db: job.typed_db.unwrap_or_else(|| place.path().to_owned()),
         log,
         starter,
-        // Only a daemon with a pid file is asked for its status; without this file it says less.
-        trouble: held
+        // `gua status` only finds a daemon with a PID file. If this file cannot be created, it shows less.
+        outage: pid_file
             .is_some()
-            .then(|| OutageFile::make(&settings.collect.pid_file.value).ok())
+            .then(|| OutageFile::create(&settings.collect.pid_file.value).ok())
             .flatten(),
         fixed: fixed(settings),
     };
-    match take_over(&place, &options, &runtime, &mut observer) {
+    match import_old(&place, &options, &runtime, &observer) {
         Err(error) if runtime.stop_requested() => {
-            observer.note(&format!("{error:#}"));
+            warn!(error = %format_args!("{error:#}"), "stopped during the import");
             return Ok(ExitCode::SUCCESS);
         }
-        taken_over => taken_over?,
+        imported => imported?,
     }
     let events = Events::in_directory(settings.claim.dir.value.clone());
     let history = place
         .open(job.append, &sample, &options)?
         .with_events(events);
-    observer.note(&started(&sample, settings));
+    log_start(&sample, settings);
     if let Some(link) = &link {
-        observer.note(&format!("cloud sync enabled -> {}", link.named()));
+        let board = link.named();
+        let line = format!("cloud sync enabled -> {board}");
+        info!(board, line, "cloud sync enabled");
     }
     let own_pid = std::process::id();
     let beats = heartbeat(
@@ -121,7 +125,7 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         inputs.variable("WATCHDOG_PID"),
         own_pid,
     );
-    let csv = daily_csv(settings, &options, &mut observer);
+    let csv = daily_csv(settings, &options);
     let mut collector = Collector::new(runtime, observer, options)
         .with_sink(Box::new(history))
         .with_heartbeat(beats);
@@ -134,20 +138,15 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
     }
     let summary = collector.run();
     if summary.lost > 0 {
-        let text = lost(summary.lost);
-        output::talk(&log_line(clock::now(), &TimeZone::system(), &text));
+        warn!(ticks_lost = summary.lost, "ticks were lost during this run");
     }
-    // The pid file goes last: as long as it is there, something of us is.
-    drop(held);
+    // The PID file is removed last: while it exists, the daemon may still be running.
+    drop(pid_file);
     Ok(ExitCode::SUCCESS)
 }
 
-/// The daily CSV, where it is asked for. Whatever is wrong with it costs rows and no tick.
-fn daily_csv(
-    settings: &Settings,
-    options: &Options,
-    observer: &mut DaemonObserver,
-) -> Option<CsvSink> {
+/// The sink of the daily CSV, if configured. A failure loses rows but no ticks.
+fn daily_csv(settings: &Settings, options: &Options) -> Option<CsvSink> {
     let directory = settings.csv.dir.value.as_ref()?;
     let sink = CsvSink::new(CsvOptions {
         files: DayFiles::new(directory, csv::form(settings)),
@@ -157,33 +156,30 @@ fn daily_csv(
     });
     match sink {
         Ok(sink) => {
-            let directory = directory.display();
-            observer.note(&format!("the daily CSV goes to {directory}"));
+            info!(directory = %directory.display(), "daily CSV enabled");
             Some(sink)
         }
         Err(error) => {
-            observer.note(&format!("there will be no daily CSV: {error}"));
+            warn!(%error, "cannot start the daily CSV");
             None
         }
     }
 }
 
-/// An old history at the default path becomes the beginning of the new one.
-fn take_over(
+/// Imports a history of gpu-usage-audit at the default path into a new file.
+fn import_old(
     place: &history::Place,
     options: &Options,
     runtime: &HostRuntime,
-    observer: &mut DaemonObserver,
+    observer: &DaemonObserver,
 ) -> anyhow::Result<()> {
-    let mut is_told = false;
+    let mut is_logged = false;
     let adopted = place.adopt_old(options, &mut |progress| {
-        if !std::mem::replace(&mut is_told, true) {
+        if !std::mem::replace(&mut is_logged, true) {
             let rows = progress.rows_total;
-            observer.note(&format!(
-                "taking over {rows} rows of a history of gpu-usage-audit"
-            ));
+            info!(rows, "importing a history of gpu-usage-audit");
         }
-        observer.busy();
+        observer.extend_start();
         if runtime.stop_requested() {
             ControlFlow::Break(())
         } else {
@@ -191,18 +187,16 @@ fn take_over(
         }
     })?;
     if let Some(adopted) = adopted {
-        observer.note(&format!(
-            "the history of gpu-usage-audit was taken over and checked; the old file is now `{}`",
-            adopted.old_renamed_to.display()
-        ));
+        let renamed_to = adopted.old_renamed_to.display();
+        info!(%renamed_to, "history of gpu-usage-audit imported and verified");
     }
     Ok(())
 }
 
 fn reader(settings: &Settings) -> ReaderOptions {
     let options = driver::options(settings);
-    // Pauses that are over before the next tick, with time left for an attempt that hangs, cost none that the driver would
-    // have answered. Ticks of less than seconds have shorter pauses too.
+    // A delay that ends well before the next tick loses no tick that the driver would have answered, even if the next
+    // attempt hangs for a while. Short intervals get short delays.
     let longest_pause = (settings.collect.interval.value / 4).min(options.longest_pause);
     ReaderOptions {
         first_pause: options.first_pause.min(longest_pause),
@@ -211,7 +205,7 @@ fn reader(settings: &Settings) -> ReaderOptions {
     }
 }
 
-/// A socket that cannot be reached is as good as none: the service manager then notices by itself.
+/// The notifier of systemd. An unreachable socket is ignored: the service manager then runs into its own timeout.
 fn notifier(loaded: &Loaded) -> Notifier {
     loaded
         .inputs
@@ -220,28 +214,9 @@ fn notifier(loaded: &Loaded) -> Notifier {
         .unwrap_or_default()
 }
 
-/// What is said at the end of a run that lost ticks.
-fn lost(ticks: u64) -> String {
-    let were = if ticks == 1 { "was" } else { "were" };
-    format!("{} of this run {were} lost", counted(ticks, "tick"))
-}
-
-fn started(sample: &Sample, settings: &Settings) -> String {
+fn log_start(sample: &Sample, settings: &Settings) {
     let driver = sample.driver.version.as_deref().unwrap_or("unknown");
-    format!(
-        "daemon started (host={}, env=bare, driver={driver}, interval={})",
-        host::name(),
-        Clockwise(settings.collect.interval.value)
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_tick_was_lost_and_several_were() {
-        assert_eq!(lost(1), "1 tick of this run was lost");
-        assert_eq!(lost(12), "12 ticks of this run were lost");
-    }
+    let interval = Clockwise(settings.collect.interval.value);
+    // The text form of this record is that of gpu-usage-audit.
+    info!(host = host::name(), env = "bare", driver, %interval, "daemon started");
 }

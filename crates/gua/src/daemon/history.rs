@@ -1,4 +1,4 @@
-//! The history that a collector writes: whether it may, where it goes on, and what `gua status` says about it.
+//! The history file of a collector: whether it may be written, how it is opened, and its summary for `gua status`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,14 +25,14 @@ use crate::duration;
 use crate::failure::{Exit, Failure};
 use crate::manual;
 
-/// The file that a collector is to write.
+/// The history file of a collector.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     path: PathBuf,
     choice: Choice,
 }
 
-/// Whether the path is the one that gua takes without being told.
+/// Whether the path is the default one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Default,
@@ -40,7 +40,7 @@ enum Choice {
 }
 
 impl Place {
-    /// Paths are compared as text, component by component: `//` and `/./` count for nothing, links and `..` are kept.
+    /// Compares paths by components: `//` and `/./` are ignored, links and `..` are not resolved.
     pub(crate) fn of(path: &Path, home: Option<&Path>) -> Self {
         let choice = match home.map(config::default_db) {
             Some(default) if default == path => Choice::Default,
@@ -60,7 +60,7 @@ impl Place {
         self.choice == Choice::Default
     }
 
-    /// Refuses a file that exists, unless it is the default one or ours to go on with. Touches nothing.
+    /// Rejects an existing file, unless it is the default one or a history that may be continued. Changes nothing.
     pub(crate) fn admit(&self, append: Append) -> Result<(), Failure> {
         let path = self.path.display();
         let kind = what_is_this(&self.path);
@@ -73,10 +73,10 @@ impl Place {
             }),
             (_, Choice::Default, _) => Ok(()),
             (FileKind::GpuUsageAudit, _, Append::Yes) => Err(Failure::usage(format!(
-                "`{path}` is a history of gpu-usage-audit, which is never changed"
+                "`{path}` is a history of gpu-usage-audit, which gua never modifies"
             ))
             .hint(format!(
-                "choose another path with --db, and take its rows over with `gua import {path}`"
+                "choose another path with --db and import its rows with `gua import {path}`"
             ))),
             (FileKind::OurHistory { .. } | FileKind::Empty, _, Append::Yes) => Ok(()),
             (_, _, Append::Yes) => Err(Failure::usage(format!(
@@ -89,7 +89,7 @@ impl Place {
         }
     }
 
-    /// What can be done about a file that is in the way. Only what this gua can do is recommended.
+    /// What the user can do about an existing file.
     fn advice(&self, kind: &FileKind) -> String {
         let path = self.path.display();
         let elsewhere = "choose another path with --db";
@@ -98,17 +98,17 @@ impl Place {
                 let has_report = manual::tree().find_subcommand("report").is_some();
                 let read = has_report.then(|| format!(", read it with `gua report --db {path}`"));
                 let read = read.unwrap_or_default();
-                format!("go on with it with --append{read}, or {elsewhere}")
+                format!("continue it with --append{read}, or {elsewhere}")
             }
-            FileKind::Empty => format!("go on with it with --append, remove it, or {elsewhere}"),
+            FileKind::Empty => format!("continue it with --append, remove it, or {elsewhere}"),
             FileKind::GpuUsageAudit => {
-                format!("{elsewhere}, and take its rows over with `gua import {path}`")
+                format!("{elsewhere} and import its rows with `gua import {path}`")
             }
             _ => elsewhere.to_owned(),
         }
     }
 
-    /// Takes over an old history that stands at the default path: imported into a new file and checked, then set aside.
+    /// Imports a gpu-usage-audit history at the default path into a new file, verifies the counts, and renames the old file.
     pub(crate) fn adopt_old(
         &self,
         options: &Options,
@@ -117,8 +117,8 @@ impl Place {
         if !self.is_default() {
             return Ok(None);
         }
-        let rival = python_writer(&HostRoot::real(), &self.path);
-        let collector = match rival {
+        let writer_pid = python_writer(&HostRoot::real(), &self.path);
+        let collector = match writer_pid {
             Some(_) => OldCollector::Running,
             None => OldCollector::NotRunning,
         };
@@ -129,17 +129,17 @@ impl Place {
             &writer(options),
             on_progress,
         );
-        match (adopted, rival) {
+        match (adopted, writer_pid) {
             (Err(error @ LegacyError::CollectorRuns { .. }), Some(pid)) => {
                 Err(anyhow::Error::new(error).context(format!(
-                    "the collector with pid {pid} has to be stopped first (`gua stop` can do that)"
+                    "stop the collector with pid {pid} first, for example with `gua stop`"
                 )))
             }
             (adopted, _) => Ok(adopted?),
         }
     }
 
-    /// Opens the history, after the driver has answered, and begins a run in it.
+    /// Opens the history and starts a collector run. Called after the driver has answered.
     pub(crate) fn open(
         &self,
         append: Append,
@@ -157,7 +157,7 @@ impl Place {
                     "a collector of gpu-usage-audit (pid {pid}) writes to `{}`",
                     self.path.display()
                 ),
-                hint: Some("stop it first (`gua stop` can do that)".to_owned()),
+                hint: Some("stop it first, for example with `gua stop`".to_owned()),
             }
             .into());
         }
@@ -170,10 +170,10 @@ impl Place {
             boot: sample.boot.ok(),
         };
         HistorySink::begin(store, run)
-            .with_context(|| format!("cannot write to the history at `{}`", self.path.display()))
+            .with_context(|| format!("cannot write history `{}`", self.path.display()))
     }
 
-    /// How many readings of a card the file holds, in all.
+    /// Total number of GPU samples in the file.
     pub(super) fn card_ticks(&self) -> anyhow::Result<u64> {
         Ok(History::open(&self.path)?.card_ticks()?)
     }
@@ -187,20 +187,20 @@ fn writer(options: &Options) -> WriterOptions {
     }
 }
 
-/// What a running daemon has written so far, for `gua status`. A history that cannot be read is said so.
-pub(super) fn summary(db: &Path, trouble: Option<(Timestamp, String)>) -> String {
+/// What a running daemon has written so far, for `gua status`, or why the history cannot be read.
+pub(super) fn summary(db: &Path, outage: Option<(Timestamp, String)>) -> String {
     let mut text = format!("  history: {}\n", db.display());
-    match look(db, trouble) {
+    match details(db, outage) {
         Ok(lines) => text.push_str(&lines),
         Err(error) => text.push_str(&format!(
-            "  it cannot be read now: {}\n",
+            "  cannot read the history: {}\n",
             chain(error.as_ref())
         )),
     }
     text
 }
 
-fn look(db: &Path, trouble: Option<(Timestamp, String)>) -> anyhow::Result<String> {
+fn details(db: &Path, outage: Option<(Timestamp, String)>) -> anyhow::Result<String> {
     let history = History::open(db)?;
     let runs = history.runs()?;
     let mut text = String::new();
@@ -219,7 +219,7 @@ fn look(db: &Path, trouble: Option<(Timestamp, String)>) -> anyhow::Result<Strin
     let outages = history.outages(Period::new(run.started, now))?;
     let lost: u64 = outages.iter().map(|gap| u64::from(gap.ticks_lost)).sum();
     text.push_str(&format!("  ticks lost: {lost}\n"));
-    if let Some((since, what)) = trouble {
+    if let Some((since, what)) = outage {
         let so_far = lost_since(since, run.interval, now);
         text.push_str(&format!(
             "  losing ticks since: {}, {so_far} so far\n  reason: {what}\n",
@@ -231,7 +231,7 @@ fn look(db: &Path, trouble: Option<(Timestamp, String)>) -> anyhow::Result<Strin
     Ok(text)
 }
 
-/// The tick at `since` was lost, and one each interval after it.
+/// Number of lost ticks: the one at `since` and one per interval after it.
 fn lost_since(since: Timestamp, interval: Duration, now: Timestamp) -> u128 {
     let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
     1 + age
@@ -240,8 +240,7 @@ fn lost_since(since: Timestamp, interval: Duration, now: Timestamp) -> u128 {
         .unwrap_or(0)
 }
 
-/// Number of ticks that should have been stored since the last one, if any was missed. Ticks that are being lost now are
-/// not in the history yet.
+/// Number of ticks that should have been stored since the last one. An open outage is not in the history yet.
 fn overdue(
     started: Timestamp,
     last: Option<Timestamp>,
@@ -256,7 +255,7 @@ fn overdue(
     age.as_micros().checked_div(interval.as_micros())
 }
 
-/// In the local zone, which is named; and how long ago that was.
+/// The time in the local zone, with its age.
 pub(super) fn with_age(at: Timestamp, now: Timestamp) -> String {
     let shown = at.to_zoned(TimeZone::system());
     let age = now.duration_since(at);
@@ -286,7 +285,7 @@ mod tests {
         check(0, Some(998), 1, None);
         check(0, Some(997), 1, None);
         check(0, Some(996), 1, Some(4));
-        // A run that has stored nothing yet is measured from its beginning.
+        // A run without ticks is measured from its start.
         check(990, Some(100), 30, None);
         check(400, Some(100), 30, Some(20));
         check(400, None, 30, Some(20));

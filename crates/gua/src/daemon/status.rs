@@ -1,15 +1,15 @@
-//! `gua status`: whether a daemon runs in the background, and how it is doing.
+//! `gua status`: whether a background daemon is running, and its state.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use gua_collector::managed::{Maker, Managed, Occupant, occupant};
+use gua_collector::managed::{Maker, Managed, PidOwner, owner_of};
+use gua_collector::outage_file;
 use gua_collector::pid_file::PidFile;
-
 use gua_probe::clock;
 use jiff::Timestamp;
 
-use super::{BACKGROUND, board_status, history, outage_file};
+use super::{BACKGROUND, board_status, history};
 use crate::config::Loaded;
 use crate::{output, which};
 
@@ -20,8 +20,8 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let mut history = which::history(loaded);
     let mut text = match pid_file.read() {
         None => format!("{BACKGROUND}: not running\n"),
-        Some(pid) => match occupant(pid, &pid_file) {
-            Occupant::Managed(managed) => {
+        Some(pid) => match owner_of(pid, &pid_file) {
+            PidOwner::Managed(managed) => {
                 let mut text = format!(
                     "{BACKGROUND}: running (pid {pid})\n  pid file: {}\n  log: {}\n",
                     pid_file.path().display(),
@@ -38,13 +38,13 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
                 text.push_str(&details(&managed, outage_file::read(pid_file.path(), pid)));
                 text
             }
-            Occupant::Foreign => {
+            PidOwner::Foreign => {
                 pid_file.clear(pid);
                 format!(
                     "{BACKGROUND}: not running (pid {pid} belongs to another process; cleared stale pid file)\n"
                 )
             }
-            Occupant::Dead => {
+            PidOwner::Dead => {
                 pid_file.clear(pid);
                 format!("{BACKGROUND}: not running (stale pid {pid})\n")
             }
@@ -55,16 +55,16 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What its history says; nothing for a collector of the Python tool, whose files are not asked here.
-fn details(managed: &Managed, trouble: Option<(Timestamp, String)>) -> String {
+/// Details from the history; none for a collector of the Python tool.
+fn details(managed: &Managed, outage: Option<(Timestamp, String)>) -> String {
     match managed.maker {
         Maker::Python => "  collector: gpu-usage-audit (Python)\n".to_owned(),
         Maker::Ours => argument(managed, "--db")
-            .map_or_else(String::new, |db| history::summary(db.as_ref(), trouble)),
+            .map_or_else(String::new, |db| history::summary(db.as_ref(), outage)),
     }
 }
 
-/// What one of our own daemons was started with; `None` where it was not, or is not ours.
+/// Value of a flag on the command line of gua's own daemon.
 fn argument<'a>(managed: &'a Managed, flag: &str) -> Option<&'a str> {
     let words = (managed.maker == Maker::Ours).then_some(&managed.arguments)?;
     let mut words = words.iter().skip_while(|word| *word != flag);

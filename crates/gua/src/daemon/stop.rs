@@ -1,9 +1,9 @@
-//! `gua stop`: ends the daemon in the background, and never any other process.
+//! `gua stop`: stops the background daemon, and never another process.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gua_collector::managed::{Occupant, Stopped, occupant};
+use gua_collector::managed::{PidOwner, Stopped, owner_of};
 use gua_collector::pid_file::PidFile;
 
 use super::BACKGROUND;
@@ -20,17 +20,17 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
         output::data(&format!("{BACKGROUND}: not running\n"))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let text = match occupant(pid, &pid_file) {
-        Occupant::Foreign => format!(
+    let text = match owner_of(pid, &pid_file) {
+        PidOwner::Foreign => format!(
             "{BACKGROUND}: not running (pid {pid} belongs to another process; cleared stale pid file)\n"
         ),
-        Occupant::Dead => format!("{BACKGROUND}: not running (removed stale pid {pid})\n"),
-        Occupant::Managed(managed) => match managed.stop(LIMIT) {
+        PidOwner::Dead => format!("{BACKGROUND}: not running (removed stale pid {pid})\n"),
+        PidOwner::Managed(managed) => match managed.stop(LIMIT) {
             Stopped::Ended => format!("{BACKGROUND}: stopped pid {pid}\n"),
             Stopped::StillAlive => {
                 let seconds = LIMIT.as_secs();
                 output::talk(&format!(
-                    "{BACKGROUND}: pid {pid} was asked to stop and is still alive after {seconds} s\n"
+                    "{BACKGROUND}: pid {pid} received SIGTERM and is still alive after {seconds} s\n"
                 ));
                 return Ok(Exit::Failed.into());
             }

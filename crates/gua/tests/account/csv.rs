@@ -79,7 +79,7 @@ fn what_keeps_a_sample_from_being_written_is_said_in_one_sentence() {
     assert!(
         ended
             .stderr
-            .starts_with("gua csv sample: cannot make the directory"),
+            .starts_with("gua csv sample: cannot create directory"),
         "{ended:?}"
     );
     let ended = host.gua("csv sample --csv-format fancy");
@@ -123,16 +123,16 @@ fn the_daemon_writes_it_too_and_ticks_on_when_it_cannot() {
     wait_for("the word of it", || {
         daemon
             .stderr()
-            .contains("daily CSV takes ticks again")
+            .contains("ticks are stored again (sink=daily CSV")
             .then_some(())
     });
     daemon.stop();
     let said = daemon.stderr();
     let told = said
-        .matches("lost to the daily CSV: cannot make the directory")
+        .matches("tick not stored: cannot create directory")
         .count();
     assert_eq!(told, 1, "{said}");
-    assert!(!said.contains("of this run were lost"), "{said}");
+    assert!(!said.contains("ticks were lost during this run"), "{said}");
 }
 
 #[test]

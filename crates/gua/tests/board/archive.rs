@@ -188,7 +188,7 @@ fn a_failure_is_one_sentence_and_the_next_attempt_goes_on() {
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
     assert_eq!(
         ended.stderr,
-        "gua sync-archive: the board did not tell which files it has: GUA Board request failed with HTTP 503: no room\n"
+        "gua sync-archive: cannot list the archive files of the board: GUA Board request failed with HTTP 503: no room\n"
     );
     board.behaves(Behaviour::Accepts);
     host.fine("sync-archive --db ours.db");
@@ -247,7 +247,7 @@ fn an_archive_that_fails_costs_a_daemon_one_line_and_no_tick() {
     board.behaves(Behaviour::Responds(503, String::new()));
     let line = "daemon --foreground --cloud --archive --interval 100ms --db d.db";
     let mut daemon = host.foreground(line);
-    let told = "archive: the board did not tell which files it has: GUA Board request failed with HTTP 503; the history stays as it is, and gua tries again within the day\n";
+    let told = "archive upload failed: cannot list the archive files of the board: GUA Board request failed with HTTP 503\n";
     wait_for("the line", || daemon.stderr().contains(told).then_some(()));
     wait_for("ticks after it", || {
         (host.ticks("d.db").len() > 5).then_some(())
@@ -287,7 +287,7 @@ fn the_archive_goes_up_also_where_the_look_could_not_be_told() {
         assert_eq!(board.take().len(), 1);
     };
     let refuses = || Behaviour::Rejects("/observations", 503);
-    check(None, refuses(), "the board was not told");
+    check(None, refuses(), "cannot push to the board");
     let dead = "[[fault]]\nfunction = \"nvmlInit*\"\ncode = \"DRIVER_NOT_LOADED\"\n";
     let dead = format!("{TWO_GPUS}{dead}");
     check(
@@ -310,9 +310,9 @@ fn of_two_failures_the_first_ends_the_command_and_the_second_is_said() {
     assert_eq!(lines.len(), 2, "{ended:?}");
     assert_eq!(
         lines[0],
-        "gua sync-once: the archive is not complete: the board did not tell which files it has: GUA Board request failed with HTTP 503"
+        "gua sync-once: the archive is incomplete: cannot list the archive files of the board: GUA Board request failed with HTTP 503"
     );
-    assert!(lines[1].contains("the board was not told"), "{ended:?}");
+    assert!(lines[1].contains("cannot push to the board"), "{ended:?}");
     // Without a history there is nothing to archive.
     let bare = enrolled(without_driver(), &board);
     let ended = bare.gua("sync-once --archive");
@@ -328,7 +328,7 @@ fn a_file_that_the_board_does_not_take_ends_the_command_after_the_others() {
     let ended = host.gua("sync-archive --db ours.db");
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
     assert!(
-        ended.stderr.contains("the board did not take ") && ended.stderr.contains("HTTP 413"),
+        ended.stderr.contains("the board rejected ") && ended.stderr.contains("HTTP 413"),
         "{ended:?}"
     );
     let sent = board.take();

@@ -77,14 +77,14 @@ fn a_host_enrols_keeps_the_secret_to_itself_and_forgets_it() {
     // A second enrolment asks nobody before it is forced.
     let again = typed(&host, &line, ONCE);
     assert_eq!(again.code, 2, "{again:?}");
-    assert!(again.stderr.contains("enrolled already"), "{again:?}");
+    assert!(again.stderr.contains("already enrolled"), "{again:?}");
     assert!(board.take().is_empty());
     let forced = typed(&host, &format!("{line} --force"), ONCE);
     assert_eq!(forced.code, 0, "{forced:?}");
 
     let forgot = host.fine("unenroll");
     assert!(
-        forgot.starts_with("gua unenroll: forgot lab 1 (http://127.0.0.1:"),
+        forgot.starts_with("gua unenroll: removed the enrolment of lab 1 (http://127.0.0.1:"),
         "{forgot}"
     );
     assert!(!file.exists());
@@ -166,7 +166,7 @@ fn what_is_wrong_is_found_before_anybody_is_asked() {
     check(
         &format!("enroll --server-url {here} --enrollment-token x --config /proc/no/cloud.json"),
         1,
-        "cannot save the enrolment at `/proc/no/cloud.json`",
+        "cannot save enrolment `/proc/no/cloud.json`",
     );
 }
 
@@ -191,7 +191,7 @@ fn a_board_that_refuses_leaves_nothing_behind() {
     );
     check(
         Behaviour::Responds(201, CLAIM_ANSWER.replace("h1", "")),
-        "gua enroll: the server did not answer as a GUA Board does: the board's answer to the claim cannot be used: fields are missing, empty or no text: hostId\n",
+        "gua enroll: the response is not that of a GUA Board: the board's answer to the claim cannot be used: fields are missing, empty or no text: hostId\n",
     );
     check(
         Behaviour::Responds(200, "[".to_owned()),
@@ -199,6 +199,6 @@ fn a_board_that_refuses_leaves_nothing_behind() {
     );
     check(
         Behaviour::CutsBody,
-        "could not reach GUA Board server: the connection broke off",
+        "could not reach GUA Board server: the connection was lost",
     );
 }

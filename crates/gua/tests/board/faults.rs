@@ -69,7 +69,7 @@ fn a_board_that_is_broken() {
 fn a_board_that_accepts_and_never_answers() {
     check(
         Behaviour::Silent,
-        ": could not reach GUA Board server: it did not answer within 10 s\n",
+        ": could not reach GUA Board server: no response within 10 s\n",
     );
 }
 
@@ -77,7 +77,7 @@ fn a_board_that_accepts_and_never_answers() {
 fn a_board_that_answers_a_byte_at_a_time() {
     check(
         Behaviour::Trickles,
-        ": could not reach GUA Board server: it did not answer within 10 s\n",
+        ": could not reach GUA Board server: no response within 10 s\n",
     );
 }
 
@@ -85,7 +85,7 @@ fn a_board_that_answers_a_byte_at_a_time() {
 fn a_connection_that_is_cut_in_the_middle() {
     check(
         Behaviour::CutsHead,
-        ": could not reach GUA Board server: the connection broke off",
+        ": could not reach GUA Board server: the connection was lost",
     );
 }
 
@@ -93,7 +93,7 @@ fn a_connection_that_is_cut_in_the_middle() {
 fn a_server_that_does_not_speak_http() {
     check(
         Behaviour::Garbage,
-        ": the server did not answer as a GUA Board does",
+        ": the response is not that of a GUA Board",
     );
 }
 
@@ -102,7 +102,7 @@ fn a_redirect_is_not_followed_with_the_token() {
     let elsewhere = Board::start();
     check(
         Behaviour::Redirects(format!("{}/agent/v1/observations", elsewhere.url())),
-        "HTTP 302; gua follows no redirect, since the token would go along\n",
+        "HTTP 302; gua does not follow redirects, because it would send the token along\n",
     );
     assert!(elsewhere.take().is_empty());
 }
@@ -143,5 +143,8 @@ fn nobody_listens() {
         ".gua/cloud.json",
         &file.replace(&board.port().to_string(), &port.to_string()),
     );
-    fails(&host, ": could not reach GUA Board server: `127.0.0.1:");
+    fails(
+        &host,
+        ": could not reach GUA Board server: cannot connect to `127.0.0.1:",
+    );
 }

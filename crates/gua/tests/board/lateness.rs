@@ -65,7 +65,7 @@ impl Timed {
         assert!(self.child.wait().unwrap().success(), "{}", self.what);
         let told = self.told.join().unwrap();
         let said = self.host.read("said");
-        assert!(!said.contains("lost to"), "{}: {said}", self.what);
+        assert!(!said.contains("not stored"), "{}: {said}", self.what);
         let looks = self.host.ticks(".gua/gua.db");
         assert_eq!(looks.len(), told.len(), "{}: {said}", self.what);
         let looks = looks.iter().map(|tick| tick.sample.at);

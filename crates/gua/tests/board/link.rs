@@ -125,7 +125,7 @@ fn an_enrolment_that_cannot_be_used_is_one_sentence_with_what_helps() {
         let said = shown(&host);
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(
-            said.starts_with("  board: the enrolment cannot be used: ") && said.contains(told),
+            said.starts_with("  board: unusable enrolment: ") && said.contains(told),
             "{said}"
         );
         let ended = host.gua("sync-once");
@@ -136,7 +136,10 @@ fn an_enrolment_that_cannot_be_used_is_one_sentence_with_what_helps() {
         );
     };
     host.write(".gua/cloud.json", "{}");
-    check("is no enrolment", "hint: `gua enroll --force` replaces it");
+    check(
+        "is not a valid enrolment",
+        "hint: replace it with `gua enroll --force`",
+    );
     // Something that nobody can read, not even root.
     std::fs::remove_file(host.state("cloud.json")).unwrap();
     std::fs::create_dir(host.state("cloud.json")).unwrap();

@@ -69,7 +69,7 @@ fn a_token_on_the_command_line_is_warned_of() {
     assert_eq!(ended.code, 0, "{ended:?}");
     assert_eq!(
         ended.stderr,
-        "gua enroll: every user of this host can read a command line, and so this token; `--enrollment-token -` or GUA_ENROLLMENT_TOKEN keeps it to yourself\n"
+        "gua enroll: every user of this host can see this token on the command line; use `--enrollment-token -` or GUA_ENROLLMENT_TOKEN instead\n"
     );
     let host = without_driver().variable("GUA_ENROLLMENT_TOKEN", ONCE);
     let ended = host.gua(&format!("enroll --server-url {url}"));
@@ -102,7 +102,7 @@ fn waiting(host: &TestHost, board: &Board) -> (Pty, Child) {
     let mut command = host.command("setsid");
     command.args(["--ctty", GUA]);
     let child = pty.start(command.args(line));
-    pty.until("it is not shown): ");
+    pty.until("not displayed): ");
     assert!(!echoes(&pty));
     (pty, child)
 }

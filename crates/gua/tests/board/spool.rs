@@ -55,7 +55,7 @@ fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
         miss(&host, &board, manner);
         let missed = kept(&host);
         assert_eq!(spooled(&host), missed, "{what}");
-        let told = format!("  pushes that wait: {}\n", missed.len());
+        let told = format!("  spooled pushes: {}\n", missed.len());
         assert!(host.fine("status").contains(&told), "{what}");
         board.behaves(Behaviour::Accepts);
         board.take();
@@ -88,10 +88,7 @@ fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
             (host.ticks("second.db").len() > 2).then_some(())
         });
         let place = host.state("cloud.json-spool");
-        let told = format!(
-            "missed pushes are dropped: nothing can be kept in `{}`: {why}",
-            place.display()
-        );
+        let told = format!("cannot use spool `{}`: {why}", place.display());
         wait_for("it is shown", || {
             host.fine("status").contains(&told).then_some(())
         });
@@ -108,7 +105,7 @@ fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
     wait_for("it has a spool", || {
         host.state("cloud.json-spool").exists().then_some(())
     });
-    check("another daemon of this enrolment", &host);
+    check("another daemon with this enrolment", &host);
     host.fine("stop");
 }
 
@@ -119,7 +116,7 @@ fn what_waits_is_counted_when_it_is_asked_for() {
     miss(&host, &board, Behaviour::Responds(503, String::new()));
     let files = waiting(&host);
     std::fs::remove_file(&files[0]).unwrap();
-    let told = format!("  pushes that wait: {}\n", files.len() - 1);
+    let told = format!("  spooled pushes: {}\n", files.len() - 1);
     let said = host.fine("status");
     assert!(said.contains(&told), "{said}");
 }
@@ -132,7 +129,7 @@ fn what_waits_for_a_board_is_dropped_with_it() {
         miss(&host, &old, Behaviour::Responds(503, String::new()));
         let missed = waiting(&host).len();
         let said = command(&host, &new);
-        let told = format!("  dropped: {missed} missed pushes that waited");
+        let told = format!("  dropped: {missed} spooled pushes for the previous board");
         assert!(said.contains(&told), "{said}");
         assert!(!host.state("cloud.json-spool").exists());
         assert!(!host.state("cloud.json-link").exists());
@@ -164,7 +161,10 @@ fn what_was_kept_for_another_is_dropped_and_told() {
             (!got.is_empty() && waiting(&host).is_empty()).then_some(())
         });
         daemon.stop();
-        let told = format!("board: {} missed pushes were dropped", missed.len());
+        let told = format!(
+            "dropped missed pushes for another board, host or setting of cloud.users (dropped={})",
+            missed.len()
+        );
         let said = daemon.stderr();
         assert!(said.contains(&told), "{said}");
     };

@@ -80,7 +80,7 @@ fn a_push_that_fails_changes_nothing_here_and_is_one_sentence() {
     assert_eq!(
         ended.stderr,
         format!(
-            "gua sync-once: the board was not told, the local snapshot is saved to {}: GUA Board request failed with HTTP 500\n",
+            "gua sync-once: cannot push to the board, the local snapshot is saved to {}: GUA Board request failed with HTTP 500\n",
             db.display()
         )
     );
@@ -106,7 +106,7 @@ fn without_an_enrolment_nothing_is_read_and_nothing_is_written() {
         assert!(ended.stderr.contains("gua enroll"), "{ended:?}");
         assert!(!host.state("gua.db").exists());
     };
-    check(None, "there is no enrolment at");
+    check(None, "no enrolment at");
     check(Some("nope"), "it is not valid JSON");
     check(Some("[]"), "it is not a JSON object");
     check(
@@ -122,7 +122,7 @@ fn a_driver_that_is_away_is_told_and_nothing_is_written() {
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1);
     let told = format!(
-        "gua sync-once: an error heartbeat was pushed to lab 1 ({}), since the driver could not be read: ",
+        "gua sync-once: pushed an error heartbeat to lab 1 ({}), because the driver could not be read: ",
         board.url()
     );
     assert!(ended.stderr.starts_with(&told), "{ended:?}");
@@ -136,7 +136,7 @@ fn a_driver_that_is_away_is_told_and_nothing_is_written() {
     board.behaves(Behaviour::Responds(503, String::new()));
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1);
-    assert!(ended.stderr.contains("the error heartbeat could not be pushed (GUA Board request failed with HTTP 503), and the driver could not be read: "), "{ended:?}");
+    assert!(ended.stderr.contains("cannot push the error heartbeat (GUA Board request failed with HTTP 503), and the driver could not be read: "), "{ended:?}");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_card_that_cannot_be_told_of_is_left_out_and_named() {
     assert!(
         ended
             .stderr
-            .contains("gpu 1 was not told: its utilisation is not known"),
+            .contains("GPU 1 was left out: its utilisation is not known"),
         "{ended:?}"
     );
     assert_eq!(only(&board).errors, ["gpu_reading_unavailable"]);
@@ -218,7 +218,7 @@ fn beside_a_running_collector_the_history_is_left_to_it() {
     host.fine("daemon --interval 1h");
     let told = host.fine("sync-once");
     assert!(
-        told.contains("writes") && told.contains("nothing was added"),
+        told.contains("belongs to the running collector") && told.contains("nothing was added"),
         "{told}"
     );
     assert_eq!(only(&board).gpus.len(), 2);

@@ -199,7 +199,7 @@ fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
     send(pid, Signal::HUP);
     wait_for("a word about it", || {
         host.log()
-            .contains("settings were not read again, the old ones stand")
+            .contains("settings not reloaded; the previous ones stay in force")
             .then_some(())
     });
     let before = host.ticks(".gua/gua.db").len();
@@ -217,9 +217,7 @@ fn a_flag_stays_above_the_file_after_a_hangup() {
     host.write(".gua/config.toml", "[collect]\ninterval = \"10ms\"\n");
     send(host.pid().unwrap(), Signal::HUP);
     wait_for("a word about it", || {
-        host.log()
-            .contains("settings were read again")
-            .then_some(())
+        host.log().contains("settings reloaded").then_some(())
     });
     assert!(host.fine("status").contains("  interval: 1h\n"));
 }
@@ -350,7 +348,7 @@ fn ticks_that_are_being_lost_are_told_with_their_reason_until_they_come_again() 
     });
     assert!(!host.fine("status").contains("ticks lost: 0\n"));
     host.fine("stop");
-    assert!(!host.state("gua.pid-trouble").exists());
+    assert!(!host.state("gua.pid-outage").exists());
 }
 
 #[test]
@@ -365,17 +363,17 @@ fn what_cannot_change_while_it_runs_is_said_in_one_line() {
     );
     send(host.pid().unwrap(), Signal::HUP);
     wait_for("a word about it", || {
-        host.log()
-            .contains("settings were read again")
-            .then_some(())
+        host.log().contains("settings reloaded").then_some(())
     });
     let log = host.log();
     assert!(
-        log.contains("changed with the next start only: collect.log_file, driver.deadline\n"),
+        log.contains(
+            "changed settings apply after a restart (settings=collect.log_file, driver.deadline)\n"
+        ),
         "{log}"
     );
     assert!(
-        log.contains("the totals of this history keep those"),
+        log.contains("totals keep the thresholds of the history"),
         "{log}"
     );
 }

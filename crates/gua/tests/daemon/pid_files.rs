@@ -207,10 +207,7 @@ fn a_pid_file_that_cannot_be_written_is_an_error_with_a_sentence() {
             .stderr
             .starts_with("gua daemon: failed to start (exit 1); log: ")
     );
-    assert!(
-        ended.stderr.contains("cannot write the pid file"),
-        "{ended:?}"
-    );
+    assert!(ended.stderr.contains("cannot write PID file"), "{ended:?}");
     assert!(!host.state("gua.db").exists());
     wait_for("no daemon", || {
         host.fine("status --pid-file directory.pid")

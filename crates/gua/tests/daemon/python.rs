@@ -95,11 +95,11 @@ fn ours_waits_for_the_python_collector_and_then_takes_its_history_over() {
     host.fine("stop");
     let log = host.log();
     assert!(
-        log.contains("was taken over and checked; the old file is now `"),
+        log.contains("history of gpu-usage-audit imported and verified (renamed_to="),
         "{log}"
     );
-    let aside = log.rsplit_once("the old file is now `").unwrap().1;
-    let aside = Path::new(aside.split('`').next().unwrap());
+    let aside = log.rsplit_once("(renamed_to=").unwrap().1;
+    let aside = Path::new(aside.split(')').next().unwrap());
     assert!(aside.exists(), "{}", aside.display());
     assert_eq!(host.ticks(".gua/gua.db").len(), 1);
     assert!(

@@ -166,7 +166,7 @@ fn a_daemon_that_was_stopped_leaves_a_gap_with_its_reason_and_makes_no_burst() {
     };
     assert_eq!(outage.reason, GapReason::CollectorDown);
     assert!(
-        outage.detail.starts_with("the collector stood still for "),
+        outage.detail.starts_with("the collector stalled for "),
         "{outage:?}"
     );
     assert!((4..=7).contains(&outage.ticks_lost), "{outage:?}");

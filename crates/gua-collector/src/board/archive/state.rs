@@ -1,4 +1,4 @@
-//! How the archive of a history is doing, in a small file where that of the link is. There is no secret in it.
+//! State of a history's archive, in a small file beside the state of the link. It contains no secret.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,15 +12,15 @@ use super::super::link_state::{LinkError, LinkFiles, Peer};
 use super::super::state_file;
 use super::{ArchiveError, Archived};
 
-/// What an attempt is to complete: another board, host, day or reach is another task.
+/// What an upload completes. Another board, host, day or retention is another task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {
-    /// The board's address.
+    /// URL of the board.
     pub board: String,
-    /// Who this host is there.
+    /// Id of this host at the board.
     pub host_id: String,
-    /// The UTC day that is today; `None` before any attempt was complete.
+    /// The current UTC day; `None` before the first complete upload.
     pub day: Option<Date>,
     pub retention_days: Option<u32>,
 }
@@ -43,30 +43,30 @@ impl Task {
         }
     }
 
-    fn is_of_the_same_host(&self, other: &Self) -> bool {
+    fn has_same_host(&self, other: &Self) -> bool {
         (&self.board, &self.host_id) == (&other.board, &other.host_id)
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchiveState {
-    /// What was last completed, or for whom that was tried.
+    /// The last completed task, or the host of the attempts so far.
     #[serde(flatten)]
     pub task: Task,
-    /// When it was last complete.
+    /// Time of the last complete upload.
     pub completed: Option<Timestamp>,
-    /// The last failure since.
+    /// Last failure since then.
     pub last_error: Option<LinkError>,
-    /// Of which history.
+    /// Path of the history.
     history: PathBuf,
 }
 
 impl ArchiveState {
-    /// The latest that was noted of this history.
+    /// Reads the latest state of this history.
     #[must_use]
-    pub fn read(place: &LinkFiles) -> Option<Self> {
-        let history = place.history();
-        let states = place.archives().into_iter().filter_map(|file| {
+    pub fn read(files: &LinkFiles) -> Option<Self> {
+        let history = files.history();
+        let states = files.archives().into_iter().filter_map(|file| {
             let state: Self = state_file::read(&file)?;
             (state.history == history).then_some(state)
         });
@@ -76,9 +76,10 @@ impl ArchiveState {
         })
     }
 
-    /// Removes what was noted. Beside a history, which another enrolment may serve, only what belongs to `peer`.
-    pub(in super::super) fn forget(place: &LinkFiles, peer: Option<&Peer>) {
-        let [own, of_history] = place.archives();
+    /// Removes the state files. The one beside the history may belong to another enrolment; it is only removed if it belongs
+    /// to `peer`.
+    pub(in super::super) fn remove(files: &LinkFiles, peer: Option<&Peer>) {
+        let [own, of_history] = files.archives();
         let _ = std::fs::remove_file(own);
         let known = state_file::read(&of_history).map(|state: Self| state.task.peer());
         if peer.is_some() && known.as_ref() == peer {
@@ -86,27 +87,27 @@ impl ArchiveState {
         }
     }
 
-    /// Whether the board has everything that it is to have.
+    /// Whether the task is complete.
     #[must_use]
-    pub fn is_done(place: &LinkFiles, task: &Task) -> bool {
-        Self::read(place).is_some_and(|state| state.task == *task)
+    pub fn is_done(files: &LinkFiles, task: &Task) -> bool {
+        Self::read(files).is_some_and(|state| state.task == *task)
     }
 
-    /// Notes what became of an attempt, and when it ended. A place that takes nothing costs only the note.
-    pub fn note(
-        place: &LinkFiles,
+    /// Records the result of an attempt. A write error is ignored: it only loses the record.
+    pub fn record(
+        files: &LinkFiles,
         task: &Task,
         ended: Timestamp,
         result: &Result<Archived, ArchiveError>,
     ) {
-        let known = Self::read(place).filter(|state| state.task.is_of_the_same_host(task));
+        let known = Self::read(files).filter(|state| state.task.has_same_host(task));
         let mut state = known.unwrap_or_else(|| Self {
             task: Task {
                 day: None,
                 retention_days: None,
                 ..task.clone()
             },
-            history: place.history(),
+            history: files.history(),
             ..Self::default()
         });
         match result {
@@ -121,7 +122,7 @@ impl ArchiveState {
                 state.last_error = Some(LinkError { at: ended, what });
             }
         }
-        let [first, second] = place.archives();
+        let [first, second] = files.archives();
         let _: io::Result<()> =
             state_file::write(&first, &state).or_else(|_| state_file::write(&second, &state));
     }
@@ -146,37 +147,37 @@ mod tests {
     fn another_board_host_day_or_retention_is_not_done() {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str| directory.path().join(name);
-        let place = LinkFiles::new(&file("cloud.json"), &file("gua.db"));
+        let files = LinkFiles::new(&file("cloud.json"), &file("gua.db"));
         let done = task("https://b", "h1", "2026-11-16", 30);
-        assert!(!ArchiveState::is_done(&place, &done));
+        assert!(!ArchiveState::is_done(&files, &done));
         let ended = "2026-11-16T00:10:00Z".parse().unwrap();
         let archived = Archived::default();
-        ArchiveState::note(&place, &done, ended, &Ok(archived));
-        assert!(ArchiveState::is_done(&place, &done));
+        ArchiveState::record(&files, &done, ended, &Ok(archived));
+        assert!(ArchiveState::is_done(&files, &done));
         for other in [
             task("https://c", "h1", "2026-11-16", 30),
             task("https://b", "h2", "2026-11-16", 30),
             task("https://b", "h1", "2026-11-17", 30),
             task("https://b", "h1", "2026-11-16", 90),
         ] {
-            assert!(!ArchiveState::is_done(&place, &other), "{other:?}");
+            assert!(!ArchiveState::is_done(&files, &other), "{other:?}");
         }
 
         let second = LinkFiles::new(&file("cloud.json"), &file("second.db"));
         assert!(!ArchiveState::is_done(&second, &done), "another history");
 
-        // A failure later takes nothing back, unless it was another host's.
+        // A later failure does not undo it, unless it is that of another host.
         let failed = || Err(ArchiveError::File(io::Error::other("full")));
         let later = "2026-11-17T00:10:00Z".parse().unwrap();
         let next = task("https://b", "h1", "2026-11-17", 30);
-        ArchiveState::note(&place, &next, later, &failed());
-        assert!(ArchiveState::is_done(&place, &done));
-        let state = ArchiveState::read(&place).unwrap();
+        ArchiveState::record(&files, &next, later, &failed());
+        assert!(ArchiveState::is_done(&files, &done));
+        let state = ArchiveState::read(&files).unwrap();
         assert_eq!(state.completed, Some(ended));
         assert_eq!(state.last_error.unwrap().at, later);
         let other = task("https://b", "h2", "2026-11-17", 30);
-        ArchiveState::note(&place, &other, later, &failed());
-        assert!(!ArchiveState::is_done(&place, &done));
-        assert_eq!(ArchiveState::read(&place).unwrap().completed, None);
+        ArchiveState::record(&files, &other, later, &failed());
+        assert!(!ArchiveState::is_done(&files, &done));
+        assert_eq!(ArchiveState::read(&files).unwrap().completed, None);
     }
 }

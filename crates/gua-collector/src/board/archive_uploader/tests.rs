@@ -1,4 +1,5 @@
-//! The archive of a daemon over some made-up days: its clock is set by the test, its board listens on this machine.
+//! The archive of a daemon over several simulated days, with a clock set by the test and a board on the loopback
+//! interface.
 
 use std::cell::Cell;
 use std::io::{BufReader, Write as _};
@@ -15,14 +16,15 @@ use jiff::SignedDuration;
 use super::*;
 use crate::board::proxy::Proxies;
 use crate::board::{CloudFile, ConnectOptions};
+use crate::captured_log::CapturedLog;
 
-/// Set by hand.
-struct Set {
+/// A clock that the test advances.
+struct ManualClock {
     now: Cell<Timestamp>,
     monotonic: Cell<Duration>,
 }
 
-impl Set {
+impl ManualClock {
     fn at(now: &str) -> Self {
         Self {
             now: Cell::new(now.parse().unwrap()),
@@ -36,7 +38,7 @@ impl Set {
     }
 }
 
-impl Hours for Set {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         self.now.get()
     }
@@ -47,22 +49,22 @@ impl Hours for Set {
 }
 
 #[derive(Default)]
-struct Heard {
+struct Received {
     lines: Vec<String>,
-    /// Requests with this in their line get this status.
+    /// Requests whose line contains this text get this status.
     refuses: Option<(&'static str, u16)>,
 }
 
-/// A board, the history of a host, and what its daemon says.
+/// A board, the history of a host, and the log of its daemon.
 struct Scene {
     directory: tempfile::TempDir,
-    board: Arc<Mutex<Heard>>,
-    said: Arc<Mutex<Vec<String>>>,
+    board: Arc<Mutex<Received>>,
+    log: CapturedLog,
     uploader: ArchiveUploader,
 }
 
 impl Scene {
-    /// With a tick each minute from noon to noon, two days later, of which the younger are kept.
+    /// Creates a history with a tick each minute from noon to noon two days later, with this retention.
     fn new(keep_raw: Option<Duration>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let history = directory.path().join("gua.db");
@@ -82,8 +84,6 @@ impl Scene {
             ca_file: None,
             proxies: Proxies::default(),
         };
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&said);
         let uploader = ArchiveUploader::new(
             Enrolment::new(file, options),
             history,
@@ -91,12 +91,11 @@ impl Scene {
                 users: UserPolicy::Plain,
                 retention_days: 30,
             },
-            Arc::new(move |line: &str| kept.lock().unwrap().push(line.to_owned())),
         );
         Self {
             directory,
             board,
-            said,
+            log: CapturedLog::start(),
             uploader,
         }
     }
@@ -105,13 +104,9 @@ impl Scene {
         self.board.lock().unwrap().refuses = refuses;
     }
 
-    /// What was asked of the board since this was last asked.
-    fn asked(&self) -> Vec<String> {
+    /// Requests that the board received since the last call.
+    fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.board.lock().unwrap().lines)
-    }
-
-    fn said(&self) -> Vec<String> {
-        std::mem::take(&mut self.said.lock().unwrap())
     }
 
     fn state(&self) -> ArchiveState {
@@ -120,24 +115,24 @@ impl Scene {
     }
 }
 
-fn listen() -> (std::net::SocketAddr, Arc<Mutex<Heard>>) {
+fn listen() -> (std::net::SocketAddr, Arc<Mutex<Received>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let heard = Arc::new(Mutex::new(Heard::default()));
-    let kept = Arc::clone(&heard);
+    let received = Arc::new(Mutex::new(Received::default()));
+    let kept = Arc::clone(&received);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let mut reader = BufReader::new(stream);
             let Some(request) = Request::receive(&mut reader) else {
                 continue;
             };
-            let mut heard = kept.lock().unwrap();
-            let status = match heard.refuses {
+            let mut received = kept.lock().unwrap();
+            let status = match received.refuses {
                 Some((part, status)) if request.line.contains(part) => status,
                 _ => 200,
             };
-            heard.lines.push(request.line);
-            drop(heard);
+            received.lines.push(request.line);
+            drop(received);
             let body = r#"{"archives":[]}"#;
             let answer = format!(
                 "HTTP/1.1 {status} Word\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -146,7 +141,7 @@ fn listen() -> (std::net::SocketAddr, Arc<Mutex<Heard>>) {
             let _ = reader.into_inner().write_all(answer.as_bytes());
         }
     });
-    (address, heard)
+    (address, received)
 }
 
 fn write(path: &Path, options: &WriterOptions) {
@@ -185,74 +180,77 @@ fn write(path: &Path, options: &WriterOptions) {
 }
 
 #[test]
-fn an_archive_that_failed_is_tried_again_within_the_day_and_once_for_each_day() {
+fn a_failed_upload_is_retried_and_a_complete_one_is_repeated_the_next_day() {
     let mut scene = Scene::new(None);
-    let hours = Set::at("2026-11-16T12:00:00Z");
+    let clock = ManualClock::at("2026-11-16T12:00:00Z");
     scene.refuses(Some(("GET", 503)));
-    // Pauses double, up to an hour, with up to half of themselves on top.
+    // Delays double, up to an hour, with a random addition of up to half.
     for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
-        let rest = scene.uploader.turn(&hours);
-        assert_eq!(scene.asked(), ["GET /agent/v1/archives"]);
+        let rest = scene.uploader.step(&clock);
+        assert_eq!(scene.requests(), ["GET /agent/v1/archives"]);
         let least = Duration::from_secs(60 * minutes);
         assert!((least..=least * 3 / 2).contains(&rest), "{rest:?}");
-        assert_eq!(scene.state().last_error.unwrap().at, hours.now());
-        // Who comes too early waits for what is left.
-        hours.pass(rest / 2);
-        let left = scene.uploader.turn(&hours);
-        assert_eq!(scene.asked(), [""; 0]);
-        hours.pass(left);
+        assert_eq!(scene.state().last_error.unwrap().at, clock.now());
+        // A step that comes too early returns the remaining delay.
+        clock.pass(rest / 2);
+        let left = scene.uploader.step(&clock);
+        assert_eq!(scene.requests(), [""; 0]);
+        clock.pass(left);
     }
-    let told = "archive: the board did not tell which files it has: GUA Board request failed with HTTP 503; the history stays as it is, and gua tries again within the day";
-    assert_eq!(scene.said(), [told]);
+    let line = "WARN archive upload failed: cannot list the archive files of the board: GUA Board request failed with HTTP 503";
+    assert_eq!(scene.log.take(), [line]);
 
     scene.refuses(None);
-    assert_eq!(open_day(hours.now()).to_string(), "2026-11-16");
-    let rest = scene.uploader.turn(&hours);
-    assert_eq!(rest, WAITS.look);
-    assert_eq!(scene.asked().len(), 1 + 4 + 2 + 1);
+    assert_eq!(open_day(clock.now()).to_string(), "2026-11-16");
+    let rest = scene.uploader.step(&clock);
+    assert_eq!(rest, CHECK_PERIOD);
+    assert_eq!(scene.requests().len(), 1 + 4 + 2 + 1);
     assert_eq!(
-        scene.said(),
-        ["archive: 2 closed day(s) in 30d window, uploaded 4 missing object(s)"]
+        scene.log.take(),
+        [
+            "INFO archive uploads work again (failures=8)",
+            "INFO archive: 2 closed day(s) in 30d window, uploaded 4 missing object(s)"
+        ]
     );
-    assert_eq!(scene.state().completed, Some(hours.now()));
+    assert_eq!(scene.state().completed, Some(clock.now()));
 
-    // Nothing more on that day, nor in the first minutes of the next.
-    hours.now.set("2026-11-17T00:04:59Z".parse().unwrap());
-    assert_eq!(scene.uploader.turn(&hours), WAITS.look);
-    assert_eq!(scene.asked(), [""; 0]);
-    hours.pass(Duration::from_secs(1));
-    scene.uploader.turn(&hours);
-    assert_eq!(scene.asked().len(), 1 + 6 + 2 + 1);
+    // No further upload on that day, nor in the first minutes of the next.
+    clock.now.set("2026-11-17T00:04:59Z".parse().unwrap());
+    assert_eq!(scene.uploader.step(&clock), CHECK_PERIOD);
+    assert_eq!(scene.requests(), [""; 0]);
+    clock.pass(Duration::from_secs(1));
+    scene.uploader.step(&clock);
+    assert_eq!(scene.requests().len(), 1 + 6 + 2 + 1);
 }
 
 #[test]
-fn a_file_that_the_board_does_not_take_leaves_the_later_days_their_turn() {
+fn a_file_that_the_board_rejects_does_not_hold_up_later_days() {
     let mut scene = Scene::new(None);
-    let hours = Set::at("2026-11-16T12:00:00Z");
+    let clock = ManualClock::at("2026-11-16T12:00:00Z");
     scene.refuses(Some(("2026-11-14&table=gpu_sample", 413)));
-    assert!(scene.uploader.turn(&hours) >= WAITS.first_pause);
-    let asked = scene.asked();
-    assert_eq!(asked.len(), 1 + 4 + 2 + 1, "{asked:?}");
-    assert!(asked[7].starts_with("DELETE "), "{asked:?}");
-    let said = scene.said().join("\n");
-    let told = "archive: the board did not take 1 file(s), the first of them gpu_sample of 2026-11-14 (2 closed day(s) in 30d window, uploaded 3 missing object(s)): GUA Board request failed with HTTP 413; ";
-    assert!(said.starts_with(told), "{said}");
+    assert!(scene.uploader.step(&clock) >= FIRST_DELAY);
+    let requests = scene.requests();
+    assert_eq!(requests.len(), 1 + 4 + 2 + 1, "{requests:?}");
+    assert!(requests[7].starts_with("DELETE "), "{requests:?}");
+    let lines = scene.log.take().join("\n");
+    let expected = "WARN archive upload failed: the board rejected 1 file(s), first gpu_sample of 2026-11-14 (2 closed day(s) in 30d window, uploaded 3 missing object(s)): GUA Board request failed with HTTP 413";
+    assert!(lines.starts_with(expected), "{lines}");
     assert_eq!(scene.state().completed, None);
 
-    // A token that is no longer known is no matter of one file.
-    hours.pass(2 * WAITS.longest_pause);
+    // A rejected token concerns every file, so the upload stops.
+    clock.pass(2 * MAX_DELAY);
     scene.refuses(Some(("2026-11-14&table=gpu_sample", 401)));
-    scene.uploader.turn(&hours);
-    assert_eq!(scene.asked().len(), 2);
+    scene.uploader.step(&clock);
+    assert_eq!(scene.requests().len(), 2);
 }
 
 #[test]
-fn a_day_of_which_ticks_are_gone_does_not_go_up_as_if_it_were_whole() {
+fn a_day_with_deleted_ticks_is_not_uploaded() {
     let mut scene = Scene::new(Some(Duration::from_secs(18 * 3600)));
-    let hours = Set::at("2026-11-17T12:00:00Z");
-    scene.uploader.turn(&hours);
+    let clock = ManualClock::at("2026-11-17T12:00:00Z");
+    scene.uploader.step(&clock);
     let days: Vec<String> = scene
-        .asked()
+        .requests()
         .into_iter()
         .filter(|line| line.contains("date=2"))
         .collect();
@@ -263,10 +261,10 @@ fn a_day_of_which_ticks_are_gone_does_not_go_up_as_if_it_were_whole() {
             "POST /agent/v1/archives?date=2026-11-16&table=proc_sample"
         ]
     );
-    let said = scene.said().join("\n");
+    let lines = scene.log.take().join("\n");
     assert!(
-        said.starts_with("archive: 1 closed day(s) in 30d window, uploaded 2 missing object(s); 2 day(s) left out, since the history keeps no ticks from before 2026-11-15T1"),
-        "{said}"
+        lines.starts_with("INFO archive: 1 closed day(s) in 30d window, uploaded 2 missing object(s); 2 day(s) left out: the history has no ticks before 2026-11-15T1"),
+        "{lines}"
     );
 }
 

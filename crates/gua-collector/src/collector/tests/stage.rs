@@ -1,16 +1,16 @@
-//! A played runtime for the loop: its clock, its driver, its disk, and what is said in it.
+//! A simulated runtime for the loop: its clock, its driver, its disk, and a diary of what happens.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use gua_model::{Driver, Missing, Problem, Thresholds};
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::*;
+use crate::captured_log::CapturedLog;
 use crate::sink::SinkError;
 
-/// Everything that was said, stored and sent, each with its time in seconds.
-pub(super) type Diary = Rc<RefCell<Vec<String>>>;
+/// Everything that was logged, stored and reported, each with its time in seconds.
+pub(super) type Diary = Arc<Mutex<Vec<String>>>;
 
 pub(super) const START: Duration = Duration::from_secs(1000);
 
@@ -20,18 +20,18 @@ pub(super) enum Event {
     Reload(u64),
     Sleep(u64),
     Set(i64),
-    /// The process stands still for so many seconds.
+    /// The process is frozen for this many seconds.
     Freeze(u64),
 }
 
-/// How the driver answers a tick: after how many milliseconds, and what.
+/// How the driver answers a read; the number is the duration in milliseconds.
 #[derive(Clone, Copy)]
 pub(super) enum Act {
     Reads(u64),
     Hangs(u64),
     Refuses,
-    Waits,
-    Complains,
+    BacksOff,
+    HasProblem,
 }
 
 pub(super) struct Stage {
@@ -42,14 +42,14 @@ pub(super) struct Stage {
     acts: Vec<Act>,
     asked: usize,
     pending: Option<(Duration, Result<Sample, DriverFault>)>,
-    next_interval: Rc<RefCell<u64>>,
-    clock: Rc<RefCell<Duration>>,
+    next_interval: Arc<Mutex<u64>>,
+    clock: Arc<Mutex<Duration>>,
 }
 
 impl Stage {
     fn pass_to(&mut self, now: Duration) {
         self.now = now;
-        *self.clock.borrow_mut() = now - START;
+        *self.clock.lock().unwrap() = now - START;
     }
 }
 
@@ -64,7 +64,7 @@ impl Runtime for Stage {
         }
     }
 
-    fn ask(&mut self) {
+    fn start_read(&mut self) {
         let clocks = self.clocks();
         let act = self.acts.get(self.asked).or(self.acts.last()).unwrap();
         self.asked += 1;
@@ -79,12 +79,12 @@ impl Runtime for Stage {
             Act::Reads(takes) => (takes, Ok(sample(&clocks))),
             Act::Hangs(takes) => (takes, Err(hung)),
             Act::Refuses => (0, Err(refused)),
-            Act::Waits => {
+            Act::BacksOff => {
                 let retry_in = Duration::from_secs(1);
                 let last = Box::new(hung);
                 (0, Err(DriverFault::BackingOff { retry_in, last }))
             }
-            Act::Complains => {
+            Act::HasProblem => {
                 let mut sample = sample(&clocks);
                 sample.problems.push(Problem {
                     gpu: None,
@@ -112,12 +112,12 @@ impl Runtime for Stage {
         };
         self.pass_to(self.now.max(first));
         if answer_at == Some(first) {
-            return Wake::Answer(self.pending.take().unwrap().1);
+            return Wake::Read(self.pending.take().unwrap().1);
         }
         match self.events.remove(0).1 {
             Event::Stop => Wake::Stop,
             Event::Reload(interval) => {
-                *self.next_interval.borrow_mut() = interval;
+                *self.next_interval.lock().unwrap() = interval;
                 Wake::Reload
             }
             Event::Sleep(seconds) => {
@@ -153,15 +153,15 @@ pub(super) fn sample(clocks: &Clocks) -> Sample {
 
 pub(super) struct Listener {
     diary: Diary,
-    clock: Rc<RefCell<Duration>>,
-    next_interval: Rc<RefCell<u64>>,
+    clock: Arc<Mutex<Duration>>,
+    next_interval: Arc<Mutex<u64>>,
     is_quiet: bool,
 }
 
 impl Listener {
     fn write(&self, text: &str) {
-        let now = self.clock.borrow().as_secs_f64();
-        self.diary.borrow_mut().push(format!("{now} {text}"));
+        let now = self.clock.lock().unwrap().as_secs_f64();
+        self.diary.lock().unwrap().push(format!("{now} {text}"));
     }
 }
 
@@ -171,9 +171,6 @@ impl Observer for Listener {
             self.write(&format!("tick {number}"));
         }
     }
-    fn note(&mut self, text: &str) {
-        self.write(text);
-    }
     fn ready(&mut self) {
         self.write("ready");
     }
@@ -181,7 +178,7 @@ impl Observer for Listener {
         self.write("alive");
     }
     fn reload(&mut self) -> Result<Options, String> {
-        match *self.next_interval.borrow() {
+        match *self.next_interval.lock().unwrap() {
             0 => Err("no interval".to_owned()),
             seconds => Ok(options(seconds)),
         }
@@ -192,16 +189,16 @@ impl Observer for Listener {
     }
 }
 
-/// Fails from one second to another.
+/// A history that fails during a range of seconds.
 pub(super) struct Disk {
     diary: Diary,
     fails: std::ops::Range<u64>,
-    clock: Rc<RefCell<Duration>>,
+    clock: Arc<Mutex<Duration>>,
 }
 
 impl Disk {
     fn check(&self) -> Result<(), SinkError> {
-        if self.fails.contains(&self.clock.borrow().as_secs()) {
+        if self.fails.contains(&self.clock.lock().unwrap().as_secs()) {
             return Err(SinkError {
                 reason: GapReason::DiskFull,
                 message: "no space".to_owned(),
@@ -222,7 +219,7 @@ impl Sink for Disk {
         self.check()?;
         let begin = SignedDuration::try_from(START).unwrap();
         let second = |at: Timestamp| at.as_duration().as_secs() - begin.as_secs();
-        self.diary.borrow_mut().push(format!(
+        self.diary.lock().unwrap().push(format!(
             "outage {} {}..{} lost {}",
             outage.reason,
             second(outage.from),
@@ -266,8 +263,8 @@ impl Default for Play {
 #[track_caller]
 pub(super) fn check(play: Play, expected: &[&str]) -> Summary {
     let diary = Diary::default();
-    let clock = Rc::new(RefCell::new(Duration::ZERO));
-    let next_interval = Rc::new(RefCell::new(play.interval));
+    let clock = Arc::new(Mutex::new(Duration::ZERO));
+    let next_interval = Arc::new(Mutex::new(play.interval));
     let stage = Stage {
         now: START,
         slept: Duration::ZERO,
@@ -280,24 +277,32 @@ pub(super) fn check(play: Play, expected: &[&str]) -> Summary {
         acts: play.acts,
         asked: 0,
         pending: None,
-        next_interval: Rc::clone(&next_interval),
-        clock: Rc::clone(&clock),
+        next_interval: Arc::clone(&next_interval),
+        clock: Arc::clone(&clock),
     };
     let listener = Listener {
-        diary: Rc::clone(&diary),
-        clock: Rc::clone(&clock),
+        diary: Arc::clone(&diary),
+        clock: Arc::clone(&clock),
         next_interval,
         is_quiet: play.is_quiet,
     };
+    let log = {
+        let (diary, clock) = (Arc::clone(&diary), Arc::clone(&clock));
+        move |line| {
+            let now = clock.lock().unwrap().as_secs_f64();
+            diary.lock().unwrap().push(format!("{now} {line}"));
+        }
+    };
     let disk = Disk {
-        diary: Rc::clone(&diary),
+        diary: Arc::clone(&diary),
         fails: play.disk_full,
         clock,
     };
+    let _captured = CapturedLog::with(log);
     let summary = Collector::new(stage, listener, options(play.interval))
         .with_sink(Box::new(disk))
         .with_heartbeat(play.heartbeat.map(Duration::from_secs))
         .run();
-    assert_eq!(*diary.borrow(), expected);
+    assert_eq!(*diary.lock().unwrap(), expected);
     summary
 }

@@ -1,41 +1,41 @@
-//! The hand-over from the loop to the thread that speaks to the board. Putting something in never waits: what does not fit
-//! pushes out the oldest.
+//! A bounded queue from the loop to the pushing thread that keeps the latest items. Adding never waits: when the queue is
+//! full, the oldest item is dropped.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct LatestSlot<T> {
+pub(super) struct LatestQueue<T> {
     inside: Mutex<Inside<T>>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
 struct Inside<T> {
-    letters: VecDeque<T>,
-    room: usize,
+    items: VecDeque<T>,
+    capacity: usize,
     is_closed: bool,
     is_woken: bool,
 }
 
-/// What a wait at the slot came to.
+/// Result of waiting for an item.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken<T> {
-    Push(T),
-    /// Nothing came in time, or there is news elsewhere.
+    Item(T),
+    /// The time is over, or [`LatestQueue::wake`] was called.
     Nothing,
-    /// Nothing will come any more.
+    /// The queue is closed and empty.
     Closed,
 }
 
-impl<T> LatestSlot<T> {
-    /// A slot with room for this many; with room for one it holds the latest.
-    pub(super) fn new(room: usize) -> Self {
+impl<T> LatestQueue<T> {
+    /// Creates a queue for at most this many items, at least one.
+    pub(super) fn new(capacity: usize) -> Self {
         Self {
             inside: Mutex::new(Inside {
-                letters: VecDeque::new(),
-                room: room.max(1),
+                items: VecDeque::new(),
+                capacity: capacity.max(1),
                 is_closed: false,
                 is_woken: false,
             }),
@@ -43,23 +43,23 @@ impl<T> LatestSlot<T> {
         }
     }
 
-    pub(super) fn put(&self, letter: T) {
+    pub(super) fn put(&self, item: T) {
         let mut inside = self.lock();
-        if inside.letters.len() == inside.room {
-            inside.letters.pop_front();
+        if inside.items.len() == inside.capacity {
+            inside.items.pop_front();
         }
-        inside.letters.push_back(letter);
+        inside.items.push_back(item);
         drop(inside);
         self.changed.notify_one();
     }
 
-    /// What is in it stays; nothing more is awaited.
+    /// Closes the queue; its items can still be taken.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
     }
 
-    /// Ends a wait, the running one or the next, as if its time were over.
+    /// Ends the current wait, or the next one, as if its time were over.
     pub(super) fn wake(&self) {
         self.lock().is_woken = true;
         self.changed.notify_all();
@@ -69,10 +69,10 @@ impl<T> LatestSlot<T> {
         self.lock().is_closed
     }
 
-    /// Takes the oldest letter; waits for one as long as it may, or for good.
+    /// Takes the oldest item; waits for one for at most this time, or without limit.
     pub(super) fn take(&self, wait: Option<Duration>) -> Taken<T> {
         let is_empty = |inside: &mut Inside<T>| {
-            inside.letters.is_empty() && !inside.is_closed && !inside.is_woken
+            inside.items.is_empty() && !inside.is_closed && !inside.is_woken
         };
         let inside = self.lock();
         let mut inside = match wait {
@@ -86,14 +86,14 @@ impl<T> LatestSlot<T> {
             }
         };
         inside.is_woken = false;
-        match inside.letters.pop_front() {
-            Some(letter) => Taken::Push(letter),
+        match inside.items.pop_front() {
+            Some(item) => Taken::Item(item),
             None if inside.is_closed => Taken::Closed,
             None => Taken::Nothing,
         }
     }
 
-    /// A thread that panicked while it held the lock left a queue that is still a queue.
+    /// Ignores poisoning: every state of the queue is valid.
     fn lock(&self) -> MutexGuard<'_, Inside<T>> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,21 +104,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_goes_when_there_is_no_room() {
-        let check = |room: usize, expected: &[u32]| {
-            let slot = LatestSlot::new(room);
-            assert_eq!(slot.take(Some(Duration::ZERO)), Taken::Nothing);
-            (1..=3).for_each(|letter| slot.put(letter));
-            slot.close();
-            for letter in expected {
-                assert_eq!(slot.take(None), Taken::Push(*letter));
+    fn the_oldest_item_is_dropped_when_the_queue_is_full() {
+        let check = |capacity: usize, expected: &[u32]| {
+            let queue = LatestQueue::new(capacity);
+            assert_eq!(queue.take(Some(Duration::ZERO)), Taken::Nothing);
+            (1..=3).for_each(|item| queue.put(item));
+            queue.close();
+            for item in expected {
+                assert_eq!(queue.take(None), Taken::Item(*item));
             }
-            assert_eq!(slot.take(None), Taken::Closed);
+            assert_eq!(queue.take(None), Taken::Closed);
         };
-        let slot = LatestSlot::<u32>::new(1);
-        slot.wake();
-        assert_eq!(slot.take(None), Taken::Nothing, "a wake is not missed");
-        assert_eq!(slot.take(Some(Duration::ZERO)), Taken::Nothing);
+        let queue = LatestQueue::<u32>::new(1);
+        queue.wake();
+        assert_eq!(queue.take(None), Taken::Nothing, "a wake is not missed");
+        assert_eq!(queue.take(Some(Duration::ZERO)), Taken::Nothing);
         check(0, &[3]);
         check(1, &[3]);
         check(2, &[2, 3]);

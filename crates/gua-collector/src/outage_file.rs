@@ -1,38 +1,39 @@
-//! What goes wrong in a background daemon right now, in a small file beside its pid file, for `gua status`. It is written
-//! when trouble begins, changes or ends, never at a tick.
+//! The current outage of a background daemon, in a small file beside its PID file, for `gua status`. It is written when an
+//! outage starts, changes or ends, not at every tick.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use gua_collector::OpenOutage;
 use jiff::Timestamp;
 
-/// The file has this size from the beginning, so that a full disk has room for what is said about it.
+use crate::open_outage::OpenOutage;
+
+/// Size of the file. It is allocated at the start, so that a full disk can be recorded.
 const BYTES: usize = 512;
 
-/// The file of a running daemon; it goes with it.
+/// The file of a running daemon. Dropping it removes the file.
 #[derive(Debug)]
-pub(super) struct OutageFile {
+pub struct OutageFile {
     file: File,
     path: PathBuf,
 }
 
 impl OutageFile {
-    pub(super) fn make(pid_file: &Path) -> std::io::Result<Self> {
+    pub fn create(pid_file: &Path) -> std::io::Result<Self> {
         let path = beside(pid_file);
-        let made = Self {
+        let created = Self {
             file: File::create(&path)?,
             path,
         };
-        made.write("")?;
-        Ok(made)
+        created.write("")?;
+        Ok(created)
     }
 
-    /// A disk that does not take it is no reason to stop; the log says the same.
-    pub(super) fn tell(&self, trouble: Option<&OpenOutage>) {
-        let _ = self.write(&trouble.map_or_else(String::new, described));
+    /// Records the current outage. A write error is ignored: the log has the same.
+    pub fn set(&self, outage: Option<&OpenOutage>) {
+        let _ = self.write(&outage.map_or_else(String::new, encode));
     }
 
     fn write(&self, text: &str) -> std::io::Result<()> {
@@ -49,17 +50,20 @@ impl Drop for OutageFile {
     }
 }
 
-fn described(trouble: &OpenOutage) -> String {
+fn encode(outage: &OpenOutage) -> String {
     let pid = std::process::id();
-    let line = format!(
-        "{pid} {} {} {}",
-        trouble.from, trouble.reason, trouble.detail
-    );
-    line.replace('\n', " ")
+    let OpenOutage {
+        from,
+        reason,
+        detail,
+        ..
+    } = outage;
+    format!("{pid} {from} {reason} {detail}").replace('\n', " ")
 }
 
-/// Since when the daemon with this pid is in trouble, and in which.
-pub(super) fn read(pid_file: &Path, pid: u32) -> Option<(Timestamp, String)> {
+/// Reads the start and the reason of the current outage of the daemon with this PID.
+#[must_use]
+pub fn read(pid_file: &Path, pid: u32) -> Option<(Timestamp, String)> {
     let text = std::fs::read(beside(pid_file)).ok()?;
     let text = String::from_utf8_lossy(&text);
     let mut words = text.trim_end().splitn(4, ' ');
@@ -68,15 +72,13 @@ pub(super) fn read(pid_file: &Path, pid: u32) -> Option<(Timestamp, String)> {
     }
     let from = words.next()?.parse().ok()?;
     let reason = words.next()?;
-    Some((
-        from,
-        format!("{reason}: {}", words.next().unwrap_or_default()),
-    ))
+    let detail = words.next().unwrap_or_default();
+    Some((from, format!("{reason}: {detail}")))
 }
 
 fn beside(pid_file: &Path) -> PathBuf {
     let mut name = OsString::from(pid_file);
-    name.push("-trouble");
+    name.push("-outage");
     name.into()
 }
 
@@ -87,27 +89,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_is_told_of_one_daemon_until_it_is_over() {
+    fn an_outage_of_one_daemon_is_recorded_until_it_ends() {
         let directory = tempfile::tempdir().unwrap();
         let pid_file = directory.path().join("gua.pid");
         let own = std::process::id();
         assert_eq!(read(&pid_file, own), None, "no file");
-        let file = OutageFile::make(&pid_file).unwrap();
-        assert_eq!(read(&pid_file, own), None, "no trouble");
+        let file = OutageFile::create(&pid_file).unwrap();
+        assert_eq!(read(&pid_file, own), None, "no outage");
         let from = Timestamp::from_second(1_800_000_000).unwrap();
-        let trouble = OpenOutage {
-            ticks_lost: 1,
-            from,
-            reason: GapReason::DiskFull,
-            detail: "no room\nat all ".to_owned() + &"x".repeat(1000),
-        };
-        file.tell(Some(&trouble));
+        let detail = "no room\nat all ".to_owned() + &"x".repeat(1000);
+        file.set(Some(&OpenOutage::new(from, GapReason::DiskFull, detail)));
         let (since, what) = read(&pid_file, own).unwrap();
         assert_eq!(since, from);
         assert!(what.starts_with("disk-full: no room at all xxx"), "{what}");
-        assert_eq!(read(&pid_file, own + 1), None, "of another");
-        file.tell(None);
-        assert_eq!(read(&pid_file, own), None, "over");
+        assert_eq!(read(&pid_file, own + 1), None, "another daemon");
+        file.set(None);
+        assert_eq!(read(&pid_file, own), None, "ended");
         assert_eq!(std::fs::metadata(beside(&pid_file)).unwrap().len(), 512);
         drop(file);
         assert!(!beside(&pid_file).exists());
