@@ -1,4 +1,4 @@
-//! Screens as text. Each is stored in a file beside this one.
+//! Screens as text, compared with snapshots: `INSTA_UPDATE=always` rewrites them after a wanted change.
 
 use gua_model::{Gpu, Missing, Percent, Place, ProcessKind};
 use jiff::Timestamp;
@@ -41,9 +41,9 @@ fn picture(app: &mut App, (width, height): (u16, u16), now: Timestamp) -> String
 }
 
 #[track_caller]
-fn check(app: &mut App, size: (u16, u16), expected: &str) {
+fn check(app: &mut App, size: (u16, u16), name: &str) {
     let shown = picture(app, size, at(1100));
-    assert_eq!(shown, expected, "shown was:\n{shown}<end>");
+    insta::assert_snapshot!(name, shown);
 }
 
 /// A minute of three GPUs: one busy, one that became idle halfway, one free.
@@ -76,50 +76,38 @@ fn laboratory() -> App {
 
 #[test]
 fn a_laboratory_on_80_by_24() {
-    check(
-        &mut laboratory(),
-        (80, 24),
-        include_str!("tests/laboratory-80x24.txt"),
-    );
+    check(&mut laboratory(), (80, 24), "laboratory-80x24");
 }
 
 #[test]
 fn a_laboratory_on_20_by_10() {
-    check(
-        &mut laboratory(),
-        (20, 10),
-        include_str!("tests/laboratory-20x10.txt"),
-    );
+    check(&mut laboratory(), (20, 10), "laboratory-20x10");
 }
 
 #[test]
 fn a_laboratory_on_200_by_60() {
-    check(
-        &mut laboratory(),
-        (200, 60),
-        include_str!("tests/laboratory-200x60.txt"),
-    );
+    check(&mut laboratory(), (200, 60), "laboratory-200x60");
 }
 
 #[test]
 fn the_people_of_a_laboratory() {
     let mut app = laboratory();
     app.key(Key::Char('u'));
-    check(&mut app, (80, 16), include_str!("tests/people.txt"));
+    check(&mut app, (80, 16), "people");
 }
 
 #[test]
 fn a_signal_is_confirmed_over_the_picture() {
     let mut app = laboratory();
     app.key(Key::Char('x'));
-    check(&mut app, (80, 24), include_str!("tests/confirm.txt"));
+    check(&mut app, (80, 24), "confirm");
 }
 
 #[test]
 fn no_card_at_all() {
     let mut app = app();
     app.take_sample(sample_of(1100, Vec::new()));
-    check(&mut app, (60, 8), include_str!("tests/empty.txt"));
+    check(&mut app, (60, 8), "empty");
 }
 
 #[test]
@@ -127,7 +115,7 @@ fn a_lost_card_says_so_and_shows_no_zero() {
     let mut app = app();
     let lost = Gpu::without_readings("GPU-lost".parse().unwrap(), 1, Missing::Gone);
     app.take_sample(sample_of(1100, vec![card(0, "GPU-a", Ok(45), &[]), lost]));
-    check(&mut app, (80, 14), include_str!("tests/lost.txt"));
+    check(&mut app, (80, 14), "lost");
 }
 
 #[test]
@@ -142,7 +130,7 @@ fn instances_stand_under_their_card() {
         card(1, "GPU-b", Ok(88), &[(32, "bob", 4096)]),
     ];
     app.take_sample(sample_of(1100, gpus));
-    check(&mut app, (80, 16), include_str!("tests/mig.txt"));
+    check(&mut app, (80, 16), "mig");
 }
 
 #[test]
@@ -157,7 +145,7 @@ fn twenty_columns_show_the_utilisation_beside_instances_too() {
         card(2, "GPU-c", Ok(0), &[]),
     ];
     app.take_sample(sample_of(1100, gpus));
-    check(&mut app, (20, 12), include_str!("tests/mig-20x12.txt"));
+    check(&mut app, (20, 12), "mig-20x12");
     for _ in 0..2 {
         app.key(Key::Char('d'));
     }
@@ -225,7 +213,7 @@ fn a_hundred_cards_are_scrolled() {
         app.key(Key::Char('J'));
     }
     app.key(Key::End);
-    check(&mut app, (80, 24), include_str!("tests/hundred.txt"));
+    check(&mut app, (80, 24), "hundred");
 }
 
 #[test]
@@ -243,7 +231,7 @@ fn long_hangul_names_keep_the_columns_in_line() {
         }
     }
     app.take_sample(sample_of(1100, vec![gpu]));
-    check(&mut app, (80, 14), include_str!("tests/hangul.txt"));
+    check(&mut app, (80, 14), "hangul");
 }
 
 #[test]
@@ -292,12 +280,7 @@ fn every_size_can_be_drawn() {
 #[test]
 fn paper_shows_every_card_and_every_process_without_keys() {
     let shown = plain::snapshot(&mut laboratory(), 80, at(1100));
-    let plain: String = anstripped(&shown);
-    assert_eq!(
-        plain,
-        include_str!("tests/paper.txt"),
-        "shown was:\n{plain}<end>"
-    );
+    insta::assert_snapshot!("paper", anstripped(&shown));
 }
 
 /// Removes the ANSI sequences.

@@ -54,61 +54,12 @@ fn sick() -> Facts {
 
 #[test]
 fn a_healthy_page_has_the_lines_that_scripts_know() {
-    assert_eq!(
-        page(&healthy(), Layout::Lines),
-        "\
-gua doctor
-
-Scope:
-  machine: local
-
-Host:
-  OS/kernel: ok, Linux 6.8.0-45-generic, x86_64
-  clock: ok, 2026-11-15 10:02:03 +09:00 (Asia/Seoul), synchronised
-  container: ok, none
-  /proc hidepid: ok, off, every process can be seen
-
-Host GPU:
-  /dev/nvidia*: ok, 2 GPU device files
-  nvidia-smi: ok, 2 GPUs
-  NVML: ok, initialized, GPU count=2, driver 550.54.14
-  driver versions: ok, kernel module and library are both 550.54.14
-  card readings: ok, 2 cards without trouble
-  utilisation: ok, read on every card
-  persistence mode: ok, on
-  MIG: ok, off
-  card memory: ok, each card has its own
-  process owners: ok, no process on any card
-  not checked: skipped, memory errors
-
-Cards:
-  0: NVIDIA A100-SXM4-80GB, truly-idle, 19.5 / 80.0 GB, no owner
-  1: NVIDIA A100-SXM4-80GB, truly-idle, 19.5 / 80.0 GB, no owner
-
-Setup:
-  other collectors: ok, none
-  configuration: ok, no problems
-  claims directory: ok, /run/lock
-  board: ok, this host is enrolled at none, and reports to nobody
-
-Database:
-  default: /home/ada/.gua/gua.db
-  status: absent and ready to be created
-  disk space: ok, 120.5 GB free
-
-Recommended commands:
-  collect: gua daemon --interval 30s
-  report after collecting: gua report --since 1h
-"
-    );
+    insta::assert_snapshot!("healthy", page(&healthy(), Layout::Lines));
 }
 
 #[test]
 fn a_sick_host_gets_columns_broken_lines_and_what_to_do() {
-    assert_eq!(
-        page(&sick(), Layout::Columns(100)),
-        include_str!("sick.txt")
-    );
+    insta::assert_snapshot!("sick", page(&sick(), Layout::Columns(100)));
 }
 
 #[test]
