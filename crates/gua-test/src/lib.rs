@@ -29,6 +29,8 @@ pub mod python;
 pub mod recorded;
 #[cfg(feature = "samples")]
 pub mod reports;
+#[cfg(feature = "samples")]
+pub mod samples;
 pub mod schema;
 #[cfg(feature = "samples")]
 pub mod synthetic;

@@ -3,14 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use gua_model::{
-    BootId, Bytes, Driver, Gpu, Identity, Millijoules, Missing, Outage, Percent, Period, Pid,
-    Process, ProcessKey, ProcessKind, Sample, StartTicks, Tick, Uid, User, Workload,
-};
-use gua_store::{History, NewRun, OpenMode, ReadError, Store, WriterOptions};
+use gua_model::{Gpu, Millijoules, Missing, Outage, Period, Process, Tick};
+use gua_store::{History, NewRun, OpenMode, ReadError, RunId, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::TestHost;
+use crate::{TestHost, samples};
 
 /// A GPU at one tick: its utilisation and its users. With `!` among them, its energy counter cannot be read.
 pub type Card<'a> = (u32, &'a [&'a str]);
@@ -21,56 +18,29 @@ pub const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 /// Records one tick a minute from a moment on; `cards` returns the GPUs of each.
 pub fn record<'a>(path: &Path, from: Timestamp, ticks: u32, cards: impl Fn(u32) -> Vec<Card<'a>>) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let mut store = Store::open(path, OpenMode::CreateOrAppend, &WriterOptions::default()).unwrap();
-    let interval = Duration::from_secs(60);
-    let run = NewRun {
-        started: from,
-        interval,
-        host: "lab".to_owned(),
-        version: "0".to_owned(),
-        boot: None,
-    };
-    let run = store.begin_run(&run).unwrap();
+    let interval = MINUTE.unsigned_abs();
+    let mut recorder = Recorder::new(path, &WriterOptions::default(), from, interval);
     let mut at = from;
     for number in 0..ticks {
         let gpus = (0..).zip(cards(number));
         let gpus = gpus.map(|(index, card)| gpu(index, number, card)).collect();
-        let sample = Sample {
-            at,
-            since_boot: Duration::from_secs(u64::from(number) * 60),
-            boot: Ok(BootId(1)),
-            driver: Driver {
-                version: Ok("550".to_owned()),
-                cuda: Err(Missing::Unsupported),
-            },
-            gpus,
-            problems: Vec::new(),
-        };
-        store.record(run, &Tick { sample, interval }).unwrap();
+        recorder.tick(at, gpus);
         at += MINUTE;
     }
-    store.end_run(run, at).unwrap();
-    while store.maintain(at).unwrap().more {}
-    store.close().unwrap();
+    recorder.store.end_run(recorder.run, at).unwrap();
+    recorder.close(at);
 }
 
 fn gpu(index: u32, number: u32, (util, people): Card<'_>) -> Gpu {
-    let uuid = format!("GPU-{index}").parse().unwrap();
+    let names = people.iter().filter(|name| **name != "!");
+    let processes = names.map(|name| process(name, index)).collect();
     Gpu {
-        util: Ok(Percent::new(util).unwrap()),
         // A hundred watts, all the time.
         energy: match people.contains(&"!") {
             true => Err(Missing::Unsupported),
             false => Ok(Millijoules(1_000_000_000 + u64::from(number) * 6_000_000)),
         },
-        compute_list: Ok(()),
-        graphics_list: Ok(()),
-        processes: people
-            .iter()
-            .filter(|name| **name != "!")
-            .map(|name| process(name, index))
-            .collect(),
-        ..Gpu::without_readings(uuid, index, Missing::Unsupported)
+        ..samples::gpu(index, &format!("GPU-{index}"), util, processes)
     }
 }
 
@@ -84,31 +54,58 @@ fn process(name: &str, index: u32) -> Process {
         "root" => 0,
         other => 2000 + other.bytes().map(u32::from).sum::<u32>(),
     };
-    let user = User {
-        uid: Uid(uid),
-        name: Some(name.to_owned()),
-    };
-    let pid = Pid(10_000 + uid * 10 + index);
-    Process {
-        pid,
-        kind: ProcessKind::Compute,
-        memory: Ok(Bytes::from_mb(memory)),
-        sm_util: Err(Missing::Unsupported),
-        identity: if name == "?" {
-            Err(Missing::Denied)
-        } else {
-            Ok(Identity {
-                key: ProcessKey {
-                    boot: BootId(1),
-                    pid,
-                    start: StartTicks(u64::from(pid.0)),
-                },
-                login: Ok(Some(user.clone())),
-                own: Ok(user),
-                workload: Workload::default(),
-                comm: Ok("python".to_owned()),
-            })
-        },
+    let mut process = samples::process(10_000 + uid * 10 + index, samples::user(uid, name), memory);
+    if name == "?" {
+        process.identity = Err(Missing::Denied);
+    }
+    process
+}
+
+/// Writes ticks to a history file, one by one.
+#[derive(Debug)]
+pub struct Recorder {
+    pub store: Store,
+    pub run: RunId,
+    interval: Duration,
+}
+
+impl Recorder {
+    /// Opens or creates the file and begins a collector run.
+    #[must_use]
+    pub fn new(
+        path: &Path,
+        options: &WriterOptions,
+        started: Timestamp,
+        interval: Duration,
+    ) -> Self {
+        let mut store = Store::open(path, OpenMode::CreateOrAppend, options).unwrap();
+        let run = NewRun {
+            started,
+            interval,
+            host: "lab".to_owned(),
+            version: "0".to_owned(),
+            boot: None,
+        };
+        let run = store.begin_run(&run).unwrap();
+        Self {
+            store,
+            run,
+            interval,
+        }
+    }
+
+    pub fn tick(&mut self, at: Timestamp, gpus: Vec<Gpu>) {
+        let tick = Tick {
+            sample: samples::sample(at, gpus),
+            interval: self.interval,
+        };
+        self.store.record(self.run, &tick).unwrap();
+    }
+
+    /// Does all upkeep that is due at `now`, and closes the file.
+    pub fn close(mut self, now: Timestamp) {
+        while self.store.maintain(now).unwrap().more {}
+        self.store.close().unwrap();
     }
 }
 

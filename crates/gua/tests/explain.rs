@@ -3,12 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use gua_model::{
-    BootId, Bytes, Driver, GapReason, Gpu, Identity, Milliwatts, Missing, Outage, Percent, Pid,
-    Process, ProcessKey, ProcessKind, Sample, StartTicks, Tick, Uid, User, UtilWindow, Workload,
-};
-use gua_store::{NewRun, OpenMode, Store, WriterOptions};
-use gua_test::{Ended, TestHost};
+use gua_model::{GapReason, Gpu, Milliwatts, Missing, Outage, UtilWindow};
+use gua_store::WriterOptions;
+use gua_test::recorded::Recorder;
+use gua_test::{Ended, TestHost, samples};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -186,85 +184,16 @@ fn at(seconds: i64) -> Timestamp {
     START + SignedDuration::from_secs(seconds)
 }
 
-fn percent(value: u32) -> Percent {
-    Percent::new(value).unwrap()
-}
-
-struct Recorder {
-    store: Store,
-    run: gua_store::RunId,
-}
-
-impl Recorder {
-    fn new(path: &Path, options: &WriterOptions) -> Self {
-        let mut store = Store::open(path, OpenMode::CreateOrAppend, options).unwrap();
-        let run = store
-            .begin_run(&NewRun {
-                started: START,
-                interval: INTERVAL,
-                host: "test".to_owned(),
-                version: "0".to_owned(),
-                boot: None,
-            })
-            .unwrap();
-        Self { store, run }
-    }
-
-    fn tick(&mut self, at: Timestamp, gpus: Vec<Gpu>) {
-        let since_boot = Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH)).unwrap();
-        let sample = Sample {
-            at,
-            since_boot,
-            boot: Ok(BootId(1)),
-            driver: Driver {
-                version: Ok("550".to_owned()),
-                cuda: Err(Missing::Unsupported),
-            },
-            gpus,
-            problems: Vec::new(),
-        };
-        let tick = Tick {
-            sample,
-            interval: INTERVAL,
-        };
-        self.store.record(self.run, &tick).unwrap();
-    }
-
-    fn close(mut self, now: Timestamp) {
-        while self.store.maintain(now).unwrap().more {}
-        self.store.close().unwrap();
-    }
+fn recorder(path: &Path, options: &WriterOptions) -> Recorder {
+    Recorder::new(path, options, START, INTERVAL)
 }
 
 fn card(util: u32, power: u64, held_mb: Option<u64>) -> Gpu {
-    let user = User {
-        uid: Uid(1001),
-        name: Some("ada".to_owned()),
-    };
-    let process = |mb| Process {
-        pid: Pid(4711),
-        kind: ProcessKind::Compute,
-        memory: Ok(Bytes::from_mb(mb)),
-        sm_util: Err(Missing::Unsupported),
-        identity: Ok(Identity {
-            key: ProcessKey {
-                boot: BootId(1),
-                pid: Pid(4711),
-                start: StartTicks(5),
-            },
-            login: Ok(Some(user.clone())),
-            own: Ok(user.clone()),
-            workload: Workload::default(),
-            comm: Ok("python".to_owned()),
-        }),
-    };
+    let process = |mb| samples::process(4711, samples::user(1001, "ada"), mb);
+    let processes = held_mb.map(process).into_iter().collect();
     Gpu {
-        util: Ok(percent(util)),
         power: Ok(Milliwatts(power * 1000)),
-        compute_list: Ok(()),
-        graphics_list: Ok(()),
-        processes: held_mb.map(process).into_iter().collect(),
-        ..Gpu::without_readings(CARD.parse().unwrap(), 0, Missing::Unsupported)
+        ..samples::gpu(0, CARD, util, processes)
     }
 }
 
@@ -285,7 +214,7 @@ fn a_stalled_card_is_told_by_the_power_that_it_draws_when_idle() {
         std::process::id()
     ));
     let now = gua_probe::clock::now();
-    let mut recorder = Recorder::new(&host.path("h.db"), &WriterOptions::default());
+    let mut recorder = recorder(&host.path("h.db"), &WriterOptions::default());
     let first = now - SignedDuration::from_hours(50);
     for tick in 0..240 {
         recorder.tick(
@@ -312,7 +241,7 @@ fn a_stalled_card_is_told_by_the_power_that_it_draws_when_idle() {
 #[test]
 fn the_past_is_explained_by_its_tick_its_gap_or_what_is_kept_of_it() {
     let host = host("");
-    let mut recorder = Recorder::new(&host.path("h.db"), &WriterOptions::default());
+    let mut recorder = recorder(&host.path("h.db"), &WriterOptions::default());
     recorder.tick(at(0), vec![card(0, 60, Some(700))]);
     let buffered = Gpu {
         window: Ok(window(3, 7)),
@@ -406,7 +335,7 @@ fn where_ticks_are_gone_their_quarter_hour_speaks() {
         keep_raw: Some(Duration::from_secs(3600)),
         ..WriterOptions::default()
     };
-    let mut recorder = Recorder::new(&host.path("h.db"), &options);
+    let mut recorder = recorder(&host.path("h.db"), &options);
     for tick in 0..600 {
         recorder.tick(at(30 * tick), vec![card(0, 60, Some(700))]);
         recorder.store.maintain(at(30 * tick)).unwrap();

@@ -1,5 +1,6 @@
 //! `gua service` on an image: what it writes, what it links, and that it leaves nothing behind.
 
+use gua_test::runs_as_root;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -161,8 +162,7 @@ fn a_host_that_is_not_enrolled_gets_nothing_that_pushes() {
 
 #[test]
 fn an_enrolment_of_somebody_else_is_refused() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not tried: only root can give a file away");
+    if !runs_as_root("an enrolment of another user") {
         return;
     }
     for what in ["--sync-once", "--cloud"] {

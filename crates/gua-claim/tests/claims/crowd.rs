@@ -3,6 +3,7 @@
 //! Each process that is given a card also locks a file that stands for it. That lock has nothing to do with claims, and
 //! the kernel ends it with its process: if it cannot be had, a card was given twice.
 
+use gua_test::runs_as_root;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -21,7 +22,7 @@ use gua_claim::{
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::host::{gpu, gpus, is_root, real_wall, shared_folder, skipped_without_root};
+use crate::host::{gpu, gpus, is_root, real_wall, shared_folder};
 
 const CARDS: usize = 8;
 const PROCESSES: usize = 50;
@@ -360,7 +361,7 @@ impl Drop for Crowd {
 }
 
 fn check(way: impl Fn(usize) -> &'static str) {
-    skipped_without_root("the crowd of several users; it runs as one");
+    let _ = runs_as_root("the crowd of several users; it runs as one");
     let mut crowd = Crowd::new();
     for number in 0..PROCESSES {
         crowd.start(way(number));

@@ -7,7 +7,7 @@ use gua_claim::{BlockingCard, Event, Outcome, Refusal, Run};
 use gua_model::Uid;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::host::{Host, gpu, gpus};
+use crate::host::{FakeHost, gpu, gpus};
 
 fn refusal(wanted: usize) -> Event {
     Event::Refusal(Refusal {
@@ -38,7 +38,7 @@ fn run() -> Event {
 
 #[test]
 fn events_are_taken_in_once_with_their_owner() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let at = |second| Timestamp::from_second(second).unwrap();
     host.dir.record(&refusal(1), at(10)).unwrap();
     host.dir.record(&run(), at(20)).unwrap();
@@ -53,7 +53,7 @@ fn events_are_taken_in_once_with_their_owner() {
 
 #[test]
 fn a_users_events_are_bounded_and_the_oldest_go() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     for number in 0..200 {
         let at = Timestamp::UNIX_EPOCH + Duration::from_secs(number);
         let wanted = usize::try_from(number).unwrap();
@@ -73,7 +73,7 @@ fn a_users_events_are_bounded_and_the_oldest_go() {
 
 #[test]
 fn events_of_a_later_gua_are_passed_over_and_garbled_ones_are_told() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     host.dir.record(&run(), Timestamp::UNIX_EPOCH).unwrap();
     let write = |name: &str, text: &str| std::fs::write(host.user_dir().join(name), text).unwrap();
     write("event-1", r#"{"version":1,"kind":"parade","body":{}}"#);
@@ -93,7 +93,7 @@ fn events_of_a_later_gua_are_passed_over_and_garbled_ones_are_told() {
 
 #[test]
 fn an_event_that_is_too_large_is_refused() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let Event::Run(mut large) = run() else {
         unreachable!("a run was made")
     };
@@ -105,7 +105,7 @@ fn an_event_that_is_too_large_is_refused() {
 
 #[test]
 fn events_that_are_the_first_of_a_user_share_one_user_dir() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let start = std::sync::Barrier::new(16);
     std::thread::scope(|threads| {
         for wanted in 1..=16 {

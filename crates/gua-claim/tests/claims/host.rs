@@ -18,14 +18,6 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// For what only root can set up.
-pub(crate) fn skipped_without_root(what: &str) -> bool {
-    if !is_root() {
-        eprintln!("SKIPPED, because the tests do not run as root: {what}");
-    }
-    !is_root()
-}
-
 /// Does something as another user, who is not above modes as root is. Only for root.
 pub(crate) fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|threads| {
@@ -56,7 +48,7 @@ pub(crate) fn process(pid: u32) -> ProcessKey {
     }
 }
 
-pub(crate) struct Host {
+pub(crate) struct FakeHost {
     folder: tempfile::TempDir,
     pub(crate) dir: ClaimDir,
     pub(crate) look: Look,
@@ -109,7 +101,7 @@ impl Kernel for FakeKernel {
     }
 }
 
-impl Host {
+impl FakeHost {
     pub(crate) fn with_cards(cards: usize) -> Self {
         let folder = shared_folder();
         let dir = ClaimDir::open(folder.path()).unwrap();

@@ -7,11 +7,11 @@ use gua_claim::{
 };
 use gua_model::{BootId, Uid};
 
-use crate::host::{Host, gpus, request};
+use crate::host::{FakeHost, gpus, request};
 
 #[test]
 fn two_askers_get_different_cards_and_a_third_hears_who_has_them() {
-    let host = Host::with_cards(2);
+    let host = FakeHost::with_cards(2);
     assert_eq!(host.granted(10, 1).cards, gpus([0]));
     assert_eq!(host.granted(11, 1).cards, gpus([1]));
     let short = host.refused(12, 1);
@@ -27,7 +27,7 @@ fn two_askers_get_different_cards_and_a_third_hears_who_has_them() {
 
 #[test]
 fn too_few_cards_are_refused_rather_than_given_in_part() {
-    let host = Host::with_cards(3);
+    let host = FakeHost::with_cards(3);
     host.granted(10, 1);
     assert_eq!(host.refused(11, 3).left, gpus([1, 2]));
     assert_eq!(host.claimed(), gpus([0]));
@@ -35,7 +35,7 @@ fn too_few_cards_are_refused_rather_than_given_in_part() {
 
 #[test]
 fn more_cards_are_taken_when_they_are_free_and_wanted() {
-    let host = Host::with_cards(4);
+    let host = FakeHost::with_cards(4);
     host.granted(10, 1);
     let request = Request {
         at_most: 8,
@@ -47,7 +47,7 @@ fn more_cards_are_taken_when_they_are_free_and_wanted() {
 
 #[test]
 fn a_claim_ends_at_its_deadline_and_its_file_goes_with_the_owners_next_call() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     host.granted(10, 1);
     host.later(Duration::from_mins(10) - Duration::from_micros(1));
     assert_eq!(host.claimed(), gpus([0]));
@@ -59,7 +59,7 @@ fn a_claim_ends_at_its_deadline_and_its_file_goes_with_the_owners_next_call() {
 
 #[test]
 fn a_claim_ends_with_its_holder_and_a_reused_pid_is_not_the_holder() {
-    let mut host = Host::with_cards(2);
+    let mut host = FakeHost::with_cards(2);
     host.granted(10, 1);
     host.granted(11, 1);
     host.kernel.ended.insert(10);
@@ -74,7 +74,7 @@ fn a_claim_ends_with_its_holder_and_a_reused_pid_is_not_the_holder() {
 
 #[test]
 fn a_claim_of_another_pid_namespace_counts_until_its_deadline_and_no_longer() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     host.kernel.namespace = Some(PidNamespace(1));
     host.granted(10, 1);
     // From elsewhere: there is no such pid, or it is a process of somebody else that is on the card.
@@ -92,7 +92,7 @@ fn a_claim_of_another_pid_namespace_counts_until_its_deadline_and_no_longer() {
 
 #[test]
 fn a_claim_does_not_outlive_its_boot() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     host.granted(10, 1);
     host.look.at.boot = BootId(2);
     assert_eq!(host.claimed(), []);
@@ -100,7 +100,7 @@ fn a_claim_does_not_outlive_its_boot() {
 
 #[test]
 fn past_its_deadline_a_claim_keeps_the_cards_that_its_processes_use_and_no_others() {
-    let mut host = Host::with_cards(3);
+    let mut host = FakeHost::with_cards(3);
     host.granted(10, 3);
     let me = host.dir.me();
     host.comes_onto(0, 10, me);
@@ -122,7 +122,7 @@ fn past_its_deadline_a_claim_keeps_the_cards_that_its_processes_use_and_no_other
 
 #[test]
 fn a_claim_outlives_its_process_while_something_that_it_started_is_on_the_card() {
-    let mut host = Host::with_cards(3);
+    let mut host = FakeHost::with_cards(3);
     host.kernel.sessions.insert(10, Session(10));
     host.granted(10, 3);
     let me = host.dir.me();
@@ -149,7 +149,7 @@ fn a_claim_outlives_its_process_while_something_that_it_started_is_on_the_card()
 
 #[test]
 fn what_came_onto_a_card_after_the_look_is_not_swept() {
-    let mut host = Host::with_cards(2);
+    let mut host = FakeHost::with_cards(2);
     host.kernel.sessions.insert(10, Session(10));
     host.granted(10, 1);
     host.kernel.sessions.insert(77, Session(10));
@@ -171,7 +171,7 @@ fn what_came_onto_a_card_after_the_look_is_not_swept() {
 
 #[test]
 fn a_card_whose_processes_cannot_be_read_stays_claimed() {
-    let mut host = Host::with_cards(2);
+    let mut host = FakeHost::with_cards(2);
     host.granted(10, 2);
     host.look.unread = gpus([0]);
     host.later(Duration::from_hours(1));
@@ -184,7 +184,7 @@ fn a_card_whose_processes_cannot_be_read_stays_claimed() {
 
 #[test]
 fn the_process_of_another_user_does_not_keep_a_claim_alive() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     if host.dir.me() == Uid::ROOT {
         // Root's claims are kept by whatever root's process started, so the user directory is given to another user.
         host.granted(10, 1);
@@ -197,7 +197,7 @@ fn the_process_of_another_user_does_not_keep_a_claim_alive() {
     assert_eq!(host.claimed(), []);
 }
 
-fn give_to_another(host: &Host) {
+fn give_to_another(host: &FakeHost) {
     let user_dir = host.user_dir();
     for file in host.files() {
         std::os::unix::fs::chown(user_dir.join(file), Some(20_001), None).unwrap();
@@ -207,7 +207,7 @@ fn give_to_another(host: &Host) {
 
 #[test]
 fn a_clock_that_is_set_changes_no_deadline() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     host.granted(10, 1);
     host.look.at.wall += Duration::from_hours(1000);
     assert_eq!(host.claimed(), gpus([0]));
@@ -217,7 +217,7 @@ fn a_clock_that_is_set_changes_no_deadline() {
 
 #[test]
 fn a_released_card_is_free_and_cannot_be_released_twice() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let claim = host.granted(10, 1);
     let released = host.dir.release(&claim.id).unwrap();
     assert_eq!(released, std::slice::from_ref(&claim));
@@ -230,7 +230,7 @@ fn a_released_card_is_free_and_cannot_be_released_twice() {
 
 #[test]
 fn impossible_and_endless_requests_are_refused() {
-    let host = Host::with_cards(2);
+    let host = FakeHost::with_cards(2);
     let ask = |request: &Request| host.dir.take(request, &host.look, &host.kernel);
     assert!(matches!(
         ask(&request(10, 3)),
@@ -249,7 +249,7 @@ fn impossible_and_endless_requests_are_refused() {
 
 #[test]
 fn whoever_sits_on_the_lock_is_named_and_release_still_works() {
-    let host = Host::with_cards(2);
+    let host = FakeHost::with_cards(2);
     let claim = host.granted(10, 1);
     let folder = std::fs::File::open(host.path()).unwrap();
     rustix::fs::flock(&folder, rustix::fs::FlockOperation::LockExclusive).unwrap();

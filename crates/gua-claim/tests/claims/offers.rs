@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gua_claim::{Answer, ClaimError, Grant, Offer, Request};
 
-use crate::host::{Host, gpus, process, request};
+use crate::host::{FakeHost, gpus, process, request};
 
 /// The process 9 asks on behalf of 10.
 fn asked_by_another() -> Request {
@@ -14,7 +14,7 @@ fn asked_by_another() -> Request {
     }
 }
 
-impl Host {
+impl FakeHost {
     fn offered(&self) -> Offer {
         let answer = self
             .dir
@@ -34,7 +34,7 @@ impl Host {
 
 #[test]
 fn a_claim_is_the_askers_until_it_is_handed_over() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     let grant = host.confirmed();
     assert_eq!(host.claimed(), gpus([0]));
     host.refused(11, 1);
@@ -55,7 +55,7 @@ fn a_claim_is_the_askers_until_it_is_handed_over() {
 
 #[test]
 fn what_is_dropped_on_the_way_is_given_back() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     drop(host.offered());
     assert_eq!(host.files(), Vec::<String>::new());
     drop(host.confirmed());
@@ -64,7 +64,7 @@ fn what_is_dropped_on_the_way_is_given_back() {
 
 #[test]
 fn a_card_that_was_claimed_used_and_given_back_between_look_and_lock_is_not_given_twice() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     let before = host.look.clone();
     let other = host.granted(11, 1);
     host.dir.release(&other.id).unwrap();
@@ -81,7 +81,7 @@ fn a_card_that_was_claimed_used_and_given_back_between_look_and_lock_is_not_give
 
 #[test]
 fn a_look_from_before_the_offer_confirms_nothing() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     let before = host.look.clone();
     host.later(Duration::from_millis(1));
     let offer = host.offered();
@@ -94,7 +94,7 @@ fn a_look_from_before_the_offer_confirms_nothing() {
 
 #[test]
 fn a_claim_that_was_given_back_or_is_over_is_not_handed_over() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     let grant = host.confirmed();
     host.dir.release(&grant.claim().id).unwrap();
     let late = grant.hand_over(&host.dir, &host.kernel);
@@ -115,7 +115,7 @@ fn a_claim_that_was_given_back_or_is_over_is_not_handed_over() {
 
 #[test]
 fn leases_are_counted_from_the_lock_and_not_from_the_look() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     let before = host.look.clone();
     host.later(Duration::from_secs(50));
     let answer = host.dir.take(&request(10, 1), &before, &host.kernel);

@@ -1,5 +1,6 @@
 //! What others may have put in the way. It costs them, and nobody else.
 
+use gua_test::runs_as_root;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -12,11 +13,11 @@ use gua_model::Uid;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::host::{Host, as_user, gpus, request, shared_folder, skipped_without_root};
+use crate::host::{FakeHost, as_user, gpus, request, shared_folder};
 
 const MALLORY: u32 = 20_666;
 
-/// A claim of the process 4711 on the first card, until one hour after [`Host`]'s clock began.
+/// A claim of the process 4711 on the first card, until one hour after [`FakeHost`]'s clock began.
 const GOOD: &str = r#"{"version":1,"cards":["GPU-0"],"made":"2026-01-01T00:00:00Z","deadline_us":7200000000,
     "for_process":{"boot":"00000000-0000-0000-0000-00008b1fe9c8","pid":4711,"start":4711}}"#;
 
@@ -29,7 +30,7 @@ fn make_fifo(path: &Path) {
 }
 
 /// A user directory with one file in it, both of the users that are given.
-fn plant(host: &Host, name: &str, user_dir_of: u32, file_of: u32) -> PathBuf {
+fn plant(host: &FakeHost, name: &str, user_dir_of: u32, file_of: u32) -> PathBuf {
     let user_dir = host.path().join(name);
     fs::create_dir(&user_dir).unwrap();
     set_mode(&user_dir, 0o755);
@@ -40,7 +41,7 @@ fn plant(host: &Host, name: &str, user_dir_of: u32, file_of: u32) -> PathBuf {
     user_dir
 }
 
-fn troubles(host: &Host) -> Vec<Trouble> {
+fn troubles(host: &FakeHost) -> Vec<Trouble> {
     let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
     survey
         .problems
@@ -82,7 +83,7 @@ fn a_directory_in_which_others_could_remove_claims_is_refused() {
         ClaimDir::find(&[folder.path()]),
         Err(OpenError::NoPlace { .. })
     ));
-    if skipped_without_root("a directory of another user") {
+    if !runs_as_root("a directory of another user") {
         return;
     }
     set_mode(folder.path(), 0o1777);
@@ -100,10 +101,10 @@ fn a_directory_in_which_others_could_remove_claims_is_refused() {
 
 #[test]
 fn the_owner_of_a_claim_is_the_owner_of_its_file() {
-    if skipped_without_root("claims of another user") {
+    if !runs_as_root("claims of another user") {
         return;
     }
-    let host = Host::with_cards(2);
+    let host = FakeHost::with_cards(2);
     plant(&host, "gua-claims-a", MALLORY, MALLORY);
     let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
     assert_eq!(survey.problems, []);
@@ -114,10 +115,10 @@ fn the_owner_of_a_claim_is_the_owner_of_its_file() {
 
 #[test]
 fn a_copy_of_an_id_does_not_keep_root_from_giving_the_claim_back() {
-    if skipped_without_root("claims of two other users") {
+    if !runs_as_root("claims of two other users") {
         return;
     }
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     plant(&host, "gua-claims-a", 20_001, 20_001);
     plant(&host, "gua-claims-b", MALLORY, MALLORY);
     let id = "0000abcd".parse().unwrap();
@@ -129,10 +130,10 @@ fn a_copy_of_an_id_does_not_keep_root_from_giving_the_claim_back() {
 
 #[test]
 fn a_file_of_another_user_than_its_user_dirs_does_not_count() {
-    if skipped_without_root("files of other users, as hard links make them") {
+    if !runs_as_root("files of other users, as hard links make them") {
         return;
     }
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     plant(&host, "gua-claims-a", MALLORY, 20_001);
     assert_eq!(troubles(&host), [Trouble::Foreign(Uid(20_001))]);
     let open = plant(&host, "gua-claims-b", 20_001, 20_001);
@@ -143,7 +144,7 @@ fn a_file_of_another_user_than_its_user_dirs_does_not_count() {
 
 #[test]
 fn links_fifos_sockets_and_folders_in_a_user_dir_neither_count_nor_block() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let claim = host.granted(10, 1);
     host.dir.release(&claim.id).unwrap();
     let user_dir = host.user_dir();
@@ -164,7 +165,7 @@ fn links_fifos_sockets_and_folders_in_a_user_dir_neither_count_nor_block() {
 
 #[test]
 fn what_only_looks_like_a_user_dir_does_not_count() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     symlink("/etc", host.path().join("gua-claims-link")).unwrap();
     fs::write(host.path().join("gua-claims-file"), GOOD).unwrap();
     make_fifo(&host.path().join("gua-claims-fifo"));
@@ -175,11 +176,11 @@ fn what_only_looks_like_a_user_dir_does_not_count() {
 
 #[test]
 fn a_user_dir_that_is_closed_to_others_keeps_nobody_from_claiming() {
-    if skipped_without_root("modes, as a user who is not above them") {
+    if !runs_as_root("modes, as a user who is not above them") {
         return;
     }
     for mode in [0o755, 0o711, 0o644, 0o444, 0o000] {
-        let host = Host::with_cards(2);
+        let host = FakeHost::with_cards(2);
         let user_dir = plant(&host, "gua-claims-a", MALLORY, MALLORY);
         set_mode(&user_dir.join("claim-0000abcd"), 0o000);
         set_mode(&user_dir, mode);
@@ -199,10 +200,10 @@ fn a_user_dir_that_is_closed_to_others_keeps_nobody_from_claiming() {
 
 #[test]
 fn one_users_flood_does_not_crowd_out_anothers_claim() {
-    if skipped_without_root("a flood of user directories and files of another user") {
+    if !runs_as_root("a flood of user directories and files of another user") {
         return;
     }
-    let host = Host::with_cards(2);
+    let host = FakeHost::with_cards(2);
     for number in 0..10 {
         // These come before the honest user directory by name.
         let user_dir = plant(&host, &format!("gua-claims--{number}"), MALLORY, MALLORY);
@@ -219,7 +220,7 @@ fn one_users_flood_does_not_crowd_out_anothers_claim() {
 
 #[test]
 fn that_a_user_has_too_many_is_told_once() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let user_dir = host.path().join("gua-claims-many");
     fs::create_dir(&user_dir).unwrap();
     for number in 0..300 {
@@ -230,7 +231,7 @@ fn that_a_user_has_too_many_is_told_once() {
     assert_eq!(of_kind(&host, Trouble::TooMany), 1);
 }
 
-fn of_kind(host: &Host, trouble: Trouble) -> usize {
+fn of_kind(host: &FakeHost, trouble: Trouble) -> usize {
     troubles(host).iter().filter(|one| **one == trouble).count()
 }
 
@@ -244,11 +245,11 @@ fn most_memory() -> u64 {
 
 #[test]
 fn what_a_flood_costs_others_is_bounded() {
-    if skipped_without_root("a flood of user directories and files of another user") {
+    if !runs_as_root("a flood of user directories and files of another user") {
         return;
     }
     const MANY: usize = 10_000;
-    let host = Host::with_cards(2);
+    let host = FakeHost::with_cards(2);
     let large = vec![b'['; 32 << 10];
     // Links, folders without anything, one with a great many files, and some with large ones.
     for number in 0..MANY {
@@ -293,7 +294,7 @@ fn what_a_flood_costs_others_is_bounded() {
 
 #[test]
 fn a_live_claim_counts_in_whichever_user_dir_it_is() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let me = host.dir.me().0;
     for number in 0..9 {
         let user_dir = plant(&host, &format!("gua-claims-{number}"), me, me);
@@ -307,7 +308,7 @@ fn a_live_claim_counts_in_whichever_user_dir_it_is() {
 
 #[test]
 fn a_lease_for_ever_does_not_count() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
     let endless = GOOD.replace("7200000000", &u64::MAX.to_string());
     fs::write(host.user_dir().join("claim-0000abcd"), endless).unwrap();
@@ -317,7 +318,7 @@ fn a_lease_for_ever_does_not_count() {
 
 #[test]
 fn a_claim_of_a_later_version_still_counts() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
     let later = GOOD.replace("\"version\":1", "\"version\":7,\"novelty\":[1]");
     fs::write(host.user_dir().join("claim-0000abcd"), later).unwrap();
@@ -326,7 +327,7 @@ fn a_claim_of_a_later_version_still_counts() {
 
 #[test]
 fn a_user_dir_that_a_umask_closed_is_opened_to_readers_again() {
-    let host = Host::with_cards(2);
+    let host = FakeHost::with_cards(2);
     host.granted(10, 1);
     set_mode(&host.user_dir(), 0o700);
     host.granted(11, 1);
@@ -336,10 +337,10 @@ fn a_user_dir_that_a_umask_closed_is_opened_to_readers_again() {
 
 #[test]
 fn a_file_system_mounted_on_a_user_dir_is_not_entered() {
-    if skipped_without_root("a mount on a user directory") {
+    if !runs_as_root("a mount on a user directory") {
         return;
     }
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let user_dir = plant(&host, "gua-claims-m", MALLORY, MALLORY);
     let mounted = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "tmpfs"])
@@ -358,7 +359,7 @@ fn a_file_system_mounted_on_a_user_dir_is_not_entered() {
 
 #[test]
 fn what_a_killed_writer_left_is_swept_after_a_while() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
     fs::write(host.user_dir().join("new-00000000"), "{").unwrap();
     fs::write(host.user_dir().join("wait-00000000"), "").unwrap();
@@ -378,7 +379,7 @@ proptest! {
 
     #[test]
     fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..400), cut in 0..GOOD.len(), at in 0..GOOD.len()) {
-        let host = Host::with_cards(1);
+        let host = FakeHost::with_cards(1);
         host.dir.release(&host.granted(10, 1).id).unwrap();
         let user_dir = host.user_dir();
         let mut spoilt = GOOD.as_bytes().to_vec();
@@ -395,7 +396,7 @@ proptest! {
 
     #[test]
     fn numbers_from_the_edge_never_panic(arrived in prop::sample::select(vec![0, 1, 3_600_000_000, u64::MAX]), wanted in prop::sample::select(vec![0, 1, u64::MAX])) {
-        let host = Host::with_cards(1);
+        let host = FakeHost::with_cards(1);
         host.dir.release(&host.granted(10, 1).id).unwrap();
         let ticket = format!(
             r#"{{"version":1,"wanted":{wanted},"arrived_us":{arrived},"asked_us":{arrived},"acceptable":["GPU-0"],

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gua_claim::{Answer, ClaimError, LONGEST_WAIT, PATIENCE, PidNamespace, Ticket};
 
-use crate::host::{Host, gpus, request};
+use crate::host::{FakeHost, gpus, request};
 
 struct Asker {
     pid: u32,
@@ -12,7 +12,7 @@ struct Asker {
     ticket: Ticket,
 }
 
-impl Host {
+impl FakeHost {
     fn joins(&self, pid: u32, cards: usize) -> Asker {
         let ticket = self
             .dir
@@ -40,7 +40,7 @@ impl Host {
 
 #[test]
 fn first_come_first_served_and_nobody_who_does_not_wait_goes_before() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let holder = host.granted(10, 1);
     let mut first = host.joins(11, 1);
     let mut second = host.joins(12, 1);
@@ -53,7 +53,7 @@ fn first_come_first_served_and_nobody_who_does_not_wait_goes_before() {
 
 #[test]
 fn those_who_ended_or_gave_up_are_passed_over_and_their_tickets_swept() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     let gone = host.joins(11, 1);
     let gave_up = host.joins(12, 1);
     let mut last = host.joins(13, 1);
@@ -68,7 +68,7 @@ fn those_who_ended_or_gave_up_are_passed_over_and_their_tickets_swept() {
 
 #[test]
 fn a_waiter_that_was_stopped_is_passed_over_and_keeps_its_place() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     let mut stopped = host.joins(11, 1);
     let mut other = host.joins(12, 1);
     host.kernel.stopped.insert(11);
@@ -82,7 +82,7 @@ fn a_waiter_that_was_stopped_is_passed_over_and_keeps_its_place() {
 
 #[test]
 fn a_waiter_of_another_pid_namespace_counts_while_it_asks() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     host.kernel.namespace = Some(PidNamespace(1));
     let _waiting = host.joins(10, 1);
     host.kernel.namespace = Some(PidNamespace(2));
@@ -96,7 +96,7 @@ fn a_waiter_of_another_pid_namespace_counts_while_it_asks() {
 
 #[test]
 fn cards_are_set_aside_for_a_large_request_and_the_rest_is_for_those_behind() {
-    let host = Host::with_cards(4);
+    let host = FakeHost::with_cards(4);
     let one = host.granted(10, 1);
     let mut large = host.joins(11, 4);
     let mut small = host.joins(12, 1);
@@ -112,7 +112,7 @@ fn cards_are_set_aside_for_a_large_request_and_the_rest_is_for_those_behind() {
 
 #[test]
 fn a_small_request_takes_what_those_ahead_do_not_need() {
-    let mut host = Host::with_cards(3);
+    let mut host = FakeHost::with_cards(3);
     let mut ahead = host.joins(11, 2);
     let mut small = host.joins(12, 1);
     assert!(host.serves(&mut small));
@@ -130,7 +130,7 @@ fn a_small_request_takes_what_those_ahead_do_not_need() {
 
 #[test]
 fn idle_cards_are_kept_for_a_large_request_for_an_hour_only() {
-    let mut host = Host::with_cards(2);
+    let mut host = FakeHost::with_cards(2);
     host.granted(10, 1);
     host.comes_onto(0, 10, host.dir.me());
     let mut large = host.joins(11, 2);
@@ -152,7 +152,7 @@ fn idle_cards_are_kept_for_a_large_request_for_an_hour_only() {
 
 #[test]
 fn who_wants_more_than_the_host_has_keeps_nobody_waiting() {
-    let mut host = Host::with_cards(2);
+    let mut host = FakeHost::with_cards(2);
     let mut large = host.joins(11, 2);
     let mut small = host.joins(12, 1);
     host.look.cards = 1;
@@ -166,7 +166,7 @@ fn who_wants_more_than_the_host_has_keeps_nobody_waiting() {
 
 #[test]
 fn a_ticket_does_not_count_for_ever() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     let _forgotten = host.joins(11, 1);
     host.later(LONGEST_WAIT + Duration::from_secs(1));
     host.granted(12, 1);
@@ -174,7 +174,7 @@ fn a_ticket_does_not_count_for_ever() {
 
 #[test]
 fn a_ticket_that_tells_an_early_arrival_goes_before_nobody_who_was_there() {
-    let host = Host::with_cards(1);
+    let host = FakeHost::with_cards(1);
     let mut honest = host.joins(11, 1);
     let forger = host.joins(12, 1);
     let user_dir = host.user_dir();
@@ -193,7 +193,7 @@ fn a_ticket_that_tells_an_early_arrival_goes_before_nobody_who_was_there() {
 
 #[test]
 fn a_job_that_ends_frees_its_card_for_the_first_in_the_queue_whoever_looks_first() {
-    let mut host = Host::with_cards(2);
+    let mut host = FakeHost::with_cards(2);
     host.shows_vacant([]);
     let mut first = host.joins(11, 1);
     let mut second = host.joins(12, 1);
@@ -210,7 +210,7 @@ fn a_job_that_ends_frees_its_card_for_the_first_in_the_queue_whoever_looks_first
 
 #[test]
 fn a_card_that_those_ahead_would_not_take_is_not_kept_for_them() {
-    let mut host = Host::with_cards(2);
+    let mut host = FakeHost::with_cards(2);
     host.shows_vacant([]);
     host.asks_for([0]);
     let _picky = host.joins(11, 1);
@@ -232,7 +232,7 @@ fn a_card_that_those_ahead_would_not_take_is_not_kept_for_them() {
 #[test]
 fn setting_the_wall_clock_moves_nobody() {
     for step in [-7200, -60, -6, 6, 7200] {
-        let mut host = Host::with_cards(1);
+        let mut host = FakeHost::with_cards(1);
         host.shows_vacant([]);
         let mut first = host.joins(11, 1);
         host.later(Duration::from_secs(1));
@@ -250,7 +250,7 @@ fn setting_the_wall_clock_moves_nobody() {
 
 #[test]
 fn a_look_from_before_a_stop_sweeps_nobody_and_is_not_believed() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     let old = host.look.clone();
     host.later(Duration::from_hours(3));
     let mut waiting = host.joins(11, 1);
@@ -264,7 +264,7 @@ fn a_look_from_before_a_stop_sweeps_nobody_and_is_not_believed() {
 
 #[test]
 fn a_ticket_that_was_removed_is_put_in_again_at_its_old_place() {
-    let mut host = Host::with_cards(1);
+    let mut host = FakeHost::with_cards(1);
     host.shows_vacant([]);
     let mut first = host.joins(11, 1);
     let mut second = host.joins(12, 1);

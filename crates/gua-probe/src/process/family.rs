@@ -272,9 +272,9 @@ mod tests {
     use super::*;
 
     /// Writes the files of some processes: pid, state, parent, start, ticks, pages.
-    struct Host(tempfile::TempDir);
+    struct Processes(tempfile::TempDir);
 
-    impl Host {
+    impl Processes {
         fn new() -> Self {
             Self(tempfile::tempdir().unwrap())
         }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn children_orphans_and_their_children_belong_to_it_and_strangers_do_not() {
-        let host = Host::new();
+        let host = Processes::new();
         host.set(50, 'S', 1, 10, 0);
         host.set(100, 'S', 50, 100, 10);
         host.set(60, 'S', 50, 100, 0);
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn what_was_used_never_shrinks_though_processes_end() {
-        let host = Host::new();
+        let host = Processes::new();
         host.set(100, 'S', 50, 100, 199);
         host.set(101, 'Z', 50, 100, 299);
         let mut family = host.family(100, 50);

@@ -1,31 +1,35 @@
-//! A host made of files: a driver library of some generation, the scenario that it plays, and a `/proc` tree.
+//! A simulated driver of some generation with a `/proc` tree made of files.
 
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gua_model::{DriverPids, Gpu, Process, Sample};
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::{Probe, ProbeOptions};
 use gua_probe::process::{Passwd, ProcRoot};
-use nvml_sim::driver::{self, Generation};
+use gua_test::SimulatedDriver;
+use nvml_sim::driver::Generation;
 
-pub(crate) struct Host {
-    directory: tempfile::TempDir,
-    library: PathBuf,
+pub(crate) struct FileHost(SimulatedDriver);
+
+impl Deref for FileHost {
+    type Target = SimulatedDriver;
+
+    fn deref(&self) -> &SimulatedDriver {
+        &self.0
+    }
 }
 
-impl Host {
+impl FileHost {
     /// A host with the newest driver.
     pub(crate) fn new(scenario: &str) -> Self {
         Self::with_driver(Generation::LATEST, scenario)
     }
 
     pub(crate) fn with_driver(generation: Generation, scenario: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let library = driver::install(directory.path(), generation).unwrap();
-        let host = Self { directory, library };
-        host.play(scenario);
+        let host = Self(SimulatedDriver::of(generation, scenario));
         host.write(
             "proc/sys/kernel/random/boot_id",
             "8b1fe9c8-6d3a-4b4e-9c39-0d6d8ab1c001\n",
@@ -38,21 +42,6 @@ impl Host {
         // The inode of the initial pid namespace is fixed (PROC_PID_INIT_INO in include/linux/proc_ns.h).
         symlink("pid:[4026531836]", host.path("proc/self/ns/pid")).unwrap();
         host
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    pub(crate) fn write(&self, name: &str, content: &str) {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    /// Changes the scenario under a running driver, which has noticed when this returns.
-    pub(crate) fn play(&self, scenario: &str) {
-        nvml_sim::scenario::write_text(&self.path("nvml-sim.toml"), scenario).unwrap();
     }
 
     pub(crate) fn start_process(&self, pid: u32, uid: u32, start: u64, comm: &str) {
@@ -77,7 +66,7 @@ impl Host {
 
     pub(crate) fn options(&self) -> ProbeOptions {
         ProbeOptions {
-            library: Some(self.library.clone()),
+            library: Some(self.library().to_owned()),
             proc_root: ProcRoot(self.path("proc")),
             passwd: Passwd::File(self.path("passwd")),
             driver_pids: DriverPids::Auto,
@@ -114,7 +103,7 @@ impl Host {
     pub(crate) fn play_with_journal(&self, scenario: &str) {
         self.play(&format!(
             "{}{scenario}",
-            Self::journal_line(self.directory.path())
+            Self::journal_line(self.directory())
         ));
     }
 }

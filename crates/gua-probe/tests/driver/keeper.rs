@@ -6,17 +6,17 @@ use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::keeper::Keeper;
 
-use super::host::Host;
+use super::host::FileHost;
 
 const HANG: &str = "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n";
 
-fn keeper(host: &Host, deadline: Duration) -> Keeper {
+fn keeper(host: &FileHost, deadline: Duration) -> Keeper {
     Keeper::start(host.options(), deadline).unwrap()
 }
 
 #[test]
 fn several_threads_ask_and_one_thread_reads() {
-    let host = Host::new("");
+    let host = FileHost::new("");
     host.play_with_journal("[[card]]\nutil = 7\n");
     let keeper = keeper(&host, Duration::from_secs(30));
     let ask = || keeper.sample().unwrap().gpus.len();
@@ -33,7 +33,7 @@ fn several_threads_ask_and_one_thread_reads() {
 
 #[test]
 fn a_driver_that_hangs_costs_a_deadline_and_not_more() {
-    let host = Host::new("[[card]]\n");
+    let host = FileHost::new("[[card]]\n");
     let keeper = keeper(&host, Duration::from_millis(300));
     keeper.sample().unwrap();
     host.play(HANG);

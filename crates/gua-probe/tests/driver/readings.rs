@@ -5,7 +5,7 @@ use gua_model::{
     Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts, Missing, OwnerSource, Percent,
 };
 
-use super::host::{Host, only, pids, process_of};
+use super::host::{FileHost, only, pids, process_of};
 
 const EVERYTHING: &str = r#"
     [clock]
@@ -45,7 +45,7 @@ const EVERYTHING: &str = r#"
 
 #[test]
 fn every_reading_of_a_card_is_the_scripted_one() {
-    let sample = Host::new(EVERYTHING).sample();
+    let sample = FileHost::new(EVERYTHING).sample();
     let gpu = only(&sample);
     assert_eq!(sample.problems, []);
     assert_eq!(sample.driver.version.as_deref(), Ok("570.86.10"));
@@ -80,7 +80,7 @@ fn every_reading_of_a_card_is_the_scripted_one() {
 
 #[test]
 fn a_process_has_its_start_its_owner_its_short_name_and_its_share() {
-    let host = Host::new(EVERYTHING);
+    let host = FileHost::new(EVERYTHING);
     host.start_process(4242, 1000, 987_654, "python3");
     let sample = host.sample();
     let process = process_of(only(&sample), 4242);
@@ -102,7 +102,7 @@ fn a_process_has_its_start_its_owner_its_short_name_and_its_share() {
 
 #[test]
 fn a_card_without_a_feature_says_unsupported_and_that_is_no_problem() {
-    let sample = Host::new("[[card]]\nname = \"NVIDIA GeForce GT 710\"\n[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncode = 3\n").sample();
+    let sample = FileHost::new("[[card]]\nname = \"NVIDIA GeForce GT 710\"\n[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncode = 3\n").sample();
     let gpu = only(&sample);
     assert_eq!(gpu.power, Err(Missing::Unsupported));
     for ecc in [gpu.ecc_corrected, gpu.ecc_uncorrected] {
@@ -121,7 +121,7 @@ fn sixteen_cards_with_sixty_four_processes_each_are_read_whole() {
             .collect();
         format!("[[card]]\n{processes}")
     };
-    let sample = Host::new(&(0..16).map(card).collect::<String>()).sample();
+    let sample = FileHost::new(&(0..16).map(card).collect::<String>()).sample();
     assert_eq!(sample.gpus.len(), 16);
     let all: Vec<u32> = sample.gpus.iter().flat_map(pids).collect();
     assert_eq!(all, (1..=16 * 64).collect::<Vec<_>>());
@@ -134,7 +134,7 @@ fn a_buffer_that_would_overflow_before_the_next_tick_is_drained_in_between() {
             "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[buffers]\nsamples = 60\nperiod_ms = 167\n[[card]]\nutil = 40\n"
         )
     };
-    let host = Host::new(&scenario(1000));
+    let host = FileHost::new(&scenario(1000));
     let mut probe = host.probe();
     probe.sample().unwrap();
     let due = probe
@@ -164,7 +164,7 @@ fn a_buffer_that_would_overflow_before_the_next_tick_is_drained_in_between() {
 
 #[test]
 fn a_young_driver_whose_buffer_still_grows_is_not_drained_more_often_for_ever() {
-    let host = Host::new("[[card]]\nutil = 40\n");
+    let host = FileHost::new("[[card]]\nutil = 40\n");
     let mut probe = host.probe();
     let wait = |probe: &gua_probe::probe::Probe| {
         let due = probe.drain_due()?;
@@ -190,11 +190,11 @@ fn a_process_that_ended_between_the_list_and_proc_is_not_an_orphan() {
     // It ends at second 2. The graphics list, which is asked after the compute list, is not answered before that.
     let ending = "[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\nuntil = 2\n";
     let slow = "[[fault]]\nfunction = \"nvmlDeviceGetGraphicsRunningProcesses_v3\"\ndelay_ms = 2500\nuntil = 2\n";
-    let sample = Host::new(&format!("{ending}{slow}")).sample();
+    let sample = FileHost::new(&format!("{ending}{slow}")).sample();
     assert_eq!(pids(only(&sample)), [] as [u32; 0]);
 
     let staying = ending.replace("until = 2\n", "");
-    let sample = Host::new(&staying).sample();
+    let sample = FileHost::new(&staying).sample();
     assert_eq!(
         pids(only(&sample)),
         [7],
@@ -205,7 +205,7 @@ fn a_process_that_ended_between_the_list_and_proc_is_not_an_orphan() {
 
 #[test]
 fn a_process_that_holds_no_card_is_never_looked_at() {
-    let host = Host::new("[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
+    let host = FileHost::new("[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
     host.start_process(7, 1000, 50, "python");
     std::fs::create_dir_all(host.path("proc/8")).unwrap();
     for name in [
@@ -233,7 +233,7 @@ fn mkfifo(path: &std::path::Path) {
 #[test]
 fn the_histogram_says_how_long_a_card_was_how_busy() {
     // Two seconds of ten at 30 %, the rest at 7 %, in samples of one second.
-    let sample = Host::new(
+    let sample = FileHost::new(
         "[clock]\nat = 1000.0\n[buffers]\nsamples = 10\nperiod_ms = 1000\n[[card]]\nutil = { square = { low = 7, high = 30, period = 10, duty = 0.2, phase = 0 } }\n",
     )
     .sample();
@@ -254,7 +254,7 @@ fn a_name_that_cannot_be_read_keeps_its_reason() {
     ] {
         let faults = ["nvmlDeviceGetName", "nvmlDeviceGetPciInfo*"]
             .map(|function| format!("[[fault]]\nfunction = \"{function}\"\ncode = {code}\n"));
-        let sample = Host::new(&format!("[[card]]\n{}", faults.concat())).sample();
+        let sample = FileHost::new(&format!("[[card]]\n{}", faults.concat())).sample();
         let gpu = only(&sample);
         assert_eq!((gpu.name.clone(), gpu.pci), (Err(why), Err(why)), "{code}");
     }
@@ -272,7 +272,7 @@ const SELDOM: [&str; 6] = [
 
 #[test]
 fn settings_are_not_asked_for_at_every_tick_and_stay_in_every_sample() {
-    let host = Host::new("");
+    let host = FileHost::new("");
     host.play_with_journal("[[card]]\npower_limit_w = 300\n");
     let mut probe = host.probe();
     let first = probe.sample().unwrap();
@@ -293,7 +293,7 @@ fn settings_are_not_asked_for_at_every_tick_and_stay_in_every_sample() {
 
 #[test]
 fn a_card_in_trouble_is_asked_for_its_settings_at_once() {
-    let host = Host::new("");
+    let host = FileHost::new("");
     let fault = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = \"UNKNOWN\"\n";
     host.play_with_journal("[[card]]\npower_limit_w = 300\n");
     let mut probe = host.probe();
@@ -313,7 +313,7 @@ fn a_card_in_trouble_is_asked_for_its_settings_at_once() {
 
 #[test]
 fn another_card_under_the_same_number_is_seen_at_once() {
-    let host = Host::new("[[card]]\nuuid = \"GPU-a\"\npower_limit_w = 300\n");
+    let host = FileHost::new("[[card]]\nuuid = \"GPU-a\"\npower_limit_w = 300\n");
     let mut probe = host.probe();
     probe.sample().unwrap();
     host.play(

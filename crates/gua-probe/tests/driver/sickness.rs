@@ -4,7 +4,7 @@ use gua_model::{Missing, State, Thresholds, classify};
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::{Probe, ProbeOptions};
 
-use super::host::{Host, only};
+use super::host::{FileHost, only};
 
 fn fault_of(library: &std::path::Path) -> DriverFault {
     let options = ProbeOptions {
@@ -16,7 +16,7 @@ fn fault_of(library: &std::path::Path) -> DriverFault {
 
 #[test]
 fn a_missing_library_is_not_found_and_a_file_that_is_none_is_said_to_be_none() {
-    let host = Host::new("");
+    let host = FileHost::new("");
     host.write("text.so", "this is no library\n");
     host.write("empty.so", "");
     assert!(matches!(
@@ -48,7 +48,7 @@ fn a_library_that_is_not_the_drivers_is_refused_by_name() {
 
 #[test]
 fn a_driver_that_refuses_is_left_alone_for_a_while() {
-    let host = Host::new("");
+    let host = FileHost::new("");
     host.play_with_journal("[driver]\ninit_code = 9\n");
     let mut probe = host.probe();
     assert!(matches!(
@@ -75,7 +75,7 @@ fn a_failing_call_costs_one_reading_with_its_reason_and_its_number() {
         let fault = format!(
             "[[card]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGetPersistenceMode\"\ncode = {code}\n"
         );
-        let sample = Host::new(&fault).sample();
+        let sample = FileHost::new(&fault).sample();
         let gpu = only(&sample);
         assert_eq!(gpu.persistence, Err(why), "{code}");
         assert!(gpu.util.is_ok() && gpu.temperature.is_ok());
@@ -91,7 +91,7 @@ fn a_failing_call_costs_one_reading_with_its_reason_and_its_number() {
 
 #[test]
 fn a_denied_process_list_is_a_gap_and_the_card_keeps_its_other_readings() {
-    let sample = Host::new("[[card]]\nutil = 0\n[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncode = 4\n").sample();
+    let sample = FileHost::new("[[card]]\nutil = 0\n[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncode = 4\n").sample();
     let gpu = only(&sample);
     assert_eq!(gpu.compute_list, Err(Missing::Denied));
     assert!(gpu.graphics_list.is_ok() && gpu.temperature.is_ok());
@@ -131,7 +131,7 @@ fn garbage_from_any_function_is_no_reading_and_never_a_panic() {
         "nvmlSystemGetCudaDriverVersion*",
     ];
     for function in functions {
-        let host = Host::new(&format!(
+        let host = FileHost::new(&format!(
             "{cards}[[fault]]\nfunction = {function:?}\ngarbage = true\n"
         ));
         let sample = host.sample();
@@ -143,7 +143,7 @@ fn garbage_from_any_function_is_no_reading_and_never_a_panic() {
         );
     }
     for function in ["nvmlDeviceGetUUID", "nvmlDeviceGetCount*"] {
-        let host = Host::new(&format!(
+        let host = FileHost::new(&format!(
             "{cards}[[fault]]\nfunction = {function:?}\ngarbage = true\n"
         ));
         // No card can be named, or counted: no card is invented.
@@ -156,7 +156,7 @@ fn garbage_from_any_function_is_no_reading_and_never_a_panic() {
 
 #[test]
 fn a_number_that_no_hardware_can_have_is_no_reading() {
-    let sample = Host::new("[[card]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGet[!U]*\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ngarbage = true\n").sample();
+    let sample = FileHost::new("[[card]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGet[!U]*\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ngarbage = true\n").sample();
     let gpu = only(&sample);
     assert_eq!(
         (gpu.power, gpu.temperature),
@@ -170,6 +170,6 @@ fn a_number_that_no_hardware_can_have_is_no_reading() {
 
 #[test]
 fn a_host_without_cards_is_a_sample_without_cards() {
-    let sample = Host::new("").sample();
+    let sample = FileHost::new("").sample();
     assert_eq!((sample.gpus.len(), sample.problems.len()), (0, 0));
 }

@@ -95,15 +95,6 @@ fn read_all(history: &History) -> Vec<Tick> {
     ticks.into_iter().map(Result::unwrap).collect()
 }
 
-/// Whether the tests may do what only root can; says so where they may not.
-fn is_root(what: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("NOT TESTED (needs root): {what}");
-    }
-    root
-}
-
 /// A program of `examples/`. Cargo builds them with all tests, and not with one of them alone.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();

@@ -1,12 +1,13 @@
 //! Where a history lies and who may read it: read-only directories, files of others, copies.
 
+use gua_test::runs_as_root;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use gua_store::{History, OpenError, OpenMode, Store, WriterOptions};
 
-use crate::{Place, begin, example, is_root, read_all, record};
+use crate::{Place, begin, example, read_all, record};
 use gua_test::synthetic::SyntheticHost;
 
 fn set_mode(path: &Path, mode: u32) {
@@ -44,7 +45,7 @@ fn a_file_is_made_with_the_rights_that_were_asked_for() {
 
 #[test]
 fn a_directory_that_may_not_be_written_to_is_named() {
-    if !is_root("writing to a directory of another user") {
+    if !runs_as_root("writing to a directory of another user") {
         return;
     }
     let place = Place::new();
@@ -58,7 +59,7 @@ fn a_directory_that_may_not_be_written_to_is_named() {
 /// What another user finds: run by `examples/read_ticks`, as root can become anybody.
 #[test]
 fn another_user_reads_a_history_with_and_without_a_writer() {
-    if !is_root("reading a history of another user") {
+    if !runs_as_root("reading a history of another user") {
         return;
     }
     let place = Place::new();
@@ -83,7 +84,7 @@ fn another_user_reads_a_history_with_and_without_a_writer() {
 
 #[test]
 fn a_killed_writers_file_is_read_by_another_user() {
-    if !is_root("reading what a killed writer of another user left") {
+    if !runs_as_root("reading what a killed writer of another user left") {
         return;
     }
     let place = Place::new();

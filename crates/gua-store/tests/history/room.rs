@@ -1,12 +1,13 @@
 //! A disk that is full: the tick is lost and said to be, the store lives on, and writes again when there is room.
 
+use gua_test::runs_as_root;
 use std::process::Command;
 
 use gua_model::{GapReason, Outage};
 use gua_store::{OpenMode, Store, WriteError, WriterOptions};
 use jiff::Timestamp;
 
-use crate::{Place, begin, is_root, open, read_all, record};
+use crate::{Place, begin, open, read_all, record};
 use gua_test::synthetic::SyntheticHost;
 
 #[test]
@@ -73,7 +74,7 @@ fn a_history_that_could_not_be_made_leaves_no_file() {
 
 #[test]
 fn a_real_full_disk_is_survived_by_the_same_store() {
-    if !is_root("a disk that is full, as a small tmpfs") {
+    if !runs_as_root("a disk that is full, as a small tmpfs") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

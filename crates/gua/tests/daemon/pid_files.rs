@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 use crate::{GUA, TWO_GPUS, host};
-use gua_test::{Ended, is_running, wait_for};
+use gua_test::{Ended, is_running, runs_as_root, wait_for};
 
 /// A number that no process has: the kernel gives out four million at the most.
 const NOBODY: u32 = 4_194_999;
@@ -162,8 +162,7 @@ fn one_that_does_not_end_is_told_and_its_file_kept() {
 
 #[test]
 fn without_permission_nothing_is_stopped_and_the_file_stays() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("needs two users, so it runs only as root");
+    if !runs_as_root("a collector of another user") {
         return;
     }
     let host = host(TWO_GPUS);

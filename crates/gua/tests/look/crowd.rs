@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::Machine;
 use crate::GUA;
-use gua_test::{Ended, Sleeper};
+use gua_test::{Ended, Sleeper, runs_as_root};
 
 const CARDS: usize = 8;
 const PROCESSES: usize = 50;
@@ -32,10 +32,6 @@ card=$(./gua available -q --uuid --claim 10m --wait) || exit 4
 exec flock --nonblock --close --conflict-exit-code 5 "cards/$card" sh -c "echo $card; exec cat >/dev/null"
 "#;
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 /// A host whose files every user can reach, the program among them.
 fn open_host(scenario: &str) -> Machine {
     let host = Machine::new(scenario);
@@ -43,7 +39,7 @@ fn open_host(scenario: &str) -> Machine {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     set_mode(&host.path(""), 0o755);
-    if is_root() {
+    if rustix::process::geteuid().is_root() {
         set_mode(&host.path("claims"), 0o1777);
     }
     // The build directory may be closed to other users.
@@ -57,11 +53,9 @@ fn open_host(scenario: &str) -> Machine {
 
 /// The command as another user, where the tests may.
 fn of_user(command: &mut Command, number: u32) -> &mut Command {
-    if is_root() {
+    if runs_as_root("several users; the test runs as one") {
         let user = FIRST_USER + number % USERS;
         command.uid(user).gid(user);
-    } else {
-        eprintln!("SKIPPED, because the tests do not run as root: several users; it runs as one");
     }
     command
 }
@@ -254,8 +248,7 @@ fn kill_9_of_the_program_at_any_moment_gives_no_card_twice_and_leaks_none_to_its
 
 #[test]
 fn a_directory_that_the_asker_cannot_write_is_told() {
-    if !is_root() {
-        eprintln!("SKIPPED, because the tests do not run as root: a directory of another user");
+    if !runs_as_root("a directory of another user") {
         return;
     }
     let host = open_host("[[card]]\nuuid = \"GPU-a\"\n");
@@ -303,8 +296,7 @@ fn a_directory_that_the_asker_cannot_write_is_told() {
 
 #[test]
 fn a_report_says_whose_idle_card_stood_in_whose_way() {
-    if !is_root() {
-        eprintln!("SKIPPED, because the tests do not run as root: one user in another's way");
+    if !runs_as_root("one user in another's way") {
         return;
     }
     let host = open_host(

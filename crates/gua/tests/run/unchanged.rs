@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Jobs, host};
 use crate::{GUA, without_driver};
-use gua_test::{Ended, TestHost, wait_until};
+use gua_test::{Ended, TestHost, runs_as_root, wait_until};
 
 fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
@@ -449,8 +449,7 @@ fn a_directory_that_cannot_be_written_is_a_wrong_use_and_nothing_is_started() {
 
 #[test]
 fn a_directory_of_another_user_is_refused_too() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("needs root, to have a directory that somebody else may not write");
+    if !runs_as_root("a directory that another user may not write") {
         return;
     }
     let host = host("[[card]]\n");

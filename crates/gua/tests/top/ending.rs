@@ -1,5 +1,6 @@
 //! However it ends or stops, the terminal is as it was before.
 
+use gua_test::runs_as_root;
 use std::path::Path;
 use std::process::Command;
 
@@ -56,8 +57,7 @@ fn after_a_stop_that_cannot_be_caught_the_screen_is_taken_again() {
 
 #[test]
 fn a_user_who_may_have_no_more_threads_is_told_so() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED, because the tests do not run as root: a limit of another user");
+    if !runs_as_root("a limit of another user") {
         return;
     }
     let host = host(TWO_CARDS);

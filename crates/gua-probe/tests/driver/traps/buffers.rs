@@ -2,7 +2,7 @@
 
 use gua_model::{Missing, Percent};
 
-use crate::host::{Host, only, process_of};
+use crate::host::{FileHost, only, process_of};
 
 /// Idle at this very moment, busy for half of the time before.
 fn square_wave(at: f64) -> String {
@@ -23,7 +23,7 @@ fn square_wave(at: f64) -> String {
 
 #[test]
 fn trap_7_what_happened_between_two_ticks_comes_from_the_drivers_buffer() {
-    let host = Host::new(&square_wave(1009.0));
+    let host = FileHost::new(&square_wave(1009.0));
     let mut probe = host.probe();
     let first = probe.sample().unwrap();
     assert_eq!(only(&first).util, Ok(Percent::ZERO));
@@ -50,7 +50,7 @@ fn trap_7_what_happened_between_two_ticks_comes_from_the_drivers_buffer() {
 
 #[test]
 fn trap_7_no_samples_of_a_process_is_no_error() {
-    let host = Host::new(
+    let host = FileHost::new(
         "[buffers]\nprocess_samples = 0\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n",
     );
     let fault = "[[fault]]\nfunction = \"nvmlDeviceGetProcessUtilization\"\ncode = \"NOT_FOUND\"\n";
@@ -64,7 +64,7 @@ fn trap_7_no_samples_of_a_process_is_no_error() {
 
 #[test]
 fn trap_7_values_above_a_hundred_are_dropped_and_not_clamped() {
-    let host = Host::new(
+    let host = FileHost::new(
         "[buffers]\njunk_every = 2\njunk = 4000\n[clock]\nat = 1000.0\n[[card]]\nutil = 20\n",
     );
     let sample = host.sample();
@@ -72,12 +72,12 @@ fn trap_7_values_above_a_hundred_are_dropped_and_not_clamped() {
     assert_eq!((window.max, window.mean()), (Percent::new(20), Some(20.0)));
     assert!(window.junk > 10, "{window:?}");
 
-    let junk_now = Host::new("[[card]]\nutil = 101\n").sample();
+    let junk_now = FileHost::new("[[card]]\nutil = 101\n").sample();
     assert_eq!(only(&junk_now).util, Err(Missing::Failed));
     assert_eq!(junk_now.problems.len(), 1);
 
     let process = "[clock]\nat = 1000.0\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = 250\n";
-    let junk_process = Host::new(process).sample();
+    let junk_process = FileHost::new(process).sample();
     assert_eq!(process_of(only(&junk_process), 7).sm_util, Ok(None));
 }
 
@@ -93,7 +93,7 @@ fn trap_7_a_clock_that_went_back_does_not_silence_the_buffers() {
                 wave
             }
         };
-        let host = Host::new(&scenario(5000.0));
+        let host = FileHost::new(&scenario(5000.0));
         let mut probe = host.probe();
         probe.sample().unwrap();
         host.play(&scenario(1000.0));
@@ -129,7 +129,7 @@ fn trap_7_a_processs_share_is_that_since_the_last_tick() {
             "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 90], [1010, 20]] }}\n"
         )
     };
-    let host = Host::new(&scenario(1010.0));
+    let host = FileHost::new(&scenario(1010.0));
     let mut probe = host.probe();
     probe.sample().unwrap();
     host.play(&scenario(1020.0));
@@ -152,7 +152,7 @@ fn trap_7_looks_of_different_length_weigh_by_their_time() {
             "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 0], [1000, 80], [1009, 20]] }}\n"
         )
     };
-    let host = Host::new(&scenario(1000.0));
+    let host = FileHost::new(&scenario(1000.0));
     let mut probe = host.probe();
     probe.sample().unwrap();
     // Nine seconds at 80, then one at 20.

@@ -4,7 +4,7 @@ use gua_model::sample::Slice;
 use gua_model::{Bytes, Missing, Place, State, Thresholds, classify};
 use nvml_sim::driver::Generation;
 
-use crate::host::{Host, many_processes, only, pids, process_of};
+use crate::host::{FileHost, many_processes, only, pids, process_of};
 
 const MIG: &str = r#"
     [[card]]
@@ -30,7 +30,7 @@ const MIG: &str = r#"
 #[test]
 fn trap_12_instances_are_counted_in_place_of_their_parent_and_weighed_by_their_slice() {
     for generation in [Generation::R450, Generation::R470, Generation::R550] {
-        let host = Host::with_driver(generation, MIG);
+        let host = FileHost::with_driver(generation, MIG);
         host.start_process(7, 1000, 50, "python");
         let sample = host.sample();
         let [parent, three, one] = sample.gpus.as_slice() else {
@@ -71,7 +71,7 @@ fn trap_12_instances_are_counted_in_place_of_their_parent_and_weighed_by_their_s
 #[test]
 fn trap_12_early_drivers_that_list_an_instances_processes_on_the_parent_alone() {
     let faults = "[[fault]]\nfunction = \"nvmlDeviceGet*RunningProcesses*\"\ncard = \"MIG-three\"\ncode = \"NOT_SUPPORTED\"\n";
-    let host = Host::new(&format!("{MIG}{faults}"));
+    let host = FileHost::new(&format!("{MIG}{faults}"));
     let sample = host.sample();
     assert_eq!(pids(&sample.gpus[1]), [7]);
     assert_eq!(pids(&sample.gpus[0]), [] as [u32; 0]);
@@ -83,14 +83,14 @@ fn trap_12_drivers_that_list_an_instances_processes_on_the_parent_too_and_say_no
         "nvmlDeviceGet*RunningProcesses_v3",
         "nvmlDeviceGet*RunningProcesses_v2",
     ];
-    let sample = Host::new(&format!("symbol_answers_not_found = {newer:?}\n{MIG}")).sample();
+    let sample = FileHost::new(&format!("symbol_answers_not_found = {newer:?}\n{MIG}")).sample();
     assert_eq!(pids(&sample.gpus[0]), [] as [u32; 0]);
     assert_eq!(pids(&sample.gpus[1]), [7]);
 }
 
 #[test]
 fn trap_12_two_compute_instances_in_one_gpu_instance_are_not_weighed_twice() {
-    let sample = Host::new("[[card]]\n[[card.mig]]\nslices = 3\ncompute_slices = 1\n").sample();
+    let sample = FileHost::new("[[card]]\n[[card.mig]]\nslices = 3\ncompute_slices = 1\n").sample();
     let Place::Instance { slice, .. } = &sample.gpus[1].place else {
         panic!("{sample:#?}")
     };
@@ -108,7 +108,7 @@ fn trap_12_instances_keep_their_places_while_nobody_can_list_them() {
         lost,
     ];
     for hiccup in hiccups {
-        let host = Host::new(MIG);
+        let host = FileHost::new(MIG);
         let mut probe = host.probe();
         let before = probe.sample().unwrap();
         host.play(&hiccup);
@@ -131,7 +131,7 @@ fn trap_12_instances_keep_their_places_while_nobody_can_list_them() {
         );
     }
     // A card that is taken out of MIG mode is one card again.
-    let host = Host::new(MIG);
+    let host = FileHost::new(MIG);
     let mut probe = host.probe();
     probe.sample().unwrap();
     host.play("[[card]]\nuuid = \"GPU-parent\"\nmig_mode = false\n");
@@ -144,7 +144,7 @@ fn trap_13_what_is_remembered_of_a_card_follows_its_uuid_and_not_its_number() {
         format!("[[card]]\nuuid = \"GPU-{name}\"\nname = \"{name}\"\nutil = {util}\n")
     };
     let clock = |at| format!("[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n");
-    let host = Host::new(&format!(
+    let host = FileHost::new(&format!(
         "{}{}{}",
         clock(1000),
         card("a", 10),
@@ -172,7 +172,7 @@ fn trap_13_what_is_remembered_of_a_card_follows_its_uuid_and_not_its_number() {
 
 #[test]
 fn trap_14_a_host_pid_is_mapped_to_its_container_pod_or_job() {
-    let host = Host::new(&many_processes(3));
+    let host = FileHost::new(&many_processes(3));
     let hex = "0123456789abcdef".repeat(4);
     for (pid, cgroup) in [
         (1, format!("0::/system.slice/docker-{hex}.scope\n")),
@@ -209,7 +209,7 @@ fn trap_14_a_host_pid_is_mapped_to_its_container_pod_or_job() {
 
 #[test]
 fn trap_14_a_pid_that_cannot_be_seen_from_another_namespace_is_not_called_gone() {
-    let host = Host::new(&many_processes(1));
+    let host = FileHost::new(&many_processes(1));
     let identity = |sample: gua_model::Sample| process_of(only(&sample), 1).identity.clone();
     assert_eq!(
         identity(host.sample()),

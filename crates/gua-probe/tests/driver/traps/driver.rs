@@ -3,14 +3,14 @@
 use gua_model::{Missing, Percent, State, Thresholds, classify};
 use gua_probe::fault::DriverFault;
 
-use crate::host::{Host, only};
+use crate::host::{FileHost, only};
 
 #[test]
 fn trap_8_one_thread_owns_the_driver() {
     // That no other thread can get at a probe is kept by the compiler (see the documentation of `Probe`); this shows
     // that none of ours calls into the library from elsewhere, name look-ups included.
     let host =
-        Host::new("one_owner = true\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
+        FileHost::new("one_owner = true\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
     host.start_process(7, 1000, 50, "python");
     let mut probe = host.probe();
     for _ in 0..20 {
@@ -27,7 +27,7 @@ fn trap_9_a_card_lost_half_way_costs_its_own_readings_only() {
         let lost = format!(
             "[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncard = 0\ncode = \"{code}\"\n[[fault]]\nfunction = \"nvmlDeviceGetPersistenceMode\"\ncard = 0\ncode = \"{code}\"\n"
         );
-        let sample = Host::new(&format!("{cards}{lost}")).sample();
+        let sample = FileHost::new(&format!("{cards}{lost}")).sample();
         let [first, second] = sample.gpus.as_slice() else {
             panic!("{sample:#?}")
         };
@@ -61,7 +61,7 @@ fn trap_9_a_card_that_was_seen_before_stays_in_the_sample_when_it_is_lost_and_co
         )
     };
     for way in ["lost = [[0, 1e9]]", "absent = [[0, 1e9]]"] {
-        let host = Host::new(&cards(""));
+        let host = FileHost::new(&cards(""));
         let mut probe = host.probe();
         probe.sample().unwrap();
         host.play(&cards(way));
@@ -95,7 +95,7 @@ fn trap_9_the_library_is_opened_again_after_a_driver_reload() {
                 "[driver]\nepoch = {epoch}\nstale_code = \"{stale}\"\n[[card]]\nutil = {util}\n"
             )
         };
-        let host = Host::new(&scenario(1, 10));
+        let host = FileHost::new(&scenario(1, 10));
         host.play_with_journal(&scenario(1, 10));
         let mut probe = host.probe();
         probe.sample().unwrap();
@@ -119,7 +119,7 @@ fn trap_9_a_library_that_only_remembers_names_is_opened_again() {
         let faults = stale
             .map(|function| format!("[[fault]]\nfunction = \"{function}\"\ncode = {code}\n"))
             .concat();
-        let host = Host::new("[[card]]\n");
+        let host = FileHost::new("[[card]]\n");
         let mut probe = host.probe();
         probe.sample().unwrap();
         host.play_with_journal(&format!("[[card]]\n{faults}"));
@@ -144,7 +144,7 @@ fn trap_9_the_library_is_opened_again_for_a_card_that_is_lost_or_no_longer_count
         String::new(),
     ];
     for loss in losses {
-        let host = Host::new(&cards(""));
+        let host = FileHost::new(&cards(""));
         let mut probe = host.probe();
         probe.sample().unwrap();
         host.play_with_journal(&loss);
@@ -157,7 +157,7 @@ fn trap_9_the_library_is_opened_again_for_a_card_that_is_lost_or_no_longer_count
 
 #[test]
 fn trap_9_a_lost_card_is_not_asked_any_further() {
-    let host = Host::new("");
+    let host = FileHost::new("");
     host.play_with_journal(
         "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetMemoryInfo*\"\ncode = \"GPU_IS_LOST\"\n",
     );
@@ -172,7 +172,7 @@ fn trap_9_a_lost_card_is_not_asked_any_further() {
 
 #[test]
 fn trap_9_no_handle_outlives_the_library_that_gave_it() {
-    let host = Host::new("[clock]\nat = 1000.0\n[[card]]\n");
+    let host = FileHost::new("[clock]\nat = 1000.0\n[[card]]\n");
     let mut probe = host.probe();
     probe.sample().unwrap();
     assert!(probe.drain_due().is_some());
@@ -189,7 +189,7 @@ fn trap_9_no_handle_outlives_the_library_that_gave_it() {
 #[test]
 fn trap_9_two_cards_of_one_name_are_one_card_and_a_problem() {
     // The simulator refuses such a scenario, so the second card's answer is garbage that repeats the first one's name.
-    let host = Host::new(
+    let host = FileHost::new(
         "[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetUUID\"\ncard = 1\ngarbage = true\n",
     );
     let sample = host.sample();
@@ -201,7 +201,7 @@ fn trap_9_two_cards_of_one_name_are_one_card_and_a_problem() {
 fn trap_10_each_init_error_has_its_own_sentence_and_keeps_its_number() {
     let mut sentences = std::collections::BTreeSet::new();
     for code in [4, 9, 12, 18, 999, 777] {
-        let fault = Host::new(&format!("[driver]\ninit_code = {code}\n")).fault();
+        let fault = FileHost::new(&format!("[driver]\ninit_code = {code}\n")).fault();
         assert!(
             matches!(fault, DriverFault::Init { code: found, .. } if found == code),
             "{fault:?}"
@@ -218,7 +218,7 @@ fn trap_10_each_init_error_has_its_own_sentence_and_keeps_its_number() {
 
 #[test]
 fn trap_11_one_handle_stays_open_and_slow_counters_are_not_asked() {
-    let host = Host::new("[[card]]\n[[card]]\n");
+    let host = FileHost::new("[[card]]\n[[card]]\n");
     host.play_with_journal("[[card]]\n[[card]]\n");
     let mut probe = host.probe();
     for _ in 0..10 {

@@ -4,7 +4,7 @@ use gua_model::sample::ThrottleReasons;
 use gua_model::{Bytes, Milliwatts, Missing, ProcessKind, State, Thresholds, classify};
 use nvml_sim::driver::Generation;
 
-use crate::host::{Host, many_processes, only, pids, process_of};
+use crate::host::{FileHost, many_processes, only, pids, process_of};
 
 const TWO_PROCESSES: &str = r#"
     [[card]]
@@ -19,7 +19,7 @@ const TWO_PROCESSES: &str = r#"
     memory_mib = 300
 "#;
 
-fn holds_two(host: &Host) {
+fn holds_two(host: &FileHost) {
     let sample = host.sample();
     let gpu = only(&sample);
     assert_eq!(pids(gpu), [101, 102]);
@@ -32,7 +32,7 @@ fn holds_two(host: &Host) {
 #[test]
 fn trap_1_a_missing_symbol_falls_back_to_the_version_before() {
     for generation in Generation::ALL {
-        let host = Host::with_driver(generation, TWO_PROCESSES);
+        let host = FileHost::with_driver(generation, TWO_PROCESSES);
         holds_two(&host);
         let gpu = &host.sample().gpus[0];
         let splits_reserved = generation.has("nvmlDeviceGetMemoryInfo_v2");
@@ -55,21 +55,24 @@ fn trap_1_a_symbol_that_answers_not_found_or_not_supported_falls_back_too() {
     ];
     for count in 1..=newest.len() {
         let names = &newest[newest.len() - count..];
-        holds_two(&Host::new(&format!(
+        holds_two(&FileHost::new(&format!(
             "symbol_answers_not_found = {names:?}\n{TWO_PROCESSES}"
         )));
         let faults: Vec<String> = names
             .iter()
             .map(|name| format!("[[fault]]\nfunction = {name:?}\ncode = \"NOT_SUPPORTED\"\n"))
             .collect();
-        holds_two(&Host::new(&format!("{TWO_PROCESSES}\n{}", faults.concat())));
+        holds_two(&FileHost::new(&format!(
+            "{TWO_PROCESSES}\n{}",
+            faults.concat()
+        )));
     }
 }
 
 #[test]
 fn trap_1_every_other_reading_falls_back_too() {
     let card = "[driver]\ncuda_version = 11040\n[[card]]\npci = \"00000000:3B:00.0\"\npower_limit_w = 250\nthrottle_reasons = 4\n";
-    let answers = |host: &Host, what: &str| {
+    let answers = |host: &FileHost, what: &str| {
         let sample = host.sample();
         let gpu = only(&sample);
         assert_eq!(sample.driver.cuda, Ok((11, 4)), "{what}");
@@ -79,7 +82,7 @@ fn trap_1_every_other_reading_falls_back_too() {
     };
     for generation in Generation::ALL {
         answers(
-            &Host::with_driver(generation, card),
+            &FileHost::with_driver(generation, card),
             &format!("{generation:?}"),
         );
     }
@@ -90,14 +93,14 @@ fn trap_1_every_other_reading_falls_back_too() {
         "nvmlDeviceGetCurrentClocksEventReasons",
     ] {
         let fault = format!("[[fault]]\nfunction = \"{newest}\"\ncode = \"NOT_SUPPORTED\"\n");
-        answers(&Host::new(&format!("{card}{fault}")), newest);
+        answers(&FileHost::new(&format!("{card}{fault}")), newest);
     }
 }
 
 #[test]
 fn trap_2_a_list_is_never_asked_for_its_size_and_grows_until_it_fits() {
     for count in [0, 1, 128, 129, 300, 1000] {
-        let sample = Host::new(&many_processes(count)).sample();
+        let sample = FileHost::new(&many_processes(count)).sample();
         assert_eq!(pids(only(&sample)), (1..=count).collect::<Vec<_>>());
         assert_eq!(sample.problems, []);
     }
@@ -106,7 +109,7 @@ fn trap_2_a_list_is_never_asked_for_its_size_and_grows_until_it_fits() {
 #[test]
 fn trap_3_the_record_size_is_found_on_drivers_that_changed_it_under_the_same_name() {
     for count in [1, 2, 3, 64, 300] {
-        let host = Host::with_driver(Generation::R535_54, &many_processes(count));
+        let host = FileHost::with_driver(Generation::R535_54, &many_processes(count));
         let sample = host.sample();
         let gpu = only(&sample);
         assert_eq!(pids(gpu), (1..=count).collect::<Vec<_>>());
@@ -122,7 +125,7 @@ fn trap_3_the_record_size_is_found_on_drivers_that_changed_it_under_the_same_nam
 fn trap_3_a_pid_that_linux_cannot_have_is_not_reported() {
     let process = |pid: u32| format!("[[card.process]]\npid = {pid}\nmemory_mib = 9\n");
     let processes: String = [0, 7, 5_000_000].map(process).concat();
-    let host = Host::new(&format!("[[card]]\n{processes}"));
+    let host = FileHost::new(&format!("[[card]]\n{processes}"));
     host.start_process(7, 1000, 50, "python");
     let sample = host.sample();
     assert_eq!(pids(only(&sample)), [7]);
@@ -132,7 +135,7 @@ fn trap_3_a_pid_that_linux_cannot_have_is_not_reported() {
 #[test]
 fn trap_4_memory_of_all_ones_is_unknown_and_still_holds_the_card() {
     let host =
-        Host::new("[[card]]\nutil = 0\n[[card.process]]\npid = 7\nmemory_mib = \"unknown\"\n");
+        FileHost::new("[[card]]\nutil = 0\n[[card.process]]\npid = 7\nmemory_mib = \"unknown\"\n");
     host.start_process(7, 1000, 50, "python");
     let sample = host.sample();
     let gpu = only(&sample);
@@ -147,7 +150,7 @@ fn trap_4_memory_of_all_ones_is_unknown_and_still_holds_the_card() {
 fn trap_5_reserved_memory_does_not_make_an_empty_card_held() {
     let scenario = "[[card]]\nutil = 0\nmemory_total_mib = 40000\nmemory_reserved_mib = 600\n";
     for (generation, used_mb) in [(Generation::R470, 600), (Generation::R550, 0)] {
-        let sample = Host::with_driver(generation, scenario).sample();
+        let sample = FileHost::with_driver(generation, scenario).sample();
         let gpu = only(&sample);
         assert_eq!(
             gpu.memory_used,
@@ -163,7 +166,7 @@ fn trap_5_reserved_memory_does_not_make_an_empty_card_held() {
 
 #[test]
 fn trap_5_a_unified_memory_card_is_classified_from_its_processes() {
-    let host = Host::new(
+    let host = FileHost::new(
         "[[card]]\nname = \"NVIDIA GB10\"\nunified_memory = true\nutil = 0\n[[card.process]]\npid = 7\nmemory_mib = 9000\n",
     );
     host.start_process(7, 1000, 50, "python");
@@ -183,7 +186,7 @@ fn trap_5_a_unified_memory_card_is_classified_from_its_processes() {
 #[test]
 fn trap_6_a_pid_in_both_lists_is_one_process_and_holds_each_of_its_cards() {
     let process = "[[card.process]]\npid = 7\ntype = \"both\"\nmemory_mib = 900\n";
-    let host = Host::new(&format!("[[card]]\n{process}[[card]]\n{process}"));
+    let host = FileHost::new(&format!("[[card]]\n{process}[[card]]\n{process}"));
     host.start_process(7, 1000, 50, "python");
     let sample = host.sample();
     assert_eq!(sample.gpus.len(), 2);
@@ -199,7 +202,7 @@ fn trap_6_a_pid_in_both_lists_is_one_process_and_holds_each_of_its_cards() {
 
 #[test]
 fn trap_6_a_reused_pid_is_another_process() {
-    let host = Host::new("[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
+    let host = FileHost::new("[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
     let mut probe = host.probe();
     let mut identity = |start, uid, comm| {
         host.start_process(7, uid, start, comm);
