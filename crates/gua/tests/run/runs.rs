@@ -12,8 +12,7 @@ use gua_test::{Ended, TestHost, wait_until};
 const ONE_CARD: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
 fn gua(host: &TestHost, line: &str) -> Ended {
-    let mut command = host.command(GUA);
-    Ended::from(command.args(line.split(' ')).output().unwrap())
+    host.gua(line)
 }
 
 fn listed(host: &TestHost, line: &str) -> Vec<Value> {
