@@ -14,7 +14,8 @@ use gua_model::refusal::{Asking, RefusalOutcome};
 use gua_model::text::sanitize;
 use gua_model::{Uid, User};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
-use gua_store::{NewRefusal, Store, WatchedRun, WriteError};
+use gua_query::WatchedRun;
+use gua_store::{NewRefusal, Store, WriteError};
 use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
@@ -150,7 +151,7 @@ fn watched_run(run: &Run, owner: User) -> WatchedRun {
         started: run.started,
         ended: run.ended,
         exit_code: run.exit_code,
-        cards: run.gpus.iter().take(MOST_CARDS).cloned().collect(),
+        gpus: run.gpus.iter().take(MOST_CARDS).cloned().collect(),
         // While the run is running, this identifies the process that watches it.
         summary: serde_json::Value::Object(run.summary.clone()).to_string(),
     }

@@ -9,15 +9,14 @@ mod import;
 mod known;
 mod old_form;
 mod open;
+mod records;
 mod rows;
 mod scan;
 mod verify;
 
 pub use adopt::{Adopted, OldCollector, adopt};
 pub use export::{Exported, export, unfinished_export};
-pub use gua_store::imported::{
-    Imported, LegacyError, OldFacts, OldHost, OldModel, OnProgress, Progress, old_text,
-};
+pub use gua_store::imported::{Imported, LegacyError, OnProgress, Progress, old_text};
 pub use import::import;
 pub(crate) use import::import_open;
 pub use known::OldCard;

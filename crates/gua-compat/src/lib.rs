@@ -10,4 +10,25 @@
 pub mod gpu_stats;
 pub mod gpu_usage_audit;
 
+use std::path::Path;
+
+use gua_query::{QueryError, Records};
 pub use gua_store::imported::LegacyError;
+use gua_store::{FileKind, History, what_is_this};
+
+use self::gpu_usage_audit::OldFile;
+
+/// Opens the records of the file at a path, whichever program wrote it. The error of [`QueryError::Open`] is a
+/// [`gua_store::OpenError`] or, for a file of gpu-usage-audit, a [`LegacyError`].
+pub fn open_records(path: &Path) -> Result<Box<dyn Records>, QueryError> {
+    match what_is_this(path) {
+        FileKind::GpuUsageAudit => match OldFile::open(path) {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => Err(QueryError::Open(Box::new(error))),
+        },
+        _ => match History::open(path) {
+            Ok(history) => Ok(Box::new(history)),
+            Err(error) => Err(QueryError::Open(Box::new(error))),
+        },
+    }
+}

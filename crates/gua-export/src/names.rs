@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use gua_model::report::PersonNames;
 use gua_model::{GpuUuid, Uid};
-use gua_store::{CardInfo, History};
+use gua_query::GpuInfo;
+use gua_store::History;
 
 use crate::error::ExportError;
 
@@ -12,7 +13,7 @@ use crate::error::ExportError;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) host: Option<String>,
-    cards: BTreeMap<GpuUuid, CardInfo>,
+    cards: BTreeMap<GpuUuid, GpuInfo>,
     old_cards: BTreeMap<GpuUuid, String>,
     people: PersonNames,
     told: HashMap<Uid, String>,
@@ -23,7 +24,10 @@ impl Names {
         let cards = history.cards()?;
         let cards = cards.into_iter().map(|card| (card.uuid.clone(), card));
         let old = history.old_facts()?.unwrap_or_default();
-        let old_cards = old.cards.into_iter().map(|(gpu, card)| (gpu, card.name));
+        let old_cards = old
+            .gpus
+            .into_iter()
+            .filter_map(|(gpu, card)| Some((gpu, card.name?)));
         Ok(Self {
             host: history.host()?.or(old.host.map(|host| host.name)),
             cards: cards.collect(),

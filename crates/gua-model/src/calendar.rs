@@ -4,17 +4,33 @@
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
+use serde::{Deserialize, Serialize};
 
 use crate::period::Period;
+use crate::unit::Micros;
 
 /// How finely a window is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CalendarUnit {
     Hour,
     Day,
     /// From Monday to Sunday.
     Week,
     Month,
+}
+
+impl CalendarUnit {
+    /// The unit that cuts a window of this length into some dozens of parts: hours up to four days, days up to half a
+    /// year, then months.
+    #[must_use]
+    pub fn for_length(length: Micros) -> Self {
+        const HOUR: u64 = 3_600_000_000;
+        match length.0 / HOUR {
+            0..=96 => CalendarUnit::Hour,
+            97..=4400 => CalendarUnit::Day,
+            _ => CalendarUnit::Month,
+        }
+    }
 }
 
 /// A local hour, day, week or month, as far as it lies in the window.
@@ -102,8 +118,20 @@ fn next_hour(local: &Zoned, zone: &TimeZone) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unit::Micros;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_window_is_cut_into_hours_days_or_months_by_its_length() {
+        let check = |hours: u64, expected| {
+            let length = Micros::from_secs(hours * 3600);
+            assert_eq!(CalendarUnit::for_length(length), expected, "{hours} h");
+        };
+        check(0, CalendarUnit::Hour);
+        check(96, CalendarUnit::Hour);
+        check(97, CalendarUnit::Day);
+        check(4400, CalendarUnit::Day);
+        check(4401, CalendarUnit::Month);
+    }
 
     fn berlin() -> TimeZone {
         TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()

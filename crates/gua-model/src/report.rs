@@ -4,10 +4,13 @@
 //! divided among states by what was observed, old rows count whole ticks as the tool that wrote them did. Shares are
 //! shares of time; for old rows alone, of card-ticks.
 
+mod columns;
 mod cross;
 pub mod fold;
 mod gaps;
 mod holds;
+mod longest;
+mod sessions;
 mod sums;
 
 use jiff::Timestamp;
@@ -21,9 +24,12 @@ use crate::session::UtilSource;
 use crate::state::{RollUp, State, Thresholds};
 use crate::unit::{Bytes, Micros};
 
+pub use self::columns::{cross_rows, slot_rows};
 pub use self::cross::{CardCross, Column, Cross, CrossRow};
 pub use self::gaps::{gap_rows, unseen};
 pub use self::holds::{Holds, PersonNames, UNKNOWN};
+pub use self::longest::{CHARTED, CHARTED_OF_EACH, HeldLists, HoldLists, PAST_LISTED};
+pub use self::sessions::{IMPORTED_SLACK, is_current, is_imported_current, observed_within};
 pub(crate) use self::sums::hours;
 pub use self::sums::{HoldSums, OldSums, Sums};
 use self::sums::{count, own_nanos, ratio};

@@ -132,6 +132,26 @@ impl Default for Thresholds {
     }
 }
 
+/// Thresholds that a question sets in place of the stored ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThresholdOverrides {
+    pub active_util: Option<Percent>,
+    pub held_mb: Option<u64>,
+    pub count_graphics: Option<CountGraphics>,
+}
+
+impl ThresholdOverrides {
+    /// The stored thresholds with those of the question in their place.
+    #[must_use]
+    pub fn over(self, stored: Thresholds) -> Thresholds {
+        Thresholds {
+            active_util: self.active_util.unwrap_or(stored.active_util),
+            held_mb: self.held_mb.unwrap_or(stored.held_mb),
+            count_graphics: self.count_graphics.unwrap_or(stored.count_graphics),
+        }
+    }
+}
+
 /// Whether a process that only draws (a desktop) holds its card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CountGraphics {

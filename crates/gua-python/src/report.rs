@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use clap::ValueEnum as _;
 use gua::cli::{ReportArgs, ReportBy, ReportFormat};
 use gua::dispatch::load;
-use gua::failure::Failure;
-use gua::report::{ask::Ask, print, read};
+use gua::failure::{Failure, of_query};
+use gua::report::{print, question::Asked};
 use gua::{duration, which};
 use gua_probe::clock;
+use gua_query::Source as _;
 use jiff::tz::TimeZone;
 use pyo3::prelude::*;
 
@@ -42,9 +43,9 @@ pub(crate) fn report(py: Python<'_>, words: Words) -> PyResult<String> {
 fn make(words: Words) -> anyhow::Result<String> {
     let args = arguments(words)?;
     let loaded = load(&args.settings())?;
-    let ask = Ask::new(&args, &loaded.settings, &TimeZone::system(), clock::now())?;
-    let report = read(&which::history(&loaded), &ask)?;
-    Ok(print(&args, &ask, &report))
+    let asked = Asked::new(&args, &loaded.settings, &TimeZone::system(), clock::now())?;
+    let report = which::source(&loaded).report(&asked.question);
+    Ok(print(&args, &asked, &report.map_err(of_query)?))
 }
 
 fn arguments(words: Words) -> Result<ReportArgs, Failure> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::period::Period;
-use gua_model::{BootId, Bytes, GapReason, GpuUuid, Outage, Uid};
+use gua_model::{BootId, Bytes, GapReason, Outage, Uid};
+use gua_query::GpuInfo;
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -49,18 +50,6 @@ pub struct RunInfo {
     pub host: String,
     pub version: String,
     pub boot: Option<BootId>,
-}
-
-/// A card that was ever seen, as it was seen last.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CardInfo {
-    pub uuid: GpuUuid,
-    pub first_seen: Timestamp,
-    pub index: Option<u32>,
-    pub name: Option<String>,
-    pub memory_total: Option<Bytes>,
-    /// The card that this one is a MIG instance of.
-    pub parent: Option<GpuUuid>,
 }
 
 impl History {
@@ -126,7 +115,7 @@ impl History {
     }
 
     /// All cards that were ever seen, in the order in which they were first.
-    pub fn cards(&self) -> Result<Vec<CardInfo>, ReadError> {
+    pub fn cards(&self) -> Result<Vec<GpuInfo>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
                 "SELECT uuid, first_seen, number, name, memory_total, parent FROM card ORDER BY first_seen, id",
@@ -136,7 +125,7 @@ impl History {
             while let Some(row) = rows.next()? {
                 let name_of = |text: String| text.parse().map_err(|_| ReadError::Value("card"));
                 let memory: Option<i64> = row.get(4)?;
-                cards.push(CardInfo {
+                cards.push(GpuInfo {
                     uuid: name_of(row.get(0)?)?,
                     first_seen: at(row.get(1)?)?,
                     index: row.get(2)?,

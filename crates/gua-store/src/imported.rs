@@ -24,7 +24,6 @@ pub use block::Block;
 pub(crate) use check::check;
 pub use covered::Covered;
 pub use error::LegacyError;
-pub use facts::{OldFacts, OldHost, OldModel};
 pub use importer::{Imported, Importer, NewSource, OnProgress, Progress, Tally};
 pub use known::KnownImport;
 pub use moments::{Intervals, Merged, Moments, OF_GPU_STATS, merge};

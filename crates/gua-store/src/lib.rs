@@ -22,6 +22,7 @@ mod lookup;
 mod maintain;
 mod names;
 mod quiet;
+mod records;
 mod refusal;
 mod rule;
 pub mod schema;
@@ -45,10 +46,9 @@ pub use check::CheckReport;
 pub use codec::{Damage, decode_anything};
 pub use error::{OpenError, ReadError, WriteError, tells_of_damage};
 pub use forget::Forgotten;
-pub use history::{CardInfo, History, Info, RunInfo};
+pub use history::{History, Info, RunInfo};
 pub use kind::{FileKind, what_is_this};
 pub use lock::WriterLock;
-pub use look_back::TickAt;
 pub use maintain::Upkeep;
 pub use refusal::{Kept, NewRefusal};
 pub use set_aside::set_aside;
@@ -58,7 +58,6 @@ pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use tick_days::TickDays;
 pub use ticks::StoredTick;
 pub use totals::{DayTaken, decode_any_totals};
-pub use watched::WatchedRun;
 pub use window::{Folded, WindowTotals};
 
 /// The version of the SQLite that is built in.

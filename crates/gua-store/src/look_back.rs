@@ -1,6 +1,7 @@
 //! One moment of the past: the tick that stands for it, and the spans around it, with the floors that held then.
 
 use gua_model::{Floors, Period, Span, Spans, Thresholds, Tick, UtcDay};
+use gua_query::records::TickAt;
 use jiff::Timestamp;
 
 use crate::error::ReadError;
@@ -9,15 +10,6 @@ use crate::fold::{Step, tick_before, walk, walk_pairs};
 use crate::history::{self, History};
 use crate::maintain::RAW_FROM;
 use crate::store::meta;
-
-/// The last tick before or at a moment, what it stands for, and the tick after it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TickAt {
-    pub tick: Tick,
-    /// Of all cards. They may end before the moment: then nobody looked.
-    pub spans: Vec<Span>,
-    pub next: Option<Tick>,
-}
 
 impl History {
     /// The tick of a moment. `None` where no tick that can be read stands before it.

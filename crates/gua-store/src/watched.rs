@@ -2,6 +2,7 @@
 //! collector knows from the owner of the file.
 
 use gua_model::{GpuUuid, Period, Uid, User};
+use gua_query::WatchedRun;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
@@ -17,23 +18,6 @@ const DAY: i64 = 86_400_000_000;
 
 /// Runs that began up to here are not taken in: somebody was forgotten after them.
 const RUNS_AFTER: &str = "watched_runs_after";
-
-/// A job that was watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchedRun {
-    /// What its user's program called it.
-    pub run: String,
-    pub owner: User,
-    /// The short name of the program.
-    pub name: String,
-    pub started: Timestamp,
-    /// `None` while it runs, or where nobody told of its end.
-    pub ended: Option<Timestamp>,
-    pub exit_code: Option<i32>,
-    pub cards: Vec<GpuUuid>,
-    /// JSON; empty before it has ended.
-    pub summary: String,
-}
 
 impl Store {
     /// Keeps a run. One that is known gets what is new about it.
@@ -56,7 +40,7 @@ impl Store {
             })
             .optional()?;
         let ended = run.ended.map(Timestamp::as_microsecond);
-        let cards: Vec<&str> = run.cards.iter().map(GpuUuid::as_str).collect();
+        let cards: Vec<&str> = run.gpus.iter().map(GpuUuid::as_str).collect();
         let cards = cards.join(" ");
         match known {
             Some((id, false)) if ended.is_some() => {
@@ -157,7 +141,7 @@ fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
         started: at(row.get(4)?)?,
         ended: ended.map(at).transpose()?,
         exit_code: row.get(6)?,
-        cards: cards
+        gpus: cards
             .split_ascii_whitespace()
             .map(|uuid| uuid.parse().map_err(|_| ReadError::Value("cards")))
             .collect::<Result<_, _>>()?,

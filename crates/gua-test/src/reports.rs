@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gua_model::report::fold::{Question, ReportFold};
+use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::{
     BlockRow, CardNow, CardRow, Covered, Cross, GapRow, Hold, Host, IntervalUse, Note, Now,
     PersonNames, Refused, Report, SlotRow,
@@ -138,7 +138,7 @@ pub fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
     } else {
         CalendarUnit::Hour
     };
-    let question = Question {
+    let scope = Scope {
         zone: zone.clone(),
         gpus: None,
         person: None,
@@ -149,7 +149,7 @@ pub fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
     let names: BTreeMap<Uid, String> = (0..shape.people)
         .map(|number| (Uid(number), person(number)))
         .collect();
-    let mut fold = ReportFold::new(question, PersonNames::new(names));
+    let mut fold = ReportFold::new(scope, PersonNames::new(names));
     let gap = Period::new(
         end() - SignedDuration::from_hours(20),
         end() - SignedDuration::from_hours(14),
@@ -224,7 +224,7 @@ fn finished(
     let people = fold.people.rows();
     let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
     let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
-    let slot_rows: Vec<SlotRow> = slots(window, zone, fold.question().unit)
+    let slot_rows: Vec<SlotRow> = slots(window, zone, fold.scope().unit)
         .map(|slot| SlotRow {
             label: slot.label,
             period: slot.period,
@@ -257,7 +257,7 @@ fn finished(
         heat: fold.heat.clone(),
         all: fold.all.clone(),
         people,
-        unit: fold.question().unit,
+        unit: fold.scope().unit,
         coverage,
         past_count: past.len(),
         holders,

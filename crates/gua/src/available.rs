@@ -11,6 +11,7 @@ use gua_model::pick::{FreeRule, LastUse, Obstacle, Order, Wish, is_awaited, obst
 use gua_model::text::sanitize;
 use gua_model::{Gpu, GpuUuid, Place, Sample};
 use gua_probe::process::is_user;
+use gua_query::{LastUseQuestion, QueryError, Source as _};
 use jiff::SignedDuration;
 
 use crate::claims::words::Names;
@@ -18,8 +19,7 @@ use crate::claims::{self, Choice, Taken};
 use crate::cli::{AvailableArgs, RuleName};
 use crate::config::Loaded;
 use crate::failure::{Exit, Failure};
-use crate::look::recorded::Recorded;
-use crate::{driver, output, quota};
+use crate::{driver, output, quota, which};
 use page::Page;
 
 pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -243,17 +243,24 @@ fn last_use(args: &AvailableArgs, wish: &Wish, loaded: &Loaded, sample: &Sample)
     let Some(from) = wish.idle_since.filter(|_| wish.rule == FreeRule::Unheld) else {
         return LastUse::new();
     };
-    let Some(recorded) = Recorded::open(loaded) else {
-        return LastUse::new();
+    let question = LastUseQuestion {
+        from,
+        now: sample.at,
+        thresholds: loaded.settings.thresholds(),
+        as_free: wish.as_free.clone(),
     };
-    let used = recorded.last_use(from, sample.at, &wish.as_free);
-    used.unwrap_or_else(|error| {
-        let speaker = args.speaker();
-        output::talk(&format!(
-            "{speaker}: the history cannot be asked: {error}\n"
-        ));
-        LastUse::new()
-    })
+    match which::source(loaded).last_use(&question) {
+        Ok(used) => used,
+        // Without a history nothing is known of the past.
+        Err(QueryError::Open(_)) => LastUse::new(),
+        Err(error) => {
+            let speaker = args.speaker();
+            output::talk(&format!(
+                "{speaker}: the history cannot be asked: {error}\n"
+            ));
+            LastUse::new()
+        }
+    }
 }
 
 /// The free cards, and the others with what speaks against them.

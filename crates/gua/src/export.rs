@@ -21,7 +21,7 @@ use crate::config::Loaded;
 use crate::db::damaged;
 use crate::failure::Failure;
 use crate::progress::Bar;
-use crate::report::ask::{moment, zone};
+use crate::report::question::{moment, zone};
 use crate::whole_file::Over;
 use crate::{output as print, which};
 

@@ -5,11 +5,13 @@ use std::process::ExitCode;
 
 use gua_collector::board::endpoint::ConnectError;
 use gua_collector::chain::chain;
+use gua_compat::LegacyError;
 use gua_probe::fault::DriverFault;
-use gua_store::{FileKind, OpenError, WriteError};
+use gua_query::{QueryError, RecordsError};
+use gua_store::{FileKind, OpenError, ReadError, WriteError};
 use thiserror::Error;
 
-use crate::output;
+use crate::{output, which};
 
 /// The exit codes that scripts may rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,58 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
         .downcast_ref::<Failure>()
         .map_or(Exit::Failed, |failure| failure.exit)
         .into()
+}
+
+/// The failure of a question: what the user got wrong is a usage error, and an error of the store is shown as it is.
+#[must_use]
+pub fn of_query(error: QueryError) -> anyhow::Error {
+    match error {
+        QueryError::NoSuchPerson { .. } => Failure::usage(format!("--user: {error}")).into(),
+        QueryError::NoSuchGpu { .. }
+        | QueryError::AmbiguousGpu { .. }
+        | QueryError::AmbiguousRun { .. }
+        | QueryError::NoRuns => Failure::usage(error.to_string()).into(),
+        QueryError::NoSuchRun { .. } => Failure::usage(error.to_string())
+            .hint("`gua runs list` lists them")
+            .into(),
+        QueryError::Open(source) => of_open(source),
+        QueryError::Records(RecordsError::Read(source)) => of_store(source),
+        other => other.into(),
+    }
+}
+
+fn of_open(error: BoxedError) -> anyhow::Error {
+    match error.downcast::<OpenError>() {
+        Ok(error) => match *error {
+            OpenError::Missing { path } => which::no_history(&path).into(),
+            OpenError::NotOurs {
+                path,
+                kind:
+                    kind @ (FileKind::Empty
+                    | FileKind::OtherSqlite
+                    | FileKind::NotSqlite
+                    | FileKind::Directory),
+            } => Failure::usage(format!("{} is {kind}, and no history", path.display()))
+                .hint("--db PATH names another")
+                .into(),
+            other => other.into(),
+        },
+        Err(error) => of_store(error),
+    }
+}
+
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An error of the store by its own type, so that its hint is found.
+fn of_store(error: BoxedError) -> anyhow::Error {
+    let error = match error.downcast::<ReadError>() {
+        Ok(error) => return (*error).into(),
+        Err(error) => error,
+    };
+    match error.downcast::<LegacyError>() {
+        Ok(error) => (*error).into(),
+        Err(error) => anyhow::Error::from_boxed(error),
+    }
 }
 
 fn hint(error: &anyhow::Error) -> Option<String> {

@@ -4,7 +4,6 @@
 //! No rule about GPUs stands here: those are in `gua-model`.
 
 pub mod available;
-pub mod card;
 pub mod claim;
 pub mod claims;
 pub mod cli;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use gua_model::CalendarUnit;
 use gua_model::report::Cross;
 use gua_probe::clock;
+use gua_query::Source as _;
 use gua_render::chart::{self, Theme, to_png};
 use gua_render::report::Page;
 use gua_render::report::plot::{Kind, Look, Plot, Whose};
@@ -15,9 +16,8 @@ use jiff::tz::TimeZone;
 use crate::cli::{Language, PlotArgs, PlotBy, PlotChart, PlotFormat, PlotPer, PlotTheme};
 use crate::config::Loaded;
 use crate::dispatch::VERSION;
-use crate::failure::Failure;
-use crate::report::ask::Ask;
-use crate::report::read;
+use crate::failure::{self, Failure};
+use crate::report::question::Asked;
 use crate::whole_file::{self, Over};
 use crate::{output, which};
 
@@ -35,10 +35,11 @@ pub fn run(args: &PlotArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         Over::of(args.overwrite).allows(path)?;
     }
     let report = args.report();
-    let mut ask = Ask::new(&report, &loaded.settings, &TimeZone::system(), clock::now())?;
-    ask.cross = kind.cross();
-    ask.unit = unit;
-    let report = read(&which::history(loaded), &ask)?;
+    let mut asked = Asked::new(&report, &loaded.settings, &TimeZone::system(), clock::now())?;
+    asked.question.cross = kind.cross();
+    asked.question.unit = unit;
+    let report = which::source(loaded).report(&asked.question);
+    let report = report.map_err(failure::of_query)?;
     if kind.cross() == Some(Cross::Slot) && report.slots.len() > MOST_COLUMNS {
         let problem = format!(
             "--per: the window has {} columns of time, and a chart has room for {MOST_COLUMNS}",
@@ -50,8 +51,8 @@ pub fn run(args: &PlotArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     }
     let page = Page {
         report: &report,
-        zone: ask.zone,
-        window: ask.window_words,
+        zone: asked.question.zone,
+        window: asked.window,
         width: 60,
         top: args.top,
         by: None,

@@ -12,12 +12,12 @@ use anyhow::Context as _;
 use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
 use gua_model::report::PersonNames;
 use gua_model::text::{counted, sanitize};
-use gua_model::{DriverPids, Period, Pid};
+use gua_model::{DriverPids, Pid};
 use gua_probe::clock;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
+use gua_query::Source as _;
 use gua_render::quota as page;
 use gua_render::table::Table;
-use gua_store::History;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
@@ -30,7 +30,7 @@ use crate::cli::{
 use crate::config::quota::Quota;
 use crate::config::{Layer, Loaded, Source, quota};
 use crate::failure::{Exit, Failure};
-use crate::report::ask;
+use crate::report::question;
 use crate::{output, which};
 
 /// The version of the JSON. Keys are added under the same number; none changes its meaning.
@@ -180,7 +180,7 @@ fn accounts(args: &QuotaShowArgs, loaded: &Loaded) -> anyhow::Result<Accounts> {
 fn zone(args: &QuotaShowArgs) -> Result<TimeZone, Failure> {
     args.tz
         .as_deref()
-        .map_or_else(|| Ok(TimeZone::system()), ask::zone)
+        .map_or_else(|| Ok(TimeZone::system()), question::zone)
 }
 
 fn print(standings: &[Standing], args: &QuotaShowArgs, accounts: &Accounts) -> anyhow::Result<()> {
@@ -328,22 +328,10 @@ fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
     Err(Failure::usage(problem).hint("--force sets the limit all the same"))
 }
 
-/// Whether ticks or imported rows name a user. A history that cannot be read names nobody.
+/// Whether records name a user. A history that cannot be read names nobody.
 fn is_in_history(name: &str, db: &Path) -> bool {
-    let look = || -> Option<bool> {
-        let history = History::open(db).ok()?;
-        let mut is_known = history.people().ok()?.values().any(|known| known == name);
-        if !is_known {
-            let always = Period::new(Timestamp::MIN, Timestamp::MAX);
-            let looked = history.old_moments(always, &mut |moment| {
-                let mut rows = moment.ticks.iter().flat_map(|tick| tick.processes);
-                is_known = is_known || rows.any(|row| row.counted_as() == Some(name));
-            });
-            looked.ok()?;
-        }
-        Some(is_known)
-    };
-    look().unwrap_or(false)
+    let source = which::source_at(db.to_owned());
+    source.require_person(name).is_ok()
 }
 
 fn remove(args: &QuotaRemoveArgs, loaded: &Loaded) -> anyhow::Result<()> {

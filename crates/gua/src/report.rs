@@ -1,36 +1,30 @@
 //! `gua report`: who held which GPU, since when, and whether it was used.
 
-pub mod ask;
-mod columns;
-mod gather;
-mod layout;
-mod longest;
-mod old;
-mod ragged;
+pub mod question;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use gua_compat::gpu_usage_audit::OldFile;
 use gua_model::report::Report;
 use gua_probe::clock;
+use gua_query::Source as _;
 use gua_render::chart;
 use gua_render::report::{By, Page, html, json, korean, table, text};
-use gua_store::{FileKind, History, ReadError, what_is_this};
 use jiff::tz::TimeZone;
 
-use self::ask::Ask;
+use self::question::Asked;
 use crate::cli::{AuditReportArgs, Language, ReportArgs, ReportFormat};
 use crate::config::Loaded;
 use crate::dispatch::{VERSION, load};
-use crate::failure::{self, Failure};
+use crate::failure;
 use crate::{daemon, output, which};
 
 pub fn run(args: &ReportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
-    let ask = Ask::new(args, &loaded.settings, &TimeZone::system(), clock::now())?;
-    let report = read(&which::history(loaded), &ask)?;
-    output::data(&print(args, &ask, &report))?;
+    let asked = Asked::new(args, &loaded.settings, &TimeZone::system(), clock::now())?;
+    let report = which::source(loaded).report(&asked.question);
+    let report = report.map_err(failure::of_query)?;
+    output::data(&print(args, &asked, &report))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -48,40 +42,15 @@ pub fn audit(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// The report of the history at a path, whoever wrote it.
-pub fn read(db: &std::path::Path, ask: &Ask) -> anyhow::Result<Report> {
-    match what_is_this(db) {
-        FileKind::Missing => Err(which::no_history(db).into()),
-        FileKind::GpuUsageAudit => old::of_file(&OldFile::open(db)?, ask),
-        // The name of what is there instead, in one line.
-        kind @ (FileKind::Empty
-        | FileKind::OtherSqlite
-        | FileKind::NotSqlite
-        | FileKind::Directory) => {
-            let problem = format!("{} is {kind}, and no history", db.display());
-            Err(Failure::usage(problem)
-                .hint("--db PATH names another")
-                .into())
-        }
-        _ => match gather::of_history(&History::open(db)?, ask) {
-            // A collector began to write to a file that nobody wrote to: now it is read beside the writer.
-            Err(error) if matches!(error.downcast_ref(), Some(ReadError::Changed)) => {
-                gather::of_history(&History::open(db)?, ask)
-            }
-            other => other,
-        },
-    }
-}
-
-/// The report in the form that was asked for.
-pub fn print(args: &ReportArgs, ask: &Ask, report: &Report) -> String {
+/// Formats a report as the flags ask.
+pub fn print(args: &ReportArgs, asked: &Asked, report: &Report) -> String {
     let page = Page {
         report,
-        zone: ask.zone.clone(),
-        window: ask.window_words.clone(),
+        zone: asked.question.zone.clone(),
+        window: asked.window.clone(),
         width: args.width.into(),
         top: args.top,
-        by: ask.by,
+        by: asked.by,
         language: match args.lang {
             Language::En => chart::Language::English,
             Language::Ko => chart::Language::Korean,
@@ -93,6 +62,6 @@ pub fn print(args: &ReportArgs, ask: &Ask, report: &Report) -> String {
         ReportFormat::Text => text(&page),
         ReportFormat::Html => html(&page),
         ReportFormat::Json => json::json(&page),
-        ReportFormat::Csv => gua_render::table::csv(&table(report, ask.by.unwrap_or(By::Gpu))),
+        ReportFormat::Csv => gua_render::table::csv(&table(report, asked.by.unwrap_or(By::Gpu))),
     }
 }

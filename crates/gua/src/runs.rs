@@ -1,25 +1,31 @@
 //! `gua runs`: the watched jobs of this host, from the history and from what a collector has not taken in yet.
 
-mod gather;
 mod page;
+mod pending;
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use gua_model::Period;
-use gua_model::text::sanitize;
 use gua_probe::clock;
+use gua_query::runs::Runs;
+use gua_query::{RecordsSource, RunsQuestion, Source};
 use gua_render::table::Table;
+use gua_store::{FileKind, what_is_this};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::{RunsCommand, TableFormat};
-use crate::config::Loaded;
-use crate::failure::Failure;
-use crate::output;
-use gather::Known;
+use crate::config::{Loaded, Source as SetIn};
+use crate::failure;
+use crate::{output, which};
 use page::Told;
 
 pub fn run(command: &RunsCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
-    let known = Known::open(loaded)?;
+    let source = source(loaded)?;
+    let known = Runs {
+        source: source.as_ref().map(|source| source as &dyn Source),
+        pending: pending::pending(loaded),
+    };
     match command {
         RunsCommand::List {
             since,
@@ -33,8 +39,12 @@ pub fn run(command: &RunsCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
                 let since = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
                 now.checked_sub(since).unwrap_or(Timestamp::MIN)
             });
-            let window = Period::new(from, Timestamp::MAX);
-            let runs = known.runs(window, user.as_deref(), *limit)?;
+            let question = RunsQuestion {
+                window: Period::new(from, Timestamp::MAX),
+                user: user.clone(),
+                limit: *limit,
+            };
+            let runs = known.list(&question).map_err(failure::of_query)?;
             let told: Vec<Told> = runs.iter().map(Told::new).collect();
             print(&page::list(&told), format.wanted(), || {
                 page::list_json(&told)
@@ -44,7 +54,7 @@ pub fn run(command: &RunsCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
             }
         }
         RunsCommand::Show { run, json, .. } => {
-            let found = known.one(run)?;
+            let found = known.one(run).map_err(failure::of_query)?;
             let told = Told::new(&found);
             output::data(&match json {
                 true => format!("{}\n", serde_json::to_string_pretty(&told.json())?),
@@ -52,8 +62,10 @@ pub fn run(command: &RunsCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
             })?;
         }
         RunsCommand::Compare { runs, format, .. } => {
-            let found = runs.iter().map(|run| known.one(run));
-            let found = found.collect::<Result<Vec<_>, _>>()?;
+            let found = runs
+                .iter()
+                .map(|run| known.one(run).map_err(failure::of_query));
+            let found = found.collect::<anyhow::Result<Vec<_>>>()?;
             let told: Vec<Told> = found.iter().map(Told::new).collect();
             let table = page::compare(&told);
             print(&table, format.wanted(), || page::list_json(&told))?;
@@ -74,16 +86,16 @@ fn print(
     }
 }
 
-/// There is no such run, or there are several.
-fn no_such_run(asked: &str, found: &[String]) -> Failure {
-    let asked = sanitize(asked);
-    match found {
-        [] => {
-            Failure::usage(format!("there is no run `{asked}`")).hint("`gua runs list` lists them")
+/// The source of recorded runs; `None` where no history is expected yet, since runs exist before the first one does.
+fn source(loaded: &Loaded) -> anyhow::Result<Option<RecordsSource<'static>>> {
+    let path = which::history(loaded);
+    let shown = path.display();
+    match (&loaded.settings.history.db.source, what_is_this(&path)) {
+        (_, FileKind::OurHistory { .. } | FileKind::NewerHistory { .. }) => {
+            Ok(Some(which::source_at(path)))
         }
-        several => Failure::usage(format!(
-            "several runs begin with `{asked}`: {}",
-            several.join(", ")
-        )),
+        (SetIn::Flag(_), FileKind::Missing) => bail!(which::no_history(&path).message),
+        (SetIn::Default, _) | (_, FileKind::Missing) => Ok(None),
+        (_, kind) => bail!("`{shown}` is {kind}, and no history of gua"),
     }
 }

@@ -10,6 +10,7 @@ use gua_model::report::UNKNOWN;
 use gua_model::statement::{Account, Statement};
 use gua_model::{CalendarUnit, Period};
 use gua_probe::clock;
+use gua_query::{Question, Source as _};
 use gua_render::statement::{Sheet, html, json, text};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -19,17 +20,17 @@ use crate::cli::{StatementArgs, StatementFormat};
 use crate::config::Loaded;
 use crate::config::quota::Quota;
 use crate::dispatch::VERSION;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::quota::{Accounts, usage};
-use crate::report::ask::{self, Ask};
-use crate::{output, report, which};
+use crate::report::question;
+use crate::{output, which};
 
 pub fn run(args: &StatementArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let now = clock::now();
     let zone = args
         .tz
         .as_deref()
-        .map_or_else(|| Ok(TimeZone::system()), ask::zone)?;
+        .map_or_else(|| Ok(TimeZone::system()), question::zone)?;
     let month = month(args.month.as_deref(), now, &zone)?;
     let statement = Asked {
         month,
@@ -101,11 +102,12 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn read(&self) -> anyhow::Result<Statement> {
-        let ask = Ask {
+        let source = which::source_at(self.db.to_owned());
+        let question = Question {
             unit: Some(CalendarUnit::Day),
-            ..Ask::of_window(self.period, self.zone.clone(), self.now)
+            ..Question::of_window(self.period, self.zone.clone(), self.now)
         };
-        let all = report::read(self.db, &ask)?;
+        let all = source.report(&question).map_err(failure::of_query)?;
         let is_over = self.period.to() <= self.now;
         let mut statement = Statement::of(&all, self.month, is_over);
         // Limits of a day or of a rolling window say nothing about a month.
@@ -121,11 +123,11 @@ impl Asked<'_> {
             None => everyone.filter(|name| *name != UNKNOWN).collect(),
         };
         for name in names {
-            let of_person = Ask {
-                user: Some(name.to_owned()),
-                ..ask.clone()
+            let of_person = Question {
+                person: Some(name.to_owned()),
+                ..question.clone()
             };
-            let own = report::read(self.db, &of_person)?;
+            let own = source.report(&of_person).map_err(failure::of_query)?;
             let standings = accounts.of_person(name)?;
             statement
                 .people

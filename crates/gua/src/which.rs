@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use gua_collector::managed::{Maker, PidOwner, owner_of};
 use gua_collector::pid_file::PidFile;
+use gua_compat::open_records;
+use gua_query::RecordsSource;
 use gua_store::{FileKind, OpenError, what_is_this};
 
 use crate::config::{Inputs, Layer, Loaded, Source};
@@ -19,6 +21,18 @@ pub const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
 #[must_use]
 pub fn history(loaded: &Loaded) -> PathBuf {
     among(loaded, Path::new(OF_THE_HOST))
+}
+
+/// The source of answers about [`history`].
+#[must_use]
+pub fn source(loaded: &Loaded) -> RecordsSource<'static> {
+    source_at(history(loaded))
+}
+
+/// The source of answers about the history at a path, whichever program wrote it.
+#[must_use]
+pub fn source_at(path: PathBuf) -> RecordsSource<'static> {
+    RecordsSource::new(move || open_records(&path))
 }
 
 /// The history that limits of a file are judged by. Those of the host are judged by the host's, where there is one: what a

@@ -162,9 +162,7 @@ fn a_wrong_card_is_a_wrong_use_and_no_driver_is_a_failure() {
     let ended = host.explain("7");
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(
-        ended
-            .stderr
-            .contains("there is no GPU `7`; there is 0 (GPU-"),
+        ended.stderr.contains("no GPU `7`; this host has 0 (GPU-"),
         "{ended:?}"
     );
     assert_eq!(host.explain("0 --at tomorrow").code, 2);

@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gua_model::{Bytes, GpuUuid};
-use gua_store::imported::{LegacyError, OldFacts, OldHost, OldModel, Stamp};
+use gua_query::records::{ImportedFacts, ImportedGpu, ImportedHost};
+use gua_store::imported::{LegacyError, Stamp};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::open::OldFile;
 
 impl OldFile {
-    pub fn facts(&self) -> Result<OldFacts, LegacyError> {
+    pub fn facts(&self) -> Result<ImportedFacts, LegacyError> {
         let read = |source| self.failed(source);
         let connection = &self.connection;
-        let mut facts = OldFacts::default();
+        let mut facts = ImportedFacts::default();
         if self.columns().has("host", "hostname") {
             facts.host = host(
                 connection,
@@ -23,7 +24,7 @@ impl OldFile {
             .map_err(read)?;
         }
         if self.columns().has("gpu_device", "gpu_uuid") {
-            facts.cards = cards(
+            facts.gpus = cards(
                 connection,
                 "SELECT gpu_uuid, name, memory_total_mb FROM gpu_device",
             )
@@ -35,6 +36,11 @@ impl OldFile {
                 "SELECT interval_seconds FROM daemon_run ORDER BY id DESC LIMIT 1",
             )
             .map_err(read)?;
+        }
+        for card in self.known_cards()? {
+            if let Ok(uuid) = card.uuid.parse() {
+                facts.gpus.entry(uuid).or_default().index = card.index;
+            }
         }
         // By card, so that the index answers.
         for card in self.seen_cards().map_err(read)? {
@@ -69,9 +75,9 @@ impl OldFile {
     }
 }
 
-fn host(connection: &Connection, sql: &str) -> Result<Option<OldHost>, rusqlite::Error> {
+fn host(connection: &Connection, sql: &str) -> Result<Option<ImportedHost>, rusqlite::Error> {
     let row = connection.query_row(sql, [], |row| {
-        Ok(OldHost {
+        Ok(ImportedHost {
             name: row.get(0)?,
             environment: row.get(1)?,
             driver: row.get(2)?,
@@ -83,7 +89,7 @@ fn host(connection: &Connection, sql: &str) -> Result<Option<OldHost>, rusqlite:
 fn cards(
     connection: &Connection,
     sql: &str,
-) -> Result<BTreeMap<GpuUuid, OldModel>, rusqlite::Error> {
+) -> Result<BTreeMap<GpuUuid, ImportedGpu>, rusqlite::Error> {
     let mut query = connection.prepare(sql)?;
     let mut rows = query.query([])?;
     let mut cards = BTreeMap::new();
@@ -92,9 +98,10 @@ fn cards(
         let memory: i64 = row.get(2)?;
         // A name that no driver gives is not shown; its rows are refused where they are read.
         if let Ok(uuid) = uuid.parse() {
-            let card = OldModel {
+            let card = ImportedGpu {
+                index: None,
                 name: row.get(1)?,
-                memory_total: Bytes::from_mb(memory.unsigned_abs()),
+                memory_total: Some(Bytes::from_mb(memory.unsigned_abs())),
             };
             cards.insert(uuid, card);
         }

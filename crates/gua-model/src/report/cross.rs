@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::civil::DateTime;
+use serde::{Deserialize, Serialize};
 
 use super::{HoldSums, Holds, Sums};
 use crate::id::GpuUuid;
 use crate::unit::Micros;
 
 /// What the columns of time are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cross {
     /// The 24 hours of the wall clock, over all days.
     HourOfDay,
@@ -72,12 +73,12 @@ pub struct CardCross {
 }
 
 /// The columns in the making.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct CrossFold {
     columns: BTreeMap<Column, CrossSums>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct CrossSums {
     sums: Sums,
     cards: HashMap<GpuUuid, Sums>,

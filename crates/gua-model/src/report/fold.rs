@@ -15,26 +15,26 @@ use crate::period::Quarter;
 use crate::state::{RollUp, State};
 use crate::total::QuarterTotal;
 
-/// What a report is asked for.
+/// Which GPUs and people a fold counts, and how it groups time.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct Scope {
     pub zone: TimeZone,
-    /// Only these cards; all where `None`.
+    /// Only these GPUs; all where `None`.
     pub gpus: Option<BTreeSet<GpuUuid>>,
     /// Only this person's part.
     pub person: Option<String>,
-    /// How the window is cut.
+    /// Length of the rows of time.
     pub unit: CalendarUnit,
-    /// What each old card-tick stands for, instead of what was recorded.
+    /// Time that an imported tick counts for, instead of the recorded interval.
     pub interval: Option<Duration>,
-    /// What cards and people are crossed with.
+    /// Columns of time that GPUs and people are crossed with.
     pub cross: Option<Cross>,
 }
 
-/// The sums in the making.
-#[derive(Debug)]
+/// The sums of a report while they are collected.
+#[derive(Clone, Debug)]
 pub struct ReportFold {
-    question: Question,
+    scope: Scope,
     names: PersonNames,
     pub all: Sums,
     pub cards: BTreeMap<GpuUuid, Sums>,
@@ -57,9 +57,9 @@ struct Place {
 
 impl ReportFold {
     #[must_use]
-    pub fn new(question: Question, names: PersonNames) -> Self {
+    pub fn new(scope: Scope, names: PersonNames) -> Self {
         Self {
-            question,
+            scope,
             names,
             all: Sums::default(),
             cards: BTreeMap::new(),
@@ -78,7 +78,7 @@ impl ReportFold {
         }
         let place = self.place_of(quarter);
         let names = &mut self.names;
-        let narrowed = self.question.person.as_ref().map(|person| {
+        let narrowed = self.scope.person.as_ref().map(|person| {
             // What the cards did is not one person's: only what the person had of them is told.
             let mut owners = total.owners.clone();
             owners.retain(|owner, _| names.of(*owner) == person.as_str());
@@ -88,12 +88,12 @@ impl ReportFold {
             }
         });
         let cell = &mut self.heat.cells[place.weekday][place.hour];
-        if self.question.person.is_some() {
+        if self.scope.person.is_some() {
             // Of all that was observed, also where the person had nothing.
             cell.observed += total.card.observed;
         }
         let total = narrowed.as_ref().unwrap_or(total);
-        if self.question.person.is_some() && total.owners.is_empty() {
+        if self.scope.person.is_some() && total.owners.is_empty() {
             return;
         }
         self.all.add(total);
@@ -103,7 +103,7 @@ impl ReportFold {
             self.people.of(self.names.of(*owner)).own.merge(sums);
         }
         let cell = &mut self.heat.cells[place.weekday][place.hour];
-        if self.question.person.is_some() {
+        if self.scope.person.is_some() {
             cell.active += total.owners.values().map(|owner| owner.held).sum();
         } else {
             own_heat(cell, total);
@@ -126,9 +126,9 @@ impl ReportFold {
             return;
         }
         let place = self.place_of(key.quarter);
-        let interval = self.question.interval.unwrap_or(key.run.interval);
+        let interval = self.scope.interval.unwrap_or(key.run.interval);
         let nanos = interval.as_nanos();
-        let narrowed = self.question.person.as_ref().map(|person| {
+        let narrowed = self.scope.person.as_ref().map(|person| {
             let mut count = LegacyCount {
                 identities: count.identities.clone(),
                 ..LegacyCount::default()
@@ -142,7 +142,7 @@ impl ReportFold {
         cell.old_rows += count.rows;
         cell.old_nanos += u128::from(count.rows) * nanos;
         let count = narrowed.as_ref().unwrap_or(count);
-        if self.question.person.is_some() && count.identities.is_empty() {
+        if self.scope.person.is_some() && count.identities.is_empty() {
             return;
         }
         self.all.add_old(count, nanos);
@@ -157,7 +157,7 @@ impl ReportFold {
                 .add_old(identity.ticks, identity.idle_held, nanos);
         }
         let cell = &mut self.heat.cells[place.weekday][place.hour];
-        let active = match &self.question.person {
+        let active = match &self.scope.person {
             None => count.active_rows,
             Some(_) => count
                 .identities
@@ -191,20 +191,20 @@ impl ReportFold {
         cards: &[GpuUuid],
         people: &[String],
     ) -> Vec<CrossRow> {
-        let columns = self.question.cross.map(|cross| cross.columns(slots));
+        let columns = self.scope.cross.map(|cross| cross.columns(slots));
         self.crossed
             .rows(&columns.unwrap_or_default(), cards, people)
     }
 
     #[must_use]
-    pub fn question(&self) -> &Question {
-        &self.question
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Whether a card was asked for.
     #[must_use]
     pub fn wants(&self, gpu: &GpuUuid) -> bool {
-        self.question
+        self.scope
             .gpus
             .as_ref()
             .is_none_or(|gpus| gpus.contains(gpu))
@@ -216,9 +216,9 @@ impl ReportFold {
         {
             return place;
         }
-        let local = quarter.period().from().to_zoned(self.question.zone.clone());
-        let slot = label_at(&local, self.question.unit);
-        let cross = self.question.cross;
+        let local = quarter.period().from().to_zoned(self.scope.zone.clone());
+        let slot = label_at(&local, self.scope.unit);
+        let cross = self.scope.cross;
         let place = Place {
             slot,
             weekday: usize::from(local.weekday().to_sunday_zero_offset().unsigned_abs()),

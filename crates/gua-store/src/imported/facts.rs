@@ -4,46 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::{Bytes, GpuUuid};
+use gua_query::records::{ImportedFacts, ImportedGpu, ImportedHost};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::error::LegacyError;
 use crate::history::History;
 
-/// What is known of an old history as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OldFacts {
-    pub host: Option<OldHost>,
-    /// Model and memory of the cards; files before 1.1 do not tell.
-    pub cards: BTreeMap<GpuUuid, OldModel>,
-    /// Its first tick.
-    pub began: Option<Timestamp>,
-    /// Its last tick.
-    pub ended: Option<Timestamp>,
-    /// What the newest run recorded.
-    pub interval: Option<Duration>,
-}
-
-/// The first row of the old tool's host table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OldHost {
-    pub name: String,
-    pub environment: String,
-    pub driver: Option<String>,
-}
-
-/// A card as the old tool described it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OldModel {
-    pub name: String,
-    pub memory_total: Bytes,
-}
-
 impl History {
     /// The facts of everything that was imported; `None` where nothing was.
-    pub fn old_facts(&self) -> Result<Option<OldFacts>, LegacyError> {
+    pub fn old_facts(&self) -> Result<Option<ImportedFacts>, LegacyError> {
         let connection = &self.connection;
-        let read = || -> Result<Option<OldFacts>, rusqlite::Error> {
+        let read = || -> Result<Option<ImportedFacts>, rusqlite::Error> {
             let (began, ended): (Option<i64>, Option<i64>) = connection.query_row(
                 "SELECT min(at_us), max(at_us) FROM old_card_block",
                 [],
@@ -53,12 +25,12 @@ impl History {
                 return Ok(None);
             }
             let time = |micros: Option<i64>| Timestamp::from_microsecond(micros?).ok();
-            Ok(Some(OldFacts {
+            Ok(Some(ImportedFacts {
                 host: host(
                     connection,
                     "SELECT hostname, env_kind, driver_version FROM old_host ORDER BY source, row LIMIT 1",
                 )?,
-                cards: cards(
+                gpus: cards(
                     connection,
                     "SELECT gpu_uuid, name, memory_total_mb FROM old_device",
                 )?,
@@ -74,9 +46,9 @@ impl History {
     }
 }
 
-fn host(connection: &Connection, sql: &str) -> Result<Option<OldHost>, rusqlite::Error> {
+fn host(connection: &Connection, sql: &str) -> Result<Option<ImportedHost>, rusqlite::Error> {
     let row = connection.query_row(sql, [], |row| {
-        Ok(OldHost {
+        Ok(ImportedHost {
             name: row.get(0)?,
             environment: row.get(1)?,
             driver: row.get(2)?,
@@ -88,7 +60,7 @@ fn host(connection: &Connection, sql: &str) -> Result<Option<OldHost>, rusqlite:
 fn cards(
     connection: &Connection,
     sql: &str,
-) -> Result<BTreeMap<GpuUuid, OldModel>, rusqlite::Error> {
+) -> Result<BTreeMap<GpuUuid, ImportedGpu>, rusqlite::Error> {
     let mut query = connection.prepare(sql)?;
     let mut rows = query.query([])?;
     let mut cards = BTreeMap::new();
@@ -97,9 +69,10 @@ fn cards(
         let memory: i64 = row.get(2)?;
         // A name that no driver gives is not shown; its rows are refused where they are read.
         if let Ok(uuid) = uuid.parse() {
-            let card = OldModel {
+            let card = ImportedGpu {
+                index: None,
                 name: row.get(1)?,
-                memory_total: Bytes::from_mb(memory.unsigned_abs()),
+                memory_total: Some(Bytes::from_mb(memory.unsigned_abs())),
             };
             cards.insert(uuid, card);
         }

@@ -1,7 +1,8 @@
 //! Watched jobs: told at their beginning and at their end, kept once, and gone with their user.
 
 use gua_model::{Period, Uid, User};
-use gua_store::{Kept, WatchedRun};
+use gua_query::WatchedRun;
+use gua_store::Kept;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{Place, all};
@@ -21,7 +22,7 @@ fn run(uid: u32, name: &str, started: i64) -> WatchedRun {
         started: second(started),
         ended: None,
         exit_code: None,
-        cards: Vec::new(),
+        gpus: Vec::new(),
         summary: String::new(),
     }
 }
@@ -30,7 +31,7 @@ fn ended(begun: &WatchedRun, after: i64) -> WatchedRun {
     WatchedRun {
         ended: Some(begun.started + SignedDuration::from_secs(after)),
         exit_code: Some(137),
-        cards: vec!["GPU-a".parse().unwrap(), "GPU-b".parse().unwrap()],
+        gpus: vec!["GPU-a".parse().unwrap(), "GPU-b".parse().unwrap()],
         summary: "{\"peak_vram_mb\":1.0}".to_owned(),
         ..begun.clone()
     }

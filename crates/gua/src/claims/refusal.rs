@@ -6,7 +6,7 @@ use gua_model::{Gpu, RollUp, Sample, classify};
 use jiff::SignedDuration;
 
 use crate::config::Loaded;
-use crate::look::recorded::Recorded;
+use crate::look;
 
 /// What was asked for, and what spoke against it.
 #[derive(Debug)]
@@ -81,10 +81,7 @@ impl Asked<'_> {
         if idle.is_empty() {
             return;
         }
-        let asked: Vec<_> = idle.iter().map(|(gpu, state)| (gpu, *state)).collect();
-        let since = Recorded::open(loaded)
-            .and_then(|recorded| recorded.since(&asked, self.sample.at).ok())
-            .unwrap_or_default();
+        let since = look::since(loaded, idle, self.sample.at);
         for card in cards {
             if let (Some(_), Some(found)) = (card.idle_since, since.get(&card.gpu)) {
                 card.idle_since = Some(found.at);

@@ -13,6 +13,7 @@ use gua_collector::chain::chain;
 use gua_model::{Bytes, Milliwatts, Percent, Sample, Tick};
 use gua_probe::clock;
 use gua_probe::process::cost;
+use gua_query::Source as _;
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -22,8 +23,8 @@ use crate::config::{Loaded, Settings};
 use crate::dispatch::VERSION;
 use crate::fake::{self, Script};
 use crate::progress::Bar;
-use crate::report::{self, ask::Ask};
-use crate::{driver, output};
+use crate::report::{self, question::Asked};
+use crate::{driver, failure, output, which};
 
 /// Looks at the driver; the first, which opens it, is not counted.
 const LOOKS: u32 = 20;
@@ -251,9 +252,10 @@ fn tell(db: &Path, end: Timestamp, settings: &Settings) -> anyhow::Result<Report
     let mut processor = Duration::MAX;
     for _ in 0..REPORTS {
         let before = clock::processor_time();
-        let ask = Ask::new(&args, settings, &TimeZone::system(), end)?;
-        let told = report::print(&args, &ask, &report::read(db, &ask)?);
-        anyhow::ensure!(!told.is_empty(), "the report is empty");
+        let asked = Asked::new(&args, settings, &TimeZone::system(), end)?;
+        let report = which::source_at(db.to_owned()).report(&asked.question);
+        let text = report::print(&args, &asked, &report.map_err(failure::of_query)?);
+        anyhow::ensure!(!text.is_empty(), "the report is empty");
         processor = processor.min(clock::processor_time().saturating_sub(before));
     }
     Ok(Reported {

@@ -11,6 +11,7 @@ use clap::Parser as _;
 use gua_collector::tick_line::tick_line;
 use gua_model::{Thresholds, Tick};
 use gua_probe::clock;
+use gua_query::Source as _;
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -21,8 +22,8 @@ use crate::dispatch::{VERSION, load};
 use crate::duration::Clockwise;
 use crate::failure::{self, Failure};
 use crate::fake::{self, Script};
-use crate::report::{self, ask::Ask};
-use crate::{daemon, output};
+use crate::report::{self, question::Asked};
+use crate::{daemon, output, which};
 
 /// When a demo takes place that leaves no history behind to be asked again: always the same, so that it prints the same.
 const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
@@ -69,9 +70,10 @@ pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         Clock::From(start) if start == STAGE => TimeZone::UTC,
         _ => TimeZone::system(),
     };
-    let ask = Ask::new(&words, &loaded.settings, &zone, end)?;
-    let numbers = report::read(&db, &ask)?;
-    output::data(&report::print(&words, &ask, &numbers))?;
+    let asked = Asked::new(&words, &loaded.settings, &zone, end)?;
+    let numbers = which::source_at(db).report(&asked.question);
+    let numbers = numbers.map_err(failure::of_query)?;
+    output::data(&report::print(&words, &asked, &numbers))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,7 +6,6 @@ pub mod table;
 mod watch;
 pub mod words;
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -21,8 +20,7 @@ use crate::claims;
 use crate::claims::words::Names;
 use crate::cli::{ListArgs, TableFormat};
 use crate::config::Loaded;
-use crate::look::recorded::Recorded;
-use crate::{driver, output};
+use crate::{driver, look, output};
 use document::document;
 use row::{Leased, Row, Terms};
 use table::Detail;
@@ -115,11 +113,9 @@ fn rows<'a>(
 fn remember(rows: &mut [Row<'_>], loaded: &Loaded, sample: &Sample) {
     let states: Vec<_> = rows
         .iter()
-        .filter_map(|row| Some((&row.gpu?.uuid, row.state?.roll_up()?)))
+        .filter_map(|row| Some((row.gpu?.uuid.clone(), row.state?.roll_up()?)))
         .collect();
-    let recorded = Recorded::open(loaded);
-    let since = recorded.and_then(|recorded| recorded.since(&states, sample.at).ok());
-    let since: BTreeMap<_, _> = since.unwrap_or_default();
+    let since = look::since(loaded, states, sample.at);
     for row in rows {
         row.since = row.gpu.and_then(|gpu| since.get(&gpu.uuid).copied());
     }

@@ -4,9 +4,9 @@ use gua_model::classify::holders;
 use gua_model::since::Start;
 use gua_model::text::sanitize;
 use gua_model::{Basis, GpuUuid, Micros, Outage, RollUp, State};
+use gua_query::explain::{Answer, Found, GapFound, QuarterFound, Seen, When};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Found, GapFound, QuarterFound, Seen, When};
 use super::words;
 use gua_probe::doctor::sample_json;
 
@@ -14,17 +14,17 @@ use gua_probe::doctor::sample_json;
 const SCHEMA_VERSION: u32 = 1;
 
 pub(super) fn json(answer: &Answer) -> Value {
-    let card = &answer.card;
+    let gpu = &answer.gpu;
     let mut record = Map::new();
     let mut put = |key: &str, value: Value| record.insert(key.to_owned(), value);
     put("schema_version", SCHEMA_VERSION.into());
     put("at", answer.at.to_string().into());
-    put("uuid", card.uuid.as_ref().map(GpuUuid::as_str).into());
-    put("index", card.index.into());
-    put("name", card.name.as_ref().map(|name| sanitize(name)).into());
+    put("uuid", gpu.uuid.as_ref().map(GpuUuid::as_str).into());
+    put("index", gpu.index.into());
+    put("name", gpu.name.as_ref().map(|name| sanitize(name)).into());
     put(
         "parent_uuid",
-        card.parent.as_ref().map(GpuUuid::as_str).into(),
+        gpu.parent.as_ref().map(GpuUuid::as_str).into(),
     );
     let (kind, state, rest) = match &answer.found {
         Found::Seen(seen) => {
@@ -40,7 +40,7 @@ pub(super) fn json(answer: &Answer) -> Value {
         }
         Found::Gap(found) => ("gap", Some(State::Unobserved), json!({ "gap": gap(found) })),
         Found::Quarter(found) => ("quarter", None, quarter(found)),
-        Found::OldRow(row) => (
+        Found::ImportedRow(row) => (
             "old-row",
             None,
             json!({
@@ -61,8 +61,8 @@ pub(super) fn json(answer: &Answer) -> Value {
                 "first_seen": first.map(|first| first.to_string()),
             }),
         ),
-        Found::NotMade => ("instance-not-there", None, json!({})),
-        Found::NoOldRow { last } => (
+        Found::InstanceAbsent => ("instance-not-there", None, json!({})),
+        Found::NoImportedRow { last } => (
             "no-old-row",
             None,
             json!({

@@ -10,12 +10,12 @@ use gua_model::window::EDGES;
 use gua_model::{
     Basis, GpuUuid, Histogram, Micros, Process, ProcessKind, Reading, Session, State, UtilWindow,
 };
+use gua_query::explain::{Answer, Found, GapFound, ImportedRow, QuarterFound, Seen, When};
+use gua_query::gpu::NamedGpu;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::answer::{Answer, Found, GapFound, OldRow, QuarterFound, Seen, When};
 use super::words;
-use crate::card::Card;
 use gua_model::text::gigabytes;
 
 /// Where values stand, behind their names.
@@ -27,7 +27,7 @@ pub(super) fn text(answer: &Answer, zone: &TimeZone) -> String {
         out: String::new(),
         zone,
     };
-    page.heading(&title(&answer.card));
+    page.heading(&title(&answer.gpu));
     match &answer.found {
         Found::Seen(seen) => page.seen(answer.at, seen),
         Found::Gap(gap) => {
@@ -37,7 +37,7 @@ pub(super) fn text(answer: &Answer, zone: &TimeZone) -> String {
             page.gap(gap);
         }
         Found::Quarter(quarter) => page.quarter(answer.at, quarter),
-        Found::OldRow(row) => page.old_row(answer.at, row),
+        Found::ImportedRow(row) => page.imported_row(answer.at, row),
         Found::Before { first } => {
             page.moment(answer.at, "before the first sample of this card");
             page.blank();
@@ -47,12 +47,12 @@ pub(super) fn text(answer: &Answer, zone: &TimeZone) -> String {
             });
             page.say("Such time is outside of every report: it is neither idle nor a gap.");
         }
-        Found::NotMade => {
+        Found::InstanceAbsent => {
             page.moment(answer.at, "this MIG instance was not there");
             page.blank();
             page.say("Its card was seen without it. Such time is no capacity: it is neither idle nor a gap.");
         }
-        Found::NoOldRow { last } => {
+        Found::NoImportedRow { last } => {
             page.moment(answer.at, "no row of this file stands for it");
             page.blank();
             if let Some(last) = last {
@@ -69,14 +69,14 @@ pub(super) fn text(answer: &Answer, zone: &TimeZone) -> String {
     page.out
 }
 
-fn title(card: &Card) -> String {
-    let number = match (card.index, &card.parent) {
+fn title(gpu: &NamedGpu) -> String {
+    let number = match (gpu.index, &gpu.parent) {
         (Some(index), None) => format!("GPU {index}"),
         (Some(index), Some(_)) => format!("MIG instance of GPU {index}"),
         (None, _) => "GPU".to_owned(),
     };
-    let name = card.name.as_ref().map(|name| sanitize(name));
-    let uuid = card.uuid.as_ref().map(GpuUuid::to_string);
+    let name = gpu.name.as_ref().map(|name| sanitize(name));
+    let uuid = gpu.uuid.as_ref().map(GpuUuid::to_string);
     [Some(number), name, uuid]
         .into_iter()
         .flatten()
@@ -444,7 +444,7 @@ impl Page<'_> {
         self.fact("ticks", &quarter.total.card.ticks.to_string());
     }
 
-    fn old_row(&mut self, at: Timestamp, row: &OldRow) {
+    fn imported_row(&mut self, at: Timestamp, row: &ImportedRow) {
         let class = row.class;
         self.moment(at, "a row of gpu-usage-audit");
         self.say(&format!(

@@ -9,13 +9,14 @@ use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
 use gua_model::report::Report;
 use gua_model::text::sanitize;
 use gua_probe::process::{groups_of, is_group, is_user};
+use gua_query::{Question, Source as _};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::config::Layer;
 use crate::config::quota::{Quota, amount_word, stricter};
-use crate::failure::{Exit, Failure};
-use crate::report::{self, ask::Ask};
+use crate::failure::{self, Exit, Failure};
+use crate::which;
 
 /// How everyone stands.
 #[derive(Debug)]
@@ -45,7 +46,9 @@ impl Accounts {
             let (db, per) = (db(quota.layer).as_path(), quota.value.per);
             if let Entry::Vacant(place) = usages.entry((db, per)) {
                 let period = per.period(now, zone);
-                let report = report::read(db, &Ask::of_window(period, zone.clone(), now))?;
+                let question = Question::of_window(period, zone.clone(), now);
+                let report = which::source_at(db.to_owned()).report(&question);
+                let report = report.map_err(failure::of_query)?;
                 place.insert(usage(&report, period, now));
             }
         }

@@ -1,9 +1,9 @@
 //! Runs as text, tables and JSON (`docs/schema/gua.runs.v1.json`). What a summary says is its user's word, in any shape: what does not fit is left out.
 
 use gua_model::text::{Clockwise, sanitize};
+use gua_query::WatchedRun;
 use gua_render::table::{Cell, Header, Table};
 use gua_run::RolledUp;
-use gua_store::WatchedRun;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ const MEASURES: [Measure; 14] = [
     ("seconds", "seconds", |told| number(told.seconds())),
     ("exit_code", "exit", |told| told.exit()),
     ("gpus", "gpus", |told| {
-        Cell::Count(told.run.cards.len() as u64)
+        Cell::Count(told.run.gpus.len() as u64)
     }),
     ("gpu_util_mean_pct", "gpu busy %", |told| {
         told.top("gpu_util_mean_pct", "gpu_util")
@@ -148,7 +148,7 @@ impl<'a> Told<'a> {
             "ended": run.ended.map(|ended| ended.to_string()),
             "state": self.state(),
             "exit_code": run.exit_code,
-            "gpus": run.cards.iter().map(|uuid| uuid.as_str()).collect::<Vec<_>>(),
+            "gpus": run.gpus.iter().map(|uuid| uuid.as_str()).collect::<Vec<_>>(),
             "summary": self.summary,
         })
     }
@@ -340,7 +340,7 @@ mod tests {
             started: Timestamp::UNIX_EPOCH,
             ended: Timestamp::from_second(3600).ok(),
             exit_code: Some(0),
-            cards: Vec::new(),
+            gpus: Vec::new(),
             summary: summary.to_string(),
         }
     }

@@ -56,7 +56,7 @@ fn wrong_use_is_told_with_exit_2_and_changes_nothing() {
         ),
         ("--gpu GPU-", "several GPUs begin with `GPU-`: 0 (GPU-0)"),
         ("--since -1h", "`-1h` is not a duration"),
-        ("--gpu 9", "there is no GPU `9`; there is 0 (GPU-0)"),
+        ("--gpu 9", "no GPU `9`; this host has 0 (GPU-0)"),
         (
             "--active-util 101",
             "--active-util: expected a whole number from 1 to 100",

@@ -11,8 +11,8 @@ use crate::unit::{Micros, Millijoules};
 
 const QUARTER: u64 = 900_000_000;
 
-fn question() -> Question {
-    Question {
+fn scope() -> Scope {
+    Scope {
         zone: TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap(),
         gpus: None,
         person: None,
@@ -67,7 +67,7 @@ fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterT
 
 #[test]
 fn a_quarter_goes_to_the_local_day_weekday_and_hour_that_it_lies_in() {
-    let mut fold = ReportFold::new(question(), names());
+    let mut fold = ReportFold::new(scope(), names());
     // 2026-03-29 00:30 UTC is 01:30 in Berlin, half an hour before its clocks go forward; it was a Sunday.
     let quarter = |text: &str| Quarter::of(text.parse::<Timestamp>().unwrap());
     fold.own(
@@ -105,9 +105,9 @@ fn a_quarter_goes_to_the_local_day_weekday_and_hour_that_it_lies_in() {
 fn a_person_has_the_same_part_whichever_way_it_is_asked_for() {
     let all = |person: Option<&str>| {
         let mut fold = ReportFold::new(
-            Question {
+            Scope {
                 person: person.map(str::to_owned),
-                ..question()
+                ..scope()
             },
             names(),
         );
@@ -131,7 +131,7 @@ fn a_person_has_the_same_part_whichever_way_it_is_asked_for() {
 
 #[test]
 fn a_user_without_a_name_is_called_by_the_number() {
-    let mut fold = ReportFold::new(question(), names());
+    let mut fold = ReportFold::new(scope(), names());
     fold.own(Quarter(7), &gpu(0), &total(5, 0, &[(Some(1007), 5)]));
     assert_eq!(fold.people.rows()[0].name, "uid 1007");
 }
@@ -158,7 +158,7 @@ fn old_count(active: u64, idle_held: u64, identities: &[(Option<&str>, u64)]) ->
 
 #[test]
 fn old_rows_alone_have_shares_of_ticks_and_with_own_ones_of_time() {
-    let mut fold = ReportFold::new(question(), names());
+    let mut fold = ReportFold::new(scope(), names());
     let key = |seconds| LegacyKey {
         quarter: Quarter(7),
         gpu: gpu(0),
@@ -207,7 +207,7 @@ proptest! {
     /// Whatever the rows are, they add up to the same.
     #[test]
     fn cards_days_columns_and_people_add_up_to_all(quarters in any_quarters(), cross in any_cross()) {
-        let mut fold = ReportFold::new(Question { cross: Some(cross), ..question() }, names());
+        let mut fold = ReportFold::new(Scope { cross: Some(cross), ..scope() }, names());
         for (quarter, card, active, idle, uid) in &quarters {
             let held = active + idle;
             fold.own(Quarter(*quarter), &gpu(*card), &total(*active, *idle, &[(Some(*uid), held)]));
@@ -243,7 +243,7 @@ proptest! {
 
 #[test]
 fn a_card_whose_instances_stand_in_its_place_is_counted_by_them() {
-    let mut fold = ReportFold::new(question(), names());
+    let mut fold = ReportFold::new(scope(), names());
     let parent = QuarterTotal {
         card: CardTotal {
             ticks: 30,

@@ -7,13 +7,13 @@ use std::time::Duration;
 use gua_model::period::Period;
 use gua_model::since::Since;
 use gua_model::{GpuUuid, Sample, Thresholds, Tick, classify};
+use gua_query::{SinceQuestion, Source as _};
 use gua_store::{FileKind, History, ReadError, what_is_this};
 use gua_tui::Moment;
 use gua_tui::timeline::Source as Seen;
 use jiff::Timestamp;
 
 use crate::config::Loaded;
-use crate::look::recorded::Recorded;
 use crate::which;
 
 /// How far back is looked, step by step, until something is found.
@@ -70,12 +70,15 @@ impl Record {
     pub(super) fn since(&self, sample: &Sample) -> BTreeMap<GpuUuid, Since> {
         let roll_ups = sample.gpus.iter().filter_map(|gpu| {
             let state = classify(gpu, &self.thresholds, None).state;
-            Some((&gpu.uuid, state.roll_up()?))
+            Some((gpu.uuid.clone(), state.roll_up()?))
         });
-        let cards: Vec<_> = roll_ups.collect();
-        let recorded = Recorded::open_at(&self.path, self.thresholds);
-        let since = recorded.and_then(|recorded| recorded.since(&cards, sample.at).ok());
-        since.unwrap_or_default()
+        let question = SinceQuestion {
+            gpus: roll_ups.collect(),
+            thresholds: self.thresholds,
+            now: sample.at,
+        };
+        let source = which::source_at(self.path.clone());
+        source.since(&question).unwrap_or_default()
     }
 
     /// Every readable tick of the time before.

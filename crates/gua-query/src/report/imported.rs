@@ -1,105 +1,32 @@
-//! The part of a report that rests on rows of gpu-usage-audit: from its own file in place, or from what was imported.
+//! The part of a report that rests on imported rows of gpu-usage-audit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gua_compat::gpu_usage_audit::{LegacyError, OldFacts, OldFile};
 use gua_model::legacy::{
     LegacyCoverage, LegacyMoment, LegacyProcess, LegacyQuarters, LegacySession, LegacySessions,
     OwnSince,
 };
 use gua_model::report::fold::ReportFold;
-use gua_model::report::{CardNow, Covered, Hold, Host, Note, Now, PersonNames, Report, UNKNOWN};
+use gua_model::report::{
+    CardNow, Covered, Hold, HoldLists, Host, Note, Now, UNKNOWN, is_imported_current,
+};
 use gua_model::{Bytes, Gap, GpuUuid, Micros, Period, Pid, RollUp, State, Thresholds, UtilSource};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::card::Card;
+use crate::error::RecordsError;
+use crate::question::{Question, WindowEnd};
+use crate::records::{ImportedFacts, Records, fold_imported};
 
-use super::ask::{Ask, choose, no_such_person};
-use super::layout::Parts;
-use super::longest::HoldLists;
-
-/// A session is still there when it was seen this shortly before the last tick.
-const SLACK: SignedDuration = SignedDuration::from_secs(120);
-
-/// Reads everything that a report says from an old file, which stays as it is.
-pub(super) fn of_file(file: &OldFile, ask: &Ask) -> anyhow::Result<Report> {
-    let facts = file.facts()?;
-    let thresholds = ask.thresholds.over(Thresholds::default());
-    let indexes: BTreeMap<GpuUuid, Option<u32>> = file
-        .known_cards()?
-        .into_iter()
-        .filter_map(|card| Some((card.uuid.parse().ok()?, card.index)))
-        .collect();
-    let gpus = choose(&ask.gpus, &|| {
-        let all = facts.cards.keys().chain(indexes.keys());
-        let index = |gpu: &GpuUuid| indexes.get(gpu).copied().flatten();
-        all.map(|gpu| Card::of_old(gpu.clone(), index(gpu)))
-            .collect()
-    })?;
-    let window = ask.window;
-    let seen = seen(&facts, window, ask.ends);
-    let question = ask.question(gpus, seen);
-    let nothing = OwnSince::default();
-    let start = || {
-        let fold = ReportFold::new(question.clone(), PersonNames::default());
-        (fold, OldPart::new(thresholds, ask, &nothing))
-    };
-    let (mut fold, part) = file.fold(rows(ask), start, |(fold, part), moment| {
-        part.push(moment, fold);
-    })?;
-    if let Some(user) = ask.user.as_deref().filter(|user| *user != UNKNOWN) {
-        let people = file.people()?;
-        if !people.contains(user) {
-            return Err(no_such_person(user, people).into());
-        }
-    }
-    let old = part.finish(&mut fold, &facts, None);
-    let now = now(&facts, ask, &fold, thresholds, &mut |window, each| {
-        file.fold(window, || (), |(), moment| each(moment))
-    })?;
-    let parts = Parts {
-        ask,
-        thresholds,
-        window,
-        seen,
-        outages: &[],
-        coverage: old.coverage,
-        since: old.since,
-        host_observed: Micros(0),
-        host: host(&facts),
-        now,
-        refused: None,
-        tick_interval: facts.interval,
-        notes: old.notes,
-    };
-    Ok(parts.into_report(fold, old.holds, &|gpu| {
-        let name = facts.cards.get(gpu).map(|card| card.name.clone());
-        (indexes.get(gpu).copied().flatten(), name)
-    }))
-}
-
-/// Gives the moments of a window to whoever asks.
-pub(super) type Moments<'a> =
-    dyn FnMut(Period, &mut dyn FnMut(&LegacyMoment<'_>)) -> Result<(), LegacyError> + 'a;
-
-/// Old rows count as whole ticks, and without an end that was named all that came since do.
-pub(super) fn rows(ask: &Ask) -> Period {
-    match ask.ends {
-        true => ask.window,
-        false => Period::new(ask.window.from(), Timestamp::MAX),
+/// The rows to read. An imported row counts as a whole tick; where no end was named, later rows count too.
+pub(super) fn rows(question: &Question) -> Period {
+    match question.end {
+        WindowEnd::Named => question.window,
+        WindowEnd::Now => Period::new(question.window.from(), Timestamp::MAX),
     }
 }
 
-/// The part of a window in which the file knows anything.
-pub(super) fn seen(facts: &OldFacts, window: Period, ends: bool) -> Period {
-    let began = facts.began.unwrap_or(window.to()).max(window.from());
-    // Without an end that was named, rows that are dated ahead count too.
-    let ended = facts.ended.filter(|_| !ends).unwrap_or(window.to());
-    Period::new(began, window.to().max(ended))
-}
-
-pub(super) fn host(facts: &OldFacts) -> Option<Host> {
+pub(super) fn host(facts: &ImportedFacts) -> Option<Host> {
     facts.host.as_ref().map(|host| Host {
         name: host.name.clone(),
         environment: host.environment.clone(),
@@ -107,9 +34,9 @@ pub(super) fn host(facts: &OldFacts) -> Option<Host> {
     })
 }
 
-/// What old moments add up to.
-pub(super) struct OldPart<'a> {
-    ask: &'a Ask,
+/// The sums of imported rows while they are read.
+pub(super) struct ImportedPart<'a> {
+    question: &'a Question,
     thresholds: Thresholds,
     own_since: &'a OwnSince,
     quarters: LegacyQuarters,
@@ -121,19 +48,23 @@ pub(super) struct OldPart<'a> {
     left_out: u64,
 }
 
-/// What they came to.
-pub(super) struct OldSums {
+/// The sums of imported rows.
+pub(super) struct ImportedSums {
     pub(super) coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
-    /// Since when each card is known.
+    /// Since when each GPU is known.
     pub(super) since: BTreeMap<GpuUuid, Timestamp>,
     pub(super) holds: HoldLists,
     pub(super) notes: Vec<Note>,
 }
 
-impl<'a> OldPart<'a> {
-    pub(super) fn new(thresholds: Thresholds, ask: &'a Ask, own_since: &'a OwnSince) -> Self {
+impl<'a> ImportedPart<'a> {
+    pub(super) fn new(
+        thresholds: Thresholds,
+        question: &'a Question,
+        own_since: &'a OwnSince,
+    ) -> Self {
         Self {
-            ask,
+            question,
             thresholds,
             own_since,
             quarters: LegacyQuarters::new(thresholds),
@@ -158,15 +89,15 @@ impl<'a> OldPart<'a> {
         let Self {
             sessions,
             holds,
-            ask,
+            question,
             thresholds,
             ..
         } = self;
-        // What is over by now ended longer ago than any session that is still there.
+        // A session that ends here ended longer ago than any that counts as current.
         sessions.push(moment, &mut |session| {
-            keep(&session, None, ask, fold, holds, thresholds);
+            keep(&session, None, question, fold, holds, thresholds);
         });
-        self.coverage.push(moment, self.ask.interval);
+        self.coverage.push(moment, self.question.interval);
         self.last = Some(moment.at);
         if !self.draws {
             let rows = moment.ticks.iter().flat_map(|tick| tick.processes);
@@ -174,15 +105,15 @@ impl<'a> OldPart<'a> {
         }
     }
 
-    /// `own_last` is the last tick of our own in the window, where there is one.
+    /// Ends the sums. `own_last` is the time of the last tick of our own in the window.
     pub(super) fn finish(
         self,
         fold: &mut ReportFold,
-        facts: &OldFacts,
+        facts: &ImportedFacts,
         own_last: Option<Timestamp>,
-    ) -> OldSums {
+    ) -> ImportedSums {
         let Self {
-            ask,
+            question,
             thresholds,
             own_since,
             mut holds,
@@ -191,7 +122,7 @@ impl<'a> OldPart<'a> {
         self.quarters.finish(&mut |key, count| fold.old(key, count));
         let last = self.last.max(own_last);
         self.sessions.finish(&mut |session| {
-            keep(&session, last, ask, fold, &mut holds, &thresholds);
+            keep(&session, last, question, fold, &mut holds, &thresholds);
         });
         let mut notes = Vec::new();
         if self.draws && thresholds.count_graphics == gua_model::CountGraphics::No {
@@ -203,16 +134,16 @@ impl<'a> OldPart<'a> {
             });
         }
         let until = |gpu: &GpuUuid| own_since.0.get(gpu).copied().unwrap_or(Timestamp::MAX);
-        let covered = self.coverage.finish(ask.window, facts.began, until);
+        let covered = self.coverage.finish(question.window, facts.began, until);
         let coverage: BTreeMap<_, _> = covered
             .into_iter()
             .filter(|(gpu, ..)| fold.wants(gpu))
             .map(|(gpu, covered, gaps)| (gpu, (covered, gaps)))
             .collect();
-        // The capacity of a card lies in one piece, and ends where the window or the old part does.
+        // The capacity of a GPU is one piece, which ends with the window or with the imported part.
         let since = coverage.iter().filter_map(|(gpu, (covered, _))| {
             let length = Duration::from_micros(covered.capacity.0);
-            let end = until(gpu).min(ask.window.to());
+            let end = until(gpu).min(question.window.to());
             Some((gpu.clone(), end.checked_sub(length).ok()?))
         });
         let since = since.collect();
@@ -220,7 +151,7 @@ impl<'a> OldPart<'a> {
         if overlap > Micros(0) {
             notes.push(Note::Overlap { micros: overlap });
         }
-        OldSums {
+        ImportedSums {
             coverage,
             since,
             holds,
@@ -233,15 +164,14 @@ impl<'a> OldPart<'a> {
 fn keep(
     session: &LegacySession,
     last: Option<Timestamp>,
-    ask: &Ask,
+    question: &Question,
     fold: &ReportFold,
     holds: &mut HoldLists,
     thresholds: &Thresholds,
 ) {
     let owner = session.owner.as_deref().unwrap_or(UNKNOWN);
-    let other = ask.user.as_deref().is_some_and(|user| user != owner);
-    if fold.wants(&session.gpu) && !other {
-        holds.push(&hold(session, last, ask.interval), thresholds);
+    if fold.wants(&session.gpu) && question.wants_person(owner) {
+        holds.push(&hold(session, last, question.interval), thresholds);
     }
 }
 
@@ -250,7 +180,6 @@ fn to_u64(number: usize) -> u64 {
 }
 
 fn hold(session: &LegacySession, last: Option<Timestamp>, interval: Option<Duration>) -> Hold {
-    let recent = last.and_then(|last| last.checked_sub(SLACK).ok());
     Hold {
         gpu: session.gpu.clone(),
         index: session.index.and_then(|index| u32::try_from(index).ok()),
@@ -272,35 +201,42 @@ fn hold(session: &LegacySession, last: Option<Timestamp>, interval: Option<Durat
         observed_within: None,
         active: None,
         idle_held: None,
-        current: recent.is_some_and(|recent| session.to >= recent),
+        current: is_imported_current(session.to, last),
     }
 }
 
-/// All cards at the last moment of the window.
-pub(super) fn now(
-    facts: &OldFacts,
-    ask: &Ask,
+/// All GPUs at the last imported moment of the window.
+pub(super) fn last_moment(
+    records: &dyn Records,
+    facts: &ImportedFacts,
+    question: &Question,
     fold: &ReportFold,
     thresholds: Thresholds,
-    moments: &mut Moments<'_>,
-) -> Result<Option<Now>, LegacyError> {
-    let mut found: Option<Now> = None;
-    let mut take = |moment: &LegacyMoment<'_>| {
-        found = Some(cards_at(moment, facts, fold, &thresholds));
+) -> Result<Option<Now>, RecordsError> {
+    let last = match facts.ended {
+        Some(ended) if rows(question).contains(ended) => Some(ended),
+        // The window ends before the rows do: its last moment has to be searched.
+        Some(_) if question.end == WindowEnd::Named => fold_imported(
+            records,
+            question.window,
+            || None,
+            |last, moment| {
+                *last = Some(moment.at);
+            },
+        )?,
+        _ => None,
     };
-    match facts.ended {
-        Some(ended) if rows(ask).contains(ended) => moments(instant(ended), &mut take)?,
-        // The window ends before the file does: its last moment has to be looked for.
-        Some(_) if ask.ends => {
-            let mut last = None;
-            moments(ask.window, &mut |moment| last = Some(moment.at))?;
-            if let Some(last) = last {
-                moments(instant(last), &mut take)?;
-            }
-        }
-        _ => {}
-    }
-    Ok(found)
+    let Some(last) = last else {
+        return Ok(None);
+    };
+    fold_imported(
+        records,
+        instant(last),
+        || None,
+        |found, moment| {
+            *found = Some(gpus_at(moment, facts, fold, &thresholds));
+        },
+    )
 }
 
 fn instant(at: Timestamp) -> Period {
@@ -308,16 +244,16 @@ fn instant(at: Timestamp) -> Period {
     Period::new(at, after.unwrap_or(Timestamp::MAX))
 }
 
-fn cards_at(
+fn gpus_at(
     moment: &LegacyMoment<'_>,
-    facts: &OldFacts,
+    facts: &ImportedFacts,
     fold: &ReportFold,
     thresholds: &Thresholds,
 ) -> Now {
     let mut cards = Vec::new();
     for tick in moment.ticks.iter().filter(|tick| fold.wants(tick.gpu)) {
         let computing = tick.processes.iter().filter(|row| row.kind.computes());
-        // The first of equals, and hidden memory is none: the old tool's rule.
+        // gpu-usage-audit takes the first of equals, and counts hidden memory as none.
         let biggest = computing.rev().max_by_key(|row| row.memory_mb.unwrap_or(0));
         let state = match tick.class(thresholds) {
             RollUp::Active => State::Active,
@@ -329,13 +265,13 @@ fn cards_at(
         cards.push(CardNow {
             gpu: tick.gpu.clone(),
             index: tick.index.and_then(|index| u32::try_from(index).ok()),
-            name: facts.cards.get(tick.gpu).map(|card| card.name.clone()),
+            name: facts.gpus.get(tick.gpu).and_then(|gpu| gpu.name.clone()),
             state,
             util: Some(tick.util),
             memory_used: tick
                 .memory_used_mb
                 .map(|mb| Bytes::from_mb(mb.unsigned_abs())),
-            memory_total: facts.cards.get(tick.gpu).map(|card| card.memory_total),
+            memory_total: facts.gpus.get(tick.gpu).and_then(|gpu| gpu.memory_total),
             owners: biggest.map(owner).into_iter().collect(),
             process: biggest.and_then(|row| row.name).map(str::to_owned),
             held_since: None,

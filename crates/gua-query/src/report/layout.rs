@@ -1,33 +1,32 @@
-//! Sums, coverage and holders laid out as a report, in the order in which every format shows them.
+//! Laying out sums, coverage and holders as a report, in the order in which every format shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::legacy::in_order;
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{
-    CardRow, Covered, Hold, Host, IntervalUse, Note, Now, Refused, Report, gap_rows, unseen,
+    CardRow, Covered, HoldLists, Host, IntervalUse, Note, Now, Refused, Report, cross_rows,
+    gap_rows, slot_rows, unseen,
 };
 use gua_model::{Coverage, Gap, GpuUuid, Micros, Outage, Period, Thresholds};
 use jiff::Timestamp;
 
-use super::ask::Ask;
-use super::columns::{cross_rows, slot_rows};
-use super::longest::HoldLists;
+use crate::question::Question;
 
-/// The number and the model of a card, where they are known.
-pub(super) type CardFacts<'a> = dyn Fn(&GpuUuid) -> (Option<u32>, Option<String>) + 'a;
+/// Index and model of a GPU, where they are known.
+pub(super) type IndexAndName<'a> = dyn Fn(&GpuUuid) -> (Option<u32>, Option<String>) + 'a;
 
-/// What both kinds of histories come to, before it is laid out.
+/// The parts of a report before it is laid out.
 pub(super) struct Parts<'a> {
-    pub(super) ask: &'a Ask,
+    pub(super) question: &'a Question,
     pub(super) thresholds: Thresholds,
     pub(super) window: Period,
-    /// The part of the window in which anything was known.
-    pub(super) seen: Period,
+    /// The part of the window in which anything is known.
+    pub(super) known: Period,
     pub(super) outages: &'a [Outage],
-    /// Of every card, with its gaps.
+    /// Coverage and gaps of each GPU.
     pub(super) coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
-    /// Since when each card is known.
+    /// Since when each GPU is known.
     pub(super) since: BTreeMap<GpuUuid, Timestamp>,
     pub(super) host_observed: Micros,
     pub(super) host: Option<Host>,
@@ -43,9 +42,9 @@ impl Parts<'_> {
         self,
         fold: ReportFold,
         holds: HoldLists,
-        card: &CardFacts<'_>,
+        index_and_name: &IndexAndName<'_>,
     ) -> Report {
-        let ask = self.ask;
+        let question = self.question;
         let mut gaps = Vec::new();
         let mut whole = Covered {
             host_observed: self.host_observed,
@@ -63,7 +62,7 @@ impl Parts<'_> {
             gaps.extend(own_gaps);
             let since = self.since.get(gpu).copied();
             let since = since.unwrap_or(self.window.from());
-            let (index, name) = card(gpu);
+            let (index, name) = index_and_name(gpu);
             cards.push(CardRow {
                 gpu: gpu.clone(),
                 index,
@@ -74,23 +73,18 @@ impl Parts<'_> {
             });
         }
         whole.gaps = gap_rows(gaps.iter().copied(), self.outages);
-        // A card that was neither seen nor expected in the window has no row.
+        // A GPU that was neither seen nor expected in the window has no row.
         cards.retain(|card| {
             card.covered.capacity > Micros(0)
                 || card.sums.samples() > 0
                 || card.sums.held.samples() > 0
         });
-        let unit = fold.question().unit;
+        let unit = fold.scope().unit;
         let people = fold.people.rows();
         let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
         let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
-        let mut lists = holds.finish();
-        for hold in &mut lists.sessions {
-            let known = self.coverage.get(&hold.gpu);
-            let gaps = known.map_or(&[][..], |(_, gaps)| gaps);
-            hold.observed_within = observed_within(hold, self.window, gaps);
-        }
-        let slots = slot_rows(&fold, self.seen, unit, &gaps);
+        let lists = holds.finish();
+        let slots = slot_rows(&fold, self.known, &gaps);
         let cross = cross_rows(&fold, &slots, &uuids, &names, &|gpu| {
             let known = self.coverage.get(gpu);
             known.map_or(&[], |(_, gaps)| gaps.as_slice())
@@ -99,8 +93,8 @@ impl Parts<'_> {
             host: self.host,
             window: self.window,
             thresholds: self.thresholds,
-            made: ask.now,
-            person: ask.user.clone(),
+            made: question.now,
+            person: question.person.clone(),
             slots,
             cross,
             heat: fold.heat.clone(),
@@ -114,11 +108,11 @@ impl Parts<'_> {
             past_count: lists.past_count,
             sessions: lists.sessions,
             session_count: lists.session_count,
-            known: self.seen,
+            known: self.known,
             now: self.now,
             refused: self.refused,
             tick_interval: self.tick_interval,
-            interval: ask
+            interval: question
                 .interval
                 .map_or(IntervalUse::Recorded, IntervalUse::Given),
             notes: self.notes,
@@ -126,28 +120,7 @@ impl Parts<'_> {
     }
 }
 
-/// What of a session was observed in a window. A session that the window cuts does not say when it was: what lies in the
-/// window and in no gap of the card was.
-fn observed_within(hold: &Hold, window: Period, gaps: &[Gap]) -> Option<Micros> {
-    let observed = hold.observed?;
-    let part = hold.period.overlap(window)?;
-    if part == hold.period {
-        return Some(observed);
-    }
-    let missing = gaps.iter().filter_map(|gap| {
-        let inside = gap.period.overlap(part)?.micros();
-        let (inside, whole) = (
-            u128::from(inside.0),
-            u128::from(gap.period.micros().0.max(1)),
-        );
-        let missing = u128::from(gap.micros.0) * inside / whole;
-        u64::try_from(missing).ok()
-    });
-    let seen = part.micros().0.saturating_sub(missing.sum());
-    Some(Micros(seen.min(observed.0)))
-}
-
-/// What one card's coverage says in a report.
+/// The coverage of one GPU as a report has it, and its gaps.
 pub(super) fn covered(coverage: Coverage) -> (Covered, Vec<Gap>) {
     let covered = Covered {
         capacity: coverage.capacity,

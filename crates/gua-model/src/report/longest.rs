@@ -1,27 +1,28 @@
-//! The longest holds of many, in memory for a fixed number of them.
+//! Bounded lists of the longest holds: memory does not grow with the number of sessions.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
-use gua_model::report::Hold;
-use gua_model::{GpuUuid, Thresholds};
+use super::Hold;
+use crate::id::GpuUuid;
+use crate::state::Thresholds;
 
-/// How many sessions the chart has room for.
-const CHARTED: usize = 400;
-/// How many of each card and of each person have room in any case, so that no row stands empty beside long sessions of
-/// others.
-const OF_EACH: usize = 8;
-/// How many ended holders are kept; their number is known beyond that.
-const KEPT: usize = 1000;
+/// Maximum number of sessions in a chart.
+pub const CHARTED: usize = 400;
+/// Number of sessions of each GPU and of each person that are kept in any case, so that none is without sessions in a
+/// chart beside long sessions of others.
+pub const CHARTED_OF_EACH: usize = 8;
+/// Maximum number of ended holders that are listed; they are counted beyond that.
+pub const PAST_LISTED: usize = 1000;
 
-/// Who holds what, kept in bounds.
-#[derive(Debug)]
-pub(super) struct HoldLists {
+/// The holds of a report while they are collected.
+#[derive(Clone, Debug)]
+pub struct HoldLists {
     current: Vec<Hold>,
     past: Longest,
     past_count: usize,
     charted: Longest,
-    of_cards: HashMap<GpuUuid, Longest>,
+    of_gpus: HashMap<GpuUuid, Longest>,
     of_people: HashMap<Option<String>, Longest>,
     sessions: usize,
 }
@@ -30,10 +31,10 @@ impl Default for HoldLists {
     fn default() -> Self {
         Self {
             current: Vec::new(),
-            past: Longest::new(KEPT),
+            past: Longest::new(PAST_LISTED),
             past_count: 0,
             charted: Longest::new(CHARTED),
-            of_cards: HashMap::new(),
+            of_gpus: HashMap::new(),
             of_people: HashMap::new(),
             sessions: 0,
         }
@@ -41,7 +42,7 @@ impl Default for HoldLists {
 }
 
 impl HoldLists {
-    pub(super) fn push(&mut self, hold: &Hold, thresholds: &Thresholds) {
+    pub fn push(&mut self, hold: &Hold, thresholds: &Thresholds) {
         if hold.is_without_use(thresholds) {
             if hold.current {
                 self.current.push(hold.clone());
@@ -50,16 +51,16 @@ impl HoldLists {
                 self.past.push(hold);
             }
         }
-        // A holder that was seen once and has no session has no length to draw.
+        // A holder seen in one tick only has no length to draw.
         if !hold.period.is_empty() {
             self.sessions += 1;
             self.charted.push(hold);
-            let each = || Longest::new(OF_EACH);
-            match self.of_cards.get_mut(&hold.gpu) {
-                Some(card) => card.push(hold),
+            let each = || Longest::new(CHARTED_OF_EACH);
+            match self.of_gpus.get_mut(&hold.gpu) {
+                Some(gpu) => gpu.push(hold),
                 None => {
-                    let card = self.of_cards.entry(hold.gpu.clone());
-                    card.or_insert_with(each).push(hold);
+                    let gpu = self.of_gpus.entry(hold.gpu.clone());
+                    gpu.or_insert_with(each).push(hold);
                 }
             }
             match self.of_people.get_mut(&hold.owner) {
@@ -72,11 +73,12 @@ impl HoldLists {
         }
     }
 
-    pub(super) fn finish(mut self) -> Lists {
+    #[must_use]
+    pub fn finish(mut self) -> HeldLists {
         self.current.sort_by(order);
         let mut charted = self.charted.into_sorted();
         let each = self
-            .of_cards
+            .of_gpus
             .into_values()
             .chain(self.of_people.into_values());
         charted.extend(each.flat_map(Longest::into_sorted));
@@ -86,7 +88,7 @@ impl HoldLists {
             by_time.then_with(|| one.gpu.cmp(&other.gpu))
         });
         charted.dedup();
-        Lists {
+        HeldLists {
             holders: self.current,
             past: self.past.into_sorted(),
             past_count: self.past_count,
@@ -96,28 +98,28 @@ impl HoldLists {
     }
 }
 
-/// What became of all of them.
-#[derive(Debug)]
-pub(super) struct Lists {
-    pub(super) holders: Vec<Hold>,
-    pub(super) past: Vec<Hold>,
-    pub(super) past_count: usize,
-    pub(super) sessions: Vec<Hold>,
-    pub(super) session_count: usize,
+/// The holds of a report, as [`super::Report`] has them.
+#[derive(Clone, Debug)]
+pub struct HeldLists {
+    pub holders: Vec<Hold>,
+    pub past: Vec<Hold>,
+    pub past_count: usize,
+    pub sessions: Vec<Hold>,
+    pub session_count: usize,
 }
 
-/// Keeps the longest, drops the rest.
-#[derive(Debug)]
+/// Keeps the longest holds and drops the rest.
+#[derive(Clone, Debug)]
 struct Longest {
-    most: usize,
-    /// The shortest on top.
+    limit: usize,
+    /// The shortest is on top.
     kept: BinaryHeap<Reverse<ByLength>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ByLength(Hold);
 
-/// The longest first; then by card, process and time.
+/// The longest first; then by GPU, process and time.
 fn order(one: &Hold, other: &Hold) -> Ordering {
     let length = |hold: &Hold| hold.period.micros();
     length(other)
@@ -148,16 +150,16 @@ impl PartialEq for ByLength {
 impl Eq for ByLength {}
 
 impl Longest {
-    fn new(most: usize) -> Self {
+    fn new(limit: usize) -> Self {
         Self {
-            most,
+            limit,
             kept: BinaryHeap::new(),
         }
     }
 
-    /// Copies it where it is one of the longest so far.
+    /// Copies a hold that is one of the longest so far.
     fn push(&mut self, hold: &Hold) {
-        if self.kept.len() >= self.most {
+        if self.kept.len() >= self.limit {
             let shortest = self.kept.peek();
             let is_longer = |kept: &Reverse<ByLength>| order(hold, &kept.0.0) == Ordering::Less;
             if !shortest.is_some_and(is_longer) {
@@ -177,18 +179,19 @@ impl Longest {
 }
 
 #[cfg(test)]
-mod tests {
-    use gua_model::{Micros, Period};
+pub(super) mod tests {
+    use crate::period::Period;
+    use crate::unit::Micros;
     use jiff::{SignedDuration, Timestamp};
 
     use super::*;
 
-    fn hold(card: u32, owner: &str, hours: i64, number: i64) -> Hold {
+    pub(in crate::report) fn hold(gpu: u32, owner: &str, hours: i64, number: i64) -> Hold {
         let from = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(number);
         let period = Period::new(from, from + SignedDuration::from_hours(hours));
         Hold {
-            gpu: format!("GPU-{card}").parse().unwrap(),
-            index: Some(card),
+            gpu: format!("GPU-{gpu}").parse().unwrap(),
+            index: Some(gpu),
             owner: Some(owner.to_owned()),
             by_login: true,
             process: None,
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn each_card_and_each_person_keeps_its_longest_beside_the_longest_of_all() {
+    fn each_gpu_and_each_person_keeps_its_longest_beside_the_longest_of_all() {
         let mut lists = HoldLists::default();
         let mut push = |hold: Hold| lists.push(&hold, &Thresholds::default());
         for number in 0..1000 {
@@ -225,12 +228,15 @@ mod tests {
             let found = lists.sessions.iter().filter(|hold| wanted(hold));
             found.count()
         };
-        assert_eq!(count(&|hold| hold.index == Some(1)), OF_EACH);
-        assert_eq!(count(&|hold| hold.owner.as_deref() == Some("eve")), OF_EACH);
-        assert_eq!(lists.sessions.len(), CHARTED + 2 * OF_EACH);
+        assert_eq!(count(&|hold| hold.index == Some(1)), CHARTED_OF_EACH);
+        assert_eq!(
+            count(&|hold| hold.owner.as_deref() == Some("eve")),
+            CHARTED_OF_EACH
+        );
+        assert_eq!(lists.sessions.len(), CHARTED + 2 * CHARTED_OF_EACH);
         let least = SignedDuration::from_hours(14);
-        let of_card = lists.sessions.iter().filter(|hold| hold.index == Some(1));
-        let mut lengths = of_card.map(|hold| hold.period.to().duration_since(hold.period.from()));
+        let of_gpu = lists.sessions.iter().filter(|hold| hold.index == Some(1));
+        let mut lengths = of_gpu.map(|hold| hold.period.to().duration_since(hold.period.from()));
         assert!(lengths.all(|length| length >= least));
     }
 }

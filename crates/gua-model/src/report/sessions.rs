@@ -1,0 +1,115 @@
+//! Which sessions count as current, and how much of a session was observed within a window.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Hold;
+use crate::gap::Gap;
+use crate::period::Period;
+use crate::unit::Micros;
+
+/// How long before the last tick an imported session may end and still count as current. gpu-usage-audit has this slack.
+pub const IMPORTED_SLACK: SignedDuration = SignedDuration::from_secs(120);
+
+/// Whether a session of our own ticks was there at the last tick of a window, whatever came after it.
+#[must_use]
+pub fn is_current(session: Period, last_tick: Option<Timestamp>) -> bool {
+    last_tick.is_some_and(|last| session.from() <= last && session.to() >= last)
+}
+
+/// Whether a session of imported rows, last seen at `last_row`, counts as current at the last tick of a window.
+#[must_use]
+pub fn is_imported_current(last_row: Timestamp, last_tick: Option<Timestamp>) -> bool {
+    let recent = last_tick.and_then(|last| last.checked_sub(IMPORTED_SLACK).ok());
+    recent.is_some_and(|recent| last_row >= recent)
+}
+
+/// Time of a session that was observed within a window; `None` for imported rows, or outside of the window.
+///
+/// A session that the window cuts does not record when it was observed. Its part in the window counts, less the gaps of its
+/// GPU: a gap that is only a part of its period counts in proportion.
+#[must_use]
+pub fn observed_within(hold: &Hold, window: Period, gaps: &[Gap]) -> Option<Micros> {
+    let observed = hold.observed?;
+    let part = hold.period.overlap(window)?;
+    if part == hold.period {
+        return Some(observed);
+    }
+    let missing = gaps.iter().filter_map(|gap| {
+        let inside = gap.period.overlap(part)?.micros();
+        let whole = gap.period.micros().0.max(1);
+        let missing = u128::from(gap.micros.0) * u128::from(inside.0) / u128::from(whole);
+        u64::try_from(missing).ok()
+    });
+    let seen = part.micros().0.saturating_sub(missing.sum());
+    Some(Micros(seen.min(observed.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gap::GapReason;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute)
+    }
+
+    fn period(from: i64, to: i64) -> Period {
+        Period::new(at(from), at(to))
+    }
+
+    fn minutes(count: u64) -> Micros {
+        Micros::from_secs(count * 60)
+    }
+
+    #[test]
+    fn a_session_is_current_while_it_covers_the_last_tick_of_the_window() {
+        let check = |last: Option<i64>, expected| {
+            assert_eq!(is_current(period(10, 20), last.map(at)), expected);
+        };
+        check(Some(10), true);
+        check(Some(20), true);
+        check(Some(21), false);
+        check(Some(9), false);
+        check(None, false);
+    }
+
+    #[test]
+    fn an_imported_session_is_current_up_to_two_minutes_before_the_last_tick() {
+        let check = |last: Option<i64>, expected| {
+            assert_eq!(is_imported_current(at(20), last.map(at)), expected);
+        };
+        check(Some(20), true);
+        check(Some(22), true);
+        check(Some(23), false);
+        check(None, false);
+    }
+
+    #[test]
+    fn a_session_that_the_window_cuts_was_observed_in_its_part_less_the_gaps_there() {
+        let check = |window: Period, gap: Option<(Period, u64)>, expected: Option<u64>| {
+            let gaps: Vec<Gap> = gap
+                .into_iter()
+                .map(|(period, micros)| Gap {
+                    period,
+                    micros: minutes(micros),
+                    reason: GapReason::CollectorDown,
+                })
+                .collect();
+            let hold = Hold {
+                observed: Some(minutes(50)),
+                ..super::super::longest::tests::hold(0, "ada", 1, 0)
+            };
+            let found = observed_within(&hold, window, &gaps);
+            assert_eq!(found, expected.map(minutes));
+        };
+        // The whole session is in the window: what was observed of it counts.
+        check(period(0, 60), None, Some(50));
+        check(period(30, 90), None, Some(30));
+        check(period(30, 90), Some((period(30, 40), 10)), Some(20));
+        // Half of the time of this gap was missing, and half of it is in the part.
+        check(period(30, 90), Some((period(20, 40), 10)), Some(25));
+        // Never more than was observed in all.
+        check(period(1, 90), None, Some(50));
+        check(period(60, 90), None, None);
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a question has no answer, as a caller can match on it.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+
+use gua_model::GpuUuid;
+
+use crate::gpu::ListedGpus;
+
+/// Why records could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    /// A writer appeared while the records were read as unchanging. Asking once more succeeds.
+    #[error("the history changed while it was read; ask again")]
+    Changed,
+    /// An error of the store, which the store's crate defines.
+    #[error(transparent)]
+    Read(Box<dyn Error + Send + Sync>),
+}
+
+impl RecordsError {
+    pub fn read(error: impl Error + Send + Sync + 'static) -> Self {
+        RecordsError::Read(Box::new(error))
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    /// The source cannot be opened. The error is that of whoever opened it.
+    #[error(transparent)]
+    Open(Box<dyn Error + Send + Sync>),
+    #[error("no GPU `{asked}`{}", all_of(known))]
+    NoSuchGpu { asked: String, known: ListedGpus },
+    #[error("several GPUs begin with `{asked}`: {found}")]
+    AmbiguousGpu { asked: String, found: ListedGpus },
+    #[error("this history knows no user `{person}`; it has {}", some_of(known))]
+    NoSuchPerson {
+        person: String,
+        known: BTreeSet<String>,
+    },
+    #[error("there is no run `{asked}`")]
+    NoSuchRun { asked: String },
+    #[error("several runs begin with `{asked}`: {}", found.join(", "))]
+    AmbiguousRun { asked: String, found: Vec<String> },
+    #[error("there are no runs yet")]
+    NoRuns,
+    /// States and gaps of a GPU do not add up to its capacity.
+    #[error("the books of {gpu} do not balance; please report this")]
+    Unbalanced { gpu: GpuUuid },
+    #[error("the tick at {at} has no reading of {gpu}, which it covers; please report this")]
+    Inconsistent { at: jiff::Timestamp, gpu: GpuUuid },
+}
+
+fn all_of(known: &ListedGpus) -> String {
+    match known.is_empty() {
+        true => ": this host has no GPUs".to_owned(),
+        false => format!("; this host has {known}"),
+    }
+}
+
+/// The first names, and how many more there are.
+fn some_of(names: &BTreeSet<String>) -> String {
+    const SHOWN: usize = 20;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown = names.iter().take(SHOWN).map(String::as_str);
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if text.is_empty() {
+        "nobody by name".clone_into(&mut text);
+    }
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+/// Text of a user for an error message: escaped and cut.
+pub(crate) fn quoted(text: &str) -> String {
+    text.chars().take(60).flat_map(char::escape_debug).collect()
+}

@@ -1,0 +1,74 @@
+//! The imported row of gpu-usage-audit that covers a moment.
+
+use gua_model::legacy::old_rule;
+use gua_model::{GpuUuid, LegacyCardTick, LegacyProcess, Period};
+use jiff::{SignedDuration, Timestamp};
+
+use super::answer::ImportedRow;
+use crate::error::RecordsError;
+use crate::records::{Records, fold_imported};
+
+/// Maximum time before a moment at which a row that covers it is searched.
+const REACH: SignedDuration = SignedDuration::from_hours(1);
+
+/// Maximum time before a moment at which the last row of a GPU is searched.
+const LAST_ROW_REACH: SignedDuration = SignedDuration::from_hours(24);
+
+/// The imported rows of all GPUs that cover a moment.
+pub(super) fn covering(
+    records: &dyn Records,
+    at: Timestamp,
+) -> Result<Vec<ImportedRow>, RecordsError> {
+    fold_imported(records, window(at, REACH), Vec::new, |found, moment| {
+        let rows = moment.ticks.iter().map(row);
+        found.extend(rows.filter(|row| covers(row, at)));
+    })
+}
+
+/// The last imported row of a GPU in the day before a moment.
+pub(super) fn last_of(
+    records: &dyn Records,
+    gpu: &GpuUuid,
+    at: Timestamp,
+) -> Result<Option<ImportedRow>, RecordsError> {
+    let window = window(at, LAST_ROW_REACH);
+    fold_imported(
+        records,
+        window,
+        || None,
+        |last, moment| {
+            if let Some(tick) = moment.ticks.iter().rfind(|tick| tick.gpu == gpu) {
+                *last = Some(row(tick));
+            }
+        },
+    )
+}
+
+fn row(tick: &LegacyCardTick<'_>) -> ImportedRow {
+    let process =
+        |process: &LegacyProcess<'_>| (process.identity.map(str::to_owned), process.memory_mb);
+    ImportedRow {
+        at: tick.at,
+        gpu: tick.gpu.clone(),
+        index: tick.index.and_then(|index| u32::try_from(index).ok()),
+        interval: tick.run.interval,
+        util: tick.util,
+        class: tick.class(&old_rule()),
+        processes: tick.processes.iter().map(process).collect(),
+    }
+}
+
+fn window(at: Timestamp, reach: SignedDuration) -> Period {
+    let from = at.saturating_sub(reach).unwrap_or(at);
+    let to = at
+        .saturating_add(SignedDuration::from_micros(1))
+        .unwrap_or(at);
+    Period::new(from, to)
+}
+
+/// Whether a row covers a moment: it counts for its recorded interval, also where the next one came sooner.
+pub(super) fn covers(row: &ImportedRow, at: Timestamp) -> bool {
+    let interval = SignedDuration::try_from(row.interval).unwrap_or(SignedDuration::MAX);
+    let end = row.at.saturating_add(interval).unwrap_or(Timestamp::MAX);
+    Period::new(row.at, end).contains(at)
+}

@@ -1,0 +1,285 @@
+//! The state of a GPU at a moment of the past: the tick that covers it, or why none does.
+
+use std::collections::BTreeSet;
+
+use gua_model::period::whole_micros;
+use gua_model::report::PersonNames;
+use gua_model::{
+    Basis, GpuUuid, KnownCard, Ledger, Outage, Period, Quarter, Span, State, Thresholds, Tick,
+    UtilWindow,
+};
+use jiff::{SignedDuration, Timestamp};
+
+use super::answer::{Answer, Found, GapFound, ImportedRow, QuarterFound, Seen, When};
+use super::{imported, now};
+use crate::error::QueryError;
+use crate::gpu::{NamedGpu, choose};
+use crate::question::ExplainQuestion;
+use crate::records::{GpuInfo, Records, TickAt};
+use crate::since::totals;
+
+type Result<T> = std::result::Result<T, QueryError>;
+
+/// How far around a moment the ends of a gap are searched, step by step: most gaps are short.
+const REACH: [SignedDuration; 4] = [
+    SignedDuration::from_hours(1),
+    SignedDuration::from_hours(24),
+    SignedDuration::from_hours(7 * 24),
+    SignedDuration::from_hours(60 * 24),
+];
+
+/// Explains the recorded state of a GPU at a moment.
+pub fn explain(records: &dyn Records, question: &ExplainQuestion) -> Result<Answer> {
+    let ExplainQuestion { at, now, .. } = *question;
+    let infos = records.gpus()?;
+    let thresholds = records.thresholds()?;
+    let tick = records.tick_at(at, thresholds)?;
+    let rows = imported::covering(records, at)?;
+    let known = known(records, tick.as_ref(), &infos, &rows)?;
+    let mut gpu = choose(&question.gpu, &known)?;
+    let uuid = gpu
+        .uuid
+        .clone()
+        .expect("records have the UUID of every GPU");
+    let info = infos.iter().find(|info| info.uuid == uuid);
+    gpu.name = gpu.name.or_else(|| info.and_then(|info| info.name.clone()));
+
+    // From the last tick to just after the next one, or until now.
+    let last = tick.as_ref().map_or(at, |tick| tick.tick.sample.at);
+    let next = tick.as_ref().and_then(|tick| tick.next.as_ref());
+    let next = next.and_then(|next| {
+        let after = SignedDuration::from_micros(2);
+        next.sample.at.checked_add(after).ok()
+    });
+    let search = Search {
+        between: Period::new(last, next.unwrap_or(now).min(now)),
+        records,
+        uuid,
+        at,
+        now,
+        thresholds,
+        infos: &infos,
+    };
+    let found = search.find(tick, &gpu, info, rows)?;
+    Ok(Answer { gpu, at, found })
+}
+
+/// All GPUs that a question may name. Those of the moment come first, as indexes may have changed since.
+fn known(
+    records: &dyn Records,
+    tick: Option<&TickAt>,
+    infos: &[GpuInfo],
+    rows: &[ImportedRow],
+) -> Result<Vec<NamedGpu>> {
+    let imported = |uuid: &GpuUuid, index, name| NamedGpu {
+        uuid: Some(uuid.clone()),
+        index,
+        name,
+        parent: None,
+    };
+    let mut known: Vec<NamedGpu> = Vec::new();
+    if let Some(TickAt { tick, .. }) = tick {
+        known.extend(tick.sample.gpus.iter().map(NamedGpu::from));
+    }
+    known.extend(infos.iter().map(NamedGpu::from));
+    let facts = records.imported_facts()?.unwrap_or_default();
+    known.extend(rows.iter().map(|row| {
+        let name = facts.gpus.get(&row.gpu).and_then(|gpu| gpu.name.clone());
+        imported(&row.gpu, row.index, name)
+    }));
+    let facts = facts.gpus.iter();
+    known.extend(facts.map(|(uuid, gpu)| imported(uuid, gpu.index, gpu.name.clone())));
+    let mut seen = BTreeSet::new();
+    known.retain(|gpu| seen.insert(gpu.uuid.clone()));
+    Ok(known)
+}
+
+/// A search about one GPU and one moment.
+struct Search<'a> {
+    records: &'a dyn Records,
+    uuid: GpuUuid,
+    at: Timestamp,
+    now: Timestamp,
+    thresholds: Thresholds,
+    infos: &'a [GpuInfo],
+    /// The time between the ticks around the moment, and a little of what the later one covers.
+    between: Period,
+}
+
+impl Search<'_> {
+    fn find(
+        &self,
+        tick: Option<TickAt>,
+        gpu: &NamedGpu,
+        info: Option<&GpuInfo>,
+        rows: Vec<ImportedRow>,
+    ) -> Result<Found> {
+        let covers = |span: &&Span| span.gpu == self.uuid && span.period().contains(self.at);
+        let tick = tick.and_then(|tick| {
+            let span = tick.spans.iter().find(covers)?.clone();
+            Some((tick, span))
+        });
+        if let Some((tick, span)) = tick {
+            return Ok(Found::Seen(Box::new(self.seen(tick, span, gpu)?)));
+        }
+        let row = rows.into_iter().rev().find(|row| row.gpu == self.uuid);
+        if let Some(row) = row {
+            return Ok(Found::ImportedRow(row));
+        }
+        let first = info.map(|info| info.first_seen);
+        if first.is_none() && self.infos.is_empty() {
+            let last = imported::last_of(self.records, &self.uuid, self.at)?;
+            return Ok(match last {
+                Some(row) if imported::covers(&row, self.at) => Found::ImportedRow(row),
+                other => Found::NoImportedRow {
+                    last: other.map(|row| row.at),
+                },
+            });
+        }
+        if first.is_none_or(|first| self.at < first) {
+            return Ok(Found::Before { first });
+        }
+        if let Some(raw_from) = self.records.raw_from()?.filter(|from| self.at < *from)
+            && let Some(found) = self.quarter(raw_from)?
+        {
+            return Ok(found);
+        }
+        Ok(match self.gap()? {
+            Some(gap) => Found::Gap(gap),
+            None => Found::InstanceAbsent,
+        })
+    }
+
+    fn seen(
+        &self,
+        TickAt {
+            tick,
+            spans: _,
+            next,
+        }: TickAt,
+        span: Span,
+        named: &NamedGpu,
+    ) -> Result<Seen> {
+        let Tick { sample, interval } = tick;
+        let gpu = sample
+            .gpus
+            .iter()
+            .find(|gpu| gpu.uuid == self.uuid)
+            .cloned();
+        let Some(gpu) = gpu else {
+            return Err(QueryError::Inconsistent {
+                at: sample.at,
+                gpu: self.uuid.clone(),
+            });
+        };
+        let unobserved = span
+            .shares
+            .iter()
+            .any(|share| share.verdict.state == State::Unobserved);
+        let later = next
+            .as_ref()
+            .and_then(|next| next.sample.gpus.iter().find(|gpu| gpu.uuid == self.uuid));
+        let window: Option<UtilWindow> = later
+            .and_then(|gpu| gpu.window.ok())
+            .filter(|_| span.basis == Basis::Buffer);
+        let ended_by_next = next
+            .as_ref()
+            .is_some_and(|next| next.sample.at.as_microsecond() == span.to.as_microsecond());
+        Ok(Seen {
+            at: sample.at,
+            thresholds: self.thresholds,
+            since: None,
+            sessions: now::sessions(self.records, &self.uuid, self.at),
+            problems: now::problems(&sample, named),
+            instances: now::instances(&sample, &self.uuid),
+            gap: if unobserved { self.gap()? } else { None },
+            when: When::Tick {
+                period: span.period(),
+                interval,
+                basis: span.basis,
+                window,
+                ended_by_next,
+            },
+            shares: span.shares,
+            gpu,
+        })
+    }
+
+    /// The gap around the moment; `None` where the GPU was not expected.
+    fn gap(&self) -> Result<Option<GapFound>> {
+        let mut found = None;
+        // A gap without ticks ends at its neighbours; else the search goes on, as a GPU may be lost for long.
+        let near = std::iter::once(self.between);
+        for window in near.chain(REACH.map(|reach| self.around(reach))) {
+            let Some(gap) = self.gap_within(window)? else {
+                return Ok(found);
+            };
+            let is_whole = !gap.from_is_bound && !gap.to_is_bound;
+            found = Some(gap);
+            if is_whole {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn around(&self, reach: SignedDuration) -> Period {
+        let from = self.at.saturating_sub(reach).unwrap_or(Timestamp::MIN);
+        let to = self.at.saturating_add(reach).unwrap_or(Timestamp::MAX);
+        Period::new(from, to.min(self.now))
+    }
+
+    fn gap_within(&self, window: Period) -> Result<Option<GapFound>> {
+        let known = self.infos.iter().map(|info| {
+            let known = KnownCard {
+                first: info.first_seen,
+                parent: info.parent.clone(),
+            };
+            (info.uuid.clone(), known)
+        });
+        let outages = self.records.outages(window)?;
+        let mut ledger = Ledger::new(window, known.collect(), &outages);
+        self.records
+            .spans(window, self.thresholds, &mut |span| ledger.push(span))?;
+        let mut coverage = ledger.finish();
+        let gaps = coverage.remove(&self.uuid).unwrap_or_default().gaps;
+        let Some(gap) = gaps.into_iter().find(|gap| gap.period.contains(self.at)) else {
+            return Ok(None);
+        };
+        let inside = |outage: &Outage| outage.period().overlap(gap.period).is_some();
+        let goes_on = gap.period.to() >= whole_micros(self.now);
+        Ok(Some(GapFound {
+            period: gap.period,
+            reason: gap.reason,
+            from_is_bound: gap.period.from() == window.from(),
+            to_is_bound: gap.period.to() == window.to() && !goes_on,
+            goes_on,
+            outages: outages.into_iter().filter(inside).collect(),
+        }))
+    }
+
+    /// The totals of the quarter; `None` where it has none of this GPU.
+    fn quarter(&self, raw_from: Timestamp) -> Result<Option<Found>> {
+        let quarter = Quarter::of(self.at);
+        let totals = totals(self.records, quarter.period())?;
+        let total = totals
+            .quarters
+            .get(&quarter)
+            .and_then(|cards| cards.get(&self.uuid));
+        let Some(total) = total.cloned() else {
+            return Ok(None);
+        };
+        let mut names = PersonNames::new(self.records.people()?);
+        let owners = total
+            .owners
+            .keys()
+            .map(|uid| uid.map(|uid| names.of(Some(uid)).to_owned()));
+        Ok(Some(Found::Quarter(Box::new(QuarterFound {
+            period: quarter.period(),
+            owners: owners.collect(),
+            total,
+            thresholds: self.thresholds,
+            raw_from,
+        }))))
+    }
+}

@@ -1,0 +1,27 @@
+//! Questions about recorded GPU use, and their answers.
+//!
+//! A command builds a question ([`Question`], [`ExplainQuestion`], ...) and asks a [`Source`]. A source that has the records
+//! at hand answers with the functions of this crate, which read through [`Records`]: a history file of one host implements
+//! it today, the stores of a board implement it next. The answers are plain types; `gua-render` turns them into text, JSON,
+//! CSV and HTML.
+//!
+//! Rules about states, sums and sessions are in `gua-model`. This crate decides which records to read, in which order, and
+//! how to combine them. It reads no files, no clock and no environment, and it prints nothing.
+
+mod error;
+pub mod explain;
+pub mod gpu;
+mod question;
+pub mod records;
+mod report;
+pub mod runs;
+pub mod since;
+mod source;
+
+pub use error::{QueryError, RecordsError};
+pub use question::{
+    ExplainQuestion, LastUseQuestion, Question, RunsQuestion, SinceQuestion, WindowEnd,
+};
+pub use records::{GpuInfo, Records, WatchedRun};
+pub use report::report;
+pub use source::{RecordsSource, Source};

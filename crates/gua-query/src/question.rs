@@ -1,0 +1,118 @@
+//! Questions as plain, serialisable types: what is asked, and nothing about how the answer is shown.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use gua_model::calendar::CalendarUnit;
+use gua_model::report::Cross;
+use gua_model::report::fold::Scope;
+use gua_model::state::ThresholdOverrides;
+use gua_model::{GpuUuid, Period, RollUp, Thresholds};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+/// What a report is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    pub window: Period,
+    pub end: WindowEnd,
+    #[serde(with = "jiff::fmt::serde::tz::required")]
+    pub zone: TimeZone,
+    /// Only this person's part; everyone's where `None`.
+    pub person: Option<String>,
+    /// Only these GPUs, each by index, UUID or the beginning of a UUID; all where empty.
+    pub gpus: Vec<String>,
+    /// Columns of time that GPUs and people are crossed with.
+    pub cross: Option<Cross>,
+    /// Length of the rows of time; chosen by the length of the window where `None`.
+    pub unit: Option<CalendarUnit>,
+    /// Time that an imported tick counts for, instead of the recorded interval.
+    pub interval: Option<Duration>,
+    pub thresholds: ThresholdOverrides,
+    /// When the question is asked.
+    pub now: Timestamp,
+}
+
+/// Where a window ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WindowEnd {
+    /// At a moment that was named.
+    Named,
+    /// At the time of asking: imported rows that are dated ahead count too.
+    Now,
+}
+
+impl Question {
+    /// Asks for all GPUs and all people of a window, up to now.
+    #[must_use]
+    pub fn of_window(window: Period, zone: TimeZone, now: Timestamp) -> Self {
+        Self {
+            window: Period::new(window.from(), window.to().min(now)),
+            end: WindowEnd::Named,
+            zone,
+            person: None,
+            gpus: Vec::new(),
+            cross: None,
+            unit: None,
+            interval: None,
+            thresholds: ThresholdOverrides::default(),
+            now,
+        }
+    }
+
+    /// The scope of the fold, once the chosen GPUs and the known part of the window are found.
+    #[must_use]
+    pub(crate) fn scope(&self, gpus: Option<BTreeSet<GpuUuid>>, known: Period) -> Scope {
+        let unit = self.unit;
+        Scope {
+            zone: self.zone.clone(),
+            gpus,
+            person: self.person.clone(),
+            unit: unit.unwrap_or_else(|| CalendarUnit::for_length(known.micros())),
+            interval: self.interval,
+            cross: self.cross,
+        }
+    }
+
+    /// Whether a person's rows are asked for.
+    pub(crate) fn wants_person(&self, name: &str) -> bool {
+        self.person.as_deref().is_none_or(|person| person == name)
+    }
+}
+
+/// Asks for the state of one GPU at a moment of the past, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainQuestion {
+    /// Index, UUID or the beginning of a UUID.
+    pub gpu: String,
+    pub at: Timestamp,
+    pub now: Timestamp,
+}
+
+/// Asks since when GPUs have been in a roll-up without a break.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SinceQuestion {
+    pub gpus: Vec<(GpuUuid, RollUp)>,
+    pub thresholds: Thresholds,
+    pub now: Timestamp,
+}
+
+/// Asks when GPUs were last in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastUseQuestion {
+    pub from: Timestamp,
+    pub now: Timestamp,
+    pub thresholds: Thresholds,
+    /// Users whose processes do not count as use, by name or uid.
+    pub as_free: Vec<String>,
+}
+
+/// Asks for the watched runs that began in a window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunsQuestion {
+    pub window: Period,
+    /// User name or uid.
+    pub user: Option<String>,
+    pub limit: u32,
+}

@@ -1,0 +1,210 @@
+//! The records that questions are answered from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use gua_model::refusal::Refusal;
+use gua_model::{
+    Bytes, CardQuarter, Floors, GpuUuid, LegacyMoment, Outage, Period, Quarter, Session, Span,
+    Thresholds, Tick, Uid, User,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::RecordsError;
+
+type Result<T> = std::result::Result<T, RecordsError>;
+
+/// What one host recorded: ticks, quarter totals, sessions, outages, refusals and watched runs.
+///
+/// Large results are streamed to a visitor, one element at a time, so that memory stays bounded whatever the window. A
+/// damaged tick is left out: its time is a gap, as if it had not been taken.
+pub trait Records {
+    /// All GPUs ever seen by our own ticks, in the order in which they were first seen.
+    fn gpus(&self) -> Result<Vec<GpuInfo>>;
+
+    /// The latest name of each user id. A user id never seen with a name is absent.
+    fn people(&self) -> Result<BTreeMap<Uid, String>>;
+
+    /// Name of the host, by the latest collector run.
+    fn host(&self) -> Result<Option<String>>;
+
+    /// Interval between ticks, by the latest collector run.
+    fn tick_interval(&self) -> Result<Option<Duration>>;
+
+    /// Thresholds that stored totals and sessions rest on.
+    fn thresholds(&self) -> Result<Thresholds>;
+
+    /// Time of the oldest tick kept; older time is known by quarter totals alone. `None` if no tick was ever removed.
+    fn raw_from(&self) -> Result<Option<Timestamp>>;
+
+    /// Outages that touch a window, in order of their start.
+    fn outages(&self, window: Period) -> Result<Vec<Outage>>;
+
+    /// Visits the totals of a window quarter by quarter, in order of time, each with all its GPUs in order of their UUID.
+    /// A quarter that an end of the window cuts has only what lies inside. Returns the number of damaged ticks.
+    ///
+    /// Thresholds other than the stored ones are applied to the ticks, which is an error where those are no longer kept.
+    fn quarters(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        visitor: &mut dyn QuarterVisitor,
+    ) -> Result<u32>;
+
+    /// Visits every session that touches a window, in any order, each as a whole.
+    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<()>;
+
+    /// Visits every span that begins in a window, and those of the tick before it.
+    fn spans(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        each: &mut dyn FnMut(&Span),
+    ) -> Result<()>;
+
+    /// Visits every tick of a window, in order of time.
+    fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<()>;
+
+    /// The last tick before a moment.
+    fn last_tick_before(&self, moment: Timestamp) -> Result<Option<Tick>>;
+
+    /// The last tick at or before a moment, with its spans and the tick after it.
+    fn tick_at(&self, at: Timestamp, thresholds: Thresholds) -> Result<Option<TickAt>>;
+
+    /// Idle power of each GPU, as it counts on the day of a moment.
+    fn floors(&self, at: Timestamp) -> Result<Floors>;
+
+    /// Requests of a window that were not granted at once, in order of time.
+    fn refusals(&self, window: Period) -> Result<Vec<Refusal>>;
+
+    /// Watched runs that began in a window, the latest first, at most `limit` of them.
+    fn runs(&self, window: Period, limit: u32) -> Result<Vec<WatchedRun>>;
+
+    /// Watched runs whose id begins with `prefix`, the latest first. The number is bounded by the store.
+    fn runs_with_prefix(&self, prefix: &str) -> Result<Vec<WatchedRun>>;
+
+    /// Facts about imported rows as a whole; `None` where none were imported.
+    fn imported_facts(&self) -> Result<Option<ImportedFacts>>;
+
+    /// Names that imported rows count users under.
+    fn imported_people(&self) -> Result<BTreeSet<String>>;
+
+    /// Visits every moment of imported rows in a window, in order of time.
+    fn imported_moments(&self, window: Period, visitor: &mut dyn MomentVisitor) -> Result<()>;
+}
+
+/// Receives the quarter totals of a window.
+pub trait QuarterVisitor {
+    /// Called once, before the first quarter, with the window that is answered: the one that was asked for, or more
+    /// where ticks at an edge are no longer kept and the edge moved to its quarter hour.
+    fn begin(&mut self, window: Period);
+
+    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]);
+}
+
+/// Receives the moments of imported rows.
+pub trait MomentVisitor {
+    /// Called before the first moment, and again where rows turn out not to be in order and the visit starts over.
+    fn begin(&mut self);
+
+    fn moment(&mut self, moment: &LegacyMoment<'_>);
+}
+
+/// Folds the imported rows of a window. `start` makes the initial value, once for each time that the visit starts over.
+pub(crate) fn fold_imported<T>(
+    records: &dyn Records,
+    window: Period,
+    start: impl Fn() -> T,
+    step: impl FnMut(&mut T, &LegacyMoment<'_>),
+) -> Result<T> {
+    struct Fold<T, A, B> {
+        sum: Option<T>,
+        start: A,
+        step: B,
+    }
+    impl<T, A: Fn() -> T, B: FnMut(&mut T, &LegacyMoment<'_>)> MomentVisitor for Fold<T, A, B> {
+        fn begin(&mut self) {
+            self.sum = Some((self.start)());
+        }
+
+        fn moment(&mut self, moment: &LegacyMoment<'_>) {
+            let sum = self.sum.get_or_insert_with(&self.start);
+            (self.step)(sum, moment);
+        }
+    }
+    let mut fold = Fold {
+        sum: None,
+        start,
+        step,
+    };
+    records.imported_moments(window, &mut fold)?;
+    Ok(fold.sum.unwrap_or_else(fold.start))
+}
+
+/// A GPU that was ever seen, as it was seen last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuInfo {
+    pub uuid: GpuUuid,
+    pub first_seen: Timestamp,
+    pub index: Option<u32>,
+    pub name: Option<String>,
+    pub memory_total: Option<Bytes>,
+    /// The GPU that this one is a MIG instance of.
+    pub parent: Option<GpuUuid>,
+}
+
+/// The last tick at or before a moment, the spans of its GPUs, and the tick after it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TickAt {
+    pub tick: Tick,
+    /// Spans of all GPUs. They may end before the moment, which is then a gap.
+    pub spans: Vec<Span>,
+    pub next: Option<Tick>,
+}
+
+/// A job that `gua run` watched, as the user's program reported it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedRun {
+    /// Id that the user's program gave it.
+    pub run: String,
+    pub owner: User,
+    /// Short name of the program.
+    pub name: String,
+    pub started: Timestamp,
+    /// `None` while it runs, or where its end was never recorded.
+    pub ended: Option<Timestamp>,
+    pub exit_code: Option<i32>,
+    pub gpus: Vec<GpuUuid>,
+    /// JSON; empty before the run has ended.
+    pub summary: String,
+}
+
+/// What is known of imported rows as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportedFacts {
+    pub host: Option<ImportedHost>,
+    pub gpus: BTreeMap<GpuUuid, ImportedGpu>,
+    /// Time of the first tick.
+    pub began: Option<Timestamp>,
+    /// Time of the last tick.
+    pub ended: Option<Timestamp>,
+    /// Interval that the newest run recorded.
+    pub interval: Option<Duration>,
+}
+
+/// The first row of the host table of gpu-usage-audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportedHost {
+    pub name: String,
+    pub environment: String,
+    pub driver: Option<String>,
+}
+
+/// A GPU as gpu-usage-audit described it. Files before version 1.1 have neither name nor memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportedGpu {
+    pub index: Option<u32>,
+    pub name: Option<String>,
+    pub memory_total: Option<Bytes>,
+}

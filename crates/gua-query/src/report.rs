@@ -1,0 +1,443 @@
+//! The report: who held which GPU, whether it was used, and what was not observed.
+//!
+//! A report is gathered in five steps: what the records know, the quarter totals of the window, imported rows, sessions,
+//! and the layout. Each reads its part of the records once, in order of time, with bounded memory.
+
+mod imported;
+mod layout;
+mod now;
+mod partial_quarters;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use gua_model::legacy::OwnSince;
+use gua_model::refusal::in_the_way;
+use gua_model::report::fold::{ReportFold, Scope};
+use gua_model::report::{
+    BlockRow, Covered, Hold, HoldLists, Note, PersonNames, Refused, Report, UNKNOWN, is_current,
+    observed_within,
+};
+use gua_model::text::sanitize;
+use gua_model::{
+    CardQuarter, Gap, GpuUuid, KnownCard, Ledger, Micros, Outage, OwnerSource, Period, Quarter,
+    Session, Thresholds, Tick, Uid,
+};
+use jiff::Timestamp;
+
+use crate::error::{QueryError, quoted};
+use crate::gpu::{NamedGpu, choose_all};
+use crate::question::{Question, WindowEnd};
+use crate::records::{GpuInfo, ImportedFacts, QuarterVisitor, Records, fold_imported};
+
+use self::imported::ImportedPart;
+use self::partial_quarters::PartialQuarters;
+
+type Result<T> = std::result::Result<T, QueryError>;
+
+/// Gathers a report.
+pub fn report(records: &dyn Records, question: &Question) -> Result<Report> {
+    let known = Known::read(records, question)?;
+    let mut sums = count_quarters(records, &known)?;
+    add_imported(records, &known, &mut sums)?;
+    refuse_unknown_person(records, &known, &sums)?;
+    let since = list_sessions(records, &known, &mut sums)?;
+    lay_out(records, known, sums, &since)
+}
+
+/// What the records know, before anything is counted.
+struct Known<'a> {
+    question: &'a Question,
+    gpus: BTreeMap<GpuUuid, GpuInfo>,
+    people: BTreeMap<Uid, String>,
+    /// Thresholds that stored totals and sessions rest on.
+    stored: Thresholds,
+    /// Thresholds that the report applies.
+    thresholds: Thresholds,
+    imported: Option<ImportedFacts>,
+    outages: Vec<Outage>,
+    /// The part of the window in which anything is known.
+    period: Period,
+    scope: Scope,
+    /// The last tick of our own in the window.
+    last: Option<Tick>,
+}
+
+impl<'a> Known<'a> {
+    fn read(records: &dyn Records, question: &'a Question) -> Result<Self> {
+        let gpus = records.gpus()?.into_iter();
+        let gpus: BTreeMap<_, _> = gpus.map(|gpu| (gpu.uuid.clone(), gpu)).collect();
+        let stored = records.thresholds()?;
+        let imported = records.imported_facts()?;
+        let window = question.window;
+        let period = known_period(question, &gpus, imported.as_ref());
+        let chosen = choose_all(&question.gpus, &named(&gpus, imported.as_ref()))?;
+        let last = records.last_tick_before(window.to())?;
+        Ok(Self {
+            question,
+            people: records.people()?,
+            stored,
+            thresholds: question.thresholds.over(stored),
+            outages: records.outages(window)?,
+            period,
+            scope: question.scope(chosen, period),
+            last: last.filter(|tick| window.contains(tick.sample.at)),
+            gpus,
+            imported,
+        })
+    }
+
+    fn last_at(&self) -> Option<Timestamp> {
+        self.last.as_ref().map(|tick| tick.sample.at)
+    }
+
+    fn wants(&self, gpu: &GpuUuid) -> bool {
+        let chosen = self.scope.gpus.as_ref();
+        chosen.is_none_or(|gpus| gpus.contains(gpu))
+    }
+
+    fn names(&self) -> PersonNames {
+        PersonNames::new(self.people.clone())
+    }
+
+    fn index(&self, gpu: &GpuUuid) -> Option<u32> {
+        self.gpus.get(gpu).and_then(|gpu| gpu.index)
+    }
+
+    /// Time of the first tick of our own of each GPU.
+    fn first_seen(&self) -> BTreeMap<GpuUuid, Timestamp> {
+        let gpus = self.gpus.iter();
+        gpus.map(|(uuid, gpu)| (uuid.clone(), gpu.first_seen))
+            .collect()
+    }
+}
+
+/// The part of the window in which anything is known.
+fn known_period(
+    question: &Question,
+    gpus: &BTreeMap<GpuUuid, GpuInfo>,
+    imported: Option<&ImportedFacts>,
+) -> Period {
+    let window = question.window;
+    let began = gpus.values().map(|gpu| gpu.first_seen);
+    let began = began.chain(imported.and_then(|facts| facts.began)).min();
+    let ended = imported.and_then(|facts| facts.ended);
+    let ended = ended.filter(|_| question.end == WindowEnd::Now);
+    Period::new(
+        began.unwrap_or(window.to()).max(window.from()),
+        ended.unwrap_or(window.to()).max(window.to()),
+    )
+}
+
+/// All GPUs that a question may name: our own first.
+fn named(gpus: &BTreeMap<GpuUuid, GpuInfo>, imported: Option<&ImportedFacts>) -> Vec<NamedGpu> {
+    let imported = imported.iter().flat_map(|facts| &facts.gpus);
+    let imported = imported.filter(|(uuid, _)| !gpus.contains_key(*uuid));
+    let imported = imported.map(|(uuid, gpu)| NamedGpu {
+        uuid: Some(uuid.clone()),
+        index: gpu.index,
+        name: None,
+        parent: None,
+    });
+    gpus.values().map(NamedGpu::from).chain(imported).collect()
+}
+
+/// Everything that is counted, while the records are read.
+struct Sums {
+    fold: ReportFold,
+    /// The window that is answered; wider than the question's where ticks at an edge are no longer kept.
+    window: Period,
+    ticks_damaged: u32,
+    /// Coverage and gaps of each GPU.
+    coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
+    host_observed: Micros,
+    /// Since when each GPU is known.
+    since: BTreeMap<GpuUuid, Timestamp>,
+    holds: HoldLists,
+    notes: Vec<Note>,
+}
+
+/// Counts the quarter totals of the window, and what was observed of each GPU.
+fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<Sums> {
+    let firsts = known.gpus.iter().map(|(uuid, gpu)| {
+        let known = KnownCard {
+            first: gpu.first_seen,
+            parent: gpu.parent.clone(),
+        };
+        (uuid.clone(), known)
+    });
+    let firsts: BTreeMap<_, _> = firsts.collect();
+    let window = known.question.window;
+    let mut count = Count {
+        window,
+        fold: ReportFold::new(known.scope.clone(), known.names()),
+        ledger: Ledger::new(window, firsts.clone(), &known.outages),
+        partial: PartialQuarters::new(records.raw_from()?),
+        firsts,
+        outages: &known.outages,
+    };
+    let ticks_damaged = records.quarters(window, known.thresholds, &mut count)?;
+    let mut ledger = count.ledger;
+    count.partial.add(records, known.thresholds, &mut ledger)?;
+    let host_observed = ledger.host_observed();
+    let mut coverage = BTreeMap::new();
+    for (gpu, covered) in ledger.finish() {
+        if !known.wants(&gpu) {
+            continue;
+        }
+        if covered.balance() != 0 {
+            return Err(QueryError::Unbalanced { gpu });
+        }
+        coverage.insert(gpu, layout::covered(covered));
+    }
+    Ok(Sums {
+        fold: count.fold,
+        window: count.window,
+        ticks_damaged,
+        coverage,
+        host_observed,
+        since: known.first_seen(),
+        holds: HoldLists::default(),
+        notes: Vec::new(),
+    })
+}
+
+/// The visitor of [`count_quarters`].
+struct Count<'a> {
+    window: Period,
+    fold: ReportFold,
+    ledger: Ledger,
+    partial: PartialQuarters,
+    firsts: BTreeMap<GpuUuid, KnownCard>,
+    outages: &'a [Outage],
+}
+
+impl QuarterVisitor for Count<'_> {
+    fn begin(&mut self, window: Period) {
+        self.window = window;
+        self.ledger = Ledger::new(window, self.firsts.clone(), self.outages);
+    }
+
+    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
+        if !self.partial.takes(quarter, gpus, &self.ledger) {
+            self.ledger.push_quarter(gpus);
+        }
+        for gpu in gpus {
+            self.fold.own(quarter, &gpu.gpu, &gpu.total);
+        }
+    }
+}
+
+/// Adds imported rows: their sums, coverage, sessions and notes.
+fn add_imported(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Result<()> {
+    let Some(facts) = &known.imported else {
+        return Ok(());
+    };
+    let own_since = OwnSince(known.first_seen());
+    let rows = imported::rows(known.question);
+    let start = || {
+        let part = ImportedPart::new(known.thresholds, known.question, &own_since);
+        (sums.fold.clone(), part)
+    };
+    let (mut fold, part) = fold_imported(records, rows, start, |(fold, part), moment| {
+        part.push(moment, fold);
+    })?;
+    let has_own = fold.all.observed() > Micros(0);
+    let imported = part.finish(&mut fold, facts, known.last_at());
+    sums.fold = fold;
+    sums.holds = imported.holds;
+    sums.notes = imported.notes;
+    sums.since.extend(imported.since);
+    if has_own && sums.fold.all.old.ticks != [0; 3] {
+        sums.notes.push(Note::Mixed);
+    }
+    for (gpu, (covered, gaps)) in imported.coverage {
+        let (sum, all) = sums.coverage.entry(gpu).or_default();
+        sum.add(&covered);
+        all.extend(gaps);
+    }
+    Ok(())
+}
+
+/// Refuses a person that no record of any time names.
+fn refuse_unknown_person(records: &dyn Records, known: &Known<'_>, sums: &Sums) -> Result<()> {
+    match known.question.person.as_deref() {
+        Some(person) if person != UNKNOWN && sums.fold.people.rows().is_empty() => {
+            require_person(records, person)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails where neither ticks nor imported rows name a person.
+pub(crate) fn require_person(records: &dyn Records, person: &str) -> Result<()> {
+    let mut known: BTreeSet<String> = records.people()?.into_values().collect();
+    if known.contains(person) {
+        return Ok(());
+    }
+    known.extend(records.imported_people()?);
+    if known.contains(person) {
+        return Ok(());
+    }
+    known.remove(UNKNOWN);
+    Err(QueryError::NoSuchPerson {
+        person: quoted(person),
+        known: known.iter().map(|name| sanitize(name)).collect(),
+    })
+}
+
+/// Since when the oldest current holder of each GPU has been there.
+type HeldSince = HashMap<GpuUuid, Timestamp>;
+
+/// Lists the sessions of the window, and the holders of its last tick that have none.
+fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Result<HeldSince> {
+    let mut names = known.names();
+    let mut since = HeldSince::new();
+    records.sessions(known.question.window, &mut |session| {
+        let gpu = &session.key.gpu;
+        if !known.wants(gpu) {
+            return;
+        }
+        let mut hold = hold(session, known, &mut names);
+        if !known
+            .question
+            .wants_person(hold.owner.as_deref().unwrap_or(UNKNOWN))
+        {
+            return;
+        }
+        let gaps = sums.coverage.get(gpu).map_or(&[][..], |(_, gaps)| gaps);
+        hold.observed_within = observed_within(&hold, sums.window, gaps);
+        if hold.current {
+            let first = since.entry(gpu.clone()).or_insert(session.from);
+            *first = session.from.min(*first);
+        }
+        sums.holds.push(&hold, &known.thresholds);
+    })?;
+    if known.question.wants_person(UNKNOWN)
+        && let Some(last) = &known.last
+    {
+        for hold in now::nameless_holds(last, &known.thresholds, &|gpu| known.wants(gpu)) {
+            sums.holds.push(&hold, &known.thresholds);
+        }
+    }
+    Ok(since)
+}
+
+fn hold(session: &Session, known: &Known<'_>, names: &mut PersonNames) -> Hold {
+    let owner = session.owner.as_ref();
+    Hold {
+        gpu: session.key.gpu.clone(),
+        index: known.index(&session.key.gpu),
+        owner: owner.map(|owner| names.of(Some(owner.user.uid)).to_owned()),
+        by_login: owner.is_some_and(|owner| owner.source == OwnerSource::Login),
+        process: session.comm.as_ref().ok().cloned(),
+        workload: session.workload.in_words(),
+        pid: Some(session.key.process.pid),
+        period: session.period(),
+        last_row: Micros(0),
+        util: session
+            .util()
+            .map(|(util, source)| (f64::from(util.0) / 100.0, source)),
+        peak_memory: session.peak_memory.ok(),
+        samples: session.ticks,
+        shared: session.shared,
+        observed: Some(session.observed),
+        observed_within: None,
+        active: Some(session.active),
+        idle_held: Some(session.idle_held),
+        current: is_current(session.period(), known.last_at()),
+    }
+}
+
+/// Lays out what was counted, with the host, the last tick and refusals.
+fn lay_out(
+    records: &dyn Records,
+    known: Known<'_>,
+    mut sums: Sums,
+    since: &HeldSince,
+) -> Result<Report> {
+    let question = known.question;
+    // Sessions of our own ticks rest on the stored thresholds.
+    if known.thresholds != known.stored && !known.gpus.is_empty() {
+        sums.notes.push(Note::SessionsByFile);
+    }
+    if sums.window != question.window && !known.period.is_empty() {
+        sums.notes.push(Note::Widened {
+            asked: question.window,
+        });
+    }
+    if sums.ticks_damaged > 0 {
+        sums.notes.push(Note::Damaged {
+            ticks: sums.ticks_damaged,
+        });
+    }
+    let now = match (&known.last, &known.imported) {
+        (Some(last), _) => Some(now::at_tick(last, &known, since)),
+        (None, Some(facts)) => {
+            imported::last_moment(records, facts, question, &sums.fold, known.thresholds)?
+        }
+        (None, None) => None,
+    };
+    let host = now::host(records, known.last.as_ref())?;
+    let facts = known.imported.as_ref();
+    let parts = layout::Parts {
+        question,
+        thresholds: known.thresholds,
+        window: sums.window,
+        known: known.period,
+        outages: &known.outages,
+        coverage: sums.coverage,
+        since: sums.since,
+        host_observed: sums.host_observed,
+        host: host.or_else(|| imported::host(facts?)),
+        now,
+        refused: refused(records, &known)?,
+        tick_interval: match records.tick_interval()? {
+            None => facts.and_then(|facts| facts.interval),
+            interval => interval,
+        },
+        notes: sums.notes,
+    };
+    let index_and_name = |gpu: &GpuUuid| match known.gpus.get(gpu) {
+        Some(gpu) => (gpu.index, gpu.name.clone()),
+        None => facts
+            .and_then(|facts| facts.gpus.get(gpu))
+            .map_or((None, None), |gpu| (gpu.index, gpu.name.clone())),
+    };
+    Ok(parts.into_report(sums.fold, sums.holds, &index_and_name))
+}
+
+/// Requests that were not granted at once; for one person, those they made and those they were in the way of.
+fn refused(records: &dyn Records, known: &Known<'_>) -> Result<Option<Refused>> {
+    let mut names = known.names();
+    let mut refusals = records.refusals(known.question.window)?;
+    for refusal in &mut refusals {
+        refusal.blocked_by.retain(|block| known.wants(&block.gpu));
+    }
+    let is_wanted = |user: &str| known.question.wants_person(user);
+    refusals.retain(|refusal| {
+        let blocks = refusal.blocked_by.iter();
+        let mut people = blocks
+            .map(|block| block.holder)
+            .chain([refusal.asking.asker.uid]);
+        people.any(|uid| is_wanted(names.of(Some(uid))))
+    });
+    let mut rows = Vec::new();
+    for row in in_the_way(&refusals) {
+        let holder = names.of(Some(row.holder)).to_owned();
+        let asker = names.of(Some(row.asker)).to_owned();
+        if is_wanted(&holder) || is_wanted(&asker) {
+            rows.push(BlockRow {
+                holder,
+                index: known.index(&row.gpu),
+                gpu: row.gpu,
+                asker,
+                times: row.times,
+                waited: row.waited,
+            });
+        }
+    }
+    Ok((!refusals.is_empty()).then_some(Refused {
+        requests: refusals.len(),
+        in_the_way: rows,
+    }))
+}

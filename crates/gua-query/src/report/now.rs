@@ -1,0 +1,114 @@
+//! The GPUs and holders at the last tick of a window.
+
+use gua_model::classify::holders;
+use gua_model::report::{CardNow, Hold, Host, Now};
+use gua_model::{
+    Gpu, GpuUuid, Micros, Missing, Period, RollUp, Thresholds, Tick, UtilSource, classify,
+};
+
+use super::{HeldSince, Known};
+use crate::error::RecordsError;
+use crate::records::Records;
+
+/// The host by its latest collector run, with the driver of the last tick.
+pub(super) fn host(
+    records: &dyn Records,
+    last: Option<&Tick>,
+) -> Result<Option<Host>, RecordsError> {
+    Ok(records.host()?.map(|name| Host {
+        name,
+        environment: "bare".to_owned(),
+        driver: last.and_then(|last| last.sample.driver.version.clone().ok()),
+    }))
+}
+
+/// All GPUs at a tick, with their owners in order of memory.
+pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now {
+    let mut names = known.names();
+    let sample = &tick.sample;
+    let mut cards = Vec::new();
+    let counted = |gpu: &&Gpu| gpu.place.counts() && known.wants(&gpu.uuid);
+    for gpu in sample.gpus.iter().filter(counted) {
+        let mut there: Vec<_> = holders(gpu, &known.thresholds).collect();
+        there.sort_by_key(|process| std::cmp::Reverse(process.memory.ok()));
+        let mut owners: Vec<String> = Vec::new();
+        for process in &there {
+            let uid = process
+                .identity
+                .as_ref()
+                .ok()
+                .and_then(|identity| identity.owner())
+                .map(|owner| owner.user.uid);
+            let gone = matches!(process.identity, Err(Missing::Gone));
+            let name = if gone { "gone" } else { names.of(uid) };
+            if !owners.iter().any(|known| known == name) {
+                owners.push(name.to_owned());
+            }
+        }
+        let process = there
+            .iter()
+            .find_map(|process| process.identity.as_ref().ok()?.comm.clone().ok());
+        cards.push(CardNow {
+            gpu: gpu.uuid.clone(),
+            index: Some(gpu.index),
+            name: gpu.name.clone().ok(),
+            state: classify(gpu, &known.thresholds, None).state,
+            util: gpu.util.ok().map(|util| util.get().into()),
+            memory_used: gpu.memory_used.ok(),
+            memory_total: gpu.memory_total.ok(),
+            owners,
+            process,
+            held_since: since.get(&gpu.uuid).copied(),
+        });
+    }
+    Now {
+        at: sample.at,
+        cards,
+    }
+}
+
+/// Holders of a tick that cannot be named and therefore have no session: processes that are gone, or hidden from us.
+/// Since when they hold their GPU is unknown.
+pub(super) fn nameless_holds(
+    last: &Tick,
+    thresholds: &Thresholds,
+    wanted: &dyn Fn(&GpuUuid) -> bool,
+) -> Vec<Hold> {
+    let sample = &last.sample;
+    let mut found = Vec::new();
+    let counted = |gpu: &&Gpu| gpu.place.counts() && wanted(&gpu.uuid);
+    for gpu in sample.gpus.iter().filter(counted) {
+        let state = classify(gpu, thresholds, None).state;
+        if state.roll_up() != Some(RollUp::IdleHeld) {
+            continue;
+        }
+        let there = holders(gpu, thresholds).count();
+        for process in holders(gpu, thresholds).filter(|process| process.identity.is_err()) {
+            found.push(Hold {
+                gpu: gpu.uuid.clone(),
+                index: Some(gpu.index),
+                owner: None,
+                by_login: false,
+                process: None,
+                workload: matches!(process.identity, Err(Missing::Gone))
+                    .then(|| "gone, its memory is still held".to_owned()),
+                pid: Some(process.pid),
+                period: Period::new(sample.at, sample.at),
+                last_row: Micros(0),
+                util: gpu
+                    .util
+                    .ok()
+                    .map(|util| (f64::from(util.get()), UtilSource::Card)),
+                peak_memory: process.memory.ok(),
+                samples: 1,
+                shared: there > 1,
+                observed: None,
+                observed_within: None,
+                active: None,
+                idle_held: None,
+                current: true,
+            });
+        }
+    }
+    found
+}

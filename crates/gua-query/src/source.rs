@@ -1,0 +1,106 @@
+//! Where a command gets its answers from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use gua_model::pick::LastUse;
+use gua_model::report::Report;
+use gua_model::since::Since;
+use gua_model::{GpuUuid, Period, Sample, Thresholds};
+
+use crate::error::{QueryError, RecordsError};
+use crate::explain::{Answer, explain, explain_sample};
+use crate::question::{ExplainQuestion, LastUseQuestion, Question, SinceQuestion};
+use crate::records::{Records, WatchedRun};
+use crate::report::{report, require_person};
+use crate::since::{last_use, since};
+
+type Result<T> = std::result::Result<T, QueryError>;
+
+/// Answers questions about recorded GPU use. Today that is a history file; the service's socket and a board's API answer the
+/// same questions.
+pub trait Source: fmt::Debug {
+    fn report(&self, question: &Question) -> Result<Report>;
+
+    /// Explains the recorded state of a GPU at a moment of the past.
+    fn explain(&self, question: &ExplainQuestion) -> Result<Answer>;
+
+    /// Explains the state of a GPU in a live sample, with what is recorded of it.
+    fn explain_sample(&self, gpu: &str, sample: &Sample, thresholds: Thresholds) -> Result<Answer>;
+
+    fn since(&self, question: &SinceQuestion) -> Result<BTreeMap<GpuUuid, Since>>;
+
+    fn last_use(&self, question: &LastUseQuestion) -> Result<LastUse>;
+
+    /// Watched runs that began in a window, the latest first.
+    fn runs(&self, window: Period, limit: u32) -> Result<Vec<WatchedRun>>;
+
+    /// Watched runs whose id begins with `prefix`, the latest first.
+    fn runs_with_prefix(&self, prefix: &str) -> Result<Vec<WatchedRun>>;
+
+    /// Fails with [`QueryError::NoSuchPerson`] where no record names a person.
+    fn require_person(&self, person: &str) -> Result<()>;
+}
+
+/// Opens records for one question.
+type OpenRecords<'a> = dyn Fn() -> Result<Box<dyn Records>> + 'a;
+
+/// A source that opens records anew for each question, and answers from them.
+pub struct RecordsSource<'a>(Box<OpenRecords<'a>>);
+
+impl fmt::Debug for RecordsSource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordsSource").finish_non_exhaustive()
+    }
+}
+
+impl<'a> RecordsSource<'a> {
+    pub fn new(open: impl Fn() -> Result<Box<dyn Records>> + 'a) -> Self {
+        Self(Box::new(open))
+    }
+
+    /// Answers a question; once more where a writer began to write to records that were opened as unchanging.
+    fn answer<T>(&self, question: impl Fn(&dyn Records) -> Result<T>) -> Result<T> {
+        match question((self.0)()?.as_ref()) {
+            Err(QueryError::Records(RecordsError::Changed)) => question((self.0)()?.as_ref()),
+            other => other,
+        }
+    }
+}
+
+impl Source for RecordsSource<'_> {
+    fn report(&self, question: &Question) -> Result<Report> {
+        self.answer(|records| report(records, question))
+    }
+
+    fn explain(&self, question: &ExplainQuestion) -> Result<Answer> {
+        self.answer(|records| explain(records, question))
+    }
+
+    fn explain_sample(&self, gpu: &str, sample: &Sample, thresholds: Thresholds) -> Result<Answer> {
+        match (self.0)() {
+            Ok(records) => explain_sample(gpu, sample, thresholds, Some(records.as_ref())),
+            Err(_) => explain_sample(gpu, sample, thresholds, None),
+        }
+    }
+
+    fn since(&self, question: &SinceQuestion) -> Result<BTreeMap<GpuUuid, Since>> {
+        self.answer(|records| Ok(since(records, question)?))
+    }
+
+    fn last_use(&self, question: &LastUseQuestion) -> Result<LastUse> {
+        self.answer(|records| Ok(last_use(records, question)?))
+    }
+
+    fn runs(&self, window: Period, limit: u32) -> Result<Vec<WatchedRun>> {
+        self.answer(|records| Ok(records.runs(window, limit)?))
+    }
+
+    fn runs_with_prefix(&self, prefix: &str) -> Result<Vec<WatchedRun>> {
+        self.answer(|records| Ok(records.runs_with_prefix(prefix)?))
+    }
+
+    fn require_person(&self, person: &str) -> Result<()> {
+        self.answer(|records| require_person(records, person))
+    }
+}
