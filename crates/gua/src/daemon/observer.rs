@@ -130,7 +130,7 @@ impl Observer for DaemonObserver {
                 let _ = output::data(&format!("\n{typed}: {rows} total gpu_sample rows\n"));
             }
             Err(error) => {
-                warn!(error = %format_args!("{error:#}"), "cannot count the rows of the history")
+                warn!(error = %format_args!("{error:#}"), "cannot count the rows of the history");
             }
         }
     }
