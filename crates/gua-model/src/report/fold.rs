@@ -9,11 +9,11 @@ use jiff::tz::TimeZone;
 use super::cross::CrossFold;
 use super::{Column, Cross, CrossRow, HeatCell, HeatMap, Holds, PersonNames, Sums};
 use crate::calendar::{CalendarUnit, label_at};
+use crate::floor::UtcDay;
 use crate::id::GpuUuid;
 use crate::legacy::{LegacyCount, LegacyKey};
 use crate::period::Quarter;
-use crate::state::{RollUp, State};
-use crate::total::QuarterTotal;
+use crate::total::{CardDay, QuarterTotal, QuarterUse};
 
 /// Which GPUs and people a fold counts, and how it groups time.
 #[derive(Clone, Debug)]
@@ -117,6 +117,42 @@ impl ReportFold {
             };
             self.crossed
                 .add(column, gpu, |sums| sums.add(total), people);
+        }
+    }
+
+    /// Whether the sums of a day say all that this report takes from its quarters. They do not where the day lies in two
+    /// rows of the report (a UTC day in two local ones), nor for one person or a table of columns, and not where a GPU was
+    /// missing for a part of the day.
+    #[must_use]
+    pub fn takes_day(&mut self, day: UtcDay, cards: &[CardDay]) -> bool {
+        let question = &self.question;
+        if question.person.is_some() || question.cross.is_some() {
+            return false;
+        }
+        let first = day.first_quarter();
+        let last = Quarter(first.0.saturating_add(95));
+        self.place_of(first).slot == self.place_of(last).slot && cards.iter().all(CardDay::is_plain)
+    }
+
+    /// Adds a day that [`ReportFold::takes_day`] accepts, in place of its quarters.
+    pub fn day(&mut self, day: UtcDay, cards: &[CardDay]) {
+        let slot = self.place_of(day.first_quarter()).slot;
+        let wanted: Vec<&CardDay> = cards.iter().filter(|card| self.wants(&card.gpu)).collect();
+        for CardDay { gpu, total, .. } in wanted.iter().copied() {
+            self.all.add(total);
+            entry(&mut self.cards, gpu).add(total);
+            self.slots.entry(slot).or_default().add(total);
+            for (owner, sums) in &total.owners {
+                self.people.of(self.names.of(*owner)).own.merge(sums);
+            }
+        }
+        for (number, quarter) in day.quarters().enumerate() {
+            let place = self.place_of(quarter);
+            let cell = &mut self.heat.cells[place.weekday][place.hour];
+            for card in &wanted {
+                cell.observed += card.quarters[number].observed;
+                cell.active += card.quarters[number].active;
+            }
         }
     }
 
@@ -241,15 +277,9 @@ fn entry<'a>(cards: &'a mut BTreeMap<GpuUuid, Sums>, gpu: &GpuUuid) -> &'a mut S
 }
 
 fn own_heat(cell: &mut HeatCell, total: &QuarterTotal) {
-    for ((state, _), sums) in &total.states {
-        if *state == State::Unobserved {
-            continue;
-        }
-        cell.observed += sums.micros;
-        if state.roll_up() == Some(RollUp::Active) {
-            cell.active += sums.micros;
-        }
-    }
+    let seen = QuarterUse::of(total);
+    cell.observed += seen.observed;
+    cell.active += seen.active;
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use crate::classify::Basis;
 use crate::id::Uid;
 use crate::legacy::{LegacyIdentityCount, LegacyRun};
 use crate::report::HoldSums;
-use crate::total::{CardTotal, OwnerTotal, StateTotal};
+use crate::state::{RollUp, State};
+use crate::total::{CardQuarter, CardTotal, DayTotals, OwnerTotal, StateTotal};
 use crate::unit::{Micros, Millijoules};
 
 const QUARTER: u64 = 900_000_000;
@@ -265,4 +266,53 @@ fn a_card_whose_instances_stand_in_its_place_is_counted_by_them() {
         fold.all.state(State::Active).energy + fold.all.state(State::IdleHeld).energy
     );
     assert_eq!(fold.all.energy_known, Micros(900));
+}
+
+/// A quarter that was observed from its begin to its end.
+fn whole(quarter: Quarter, active: u64, owner: u32) -> QuarterTotal {
+    let mut total = total(active, QUARTER - active, &[(Some(owner), QUARTER)]);
+    total.card.first = Some(quarter.period().from());
+    total.card.last = Some(quarter.period().to());
+    total.card.present = Micros(QUARTER);
+    total
+}
+
+#[test]
+fn a_day_adds_what_its_quarters_add_where_it_lies_in_one_row() {
+    let day = UtcDay(20_700);
+    let mut days = DayTotals::default();
+    let without_columns = |unit| Question {
+        cross: None,
+        unit,
+        ..question()
+    };
+    let mut by_quarter = ReportFold::new(without_columns(CalendarUnit::Month), names());
+    for (place, quarter) in day.quarters().enumerate() {
+        let active = u64::try_from(place).unwrap() * 1_000_000;
+        let card = |number: u8, owner| CardQuarter {
+            gpu: gpu(number),
+            total: whole(quarter, active, owner),
+        };
+        let cards = [card(1, 1), card(2, 2)];
+        days.add(place, &cards);
+        for card in &cards {
+            by_quarter.own(quarter, &card.gpu, &card.total);
+        }
+    }
+    let mut by_day = ReportFold::new(without_columns(CalendarUnit::Month), names());
+    assert!(by_day.takes_day(day, &days.cards));
+    by_day.day(day, &days.cards);
+    assert_eq!(by_day.all, by_quarter.all);
+    assert_eq!(by_day.cards, by_quarter.cards);
+    assert_eq!(by_day.heat, by_quarter.heat);
+    assert_eq!(by_day.slots, by_quarter.slots);
+    assert_eq!(by_day.people.rows(), by_quarter.people.rows());
+
+    // A UTC day lies in two days of central Europe.
+    let mut local_days = ReportFold::new(without_columns(CalendarUnit::Day), names());
+    assert!(!local_days.takes_day(day, &days.cards));
+    assert!(!ReportFold::new(question(), names()).takes_day(day, &days.cards));
+    let mut missing = days.cards.clone();
+    missing[0].total.card.present = Micros(96 * QUARTER - 1);
+    assert!(!by_day.takes_day(day, &missing));
 }
