@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gua_model::refusal::Refusal;
 use gua_model::{
-    Bytes, CardQuarter, Floors, GpuUuid, LegacyMoment, Outage, Period, Quarter, Session, Span,
-    Thresholds, Tick, Uid, User,
+    Bytes, CardDay, CardQuarter, Floors, GpuUuid, LegacyMoment, Outage, Period, Quarter, Session,
+    Span, Thresholds, Tick, Uid, User, UtcDay,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -101,6 +101,12 @@ pub trait QuarterVisitor {
     fn begin(&mut self, window: Period);
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]);
+
+    /// Offers a UTC day that lies in the window as a whole, where its sums are stored. Returns whether it was taken; its
+    /// quarters follow where it was not.
+    fn day(&mut self, _day: UtcDay, _gpus: &[CardDay]) -> bool {
+        false
+    }
 }
 
 /// Receives the moments of imported rows.

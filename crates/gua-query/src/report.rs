@@ -19,8 +19,8 @@ use gua_model::report::{
 };
 use gua_model::text::sanitize;
 use gua_model::{
-    CardQuarter, Gap, GpuUuid, KnownCard, Ledger, Micros, Outage, OwnerSource, Period, Quarter,
-    Session, Thresholds, Tick, Uid,
+    CardDay, CardQuarter, Gap, GpuUuid, KnownCard, Ledger, Micros, Outage, OwnerSource, Period,
+    Quarter, Session, Thresholds, Tick, Uid, UtcDay,
 };
 use jiff::Timestamp;
 
@@ -224,6 +224,20 @@ impl QuarterVisitor for Count<'_> {
         for gpu in gpus {
             self.fold.own(quarter, &gpu.gpu, &gpu.total);
         }
+    }
+
+    fn day(&mut self, day: UtcDay, gpus: &[CardDay]) -> bool {
+        if !self.fold.takes_day(day, gpus) {
+            return false;
+        }
+        let sums = gpus.iter().map(|gpu| CardQuarter {
+            gpu: gpu.gpu.clone(),
+            total: gpu.total.clone(),
+        });
+        // Nothing is missing in the day, so that it counts as one long quarter.
+        self.ledger.push_quarter(&sums.collect::<Vec<_>>());
+        self.fold.day(day, gpus);
+        true
     }
 }
 

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use crate::error::ReadError;
 use crate::history::History;
 use crate::imported::LegacyError;
+use crate::totals::DayTaken;
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
@@ -72,10 +73,16 @@ impl Records for History {
             visitor.begin(window);
             visitor
         };
-        let folded =
-            self.fold_totals(window, Some(thresholds), begin, |visitor, quarter, gpus| {
-                visitor.quarter(quarter, gpus);
-            })?;
+        let folded = self.fold_days(
+            window,
+            Some(thresholds),
+            begin,
+            |visitor, day, gpus| match visitor.day(day, gpus) {
+                true => DayTaken::Yes,
+                false => DayTaken::No,
+            },
+            |visitor, quarter, gpus| visitor.quarter(quarter, gpus),
+        )?;
         Ok(folded.ticks_damaged)
     }
 

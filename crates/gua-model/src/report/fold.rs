@@ -125,8 +125,7 @@ impl ReportFold {
     /// missing for a part of the day.
     #[must_use]
     pub fn takes_day(&mut self, day: UtcDay, cards: &[CardDay]) -> bool {
-        let question = &self.question;
-        if question.person.is_some() || question.cross.is_some() {
+        if self.scope.person.is_some() || self.scope.cross.is_some() {
             return false;
         }
         let first = day.first_quarter();

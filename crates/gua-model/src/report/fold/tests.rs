@@ -281,10 +281,10 @@ fn whole(quarter: Quarter, active: u64, owner: u32) -> QuarterTotal {
 fn a_day_adds_what_its_quarters_add_where_it_lies_in_one_row() {
     let day = UtcDay(20_700);
     let mut days = DayTotals::default();
-    let without_columns = |unit| Question {
+    let without_columns = |unit| Scope {
         cross: None,
         unit,
-        ..question()
+        ..scope()
     };
     let mut by_quarter = ReportFold::new(without_columns(CalendarUnit::Month), names());
     for (place, quarter) in day.quarters().enumerate() {
@@ -311,7 +311,7 @@ fn a_day_adds_what_its_quarters_add_where_it_lies_in_one_row() {
     // A UTC day lies in two days of central Europe.
     let mut local_days = ReportFold::new(without_columns(CalendarUnit::Day), names());
     assert!(!local_days.takes_day(day, &days.cards));
-    assert!(!ReportFold::new(question(), names()).takes_day(day, &days.cards));
+    assert!(!ReportFold::new(scope(), names()).takes_day(day, &days.cards));
     let mut missing = days.cards.clone();
     missing[0].total.card.present = Micros(96 * QUARTER - 1);
     assert!(!by_day.takes_day(day, &missing));
