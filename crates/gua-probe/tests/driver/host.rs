@@ -50,14 +50,14 @@ impl FileHost {
         // Fields 4 to 21 of proc(5)'s stat, then the start time.
         self.write(
             &format!("{directory}/stat"),
-            &format!("{pid} ({comm}) S 1 1 {zeros}{start} 0 0\n"),
+            format!("{pid} ({comm}) S 1 1 {zeros}{start} 0 0\n"),
         );
-        self.write(&format!("{directory}/comm"), &format!("{comm}\n"));
+        self.write(&format!("{directory}/comm"), format!("{comm}\n"));
         self.write(
             &format!("{directory}/status"),
-            &format!("Name:\t{comm}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n"),
+            format!("Name:\t{comm}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n"),
         );
-        self.write(&format!("{directory}/loginuid"), &format!("{uid}"));
+        self.write(&format!("{directory}/loginuid"), format!("{uid}"));
         self.write(
             &format!("{directory}/cgroup"),
             "0::/user.slice/user-1000.slice/session-1.scope\n",
