@@ -36,7 +36,7 @@ impl Layer {
     pub const ALL: [Self; 2] = [Layer::Host, Layer::User];
 }
 
-/// Where the rows of a table come from.
+/// Source of a table's rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) source: Source,
@@ -68,7 +68,7 @@ pub trait Fields: Default {
     ) -> Option<Result<(), String>>;
 }
 
-/// One row of an array, made from the values of a table. A table can hold several rows.
+/// One row of an array, parsed from the values of a table. One table can contain several rows.
 pub trait Row: Sized + Clone {
     type Fields: Fields;
     /// One row in messages, such as "limit".
@@ -77,7 +77,7 @@ pub trait Row: Sized + Clone {
     /// Turns a table that starts at offset `start` into rows. Rows of a table with mistakes are discarded.
     fn of_table(fields: &Self::Fields, start: usize, mistakes: &mut Mistakes) -> Vec<Self>;
 
-    /// Whether another row says something about the same object, so that a file must not contain both.
+    /// Whether another row has the same subject. A file must not contain both.
     fn is_same(&self, other: &Self) -> bool;
 
     /// Keys and values of a table with this row alone, in the order in which they are written.

@@ -1,12 +1,13 @@
-//! The configuration in words: the commented default file, the settings in force, the files looked at.
+//! Descriptions of the configuration: the commented default file, the settings in force, and the files that were
+//! searched.
 
 use serde_json::json;
 
 use crate::table::Shown;
 use crate::{ARRAYS, ENTRIES, Entry, Inputs, Settings, Source};
 
-/// A file with every setting, its default and its meaning. Every value is commented out, so that a later version's
-/// defaults take effect in it.
+/// Returns a file with every setting, its default and its description. Every value is commented out, so that the
+/// defaults of a later version still take effect.
 #[must_use]
 pub fn default_file() -> String {
     let mut text = String::from(
@@ -50,7 +51,7 @@ fn begins_section(entry: &Entry) -> bool {
     first.is_some_and(|first| first.key == entry.key)
 }
 
-/// The settings in force as a valid file, each with its source as a comment.
+/// Returns the settings in force as a valid file, each with its source as a comment.
 #[must_use]
 pub fn settings_toml(settings: &Settings) -> String {
     let shown = settings.shown();
@@ -67,7 +68,7 @@ pub fn settings_toml(settings: &Settings) -> String {
             text.push_str(&format!("{gap}[{}]\n", setting.entry.section));
         }
         let source = setting.source.to_string();
-        // A path may hold a newline; a comment may not.
+        // A path can contain a newline; a comment cannot.
         let source = source.replace(char::is_control, "?");
         text.push_str(&format!("{:<width$}  # {source}\n", assignment(setting)));
     }
@@ -78,7 +79,7 @@ pub fn settings_toml(settings: &Settings) -> String {
     text
 }
 
-/// The settings in force for a program.
+/// Returns the settings in force as JSON.
 #[must_use]
 pub fn settings_json(settings: &Settings) -> String {
     let mut sections = serde_json::Map::new();
@@ -118,7 +119,7 @@ fn source(source: &Source) -> serde_json::Value {
     }
 }
 
-/// The files looked at, the strongest first, one per line with what is there.
+/// Lists the configuration files in descending priority, one per line, each with its status.
 #[must_use]
 pub fn paths(inputs: &Inputs) -> String {
     let mut text = String::new();

@@ -1,8 +1,8 @@
 //! Durations as people write them (`30s`, `0.5m`, `200ms`) and as reports print them (`0:00:30`).
 //!
-//! The grammar is the one of the tool that this program replaces: digits, perhaps a fraction, exactly one unit. It is
-//! narrower than that of any library on purpose, so that a value means the same in both programs. Nothing here knows
-//! which durations make sense for a setting.
+//! The grammar is that of the replaced tool: digits, an optional fraction, exactly one unit. It is deliberately
+//! narrower than any library's grammar, so that a value has the same meaning in both programs. This module does not
+//! know the valid range of any setting.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ pub use gua_model::text::Clockwise;
 use gua_model::text::in_message;
 use thiserror::Error;
 
-/// The longest duration that can be written, in days. The replaced tool has the same limit.
+/// Longest duration that can be written, in days. The replaced tool has the same limit.
 pub const LONGEST_DAYS: u64 = 999_999_999;
 
 const MICROS_PER_DAY: u128 = 86_400_000_000;
 const UNITS: [(&str, u128); 5] = [
-    // `ms` stands before `s` and `m`, since it ends like one and begins like the other.
+    // `ms` must precede `s` and `m`: it ends with one and begins with the other.
     ("ms", 1_000),
     ("s", 1_000_000),
     ("m", 60_000_000),
@@ -23,7 +23,7 @@ const UNITS: [(&str, u128); 5] = [
     ("d", MICROS_PER_DAY),
 ];
 
-/// Why a text is no duration.
+/// Reason why a text is not a valid duration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DurationError {
     #[error("`{text}` is not a duration; write it like 30s, 1h, 200ms (units: ms, s, m, h, d)")]
@@ -32,7 +32,7 @@ pub enum DurationError {
     TooLong { text: String },
 }
 
-/// Reads one number with one unit. Below a microsecond it rounds to the nearest, halves to the even one.
+/// Parses one number with one unit. Fractions of a microsecond round to the nearest, halves to even.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let malformed = || DurationError::Malformed {
         text: in_message(text),
@@ -65,15 +65,15 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         .and_then(|micros| micros.checked_add(fraction_of(fraction.unwrap_or(""), micros_per_unit)))
         .filter(|micros| *micros <= longest)
         .ok_or_else(too_long)?;
-    // Both parts fit: at most 8.64e13 seconds, and less than a second.
+    // Neither part overflows: at most 8.64e13 seconds, and less than one second.
     let seconds = u64::try_from(micros / 1_000_000).map_err(|_| too_long())?;
     let rest = u64::try_from(micros % 1_000_000).map_err(|_| too_long())?;
     Ok(Duration::from_secs(seconds) + Duration::from_micros(rest))
 }
 
-/// The part behind the point, in whole microseconds.
+/// Returns the fractional part in whole microseconds.
 fn fraction_of(digits: &str, micros_per_unit: u128) -> u128 {
-    // A day has 8.64e10 microseconds: what stands behind the twentieth digit only matters for an exact half.
+    // A day has 8.64e10 microseconds, so digits after the twentieth matter only for an exact half.
     const KEPT: usize = 20;
     let kept = digits.get(..KEPT).unwrap_or(digits);
     let rest_is_zero = digits.bytes().skip(KEPT).all(|byte| byte == b'0');
@@ -83,7 +83,7 @@ fn fraction_of(digits: &str, micros_per_unit: u128) -> u128 {
         value = value * 10 + u128::from(byte - b'0');
         scale *= 10;
     }
-    // At most 1e20 * 8.64e10, far below the 3.4e38 that fit.
+    // At most 1e20 * 8.64e10, far below the u128 maximum of 3.4e38.
     let product = value * micros_per_unit;
     let (micros, remainder) = (product / scale, product % scale);
     let above_half =
@@ -91,7 +91,7 @@ fn fraction_of(digits: &str, micros_per_unit: u128) -> u128 {
     micros + u128::from(above_half)
 }
 
-/// The shortest text that [`parse`] reads back as the same duration: `10s`, `1.5s`, `2h`.
+/// Returns the shortest text that [`parse`] reads back as the same duration: `10s`, `1.5s`, `2h`.
 #[must_use]
 pub fn written(duration: Duration) -> String {
     let micros = duration.as_micros();

@@ -1,5 +1,5 @@
-//! Edits arrays of tables in the text of a configuration file. Whatever is not changed stays as it is, comments included.
-//! The result is checked like a file that a person wrote. Nothing here opens a file.
+//! Edits arrays of tables in the text of a configuration file. Everything else is preserved, including comments. The
+//! result is validated like a handwritten file. This module opens no files.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::array::{Fields, Mistakes, fields};
 use crate::kind::Home;
 use crate::{Problem, Settings, file};
 
-/// Why a file was not edited.
+/// Reason why a file was not edited.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     #[error("`{}` is not TOML and was not changed", path.display())]
@@ -27,7 +27,7 @@ pub enum EditError {
 /// Applies `change` to the text of a file. Returns the new text, or `None` if nothing changed.
 ///
 /// # Errors
-/// When the text is not TOML, or when what `change` made of it is not a valid configuration.
+/// If the text is not TOML, or if `change` makes it an invalid configuration.
 pub fn edit(
     text: &str,
     path: &Path,
@@ -64,10 +64,10 @@ pub struct Document {
 }
 
 impl Document {
-    /// Sets `values` in the table that `is_it` accepts. If there is none, appends the table `new`.
+    /// Sets `values` in the table that `is_it` accepts. If there is no such table, appends the table `new`.
     ///
     /// # Errors
-    /// When the array is written as `name = [{...}]`.
+    /// If the array is written inline as `name = [{...}]`.
     pub fn set_row<F: Fields>(
         &mut self,
         is_it: impl Fn(&F) -> bool,
@@ -119,14 +119,14 @@ impl Document {
     }
 }
 
-/// The values of a table; invalid ones are left out.
+/// Reads the values of a table and skips invalid ones.
 fn read<F: Fields>(table: &Table, home: &Home) -> F {
     let text = table.to_string();
     let (parsed, _) = DeTable::parse_recoverable(&text);
     fields(parsed.get_ref(), home, &mut Mistakes::default())
 }
 
-/// Sets values; a comment behind an old value stays.
+/// Sets values and preserves the comment after an existing value.
 fn put_all(table: &mut Table, values: &[(&'static str, Value)]) {
     for (key, value) in values {
         let mut value = value.clone();

@@ -1,4 +1,5 @@
-//! From the bytes of a configuration file to settings and a list of every mistake in it. Pure: no file is opened here.
+//! Parses the bytes of a configuration file into settings and a list of every mistake in it. This module opens no
+//! files.
 
 use std::path::Path;
 
@@ -52,7 +53,7 @@ pub(crate) fn apply_as(
         found: Vec::new(),
     };
     walk.file(table.get_ref());
-    // What follows from a line that could not be read is no news.
+    // Drop errors on lines that already have a syntax error: they are consequences of it.
     found.extend(
         walk.found
             .into_iter()
@@ -81,7 +82,7 @@ fn one_line(message: &str) -> String {
     message.lines().collect::<Vec<_>>().join("; ")
 }
 
-/// What a syntax error at `offset` comes to where its line gives a known key a word that is no TOML: `count_graphics = yes`.
+/// Explains a syntax error at `offset` if its line assigns a bare word to a known key, as in `count_graphics = yes`.
 fn bare_word(text: &str, offset: usize) -> Option<(Position, String)> {
     let offset = text.floor_char_boundary(offset);
     let line_start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
@@ -111,7 +112,7 @@ fn bare_word(text: &str, offset: usize) -> Option<(Position, String)> {
     Some((Position::of(text, line_start + value_start), message))
 }
 
-/// The section that stands open at the end of `text`.
+/// Returns the section that is open at the end of `text`.
 fn section_at(text: &str) -> Option<&str> {
     text.lines().rev().find_map(|line| {
         let (name, _) = line.trim().strip_prefix('[')?.split_once(']')?;

@@ -1,4 +1,5 @@
-//! What the process was given: variables, home, places of files. The only reader of the environment.
+//! Inputs of the process: environment variables, the home directory and file locations. No other module reads the
+//! environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,13 +15,13 @@ use rustix::fs::{Mode, OFlags};
 use crate::kind::{self, Home};
 use crate::{ENTRIES, Problem, name};
 
-/// Names another file instead of the user's.
+/// Environment variable with the path of a configuration file that replaces the user's.
 pub const CONFIG_VARIABLE: &str = "GUA_CONFIG";
 
-/// What systemd tells a service that it watches (sd_notify(3), sd_watchdog_enabled(3)).
+/// Variables that systemd sets for a supervised service (sd_notify(3), sd_watchdog_enabled(3)).
 const SYSTEMD_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
-/// Proxies, by the names that most programs know. The first that is set counts.
+/// Conventional names of the proxy variables. The first name that is set takes precedence.
 const PROXY_VARIABLES: [[&str; 2]; 4] = [
     ["http_proxy", "HTTP_PROXY"],
     ["https_proxy", "HTTPS_PROXY"],
@@ -28,39 +29,39 @@ const PROXY_VARIABLES: [[&str; 2]; 4] = [
     ["no_proxy", "NO_PROXY"],
 ];
 
-/// The one-time token of `gua enroll`. A secret, so it is not among the variables that are kept.
+/// Environment variable with the one-time token of `gua enroll`. It is a secret, so [`Inputs`] does not store it.
 pub const TOKEN_VARIABLE: &str = "GUA_ENROLLMENT_TOKEN";
 
-/// What a job was given: its cards, and how it speaks to the `gua run` around it.
+/// Variables in the environment of a job: its GPUs, and how it communicates with the surrounding `gua run`.
 pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 const RUN_VARIABLES: [&str; 3] = [RUN_VARIABLE, DESCRIPTOR_VARIABLE, PIPE_VARIABLE];
 
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
-/// A configuration is small; more than this is a mistake.
+/// Maximum size of a configuration file. A larger file is a mistake.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Proxies as the environment names them.
+/// Proxies from the environment.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// `http_proxy`.
     pub http: Option<String>,
     /// `https_proxy`.
     pub https: Option<String>,
-    /// `all_proxy`, used where the two above are not set.
+    /// `all_proxy`, the fallback for the two above.
     pub all: Option<String>,
     /// `no_proxy`: hosts that are reached without a proxy.
     pub none_for: Option<String>,
 }
 
 impl fmt::Debug for Proxies {
-    /// Prints no value: an address may contain a password.
+    /// Omits the values: a proxy URL may contain a password.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Proxies").finish_non_exhaustive()
     }
 }
 
-/// Everything that decides the settings, besides the flags. Tests build their own.
+/// Everything that determines the settings, except the flags. Tests build their own.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     pub variables: BTreeMap<&'static str, OsString>,
@@ -69,7 +70,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// What this process was started with. Only variables with a meaning for gua are read.
+    /// Reads the environment of this process. Only variables that gua uses are read.
     #[must_use]
     #[expect(
         clippy::disallowed_methods,
@@ -87,7 +88,7 @@ impl Inputs {
         let variables: BTreeMap<_, _> = names
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .collect();
-        // `home_dir` is $HOME, and the passwd entry where that is not set.
+        // `home_dir` returns $HOME or, if that is unset, the home directory in the passwd entry.
         let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
         Self {
             variables,
@@ -96,7 +97,7 @@ impl Inputs {
         }
     }
 
-    /// A variable that is set; one that is set to nothing counts as unset.
+    /// Returns a variable that is set. An empty variable counts as unset.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables
@@ -105,7 +106,7 @@ impl Inputs {
             .filter(|text| !text.is_empty())
     }
 
-    /// What the environment says about proxies.
+    /// Returns the proxies that the environment configures.
     #[must_use]
     pub fn proxies(&self) -> Proxies {
         let [http, https, all, none_for] = PROXY_VARIABLES.map(|names| {
@@ -120,7 +121,8 @@ impl Inputs {
         }
     }
 
-    /// The same by name, for those who hand them on. Programs look for the lower case first.
+    /// Returns the proxies by variable name, to pass on to child processes. Programs look for the lower-case name
+    /// first.
     #[must_use]
     pub fn proxy_variables(&self) -> Vec<(&'static str, String)> {
         let Proxies {
@@ -136,14 +138,14 @@ impl Inputs {
             .collect()
     }
 
-    /// Where files go that nobody will miss.
+    /// Directory for temporary files.
     #[must_use]
     pub fn temporary(&self) -> PathBuf {
         self.variable("TMPDIR")
             .map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
     }
 
-    /// The files to look at, the stronger one first.
+    /// Returns the configuration files in descending priority.
     #[must_use]
     pub fn candidates(&self) -> Vec<Candidate> {
         let named = self.variable(CONFIG_VARIABLE).map(|text| {
@@ -165,7 +167,7 @@ impl Inputs {
     }
 }
 
-/// The one-time token, where the environment has it.
+/// Returns the one-time token from the environment, if it is set.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
@@ -176,7 +178,7 @@ pub fn enrollment_token() -> Option<String> {
     Some(token.to_string_lossy().into_owned()).filter(|token| !token.is_empty())
 }
 
-/// Names of variables that are set and look like ours but are not, each with what may have been meant.
+/// Returns a message for every `GUA_` variable that is set but unknown, with the name that was probably meant.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
@@ -191,7 +193,7 @@ pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
     const PREFIX: &str = "GUA_";
     let known = || {
         let settings = ENTRIES.iter().map(|entry| entry.env);
-        // Without what all have in common, which would make all of them alike.
+        // Compare names without the prefix: the common part would make all of them similar.
         let all = settings
             .chain([CONFIG_VARIABLE, TOKEN_VARIABLE])
             .chain(RUN_VARIABLES);
@@ -215,7 +217,7 @@ pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
     told
 }
 
-/// A file that may hold settings.
+/// A file that may contain settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub path: PathBuf,
@@ -224,16 +226,16 @@ pub struct Candidate {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Named by `GUA_CONFIG` or on the command line: it has to be there.
+    /// Named by `GUA_CONFIG` or on the command line; it must exist.
     Named,
-    /// Below the user's home.
+    /// In the user's home directory.
     User,
-    /// For all users of the machine.
+    /// For all users of the host.
     System,
 }
 
 impl Candidate {
-    /// The file's bytes; `None` where it need not exist and does not.
+    /// Reads the file. `None` if it is optional and does not exist.
     pub fn read(&self) -> Result<Option<Vec<u8>>, Problem> {
         match read(&self.path) {
             Ok(bytes) if bytes.len() as u64 > MOST_BYTES => Err(Problem::of_file(
@@ -251,7 +253,7 @@ impl Candidate {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // Without NONBLOCK, opening a pipe waits for somebody who writes into it.
+    // Without NONBLOCK, opening a FIFO blocks until a writer opens it.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let kind = file.metadata()?.file_type();

@@ -1,4 +1,4 @@
-//! What a value may look like, one type per kind. Each reads a text (variable, flag) or a TOML value and writes both.
+//! Kinds of values, one type for each. A kind parses a text (variable or flag) or a TOML value, and writes both.
 
 mod account;
 mod cloud;
@@ -17,7 +17,7 @@ use crate::duration;
 pub use self::account::{CsvFormat, CsvPeriod, CsvPlace};
 pub use self::cloud::{BoardAddress, Days, MaybeFile, PlainHttp, PushForm, UserNames};
 
-/// A value before it is understood.
+/// An unparsed value.
 #[derive(Clone, Copy, Debug)]
 pub enum Raw<'a> {
     /// From a variable or a flag.
@@ -26,25 +26,25 @@ pub enum Raw<'a> {
     Toml(&'a DeValue<'a>),
 }
 
-/// Where `~` leads; nowhere if it is not known.
+/// Home directory that `~` expands to; `None` if it is unknown.
 #[derive(Clone, Debug)]
 pub struct Home(pub Option<PathBuf>);
 
-/// How values of one kind are read and written.
+/// Parser and writer for one kind of value.
 pub trait Kind {
     type Value;
-    /// What may be written, to follow "expected".
+    /// Accepted values, to follow "expected".
     const WHAT: &'static str;
 
     fn parse(raw: Raw<'_>, home: &Home) -> Result<Self::Value, String>;
     fn json(value: &Self::Value) -> serde_json::Value;
 
-    /// The value as it stands in a file.
+    /// Formats the value as it is written in a file.
     fn toml(value: &Self::Value) -> String {
         literal(&Self::json(value))
     }
 
-    /// A value given as text, as it stands in a file; `~` stays.
+    /// Formats a value given as text as it is written in a file. `~` is kept.
     fn toml_of_text(text: &str) -> String {
         match Self::parse(Raw::Text(OsStr::new(text)), &Home(Some("~".into()))) {
             Ok(value) => Self::toml(&value),
@@ -89,7 +89,7 @@ fn with_article(word: &str) -> String {
     format!("{article} {word}")
 }
 
-/// A whole number that is not negative.
+/// Parses a non-negative integer.
 fn whole(raw: Raw<'_>) -> Option<u64> {
     match raw {
         Raw::Text(text) => {
@@ -105,20 +105,20 @@ fn whole(raw: Raw<'_>) -> Option<u64> {
     }
 }
 
-/// The choice that a word names.
+/// Returns the choice with this name.
 fn choice<T: Copy>(raw: Raw<'_>, choices: &[(T, &str)]) -> Option<T> {
     let text = text(raw)?;
     let known = choices.iter().find(|(_, word)| text == *word);
     known.map(|(choice, _)| *choice)
 }
 
-/// The word of a choice.
+/// Returns the name of a choice.
 fn choice_word<T: PartialEq>(value: &T, choices: &[(T, &str)]) -> serde_json::Value {
     let known = choices.iter().find(|(choice, _)| choice == value);
     known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
 }
 
-/// Yes or no.
+/// Parses a boolean.
 fn truth(raw: Raw<'_>) -> Option<bool> {
     match raw {
         Raw::Text(text) => match text.to_str() {
@@ -137,7 +137,7 @@ pub(crate) fn text<'a>(raw: Raw<'a>) -> Option<&'a OsStr> {
     }
 }
 
-/// Which PID namespace the driver's process IDs belong to.
+/// PID namespace of the driver's process IDs.
 #[derive(Debug)]
 pub struct DriverPidsWord;
 
@@ -158,7 +158,7 @@ impl Kind for DriverPidsWord {
     }
 }
 
-/// A percentage that a card can reach and that is not always reached.
+/// Utilisation threshold in percent. 0 is not accepted, because every GPU always reaches it.
 #[derive(Debug)]
 pub struct ActivePercent;
 
@@ -187,7 +187,7 @@ impl Kind for Megabytes {
     const WHAT: &'static str = "a whole number of MB, 0 or more";
 
     fn parse(raw: Raw<'_>, _: &Home) -> Result<u64, String> {
-        // A petabyte is more than any card has, and still far from where arithmetic ends.
+        // A petabyte: more than any GPU has, and far below the overflow limit.
         const MOST: u64 = 1 << 30;
         whole(raw)
             .filter(|number| *number <= MOST)
@@ -199,7 +199,7 @@ impl Kind for Megabytes {
     }
 }
 
-/// Whether graphics processes count.
+/// Whether graphics processes count as holders.
 #[derive(Debug)]
 pub struct GraphicsSwitch;
 
@@ -220,7 +220,7 @@ impl Kind for GraphicsSwitch {
     }
 }
 
-/// How long to wait for the driver.
+/// Maximum time to wait for the driver.
 #[derive(Debug)]
 pub struct ReadDeadline;
 
@@ -247,7 +247,7 @@ impl Kind for ReadDeadline {
     }
 }
 
-/// The time from one tick to the next.
+/// Time between two ticks.
 #[derive(Debug)]
 pub struct TickInterval;
 
@@ -264,7 +264,8 @@ impl Kind for TickInterval {
     }
 }
 
-/// How old a single tick may become. What is open or just closed is not taken away from under the daemon.
+/// Maximum age of a raw tick. The minimum is one hour, so that the daemon never loses rows that are open or were just
+/// closed.
 #[derive(Debug)]
 pub struct RawAge;
 
@@ -293,7 +294,7 @@ fn at_least<K: Kind>(raw: Raw<'_>, least: Duration) -> Result<Duration, String> 
     }
 }
 
-/// The size of a log file.
+/// Maximum size of a log file.
 #[derive(Debug)]
 pub struct LogMegabytes;
 
@@ -340,7 +341,7 @@ impl Kind for LogFormat {
     }
 }
 
-/// A file, below the home directory if it begins with `~`.
+/// Path of a file; a leading `~` is the home directory.
 #[derive(Debug)]
 pub struct FilePath;
 
@@ -362,7 +363,7 @@ impl Kind for FilePath {
     }
 }
 
-/// A library: a bare name for the loader, or a file.
+/// A library: a name for the system's loader, or a path.
 #[derive(Debug)]
 pub struct LibraryName;
 
@@ -384,7 +385,7 @@ impl Kind for LibraryName {
     }
 }
 
-/// A directory for claims; `None` where the host decides.
+/// Directory for claims; `None` selects the host's default.
 #[derive(Debug)]
 pub struct ClaimPlace;
 
@@ -407,7 +408,7 @@ impl Kind for ClaimPlace {
     }
 }
 
-/// How long a claim may last. What is longer would not be honoured by others.
+/// Maximum length of a claim. Other users' programs would not honour a longer one.
 #[derive(Debug)]
 pub struct LeaseLength;
 
@@ -449,7 +450,7 @@ fn relative(path: &OsStr) -> String {
     )
 }
 
-/// Replaces a leading `~`. Other users' homes (`~alice`) are refused rather than taken as a file of that name.
+/// Expands a leading `~`. Other users' home directories (`~alice`) are rejected instead of being read as a file name.
 pub fn expand(path: &OsStr, home: &Home) -> Result<PathBuf, String> {
     let Some(below) = path.as_bytes().strip_prefix(b"~") else {
         return Ok(path.into());
@@ -480,7 +481,7 @@ trait TrimSlashes {
 }
 
 impl TrimSlashes for [u8] {
-    /// `~//x` would otherwise join an absolute path and lose the home.
+    /// Without this, `~//x` would join an absolute path and lose the home directory.
     fn trim_ascii_start_slashes(&self) -> &Self {
         let slashes = self.iter().take_while(|byte| **byte == b'/').count();
         self.get(slashes..).unwrap_or_default()

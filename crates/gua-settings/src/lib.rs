@@ -5,8 +5,8 @@
 //! force, each with its source, together with every mistake that was found. An invalid value does not stop the program:
 //! the next lower layer applies, and the mistake is one of the returned problems. All settings are declared in [`table`].
 //!
-//! This crate knows nothing of the command line: whoever parses it passes flags as [`FlagValue`]. It is the only crate
-//! that reads the environment.
+//! This crate does not parse the command line: callers pass flags as [`FlagValue`]. It is the only crate that reads the
+//! environment.
 
 pub mod array;
 pub mod describe;
@@ -34,14 +34,14 @@ pub use table::{ARRAYS, ArrayEntry, ENTRIES, Entry, Settings};
 use inputs::Role;
 use kind::{Home, Raw};
 
-/// A value and where it came from.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting<T> {
     pub value: T,
     pub source: Source,
 }
 
-/// Which layer a value came from.
+/// Layer that a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Default,
@@ -210,7 +210,7 @@ pub fn check_file(path: &Path, inputs: &Inputs) -> (Vec<Problem>, FileSeen) {
 }
 
 impl Settings {
-    /// The state thresholds as the model takes them.
+    /// Returns the state thresholds in the form that the model uses.
     #[must_use]
     pub fn thresholds(&self) -> Thresholds {
         Thresholds {

@@ -1,11 +1,11 @@
-//! Names in messages: the nearest known one, and a safe form of one that somebody else wrote.
+//! Names in messages: suggestions for misspelled names, and escaping of untrusted ones.
 
-/// Similarity from which a name is suggested; equal names have 1.
+/// Minimum similarity for a suggestion; equal names have 1.
 const ALIKE: f64 = 0.7;
 
-/// The known name that `name` was probably meant to be.
+/// Returns the known name that `name` probably misspells.
 pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // The comparison is quadratic in length, and nobody mistypes a name that long.
+    // The comparison is quadratic in length, and a misspelled setting is never this long.
     if name.len() > 100 {
         return None;
     }
@@ -16,7 +16,7 @@ pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// The names separated by commas, without repeated neighbours.
+/// Joins the names with commas and removes consecutive duplicates.
 pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let mut names: Vec<&str> = names.collect();
     names.dedup();

@@ -1,4 +1,4 @@
-//! What is wrong with the configuration, and where.
+//! Mistakes in the configuration, with their locations.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub struct Problem {
     pub message: String,
 }
 
-/// Where a mistake stands.
+/// Location of a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     File {
@@ -23,7 +23,7 @@ pub enum Place {
     Home,
 }
 
-/// A place in a file; both count from one, columns in characters.
+/// Position in a file. Both numbers count from one; columns are in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     pub line: usize,
@@ -31,7 +31,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The position of a byte in `text`.
+    /// Returns the position of a byte in `text`.
     #[must_use]
     pub fn of(text: &str, offset: usize) -> Self {
         let offset = text.floor_char_boundary(offset);
@@ -52,7 +52,7 @@ impl Problem {
         }
     }
 
-    /// A problem with a whole file.
+    /// Creates a problem with a whole file.
     pub fn of_file(path: &Path, message: impl Into<String>) -> Self {
         Self::new(
             Place::File {

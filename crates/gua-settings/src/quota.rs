@@ -1,4 +1,4 @@
-//! Limits, `[[quota]]`: whom they are for, what they limit, and for how long.
+//! Limits, `[[quota]]`: their subject, measure, amount and period.
 //!
 //! ```toml
 //! [[quota]]
@@ -23,7 +23,7 @@ use crate::table::QuotaFields;
 /// A limit with its source.
 pub type Quota = Listed<Limit>;
 
-/// The host's limit that makes a user's own one irrelevant: the same subject, measure and term, and not larger.
+/// Returns the host's limit that overrides a user's own one: the same subject, measure and term, and not larger.
 #[must_use]
 pub fn stricter<'q>(quotas: &'q [Quota], quota: &Quota) -> Option<&'q Quota> {
     let of_host = |host: &&Quota| host.layer == Layer::Host && quota.layer == Layer::User;
@@ -102,10 +102,10 @@ impl Row for Limit {
     }
 }
 
-/// Sets a limit in the table with the same subject and term, else in a new one.
+/// Sets a limit in the table with the same subject and term, or else in a new table.
 ///
 /// # Errors
-/// When the limits are written as one inline array.
+/// If the limits are written as one inline array.
 pub fn set(document: &mut Document, limit: &Limit) -> Result<(), EditError> {
     let is_it = |fields: &QuotaFields| {
         let subject = subject(fields);
@@ -115,7 +115,7 @@ pub fn set(document: &mut Document, limit: &Limit) -> Result<(), EditError> {
     document.set_row(is_it, &[amount_pair(limit)], &limit.to_table())
 }
 
-/// Removes the limits of a subject, all of them or those of one measure or term. Returns how many there were.
+/// Removes the limits of a subject: all of them, or only the ones with a given measure or term. Returns their number.
 pub fn remove(
     document: &mut Document,
     whose: &Subject,
@@ -166,7 +166,7 @@ fn amount_pair(limit: &Limit) -> (&'static str, Value) {
     )
 }
 
-/// Key of a measure.
+/// Returns the configuration key of a measure.
 #[must_use]
 pub fn key(measure: Measure) -> &'static str {
     match measure {
@@ -177,7 +177,7 @@ pub fn key(measure: Measure) -> &'static str {
     }
 }
 
-/// How a subject shares a limit by default.
+/// Returns the default sharing for a subject.
 #[must_use]
 pub fn usual_sharing(subject: &Subject) -> Sharing {
     match subject {
@@ -189,7 +189,7 @@ pub fn usual_sharing(subject: &Subject) -> Sharing {
 /// Parses the term of a limit.
 ///
 /// # Errors
-/// When it is neither a calendar unit nor a duration of 15 minutes or more.
+/// If it is neither a calendar unit nor a duration of 15 minutes or more.
 pub fn term(text: &str) -> Result<Term, String> {
     match text {
         "day" => Ok(Term::Day),
@@ -202,7 +202,7 @@ pub fn term(text: &str) -> Result<Term, String> {
     }
 }
 
-/// A term as [`term`] parses it.
+/// Formats a term so that [`term`] can parse it.
 #[must_use]
 pub fn term_word(term: Term) -> String {
     match term {
@@ -216,7 +216,7 @@ pub fn term_word(term: Term) -> String {
 /// Parses an amount: microseconds on a GPU, or millijoules.
 ///
 /// # Errors
-/// When it is not a duration or an energy.
+/// If it is neither a duration nor an energy.
 pub fn amount(measure: Measure, text: &str) -> Result<u64, String> {
     match measure {
         Measure::Energy => energy(text).ok_or_else(|| expected(EnergyAmount::WHAT, text)),
@@ -231,7 +231,7 @@ fn expected(what: &str, text: &str) -> String {
     format!("expected {what}, found `{}`", shown(text))
 }
 
-/// Millijoules from `50kWh`, `800Wh` or `1.5MWh`.
+/// Parses an energy such as `50kWh`, `800Wh` or `1.5MWh` into millijoules.
 fn energy(text: &str) -> Option<u64> {
     const PER_WATTHOUR: f64 = 3_600_000.0;
     let units = [("kWh", 1e3), ("MWh", 1e6), ("Wh", 1.0)];
@@ -253,7 +253,7 @@ fn energy(text: &str) -> Option<u64> {
         .then_some(millijoules.round() as u64)
 }
 
-/// Whether a user or a group can have this name.
+/// Whether this is a valid name of a user or a group.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 256 && !name.chars().any(gua_model::text::is_harmful)
@@ -267,7 +267,7 @@ pub fn sharing_word(sharing: Sharing) -> &'static str {
     }
 }
 
-/// An amount as [`amount`] parses it.
+/// Formats an amount so that [`amount`] can parse it.
 #[must_use]
 pub fn amount_word(measure: Measure, most: u64) -> String {
     match measure {
@@ -283,13 +283,13 @@ pub fn amount_word(measure: Measure, most: u64) -> String {
     }
 }
 
-/// The text of a value of `[[quota]]`; all of them are strings.
+/// Returns the text of a value of `[[quota]]`; all of them are strings.
 fn quoted(raw: Raw<'_>) -> Result<String, String> {
     let text = text(raw).ok_or("expected a text in quotes")?;
     Ok(text.to_string_lossy().into_owned())
 }
 
-/// Declares the kinds of `[[quota]]`'s values: what is expected, how it is parsed, how it is written.
+/// Declares the kinds of values in `[[quota]]`: the expected form, the parser and the writer.
 macro_rules! kinds {
     ($( $(#[doc = $doc:literal])* $Kind:ident: $Value:ty, $what:literal, $parse:expr, $write:expr; )*) => {
         $(

@@ -1,5 +1,6 @@
-//! Every setting, declared once. A new setting is one line here, a new array of tables a few: the key in a file, the
-//! environment variable, the default, the description, `config default`, `config show` and `config check` follow from it.
+//! Every setting, declared once. A new setting is one line here, and a new array of tables is a few. The key in a file,
+//! the environment variable, the default, the description, `config default`, `config show` and `config check` are
+//! derived from the declaration.
 
 use std::ffi::OsStr;
 
@@ -29,7 +30,7 @@ pub struct Entry {
     pub default_toml: fn() -> String,
     /// Description; one or more lines.
     pub doc: &'static str,
-    /// Values that are accepted, to follow "expected".
+    /// Accepted values, to follow "expected".
     pub what: &'static str,
 }
 
@@ -128,7 +129,7 @@ macro_rules! settings {
             }
         )*
 
-        /// All settings, in the order in which they are shown.
+        /// All settings, in display order.
         pub const ENTRIES: &[Entry] = &[
             $( $(
                 Entry {
@@ -157,7 +158,7 @@ macro_rules! settings {
         ];
 
         impl Settings {
-            /// The defaults alone.
+            /// Returns the defaults.
             #[must_use]
             pub fn defaults(home: &Home) -> Self {
                 Self {
@@ -337,7 +338,7 @@ settings! {
 }
 
 fn default_of<K: Kind>(text: &str, home: &Home) -> K::Value {
-    // Without a home directory the program stops with an error; the value only has to exist.
+    // Without a home directory the program stops with an error, so this value is never used.
     let home = Home(Some(
         home.0.clone().unwrap_or_else(|| "/nonexistent".into()),
     ));

@@ -1,4 +1,4 @@
-//! Settings from every layer, and every mistake in them.
+//! Settings from every layer, and the mistakes in them.
 
 mod described;
 mod mistakes;
@@ -20,7 +20,7 @@ use crate::{ENTRIES, FileState, FlagValue, Inputs, Loaded, Settings, Source, des
 
 const HOME: &str = "/home/ada";
 
-/// A file as it would stand in the user's home, with what is wrong with it.
+/// Checks the mistakes that are reported for a user's file with this text.
 fn check(text: impl AsRef<[u8]>, expected: &[&str]) {
     let home = Home(Some(HOME.into()));
     let mut settings = Settings::defaults(&home);

@@ -1,5 +1,5 @@
-//! The archive: the closed days of a history as compressed CSV files on the board, one for each day and table, and two
-//! tables as a whole. Which files are due, what they are called, and how the board's list is read.
+//! The archive: closed days of a history as compressed CSV files on the board. Two tables have one file per day, two
+//! have a single file. This module decides which files are due, names them, and parses the board's listing.
 
 pub mod csv;
 mod real;
@@ -16,7 +16,7 @@ use crate::server_url::ARCHIVES;
 
 pub use csv::{CsvWriter, Value, compressed};
 
-/// The tables of gpu-usage-audit that an archive keeps.
+/// Tables of gpu-usage-audit that the archive contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Table {
     GpuSample,
@@ -26,11 +26,11 @@ pub enum Table {
 }
 
 impl Table {
-    /// One file for each day.
+    /// Tables with one file per day.
     pub const DAILY: [Self; 2] = [Self::GpuSample, Self::ProcSample];
-    /// One file in all, uploaded again each time.
+    /// Tables with a single file, which is uploaded again each time.
     pub const WHOLE: [Self; 2] = [Self::DaemonRun, Self::GpuDevice];
-    /// The columns that name people, in whichever table.
+    /// Columns of any table that contain user names.
     pub const USER_COLUMNS: [&str; 2] = ["loginuid_user", "owner_user"];
 
     #[must_use]
@@ -43,7 +43,8 @@ impl Table {
         }
     }
 
-    /// The columns in the order of a file that release 1.8 made. One that grew from an older release has its own order.
+    /// Columns in the order of a file created by release 1.8. A file created by an older release and migrated has its
+    /// own order.
     #[must_use]
     pub fn columns(self) -> &'static [&'static str] {
         match self {
@@ -82,12 +83,12 @@ impl Table {
     }
 }
 
-/// For which time a file stands.
+/// Period that a file covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {
     /// A day in UTC.
     Day(Date),
-    /// All there is. A board does not prune it.
+    /// All rows. A board does not prune this file.
     Full,
 }
 
@@ -108,7 +109,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Path and query of its upload.
+    /// Path and query of the upload request.
     #[must_use]
     pub fn path(&self) -> String {
         format!(
@@ -119,21 +120,21 @@ impl Object {
     }
 }
 
-/// Path and query by which a board is asked to delete what is older.
+/// Path and query of the request that deletes older files from the board.
 #[must_use]
 pub fn prune_path(retention_days: u32) -> String {
     format!("{ARCHIVES}?olderThanDays={retention_days}")
 }
 
-/// What a board has already, by date and table as it names them.
+/// Files that the board already has, by date and table as the board names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing(HashSet<(String, String)>);
 
 impl Listing {
-    /// Reads the answer to `GET /agent/v1/archives`. An entry without a date or a table says nothing and is passed over.
+    /// Parses the response to `GET /agent/v1/archives`. Entries without a date or a table are skipped.
     ///
     /// # Errors
-    /// When it is not a JSON object with a list `archives`.
+    /// If it is not a JSON object with a list `archives`.
     pub fn read(bytes: &[u8]) -> Result<Self, FieldsError> {
         let value: Json = serde_json::from_slice(bytes).map_err(|_| FieldsError::NotJson)?;
         let object = value.as_object().ok_or(FieldsError::NotAnObject)?;
@@ -153,17 +154,17 @@ impl Listing {
     }
 }
 
-/// What one run of the archive does.
+/// Files to upload in one run of the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The days that are over, within the retention, and have rows; in order.
+    /// Days before today within the retention that have rows, in order.
     pub closed_days: Vec<Date>,
-    /// Their files that the board lacks. After them come, always, [`Plan::WHOLE`].
+    /// Files of these days that the board lacks. [`Plan::WHOLE`] is always uploaded after them.
     pub missing: Vec<Object>,
 }
 
 impl Plan {
-    /// The files that are uploaded each time.
+    /// Files that are uploaded each time.
     pub const WHOLE: [Object; 2] = [
         Object {
             extent: Extent::Full,
@@ -175,8 +176,8 @@ impl Plan {
         },
     ];
 
-    /// `days_with_rows` are the UTC days on which one of the daily tables has rows, in any order, more than once if need be.
-    /// A day counts when it is before `today` and not before `today` less the retention.
+    /// Plans an upload. `days_with_rows` are the UTC days on which a daily table has rows, in any order; duplicates are
+    /// allowed. A day is included if it is before `today` and at most `retention_days` old.
     #[must_use]
     pub fn new(
         today: Date,

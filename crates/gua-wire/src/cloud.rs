@@ -1,4 +1,4 @@
-//! `cloud.json`: what an enrolled host remembers of its board. The same file serves gpu-usage-audit, in both directions.
+//! `cloud.json`: the enrollment of a host with its board. gpu-usage-audit and gua read and write the same file.
 
 use serde::Serialize;
 
@@ -7,18 +7,18 @@ use crate::fields::{FieldsError, required};
 use crate::server_url::{ServerUrl, UrlError};
 use crate::token::{Token, TokenError};
 
-/// An enrolment: which board, as which host, with which secret.
+/// An enrollment: the board, the host's identity and its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudConfig {
     pub server_url: ServerUrl,
     pub host_id: String,
     pub display_name: String,
     pub agent_token: Token,
-    /// The beginning of the token, by which the board's pages tell tokens apart. Show [`CloudConfig::shown_prefix`].
+    /// Prefix of the token, which the board's pages use to distinguish tokens. Display [`CloudConfig::shown_prefix`].
     pub token_prefix: String,
 }
 
-/// Why a file is no `cloud.json`. A file that is missing is the caller's matter.
+/// Reason why a file is not a valid `cloud.json`. The caller handles a missing file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloudError {
     #[error("the cloud config cannot be used")]
@@ -30,7 +30,7 @@ pub enum CloudError {
 }
 
 impl CloudConfig {
-    /// Joins the board's address with its answer to a claim.
+    /// Combines the board's URL with its response to a claim.
     #[must_use]
     pub fn enrolled(server_url: ServerUrl, answer: ClaimAnswer) -> Self {
         Self {
@@ -42,10 +42,11 @@ impl CloudConfig {
         }
     }
 
-    /// Reads the file's bytes. An unencrypted address is read too; [`ServerUrl::check_encrypted`] judges it.
+    /// Parses the file. An unencrypted URL is accepted here; [`ServerUrl::check_encrypted`] decides whether it may be
+    /// used.
     ///
     /// # Errors
-    /// When it is not a JSON object with five non-empty strings, or address or token cannot be used.
+    /// If it is not a JSON object with five non-empty strings, or if the URL or the token is invalid.
     pub fn read(bytes: &[u8]) -> Result<Self, CloudError> {
         let names = [
             "serverUrl",
@@ -65,11 +66,11 @@ impl CloudConfig {
         })
     }
 
-    /// The file's bytes: sorted keys, two blanks of indentation, ASCII only, a newline at the end. They hold the secret:
-    /// the file must be its owner's alone from its first byte.
+    /// Serializes the file: sorted keys, two spaces of indentation, ASCII only, a final newline. The result contains
+    /// the secret: the file must be readable only by its owner from its first byte.
     #[must_use]
     pub fn write(&self) -> String {
-        // The order of the fields is the alphabet's.
+        // The fields are in alphabetical order.
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct File<'a> {
@@ -90,20 +91,20 @@ impl CloudConfig {
         ascii(&json) + "\n"
     }
 
-    /// The host's name for people, hidden where a board has put the token there.
+    /// The host's name for display. It is hidden if the board put the token there.
     #[must_use]
     pub fn shown_name(&self) -> String {
         self.agent_token.hide_in(&self.display_name)
     }
 
-    /// The token's beginning for people, hidden where a board has put the whole token there.
+    /// The token's prefix for display. It is hidden if the board put the whole token there.
     #[must_use]
     pub fn shown_prefix(&self) -> String {
         self.agent_token.hide_in(&self.token_prefix)
     }
 }
 
-/// The JSON with escapes for all that is not printable ASCII. Such characters stand only in its strings.
+/// Escapes everything but printable ASCII. Such characters occur only inside JSON strings.
 fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {

@@ -1,16 +1,17 @@
-//! The claim: a host shows a one-time token and learns who it is and by which secret it speaks from then on.
+//! The enrollment request: a host presents a one-time token and receives its identity and the secret for later
+//! requests.
 
 use serde::Serialize;
 
 use crate::fields::{FieldsError, required};
 use crate::token::{Token, TokenError};
 
-/// The longest host name that a claim carries, in characters.
+/// Maximum length of the host name in a claim, in characters.
 pub const LONGEST_HOSTNAME: usize = 255;
-/// The longest version that a claim carries, in characters.
+/// Maximum length of the version in a claim, in characters.
 pub const LONGEST_VERSION: usize = 64;
 
-/// What a host tells of itself when it claims its place.
+/// Request with which a host enrolls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
     enrollment_token: Token,
@@ -19,7 +20,7 @@ pub struct ClaimRequest {
     driver_version: Option<String>,
 }
 
-/// What a claim may carry beside its token. A blank text counts as none.
+/// Optional fields of a claim. A blank text counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AboutHost<'a> {
     pub hostname: &'a str,
@@ -27,7 +28,7 @@ pub struct AboutHost<'a> {
     pub driver_version: &'a str,
 }
 
-/// A text that the board would refuse. Found before the one-time token is spent on it.
+/// A text that the board would reject. It is detected before the one-time token is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is longer than the {longest} characters that a board takes")]
 pub struct TooLong {
@@ -36,10 +37,10 @@ pub struct TooLong {
 }
 
 impl ClaimRequest {
-    /// Texts are trimmed.
+    /// Creates a request. Texts are trimmed.
     ///
     /// # Errors
-    /// When one of them is longer than the contract allows.
+    /// If one of them is longer than the contract allows.
     pub fn new(enrollment_token: Token, about: AboutHost<'_>) -> Result<Self, TooLong> {
         Ok(Self {
             enrollment_token,
@@ -49,7 +50,7 @@ impl ClaimRequest {
         })
     }
 
-    /// The request's body. It holds the one-time token.
+    /// Serializes the request body, which contains the one-time token.
     #[must_use]
     pub fn body(&self) -> String {
         #[derive(Serialize)]
@@ -81,7 +82,7 @@ fn bounded(field: &'static str, text: &str, longest: usize) -> Result<Option<Str
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
-/// What the board answers to a claim that it grants.
+/// The board's response to a granted claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimAnswer {
     pub host_id: String,
@@ -90,7 +91,7 @@ pub struct ClaimAnswer {
     pub token_prefix: String,
 }
 
-/// Why an answer grants nothing that could be used.
+/// Reason why a response cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     #[error("the board's answer to the claim cannot be used")]
@@ -100,10 +101,10 @@ pub enum AnswerError {
 }
 
 impl ClaimAnswer {
-    /// Reads the answer's body.
+    /// Parses the response body.
     ///
     /// # Errors
-    /// When one of the four fields is missing, empty or no text.
+    /// If one of the four fields is missing, empty or not a string.
     pub fn read(bytes: &[u8]) -> Result<Self, AnswerError> {
         let names = ["hostId", "displayName", "agentToken", "tokenPrefix"];
         let [host_id, display_name, agent_token, token_prefix] = required(bytes, names)?;

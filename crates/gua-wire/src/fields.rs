@@ -1,8 +1,8 @@
-//! JSON objects of which certain fields must be non-empty strings: the form of `cloud.json` and of the claim's answer.
+//! JSON objects with required non-empty string fields: `cloud.json` and the response to a claim.
 
 use serde_json::{Map, Value};
 
-/// What is wrong with such an object. No value of a field is in it, since one of them is a secret.
+/// Error in such an object. It contains no field values, because one of them is a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldsError {
     #[error("it is not valid JSON")]
@@ -13,7 +13,7 @@ pub enum FieldsError {
     Missing(Vec<&'static str>),
 }
 
-/// The required fields, in the order in which they were named. Fields that are not named are ignored.
+/// Returns the required fields in the order given. Other fields are ignored.
 pub(crate) fn required<const COUNT: usize>(
     bytes: &[u8],
     names: [&'static str; COUNT],

@@ -1,16 +1,17 @@
-//! Formats that others own or have frozen: what an agent and a board say to each other, and the files they exchange.
+//! Formats that another project owns or that are frozen: the protocol between an agent and a board, and the files they
+//! exchange.
 //!
-//! This crate makes and reads bytes. It opens no socket and no file, asks no clock and reads no setting: callers bring
-//! samples, times and answers. Released forms are kept for good, each with its golden file under `tests/golden`; a new
-//! form is added beside them. `docs/wire.md` says which facts leave a host.
+//! This crate serializes and parses bytes. It opens no sockets or files and reads no clock or settings: callers pass
+//! samples, times and responses. Released formats are kept permanently, each with its golden file under `tests/golden`;
+//! a new format is added beside them. `docs/wire.md` lists the facts that leave a host.
 //!
 //! - [`cloud`]: the file that an enrolled host keeps; [`server_url`] and [`token`] are its parts
-//! - [`enroll`]: the claim by which a host is enrolled
-//! - [`snapshot`]: the state of a host, as sent after a tick
-//! - [`stream`]: utilisation, each second
+//! - [`enroll`]: the claim that enrolls a host
+//! - [`snapshot`]: the state of a host, sent after a tick
+//! - [`stream`]: utilisation, once per second
 //! - [`archive`]: closed days as compressed CSV
-//! - [`users`]: how much of a user's name may leave the host
-//! - [`refusal`]: what a board's error answer says
+//! - [`users`]: plain, pseudonymous or omitted user names
+//! - [`refusal`]: error messages from a board's response
 //! - [`run`]: the files of a watched job
 
 pub mod archive;

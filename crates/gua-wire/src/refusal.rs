@@ -1,24 +1,24 @@
-//! What a board's error answer says, in one sentence that is fit to be shown: bounded, without anything that could steer a
-//! terminal, and without the secret that the request carried.
+//! Error messages from a board's response: one sentence that is safe to display. It is limited in length and contains
+//! neither terminal control characters nor the secret of the request.
 
 use gua_model::text::sanitize;
 use serde_json::Value;
 
 use crate::token::Token;
 
-/// A longer answer is not looked into.
+/// Maximum size of a response that is parsed.
 const LONGEST_BODY: usize = 64 * 1024;
-/// So many characters of a board's sentence are shown.
+/// Maximum number of characters of the board's message that are displayed.
 const LONGEST_DETAIL: usize = 500;
 
-/// Whether a status is a success: any of the two hundreds.
+/// Whether a status means success (2xx).
 #[must_use]
 pub fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// The sentence for an answer that is no success. The board's own words are added where the body is a JSON object whose
-/// `detail` is a text; a list, as boards send it for a body that they could not check, is not shown.
+/// Returns the message for an error response. The board's text is appended if the body is a JSON object whose `detail`
+/// is a string. A list, which boards send for a body that failed validation, is not displayed.
 #[must_use]
 pub fn sentence(status: u16, body: &[u8], secret: &Token) -> String {
     let told = format!("GUA Board request failed with HTTP {status}");
@@ -34,7 +34,7 @@ fn detail(body: &[u8], secret: &Token) -> Option<String> {
     }
     let value: Value = serde_json::from_slice(body).ok()?;
     let detail = value.as_object()?.get("detail")?.as_str()?;
-    // Hidden before it is cut, so that no half of a secret is left at the end.
+    // Hide the secret before truncating, so that no part of it remains at the end.
     let shown = sanitize(&secret.hide_in(detail));
     Some(match shown.char_indices().nth(LONGEST_DETAIL) {
         Some((end, _)) => format!("{}…", &shown[..end]),

@@ -1,14 +1,14 @@
-//! The files of a watched job: the run log, the three metric files, and the summary that is made of them.
+//! The files of a watched job: the run log, the three metric files, and the summary computed from them.
 //!
-//! They are those of `pytyche.diagnostics.run_monitor` 0.2.1, whose readers (tail, jq, pandas, its own
-//! `build_resource_summary`) read ours, and the other way round. What that program gets wrong is not copied: the column of
-//! memory utilisation is found by its name, and a value that is missing costs itself and not the line that it stands in.
+//! The formats are those of `pytyche.diagnostics.run_monitor` 0.2.1: its readers (tail, jq, pandas, its own
+//! `build_resource_summary`) can read our files, and gua can read its files. Its bugs are not copied: the column of
+//! memory utilisation is found by name, and a missing value invalidates only itself instead of its line.
 //!
 //! - [`json`]: values as that program writes them
-//! - [`kind`]: which of the files a file is
+//! - [`kind`]: detection of a file's type
 //! - [`log`]: the lines of `run.jsonl`
 //! - [`metrics`]: the lines of `hw_metrics.csv`, `hw_dmon.csv` and `cpu_metrics.csv`
-//! - [`summary`]: [`summary::ResourceSummary`], and the [`summary::Tally`] that it is made of
+//! - [`summary`]: [`summary::ResourceSummary`], and the [`summary::Tally`] that computes it
 
 pub mod json;
 pub mod kind;
@@ -16,7 +16,7 @@ pub mod log;
 pub mod metrics;
 pub mod summary;
 
-/// The names of the files in the directory of a run.
+/// File names in the directory of a run.
 pub mod file {
     pub const LOG: &str = "run.jsonl";
     pub const GPU: &str = "hw_metrics.csv";

@@ -1,5 +1,5 @@
-//! `availability.snapshot.v1`: the state of a host at one moment, in the two forms that boards have been taught. The types
-//! are both what an agent sends and what a board reads; a board refuses fields that it does not know, so there are no others.
+//! `availability.snapshot.v1`: the state of a host at one time, in the two forms that boards accept. An agent
+//! serializes these types and a board parses them. A board rejects unknown fields, so none may be added.
 
 pub mod build;
 
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 
 pub use build::{About, BuildError, Built, LeftOut, Observed, Untold, UsageStates, usage_states};
 
-/// Which release's form a board has been taught. Both carry the same `schemaVersion`.
+/// Release whose form a board accepts. Both forms have the same `schemaVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Releases 1.1 to 1.3: compute processes of known memory alone, without their type; no `usageState`.
+    /// Releases 1.1 to 1.3: only compute processes with known memory, without their type; no `usageState`.
     V1_1,
-    /// Releases 1.4 to 1.8: graphics processes too, each with its type, memory that may be null, `usageState`.
+    /// Releases 1.4 to 1.8: graphics processes too, each with its type; memory may be null; `usageState`.
     V1_4,
 }
 
-/// The fixed word in `schemaVersion`.
+/// Value of `schemaVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SchemaVersion {
     #[serde(rename = "availability.snapshot.v1")]
     V1,
 }
 
-/// How much of the host could be seen.
+/// How much of the host could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CollectionStatus {
@@ -35,15 +35,15 @@ pub enum CollectionStatus {
     Error,
 }
 
-/// The stable words in `errors`.
+/// Stable codes in `errors`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// A list of processes of at least one card could not be read.
+    /// A process list of at least one GPU could not be read.
     ProcessListUnavailable,
-    /// The driver could not be reached at all.
+    /// The driver could not be initialized.
     NvmlInitFailed,
-    /// A card is on the host and not in the snapshot, because a reading that the form demands is missing. gpu-usage-audit
-    /// has no such word: there, such a card made the whole tick fail.
+    /// A GPU of the host is missing from the snapshot, because a reading that the form requires is missing.
+    /// gpu-usage-audit has no such code: there, such a GPU made the whole tick fail.
     GpuReadingUnavailable,
 }
 
@@ -58,21 +58,21 @@ impl ErrorCode {
     }
 }
 
-/// The state of a host at one moment.
+/// State of a host at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Snapshot {
     pub schema_version: SchemaVersion,
     pub collection_status: CollectionStatus,
-    /// With its offset, as [`stamp`] writes it.
+    /// Time with its UTC offset, as formatted by [`stamp`].
     pub observed_at: String,
     pub host: Host,
     pub gpus: Vec<Card>,
-    /// Empty if, and only if, the status is `ok`.
+    /// Empty if and only if the status is `ok`.
     pub errors: Vec<String>,
 }
 
-/// Who is speaking. A board trusts the token alone for this.
+/// The sending host. A board trusts only the token for its identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Host {
@@ -85,7 +85,7 @@ pub struct Host {
     pub display_name: Option<String>,
 }
 
-/// One card.
+/// One GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Card {
@@ -94,7 +94,7 @@ pub struct Card {
     pub name: String,
     pub memory_total_mb: u64,
     pub util_pct: u8,
-    /// At most the total.
+    /// At most the total memory.
     pub memory_used_mb: u64,
     pub temperature_c: Option<u32>,
     pub power_w: Option<u64>,
@@ -103,7 +103,7 @@ pub struct Card {
     pub usage_state: Option<UsageWord>,
 }
 
-/// One process on a card.
+/// One process on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CardProcess {
@@ -115,7 +115,7 @@ pub struct CardProcess {
     pub memory_used_mb: Option<u64>,
 }
 
-/// What a process does on its card. One that stands in both of the driver's lists computes.
+/// Type of a process on its GPU. A process in both of the driver's lists counts as compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessType {
@@ -123,7 +123,7 @@ pub enum ProcessType {
     Graphics,
 }
 
-/// [`UsageState`], as it is written.
+/// Serialized form of [`UsageState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsageWord {
@@ -143,7 +143,7 @@ impl From<UsageState> for UsageWord {
 }
 
 impl Snapshot {
-    /// Says that nothing could be seen: no cards, and the reason.
+    /// Creates a snapshot that reports a failure: no GPUs, and the reason.
     #[must_use]
     pub fn error_heartbeat(about: About<'_>, at: Timestamp, why: ErrorCode) -> Self {
         Self {
@@ -156,14 +156,14 @@ impl Snapshot {
         }
     }
 
-    /// The request's body.
+    /// Serializes the request body.
     #[must_use]
     pub fn body(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and lists are always JSON")
     }
 }
 
-/// A moment as gpu-usage-audit writes it: UTC as `+00:00`, six digits of a second, or none where they would be zeros.
+/// Formats a time like gpu-usage-audit: UTC as `+00:00`, six digits of the second, or none if they are zero.
 #[must_use]
 pub fn stamp(at: Timestamp) -> String {
     let utc = at.to_zoned(TimeZone::UTC);

@@ -1,4 +1,5 @@
-//! The stream: one text frame a second with the utilisation of each card. Nothing of users or processes is in it.
+//! The stream: one text frame per second with the utilisation of each GPU. It contains nothing about users or
+//! processes.
 
 use gua_model::Sample;
 use serde::{Deserialize, Serialize};
@@ -11,30 +12,31 @@ use crate::snapshot::build::{used_memory, whole_cards};
 pub struct UtilFrame {
     #[serde(rename = "type")]
     pub kind: FrameKind,
-    /// Seconds since 1970, with a fraction.
+    /// Unix time in seconds, with a fraction.
     pub ts: f64,
     pub gpus: Vec<CardUtil>,
 }
 
-/// The fixed word in `type`.
+/// Value of `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FrameKind {
     Util,
 }
 
-/// One card in a frame.
+/// One GPU in a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CardUtil {
     pub device_uuid: String,
     pub util_pct: u8,
-    /// Not cut at the card's total, unlike a snapshot's.
+    /// Used memory. Unlike in a snapshot, it is not limited to the GPU's total.
     pub mem_used_mb: u64,
 }
 
 impl UtilFrame {
-    /// The frame of a sample. A card whose utilisation or memory is missing is not in it: the form has no word for that.
+    /// Builds the frame of a sample. A GPU without a utilisation or memory reading is left out: the format cannot
+    /// represent a missing value.
     #[must_use]
     pub fn of(sample: &Sample) -> Self {
         let cards = whole_cards(sample).filter(|gpu| gpu.place.counts());
@@ -52,7 +54,7 @@ impl UtilFrame {
         }
     }
 
-    /// The frame's text.
+    /// Serializes the frame.
     #[must_use]
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and lists are always JSON")

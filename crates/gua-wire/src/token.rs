@@ -1,25 +1,25 @@
-//! A secret that must never be shown. It has no `Display`, its `Debug` hides it, and no error carries it; the one way to
-//! its text is [`Token::reveal`], which is easy to look for.
+//! A secret that must never be displayed. It has no `Display`, its `Debug` hides it, and no error contains it. Its text
+//! is only accessible through [`Token::reveal`], which is easy to search for.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// How the tokens of gpu-usage-audit's boards begin.
+/// Prefixes of the tokens of gpu-usage-audit's boards.
 const BEGINNINGS: [&str; 2] = ["gua_enroll_", "gua_agent_"];
 
 fn is_of_a_token(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "_-.~+/=".contains(letter)
 }
 
-/// The secret with which a host enrols, or with which an enrolled host speaks to its board.
+/// The one-time secret with which a host enrolls, or the secret with which an enrolled host authenticates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// Takes a token without the blanks around it.
+    /// Parses a token. Surrounding whitespace is removed.
     ///
     /// # Errors
-    /// When nothing is left, or when a character could not stand in an HTTP header.
+    /// If the token is empty, or contains a character that is not valid in an HTTP header.
     pub fn new(text: &str) -> Result<Self, TokenError> {
         let text = text.trim();
         if text.is_empty() {
@@ -31,25 +31,25 @@ impl Token {
         Ok(Self(text.to_owned()))
     }
 
-    /// The secret itself, for the request or the file that needs it.
+    /// Returns the secret, for the request or the file that needs it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The value of the `Authorization` header. It reveals the secret.
+    /// Returns the value of the `Authorization` header, which contains the secret.
     #[must_use]
     pub fn bearer(&self) -> String {
         format!("Bearer {}", self.0)
     }
 
-    /// The text with every occurrence of this secret replaced: for what a server answers.
+    /// Replaces every occurrence of this secret in a text, such as a server's response.
     #[must_use]
     pub fn hide_in(&self, text: &str) -> String {
         text.replace(&self.0, Self::HIDDEN)
     }
 
-    /// The text without whatever looks like a token of any board: for words of unknown origin, such as arguments.
+    /// Replaces everything that looks like a token of any board, in texts of unknown origin such as arguments.
     #[must_use]
     pub fn hide_all_in(text: &str) -> Cow<'_, str> {
         let begins = |text: &str| {
@@ -71,7 +71,7 @@ impl Token {
         }
     }
 
-    /// What is shown in the place of a secret.
+    /// Replacement for a secret.
     pub const HIDDEN: &str = "[hidden]";
 }
 
@@ -81,7 +81,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Why a text is no token. The text is not in it.
+/// Reason why a text is not a valid token. It does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error("a token cannot be blank")]

@@ -1,9 +1,9 @@
-//! How much of a user's name leaves the host: all of it, a name that only this site can undo, or nothing.
+//! Forms in which user names leave the host: plain, as a keyed pseudonym, or not at all.
 //!
-//! The hidden form is HMAC-SHA-256 over the name, keyed with a salt that the site keeps to itself, cut to 64 bits: `user-` and
-//! 16 hexadecimal digits. One name has one hidden form under one salt, so that a board can still add up a person's hours, on
-//! all hosts that share the salt. Whoever has the salt can try names; whoever has not cannot. Names that differ share a
-//! hidden form with a chance of about one in 10^12 for 5000 users.
+//! A pseudonym is HMAC-SHA-256 over the name, keyed with a salt that stays at the site, truncated to 64 bits: `user-`
+//! and 16 hexadecimal digits. A name always has the same pseudonym under one salt, so that a board can still add up a
+//! person's hours over all hosts that share the salt. It cannot be reversed, but anyone who has the salt can test
+//! guesses. With 5000 users, the probability that two different names share a pseudonym is about 10^-12.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,22 +11,22 @@ use std::fmt;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What is sent in the place of a name that is not known or not told.
+/// Value sent for a name that is unknown or omitted.
 pub const UNKNOWN: &str = "unknown";
 
 /// The setting `cloud.users`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserPolicy {
-    /// Names are sent as they are: what gpu-usage-audit does.
+    /// Names are sent unchanged, as gpu-usage-audit does.
     Plain,
-    /// Names are sent hidden.
+    /// Names are sent as pseudonyms.
     Hash(Salt),
     /// Names are not sent.
     Omit,
 }
 
 impl UserPolicy {
-    /// A name as it may leave the host, or `None` where none may.
+    /// Returns the form of a name that may leave the host; `None` if none may.
     #[must_use]
     pub fn told<'name>(&self, name: &'name str) -> Option<Cow<'name, str>> {
         match self {
@@ -37,17 +37,17 @@ impl UserPolicy {
     }
 }
 
-/// The secret of a site that keys the hidden names. It does not show itself.
+/// A site's secret key for pseudonyms. Its `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Salt(Vec<u8>);
 
-/// A salt so short that it could be guessed.
+/// The salt is short enough to be guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the salt for user names has fewer than {} bytes", Salt::SHORTEST)]
 pub struct ShortSalt;
 
 impl Salt {
-    /// 128 bits.
+    /// Minimum length in bytes: 128 bits.
     pub const SHORTEST: usize = 16;
 
     /// # Errors

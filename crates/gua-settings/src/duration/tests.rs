@@ -1,4 +1,4 @@
-//! What is a duration and what is none.
+//! Valid and invalid durations.
 
 use std::time::Duration;
 

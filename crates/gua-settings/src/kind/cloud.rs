@@ -8,10 +8,10 @@ use super::{
     FilePath, Home, Kind, Raw, choice, choice_word, path_text, text, truth, unexpected, whole,
 };
 
-/// The word for an absent value.
+/// Keyword for an absent value.
 const NONE: &str = "none";
 
-/// The address of a board, or none.
+/// URL of a board, or none.
 #[derive(Debug)]
 pub struct BoardAddress;
 
@@ -25,7 +25,7 @@ impl Kind for BoardAddress {
         };
         match text.to_string_lossy().trim() {
             NONE => Ok(None),
-            // The error does not repeat the text: it may contain a password.
+            // The error omits the text: it may contain a password.
             address => ServerUrl::parse(address)
                 .map(Some)
                 .map_err(|error| error.to_string()),
@@ -40,7 +40,7 @@ impl Kind for BoardAddress {
     }
 }
 
-/// A file, or none.
+/// Path of a file, or none.
 #[derive(Debug)]
 pub struct MaybeFile;
 
@@ -63,7 +63,7 @@ impl Kind for MaybeFile {
     }
 }
 
-/// Whether a token may cross a network unencrypted.
+/// Whether a token may be sent over a network unencrypted.
 #[derive(Debug)]
 pub struct PlainHttp;
 
@@ -84,7 +84,7 @@ impl Kind for PlainHttp {
     }
 }
 
-/// Form in which user names leave the host.
+/// Form in which user names are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserNames {
     Plain,
@@ -112,7 +112,7 @@ impl Kind for UserNames {
     }
 }
 
-/// The release whose form of a push the board understands.
+/// Release whose push format the board accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushForm {
     /// Releases 1.1 to 1.3 of gpu-usage-audit.

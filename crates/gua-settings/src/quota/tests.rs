@@ -1,4 +1,4 @@
-//! Limits in a file: what is accepted, and what editing leaves alone.
+//! Limits in a file: accepted values, and the text that editing preserves.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is printed about settings is true, and can be read again.
+//! Printed settings are correct and can be parsed again.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Every mistake in a file, told with its place.
+//! Every mistake in a file is reported with its location.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! CSV as Python's writer makes it: comma, CRLF, quotes only where they are needed, nothing for a missing value. Rows are
-//! written as they come, so that a day of any size needs little memory.
+//! CSV in the dialect of Python's writer: commas, CRLF, quotes only where needed, an empty field for a missing value.
+//! Rows are streamed, so that a day of any size needs little memory.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use super::{Table, real};
 use crate::users::UserPolicy;
 
-/// One value of a row, as SQLite has them.
+/// One value of a row, with SQLite's types.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
     Integer(i64),
@@ -28,17 +28,17 @@ impl<'a> From<&'a str> for Value<'a> {
 #[derive(Debug)]
 pub struct CsvWriter<W> {
     out: W,
-    /// For each column, whether it names people.
+    /// Whether each column contains user names.
     names_people: Vec<bool>,
     users: UserPolicy,
     line: Vec<u8>,
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// Writes the header. The policy governs the columns that name people.
+    /// Writes the header. The policy applies to the columns that contain user names.
     ///
     /// # Errors
-    /// When `out` takes nothing more.
+    /// If writing to `out` fails.
     pub fn new(out: W, header: &[&str], users: UserPolicy) -> io::Result<Self> {
         let is_user = |column: &&str| Table::USER_COLUMNS.contains(column);
         let mut writer = Self {
@@ -55,10 +55,10 @@ impl<W: Write> CsvWriter<W> {
         Ok(writer)
     }
 
-    /// Writes one row, a value for each column.
+    /// Writes one row with one value for each column.
     ///
     /// # Errors
-    /// When `out` takes nothing more.
+    /// If writing to `out` fails.
     pub fn row<'a>(&mut self, row: Vec<Option<Value<'a>>>) -> io::Result<()> {
         debug_assert_eq!(
             row.len(),
@@ -79,17 +79,17 @@ impl<W: Write> CsvWriter<W> {
         self.out.write_all(&self.line)
     }
 
-    /// Gives back what was written to.
+    /// Flushes and returns the underlying writer.
     ///
     /// # Errors
-    /// When `out` takes nothing more.
+    /// If writing to `out` fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
     }
 }
 
-/// Makes one line of the values.
+/// Formats the values as one line.
 fn fill<'a>(line: &mut Vec<u8>, row: impl Iterator<Item = Option<Value<'a>>>) {
     line.clear();
     let mut columns = 0;
@@ -105,7 +105,7 @@ fn fill<'a>(line: &mut Vec<u8>, row: impl Iterator<Item = Option<Value<'a>>>) {
             None => {}
         }
     }
-    // A line with nothing on it would be no row at all.
+    // An empty line would not be a row, so a single empty value is quoted.
     if columns == 1 && line.is_empty() {
         line.extend_from_slice(b"\"\"");
     }
@@ -122,7 +122,8 @@ pub fn push_text(line: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Compresses what is written to it, as the archive's files are. No time stands in it: the same rows give the same file.
+/// Compresses its input in the format of the archive's files. The gzip header has no timestamp, so that the same rows
+/// produce the same file.
 pub fn compressed<W: Write>(out: W) -> GzEncoder<W> {
     GzEncoder::new(out, Compression::new(6))
 }

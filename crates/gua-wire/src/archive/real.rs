@@ -1,6 +1,7 @@
-//! Real numbers as Python shows them: the shortest digits that read back as the same number, `30.0`, `1e-05`, `1e+16`.
+//! Floating-point numbers in Python's notation: the shortest digits that parse to the same number, `30.0`, `1e-05`,
+//! `1e+16`.
 
-/// Appends the number.
+/// Appends the number to `text`.
 pub(super) fn push(text: &mut Vec<u8>, number: f64) {
     if number.is_nan() {
         return text.extend_from_slice(b"nan");
@@ -9,7 +10,7 @@ pub(super) fn push(text: &mut Vec<u8>, number: f64) {
         let word: &[u8] = if number > 0.0 { b"inf" } else { b"-inf" };
         return text.extend_from_slice(word);
     }
-    // Rust writes as many digits as Python does; the layout differs: `1.25e-5`, never a plus sign.
+    // Rust writes the same number of digits as Python in a different layout: `1.25e-5`, never a plus sign.
     let scientific = nearest(number);
     let (digits, exponent) = scientific
         .split_once('e')
@@ -24,8 +25,8 @@ pub(super) fn push(text: &mut Vec<u8>, number: f64) {
     }
 }
 
-/// The shortest digits. Where two numbers of that length are as short and as near, Python takes the even one; written with that many digits,
-/// a number is rounded in the same way.
+/// Returns the shortest digits. If two candidates of that length are equally near, Python takes the even one;
+/// formatting with a fixed number of digits rounds in the same way.
 fn nearest(number: f64) -> String {
     let shortest = format!("{number:e}");
     let digits = shortest.bytes().take_while(|byte| *byte != b'e');
@@ -37,7 +38,7 @@ fn nearest(number: f64) -> String {
     }
 }
 
-/// Digits with a point behind the first, as a number without an exponent.
+/// Appends digits with a point after the first as a number without an exponent.
 fn push_plain(text: &mut Vec<u8>, digits: &str, exponent: i32) {
     let (sign, digits) = match digits.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -45,7 +46,7 @@ fn push_plain(text: &mut Vec<u8>, digits: &str, exponent: i32) {
     };
     let digits = digits.replace('.', "");
     let written = match usize::try_from(exponent) {
-        // The point goes so many digits to the right; there may be fewer.
+        // Move the point to the right, and pad with zeros if there are fewer digits.
         Ok(right) => {
             let (whole, part) = digits.split_at((right + 1).min(digits.len()));
             let part = if part.is_empty() { "0" } else { part };
@@ -83,7 +84,7 @@ mod tests {
         check(-1200.0, "-1200.0");
         check(-0.000_125, "-0.000125");
         check(5e-324, "5e-324");
-        // As near to ..94.3; the even digit is taken.
+        // Equally near to ..94.3; the even digit is taken.
         check(1_849_273_069_642_894.0 + 0.25, "1849273069642894.2");
         check(f64::NEG_INFINITY, "-inf");
         check(f64::NAN, "nan");

@@ -1,4 +1,5 @@
-//! JSON as Python's `json.dumps` writes it: one line, ASCII, a blank after each comma and colon, the order of keys as given.
+//! JSON in the style of Python's `json.dumps`: one line, ASCII, a space after each comma and colon, keys in the given
+//! order.
 
 use std::io::{self, Write};
 
@@ -7,15 +8,15 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 
-/// A value on one line. What JSON cannot hold (a map whose keys are no texts) is an error; a number that is not finite is
-/// `null`.
+/// Serializes a value on one line. A value that JSON cannot represent (a map with non-string keys) is an error; a
+/// number that is not finite becomes `null`.
 pub fn one_line<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::Error> {
     let mut bytes = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut bytes, OneLine))?;
     Ok(String::from_utf8(bytes).expect("a serializer of JSON writes UTF-8"))
 }
 
-/// Named values in the order in which they were given.
+/// Named values in insertion order.
 ///
 /// ```
 /// use gua_wire::run::json::Fields;
@@ -26,7 +27,7 @@ pub fn one_line<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
 
-/// A text that is no JSON.
+/// The text is not valid JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("this is no JSON value")]
 pub struct NoJson(#[from] serde_json::Error);
@@ -37,7 +38,7 @@ impl Fields {
         Self::default()
     }
 
-    /// One more value. A name that was there gets the new value, in its old place.
+    /// Adds a value. An existing name gets the new value and keeps its position.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         let text = one_line(&value.into()).expect("a JSON value always fits JSON");
@@ -45,20 +46,20 @@ impl Fields {
         self
     }
 
-    /// As [`Fields::with`], for anything that can be serialized; the order of a struct's fields is kept.
+    /// Like [`Fields::with`], for any serializable value; the order of a struct's fields is kept.
     pub fn insert<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), NoJson> {
         let text = one_line(value)?;
         self.put(name, text);
         Ok(())
     }
 
-    /// As [`Fields::with`], for a value that is JSON already. Its numbers stay as they are written.
+    /// Like [`Fields::with`], for a value that is already JSON. Its numbers are kept as written.
     pub fn insert_json(&mut self, name: &str, text: &str) -> Result<(), NoJson> {
         serde_json::from_str::<IgnoredAny>(text)?;
         let mut line = String::with_capacity(text.len());
         for letter in text.trim().chars() {
             match letter {
-                // In valid JSON these stand between values only.
+                // In valid JSON, these occur only between values.
                 '\n' | '\r' | '\t' => {}
                 _ if letter.is_ascii() => line.push(letter),
                 _ => push_escaped(&mut line, letter),
@@ -73,14 +74,14 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// Names, and values as JSON.
+    /// Iterates over names and their JSON values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
-    /// The object on one line.
+    /// Serializes the object on one line.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut line = String::from("{");
@@ -140,7 +141,7 @@ impl Formatter for OneLine {
         let mut line = String::new();
         for letter in fragment.chars() {
             match letter {
-                // Python leaves it as it is, too.
+                // Python does not escape it either.
                 '\0'..='\x7f' => line.push(letter),
                 _ => push_escaped(&mut line, letter),
             }
@@ -153,7 +154,7 @@ impl Formatter for OneLine {
     }
 }
 
-/// The shortest digits that mean this number, with an exponent where Python writes one.
+/// Formats the shortest digits that parse to this number, with an exponent where Python writes one.
 fn python_float(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e16).contains(&size) {

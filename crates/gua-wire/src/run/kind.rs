@@ -1,4 +1,4 @@
-//! Which of a run's files a file is: told by a line of it, or by its name where there is no line.
+//! Detection of a run file's type, by one of its lines or, if it has none, by its name.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::file;
 use super::metrics::{CPU_HEADER, GPU_FIELDS};
 use super::summary::{DMON_FIELDS, is_dmon_head};
 
-/// One of the files that a run is summed up from.
+/// A file that a run's summary is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunFile {
     Gpu,
@@ -18,7 +18,7 @@ pub enum RunFile {
 impl RunFile {
     pub const ALL: [RunFile; 4] = [RunFile::Gpu, RunFile::Cpu, RunFile::Dmon, RunFile::Log];
 
-    /// The name of such a file in the directory of a run.
+    /// Name of this file in the directory of a run.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl RunFile {
         }
     }
 
-    /// The file that such a line stands in, of ours or of the original's.
+    /// Detects the file that contains such a line, written by gua or by the original program.
     ///
     /// ```
     /// use gua_wire::run::kind::RunFile;
@@ -58,7 +58,7 @@ impl RunFile {
         }
     }
 
-    /// The file that is called so. People put something before these names, and not behind.
+    /// Detects a file by its name. Users add prefixes to these names, but no suffixes.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL
@@ -67,7 +67,7 @@ impl RunFile {
     }
 }
 
-/// Whether a text begins as `2026/05/11` does, with this between its numbers.
+/// Whether a text begins with a date such as `2026/05/11`, with `between` as the separator.
 fn is_date(text: &str, between: u8) -> bool {
     let pattern = *b"dddd-dd-dd";
     let bytes = text.as_bytes();

@@ -1,17 +1,17 @@
-//! The lines of `run.jsonl`: phases with their length, and events.
+//! The lines of `run.jsonl`: phases with their durations, and events.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::json::Fields;
 
-/// A moment as every line begins with it: UTC, milliseconds, cut off and not rounded.
+/// Formats the time at the start of every line: UTC with milliseconds, truncated instead of rounded.
 #[must_use]
 pub fn stamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3f+00:00").to_string()
 }
 
-/// How long a phase took. A whole number that was given as one stays one, as in the original.
+/// Duration of a phase. An integer stays an integer, as in the original.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seconds {
     Whole(i64),
@@ -39,8 +39,8 @@ impl Seconds {
     }
 }
 
-/// A phase that has ended, without the line end. An extra value cannot take the place of the moment or the kind: it is
-/// written under `extra_ts` or `extra_type`.
+/// Formats a finished phase, without the line end. An extra field cannot replace the time or the type: it is written as
+/// `extra_ts` or `extra_type`.
 ///
 /// ```
 /// use gua_wire::run::json::Fields;
@@ -67,7 +67,7 @@ pub fn phase(at: Timestamp, name: &str, seconds: impl Into<Seconds>, extra: &Fie
     line.to_json()
 }
 
-/// Something that happened, without the line end. Data that is empty is left out.
+/// Formats an event, without the line end. Empty data is omitted.
 #[must_use]
 pub fn event(at: Timestamp, name: &str, data: &Fields) -> String {
     let mut line = begun(at, "event").with("event", name);
@@ -77,7 +77,7 @@ pub fn event(at: Timestamp, name: &str, data: &Fields) -> String {
     line.to_json()
 }
 
-/// A line of another kind, which the original does not know.
+/// Formats a line of a type that the original does not have.
 #[must_use]
 pub fn other(at: Timestamp, kind: &str, fields: &Fields) -> String {
     let mut line = begun(at, kind);
@@ -91,7 +91,7 @@ fn begun(at: Timestamp, kind: &str) -> Fields {
     Fields::new().with("ts", stamp(at)).with("type", kind)
 }
 
-/// Three decimals as Python rounds: to the nearest of the exact value, an exact half to the even digit.
+/// Rounds to three decimals like Python: to the nearest of the exact value, an exact half to the even digit.
 fn thousandths(seconds: f64) -> Value {
     format!("{seconds:.3}")
         .parse::<f64>()

@@ -1,23 +1,23 @@
-//! The lines of the three metric files, made of our readings.
+//! The lines of the three metric files, formatted from our readings.
 //!
-//! A reading that is missing is `[N/A]` in `hw_metrics.csv` and `-` in `hw_dmon.csv`, as nvidia-smi writes it.
+//! A missing reading is `[N/A]` in `hw_metrics.csv` and `-` in `hw_dmon.csv`, as in nvidia-smi's output.
 
 use gua_model::{Gpu, Reading};
 use jiff::{Timestamp, Zoned};
 
 use super::log::stamp;
 
-/// How many fields a line of `hw_metrics.csv` has.
+/// Number of fields in a line of `hw_metrics.csv`.
 pub const GPU_FIELDS: usize = 9;
 
-/// The head of `cpu_metrics.csv`.
+/// Header of `cpu_metrics.csv`.
 pub const CPU_HEADER: &str = "timestamp,usr_pct,idle_pct";
 
-/// The head of `hw_dmon.csv`, which names its columns. Memory utilisation is the third: a reader that goes by the place and
-/// not by the name finds the right number too.
+/// Header of `hw_dmon.csv` with the column names. Memory utilisation is the third column, so that readers that use the
+/// position instead of the name find the right number too.
 pub const DMON_HEADER: &str = "# gpu     sm    mem     fb\n# Idx      %      %     MB";
 
-/// One card in `hw_metrics.csv`, without the line end. The moment is in local time, as nvidia-smi's is.
+/// Formats one GPU for `hw_metrics.csv`, without the line end. The time is local, as in nvidia-smi's output.
 #[must_use]
 pub fn gpu_line(at: &Zoned, gpu: &Gpu) -> String {
     [
@@ -34,7 +34,7 @@ pub fn gpu_line(at: &Zoned, gpu: &Gpu) -> String {
     .join(", ")
 }
 
-/// One card in `hw_dmon.csv`, without the line end.
+/// Formats one GPU for `hw_dmon.csv`, without the line end.
 #[must_use]
 pub fn dmon_line(gpu: &Gpu) -> String {
     let cell = |text: Reading<String>| text.unwrap_or_else(|_| "-".to_owned());
@@ -44,7 +44,7 @@ pub fn dmon_line(gpu: &Gpu) -> String {
     format!("{:>5} {sm:>6} {mem:>6} {fb:>6}", gpu.index)
 }
 
-/// The processors' time between two looks in `cpu_metrics.csv`, without the line end.
+/// Formats the CPU time between two samples for `cpu_metrics.csv`, without the line end.
 #[must_use]
 pub fn cpu_line(at: Timestamp, usr_pct: f64, idle_pct: f64) -> String {
     format!("{},{usr_pct:.1},{idle_pct:.1}", stamp(at))
@@ -54,7 +54,7 @@ fn shown<T: ToString>(reading: Reading<T>) -> String {
     reading.map_or_else(|_| "[N/A]".to_owned(), |value| value.to_string())
 }
 
-/// Milliwatts as watts with two decimals, rounded to the nearest.
+/// Formats milliwatts as watts with two decimals, rounded to the nearest.
 fn hundredths(milliwatts: u64) -> String {
     let rounded = milliwatts.saturating_add(5) / 10;
     format!("{}.{:02}", rounded / 100, rounded % 100)

@@ -1,14 +1,15 @@
-//! What a job used, in the ten numbers that the original gives: made of lines of the metric files, one after another, in
-//! room that does not grow.
+//! Resource usage of a job in the ten numbers of the original program. It is computed from the lines of the metric
+//! files, one at a time, in constant memory.
 
 use super::metrics::GPU_FIELDS;
 
-/// What a job used. Zero also where nothing was measured, as in the original; [`Tally::missing`] tells these apart.
+/// Resource usage of a job. A value that was never measured is also zero, as in the original; [`Tally::missing`] lists
+/// such values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ResourceSummary {
-    /// The most memory that any of the cards had in use.
+    /// Maximum memory in use on any of the GPUs.
     pub peak_vram_mb: f64,
-    /// What JAX says of its own peak; set by the caller.
+    /// Peak memory reported by JAX; set by the caller.
     pub jax_peak_bytes_mb: f64,
     pub gpu_util_mean_pct: f64,
     pub gpu_util_max_pct: f64,
@@ -21,7 +22,7 @@ pub struct ResourceSummary {
 }
 
 impl ResourceSummary {
-    /// The dictionary form: one decimal each, in the original's order, and only what it shows.
+    /// Returns the dictionary form: one decimal each, in the original's order, and only the values that it shows.
     ///
     /// ```
     /// use gua_wire::run::summary::ResourceSummary;
@@ -55,13 +56,13 @@ impl ResourceSummary {
     }
 }
 
-/// The nearest number of one decimal to the exact value of `value`; an exact half goes to the even digit.
+/// Rounds the exact value of `value` to one decimal; an exact half goes to the even digit.
 #[must_use]
 pub fn one_decimal(value: f64) -> f64 {
     format!("{value:.1}").parse().unwrap_or(value)
 }
 
-/// Sums of what was read so far.
+/// Sums of the lines read so far.
 ///
 /// ```
 /// use gua_wire::run::summary::Tally;
@@ -86,23 +87,23 @@ pub struct Tally {
     dmon: Columns,
 }
 
-/// Where the columns of `hw_dmon.csv` are.
+/// Positions of the columns in `hw_dmon.csv`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Columns {
-    /// No line has named them. The original goes by the place then.
+    /// No header has been read. The original then uses a fixed position.
     #[default]
     Unnamed,
-    /// The place of memory utilisation, if there is such a column.
+    /// Position of memory utilisation, if there is such a column.
     Named(Option<usize>),
 }
 
-/// The place at which the original looks for memory utilisation.
+/// Position at which the original expects memory utilisation.
 const MEM_UNNAMED: usize = 2;
-/// The original leaves out lines with fewer fields.
+/// Minimum number of fields in a line. The original skips shorter lines.
 pub(super) const DMON_FIELDS: usize = 4;
 
 impl Tally {
-    /// A line of `hw_metrics.csv`. Whether it was one.
+    /// Adds a line of `hw_metrics.csv`. Returns whether it is valid.
     pub fn gpu_line(&mut self, line: &str) -> bool {
         let fields: Vec<&str> = line.split(',').collect();
         if fields.len() < GPU_FIELDS {
@@ -114,7 +115,7 @@ impl Tally {
         true
     }
 
-    /// A line of `hw_dmon.csv`, heads among them. Whether it was one of readings.
+    /// Adds a line of `hw_dmon.csv`, which may be a header. Returns whether it contains readings.
     pub fn dmon_line(&mut self, line: &str) -> bool {
         let line = line.trim();
         if let Some(head) = line.strip_prefix('#') {
@@ -134,7 +135,8 @@ impl Tally {
         true
     }
 
-    /// Names stand in the first line of a head, units in the second; a long file has several heads.
+    /// Reads a header line. The first line of a header has the names, the second the units; a long file repeats the
+    /// header.
     fn dmon_head(&mut self, head: &str) {
         if is_dmon_head(head) {
             let mut names = head.split_ascii_whitespace();
@@ -142,7 +144,7 @@ impl Tally {
         }
     }
 
-    /// A line of `cpu_metrics.csv`. Whether it was one of readings.
+    /// Adds a line of `cpu_metrics.csv`. Returns whether it contains readings.
     pub fn cpu_line(&mut self, line: &str) -> bool {
         let mut fields = line.split(',').skip(1);
         let (Some(usr), Some(idle)) = (fields.next(), fields.next()) else {
@@ -170,7 +172,7 @@ impl Tally {
         }
     }
 
-    /// What was never measured, and stands as zero in the summary.
+    /// Returns the names of the values that were never measured and are zero in the summary.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         [
@@ -187,7 +189,7 @@ impl Tally {
         .collect()
     }
 
-    /// Whether readings of `hw_dmon.csv` were counted of which no head said what they are: the original's guess stands.
+    /// Whether readings of `hw_dmon.csv` were counted without a header, at the position that the original assumes.
     #[must_use]
     pub fn guessed_mem_util(&self) -> bool {
         self.dmon == Columns::Unnamed && self.mem_util.count > 0
@@ -272,7 +274,7 @@ mod tests {
     #[test]
     fn memory_utilisation_is_found_by_its_name() {
         let cases = [
-            // As `dmon -s mu` prints: the third column is BAR1 and not utilisation.
+            // As printed by `dmon -s mu`: the third column is BAR1 and not utilisation.
             (
                 "# gpu     fb   bar1   ccpm     sm    mem    enc\n# Idx     MB     MB     MB      %      %      %\n    0   1024     10      0     45     12      0\n    0   1024     10      0     45      -      0\n    0   1024     10      0     45     20      0\n",
                 (16.0, 20.0, false),
@@ -285,7 +287,7 @@ mod tests {
                 "#Date       Time        gpu     sm    mem\n 20260511  00:00:00     0   1   7\n",
                 (7.0, 7.0, false),
             ),
-            // A column that is not there is not guessed at.
+            // A column that is not in the header is not guessed.
             ("# gpu   fb  bar1 ccpm\n 0 1024 10 0\n", (0.0, 0.0, false)),
             ("0 50 12 0\n0 50 12\n\n", (12.0, 12.0, true)),
         ];

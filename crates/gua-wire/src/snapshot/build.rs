@@ -1,6 +1,6 @@
-//! From a sample to a snapshot. The form has no place for a missing utilisation or amount of memory, and none for a part of a
-//! card; nothing is invented for them. Such a card is left out, the snapshot is `partial` and says why in `errors`, and the
-//! caller learns which card it was.
+//! Builds a snapshot from a sample. The form cannot represent a missing utilisation, a missing amount of memory or a
+//! MIG instance, and no values are invented for them. Such a GPU is left out, the snapshot is `partial` with the reason
+//! in `errors`, and the caller receives the list of GPUs that were left out.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::users::{UNKNOWN, UserPolicy};
 
-/// The old word for each card that has one.
+/// `usageState` of each GPU that has one.
 pub type UsageStates = HashMap<GpuUuid, UsageState>;
 
-/// Takes one tick into the tracker. A single look, as `sync-once` has it, brings a new tracker; a daemon keeps its own.
+/// Adds one tick to the tracker. A single sample, as in `sync-once`, uses a new tracker; a daemon keeps its own.
 #[must_use]
 pub fn usage_states(tracker: &mut UsageTracker, sample: &Sample) -> UsageStates {
     let seen = sample.gpus.iter();
@@ -24,7 +24,7 @@ pub fn usage_states(tracker: &mut UsageTracker, sample: &Sample) -> UsageStates 
         .collect()
 }
 
-/// Who is speaking.
+/// The sending host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About<'a> {
     pub hostname: &'a str,
@@ -45,7 +45,7 @@ impl About<'_> {
     }
 }
 
-/// All that a snapshot is made of.
+/// Inputs of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     pub about: About<'a>,
@@ -55,22 +55,22 @@ pub struct Observed<'a> {
     pub form: Form,
 }
 
-/// A snapshot, and the cards that have no place in it.
+/// A snapshot, and the GPUs that it cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     pub snapshot: Snapshot,
     pub left_out: Vec<LeftOut>,
 }
 
-/// A card that is on the host and not in the snapshot.
+/// A GPU of the host that is missing from the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The driver's number of the card.
+    /// The driver's index of the GPU.
     pub index: u32,
     pub why: Untold,
 }
 
-/// Why the form has no place for a card.
+/// Reason why a GPU cannot be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untold {
     #[error("its total memory is not known ({0})")]
@@ -87,16 +87,16 @@ pub enum Untold {
     Unnamed,
 }
 
-/// There are cards, and none of them can be told of. [`Snapshot::error_heartbeat`] can say so.
+/// The host has GPUs, and none of them can be represented. The caller can send [`Snapshot::error_heartbeat`] instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no card can be told of: {}", .0.iter().map(|card| format!("gpu {}: {}", card.index, card.why)).collect::<Vec<_>>().join("; "))]
 pub struct BuildError(pub Vec<LeftOut>);
 
 impl Observed<'_> {
-    /// Makes the snapshot.
+    /// Builds the snapshot.
     ///
     /// # Errors
-    /// When there are cards and none of them can be told of.
+    /// If there are GPUs and none of them can be represented.
     pub fn build(&self) -> Result<Built, BuildError> {
         let mut left_out = Vec::new();
         let mut gpus = Vec::new();
@@ -177,7 +177,7 @@ impl Observed<'_> {
         }
         let memory = process.memory.ok().map(Bytes::whole_mb);
         let kind = match self.form {
-            // The old form knows neither a process that only draws nor one whose memory the driver hides.
+            // The old form has neither graphics-only processes nor processes whose memory the driver hides.
             Form::V1_1 if !process.kind.computes() || memory.is_none() => return None,
             Form::V1_1 => None,
             Form::V1_4 if process.kind.computes() => Some(ProcessType::Compute),
@@ -199,25 +199,25 @@ impl Observed<'_> {
         })
     }
 
-    /// Whether the lists from which this form is made could be read.
+    /// Whether the process lists that this form uses could be read.
     fn lists_read(&self, gpu: &Gpu) -> bool {
         gpu.compute_list.is_ok() && (self.form == Form::V1_1 || gpu.graphics_list.is_ok())
     }
 }
 
-/// The cards of a sample; instances of a card are parts, not cards.
+/// Returns the GPUs of a sample without MIG instances.
 pub(crate) fn whole_cards(sample: &Sample) -> impl Iterator<Item = &Gpu> {
     let gpus = sample.gpus.iter();
     gpus.filter(|gpu| !matches!(gpu.place, Place::Instance { .. }))
 }
 
-/// Used memory as the contract means it: with what the driver keeps for itself. The old call, which gpu-usage-audit makes,
-/// does not tell the two apart; where our reading does, they are put together again.
+/// Used memory as the contract defines it: including the driver's reserved memory. The old NVML call, which
+/// gpu-usage-audit uses, does not separate the two; our reading does, so they are added again.
 pub(crate) fn used_memory(gpu: &Gpu) -> Reading<Bytes> {
     gpu.memory_used_with_reserved()
 }
 
-/// Cards of which the driver gave a number and no name. Several calls may have failed on one.
+/// Returns the GPUs for which the driver returned an index but no UUID. Several calls may have failed on one GPU.
 fn unnamed(sample: &Sample) -> Vec<LeftOut> {
     let problems = sample.problems.iter();
     let mut numbers: Vec<u32> = problems
