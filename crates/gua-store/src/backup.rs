@@ -10,7 +10,7 @@ use crate::error::{ReadError, WriteError};
 use crate::history::History;
 use crate::store::Store;
 
-/// Why there is no backup. What was begun is taken away.
+/// Reason a backup failed. The partial copy is removed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error("`{}` is already there", path.display())]
@@ -30,8 +30,8 @@ const PAGES_AT_ONCE: i32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl History {
-    /// Copies the history, also while a collector writes to it. `progress` hears how many pages are done, and of how
-    /// many. The copy appears under its name when it is whole.
+    /// Copies the history, even while a collector is writing to it. `progress` receives the number of pages copied and
+    /// the total number of pages. The copy gets its final name only when it is complete.
     pub fn backup(
         &self,
         target: &Path,
@@ -43,13 +43,13 @@ impl History {
             });
         }
         let partial = crate::beside(target, ".partial");
-        // One look at the file, so that ticks that come meanwhile do not begin the copy anew.
+        // A single read transaction, so that ticks written meanwhile do not restart the copy.
         let copied = self.look(|connection| copy(connection, &partial, &mut progress));
         let written = copied.and_then(|()| {
             std::fs::hard_link(&partial, target)
                 .or_else(|error| match error.kind() {
                     std::io::ErrorKind::AlreadyExists => Err(error),
-                    // No links on this file system.
+                    // The file system does not support hard links.
                     _ => std::fs::rename(&partial, target),
                 })
                 .map_err(|source| BackupError::Write {
@@ -58,7 +58,7 @@ impl History {
                 })
         });
         for suffix in ["", "-wal", "-shm", "-journal"] {
-            // What is not there need not be taken away.
+            // The file may not exist.
             let _ = std::fs::remove_file(crate::beside(&partial, suffix));
         }
         written
@@ -70,7 +70,7 @@ fn copy(
     target: &Path,
     progress: &mut impl FnMut(u32, u32),
 ) -> Result<(), BackupError> {
-    // What an earlier attempt left is not worth keeping.
+    // Remove the remains of an earlier attempt.
     let _ = std::fs::remove_file(target);
     let mut copy = Connection::open(target)?;
     copy.pragma_update(None, "synchronous", "FULL")?;
@@ -88,19 +88,19 @@ fn copy(
             }
         }
     }
-    // One file that can be read from a read-only place, without companions.
+    // A single file without `-wal` and `-shm` files, which can be read from a read-only directory.
     copy.pragma_update(None, "journal_mode", "DELETE")?;
     copy.close().map_err(|(_, error)| error.into())
 }
 
 impl Store {
-    /// Gives free room back to the disk and writes the file anew, without traces of what was deleted.
+    /// Returns free pages to the file system and rewrites the file, so that no deleted data remains in it.
     pub fn vacuum(&mut self) -> Result<(), WriteError> {
         self.connection.execute_batch("VACUUM")?;
         self.merge_journal()
     }
 
-    /// Brings all of the journal into the file and empties it.
+    /// Checkpoints the whole write-ahead log into the file and truncates it.
     pub(crate) fn merge_journal(&mut self) -> Result<(), WriteError> {
         self.connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;

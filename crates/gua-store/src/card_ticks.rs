@@ -1,5 +1,5 @@
-//! How many readings of a card a history holds in all. Closed quarter hours are counted by their totals, which stay when
-//! retention takes the ticks; only what came later is read tick by tick.
+//! Counts the GPU readings stored in a history. Closed quarter hours are counted from their totals, which remain when
+//! retention deletes the ticks; only later ticks are read one by one.
 
 use rusqlite::Connection;
 
@@ -11,7 +11,8 @@ use crate::ticks::{self, Ticks};
 use crate::totals;
 
 impl History {
-    /// One for each card and tick that was ever stored, with imported rows. Ticks that are damaged are not counted.
+    /// Number of GPU readings ever stored: one per GPU and tick, including imported rows. Damaged ticks are not
+    /// counted.
     pub fn card_ticks(&self) -> Result<u64, ReadError> {
         self.read(|connection| {
             let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);

@@ -1,5 +1,5 @@
-//! `gua db check`: is the file whole, can every tick and every imported row be read, and do the totals say what the ticks
-//! say?
+//! `gua db check`: verifies that the file is intact, that every tick and every imported row can be read, and that the
+//! totals match the ticks.
 
 use gua_model::{Quarter, Thresholds, Totals, UtcDay};
 use jiff::Timestamp;
@@ -17,20 +17,20 @@ use crate::store::{meta, quarter};
 use crate::ticks::{self, MICROS_PER_QUARTER, Ticks, quarter_start};
 use crate::totals;
 
-/// What a check found. All is well when every list is empty.
+/// Result of a check. The history is intact if every list is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// SQLite's own findings.
+    /// Problems reported by SQLite's integrity check.
     pub file: Vec<String>,
-    /// References to rows that are not there, by table.
+    /// References to missing rows, by table.
     pub dangling: Vec<String>,
     pub ticks_read: u64,
     pub ticks_damaged: Vec<(Timestamp, Damage)>,
     /// Quarter hours whose totals were compared with their ticks.
     pub quarters_compared: u64,
-    /// Whose totals cannot be read, or say something else than their ticks.
+    /// Quarter hours whose totals cannot be read or do not match their ticks.
     pub quarters_wrong: Vec<Quarter>,
-    /// Sessions that cannot be: observed for longer than they lasted, or twice at once.
+    /// Sessions with impossible values: observed for longer than they lasted, or overlapping for one process.
     pub sessions_wrong: Vec<String>,
     /// Rows that were imported from old histories.
     pub old_rows_read: u64,
@@ -49,13 +49,13 @@ impl CheckReport {
     }
 }
 
-/// How many quarter hours are compared at once: a day, so that memory stays small.
+/// Time compared at once: one day, to bound memory.
 const CHUNK: i64 = 96 * MICROS_PER_QUARTER;
-/// More findings than this say nothing more.
+/// Maximum number of findings per list.
 const MOST: usize = 100;
 
 impl History {
-    /// Looks at everything. `progress` hears which share of the ticks was read, from 0 to 1.
+    /// Checks the whole history. `progress` receives the fraction of the ticks read so far, from 0 to 1.
     pub fn check(&self, mut progress: impl FnMut(f64)) -> Result<CheckReport, ReadError> {
         self.read(|connection| {
             let mut report = CheckReport {
@@ -128,7 +128,7 @@ fn read_ticks(
     Ok(())
 }
 
-/// Compares the quarters that still have all their ticks.
+/// Compares the totals of the quarters that still have all their ticks.
 fn compare_totals(connection: &Connection, report: &mut CheckReport) -> Result<(), ReadError> {
     let thresholds = rule::load(connection)?;
     let Some(until) = meta(connection, TOTALS_UNTIL)? else {
@@ -138,7 +138,7 @@ fn compare_totals(connection: &Connection, report: &mut CheckReport) -> Result<(
         return Ok(());
     };
     while let Some(next) = tick_from(connection, from)?.filter(|_| from < until) {
-        // Long stretches without ticks are stepped over, but for the quarter that a span may reach into.
+        // Skip long gaps without ticks, except for the quarter that a span may reach into.
         let start = from.max(quarter_start(next).saturating_sub(CHUNK));
         let to = start.saturating_add(CHUNK).min(until);
         if start >= to {
@@ -174,7 +174,7 @@ fn compare(
         .collect();
     wrong.sort();
     wrong.dedup();
-    // Those that cannot be read are there already.
+    // Unreadable quarters are already in the list.
     wrong.retain(|quarter| !report.quarters_wrong.contains(quarter));
     wrong.truncate(MOST.saturating_sub(report.quarters_wrong.len()));
     report.quarters_wrong.extend(wrong);

@@ -1,9 +1,9 @@
-//! One tick as a few hundred bytes: the changes since the tick before it.
+//! Encoding of one tick in a few hundred bytes: the changes since the previous tick.
 //!
-//! A chain of ticks begins with a key tick, which is self-contained, and continues with differences, each to the one
-//! before. Chains never cross a quarter hour, so that a reader can begin at any of them. A [`Tick`] becomes a [`Frame`]
-//! (names become interned ids, readings become numbers), which becomes bytes, and back. This module knows no SQL, and
-//! no bytes make it panic.
+//! A chain of ticks begins with a key tick, which is self-contained. The ticks after it are differences, each relative
+//! to the previous one. Chains never cross a quarter hour, so a reader can start at any quarter. A [`Tick`] is
+//! converted to a [`Frame`] (names become interned ids, readings become numbers), which is encoded as bytes, and back.
+//! This module contains no SQL, and no input makes it panic.
 
 pub(crate) mod bytes;
 pub(crate) mod frame;
@@ -21,7 +21,7 @@ use gua_model::{GpuUuid, Identity, Tick};
 pub(crate) use bytes::{Link, decode, encode};
 pub(crate) use frame::Frame;
 
-/// Interns names: each has an id that stays the same in one file.
+/// Interns names: each name has an id that stays the same within one file.
 pub(crate) trait Names {
     type Error;
     fn card(&mut self, uuid: &GpuUuid) -> Result<u64, Self::Error>;
@@ -36,8 +36,8 @@ pub(crate) trait Lookup {
     fn text(&mut self, id: u64) -> Option<String>;
 }
 
-/// Why a stored tick, or the totals of a quarter hour, cannot be read. It costs that tick and the differences based on
-/// it, or that quarter.
+/// Reason a stored tick, or the totals of a quarter hour, cannot be read. That tick and the differences based on it, or
+/// that quarter, are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     #[error("it ends too early")]

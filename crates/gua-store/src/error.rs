@@ -1,11 +1,11 @@
-//! What can go wrong with a history file, as a caller can branch on it.
+//! Errors of a history file, as types that a caller can match on.
 
 use std::path::{Path, PathBuf};
 
 use crate::codec::Damage;
 use crate::kind::FileKind;
 
-/// Why a history cannot be opened.
+/// Reason a history cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("there is no history at `{}`", path.display())]
@@ -53,7 +53,7 @@ fn by(pid: Option<u32>) -> String {
 }
 
 impl OpenError {
-    /// SQLite's word on a file, told apart into damage and everything else.
+    /// Converts an SQLite error, separating damage from all other failures.
     pub(crate) fn from_sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match source.sqlite_error_code() {
@@ -69,7 +69,7 @@ impl OpenError {
     }
 }
 
-/// Why something was not written. The store stays usable: the next write may succeed.
+/// Reason a write failed. The store stays usable: the next write may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     #[error("the disk is full")]
@@ -106,12 +106,12 @@ impl From<rusqlite::Error> for WriteError {
     }
 }
 
-/// Why something could not be read from an open history.
+/// Reason a read from an open history failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("cannot read the history")]
     Sqlite(#[from] rusqlite::Error),
-    /// This tick is lost, the others are not.
+    /// One tick cannot be read; the others are unaffected.
     #[error("the tick stored at {at} is damaged")]
     Tick { at: jiff::Timestamp, source: Damage },
     #[error("the totals of the quarter hour from {from} are damaged")]
@@ -121,15 +121,15 @@ pub enum ReadError {
     },
     #[error("the history holds an impossible {0}")]
     Value(&'static str),
-    /// A collector began to write while a file that looked quiet was read.
+    /// A collector started to write to a file that was opened as one without a writer.
     #[error("the history changed while it was read; ask again")]
     Changed,
-    /// What was asked needs ticks that retention has taken.
+    /// The request needs ticks that retention has deleted.
     #[error("the ticks before {until} are no longer kept, and the totals cannot answer this")]
     RawGone { until: jiff::Timestamp },
 }
 
-/// Whether SQLite says somewhere behind an error that the file is damaged.
+/// Returns whether an SQLite error in the source chain reports a damaged file.
 #[must_use]
 pub fn tells_of_damage(error: &(dyn std::error::Error + 'static)) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};

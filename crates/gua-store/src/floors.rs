@@ -1,4 +1,4 @@
-//! How much power each card draws when truly idle, kept by day.
+//! Idle power floor of each GPU (its power draw when truly idle), stored per day.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 use crate::error::ReadError;
 
-/// The floors that hold for a day: those that the seven days before it give.
+/// Floors that apply on a day. They are learned from the seven days before it.
 pub(crate) fn as_of(connection: &Connection, day: UtcDay) -> Result<Floors, ReadError> {
     let yesterday = UtcDay(day.0.saturating_sub(1));
     let mut statement = connection.prepare_cached(
@@ -29,7 +29,7 @@ pub(crate) fn as_of(connection: &Connection, day: UtcDay) -> Result<Floors, Read
     Ok(cards.into_iter().filter_map(floor).collect())
 }
 
-/// What the spans of a quarter hour add to the floors to come.
+/// Contribution of the spans of a quarter hour to later floors.
 #[derive(Debug, Default)]
 pub(crate) struct Learned(HashMap<GpuUuid, IdleFloor>);
 

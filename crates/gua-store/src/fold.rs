@@ -1,4 +1,4 @@
-//! Stored ticks through the fold of gua-model: the same walk serves totals, sessions, reports and checks, so that they
+//! Runs stored ticks through the fold of gua-model. Totals, sessions, reports and checks share this walk, so that they
 //! agree. The time of a tick is its key here, in whole microseconds.
 
 use gua_model::{Floors, Span, Spans, Thresholds, Tick, UtcDay};
@@ -11,24 +11,24 @@ use crate::ticks::{self, Ticks};
 
 /// One step of a walk.
 pub(crate) enum Step<'a> {
-    /// A tick, with the spans of the tick before it.
+    /// A tick, with the spans that it closes: the spans of the previous tick.
     Tick {
         tick: &'a Tick,
         at: i64,
         closed: &'a [Span],
     },
-    /// There is no further tick; the spans of the last one.
+    /// The end of the ticks, with the spans of the last one.
     End { closed: &'a [Span] },
 }
 
-/// What a walk came across.
+/// Statistics of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Walked {
-    /// Ticks that cannot be read. They count as if they had not been taken.
+    /// Number of ticks that cannot be read. They are treated as if they had not been taken.
     pub(crate) damaged: u32,
 }
 
-/// Walks over all ticks of `[from, to)`, the one before and the one after it.
+/// Walks over all ticks of `[from, to)`, the tick before and the tick after it.
 pub(crate) fn walk(
     connection: &Connection,
     thresholds: Thresholds,
@@ -38,7 +38,7 @@ pub(crate) fn walk(
     walk_pairs(connection, thresholds, bounds, |_, step| each(step))
 }
 
-/// The same; `each` also hears which tick the closed spans belong to.
+/// Walks like [`walk`]; `each` also receives the tick that the closed spans belong to.
 pub(crate) fn walk_pairs<E: From<ReadError>>(
     connection: &Connection,
     thresholds: Thresholds,
@@ -54,8 +54,8 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
     let mut day = None;
     let mut spans = Spans::new(thresholds, Floors::new());
     let mut statement = ticks::statement(connection).map_err(ReadError::from)?;
-    // Without an end: the last span of the window is closed by the next tick that can be read, however many before it
-    // cannot. Rows are fetched as they are asked for, so what comes later costs nothing.
+    // No upper bound: the last span of the window is closed by the next readable tick, however many unreadable ones
+    // precede it. Rows are fetched lazily, so the later ticks cost nothing.
     let mut stored =
         Ticks::new(connection, &mut statement, start, i64::MAX).map_err(ReadError::from)?;
     while let Some((at, tick)) = stored.step().map_err(ReadError::from)? {
@@ -77,8 +77,8 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
         if at >= to {
             return Ok(walked);
         }
-        // The tick that was pushed is closed by the next one, with the floors of its own day: those that the days
-        // before it told, so that what is known later changes no earlier verdict.
+        // The next tick closes the one pushed here, using the floors of its own day. Those floors come from earlier
+        // days only, so that later data never changes an earlier classification.
         if day != Some(today) {
             spans.floors = floors::as_of(connection, today)?;
             day = Some(today);
@@ -90,7 +90,7 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
     Ok(walked)
 }
 
-/// The key of the last tick before a moment.
+/// Key of the last tick before a time.
 pub(crate) fn tick_before(connection: &Connection, at: i64) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached("SELECT at FROM tick WHERE at < ?1 ORDER BY at DESC LIMIT 1")?
@@ -98,7 +98,7 @@ pub(crate) fn tick_before(connection: &Connection, at: i64) -> rusqlite::Result<
         .optional()
 }
 
-/// The key of the first tick from a moment on.
+/// Key of the first tick at or after a time.
 pub(crate) fn tick_from(connection: &Connection, at: i64) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached("SELECT at FROM tick WHERE at >= ?1 ORDER BY at LIMIT 1")?

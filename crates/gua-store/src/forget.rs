@@ -1,4 +1,4 @@
-//! `gua db forget USER`: erases a person. Their time stays, as that of somebody whom nobody can name.
+//! `gua db forget USER`: erases a user. Their GPU time is kept under an anonymous replacement.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +13,33 @@ use crate::store::Store;
 use crate::totals;
 use crate::watched;
 
-/// What was erased.
+/// Result of erasing a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// The number and the name that stand in the person's place, for each uid that they had.
+    /// Replacement uid and name, for each uid that the user had.
     pub known_as: Vec<(u32, String)>,
     pub processes: u64,
-    /// Process rows that were imported from old files.
+    /// Number of erased process rows that were imported from old files.
     pub old_rows: u64,
 }
 
 impl Forgotten {
-    /// Whether the history knew the person at all.
+    /// Returns whether the history has no data about the user.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known_as.is_empty() && self.old_rows == 0
     }
 }
 
-/// What stands where the name of a job, pod or container stood. It must stay a name: whether there was one decides
-/// whose the process is.
+/// Replacement for the name of a job, pod or container. It must not be NULL: whether a process has such a name
+/// determines its owner.
 const ERASED: &str = "forgotten";
 
 impl Store {
-    /// Erases the user of this name (or, where nobody has it, of this number) from every table and from the free room of
-    /// the file.
+    /// Erases the user with this name (or, if no user has it, with this uid) from every table and from the free pages
+    /// of the file.
     pub fn forget(&mut self, user: &str) -> Result<Forgotten, WriteError> {
-        // What is overwritten is gone at once, also if the way to the end is cut off.
+        // Overwrite deleted content at once, even if the operation is interrupted later.
         self.connection.pragma_update(None, "secure_delete", "ON")?;
         let transaction = self
             .connection
@@ -61,8 +61,8 @@ impl Store {
         let is_known = !forgotten.known_as.is_empty();
         if is_known {
             totals::fill_days(&transaction).map_err(into_write)?;
-            // Totals know numbers only: those of others with the same number must be told apart again, and what does
-            // not divide among owners goes by their number.
+            // Totals contain uids only. Fold again, to separate other users with the same uid, and because time that
+            // does not divide evenly among owners is distributed by uid.
             fold_again(&transaction)?;
             refusal::close_the_book(&transaction)?;
         }
@@ -76,7 +76,7 @@ impl Store {
     }
 }
 
-/// The rows of a person, by uid: those of the name, and nameless ones of the same number.
+/// Owner rows of a user, by uid: rows with the name, and rows without a name that have the same uid.
 fn persons(connection: &Connection, user: &str) -> rusqlite::Result<BTreeMap<u32, Vec<i64>>> {
     let find = |query: &str| -> rusqlite::Result<BTreeMap<u32, Vec<i64>>> {
         let mut statement = connection.prepare(query)?;
@@ -97,7 +97,7 @@ fn persons(connection: &Connection, user: &str) -> rusqlite::Result<BTreeMap<u32
     find("SELECT uid, id FROM owner WHERE uid = CAST(?1 AS INTEGER) ORDER BY id")
 }
 
-/// A number at the far end of what a kernel gives to users, and a name that counts.
+/// Returns an unused uid near the upper end of the kernel's range, and a numbered name.
 fn free_name(connection: &Connection) -> rusqlite::Result<(u32, String)> {
     let mut taken = connection.prepare_cached("SELECT 1 FROM owner WHERE uid = ?1 OR name = ?2")?;
     let mut number = 1u32;
@@ -113,7 +113,7 @@ fn free_name(connection: &Connection) -> rusqlite::Result<(u32, String)> {
 fn erase_processes(connection: &Connection, persons: &[i64]) -> rusqlite::Result<u64> {
     let mut erased = 0;
     for person in persons {
-        // A session carries the names of its process, whatever user that had then.
+        // A session contains the names of its process, whichever user the process had.
         connection
             .prepare_cached(
                 "UPDATE session SET comm = NULL, comm_missing = 3, container = iif(container IS NULL, NULL, ?2),
@@ -133,7 +133,7 @@ fn erase_processes(connection: &Connection, persons: &[i64]) -> rusqlite::Result
     Ok(erased as u64)
 }
 
-/// Makes one nameless person of all rows of one uid.
+/// Merges all owner rows of one uid into one row without a name.
 fn erase_person(
     connection: &Connection,
     persons: &[i64],

@@ -1,4 +1,4 @@
-//! The reader. It never writes, and it answers each question in one short look at the file.
+//! The reader of a history. It never writes, and it answers each query in one short read transaction.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::quiet::{self, Quiet};
 use crate::store::RunId;
 use crate::ticks::{self, StoredTick, Ticks};
 
-/// A history that is open for reading.
+/// A history opened for reading.
 #[derive(Debug)]
 pub struct History {
     pub(crate) connection: Connection,
@@ -24,27 +24,27 @@ pub struct History {
     quiet: Option<Quiet>,
 }
 
-/// What a history holds, in short.
+/// Summary of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
-    /// The schema of the file.
+    /// Schema version of the file.
     pub version: u32,
-    /// Of the last run; `None` before the first.
+    /// Host name of the last collector run; `None` before the first run.
     pub host: Option<String>,
     pub runs: u64,
     pub ticks: u64,
     pub first_tick: Option<Timestamp>,
     pub last_tick: Option<Timestamp>,
-    /// The file with its journal.
+    /// Size of the file and its journal.
     pub bytes: u64,
 }
 
-/// One run of a collector.
+/// One collector run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunInfo {
     pub id: RunId,
     pub started: Timestamp,
-    /// `None` while it runs, or where it did not end in an orderly way.
+    /// `None` while the collector runs, or if it did not exit cleanly.
     pub ended: Option<Timestamp>,
     pub interval: Duration,
     pub host: String,
@@ -53,7 +53,7 @@ pub struct RunInfo {
 }
 
 impl History {
-    /// Opens a history to read. The file may belong to someone else, be a read-only copy, and be written meanwhile.
+    /// Opens a history for reading. The file may belong to another user, be a read-only copy, or have an active writer.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let (connection, quiet) = quiet::open(path)?;
         Ok(Self {
@@ -84,12 +84,12 @@ impl History {
         })
     }
 
-    /// The name of the host, of the last run; `None` before the first.
+    /// Host name of the last collector run; `None` before the first run.
     pub fn host(&self) -> Result<Option<String>, ReadError> {
         self.read(|connection| Ok(host(connection)?))
     }
 
-    /// All runs in the order in which they began to write.
+    /// All collector runs, in the order in which they started.
     pub fn runs(&self) -> Result<Vec<RunInfo>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
@@ -114,7 +114,7 @@ impl History {
         })
     }
 
-    /// All cards that were ever seen, in the order in which they were first.
+    /// All GPUs ever seen, in the order in which they were first seen.
     pub fn cards(&self) -> Result<Vec<GpuInfo>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
@@ -138,12 +138,12 @@ impl History {
         })
     }
 
-    /// The last tick that can be read; `None` before the first.
+    /// The last readable tick; `None` before the first.
     pub fn last_tick(&self) -> Result<Option<StoredTick>, ReadError> {
         self.last_tick_before(Timestamp::MAX)
     }
 
-    /// The last tick before a moment that can be read.
+    /// The last readable tick before a time.
     pub fn last_tick_before(&self, moment: Timestamp) -> Result<Option<StoredTick>, ReadError> {
         self.read(|connection| {
             let mut end = moment.as_microsecond();
@@ -164,7 +164,7 @@ impl History {
         })
     }
 
-    /// The latest name that each user number was seen with. Numbers that were never seen with a name are not in it.
+    /// Latest known name of each uid. Uids never seen with a name are left out.
     pub fn people(&self) -> Result<BTreeMap<Uid, String>, ReadError> {
         self.read(|connection| {
             let mut statement = connection
@@ -178,8 +178,8 @@ impl History {
         })
     }
 
-    /// Gives every tick of a window to `each`, in the order of the wall clock, with bounded memory. A damaged tick
-    /// comes as an error in its place. The file is held while this runs: `each` should fold, not print.
+    /// Calls `each` with every tick of a window, in wall-clock order, with bounded memory. A damaged tick is passed as
+    /// an error in its place. The read transaction stays open meanwhile, so `each` should fold rather than print.
     pub fn ticks<E: From<ReadError>>(
         &self,
         window: Period,
@@ -198,7 +198,7 @@ impl History {
         })
     }
 
-    /// The outages that touch a window, in order of their start.
+    /// Outages that overlap a window, ordered by start.
     pub fn outages(&self, window: Period) -> Result<Vec<Outage>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
@@ -221,7 +221,7 @@ impl History {
         })
     }
 
-    /// Answers one question in one transaction.
+    /// Runs one query in one transaction.
     pub(crate) fn read<T>(
         &self,
         question: impl FnOnce(&Connection) -> Result<T, ReadError>,
@@ -238,7 +238,7 @@ impl History {
             .unchecked_transaction()
             .map_err(ReadError::from)?;
         let answer = question(&transaction);
-        // Nothing was changed, so there is nothing to lose.
+        // Nothing was written, so there is nothing to commit.
         drop(transaction);
         match &self.quiet {
             Some(quiet) if !quiet.still_holds(&self.path) => Err(ReadError::Changed.into()),
@@ -268,7 +268,7 @@ pub(crate) fn at(micros: i64) -> Result<Timestamp, ReadError> {
     Timestamp::from_microsecond(micros).map_err(|_| ReadError::Value("time"))
 }
 
-/// The period between two keys, which may lie beyond the calendar.
+/// The period between two keys, clamped to the representable range of times.
 pub(crate) fn period((from, to): (i64, i64)) -> Period {
     let end = |micros: i64| {
         if micros < 0 {

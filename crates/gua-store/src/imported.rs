@@ -1,9 +1,10 @@
-//! Rows imported from the files of replaced tools: their tables in our history, and the way in and out of them.
+//! Rows imported from the files of replaced tools: their tables in the history, and the code that writes and reads
+//! them.
 //!
-//! `gua-compat` reads and writes the foreign files. This module owns what is stored: blocks of packed rows
-//! ([`Block`], [`CardRow`], [`ProcessRow`]), the small tables beside them, and the record of which file they came
-//! from. [`Importer`] is the only writer; [`History::old_moments`](crate::History::old_moments) and
-//! [`History::imported_blocks`](crate::History::imported_blocks) read them back. How a row counts is decided in
+//! `gua-compat` reads and writes the foreign files. This module owns the stored form: blocks of packed rows ([`Block`],
+//! [`CardRow`], [`ProcessRow`]), the small tables beside them, and the record of the source file of each row.
+//! [`Importer`] is the only writer; [`History::old_moments`](crate::History::old_moments) and
+//! [`History::imported_blocks`](crate::History::imported_blocks) read the rows. The accounting of these rows is in
 //! `gua-model`.
 
 mod block;

@@ -1,4 +1,4 @@
-//! Whether a file is whole, found out before a writer adds to it. It changes nothing; `check` looks at more.
+//! Integrity check of a file before a writer adds to it. It changes nothing. `gua db check` checks more.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::error::OpenError;
 use crate::schema;
 use crate::store::{CLEAN, meta};
 
-/// A look at the file before anything is added: all of its pages where they are few or the last writer died, since
-/// what SQLite recovered then has not been seen yet; else the ends of each table.
+/// Refuses a damaged file. Reads all pages if the file is small, or if the last writer crashed, since the pages that
+/// SQLite recovered have not been checked yet. Otherwise reads both ends of each table.
 pub(crate) fn refuse_damage(path: &Path, connection: &Connection) -> Result<(), OpenError> {
     let damage = || -> rusqlite::Result<Option<String>> {
         if schema::version(connection)? == 0 {
@@ -37,10 +37,11 @@ pub(crate) fn refuse_damage(path: &Path, connection: &Connection) -> Result<(), 
     }
 }
 
-/// Larger files, if closed in order, are not read as a whole at each start: on a slow disk the first tick would wait.
+/// Maximum size of a file that is read in full although it was closed cleanly. Reading a larger one at each start would
+/// delay the first tick on a slow disk.
 const MOST_TO_READ: i64 = 64 << 20;
 
-/// Goes to both ends of every table, and through the newest hour of ticks: SQLite says what it finds broken.
+/// Reads the first and last rows of every table, and the newest hour of ticks. SQLite reports any damage it finds.
 fn read_ends(connection: &Connection) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(
         "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",

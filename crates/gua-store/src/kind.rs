@@ -1,4 +1,4 @@
-//! What stands at a path, found out without changing anything: no lock, no journal, no shared memory.
+//! Detects the kind of file at a path without changing anything: no lock, no journal, no shared memory.
 
 use std::fmt;
 use std::fs::File;
@@ -9,16 +9,16 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::schema::{APPLICATION_ID, VERSION};
 
-/// What a path holds.
+/// Kind of file at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileKind {
     Missing,
-    /// No bytes, or a database in which nothing was ever made.
+    /// A file without content, or a database without tables.
     Empty,
     OurHistory {
         version: u32,
     },
-    /// Ours, of a newer gua.
+    /// A history of gua with a newer schema.
     NewerHistory {
         version: u32,
     },
@@ -53,7 +53,8 @@ impl fmt::Display for FileKind {
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const HEADER: usize = 100;
 
-/// Says what a path holds. The header decides where it can (it carries our mark); else the names of the tables.
+/// Detects the kind of file at a path. The header, which has gua's application id, is checked first; otherwise the
+/// names of the tables decide.
 #[must_use]
 pub fn what_is_this(path: &Path) -> FileKind {
     match header(path) {
@@ -97,7 +98,7 @@ fn of_database(path: &Path, header: &[u8; HEADER]) -> FileKind {
     if application == APPLICATION_ID {
         return of_version(version);
     }
-    // All of a young file may still stand in its journal.
+    // All pages of a new file may still be in its write-ahead log.
     if let Some(page) = first_page_in_journal(path) {
         let (version, application) = marks(&page);
         if application == APPLICATION_ID {
@@ -120,7 +121,7 @@ fn of_database(path: &Path, header: &[u8; HEADER]) -> FileKind {
     }
 }
 
-/// The user version (at byte 60) and the application id (at byte 68) of SQLite's file header, big endian.
+/// Reads `user_version` (at byte 60) and `application_id` (at byte 68) of SQLite's file header, both big endian.
 fn marks(header: &[u8]) -> (u32, i32) {
     let number = |at: usize| {
         let bytes = header
@@ -131,8 +132,8 @@ fn marks(header: &[u8]) -> (u32, i32) {
     (number(60), number(68).cast_signed())
 }
 
-/// The newest first page in a write-ahead log: a header of 32 bytes, then frames of 24 bytes and a page each. Frames of
-/// the log's present life carry its two salts.
+/// Finds the newest copy of page 1 in the write-ahead log: a header of 32 bytes, then frames of 24 bytes and a page
+/// each. Current frames have the same two salts as the header. See <https://www.sqlite.org/fileformat2.html#walformat>.
 fn first_page_in_journal(path: &Path) -> Option<Vec<u8>> {
     const LOG_HEADER: usize = 32;
     const FRAME_HEADER: usize = 24;
@@ -161,8 +162,8 @@ fn of_version(version: u32) -> FileKind {
     }
 }
 
-/// The names of the tables. A journal of changes that are not merged yet is read where SQLite can do so without making
-/// files; without one, the file is opened as one that does not change.
+/// Returns the names of the tables. A write-ahead log is read if SQLite can do so without creating files; if there is
+/// none, the file is opened as immutable.
 fn tables(path: &Path) -> rusqlite::Result<Vec<String>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -178,7 +179,7 @@ fn tables(path: &Path) -> rusqlite::Result<Vec<String>> {
     let names = statement.query_map([], |row| row.get(0))?;
     let mut names: Vec<String> = names.collect::<Result<_, _>>()?;
     if !has_journal && let Some(page) = first_page_in_journal(path) {
-        // The page that lists the tables; its texts stand in it as they are.
+        // The page of the `sqlite_schema` table, which contains the table names as plain text.
         let lists = |name: &str| page.windows(name.len()).any(|part| part == name.as_bytes());
         let name = if lists("gpu_sample") {
             "gpu_sample"

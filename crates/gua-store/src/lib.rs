@@ -1,8 +1,9 @@
-//! The history file of one host: one writer, any number of readers, and the only SQL outside of the board.
+//! Storage of the history of one host. A history has one writer and any number of readers. All SQL outside of the board
+//! is in this crate.
 //!
-//! [`Store`] writes ticks, [`History`] reads them, [`what_is_this`] looks before either. The file is SQLite with a
-//! journal; a tick is one row (see `codec`), names are interned, closed quarter hours are kept as totals. Nothing here
-//! asks the time or reads the environment.
+//! [`Store`] writes ticks, [`History`] reads them, and [`what_is_this`] detects the kind of a file before it is opened.
+//! The file is an SQLite database with a write-ahead log. Each tick is one row (see `codec`), names are interned, and
+//! closed quarter hours are stored as totals. This crate never reads the clock or the environment.
 
 mod backup;
 mod card_ticks;
@@ -60,13 +61,13 @@ pub use ticks::StoredTick;
 pub use totals::{DayTaken, decode_any_totals};
 pub use window::{Folded, WindowTotals};
 
-/// The version of the SQLite that is built in.
+/// Version of the bundled SQLite.
 #[must_use]
 pub fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
 
-/// The name of a file beside the history, which SQLite's own companions follow too.
+/// Path of a file beside the history: its path with a suffix, as SQLite names its `-wal` and `-shm` files.
 #[must_use]
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
@@ -74,7 +75,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The directory that a path lies in.
+/// Directory that contains a path; `.` for a bare file name.
 #[must_use]
 pub fn directory(path: &Path) -> &Path {
     match path.parent() {
@@ -83,7 +84,7 @@ pub fn directory(path: &Path) -> &Path {
     }
 }
 
-/// An address under which SQLite reads a file as one that nobody changes: without locks and without a journal.
+/// URI that opens a file as immutable: SQLite takes no locks and reads no journal.
 pub(crate) fn immutable_uri(path: &Path) -> String {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;

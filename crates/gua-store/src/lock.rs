@@ -1,6 +1,6 @@
-//! One writer a history: a lock file beside it, which names the process that holds it.
+//! Writer lock of a history: a lock file beside it that contains the PID of the process holding it.
 //!
-//! Only its owner may open the lock file, so that no other user can keep the collector out.
+//! Only its owner can open the lock file, so that no other user can block the collector.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -11,12 +11,12 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::OpenError;
 
-/// The right to write a history, or to rename it: nobody else has it as long as this lives.
+/// Exclusive right to write or rename a history, held until this value is dropped.
 #[derive(Debug)]
 pub struct WriterLock {
-    /// The lock lasts as long as the file is open, so the kernel frees it when the process dies.
+    /// The lock lasts as long as this file is open, so the kernel releases it when the process dies.
     file: File,
-    /// Whether this call made the lock file.
+    /// Whether this call created the lock file.
     pub(crate) is_new: bool,
 }
 
@@ -38,14 +38,15 @@ impl WriterLock {
             Err(error) => return Err(as_open_error(error)),
         };
         lock(&mut file, path, &name)?;
-        // One that failed to make its history takes its lock file away. A lock on that keeps nobody out.
+        // A writer that fails to create its history removes its lock file. A lock on the removed file would exclude no
+        // one.
         if !is_at(&file, &name) {
             return Err(OpenError::Busy {
                 path: path.to_owned(),
                 pid: None,
             });
         }
-        // The number is a courtesy; a full disk must not keep the collector from opening its history.
+        // The PID is informational: a full disk must not prevent the collector from opening its history.
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -53,8 +54,8 @@ impl WriterLock {
         Ok(Self { file, is_new })
     }
 
-    /// As where a writer takes it, and makes no lock file. `None` where there is none: nobody has written, and a lock file
-    /// that root made would keep the owner's collector out.
+    /// Takes the lock without creating the lock file. Returns `None` if the file does not exist: the history has never
+    /// had a writer, and a lock file created by root would block the owner's collector.
     pub fn take_if_there(path: &Path) -> Result<Option<Self>, OpenError> {
         let name = crate::beside(path, "-lock");
         let mut options = std::fs::OpenOptions::new();
@@ -71,13 +72,13 @@ impl WriterLock {
     }
 }
 
-/// Locks the lock file `name` of the history at `path`, or says who has it.
+/// Locks the lock file `name` of the history at `path`, or returns an error with the PID of its holder.
 fn lock(file: &mut File, path: &Path, name: &Path) -> Result<(), OpenError> {
     match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let mut text = String::new();
-            // The other may not have written its number yet; the lock says enough.
+            // The holder may not have written its PID yet; the error is returned without it.
             let _ = file.read_to_string(&mut text);
             Err(OpenError::Busy {
                 path: path.to_owned(),
@@ -93,13 +94,13 @@ fn lock(file: &mut File, path: &Path, name: &Path) -> Result<(), OpenError> {
 
 impl Drop for WriterLock {
     fn drop(&mut self) {
-        // A child that another thread is just starting has a copy of the open file until it runs its program, and would
-        // keep the lock for so long. If this fails, closing the file does it.
+        // A child process that another thread is starting has a copy of the descriptor until it calls exec, and would
+        // hold the lock until then. If the unlock fails, closing the file releases the lock.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
-/// Whether an open file is still the one of this name.
+/// Returns whether an open file is still the one at this path.
 fn is_at(file: &File, name: &Path) -> bool {
     let same = |one: std::fs::Metadata, other: std::fs::Metadata| {
         (one.dev(), one.ino()) == (other.dev(), other.ino())
@@ -110,9 +111,10 @@ fn is_at(file: &File, name: &Path) -> bool {
     }
 }
 
-/// The name of a file system over a network, on which the shared memory of two programs may differ.
+/// Name of the network file system that a path is on, if any. Shared memory is not coherent between hosts there, so a
+/// write-ahead log is unsafe.
 pub(crate) fn network_filesystem(path: &Path) -> Option<&'static str> {
-    // The numbers are those of statfs(2).
+    // Magic numbers from statfs(2).
     const NETWORK: [(u64, &str); 9] = [
         (0x6969, "NFS"),
         (0x517b, "SMB"),
@@ -125,7 +127,7 @@ pub(crate) fn network_filesystem(path: &Path) -> Option<&'static str> {
         (0x1983_0326, "BeeGFS"),
     ];
     let facts = rustix::fs::statfs(crate::directory(path)).ok()?;
-    // The field is signed on some machines, and its upper half is then all ones.
+    // The field is signed on some platforms and sign-extended to 64 bits.
     let number = u64::try_from(i128::from(facts.f_type) & 0xffff_ffff).ok()?;
     NETWORK
         .iter()

@@ -1,4 +1,4 @@
-//! One moment of the past: the tick that stands for it, and the spans around it, with the floors that held then.
+//! Queries for one time in the past: the tick that covers it and the spans around it, with the idle floors of that day.
 
 use gua_model::{Floors, Period, Span, Spans, Thresholds, Tick, UtcDay};
 use gua_query::records::TickAt;
@@ -12,7 +12,7 @@ use crate::maintain::RAW_FROM;
 use crate::store::meta;
 
 impl History {
-    /// The tick of a moment. `None` where no tick that can be read stands before it.
+    /// The tick that covers a time. `None` if no readable tick precedes it.
     pub fn tick_at(
         &self,
         at: Timestamp,
@@ -21,7 +21,7 @@ impl History {
         let after = at.as_microsecond().saturating_add(1);
         self.read(|connection| {
             let mut end = after;
-            // A damaged tick counts as if it had not been taken: the one before it stands longer, as in every fold.
+            // A damaged tick counts as if it had not been taken: the tick before it covers more time, as in every fold.
             while let Some(key) = tick_before(connection, end)? {
                 let (mut found, mut spans, mut next) = (None, Vec::new(), None);
                 walk(connection, thresholds, (key, after), |step| {
@@ -37,7 +37,7 @@ impl History {
                 })?;
                 if let Some(tick) = found {
                     if spans.is_empty() {
-                        // The next tick is there and cannot be read: nothing closes this one but its interval.
+                        // The next tick exists but cannot be read, so this tick ends with its interval.
                         let day = UtcDay::of(tick.sample.at);
                         let mut fold = Spans::new(thresholds, floors::as_of(connection, day)?);
                         fold.push(&tick);
@@ -51,7 +51,7 @@ impl History {
         })
     }
 
-    /// Gives every span that begins in a window to `each`, and those of the tick before it.
+    /// Calls `each` with every span that begins in a window, and with the spans of the tick before it.
     pub fn each_span(
         &self,
         window: Period,
@@ -69,8 +69,8 @@ impl History {
         })
     }
 
-    /// Gives every tick that begins in a window, with the spans of all its cards, to `each`; and the tick before the
-    /// window, whose spans may reach into it. Spans are not cut. Says how many ticks of the window are damaged.
+    /// Calls `each` with every tick that begins in a window and the spans of all its GPUs, and with the tick before the
+    /// window, whose spans may reach into it. Spans are not clipped. Returns the number of damaged ticks in the window.
     pub fn each_tick<E: From<ReadError>>(
         &self,
         window: Period,
@@ -87,12 +87,13 @@ impl History {
         })
     }
 
-    /// The power that each card draws when truly idle, as it counts on the day of a moment.
+    /// Idle power floor of each GPU on the day of a time.
     pub fn floors(&self, at: Timestamp) -> Result<Floors, ReadError> {
         self.read(|connection| floors::as_of(connection, UtcDay::of(at)))
     }
 
-    /// From when on ticks are kept; what is older is known by quarter hours alone. `None` where all are there.
+    /// Time from which ticks are kept; only totals by quarter hour exist before it. `None` if retention has deleted
+    /// none.
     pub fn raw_from(&self) -> Result<Option<Timestamp>, ReadError> {
         self.read(|connection| meta(connection, RAW_FROM)?.map(history::at).transpose())
     }

@@ -1,4 +1,4 @@
-//! The reader's side of names: ids to cards, processes and texts, kept while one question is answered.
+//! Name lookup for readers: maps ids to GPUs, processes and texts, and caches them during one query.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ macro_rules! process_query {
 pub(crate) const PROCESS_BY_START: &str = process_query!("start = ?1 AND pid = ?2");
 const PROCESS_BY_ID: &str = process_query!("process.id = ?1");
 
-/// Remembers no more than this many processes at once.
+/// Maximum number of cached processes.
 const MANY: usize = 10_000;
 
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl codec::Lookup for Catalogue<'_> {
     }
 }
 
-/// `None` where the row cannot be an identity.
+/// Parses an identity; `None` if the row is not a valid one.
 pub(crate) fn identity_from_row(row: &Row<'_>) -> rusqlite::Result<Option<Identity>> {
     let user = |uid: usize| -> rusqlite::Result<Option<User>> {
         let number: Option<u32> = row.get(uid)?;
@@ -145,7 +145,7 @@ pub(crate) fn identity_from_row(row: &Row<'_>) -> rusqlite::Result<Option<Identi
     }))
 }
 
-/// The number that stands beside a value for its absence.
+/// Code stored beside a value: the reason it is missing, if it is.
 pub(crate) fn reason<T>(reading: &Reading<T>) -> i64 {
     match reading {
         Ok(_) => 0,

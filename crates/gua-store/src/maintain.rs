@@ -1,7 +1,8 @@
-//! What the writer does between ticks: totals and sessions of closed quarter hours, retention, and the journal.
+//! Maintenance between ticks: totals and sessions of closed quarter hours, retention, and the journal.
 //!
-//! The watermark says up to where the totals and the session rows stand. It moves in the transaction that writes them,
-//! so a crash loses nothing and counts nothing twice; a clock that is set back moves it back.
+//! The watermark is the time up to which totals and session rows are complete. It advances in the transaction that
+//! writes them, so a crash loses nothing and counts nothing twice. When the clock is set back, the watermark moves
+//! back.
 
 use gua_model::{Thresholds, Totals};
 use jiff::Timestamp;
@@ -16,31 +17,32 @@ use crate::store::{Store, meta, micros, quarter, set_meta};
 use crate::ticks::{MICROS_PER_QUARTER, quarter_start};
 use crate::totals;
 
-/// What one call of [`Store::maintain`] did.
+/// Result of one call of [`Store::maintain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
     /// Whether a quarter hour was added to the totals.
     pub closed_a_quarter: bool,
-    /// Ticks that retention took.
+    /// Number of ticks deleted by retention.
     pub ticks_dropped: u64,
-    /// Ticks of the closed quarter that cannot be read.
+    /// Number of unreadable ticks in the closed quarter.
     pub ticks_damaged: u32,
-    /// Whether there is more to do: the next call goes on.
+    /// Whether more work is due for the next call.
     pub more: bool,
 }
 
-/// Up to where totals and sessions stand, in microseconds: the start of a quarter hour.
+/// Time up to which totals and sessions are complete, in microseconds: the start of a quarter hour.
 pub(crate) const TOTALS_UNTIL: &str = "totals_until";
-/// Before this, retention has taken the ticks.
+/// Time before which retention has deleted the ticks.
 pub(crate) const RAW_FROM: &str = "raw_from";
-/// Up to where the idle floors have learned.
+/// Time up to which ticks have contributed to the idle floors.
 const FLOORS_UNTIL: &str = "floors_until";
 
-/// A quarter takes a few milliseconds; after a clock that was set back there may be thousands.
+/// Maximum number of quarters closed in one call. Each takes a few milliseconds, and there may be thousands after a
+/// clock was set back.
 const QUARTERS_AT_ONCE: u32 = 8;
 
 impl Store {
-    /// Does a small step of what is due at `now`, so that a tick is never late for it. Call it after every tick.
+    /// Does a small part of the work due at `now`, so that it never delays a tick. Call it after every tick.
     pub fn maintain(&mut self, now: Timestamp) -> Result<Upkeep, WriteError> {
         let thresholds = self.thresholds()?;
         let mut upkeep = Upkeep::default();
@@ -60,7 +62,7 @@ impl Store {
         Ok(upkeep)
     }
 
-    /// Folds all ticks that are left once more. Totals whose ticks are gone stay as they are.
+    /// Folds all remaining ticks again. Totals whose ticks have been deleted stay unchanged.
     pub fn rebuild_totals(&mut self) -> Result<(), WriteError> {
         let thresholds = self.thresholds()?;
         let transaction = self
@@ -72,8 +74,8 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the first quarter hour that is over and has ticks to the totals. It is over when a tick came after it: that
-    /// tick says how long the last one before it stands, and what the driver counted meanwhile.
+    /// Adds the first complete quarter hour that has ticks to the totals. It is complete once a later tick exists: that
+    /// tick determines how much time the last one before it covers, and what the driver counted in between.
     fn close_quarter(
         &mut self,
         thresholds: Thresholds,
@@ -107,8 +109,8 @@ impl Store {
         })
     }
 
-    /// Drops the oldest quarter hour that is older than it must be kept, if its totals are there. The quarter of the
-    /// last tick before the watermark stays: the fold goes on from it.
+    /// Deletes the ticks of the oldest quarter hour past its retention time, if its totals exist. The quarter of the
+    /// last tick before the watermark stays, since the fold continues from it.
     fn drop_old_ticks(&mut self, now: Timestamp) -> Result<u64, WriteError> {
         let Some(keep) = self.options.keep_raw else {
             return Ok(0);
@@ -147,19 +149,19 @@ impl Store {
     }
 }
 
-/// The time that retention goes by, as a clock that runs ahead for a while must not take young ticks: that of the last
-/// tick which is `wait` old by the clock, plus `wait`. With ticks all along, this is `now` up to an interval. After a
-/// jump, it is at most `wait` after the last tick before the jump, until ticks have come for `wait`: then the clock is
-/// believed. `None` where all ticks are younger, so that none is due.
+/// Time that retention uses in place of the clock, so that a clock that is ahead for a while does not delete recent
+/// ticks: the time of the last tick that is at least `wait` old, plus `wait`. While ticks arrive regularly, this is
+/// within an interval of `now`. After a jump, it is at most `wait` after the last tick before the jump, until ticks
+/// have arrived for `wait`; from then on the clock is trusted. `None` if all ticks are younger, so that none is due.
 fn trusted(connection: &Connection, now: i64, keep: i64) -> rusqlite::Result<Option<i64>> {
     const MOST: i64 = 24 * 3600 * 1_000_000;
-    // Also ticks that are kept for an hour only must not go with the first jump.
+    // Also protects ticks with a retention time of only an hour from the first jump.
     let wait = MOST.min(keep / 8);
     let last = tick_before(connection, now.saturating_sub(wait))?;
     Ok(last.map(|last| last.saturating_add(wait).min(now)))
 }
 
-/// Folds `[from, to)` into totals, sessions and floors, and says how many ticks were damaged.
+/// Folds `[from, to)` into totals, sessions and floors, and returns the number of damaged ticks.
 fn add_quarters(
     connection: &Connection,
     thresholds: Thresholds,
@@ -196,8 +198,8 @@ fn add_quarters(
     Ok(walked.damaged)
 }
 
-/// Has all ticks that are left folded once more, by the next upkeep. What changes them calls it in its transaction, so
-/// that totals which do not fit are never taken for final.
+/// Schedules all remaining ticks to be folded again by the next maintenance. Code that changes ticks calls this in its
+/// transaction, so that outdated totals are never taken for final.
 pub(crate) fn fold_again(connection: &Connection) -> rusqlite::Result<()> {
     let until = meta(connection, TOTALS_UNTIL)?;
     if let (Some(until), Some(first)) = (until, whole_from(connection)?) {
@@ -207,9 +209,9 @@ pub(crate) fn fold_again(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Called inside of every tick's transaction. A tick before the watermark changes the quarter that it lies in, and that
-/// of the tick before it, whose span it ends: both must be folded again. Where retention has taken the ticks around it,
-/// the totals stay: that time was accounted for.
+/// Handles a tick that may lie before the watermark. Such a tick changes its own quarter and the quarter of the
+/// previous tick, whose span it ends, so both must be folded again. Runs in the transaction of the tick. If retention
+/// has deleted the surrounding ticks, the totals stay: that time is already accounted for.
 pub(crate) fn note_tick(connection: &Connection, at: i64) -> rusqlite::Result<()> {
     let Some(until) = meta(connection, TOTALS_UNTIL)? else {
         return Ok(());
@@ -229,8 +231,8 @@ pub(crate) fn note_tick(connection: &Connection, at: i64) -> rusqlite::Result<()
     set_meta(connection, sessions::STALE, 1)
 }
 
-/// The first quarter hour that can be folded again: that of the first tick; or, where retention was at work, the one
-/// after it, since the span of a tick that is gone may reach into its quarter.
+/// Start of the first quarter hour that can be folded again: the quarter of the first tick or, after retention has run,
+/// the quarter after it, since the span of a deleted tick may reach into the former.
 pub(crate) fn whole_from(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let raw_from = meta(connection, RAW_FROM)?;
     let first = tick_from(connection, raw_from.unwrap_or(i64::MIN))?;

@@ -1,4 +1,4 @@
-//! Interning: the writer's side of names. Rows are found or made inside of the tick's transaction.
+//! Interning of names for the writer. Rows are found or created in the transaction of the tick.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use crate::codec;
 use crate::lookup::{identity_from_row, reason};
 use crate::turn::Turn;
 
-/// The ids that were used lately. Emptied when a transaction fails, since its rows are then not there.
+/// Cache of recently used ids. It is cleared when a transaction fails, since the rows were then not written.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     cards: HashMap<GpuUuid, u64>,
     texts: HashMap<String, u64>,
-    /// Processes of the last tick, and of the one that is written: others are found in their table.
+    /// Processes of the previous tick and of the current one. Others are looked up in their table.
     processes: HashMap<ProcessKey, Remembered>,
-    /// The tick that is written.
+    /// Sequence number of the current tick.
     tick: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Known {
 struct Remembered {
     identity: Identity,
     id: u64,
-    /// The tick that named it last.
+    /// Sequence number of the last tick that contains it.
     tick: u64,
 }
 
@@ -35,7 +35,7 @@ impl Known {
         *self = Self::default();
     }
 
-    /// The tick was written: its processes are those to remember.
+    /// Completes a tick: only its processes stay cached.
     pub(crate) fn end_tick(&mut self) {
         let tick = self.tick;
         self.processes.retain(|_, known| known.tick == tick);
@@ -94,7 +94,7 @@ impl codec::Names for Interner<'_, '_> {
     }
 }
 
-/// The id of a card, which is made where it was never seen before.
+/// Id of a GPU; inserts the GPU if it is new.
 pub(crate) fn card(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite::Result<u64> {
     let found = connection
         .prepare_cached("SELECT id FROM card WHERE uuid = ?1")?
@@ -111,7 +111,7 @@ pub(crate) fn card(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite
     }
 }
 
-/// The id of a user with exactly this name. `at` is when the name was seen, for a user who is new.
+/// Id of the user with exactly this name. A new user is inserted, first seen at `at`.
 pub(crate) fn person(connection: &Connection, user: &User, at: i64) -> rusqlite::Result<u64> {
     let found = connection
         .prepare_cached("SELECT id FROM owner WHERE kind = 0 AND uid = ?1 AND name IS ?2")?
@@ -126,7 +126,7 @@ pub(crate) fn person(connection: &Connection, user: &User, at: i64) -> rusqlite:
     Ok(connection.last_insert_rowid().cast_unsigned())
 }
 
-/// The id of whoever had a uid at a time: the latest named owner since before then, or the nearest that is known.
+/// Id of the owner of a uid at a time: the latest named owner seen by then, or the closest known one.
 pub(crate) fn owner_at(connection: &Connection, uid: Uid, at: i64) -> rusqlite::Result<u64> {
     let found = connection
         .prepare_cached(

@@ -1,6 +1,6 @@
-//! How a reader opens a file. A history with a live writer is read through SQLite's shared memory. Where that is not
-//! there and may not (or should not) be made, the file is read as one that nobody changes, and that nobody did is
-//! checked after every answer.
+//! Opening of a file for reading. A history with an active writer is read through SQLite's shared memory. If that does
+//! not exist and cannot (or should not) be created, the file is opened as immutable, and every query checks afterwards
+//! that the file has not changed.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +13,7 @@ use crate::kind::{FileKind, what_is_this};
 use crate::schema;
 use crate::store::BUSY;
 
-/// A file without a writer, as it was when it was opened.
+/// Identity and state of a file without a writer, at the time it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quiet {
     inode: u64,
@@ -31,7 +31,8 @@ impl Quiet {
         })
     }
 
-    /// Whether no writer came since. A writer has a journal as long as it lives, and changes the file before it goes.
+    /// Returns whether no writer has appeared since. A writer has a journal while it is active, and changes the file
+    /// before it closes it.
     pub(crate) fn still_holds(&self, path: &Path) -> bool {
         Self::of(path).as_ref() == Some(self)
     }
@@ -39,8 +40,8 @@ impl Quiet {
 
 pub(crate) fn open(path: &Path) -> Result<(Connection, Option<Quiet>), OpenError> {
     refuse_others(path)?;
-    // Without a journal there is no writer, and SQLite would make one beside the file just to read it: a reader leaves
-    // nothing behind, least of all files of its own user that would keep the writer out later.
+    // Without a journal there is no writer, and SQLite would create one beside the file just to read it. A reader must
+    // leave no files behind; files owned by the reading user would later block the writer.
     if !crate::beside(path, "-wal").exists() {
         return open_quiet(path);
     }

@@ -1,5 +1,5 @@
-//! Refusals: who asked for cards and did not get them. That they asked is the asker's word; who held the cards meanwhile
-//! is not, it is looked up in the ticks.
+//! Refusals: requests for GPUs that were not granted. The request itself is reported by the requesting program; the
+//! holders of the GPUs at that time are looked up in the ticks.
 
 use std::collections::BTreeSet;
 
@@ -15,36 +15,36 @@ use crate::names;
 use crate::store::{Store, meta, set_meta};
 use crate::ticks::{self, Ticks};
 
-/// More than this a user cannot have kept in a day, so that a loop that asks and asks fills no disk.
+/// Maximum number of refusals stored per user and day, so that a retry loop cannot fill the disk.
 const MOST_A_DAY: i64 = 200;
 const DAY: i64 = 86_400_000_000;
 
-/// How far a tick may lie before the moment that it speaks for.
+/// Maximum age of the tick used to look up the holders.
 const OLDEST_TICK: i64 = 600_000_000;
 
-/// Refusals up to here are not taken in: somebody was forgotten after them.
+/// Time up to which refusals are rejected, because a user was erased after them.
 const REFUSALS_AFTER: &str = "refusals_after";
 
-/// One that is to be kept.
+/// A refusal to be stored.
 #[derive(Clone, Debug)]
 pub struct NewRefusal {
     pub asking: Asking,
-    /// What the asker's program calls it: the same one is kept once.
+    /// Identifier given by the requesting program; each is stored once.
     pub event: String,
-    /// The cards that the asker found taken.
+    /// GPUs that the requesting program found in use.
     pub cards: Vec<GpuUuid>,
 }
 
-/// What became of it.
+/// Whether a record was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     Yes,
-    /// It was kept before, there are too many, or somebody was forgotten since.
+    /// The record is a duplicate, the user's daily limit is reached, or a user has been erased since.
     No,
 }
 
 impl Store {
-    /// Keeps a refusal, with who held its cards then as the ticks tell.
+    /// Stores a refusal, with the holders of its GPUs at that time according to the ticks.
     pub fn record_refusal(&mut self, new: &NewRefusal) -> Result<Kept, WriteError> {
         let thresholds = self.thresholds()?;
         let transaction = self
@@ -100,7 +100,7 @@ fn is_wanted(connection: &Connection, new: &NewRefusal, asked: i64) -> rusqlite:
     Ok(!is_known && of_the_day < MOST_A_DAY)
 }
 
-/// Who was on these cards at that moment, by the last tick before it; and whether the card was idle-held.
+/// Holders of these GPUs at a time according to the last tick before it, and whether each GPU was idle-held.
 fn seen(
     connection: &Connection,
     asked: i64,
@@ -112,7 +112,7 @@ fn seen(
     let mut stored = Ticks::new(connection, &mut statement, from, asked.saturating_add(1))?;
     let mut last = None;
     while let Some((_, tick)) = stored.step()? {
-        // A damaged tick tells nothing; the one before it is as good as any.
+        // Skip a damaged tick and use the one before it.
         last = tick.ok().or(last);
     }
     let Some(last) = last else {
@@ -142,7 +142,7 @@ fn seen(
 }
 
 impl History {
-    /// The refusals of those who asked in a window, in order of time.
+    /// Refusals of requests made in a window, ordered by time.
     pub fn refusals(&self, window: Period) -> Result<Vec<Refusal>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
@@ -186,7 +186,7 @@ impl History {
     }
 }
 
-/// Puts one person in another's place where both held the same card.
+/// Replaces one holder by another, and removes the duplicates of GPUs that both held.
 pub(crate) fn merge_holders(
     connection: &Connection,
     other: i64,
@@ -200,7 +200,8 @@ pub(crate) fn merge_holders(
     Ok(())
 }
 
-/// After somebody was forgotten, what their program told before must not come back from its files.
+/// Rejects all refusals up to the last stored one, so that the records of an erased user are not imported again from
+/// the files of their program.
 pub(crate) fn close_the_book(connection: &Connection) -> rusqlite::Result<()> {
     let last: Option<i64> =
         connection.query_row("SELECT max(at) FROM refusal", [], |row| row.get(0))?;

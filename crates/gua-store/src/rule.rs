@@ -1,4 +1,4 @@
-//! The thresholds that a file's totals rest on. They are written once, when the file is made.
+//! Thresholds used for the totals of a file. They are written once, when the file is created.
 
 use gua_model::{CountGraphics, Percent, Thresholds};
 use rusqlite::Connection;
@@ -9,7 +9,7 @@ const ACTIVE_UTIL: &str = "rule_active_util";
 const HELD_MB: &str = "rule_held_mb";
 const COUNT_GRAPHICS: &str = "rule_count_graphics";
 
-/// Writes the rule into a file that has none.
+/// Stores the thresholds in a file that has none.
 pub(crate) fn keep(connection: &Connection, thresholds: &Thresholds) -> rusqlite::Result<()> {
     if meta(connection, COUNT_GRAPHICS)?.is_some() {
         return Ok(());
@@ -21,7 +21,7 @@ pub(crate) fn keep(connection: &Connection, thresholds: &Thresholds) -> rusqlite
     set_meta(connection, COUNT_GRAPHICS, graphics)
 }
 
-/// The rule of a file; a value that is not there is the default.
+/// Loads the thresholds of a file; missing values have their defaults.
 pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Thresholds> {
     let default = Thresholds::default();
     let util = meta(connection, ACTIVE_UTIL)?

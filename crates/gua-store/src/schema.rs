@@ -1,22 +1,23 @@
-//! The tables of a history file and the steps that lead to them. A released step is never edited: the next is added.
+//! Tables of a history file and the migrations that create them. A released migration is never edited; changes are
+//! added as a new one.
 //!
-//! Times are whole microseconds since 1970 in UTC. Names of tables are unlike those of gpu-usage-audit, so that no tool
-//! takes one file for the other.
+//! Times are whole microseconds since 1970 in UTC. Table names differ from those of gpu-usage-audit, so that no tool
+//! mistakes one file for the other.
 //!
-//! The first writer that opens a file of an earlier schema converts it in one transaction. A reader never writes: it puts
-//! temporary views over such a file ([`adapt`]), so that every query names the tables of the newest schema.
+//! The first writer that opens a file with an earlier schema migrates it in one transaction. A reader never writes: it
+//! creates temporary views over such a file ([`adapt`]), so that every query can use the tables of the newest schema.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::totals;
 
-/// `gua1` in ASCII: the mark in the file's header that says whose it is.
+/// SQLite application id in the file header that identifies a history of gua: `gua1` in ASCII.
 pub const APPLICATION_ID: i32 = 0x6775_6131;
 
-/// The newest schema that this program knows.
+/// Newest schema version that this program supports.
 pub const VERSION: u32 = 2;
 
-/// Step `n` leads from `user_version` `n` to `n + 1`.
+/// Migration `n` leads from `user_version` `n` to `n + 1`.
 const MIGRATIONS: [&str; VERSION as usize] = [
     concat!(
         include_str!("schema/v1.sql"),
@@ -25,7 +26,8 @@ const MIGRATIONS: [&str; VERSION as usize] = [
     include_str!("schema/v2.sql"),
 ];
 
-/// Brings the file to the newest schema, in one transaction. The caller has made sure that it is ours and not newer.
+/// Migrates the file to the newest schema in one transaction. The caller has checked that it is a history of gua and
+/// not newer.
 pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found = version(&transaction)?;
@@ -42,7 +44,7 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Lets a reader ask a file of an earlier schema as if it had the newest one.
+/// Creates temporary views, so that a reader can query a file with an earlier schema as if it had the newest one.
 pub(crate) fn adapt(connection: &Connection, found: u32) -> rusqlite::Result<()> {
     match found {
         1 => connection.execute_batch(include_str!("schema/v1_as_v2.sql")),

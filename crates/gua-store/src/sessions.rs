@@ -1,7 +1,7 @@
-//! Sessions as rows. They stand for all ticks before the watermark; what came later is folded when it is asked for.
+//! Stored sessions. The rows cover all ticks before the watermark; later ticks are folded on demand.
 //!
-//! Where retention takes ticks, the sessions that ended in them are settled, and those that go on are kept twice: as of
-//! the watermark, and as of the first tick that is left. To fold again is to begin with the latter, so that no tick is
+//! When retention deletes ticks, sessions that ended in them become final. Sessions that continue are stored twice: as
+//! of the watermark, and as of the first remaining tick. Folding again starts with the latter, so that no tick is
 //! counted twice.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::lookup::{reason, to_reason};
 use crate::names;
 use crate::store::{meta, set_meta};
 
-/// A session and the row that it stands in.
+/// A session and the id of its row.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) row: i64,
@@ -31,7 +31,7 @@ const COLUMNS: &str =
     container, pod, job, kind, began, ended, ticks, observed, active, idle_held, own_sum, own_known, card_sum, card_known,
     peak, peak_missing, shared, open FROM session";
 
-/// The cards and persons that sessions name, each looked up once.
+/// Ids of the GPUs and users of sessions, each looked up once.
 #[derive(Debug, Default)]
 struct Names {
     cards: HashMap<i64, GpuUuid>,
@@ -72,25 +72,25 @@ impl Names {
     }
 }
 
-/// Set when the clock was set back to before the watermark: the rows then no longer fit to the ticks.
+/// Set when the clock was set back to before the watermark: the rows no longer match the ticks.
 pub(crate) const STALE: &str = "sessions_stale";
 
-/// The first tick that is not in the rows of [`Part::Horizon`]; all ticks are where it is not set.
+/// Key of the first tick that is not included in the rows of [`Part::Horizon`]; if it is unset, no tick is included.
 const SESSIONS_FROM: &str = "sessions_from";
 
-/// What a row stands for.
+/// Ticks that a row covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// All ticks before the watermark. Can be folded again.
+    /// All ticks before the watermark. The row can be computed again.
     Watermark = 0,
-    /// It ended in ticks that retention took.
+    /// Final: the session ended in ticks that retention has deleted.
     Settled = 1,
-    /// Open in the last of the ticks that retention took, and accounted for up to the first that is left.
+    /// Open in the last tick that retention has deleted, and accounted for up to the first remaining one.
     Horizon = 2,
 }
 
-/// Gives the sessions that are over and touch `[from, to)`, as of the watermark, and returns those that may go on. Where
-/// the rows do not fit, the ticks are asked.
+/// Passes on the finished sessions that overlap `[from, to)`, as of the watermark, and returns those that may continue.
+/// If the rows do not match the ticks, the ticks are folded instead.
 pub(crate) fn base(
     connection: &Connection,
     thresholds: Thresholds,
@@ -109,7 +109,7 @@ pub(crate) fn base(
     select(connection, "part <> 2 AND open = 1")
 }
 
-/// Only the sessions that may go on.
+/// Returns only the sessions that may continue.
 pub(crate) fn open_ones(connection: &Connection) -> Result<Vec<Stored>, ReadError> {
     select(connection, "part = 0 AND open = 1")
 }
@@ -138,14 +138,14 @@ fn each(
     Ok(())
 }
 
-/// Sessions as the ticks of `[horizon, to)` lead on from those of the horizon.
+/// Sessions folded from the ticks of `[horizon, to)`, starting with the sessions of the horizon.
 struct Replayed {
     over: Vec<Session>,
     fold: Sessions,
 }
 
-/// Folds the ticks that are left before `to`. Ticks before the horizon came too late to be counted, as in the totals.
-/// With `last`, the spans of the last tick are added: the tick that follows it ends them.
+/// Folds the remaining ticks before `to`. Ticks before the horizon came too late to be counted, as in the totals. With
+/// `last`, the spans of the last tick are added: the tick that follows it ends them.
 fn replay(
     connection: &Connection,
     thresholds: Thresholds,
@@ -164,7 +164,7 @@ fn replay(
         match step {
             Step::Tick { at, .. } if at < from => {}
             Step::Tick { tick, at, closed } if at < to => {
-                // What ends with the first tick is in the rows already.
+                // Spans that the first tick closes are already included in the rows.
                 over.extend(fold.push(tick, if begun { closed } else { &[] }));
                 begun = true;
             }
@@ -176,14 +176,14 @@ fn replay(
     Ok(Replayed { over, fold })
 }
 
-/// Whether the spans of the last tick of a fold are in its sessions; if not, they come with the next tick.
+/// Whether the spans of the last tick of a fold are included in its sessions; otherwise the next tick adds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LastSpans {
     Added,
     ToCome,
 }
 
-/// Folds all ticks that are left before the watermark.
+/// Folds all remaining ticks before the watermark.
 fn from_ticks(
     connection: &Connection,
     thresholds: Thresholds,
@@ -200,7 +200,7 @@ fn from_ticks(
     Ok(replayed.fold.open().cloned().map(anew).collect())
 }
 
-/// Writes all sessions anew where the clock was set back, so that the rows fit to the ticks again.
+/// Rewrites all sessions after the clock was set back, so that the rows match the ticks again.
 pub(crate) fn mend(
     connection: &Connection,
     thresholds: Thresholds,
@@ -218,7 +218,7 @@ pub(crate) fn mend(
     Ok(())
 }
 
-/// Called before retention takes the ticks before `end`: moves the horizon over them. Ticks from `end` on must be there.
+/// Moves the horizon to `end`, before retention deletes the ticks before `end`. The ticks from `end` on must exist.
 pub(crate) fn move_horizon(
     connection: &Connection,
     thresholds: Thresholds,
@@ -258,9 +258,10 @@ pub(crate) fn move_horizon(
     Ok(())
 }
 
-/// Rows that cannot be: more observed than there was time, or one process twice at once on one card.
+/// Finds rows with impossible values: more time observed than elapsed, or overlapping sessions of one process on one
+/// GPU.
 pub(crate) fn impossible(connection: &Connection, most: usize) -> rusqlite::Result<Vec<String>> {
-    // While they wait to be folded again, rows may say what the ticks no longer do.
+    // Rows that are due to be folded again need not match the ticks.
     if meta(connection, STALE)? == Some(1) {
         return Ok(Vec::new());
     }
@@ -289,7 +290,7 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> rusqlite::Resu
     Ok(found)
 }
 
-/// Sessions that are folded on from their rows.
+/// Sessions that continue from their rows.
 #[derive(Debug)]
 pub(crate) struct Growing {
     fold: Sessions,

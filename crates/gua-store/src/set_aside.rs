@@ -1,4 +1,4 @@
-//! Puts a file that cannot be used out of the way, without losing or overwriting anything.
+//! Renames an unusable file, without losing or overwriting anything.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// Renames a history and its companions to `gua.db.damaged-20261115-224500` beside it, and says the new name. The time
-/// is in UTC. Where that name is taken, a number follows it.
+/// Renames a history and its companion files to `gua.db.damaged-20261115-224500` beside it, and returns the new name.
+/// The time is in UTC. If the name is taken, a number is appended.
 pub fn set_aside(path: &Path, now: Timestamp) -> io::Result<PathBuf> {
     let stamp = now.strftime(".damaged-%Y%m%d-%H%M%S").to_string();
     let mut number = 1u32;
@@ -36,7 +36,7 @@ pub fn set_aside(path: &Path, now: Timestamp) -> io::Result<PathBuf> {
 
 fn rename_without_overwriting(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems cannot promise it in one step.
+        // The file system does not support an atomic rename without replacement.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
             if to.exists() {
                 return Err(io::ErrorKind::AlreadyExists.into());

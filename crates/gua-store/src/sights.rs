@@ -1,5 +1,5 @@
-//! The first and the last tick of each GPU. Quarter hours without it are skipped by their totals, so that a long history
-//! costs little more than a short one.
+//! Finds the first and the last tick of each GPU. Quarter hours without the GPU are skipped using their totals, so that
+//! a long history takes little more time than a short one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -89,7 +89,7 @@ fn uuids(sights: &[Sight]) -> impl Iterator<Item = GpuUuid> {
     sights.iter().map(|sight| sight.gpu.uuid.clone())
 }
 
-/// Gives each sight of the cards that are sought, in one quarter hour, and says how many ticks were looked at.
+/// Calls the callback with each sight of the wanted GPUs in one quarter hour, and returns the number of ticks read.
 fn look(
     connection: &Connection,
     begin: i64,
@@ -119,7 +119,7 @@ fn look(
     Ok(looked_at)
 }
 
-/// Whether a quarter hour may tell of a card that is sought. One without totals that can be read may.
+/// Returns whether a quarter hour may contain a wanted GPU. A quarter without readable totals may.
 fn may_have(
     connection: &Connection,
     begin: i64,
@@ -134,7 +134,7 @@ fn may_have(
     let Some(cards) = totals.quarters.get(&Quarter(number)) else {
         return Ok(true);
     };
-    // Time that is set aside has no sum of its utilisation.
+    // Excluded time (`set_aside`) has no sum of its utilisation.
     let is_told = |uuid: &GpuUuid| {
         cards.get(uuid).is_some_and(|total| {
             total.card.ticks > 0 && (total.card.util_known.0 > 0 || total.card.set_aside.0 > 0)
@@ -165,7 +165,7 @@ mod tests {
         gpu
     }
 
-    /// Three days with a tick each minute. The second card is there for some time of the second day, the third has no
+    /// Writes three days with a tick per minute. The second GPU is present for part of the second day; the third has no
     /// utilisation.
     fn write(path: &Path, first: Timestamp) {
         let mut store = Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
@@ -221,7 +221,7 @@ mod tests {
         };
         assert_eq!(told(&ends.firsts), [(0, 0), (1, 1500)]);
         assert_eq!(told(&ends.lasts), [(0, TICKS - 1), (1, 1539)]);
-        // Two quarter hours for each card, and those that have no totals yet.
+        // Two quarter hours per GPU, and the quarters without totals.
         assert!(ends.ticks < 200, "{} of {TICKS} ticks", ends.ticks);
     }
 }

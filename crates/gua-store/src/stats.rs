@@ -1,4 +1,4 @@
-//! `gua db stats`: what takes how much room, and how fast it grows.
+//! `gua db stats`: size of each table and growth rate.
 
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -9,10 +9,10 @@ use crate::history::{History, time};
 /// The size of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
-    /// The file and its journal.
+    /// Size of the file and its journal.
     pub file_bytes: u64,
     pub journal_bytes: u64,
-    /// Room in the file that is free to be used again.
+    /// Size of the free pages in the file.
     pub free_bytes: u64,
     /// Tables with their indexes, the largest first.
     pub tables: Vec<TableSize>,
@@ -23,22 +23,22 @@ pub struct Stats {
     pub imported: OldRows,
     /// Days from the first tick to the last.
     pub days: f64,
-    /// Of what was collected here, without imported rows; `None` before the first hour is full.
+    /// Excludes imported rows; `None` until the history spans an hour.
     pub bytes_per_card_day: Option<f64>,
     pub bytes_per_day: Option<f64>,
 }
 
-/// What was imported from old histories.
+/// Rows imported from old histories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldRows {
     pub files: u64,
     pub card_rows: u64,
     pub process_rows: u64,
-    /// The room of its tables.
+    /// Size of their tables.
     pub bytes: u64,
 }
 
-/// The room of one table.
+/// Size of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSize {
     pub name: String,
@@ -47,7 +47,7 @@ pub struct TableSize {
 }
 
 impl TableSize {
-    /// Whether it holds imported rows.
+    /// Returns whether the table holds imported rows.
     fn is_old(&self) -> bool {
         self.name.starts_with("old_")
     }
@@ -110,7 +110,7 @@ fn tables(connection: &Connection) -> rusqlite::Result<Vec<TableSize>> {
     let mut tables = Vec::new();
     while let Some(row) = rows.next()? {
         let name: String = row.get(0)?;
-        // The name comes from the schema, and is quoted all the same.
+        // The name comes from the schema; it is quoted as a precaution.
         let query = format!("SELECT count(*) FROM \"{}\"", name.replace('"', "\"\""));
         let count: i64 = connection.query_row(&query, [], |row| row.get(0))?;
         tables.push(TableSize {

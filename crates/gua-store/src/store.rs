@@ -1,4 +1,5 @@
-//! The writer. It owns the file's lock; a tick is one transaction, and one that fails leaves the store usable.
+//! The writer of a history. It holds the file's lock. Each tick is one transaction, and a failed one leaves the store
+//! usable.
 
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,48 +20,49 @@ use crate::rule;
 use crate::schema;
 use crate::turn::Turn;
 
-/// What may be at the path.
+/// Requirement on the file at the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// Nothing may be there.
+    /// The path must not exist.
     Create,
-    /// A history of ours must be there.
+    /// The path must be a history of gua.
     Append,
-    /// A history of ours, an empty file, or nothing.
+    /// A history of gua, an empty file, or no file.
     CreateOrAppend,
 }
 
-/// How a history is kept.
+/// Options of a writer.
 #[derive(Clone, Debug, Default)]
 pub struct WriterOptions {
-    /// For how long ticks are kept; their totals stay. `None` keeps them for good. After a clock jumped ahead, none go for
-    /// it until ticks have come for a day (or an eighth of this, if that is less), but those that this day makes due.
+    /// Retention time of ticks; their totals stay. `None` keeps all ticks. After the clock jumps ahead, the jump
+    /// deletes no ticks until ticks have arrived for a day (or an eighth of this time, if that is less); only ticks
+    /// that expire within that day are deleted.
     pub keep_raw: Option<Duration>,
-    /// What the totals of a new file rest on. A file keeps its rule for good, so that its totals can be compared;
-    /// reports with other thresholds read the ticks.
+    /// Thresholds for the totals of a new file. A file never changes its thresholds, so that its totals stay
+    /// comparable; reports with other thresholds read the ticks.
     pub thresholds: Thresholds,
-    /// Who may read a file that is made anew, as of chmod(2).
+    /// Permissions of a new file, as for chmod(2).
     pub file_mode: Option<u32>,
-    /// The most pages that the file may have, for tests of a full disk.
+    /// Maximum number of pages of the file, for tests of a full disk.
     pub most_pages: Option<u32>,
 }
 
-/// A collector that begins to write.
+/// A collector run that starts to write.
 #[derive(Clone, Debug)]
 pub struct NewRun {
     pub started: Timestamp,
     pub interval: Duration,
     pub host: String,
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
     pub boot: Option<BootId>,
 }
 
-/// One run of a collector, within one history.
+/// Id of one collector run within one history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(pub i64);
 
-/// The one writer of a history.
+/// The only writer of a history.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) connection: Connection,
@@ -68,24 +70,25 @@ pub struct Store {
     pub(crate) options: WriterOptions,
     known: Known,
     chain: Option<Chain>,
-    /// The latest time that any tick has. One after it has a free key and changes nothing that was folded.
+    /// Time of the latest tick. A later tick has an unused key and changes nothing that has been folded.
     newest: Option<i64>,
-    /// Last, so that the database is closed before the lock is free.
+    /// Last field, so that the database is closed before the lock is released.
     _lock: WriterLock,
 }
 
-/// Where the last tick was written, and what the next is a difference to.
+/// The last tick written, which the next one is encoded relative to.
 #[derive(Debug)]
 struct Chain {
     run: RunId,
     at: i64,
-    /// How often the clock was set back in this run: its ticks then interleave with earlier ones.
+    /// Number of times the clock was set back in this run: its ticks then interleave with earlier ones.
     jumps: u32,
     link: Link,
 }
 
 impl Store {
-    /// Opens a history to write. A file that is not ours, newer, damaged or in use is refused and left as it is.
+    /// Opens a history for writing. A file that is not a history of gua, newer, damaged or in use is refused and left
+    /// unchanged.
     pub fn open(path: &Path, mode: OpenMode, options: &WriterOptions) -> Result<Self, OpenError> {
         let path = resolved(path)?;
         refuse_others(&path, mode)?;
@@ -101,7 +104,7 @@ impl Store {
         let connection = match opened {
             Ok(connection) => connection,
             Err(error) => {
-                // While the lock is held: nobody else has begun with these files.
+                // The lock is still held, so no other writer has used these files.
                 made.take_away(&path);
                 return Err(error);
             }
@@ -123,7 +126,7 @@ impl Store {
         options: &WriterOptions,
         made: &mut Made,
     ) -> Result<Connection, OpenError> {
-        // Another writer may have been here between the look and the lock.
+        // Another writer may have used the file between the check and the lock.
         refuse_others(path, mode)?;
         create_file(path, options.file_mode, made)?;
         let connection = connect(path, options)?;
@@ -131,17 +134,17 @@ impl Store {
         Ok(connection)
     }
 
-    /// From now on ticks are kept for so long, or for good.
+    /// Changes the retention time of ticks; `None` keeps all ticks.
     pub fn keep_raw_for(&mut self, time: Option<Duration>) {
         self.options.keep_raw = time;
     }
 
-    /// The rule that the totals of this file rest on.
+    /// Thresholds that the totals of this file use.
     pub(crate) fn thresholds(&self) -> rusqlite::Result<Thresholds> {
         rule::load(&self.connection)
     }
 
-    /// Where the history lies, with links followed.
+    /// Path of the history, with symbolic links resolved.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -162,7 +165,7 @@ impl Store {
         Ok(RunId(self.connection.last_insert_rowid()))
     }
 
-    /// Notes that a run came to its end in an orderly way.
+    /// Records that a run ended cleanly.
     pub fn end_run(&mut self, run: RunId, at: Timestamp) -> Result<(), WriteError> {
         self.connection
             .prepare_cached("UPDATE collector_run SET ended = ?2 WHERE id = ?1")?
@@ -170,8 +173,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes one tick with all its names in one transaction. When this returns `Ok`, the death of the process can no
-    /// longer take the tick.
+    /// Writes one tick with all its names in one transaction. Once this returns `Ok`, the tick survives a crash of the
+    /// process.
     pub fn record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
         match self.try_record(run, tick) {
             Ok(()) => {
@@ -249,14 +252,14 @@ impl Store {
         Ok(())
     }
 
-    /// Ids may have changed their meaning: the next tick stands alone and asks for all its names.
+    /// Discards cached ids, which may have changed: the next tick is a key tick and looks up all its names.
     pub(crate) fn start_chain_anew(&mut self) {
         self.known.forget();
         self.chain = None;
         self.newest = None;
     }
 
-    /// Ends writing: merges the journal into the file and notes that all is well.
+    /// Closes the history: merges the journal into the file and marks it as closed cleanly.
     pub fn close(self) -> Result<(), WriteError> {
         set_meta(&self.connection, CLEAN, 1)?;
         let Self { connection, .. } = self;
@@ -264,8 +267,8 @@ impl Store {
     }
 }
 
-/// The files that a call of [`Store::open`] made. If it fails, they go again: an empty history would be in the way of
-/// the next call.
+/// Files created by a call of [`Store::open`]. If the call fails, they are removed: an empty history would make the
+/// next call fail.
 #[derive(Debug)]
 struct Made {
     lock: bool,
@@ -281,13 +284,13 @@ impl Made {
         };
         let lock: &[&str] = if self.lock { &["-lock"] } else { &[] };
         for suffix in beside_file.iter().chain(lock) {
-            // What is not there need not go; and why the call failed is worth more than a file that stays.
+            // The file may not exist, and the original error is more useful than one about a leftover file.
             let _ = std::fs::remove_file(crate::beside(path, suffix));
         }
     }
 }
 
-/// Whether the last writer closed the file: 1, or 0 while one is at work or after it died.
+/// Whether the last writer closed the file cleanly: 1, or 0 while a writer is active or after it crashed.
 pub(crate) const CLEAN: &str = "clean";
 
 pub(crate) fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
@@ -310,12 +313,12 @@ pub(crate) fn quarter(micros: i64) -> i64 {
     micros.div_euclid(Quarter::SECONDS * 1_000_000)
 }
 
-/// Intervals beyond the calendar are as good as its length.
+/// Converts a duration to microseconds, saturating at `i64::MAX`.
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// The path with links followed, so that one file has one lock whatever it is called.
+/// Path with symbolic links resolved, so that a file has the same lock under each of its names.
 fn resolved(path: &Path) -> Result<PathBuf, OpenError> {
     if let Ok(whole) = path.canonicalize() {
         return Ok(whole);
@@ -356,7 +359,7 @@ fn refuse_others(path: &Path, mode: OpenMode) -> Result<(), OpenError> {
     }
 }
 
-/// Makes the file with its rights, which SQLite gives to its companions too.
+/// Creates the file with its permissions, which SQLite copies to its companion files.
 fn create_file(path: &Path, mode: Option<u32>, made: &mut Made) -> Result<(), OpenError> {
     if path.exists() {
         return Ok(());
@@ -375,7 +378,7 @@ fn create_file(path: &Path, mode: Option<u32>, made: &mut Made) -> Result<(), Op
     let Some(mode) = mode else {
         return Ok(());
     };
-    // What was asked for, whatever the umask says.
+    // Apply the requested mode regardless of the umask.
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
         .map_err(as_open_error)
 }
@@ -391,7 +394,7 @@ fn connect(path: &Path, options: &WriterOptions) -> Result<Connection, OpenError
     Ok(connection)
 }
 
-/// A second look, with everything that the journal holds: nothing is added to a file that is not ours.
+/// Checks the content again, including the journal: nothing is added to a file that is not a history of gua.
 fn refuse_content(path: &Path, connection: &Connection) -> Result<(), OpenError> {
     let as_open_error = |error| OpenError::from_sqlite(path, error);
     let found = schema::version(connection).map_err(as_open_error)?;
@@ -420,7 +423,7 @@ fn refuse_content(path: &Path, connection: &Connection) -> Result<(), OpenError>
 
 fn prepare(connection: &mut Connection, options: &WriterOptions) -> rusqlite::Result<()> {
     let is_new = schema::version(connection)? == 0;
-    // A tick and a closed quarter hour together take some thirty statements.
+    // A tick and a closed quarter hour together use about thirty statements.
     connection.set_prepared_statement_cache_capacity(48);
     connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -435,17 +438,17 @@ fn prepare(connection: &mut Connection, options: &WriterOptions) -> rusqlite::Re
     schema::migrate(connection)?;
     rule::keep(connection, &options.thresholds)?;
     if is_new {
-        // From now on the file itself says whose it is, whatever becomes of its journal.
+        // From now on the main file identifies itself, even if its journal is lost.
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     }
     Ok(())
 }
 
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
-/// After a large change the journal is cut back to this many bytes.
+/// Maximum size of the journal in bytes after a checkpoint; a larger one is truncated to it.
 const JOURNAL_LIMIT: i64 = 4 << 20;
 
-/// The first free microsecond from `wanted` on: two ticks have the same where the clock was set back.
+/// First unused microsecond at or after `wanted`. Two ticks can have the same time if the clock was set back.
 fn free_key(connection: &Connection, wanted: i64) -> rusqlite::Result<Option<i64>> {
     let mut is_taken = connection.prepare_cached("SELECT 1 FROM tick WHERE at = ?1")?;
     let mut at = wanted;
@@ -464,7 +467,7 @@ fn latest(connection: &Connection) -> rusqlite::Result<Option<i64>> {
         .query_row([], |row| row.get(0))
 }
 
-/// Keeps what is known of a card for those who do not read ticks. Writes only what changed.
+/// Updates the stored properties of a GPU, for readers that do not read ticks. Writes only if something changed.
 fn update_card(connection: &Connection, gpu: &Gpu) -> rusqlite::Result<()> {
     let (parent, slice) = match &gpu.place {
         Place::Instance { parent, slice, .. } => (Some(parent.as_str()), slice.ok()),

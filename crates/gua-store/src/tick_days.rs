@@ -1,4 +1,4 @@
-//! The days of a history: which have ticks or imported rows, and which lost ticks to retention.
+//! Days of a history: days with ticks or imported rows, and days that lost ticks to retention.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ use crate::ticks::MICROS_PER_QUARTER;
 /// Days in UTC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TickDays {
-    /// Everything that was recorded on them is there.
+    /// Days with all their recorded data.
     pub whole: BTreeSet<Date>,
-    /// Retention took some of their ticks, or all.
+    /// Days that lost some or all of their ticks to retention.
     pub cut: BTreeSet<Date>,
-    /// From when on ticks are kept, where some were taken.
+    /// Time from which ticks are kept, if retention has deleted any.
     pub raw_from: Option<Timestamp>,
 }
 
 impl History {
-    /// The days, from the first and before the second, that have ticks or imported rows.
+    /// Days of `[from, to)` that have ticks or imported rows.
     pub fn days(&self, from: Date, to: Date) -> Result<TickDays, ReadError> {
         self.read(|connection| {
             let mut days = TickDays {
@@ -63,7 +63,7 @@ fn with_rows(
     Ok(days)
 }
 
-/// The days of ticks that are gone: their totals are still there.
+/// Days whose ticks have been deleted. Their totals still exist.
 fn cut(
     connection: &Connection,
     raw_from: i64,
@@ -79,7 +79,7 @@ fn cut(
     Ok(days)
 }
 
-/// Jumps from the first moment of a day to the first row of the next day that has any; rows in between are not read.
+/// Jumps from the start of a day to the first row of the next day that has any; the rows in between are not read.
 fn hop(
     connection: &Connection,
     sql: &str,
@@ -104,7 +104,7 @@ fn hop(
     }
 }
 
-/// The first moment of a day in UTC, in microseconds since 1970.
+/// Start of a day in UTC, in microseconds since 1970.
 fn start(day: Date) -> i64 {
     match TimeZone::UTC.to_timestamp(day.to_datetime(jiff::civil::Time::midnight())) {
         Ok(moment) => moment.as_microsecond(),

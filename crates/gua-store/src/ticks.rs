@@ -1,4 +1,4 @@
-//! Stored ticks, one after the other in the order of the wall clock, with no more in memory than a few of them.
+//! Iterates over stored ticks in wall-clock order, with only a few in memory at a time.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub struct StoredTick {
 
 const QUERY: &str = "SELECT at, run, body FROM tick WHERE at >= ?1 AND at < ?2 ORDER BY at";
 
-/// The start of the quarter hour of `at`, where every chain begins anew.
+/// Start of the quarter hour of `at`. Every chain begins at a quarter hour.
 pub(crate) fn quarter_start(at: i64) -> i64 {
     quarter(at).saturating_mul(MICROS_PER_QUARTER)
 }
@@ -31,7 +31,7 @@ pub(crate) fn statement(connection: &Connection) -> rusqlite::Result<Statement<'
     connection.prepare(QUERY)
 }
 
-/// The ticks of a window. A damaged one is an error in its place; the next that can be read follows.
+/// Ticks of a window. A damaged tick is an error in its place; the next readable tick follows.
 pub(crate) struct Ticks<'a> {
     rows: Rows<'a>,
     from: i64,
@@ -40,7 +40,7 @@ pub(crate) struct Ticks<'a> {
 }
 
 impl<'a> Ticks<'a> {
-    /// Reads `[from, to)`; the ticks of the first quarter hour before `from` are decoded and not given.
+    /// Reads `[from, to)`. Ticks before `from` in its quarter hour are decoded but not returned.
     pub(crate) fn new(
         connection: &'a Connection,
         statement: &'a mut Statement<'_>,
@@ -91,8 +91,8 @@ fn damaged(at: i64, source: Damage) -> ReadError {
     }
 }
 
-/// The ends of the chains of one quarter hour. There is more than one only where the clock was set back or a collector
-/// was started anew.
+/// Last tick of each chain in one quarter hour. There are several chains only if the clock was set back or a collector
+/// was restarted.
 #[derive(Default)]
 pub(crate) struct Chains {
     quarter: i64,

@@ -1,8 +1,7 @@
-//! Totals in the file: one row for each quarter hour, with all its GPUs packed together, and one for each day that is
-//! over.
+//! Stored totals: one row per quarter hour, with all its GPUs packed together, and one row per completed day.
 //!
-//! Every quarter that is written gets the next change number (`revision`), so that whoever copies quarters to another
-//! place finds the new and the changed ones.
+//! Every quarter that is written gets the next change number (`revision`), so that code that copies quarters elsewhere
+//! can find the new and changed ones.
 
 pub(crate) mod days;
 mod packed;
@@ -21,10 +20,10 @@ use crate::ticks::MICROS_PER_QUARTER;
 
 pub use packed::decode_any_totals;
 
-/// The change number that was given last.
+/// Key of the last change number in use.
 const REVISION: &str = "revision";
 
-/// Replaces the rows of the quarters `[from, to)` by what `totals` has for them.
+/// Replaces the rows of the quarters `[from, to)` by the quarters of `totals`.
 pub(crate) fn save(
     connection: &Connection,
     (from, to): (i64, i64),
@@ -57,7 +56,7 @@ fn start_of(quarter: Quarter) -> i64 {
     quarter.0.saturating_mul(MICROS_PER_QUARTER)
 }
 
-/// The owners that totals name, as of a time.
+/// Ids of the owners in the totals, as of a time.
 fn owner_ids<'a>(
     connection: &Connection,
     totals: impl Iterator<Item = &'a QuarterTotal>,
@@ -72,8 +71,8 @@ fn owner_ids<'a>(
     Ok(ids)
 }
 
-/// Writes every quarter of a file of schema 1 in the newest form, numbered in the order of time, and the days that are
-/// over. A quarter that cannot be read stays as it is.
+/// Rewrites every quarter of a file with schema 1 in the newest form, numbered in order of time, and adds the completed
+/// days. Unreadable quarters stay unchanged.
 pub(crate) fn convert(connection: &Connection) -> rusqlite::Result<()> {
     let convert = || -> Result<(), ReadError> {
         let mut reader = packed::Reader::new(names_of(connection)?);
@@ -97,12 +96,12 @@ pub(crate) fn convert(connection: &Connection) -> rusqlite::Result<()> {
     };
     convert().map_err(|error| match error {
         ReadError::Sqlite(error) => error,
-        // Quarters that cannot be read were passed over.
+        // Unreadable quarters were skipped before.
         other => rusqlite::Error::ToSqlConversionFailure(Box::new(other)),
     })
 }
 
-/// Makes the rows of all days that are over and have none.
+/// Writes the missing rows of all completed days.
 pub(crate) fn fill_days(connection: &Connection) -> Result<(), ReadError> {
     let Some(until) = meta(connection, TOTALS_UNTIL)? else {
         return Ok(());
@@ -131,7 +130,8 @@ fn next_after(connection: &Connection, after: i64) -> rusqlite::Result<Option<(i
 }
 
 impl History {
-    /// Quarters whose change number is greater than `after`, with that number, in its order. At most `limit` of them.
+    /// Quarters whose change number is greater than `after`, each with its number, ordered by it. Returns at most
+    /// `limit` of them.
     pub fn changed_quarters(
         &self,
         after: u64,
@@ -150,15 +150,15 @@ impl History {
     }
 }
 
-/// Whether a day was taken as a whole; if not, its quarters follow.
+/// Whether a day was accepted as a whole; otherwise its quarters follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DayTaken {
     Yes,
     No,
 }
 
-/// Gives the stored totals of the quarters `[from, to)` in the order of time: a day that is over and lies in it first to
-/// `give_day`, and where that does not take it, quarter by quarter to `give`.
+/// Passes on the stored totals of the quarters `[from, to)` in order of time. Each completed day within them is offered
+/// to `give_day`; if that does not accept it, its quarters are passed to `give`.
 pub(crate) fn each_day(
     connection: &Connection,
     (from, to): (i64, i64),
@@ -170,7 +170,7 @@ pub(crate) fn each_day(
         return each(connection, (from, to), give);
     }
     let names = names_of(connection)?;
-    // Quarters that wait to be read one by one, in one piece.
+    // Start of the contiguous quarters that are still to be read one by one.
     let mut waiting = from;
     let mut statement = connection
         .prepare_cached("SELECT day FROM day_total WHERE day >= ?1 AND day < ?2 ORDER BY day")?;
@@ -190,7 +190,7 @@ pub(crate) fn each_day(
     each(connection, (waiting, to), give)
 }
 
-/// Gives the stored quarters of `[from, to)` one after the other. The room of one serves for the next.
+/// Calls `give` with the stored quarters of `[from, to)` in order. The buffers of one quarter are reused for the next.
 pub(crate) fn each(
     connection: &Connection,
     (from, to): (i64, i64),
@@ -202,7 +202,7 @@ pub(crate) fn each(
     })
 }
 
-/// Up to `most` stored quarters that cannot be read.
+/// Up to `most` unreadable quarters.
 pub(crate) fn unreadable(connection: &Connection, most: usize) -> Result<Vec<Quarter>, ReadError> {
     let mut found = Vec::new();
     walk(connection, (i64::MIN, i64::MAX), |quarter, read| {
@@ -214,7 +214,7 @@ pub(crate) fn unreadable(connection: &Connection, most: usize) -> Result<Vec<Qua
     Ok(found)
 }
 
-/// The stored totals of the quarters `[from, to)`, without those that cannot be read.
+/// Stored totals of the quarters `[from, to)`, without unreadable ones.
 pub(crate) fn readable(connection: &Connection, ends: (i64, i64)) -> Result<Totals, ReadError> {
     let mut totals = Totals::default();
     walk(connection, ends, |quarter, read| {
@@ -247,7 +247,7 @@ fn walk(
     Ok(())
 }
 
-/// Gives the time of one uid to another, which owner `id` is about to have, in every quarter.
+/// Moves the time of one uid to another uid in every quarter. Owner `id` is about to get the new uid.
 pub(crate) fn rename_owner(
     connection: &Connection,
     from: Uid,

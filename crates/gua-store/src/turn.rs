@@ -2,9 +2,9 @@
 
 use rusqlite::Connection;
 
-/// Begun with the first statement that needs it. Most ticks are one row whose names are known, and one statement is a
-/// transaction by itself: to begin and to end it in words of its own would cost as much as the row. The words are prepared
-/// once, which a plain transaction does not do.
+/// A transaction that begins with the first statement that needs it. Most ticks are a single row whose names are all
+/// known, and a single statement is a transaction by itself: separate `BEGIN` and `COMMIT` statements would cost as
+/// much as the row. These statements are prepared once, unlike in rusqlite's own transaction.
 pub(crate) struct Turn<'a> {
     connection: &'a Connection,
     is_begun: bool,
@@ -18,7 +18,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The connection, for statements that are only good together with others.
+    /// Begins the transaction if necessary and returns the connection, for statements that must be committed together.
     pub(crate) fn begun(&mut self) -> rusqlite::Result<&'a Connection> {
         if !self.is_begun {
             self.connection
@@ -40,7 +40,7 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if self.is_begun && !self.connection.is_autocommit() {
-            // Not committed: nothing of it stays. SQLite does the same by itself when the connection is closed.
+            // Roll back if not committed. SQLite does the same when the connection is closed.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
     }

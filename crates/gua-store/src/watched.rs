@@ -1,5 +1,5 @@
-//! Watched jobs, as the programs of their users tell them. What such a program says is kept as its word; whose it is, the
-//! collector knows from the owner of the file.
+//! Watched jobs (`gua run`), as reported by the programs of their users. The reported values are stored unverified; the
+//! user is known to the collector from the owner of the reporting file.
 
 use gua_model::{GpuUuid, Period, Uid, User};
 use gua_query::WatchedRun;
@@ -12,15 +12,15 @@ use crate::names;
 use crate::refusal::Kept;
 use crate::store::{Store, meta, set_meta};
 
-/// More than this a user cannot have kept in a day, so that a loop of short jobs fills no disk.
+/// Maximum number of runs stored per user and day, so that a loop of short jobs cannot fill the disk.
 const MOST_A_DAY: i64 = 1000;
 const DAY: i64 = 86_400_000_000;
 
-/// Runs that began up to here are not taken in: somebody was forgotten after them.
+/// Time up to which starting runs are rejected, because a user was erased after them.
 const RUNS_AFTER: &str = "watched_runs_after";
 
 impl Store {
-    /// Keeps a run. One that is known gets what is new about it.
+    /// Stores a run, or updates it if it is already stored.
     pub fn record_watched_run(&mut self, run: &WatchedRun) -> Result<Kept, WriteError> {
         let transaction = self
             .connection
@@ -94,7 +94,7 @@ const COLUMNS: &str =
                        FROM watched_run JOIN owner AS person ON person.id = watched_run.owner";
 
 impl History {
-    /// The runs that began in a window, the last first, and at most so many.
+    /// Runs that began in a window, the latest first; at most `most`.
     pub fn watched_runs(&self, window: Period, most: u32) -> Result<Vec<WatchedRun>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare(&format!(
@@ -111,7 +111,7 @@ impl History {
         })
     }
 
-    /// The runs whose name begins so; the last first. Several users can have runs of one name.
+    /// Runs whose name begins with `begin`, the latest first. Several users can have runs with the same name.
     pub fn watched_runs_called(&self, begin: &str) -> Result<Vec<WatchedRun>, ReadError> {
         const MOST: u32 = 16;
         self.read(|connection| {
@@ -149,7 +149,8 @@ fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
     })
 }
 
-/// A person's runs go with them, and what their program told before does not come back from its files.
+/// Deletes a user's runs, and rejects earlier ones, so that they are not imported again from the files of their
+/// program.
 pub(crate) fn erase(connection: &Connection, persons: &[i64]) -> rusqlite::Result<()> {
     let last: Option<i64> =
         connection.query_row("SELECT max(started) FROM watched_run", [], |row| row.get(0))?;

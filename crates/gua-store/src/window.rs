@@ -1,4 +1,4 @@
-//! The numbers of a window: whole quarter hours from the totals, its edges from the ticks, exactly.
+//! Exact totals of a window: whole quarter hours from the stored totals, its edges from the ticks.
 
 use std::cell::RefCell;
 
@@ -19,34 +19,34 @@ use crate::totals::{self, DayTaken};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowTotals {
     pub totals: Totals,
-    /// What was asked for; or more, where ticks at an edge are no longer kept and it moved to its quarter hour.
+    /// The requested window, or a longer one: an edge whose ticks have been deleted moves out to its quarter hour.
     pub window: Period,
-    /// Ticks that cannot be read. Their time is not in the totals.
+    /// Number of unreadable ticks. Their time is not included in the totals.
     pub ticks_damaged: u32,
 }
 
-/// What a fold over the totals of a window came to.
+/// Result of a fold over the totals of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folded<A> {
     pub sum: A,
-    /// What was asked for; or more, where ticks at an edge are no longer kept and it moved to its quarter hour.
+    /// The requested window, or a longer one: an edge whose ticks have been deleted moves out to its quarter hour.
     pub window: Period,
-    /// Ticks that cannot be read. Their time is not in the totals.
+    /// Number of unreadable ticks. Their time is not included in the totals.
     pub ticks_damaged: u32,
 }
 
 impl History {
-    /// The thresholds that the totals of this file rest on.
+    /// Thresholds that the totals of this file use.
     pub fn thresholds(&self) -> Result<Thresholds, ReadError> {
         self.read(|connection| Ok(rule::load(connection)?))
     }
 
-    /// The totals of a window by the file's own thresholds.
+    /// Totals of a window with the file's own thresholds.
     pub fn totals(&self, window: Period) -> Result<WindowTotals, ReadError> {
         self.collect(window, None)
     }
 
-    /// The totals of a window by any thresholds, from ticks alone. Refused where they are no longer kept.
+    /// Totals of a window with any thresholds, from ticks alone. Fails if the ticks have been deleted.
     pub fn totals_by(
         &self,
         thresholds: Thresholds,
@@ -68,12 +68,12 @@ impl History {
         })
     }
 
-    /// Folds the totals of a window, quarter hour by quarter hour in the order of time, with no more than one in memory.
-    /// Each comes once, with all its cards in the order of their names; of one that an end of the window cuts, only what
-    /// lies inside. `start` hears which window that is, see [`Folded::window`].
+    /// Folds the totals of a window, quarter hour by quarter hour in order of time, with only one in memory. Each
+    /// quarter is passed once, with all its GPUs in the order of their names; a quarter cut by an end of the window
+    /// contains only the part inside. `start` receives the effective window, see [`Folded::window`].
     ///
-    /// Without thresholds, the file's own count and whole quarters come from its totals. Other thresholds are asked of the
-    /// ticks alone, and refused where those are no longer kept.
+    /// Without thresholds, the file's own apply, and whole quarters come from its totals. Other thresholds are applied
+    /// to the ticks alone, which fails if the ticks have been deleted.
     pub fn fold_totals<A>(
         &self,
         window: Period,
@@ -85,8 +85,8 @@ impl History {
         self.fold_with(window, thresholds, start, no_days, step)
     }
 
-    /// Folds the totals of a window as [`History::fold_totals`] does. Each day that is over and lies in the window as a
-    /// whole is offered to `step_day` first, and comes as quarters where that does not take it.
+    /// Folds the totals of a window as [`History::fold_totals`] does. Each completed day that lies entirely in the
+    /// window is offered to `step_day` first; if that does not accept it, its quarters are passed instead.
     pub fn fold_days<A>(
         &self,
         window: Period,
@@ -131,7 +131,8 @@ impl History {
         })
     }
 
-    /// All sessions that touch a window, each as a whole and as far as it is known now, in order of their start.
+    /// All sessions that overlap a window, ordered by start. Each is complete as far as it is known now, and not
+    /// clipped.
     pub fn sessions(&self, window: Period) -> Result<Vec<Session>, ReadError> {
         let mut sessions = Vec::new();
         self.each_session(window, |session| sessions.push(session.clone()))?;
@@ -139,8 +140,8 @@ impl History {
         Ok(sessions)
     }
 
-    /// Gives every session that touches a window to `each`, as [`History::sessions`] has them but in no order, with one at
-    /// a time in memory.
+    /// Calls `each` with every session that overlaps a window, as [`History::sessions`] returns them but in no
+    /// particular order, with one at a time in memory.
     pub fn each_session(
         &self,
         window: Period,
@@ -170,10 +171,10 @@ impl History {
     }
 }
 
-/// Receives a day, and decides whether to take it.
+/// Receives a day, and decides whether to accept it.
 type GiveDay<'a> = dyn FnMut(UtcDay, &[CardDay]) -> DayTaken + 'a;
 
-/// Which parts of a window are read from where: ticks, then totals, then ticks. Each is `[from, to)`.
+/// Source of each part of a window: ticks, then totals, then ticks. Each part is `[from, to)`.
 struct Plan {
     thresholds: Thresholds,
     window: Period,
@@ -193,7 +194,7 @@ impl Plan {
         let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
         let raw_from = meta(connection, RAW_FROM)?.unwrap_or(i64::MIN);
         let (mut from, mut to) = bounds(window);
-        // Where ticks are gone, an edge moves out to its quarter hour.
+        // An edge whose ticks have been deleted moves out to its quarter hour.
         if from < raw_from {
             from = quarter_start(from);
         }
@@ -243,7 +244,7 @@ impl Plan {
         })
     }
 
-    /// Gives every day that is taken and every other quarter, and returns how many ticks were damaged.
+    /// Passes on every accepted day and every other quarter, and returns the number of damaged ticks.
     fn run(
         &self,
         connection: &Connection,
@@ -279,7 +280,7 @@ impl Plan {
                 open.add_within(span, period);
             }
             if let Step::Tick { at, .. } = step {
-                // The spans to come begin with this tick.
+                // The following spans begin with this tick.
                 give_all(open.drain_before(Quarter(quarter(at))));
             }
             Ok(())

@@ -1,7 +1,8 @@
-//! Totals by day: one row for each UTC day that is over, made of its quarters in the transaction that closes the last.
+//! Totals by day: one row per completed UTC day, computed from its quarters in the transaction that closes the last
+//! one.
 //!
-//! A quarter that is written again removes the row of its day. A day without a row costs time and no numbers: its quarters
-//! answer.
+//! Writing a quarter again removes the row of its day. A day without a row is computed from its quarters: slower, with
+//! the same result.
 
 use gua_model::{CardDay, DayTotals, UtcDay};
 use rusqlite::{Connection, params};
@@ -19,7 +20,8 @@ pub(super) fn remove(connection: &Connection, (from, to): (i64, i64)) -> rusqlit
     Ok(())
 }
 
-/// Makes the missing rows of days that have quarters in `[from, to)` and are over at `to`, a number of quarters.
+/// Writes the missing rows of days that have quarters in `[from, to)` and are complete at `to` (both are quarter
+/// numbers).
 pub(super) fn close(connection: &Connection, (from, to): (i64, i64)) -> Result<(), ReadError> {
     let mut after = from.div_euclid(96).saturating_sub(1);
     let end = to.div_euclid(96);
@@ -47,7 +49,7 @@ fn make(connection: &Connection, day: UtcDay) -> Result<(), ReadError> {
     if known {
         return Ok(());
     }
-    // A day with a quarter that cannot be read has no sums.
+    // A day with an unreadable quarter gets no row.
     let Some(totals) = from_quarters(connection, day)? else {
         return Ok(());
     };
@@ -64,7 +66,7 @@ fn make(connection: &Connection, day: UtcDay) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// The sums of a day's quarters; `None` where one of them cannot be read.
+/// Sums of a day's quarters; `None` if one of them cannot be read.
 pub(crate) fn from_quarters(
     connection: &Connection,
     day: UtcDay,
@@ -86,7 +88,7 @@ pub(crate) fn from_quarters(
     Ok(is_whole.then_some(totals))
 }
 
-/// The stored sums of a day; `None` where there are none that can be read.
+/// Stored sums of a day; `None` if there are none, or they cannot be read.
 pub(super) fn read(
     connection: &Connection,
     names: &Names,
@@ -101,7 +103,7 @@ pub(super) fn read(
     Ok(packed::read_day(names, day, body).ok())
 }
 
-/// Up to `most` days whose stored sums are not those of their quarters.
+/// Up to `most` days whose stored sums do not match their quarters.
 pub(crate) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>, ReadError> {
     let names = super::names_of(connection)?;
     let mut statement = connection.prepare("SELECT day FROM day_total ORDER BY day")?;

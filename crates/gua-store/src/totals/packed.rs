@@ -1,12 +1,12 @@
-//! The GPUs of one quarter hour, or of one day, as bytes: a form byte, the GPUs in the order of their names, and a
-//! checksum.
+//! Encoding of the GPUs of one quarter hour, or of one day, as bytes: a form byte, the GPUs in the order of their
+//! names, and a checksum.
 //!
-//! Form 3 names owners by their number in the table `owner`. Form 2, of schema 1, has their uids. A day also has, for
-//! each GPU, the observed and the active time of each of its quarters.
+//! Form 3 identifies owners by their id in the table `owner`. Form 2, of schema 1, has uids instead. A day also has,
+//! for each GPU, the observed and the active time of each of its quarters.
 //!
-//! Most numbers follow from others (a card that was seen all the time was present, observed and measured all the time),
-//! so each is kept as what it differs from that, which mostly takes one byte. Part of the file format: a released form
-//! is never changed. No bytes make it panic, and none that were altered pass for a total.
+//! Most numbers follow from others (a GPU seen all the time was present, observed and measured all the time), so each
+//! is stored as the difference from its expected value, which usually takes one byte. This is part of the file format:
+//! a released form is never changed. No input makes the decoder panic, and altered bytes fail the checksum.
 
 use std::collections::HashMap;
 
@@ -21,22 +21,22 @@ use crate::codec::varint::{self, Input};
 use crate::ticks::MICROS_PER_QUARTER;
 
 const FORM: u8 = 3;
-/// With uids in place of owners, as schema 1 has it.
+/// Form with uids in place of owner ids, used by schema 1.
 const WITH_UIDS: u8 = 2;
-/// As development versions wrote it before the first release.
+/// Form used by development versions before the first release.
 const EARLIER: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
 const HAS_FIRST: u8 = 1;
 const HAS_LAST: u8 = 1 << 1;
 
-/// The time that a body sums up.
+/// Time range that a body covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket {
-    /// Begin and length in microseconds.
+    /// Start and length in microseconds.
     start: i64,
     length: i64,
-    /// Part of the checksum, so that a body at a wrong time is noticed.
+    /// Included in the checksum, to detect a body stored at the wrong time.
     mark: u64,
 }
 
@@ -61,10 +61,11 @@ impl From<UtcDay> for Bucket {
     }
 }
 
-/// The number of an owner in the table `owner`, by uid.
+/// Ids of owners in the table `owner`, by uid.
 pub(crate) type OwnerIds = HashMap<Uid, u64>;
 
-/// Packs the GPUs of a quarter, which come in the order of their names. `owners` has everyone in them.
+/// Packs the GPUs of a quarter, which are given in the order of their names. `owners` must contain each of their
+/// owners.
 pub(crate) fn pack(quarter: Quarter, cards: &[(u64, &QuarterTotal)], owners: &OwnerIds) -> Vec<u8> {
     let bucket = Bucket::from(quarter);
     let mut out = vec![FORM];
@@ -75,7 +76,7 @@ pub(crate) fn pack(quarter: Quarter, cards: &[(u64, &QuarterTotal)], owners: &Ow
     sealed(out, bucket)
 }
 
-/// Packs the GPUs of a day likewise.
+/// Packs the GPUs of a day, with the same requirements as [`pack`].
 pub(crate) fn pack_day(day: UtcDay, cards: &[(u64, &CardDay)], owners: &OwnerIds) -> Vec<u8> {
     let bucket = Bucket::from(day);
     let mut out = vec![FORM];
@@ -88,7 +89,7 @@ pub(crate) fn pack_day(day: UtcDay, cards: &[(u64, &CardDay)], owners: &OwnerIds
                 MICROS_PER_QUARTER.unsigned_abs(),
                 quarter.observed.0,
             );
-            // Mostly none or all of it, each of which takes one byte.
+            // Usually none or all of the time, either of which takes one byte.
             let (active, rest) = (
                 quarter.active.0,
                 quarter.observed.0.saturating_sub(quarter.active.0),
@@ -175,23 +176,23 @@ fn counted(sums: &CardTotal) -> u64 {
     sums.present.0.saturating_sub(sums.set_aside.0)
 }
 
-/// The observed time that neither an owner is charged nor is known to be ownerless.
+/// Observed time that is neither charged to an owner nor known to be ownerless.
 fn unheld(total: &QuarterTotal) -> u64 {
     let charged = total.owners.values().map(|sums| sums.charged.0);
     let taken = charged.fold(total.card.ownerless.0, u64::saturating_add);
     total.card.observed.0.saturating_sub(taken)
 }
 
-/// Reads quarters, each into the room of the one before.
+/// Reads quarters, reusing the buffers of the previous one.
 pub(crate) struct Reader {
     names: Names,
-    /// The ids of the cards in `cards`.
+    /// Ids of the GPUs in `cards`.
     ids: Vec<u64>,
     cards: Vec<CardQuarter>,
     filled: usize,
 }
 
-/// The GPUs and owners that bodies name by their numbers.
+/// GPUs and owners by the ids used in bodies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) cards: HashMap<u64, GpuUuid>,
@@ -220,7 +221,7 @@ impl Names {
     }
 }
 
-/// What a body holds behind its form byte, once its checksum was found right.
+/// Verifies the checksum and returns the content after the form byte.
 fn opened(body: &[u8], bucket: Bucket) -> Result<&[u8], Damage> {
     let (bytes, sum) = body
         .split_last_chunk::<CHECKSUM_BYTES>()
@@ -283,7 +284,7 @@ impl Reader {
         self.decode(bucket, opened(body, bucket)?)
     }
 
-    /// What was read last, by the ids of the cards.
+    /// The GPUs read last, with their ids.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (u64, &QuarterTotal)> {
         let cards = self.cards.iter().take(self.filled);
         self.ids.iter().copied().zip(cards.map(|card| &card.total))
@@ -305,7 +306,7 @@ impl Reader {
         Ok(&self.cards[..count])
     }
 
-    /// Makes the place that of the card. It nearly always is, since the quarter before had the same cards.
+    /// Assigns the slot to the GPU. It usually has it already, since the previous quarter had the same GPUs.
     fn make_room(&mut self, place: usize, id: u64) -> Result<(), Damage> {
         if self.ids.get(place) != Some(&id) {
             let gpu = self.names.card(id)?;
@@ -361,7 +362,7 @@ fn unpack(
             energy_known: Micros(less(input, held)?),
             ticks: input.number()?,
         };
-        // Two owners may have had one uid, one after the other.
+        // Two owners may have had the same uid, one after the other.
         total.owners.entry(owner).merge(&sums);
     }
     total.card.ownerless = Micros(input.number()?);
@@ -414,7 +415,7 @@ fn put(out: &mut Vec<u8>, value: u64) {
     varint::put(out, value.into());
 }
 
-/// A number as what it differs from one that is known already.
+/// Writes a number as its difference from an expected value.
 fn put_less(out: &mut Vec<u8>, known: u64, value: u64) {
     varint::put(out, varint::fold(i128::from(known) - i128::from(value)));
 }
@@ -428,8 +429,9 @@ fn less(input: &mut Input<'_>, known: u64) -> Result<u64, Damage> {
     value.ok_or(Damage::Value("difference"))
 }
 
-/// Mixes eight bytes at a time. Every step can be undone, so a change within eight bytes is always noticed, and any other
-/// but for one in 2^64. The time is part of it: a body at a wrong time is no total.
+/// Computes a checksum over eight bytes at a time. Every step is invertible, so a change within eight bytes is always
+/// detected, and any other change is missed with probability 2^-64. The time is included, to detect a body stored at the
+/// wrong time.
 fn checksum(bucket: Bucket, bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(ODD).rotate_left(29);
@@ -515,7 +517,7 @@ fn to_reason(code: u8) -> Result<GapReason, Damage> {
     })
 }
 
-/// Reads random bytes as the totals of a quarter hour, for fuzzing: they are a number of cards or a [`Damage`].
+/// Decodes random bytes as the totals of a quarter hour, for fuzzing: returns the number of GPUs or a [`Damage`].
 pub fn decode_any_totals(body: &[u8]) -> Result<usize, Damage> {
     let name = |id: u64| Some((id, format!("GPU-{id}").parse().ok()?));
     let names = Names {
