@@ -1,5 +1,5 @@
-//! Cuts a window where local hours, days, weeks and months begin. A day may have 23, 24 or 25 hours, and no rule here assumes
-//! otherwise. The time zone is the caller's: nothing is looked up.
+//! Splits a window at the start of local hours, days, weeks and months. A day may have 23, 24 or 25 hours; nothing here
+//! assumes otherwise. The caller passes the time zone; none is looked up.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::period::Period;
 use crate::unit::Micros;
 
-/// How finely a window is cut.
+/// Calendar unit that a window is split into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CalendarUnit {
     Hour,
@@ -36,12 +36,12 @@ impl CalendarUnit {
 /// A local hour, day, week or month, as far as it lies in the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Where the whole unit begins, as the clock on the wall shows it. An hour that a clock change repeats comes twice.
+    /// Wall-clock time at which the whole unit begins. An hour that a clock change repeats occurs twice.
     pub label: DateTime,
     pub period: Period,
 }
 
-/// The slots of `window`, end to end.
+/// Returns the slots of `window`, adjacent and in order.
 pub fn slots(window: Period, zone: &TimeZone, unit: CalendarUnit) -> impl Iterator<Item = Slot> {
     let mut cursor = window.from();
     std::iter::from_fn(move || {
@@ -49,7 +49,7 @@ pub fn slots(window: Period, zone: &TimeZone, unit: CalendarUnit) -> impl Iterat
             return None;
         }
         let local = cursor.to_zoned(zone.clone());
-        // Beyond the calendar's last day nothing is cut.
+        // After the calendar's last day there is no next unit: the slot ends with the window.
         let end = next_start(&local, zone, unit).unwrap_or(window.to());
         let end = end.min(window.to());
         let period = Period::new(cursor, end);
@@ -61,7 +61,7 @@ pub fn slots(window: Period, zone: &TimeZone, unit: CalendarUnit) -> impl Iterat
     })
 }
 
-/// Where the unit that a local time lies in begins, as the clock on the wall shows it.
+/// Returns the wall-clock start of the unit that contains a local time.
 #[must_use]
 pub fn label_at(local: &Zoned, unit: CalendarUnit) -> DateTime {
     let date = local.date();
@@ -73,20 +73,21 @@ pub fn label_at(local: &Zoned, unit: CalendarUnit) -> DateTime {
     }
 }
 
-/// The Monday of a date's week; the calendar's first days have none, and stand for themselves.
+/// Returns the Monday of a date's week. The first days of the calendar have no Monday before them and are returned as
+/// they are.
 pub(crate) fn monday(date: Date) -> Date {
     let since = i64::from(date.weekday().to_monday_zero_offset());
     date.checked_sub(since.days()).unwrap_or(date)
 }
 
-/// The first moment of a local day, which is not midnight where a clock change skips that.
+/// Returns the first instant of a local day. It is not midnight if a clock change skips midnight.
 #[must_use]
 pub fn start_of_day(day: Date, zone: &TimeZone) -> Option<Timestamp> {
     let midnight = zone.to_ambiguous_zoned(day.at(0, 0, 0, 0));
     Some(midnight.compatible().ok()?.timestamp())
 }
 
-/// The first moment after `local` that belongs to another unit.
+/// Returns the first instant after `local` that belongs to another unit.
 fn next_start(local: &Zoned, zone: &TimeZone, unit: CalendarUnit) -> Option<Timestamp> {
     let date = match unit {
         CalendarUnit::Hour => return next_hour(local, zone),
@@ -99,12 +100,13 @@ fn next_start(local: &Zoned, zone: &TimeZone, unit: CalendarUnit) -> Option<Time
     if first > local.timestamp() {
         return Some(first);
     }
-    // The clock went back over midnight, and the old day goes on until midnight comes again.
+    // The clock went back over midnight: the old day continues until the second midnight.
     let again = midnight.later().ok()?.timestamp();
     (again > local.timestamp()).then_some(again)
 }
 
-/// The next full hour of the wall clock. A clock change begins another hour, too: zones have been set by half hours.
+/// Returns the next full hour of the wall clock. A clock change also starts a new hour, because zones have changed by
+/// half hours.
 fn next_hour(local: &Zoned, zone: &TimeZone) -> Option<Timestamp> {
     let into_hour = i64::from(local.minute()) * 60 + i64::from(local.second());
     let whole_second = Timestamp::from_second(local.timestamp().as_second()).ok()?;

@@ -1,4 +1,5 @@
-//! Which state a card is in. Every rule of design is here, once; reports, pages and alerts ask here.
+//! Classifies the state of a GPU from its readings. This is the only implementation of the classification rules;
+//! reports, pages and alerts all use it.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +9,11 @@ use crate::state::{CountGraphics, Evidence, State, Thresholds, Verdict};
 use crate::unit::{Bytes, Milliwatts};
 use crate::window::UtilWindow;
 
-/// Sensor noise that still counts as the idle floor: a tenth above it.
+/// Sensor noise that still counts as the idle floor: up to a tenth above it.
 const FLOOR_MARGIN: u64 = 10;
 
-/// The state of a card from its instant readings. `idle_floor` is the power that the card draws when truly idle, once
-/// enough of that was seen.
+/// Returns the state of a GPU from its instant readings. `idle_floor` is the power that the GPU draws when truly idle,
+/// if enough truly-idle time has been observed to know it.
 #[must_use]
 pub fn classify(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> Verdict {
     let (holding, mut evidence) = look(gpu, thresholds, idle_floor);
@@ -24,15 +25,15 @@ pub fn classify(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatt
     verdict(decision, &mut evidence)
 }
 
-/// How one tick's span is divided between states.
+/// Division of one tick's span between states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// One part, or two where the driver's buffer saw both.
+    /// One part, or two if the driver's buffer contains samples of both.
     pub parts: [Option<Part>; 2],
     pub basis: Basis,
 }
 
-/// A share of a tick, as samples out of all samples.
+/// A share of a tick, as a number of samples out of all samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub verdict: Verdict,
@@ -40,18 +41,19 @@ pub struct Part {
     pub of: u64,
 }
 
-/// What a division rests on; the report says which share of its time rests on which.
+/// Source of a division. The report shows the share of its time that has each source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Basis {
     /// The driver's buffer covered the tick.
     Buffer,
-    /// One instant reading stands for the whole span.
+    /// One instant reading is used for the whole span.
     Instant,
 }
 
-/// Divides the time after a tick between active and the low state in the proportion of the samples that the driver
-/// buffered in that time: the `window` that was read at the next tick. Without one, without utilisation to speak of, or
-/// with a threshold that its histogram cannot apply, the instant reading stands for all of it.
+/// Divides the time after a tick between active and the low state, in proportion to the samples that the driver
+/// buffered in that time. `window` holds those samples; it is read at the next tick. The instant reading is used for
+/// the whole time if there is no window, if the window has no usable utilisation, or if its histogram cannot apply the
+/// threshold.
 #[must_use]
 pub fn divide(
     gpu: &Gpu,
@@ -94,7 +96,8 @@ pub fn divide(
     }
 }
 
-/// The processes that hold a card, of whatever size: those that compute, and those that draw where graphics count.
+/// Returns the processes that hold a GPU, regardless of their memory: compute processes, and graphics processes if
+/// graphics count.
 pub fn holders<'a>(gpu: &'a Gpu, thresholds: &Thresholds) -> impl Iterator<Item = &'a Process> {
     let count_graphics = thresholds.count_graphics;
     gpu.processes
@@ -116,13 +119,13 @@ fn verdict(decision: Result<State, Missing>, evidence: &mut Evidence) -> Verdict
     }
 }
 
-/// Who holds the card.
+/// Whether and by which processes the GPU is held.
 #[derive(Clone, Copy)]
 enum Holding {
     Live,
     Orphaned,
     Nobody,
-    /// The process list could not be read, and what could be read does not settle it.
+    /// The process list could not be read, and the other readings do not decide the question.
     NotSeen(Missing),
 }
 
@@ -166,8 +169,8 @@ fn look(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> (
     (holding, evidence)
 }
 
-/// More than the threshold together, each in whole megabytes as the replaced tool counts; or one whose memory is
-/// hidden, since a missing reading is never zero.
+/// Reports whether the holders use more than the threshold together, each counted in whole megabytes as the replaced
+/// tool does. A holder whose memory is hidden also passes, since a missing reading is never zero.
 fn passes<'a>(holders: impl Iterator<Item = &'a Process>, thresholds: &Thresholds) -> bool {
     let mut mb = 0u64;
     for process in holders {
@@ -199,9 +202,9 @@ fn while_low(holding: Holding) -> Result<State, Missing> {
     }
 }
 
-/// Without utilisation the size of a holder says nothing about use: whoever is there holds the card. A card that has no
-/// utilisation by nature (MIG, vGPU) is free when nobody is there; where the reading was lost on the way, somebody without
-/// memory may be computing, and nobody looked.
+/// Classifies a GPU without utilisation. The memory of a holder then says nothing about use, so any holder holds the
+/// GPU. A GPU that never has utilisation (MIG, vGPU) is free if it has no holders. If the reading failed, a process
+/// without memory may be computing, so the state is unobserved.
 fn without_util(holding: Holding, why: Missing, holders: u32) -> Result<State, Missing> {
     match (holding, why) {
         (_, Missing::Gone) => Err(Missing::Gone),

@@ -1,8 +1,8 @@
-//! What was observed of each card in a window, what was not, and why. For every card, states + gaps = capacity, to the
-//! microsecond.
+//! Coverage of each GPU in a window: observed time, unobserved time, and the reason for every gap. For every GPU,
+//! states + gaps = capacity, to the microsecond.
 //!
-//! The capacity of a card is the window from the card's first sample ever on. It does not count while its MIG instances
-//! stand in its place; an instance does not count while its parent was seen without it.
+//! The capacity of a GPU is the part of the window after the GPU's first sample ever. It excludes the time in which its
+//! MIG instances are counted in its place. An instance has no capacity while its parent was observed without it.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use crate::state::State;
 use crate::total::{CardQuarter, QuarterTotal};
 use crate::unit::Micros;
 
-/// One card over one window.
+/// Coverage of one GPU over one window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// The time in which the card was there to be used, whoever looked.
+    /// Time in which the GPU could be used, observed or not.
     pub capacity: Micros,
-    /// The time in each state; never [`State::Unobserved`], which is a gap.
+    /// Time in each state; never [`State::Unobserved`], which is a gap.
     pub states: BTreeMap<State, Micros>,
-    /// Of the observed time, how much rests on the driver's buffer.
+    /// Part of the observed time that is based on the driver's buffer.
     pub buffered: Micros,
     /// In order of time.
     pub gaps: Vec<Gap>,
@@ -51,29 +51,28 @@ impl Coverage {
         (capacity > 0.0).then(|| self.observed().hours() / capacity)
     }
 
-    /// Capacity less states and gaps, in microseconds. Anything but zero is a fault of the program, and every report
-    /// checks it.
+    /// Returns capacity minus states and gaps, in microseconds. Anything but zero is a bug; every report checks it.
     #[must_use]
     pub fn balance(&self) -> i128 {
         i128::from(self.capacity.0) - i128::from(self.observed().0) - i128::from(self.gap().0)
     }
 }
 
-/// A card that history knows.
+/// A GPU that the history contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownCard {
-    /// Its first sample ever.
+    /// Time of its first sample ever.
     pub first: Timestamp,
-    /// The card that it is an instance of.
+    /// The GPU that it is a MIG instance of.
     pub parent: Option<GpuUuid>,
 }
 
-/// The fold from spans, and from totals, to coverage. It keeps sums and holes.
+/// Folds spans and totals to coverage. It keeps only sums and gaps.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     window: Period,
     cards: BTreeMap<GpuUuid, Card>,
-    /// When any tick stood for the host.
+    /// Time covered by any tick of the host.
     host: PeriodSet,
     reasons: Reasons,
 }
@@ -82,23 +81,23 @@ pub struct Ledger {
 struct Card {
     known: KnownCard,
     present: PeriodSet,
-    /// Time within the presence that is no capacity.
+    /// Time within the presence that is not capacity.
     set_aside: Micros,
     seen: Coverage,
 }
 
-/// Why nobody looked, by time.
+/// Outages of the whole host and their reasons, by time.
 #[derive(Clone, Debug, Default)]
 struct Reasons {
-    /// In order of their start.
+    /// In order of start time.
     outages: Vec<(Period, GapReason)>,
-    /// For each: the latest end of it and all before it.
+    /// For each outage, the latest end of it and all before it.
     ends: Vec<Timestamp>,
 }
 
 impl Ledger {
-    /// Cards that are not in `known` are not counted; those in it are, also without any span. `outages` say why nobody
-    /// looked; where two overlap, the one that began first does.
+    /// Creates a ledger. It counts the GPUs in `known`, even those without any span, and no others. `outages` give the
+    /// reasons for gaps; where two overlap, the one that began first applies.
     #[must_use]
     pub fn new(window: Period, known: BTreeMap<GpuUuid, KnownCard>, outages: &[Outage]) -> Self {
         let card = |known| Card {
@@ -123,7 +122,7 @@ impl Ledger {
         self.push_within(span, self.window);
     }
 
-    /// Adds the part of a span that lies in `period` and in the window: an edge that no whole quarter hour covers.
+    /// Adds the part of a span that lies in both `period` and the window: an edge that no whole quarter hour covers.
     pub fn push_within(&mut self, span: &Span, period: Period) {
         let part = span.period().overlap(self.window);
         let Some(part) = part.and_then(|part| part.overlap(period)) else {
@@ -135,12 +134,12 @@ impl Ledger {
         }
     }
 
-    /// Adds what the cards of one quarter hour add up to, in the order of their names: of the whole quarter, or of the
-    /// part that an end of the window leaves of it. Where there are several holes, only their sum is known: they are
-    /// one gap, with the reason that explains most of it.
+    /// Adds the totals of the GPUs in one quarter hour, ordered by name. They cover the whole quarter, or the part of
+    /// it that lies in the window. If a quarter has several gaps, only their sum is known: they become one gap, with
+    /// the reason that explains most of it.
     pub fn push_quarter(&mut self, cards: &[CardQuarter]) {
         let host = cards.iter().map(|card| card.total.card.present).max();
-        // Both are in the order of names, and mostly have the same.
+        // Both are ordered by name and mostly contain the same GPUs.
         let mut own = self.cards.iter_mut().peekable();
         for CardQuarter { gpu, total } in cards {
             let (Some(first), Some(last)) = (total.card.first, total.card.last) else {
@@ -156,7 +155,7 @@ impl Ledger {
             let loose = hull.micros().0.saturating_sub(total.card.present.0);
             let away = loose.min(parent.map_or(0, |parent| without(hull, total, parent)));
             card.push_total(hull, total, Micros(away));
-            // The ticks that could say where in the quarter it was missing are not here.
+            // The ticks that would show where in the quarter the GPU was missing are not available here.
             let otherwise = match host > Some(total.card.present) {
                 true => GapReason::CardLost,
                 false => GapReason::CollectorDown,
@@ -169,8 +168,9 @@ impl Ledger {
         }
     }
 
-    /// Whether time is missing somewhere inside of a quarter hour, so that its sums cannot tell when: more than ticks that
-    /// come a little late leave. Where its ticks are kept, its spans tell more than [`Ledger::push_quarter`] can.
+    /// Reports whether a quarter hour has missing time that its sums cannot locate, beyond the small gaps that late
+    /// ticks leave. If its ticks are still stored, its spans give a more precise answer than [`Ledger::push_quarter`]
+    /// can.
     #[must_use]
     pub fn is_ragged(&self, cards: &[CardQuarter]) -> bool {
         cards.iter().any(|CardQuarter { gpu, total }| {
@@ -186,13 +186,13 @@ impl Ledger {
         })
     }
 
-    /// How long any card of the host was looked at.
+    /// Returns the time for which any GPU of the host was sampled.
     #[must_use]
     pub fn host_observed(&self) -> Micros {
         self.host.parts(self.window).map(Period::micros).sum()
     }
 
-    /// The coverage of every card.
+    /// Returns the coverage of every GPU.
     #[must_use]
     pub fn finish(self) -> BTreeMap<GpuUuid, Coverage> {
         self.cards
@@ -220,7 +220,7 @@ impl Ledger {
             coverage.add_gaps(&within, *reason);
             holes = rest;
         }
-        // Somebody looked at the host, and the card was not there.
+        // The host was sampled, but the GPU was not present.
         let (without_card, unseen) = divide(&holes, &self.host);
         coverage.add_gaps(&without_card, GapReason::CardLost);
         coverage.add_gaps(&unseen, GapReason::CollectorDown);
@@ -269,7 +269,8 @@ fn find<'a>(cards: &'a [CardQuarter], gpu: &GpuUuid) -> Option<&'a QuarterTotal>
     cards.get(place).map(|card| &card.total)
 }
 
-/// How long the parent was seen without its instance between the first and the last sight of that.
+/// Returns the time for which the parent was observed without its instance, between the first and the last such
+/// observation.
 fn without(hull: Period, own: &QuarterTotal, parent: &QuarterTotal) -> u64 {
     let (Some(first), Some(last)) = (parent.card.first, parent.card.last) else {
         return 0;
@@ -295,7 +296,7 @@ impl Reasons {
         }
     }
 
-    /// The reason that explains most of a period; `None` where no outage touches it.
+    /// Returns the reason that explains most of a period; `None` if no outage overlaps it.
     fn of_most(&self, within: Period) -> Option<GapReason> {
         let first = self.ends.partition_point(|end| *end <= within.from());
         let after = self
@@ -317,8 +318,8 @@ impl Coverage {
         }
     }
 
-    /// Gaps in order of time, joined where they touch and have one reason. What a late tick leaves between two of them is
-    /// part of both: a card that was lost before it and after it was lost in it too.
+    /// Sorts gaps by time and joins adjacent ones with the same reason. A short gap that a late tick leaves between two
+    /// gaps with the same reason is merged into them: a GPU that was lost before and after it was also lost during it.
     fn in_order(mut self) -> Self {
         let mut gaps = std::mem::take(&mut self.gaps);
         gaps.sort_by_key(|gap| gap.period);
@@ -346,8 +347,9 @@ impl Coverage {
         }
     }
 
-    /// Joins a gap with the one before it, if that ends where this begins and has the same reason. One of which it is not
-    /// known where in its period it was is not joined with one that fills its own: then it would seem to have begun sooner.
+    /// Joins a gap with the previous one if that ends where this begins and has the same reason. A gap whose position
+    /// in its period is unknown is not joined with one that fills its period: the result would seem to have begun too
+    /// early.
     fn add_gap(&mut self, period: Period, micros: Micros, reason: GapReason) {
         if micros == Micros(0) {
             return;
@@ -370,7 +372,7 @@ impl Coverage {
     }
 }
 
-/// The parts of the holes that lie in the set, and those that do not.
+/// Splits the gaps into the parts that lie in the set and the parts that do not.
 fn divide(holes: &[Period], set: &PeriodSet) -> (Vec<Period>, Vec<Period>) {
     let within = holes.iter().flat_map(|hole| set.parts(*hole)).collect();
     let rest = holes.iter().flat_map(|hole| set.holes(*hole)).collect();

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// Which PID namespace the process IDs reported by the driver belong to.
 ///
-/// NVML reports the PIDs of the host's namespace. A container usually has a namespace of its own, where the same number
-/// is missing or, worse, identifies somebody else's process.
+/// NVML reports the PIDs of the host's namespace. A container usually has its own namespace, where the same number is
+/// missing or, worse, identifies another user's process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriverPids {
     /// The host's, unless the kernel does not say which namespace this is. PIDs are looked up unless this process is known
@@ -22,7 +22,7 @@ impl DriverPids {
     /// Every value, in the order in which they are documented.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Host, Self::Here];
 
-    /// The word for it in the configuration.
+    /// Returns the word for it in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

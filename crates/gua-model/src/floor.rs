@@ -1,5 +1,6 @@
-//! The power that a card draws when truly idle: the value that the lowest hundredth of its truly-idle time over seven days
-//! does not exceed. Until an hour of such time was seen there is no floor, and no card is called stalled.
+//! Idle floor: the power that a GPU draws when truly idle. It is the first percentile of the power readings during the
+//! GPU's truly-idle time over the last seven days. Until an hour of truly-idle time has been observed there is no
+//! floor, and no GPU is classified as stalled.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +11,14 @@ use crate::span::Span;
 use crate::state::State;
 use crate::unit::{Micros, Milliwatts};
 
-/// Days that are looked at, today included.
+/// Number of days considered, including today.
 const DAYS: i64 = 7;
-/// The least truly-idle time that a floor rests on.
+/// Minimum truly-idle time for a floor.
 const ENOUGH: Micros = Micros::from_secs(3600);
-/// The share of the time that lies at or below the floor, as one in this many.
+/// Share of the time that lies at or below the floor, as one in this many.
 const LOWEST: u128 = 100;
 
-/// Learns the idle floor of one card.
+/// Estimates the idle floor of one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdleFloor {
     days: BTreeMap<UtcDay, BTreeMap<u64, Micros>>,
@@ -35,7 +36,7 @@ impl UtcDay {
     }
 }
 
-/// One bar of a day's histogram, as a history keeps it.
+/// One bar of a day's histogram, as stored in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FloorRow {
     pub day: UtcDay,
@@ -44,7 +45,7 @@ pub struct FloorRow {
 }
 
 impl IdleFloor {
-    /// Goes on from what was kept. Rows of the same day and power add up.
+    /// Restores the state from stored rows. Rows of the same day and power are added.
     #[must_use]
     pub fn restore(rows: impl IntoIterator<Item = FloorRow>) -> Self {
         let mut floor = Self::default();
@@ -54,7 +55,7 @@ impl IdleFloor {
         floor
     }
 
-    /// Takes a span of the card. It counts if all of it was truly idle, at the power that its tick read.
+    /// Adds a span of the GPU. It counts only if it was truly idle throughout, at the power that its tick read.
     pub fn push(&mut self, span: &Span) {
         let [share] = span.shares.as_slice() else {
             return;
@@ -70,7 +71,7 @@ impl IdleFloor {
         });
     }
 
-    /// The floor as of a day; `None` until enough was seen.
+    /// Returns the floor as of a day; `None` until enough time was observed.
     #[must_use]
     pub fn floor(&self, today: UtcDay) -> Option<Milliwatts> {
         let mut by_power: BTreeMap<u64, Micros> = BTreeMap::new();
@@ -91,12 +92,12 @@ impl IdleFloor {
         })
     }
 
-    /// Forgets the days that no floor of `today` or later looks at.
+    /// Drops the days that no floor of `today` or later uses.
     pub fn forget_before(&mut self, today: UtcDay) {
         self.days = self.days.split_off(&first_day(today));
     }
 
-    /// What a history keeps, in order of day and power.
+    /// Returns the rows to store, ordered by day and power.
     pub fn rows(&self) -> impl Iterator<Item = FloorRow> {
         self.days.iter().flat_map(|(day, bars)| {
             bars.iter().map(|(watts, micros)| FloorRow {
@@ -128,7 +129,7 @@ mod tests {
     use crate::history::{fold, ticks};
     use crate::state::Thresholds;
 
-    /// `day watts minutes | …` against the floor in watts at a day.
+    /// Compares `day watts minutes | …` with the floor in watts at a day.
     #[track_caller]
     fn check(seen: &str, today: i64, watts: Option<u64>) {
         let rows = seen.split('|').map(|row| {

@@ -1,4 +1,4 @@
-//! Time that nobody observed, and why.
+//! Unobserved time, and the reason for it.
 
 use std::fmt;
 
@@ -9,50 +9,50 @@ use crate::period::Period;
 use crate::reading::Missing;
 use crate::unit::Micros;
 
-/// A stretch of time without readings on the whole host, as the collector itself noticed it.
+/// A period without readings on the whole host, as detected by the collector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
     pub from: Timestamp,
     pub to: Timestamp,
     pub reason: GapReason,
-    /// The sentence that was logged.
+    /// The message that was logged.
     pub detail: String,
-    /// How many ticks were due in that time.
+    /// Number of ticks that were due in that time.
     pub ticks_lost: u32,
 }
 
-/// Time of one card that nobody observed.
+/// Unobserved time of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     pub period: Period,
-    /// How much of the period was not observed: all of it, or less where a share of a span or of a quarter hour is
-    /// meant.
+    /// Unobserved part of the period: all of it, or less if the gap is a share of a span or of a quarter hour.
     pub micros: Micros,
     pub reason: GapReason,
 }
 
-/// Why nobody observed.
+/// Reason why time is unobserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GapReason {
     /// No collector ran.
     CollectorDown,
     /// The driver did not answer in time.
     DriverHung,
-    /// The driver was not there, refused, or was of the wrong version.
+    /// The driver was missing, refused access, or had the wrong version.
     DriverUnavailable,
-    /// The card answered as lost, or was no longer there.
+    /// The GPU reported that it was lost, or was no longer present.
     CardLost,
-    /// A reading was refused.
+    /// Access to a reading was denied.
     Denied,
     /// A reading failed.
     Failed,
-    /// The tick was read and found no room.
+    /// The tick was read but could not be stored because the disk was full.
     DiskFull,
-    /// The machine slept.
+    /// The host was suspended.
     Suspended,
     /// The wall clock was set.
     ClockSet,
-    /// The tick was read and could not be stored, though there was room: a lock, a failing disk, a damaged file.
+    /// The tick was read but could not be stored for another reason than a full disk: a lock, a failing disk, a damaged
+    /// file.
     NotStored,
 }
 
@@ -85,7 +85,7 @@ impl GapReason {
 }
 
 impl Gap {
-    /// Whether all of its period was missing.
+    /// Reports whether the whole period is unobserved.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.micros == self.period.micros()

@@ -1,4 +1,4 @@
-//! Histories for tests: as short texts, and as random ones.
+//! Histories for tests, parsed from short texts or generated at random.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::tick::Tick;
 use crate::unit::{Bytes, Millijoules, Milliwatts, Percent};
 use crate::window::UtilWindow;
 
-/// Half past nine on a day of 2026, so that quarters and hours are crossed soon.
+/// Half past nine on a day of 2026, so that histories soon cross quarters and hours.
 pub(crate) const START: i64 = 1_780_000_200;
 
 pub(crate) fn at(seconds: f64) -> Timestamp {
@@ -36,10 +36,10 @@ pub(crate) fn percent(value: u32) -> Percent {
     Percent::new(value).unwrap()
 }
 
-/// Ticks as `SECOND CARD, CARD; SECOND …`, every 30 seconds unless they say so. A card is its name and then, in any
-/// order, `util=50`, `util=gone`, `buffer=50+0+50` (samples since the tick before), `energy=1000`, `power=60`,
-/// `list=denied`, `parent=gpu0`, `instances=2`, and its processes as `ada:8000` (compute) or `ada/desktop:50` (graphics),
-/// with `@7` for another pid and `?` for one that cannot be seen.
+/// Parses ticks from `SECOND CARD, CARD; SECOND …`, one every 30 seconds unless the text says otherwise. A GPU is its
+/// name followed, in any order, by `util=50`, `util=gone`, `buffer=50+0+50` (samples since the previous tick),
+/// `energy=1000`, `power=60`, `list=denied`, `parent=gpu0`, `instances=2`, and its processes as `ada:8000` (compute) or
+/// `ada/desktop:50` (graphics), with `@7` for another PID and `?` for a hidden process.
 pub(crate) fn ticks(text: &str) -> Vec<Tick> {
     let mut ticks: Vec<Tick> = Vec::new();
     for line in text
@@ -136,7 +136,7 @@ fn reason(word: &str) -> Option<Missing> {
     .find(|why| why.as_str() == word)
 }
 
-/// `ada:8000`, `ada@7:8000`, `ada/desktop:50`, `ada:8000%40` (SM utilisation), `?:8000`, `gone@7:10`.
+/// Parses `ada:8000`, `ada@7:8000`, `ada/desktop:50`, `ada:8000%40` (SM utilisation), `?:8000`, `gone@7:10`.
 fn process(word: &str, boot: BootId) -> Process {
     let (who, memory) = word.split_once(':').unwrap();
     let (memory, sm_util) = memory.split_once('%').unwrap_or((memory, ""));
@@ -180,7 +180,7 @@ fn process(word: &str, boot: BootId) -> Process {
     }
 }
 
-/// All spans of a history.
+/// Returns all spans of a history.
 pub(crate) fn fold(ticks: &[Tick], thresholds: Thresholds) -> Vec<Span> {
     let mut fold = Spans::new(thresholds, Floors::new());
     let mut spans: Vec<Span> = ticks.iter().flat_map(|tick| fold.push(tick)).collect();
@@ -202,12 +202,12 @@ pub(crate) fn known(ticks: &[Tick]) -> BTreeMap<GpuUuid, KnownCard> {
     cards
 }
 
-/// Histories are large; so many of them find what more would.
+/// Histories are large, so fewer cases than the default suffice.
 pub(crate) fn cases() -> ProptestConfig {
     ProptestConfig::with_cases(96)
 }
 
-/// What may happen from one tick to the next.
+/// Event between two ticks.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     OnTime,
@@ -233,7 +233,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
 
 const CARDS: [&str; 4] = ["gpu0", "gpu1", "gpu2", "mig2a"];
 
-/// One card at one tick; `None` where the driver does not have it.
+/// Generates one GPU at one tick; `None` if the driver does not report it.
 fn any_card(name: &'static str) -> impl Strategy<Value = Option<String>> {
     let util = prop_oneof![
         8 => (0u32..=100).prop_map(|util| format!("util={util}")),
@@ -289,8 +289,8 @@ fn any_cards() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
-/// Ticks in the order in which a collector would read them: late and early ones, hours without a collector, a wall clock
-/// that is set both ways, reboots, cards lost and found, MIG turned on and off.
+/// Generates ticks in the order in which a collector would read them: late and early ones, hours without a collector, a
+/// wall clock that is set both ways, reboots, GPUs lost and found, MIG turned on and off.
 pub(crate) fn any_ticks() -> impl Strategy<Value = Vec<Tick>> {
     prop::collection::vec(
         (
@@ -344,7 +344,7 @@ pub(crate) fn any_ticks() -> impl Strategy<Value = Vec<Tick>> {
     })
 }
 
-/// The same in the order in which a history keeps them: by the wall clock, one a moment.
+/// Generates ticks in the order in which a history stores them: by the wall clock, at most one at each moment.
 pub(crate) fn any_kept_ticks() -> impl Strategy<Value = Vec<Tick>> {
     any_ticks().prop_map(|mut ticks| {
         ticks.sort_by_key(|tick| tick.sample.at);

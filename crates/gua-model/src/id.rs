@@ -1,12 +1,12 @@
-//! What things are called: a gpu is its UUID, a process is told apart from a later one that reuses its pid, a user is a
-//! uid on a host. Whatever is built from a driver's or a kernel's text is checked here.
+//! Identifiers. A GPU is identified by its UUID, a process by its PID, start time and boot (so that a reused PID is a
+//! different process), and a user by the uid on a host. Text from a driver or the kernel is validated here.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name that is taken from a driver or a cgroup path; real ones have at most 64 characters.
+/// Maximum length of a name from a driver or a cgroup path; real ones have at most 64 characters.
 const LONGEST: usize = 96;
 
 macro_rules! name {
@@ -54,28 +54,29 @@ macro_rules! name {
 }
 
 name!(
-    /// A GPU or a MIG instance, by the UUID that the driver gives it (`GPU-…`, `MIG-…`).
+    /// UUID of a GPU or a MIG instance, as reported by the driver (`GPU-…`, `MIG-…`).
     GpuUuid
 );
 name!(
-    /// A container, by the id in its cgroup path.
+    /// ID of a container, from its cgroup path.
     ContainerId
 );
 name!(
-    /// A Kubernetes pod, by its uid.
+    /// UID of a Kubernetes pod.
     PodUid
 );
 name!(
-    /// A Slurm job, by the id in its cgroup path (`4711`, or `4711_3` where a site names array tasks so).
+    /// ID of a Slurm job, from its cgroup path (`4711`, or `4711_3` if the site names array tasks that way).
     SlurmJob
 );
 
-/// Printable ASCII without blanks, neither empty nor absurdly long: safe in a table, a column and a file name.
+/// Reports whether the text is printable ASCII without spaces, not empty and not too long: safe in a table, a column
+/// and a file name.
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// A text that cannot name anything: empty, too long, or with blanks or control characters in it.
+/// Error for a text that is not a valid name: empty, too long, or with spaces or control characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadName;
 
@@ -106,15 +107,15 @@ macro_rules! number {
 }
 
 number!(
-    /// A process number in the host's pid namespace.
+    /// A process ID in the host's PID namespace.
     Pid(u32)
 );
 number!(
-    /// When a process started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    /// Start time of a process, in clock ticks since boot (field 22 of `/proc/PID/stat`).
     StartTicks(u64)
 );
 number!(
-    /// A user number on this host.
+    /// A user ID on this host.
     Uid(u32)
 );
 
@@ -122,7 +123,7 @@ impl Uid {
     pub const ROOT: Self = Self(0);
 }
 
-/// One boot of one host: the kernel's random boot id.
+/// The kernel's random boot ID: identifies one boot of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BootId(pub u128);
@@ -130,7 +131,7 @@ pub struct BootId(pub u128);
 impl FromStr for BootId {
     type Err = BadName;
 
-    /// Reads the form of `/proc/sys/kernel/random/boot_id`: 32 hexadecimal digits, with or without dashes.
+    /// Parses the form of `/proc/sys/kernel/random/boot_id`: 32 hexadecimal digits, with or without dashes.
     fn from_str(text: &str) -> Result<Self, BadName> {
         let digits: String = text
             .trim()
@@ -161,7 +162,7 @@ impl fmt::Display for BootId {
     }
 }
 
-/// A process, told apart from a later one that reuses its pid.
+/// Identity of a process. A later process that reuses the PID has a different key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessKey {
     pub boot: BootId,
@@ -169,7 +170,7 @@ pub struct ProcessKey {
     pub start: StartTicks,
 }
 
-/// Where a card sits on the PCI bus.
+/// Address of a GPU on the PCI bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PciId {
     pub domain: u32,

@@ -1,8 +1,9 @@
-//! Rows of gpu-usage-audit's files, counted as the tool that wrote them counts: each card-tick stands for its recorded
-//! interval in full, also where ticks overlap; unknown memory is zero; every process row counts, graphics too.
+//! Rows of gpu-usage-audit's files, counted by the rules of the tool that wrote them: each tick of a GPU counts for its
+//! full recorded interval, even if ticks overlap; unknown memory counts as zero; every process row counts, including
+//! graphics.
 //!
-//! Only whole ticks are summed. Hours are a count times an interval, so they are the old tool's to the last digit, and
-//! another interval can be applied later.
+//! Only whole ticks are summed. Hours are a count times an interval, so they equal the old tool's to the last digit,
+//! and another interval can be applied later.
 
 mod coverage;
 mod own;
@@ -27,7 +28,7 @@ pub use quarters::LegacyQuarters;
 pub use sessions::{LegacySession, LegacySessions};
 pub use stats_card::{in_order, stats_card, stats_card_number};
 
-/// What the tool that wrote the rows goes by: the usual thresholds, and processes that only draw count too.
+/// Returns the thresholds of the tool that wrote the rows: the default ones, with graphics processes included.
 #[must_use]
 pub fn old_rule() -> Thresholds {
     Thresholds {
@@ -36,34 +37,34 @@ pub fn old_rule() -> Thresholds {
     }
 }
 
-/// All rows that an old file has for one moment. It borrows from whoever reads the file.
+/// All rows that an old file has for one moment, borrowed from the reader of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegacyMoment<'a> {
     pub at: Timestamp,
-    /// One for each card and run.
+    /// One for each GPU and run.
     pub ticks: &'a [LegacyCardTick<'a>],
-    /// Process rows whose run has no row for their card at this moment. They count for nothing but sessions.
+    /// Process rows whose run has no row for their GPU at this moment. They count for sessions only.
     pub strays: &'a [(&'a GpuUuid, LegacyProcess<'a>)],
 }
 
-/// All rows that an old file has for one card, moment and run.
+/// All rows that an old file has for one GPU, moment and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegacyCardTick<'a> {
     pub at: Timestamp,
     pub gpu: &'a GpuUuid,
-    /// As the column has it, in percent.
+    /// Value of the column, in percent.
     pub util: i64,
     pub index: Option<i64>,
-    /// The memory of the whole card that is in use, as the column has it.
+    /// Used memory of the whole GPU, as stored in the column.
     pub memory_used_mb: Option<i64>,
     pub run: LegacyRun,
     pub processes: &'a [LegacyProcess<'a>],
-    /// The utilisation of further rows for the same card, moment and run. They are one card-tick, and the heat map counts
-    /// each.
+    /// Utilisation of further rows for the same GPU, moment and run. Together they are one tick of the GPU, but the
+    /// heat map counts each row.
     pub more_rows: &'a [i64],
 }
 
-/// The run of a collector that wrote a row, and what each of its card-ticks stands for.
+/// The collector run that wrote a row, and the interval that each of its ticks counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LegacyRun {
     /// `None` for rows that belong to no run.
@@ -72,7 +73,7 @@ pub struct LegacyRun {
 }
 
 impl LegacyRun {
-    /// Rows of no run stand for this.
+    /// Run and interval of rows that belong to no run.
     pub const NONE: Self = Self {
         run: None,
         interval: Duration::from_secs(30),
@@ -83,9 +84,9 @@ impl LegacyRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegacyProcess<'a> {
     pub pid: i64,
-    /// The number of its card, as its own row has it.
+    /// Index of its GPU, from the process row itself.
     pub index: Option<i64>,
-    /// The login user's name; `None` is shown as `unknown`.
+    /// Name of the login user; `None` is shown as `unknown`.
     pub identity: Option<&'a str>,
     /// The user that the process runs as; files before 1.7 do not have it.
     pub owner: Option<&'a str>,
@@ -95,17 +96,17 @@ pub struct LegacyProcess<'a> {
     pub tool: LegacyTool,
 }
 
-/// Who wrote a row, which decides what it can say.
+/// Tool that wrote a row. It determines what the row contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LegacyTool {
     #[default]
     GpuUsageAudit,
-    /// It names the user of one process on a card, and never how much memory that has.
+    /// gpu_stats records the user of one process on a GPU, but never the memory of that process.
     GpuStats,
 }
 
 impl LegacyProcess<'_> {
-    /// The name that its tool counts it under.
+    /// Returns the name that the old tool counts it under.
     #[must_use]
     pub fn counted_as(&self) -> Option<&str> {
         match self.tool {
@@ -114,14 +115,15 @@ impl LegacyProcess<'_> {
         }
     }
 
-    /// Whether it holds its card although nobody wrote down its memory: gpu_stats lists whom it finds on a card.
+    /// Reports whether the process holds its GPU although its memory was not recorded: gpu_stats lists the users it
+    /// finds on a GPU.
     fn holds_unseen(&self) -> bool {
         self.tool == LegacyTool::GpuStats
     }
 }
 
 impl LegacyCardTick<'_> {
-    /// The class by these thresholds; [`old_rule`] gives that of the tool that wrote the row.
+    /// Returns the class by these thresholds; [`old_rule`] returns the thresholds of the tool that wrote the row.
     #[must_use]
     pub fn class(&self, rule: &Thresholds) -> RollUp {
         if self.is_active(self.util, rule) {
@@ -144,7 +146,7 @@ impl LegacyCardTick<'_> {
             .filter(move |row| all || row.kind.computes())
     }
 
-    /// Each identity on the card once, and whether its own memory makes it idle-held.
+    /// Returns each identity on the GPU once, and whether its own memory makes it idle-held.
     fn identities(&self, rule: &Thresholds) -> impl Iterator<Item = (Option<&str>, bool)> {
         let low = !self.is_active(self.util, rule);
         let rows = self.counted(rule);
@@ -164,18 +166,18 @@ fn holds<'a>(rows: impl Iterator<Item = &'a LegacyProcess<'a>> + Clone, rule: &T
 }
 
 fn memory<'a>(rows: impl Iterator<Item = &'a LegacyProcess<'a>>) -> u64 {
-    // The old rule, for old rows alone: memory that is not known counts as none.
+    // Unknown memory counts as zero. This is the old rule and applies to old rows only.
     rows.filter_map(|row| row.memory_mb)
         .fold(0, u64::saturating_add)
 }
 
-/// Counts of card-ticks by quarter hour, card and run.
+/// Counts of GPU ticks by quarter hour, GPU and run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacyTotals {
     pub counts: BTreeMap<LegacyKey, LegacyCount>,
 }
 
-/// What counts are kept by.
+/// Key of the counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LegacyKey {
     pub quarter: Quarter,
@@ -183,24 +185,24 @@ pub struct LegacyKey {
     pub run: LegacyRun,
 }
 
-/// What was counted of one card and run in one quarter hour.
+/// Counts of one GPU and run in one quarter hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacyCount {
     pub active: u64,
     pub idle_held: u64,
     pub truly_idle: u64,
-    /// Rows, and rows at or over the threshold: the heat map's numbers.
+    /// Number of rows, and of rows at or over the threshold, for the heat map.
     pub rows: u64,
     pub active_rows: u64,
-    /// By login user; `None` is the unknown one.
+    /// Counts by login user; `None` is the unknown user.
     pub identities: BTreeMap<Option<String>, LegacyIdentityCount>,
 }
 
-/// Card-ticks that one identity had processes on.
+/// GPU ticks on which one identity had processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LegacyIdentityCount {
     pub ticks: u64,
-    /// Of those, with low utilisation and more than the threshold in the identity's own hands.
+    /// Those with low utilisation on which the identity's own memory exceeds the threshold.
     pub idle_held: u64,
 }
 
@@ -230,7 +232,7 @@ impl LegacyCount {
             self.active_rows += u64::from(tick.is_active(*util, rule));
         }
         for (name, idle_held) in tick.identities(rule) {
-            // They are few, and to look through them takes no copy of the name.
+            // There are few identities, and a linear search needs no copy of the name.
             let mut all = self.identities.iter_mut();
             let known = all.find(|(known, _)| known.as_deref() == name);
             let identity = match known {
@@ -279,7 +281,7 @@ impl LegacyTotals {
         }
     }
 
-    /// Hours of one class: counts times the recorded interval, or times `interval` where that is given.
+    /// Returns the hours of one class: counts times the recorded interval, or times `interval` if given.
     #[must_use]
     pub fn hours(&self, class: RollUp, interval: Option<Duration>) -> f64 {
         hours(
@@ -289,7 +291,7 @@ impl LegacyTotals {
         )
     }
 
-    /// Hours, idle-held ticks and ticks of every identity.
+    /// Returns the hours, idle-held ticks and ticks of every identity.
     #[must_use]
     pub fn identities(
         &self,
@@ -321,7 +323,7 @@ impl LegacyTotals {
     }
 }
 
-/// Whole nanoseconds are summed, and divided once.
+/// Sums whole nanoseconds and divides once, at the end.
 fn hours(counts: impl Iterator<Item = (u64, Duration)>) -> f64 {
     let nanos = counts
         .map(|(count, interval)| u128::from(count).saturating_mul(interval.as_nanos()))

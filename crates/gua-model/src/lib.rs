@@ -1,7 +1,7 @@
-//! The words and rules of `gua`, once: what a reading is, what a sample holds, which state a card is in and why.
+//! Types and rules of `gua`: what a reading is, what a sample contains, which state a GPU is in and why.
 //!
-//! This crate touches nothing. It has no files, no clock, no environment, no log and no async: whoever calls it says
-//! what was seen and when.
+//! This crate has no side effects: no files, no clock, no environment, no log and no async. The caller passes the
+//! readings and their times.
 
 pub mod cadence;
 pub mod calendar;

@@ -1,14 +1,14 @@
-//! The cards as nvgpu's library tells them: `gpu_info` and `available_gpus`, with its names, units and rule.
+//! The GPUs in the form of nvgpu's library: `gpu_info` and `available_gpus`, with its names, units and rule.
 
 use crate::pick::{FreeRule, LastUse, Wish, obstacle};
 use crate::reading::Reading;
 use crate::sample::{Gpu, Place, Sample};
 use crate::unit::Percent;
 
-/// A card as nvgpu's `gpu_info` tells it. MIG instances are not among them, as they have no number.
+/// A GPU as nvgpu's `gpu_info` reports it. MIG instances are excluded because they have no index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuInfo {
-    /// The card's number, as a text.
+    /// Index of the GPU, as text.
     pub index: String,
     /// nvgpu's `type`: the name of the model.
     pub kind: Reading<String>,
@@ -20,14 +20,14 @@ pub struct GpuInfo {
     pub mem_used_percent: Reading<f64>,
 }
 
-/// All cards, in the driver's order.
+/// Returns all GPUs, in the driver's order.
 #[must_use]
 pub fn gpu_info(sample: &Sample) -> Vec<GpuInfo> {
     numbered(sample).map(info).collect()
 }
 
-/// The numbers of the cards of which at most so much of the memory is used, whoever is on them. A card without memory of its
-/// own is free when nobody holds it.
+/// Returns the indices of the GPUs with at most this share of their memory used, regardless of their processes. A GPU
+/// without dedicated memory is free if it has no holders.
 ///
 /// ```
 /// use gua_model::nvgpu::available_gpus;
@@ -100,7 +100,7 @@ mod tests {
     use crate::sample::Driver;
     use crate::unit::Bytes;
 
-    /// Cards as `used/total` in megabytes, `?` for an unreadable one, `i` for an instance.
+    /// Parses GPUs from `used/total` in megabytes, `?` for an unreadable one, `i` for an instance.
     fn sample(cards: &[&str]) -> Sample {
         let card = |(index, text): (usize, &&str)| {
             let uuid: GpuUuid = format!("GPU-{index}").parse().unwrap();

@@ -1,4 +1,4 @@
-//! Who is answerable for a process, and by which rule that was found.
+//! Owners of processes: the user who is responsible for a process, and the rule by which that user was found.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::id::{ContainerId, PodUid, ProcessKey, SlurmJob, Uid};
 use crate::reading::Reading;
 use crate::text::sanitize;
 
-/// What the kernel told about one live process. No command line, no environment.
+/// Facts about one live process from the kernel. They include no command line and no environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub key: ProcessKey,
-    /// The user of the login session that it came from; `Ok(None)` where the kernel has none for it.
+    /// User of the login session that the process came from; `Ok(None)` if the kernel has none for it.
     pub login: Reading<Option<User>>,
-    /// The user that it runs as.
+    /// The user that the process runs as.
     pub own: Reading<User>,
     pub workload: Workload,
-    /// The short name, at most 15 characters by the kernel.
+    /// Short name; the kernel limits it to 15 characters.
     pub comm: Reading<String>,
 }
 
@@ -28,35 +28,35 @@ pub struct User {
     pub name: Option<String>,
 }
 
-/// The job, pod and container that a process belongs to, as its cgroup tells.
+/// The job, pod and container of a process, found from its cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
     pub container: Option<ContainerId>,
     pub pod: Option<PodUid>,
     pub job: Option<SlurmJob>,
-    /// The user that the cgroup path names for that job, pod or container.
+    /// User in the cgroup path of that job, pod or container.
     pub user: Option<User>,
 }
 
-/// The user who is answerable for a process.
+/// The user who is responsible for a process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
     pub user: User,
     pub source: OwnerSource,
 }
 
-/// How an owner was found; stored with it.
+/// Rule by which an owner was found; stored with the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum OwnerSource {
-    /// The login uid, which survives sudo and su.
+    /// The login uid, which sudo and su do not change.
     Login,
-    /// The process's own uid.
+    /// The uid of the process.
     Process,
-    /// Root's process in a Slurm job of that user.
+    /// A root process in a Slurm job of that user.
     Job,
-    /// Root's process in a pod of that user.
+    /// A root process in a pod of that user.
     Pod,
-    /// Root's process in a container of that user.
+    /// A root process in a container of that user.
     Container,
 }
 
@@ -74,8 +74,8 @@ impl OwnerSource {
 }
 
 impl Identity {
-    /// The login user, else the process's own; where that is root and a job, pod or container names its user, that
-    /// user. `None` only when the process cannot be seen.
+    /// Returns the login user, or else the user that the process runs as. If that is root and a job, pod or container
+    /// names its user, returns that user. `None` only if the process is hidden.
     #[must_use]
     pub fn owner(&self) -> Option<Owner> {
         let login = self.login.as_ref().ok().and_then(Option::as_ref);
@@ -94,10 +94,10 @@ impl Identity {
         })
     }
 
-    /// How long the process has lived, `since_boot` after the boot.
+    /// Returns the age of the process, `since_boot` after the boot.
     #[must_use]
     pub fn age(&self, since_boot: Duration, ticks_per_second: u64) -> Option<Duration> {
-        // The kernel counts a process's start from boot with suspend, as a sample does (proc_pid_stat(5)).
+        // The kernel counts the start of a process from boot, including suspend, as a sample does (proc_pid_stat(5)).
         let millis = self.key.start.0.checked_mul(1000)?;
         let start = Duration::from_millis(millis.checked_div(ticks_per_second)?);
         since_boot.checked_sub(start)
@@ -105,7 +105,7 @@ impl Identity {
 }
 
 impl User {
-    /// The name, else the number, in a form that a terminal can show.
+    /// Returns the name, or else the uid, sanitized for a terminal.
     #[must_use]
     pub fn shown(&self) -> String {
         match &self.name {
@@ -115,17 +115,18 @@ impl User {
     }
 }
 
-/// Ids of containers and pods are long; people know them by their first twelve letters.
+/// Number of characters shown of a container or pod ID. The full IDs are long, and other tools also show the first
+/// twelve.
 const SHORT_ID: usize = 12;
 
 impl Workload {
-    /// The job, else the pod, else the container: `job 4711`, `container 3f1c`...
+    /// Returns the job, or else the pod, or else the container: `job 4711`, `container 3f1c`...
     #[must_use]
     pub fn in_words(&self) -> Option<String> {
         self.with_ids_of(usize::MAX)
     }
 
-    /// The same with its id cut.
+    /// Returns the same text with the ID truncated.
     #[must_use]
     pub fn in_short(&self) -> Option<String> {
         self.with_ids_of(SHORT_ID)

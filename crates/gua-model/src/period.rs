@@ -1,12 +1,12 @@
-//! A stretch of wall-clock time, and its quarter hours. Some time zones are off by quarters, so no coarser unit would do.
+//! A period of wall-clock time, and its quarter hours. Quarters are the unit because some time zones are offset by
+//! quarter hours.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::unit::Micros;
 
-/// From a moment on, up to another that is no longer part of it. Never negative, and in whole microseconds, as history
-/// keeps them.
+/// A half-open interval `from..to`. Never negative, and in whole microseconds, the resolution of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "(Timestamp, Timestamp)", into = "(Timestamp, Timestamp)")]
 pub struct Period {
@@ -15,7 +15,7 @@ pub struct Period {
 }
 
 impl Period {
-    /// A period whose end comes before its start is empty, at its start.
+    /// Creates a period. If its end comes before its start, it is empty and located at its start.
     #[must_use]
     pub fn new(from: Timestamp, to: Timestamp) -> Self {
         let from = whole_micros(from);
@@ -50,14 +50,14 @@ impl Period {
         self.from <= at && at < self.to
     }
 
-    /// What both have; `None` where that is nothing.
+    /// Returns the intersection; `None` if it is empty.
     #[must_use]
     pub fn overlap(self, other: Self) -> Option<Self> {
         let both = Self::new(self.from.max(other.from), self.to.min(other.to));
         (!both.is_empty()).then_some(both)
     }
 
-    /// The period cut at every quarter hour.
+    /// Splits the period at every quarter hour.
     pub fn quarters(self) -> impl Iterator<Item = (Quarter, Period)> {
         let first = Quarter::of(self.from).0;
         let last = Quarter::of(self.to).0;
@@ -80,7 +80,7 @@ impl From<Period> for (Timestamp, Timestamp) {
     }
 }
 
-/// A quarter hour: whole quarters since 1970 in UTC.
+/// A quarter hour, as the number of whole quarters since 1970 in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Quarter(pub i64);
@@ -88,7 +88,7 @@ pub struct Quarter(pub i64);
 impl Quarter {
     pub const SECONDS: i64 = 900;
 
-    /// The quarter that a moment lies in.
+    /// Returns the quarter that contains a moment.
     #[must_use]
     pub fn of(at: Timestamp) -> Self {
         Self(
@@ -111,7 +111,7 @@ impl Quarter {
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// The moment, rounded down to a whole microsecond. The ends of the calendar, which cannot be, stay as they are.
+/// Rounds a moment down to a whole microsecond. The ends of the calendar, which cannot be rounded, stay as they are.
 #[must_use]
 pub fn whole_micros(at: Timestamp) -> Timestamp {
     if at.subsec_nanosecond() % 1000 == 0 {
@@ -122,8 +122,8 @@ pub fn whole_micros(at: Timestamp) -> Timestamp {
     whole.ok().and_then(Result::ok).unwrap_or(at)
 }
 
-/// Whole microseconds from one moment to another; zero where the other comes before. Each moment is rounded down first,
-/// so that stretches laid end to end add up.
+/// Returns the whole microseconds from one moment to another; zero if the other comes before. Each moment is rounded
+/// down first, so that the lengths of adjacent periods add up.
 #[must_use]
 pub fn micros_between(from: Timestamp, to: Timestamp) -> Micros {
     let difference = to.as_microsecond() - from.as_microsecond();

@@ -1,7 +1,7 @@
-//! Which cards are free to take, in which order, and what speaks against the others.
+//! Selects the GPUs that are free to use, orders them, and states the obstacle for each of the others.
 //!
-//! A card is free when nobody holds it, little of its memory is used, it is not at work, and history does not show it in
-//! use a moment ago. Whatever could not be read speaks against a card: nobody should be sent to a card that nobody saw.
+//! A GPU is free if no process holds it, little of its memory is used, it is not busy, and the history does not show
+//! recent use. A missing reading is an obstacle too: an unobserved GPU is never offered.
 
 mod order;
 mod patience;
@@ -21,35 +21,35 @@ use crate::span::Span;
 use crate::state::{State, Thresholds};
 use crate::unit::{Bytes, Percent};
 
-/// By which rule a card is free.
+/// Rule by which a GPU is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FreeRule {
-    /// Nobody holds it, and little memory is used.
+    /// No process holds it, and little memory is used.
     #[default]
     Unheld,
-    /// nvgpu's: little memory is used, whoever is there.
+    /// nvgpu's rule: little memory is used, regardless of its processes.
     MemoryAlone,
 }
 
-/// What a card must be.
+/// Requirements on a GPU.
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub rule: FreeRule,
     pub thresholds: Thresholds,
-    /// At most this share of its memory is used.
+    /// Maximum used share of its memory.
     pub max_used: Percent,
     pub min_free: Option<Bytes>,
     pub max_util: Option<Percent>,
-    /// Parts of names, in any case; one of them must be in the card's. None: any card.
+    /// Substrings of model names, case-insensitive; the GPU's name must contain one of them. If empty, any GPU matches.
     pub models: Vec<String>,
-    /// Users whose processes count for nothing, by name or uid.
+    /// Users whose processes are ignored, by name or uid.
     pub as_free: Vec<String>,
-    /// A card that was in use after this moment is not free yet.
+    /// A GPU that was in use after this moment is not free yet.
     pub idle_since: Option<Timestamp>,
 }
 
 impl Wish {
-    /// nvgpu's limit, which is also ours.
+    /// nvgpu's limit, which is also the default here.
     pub const DEFAULT_MAX_USED: u8 = 20;
 }
 
@@ -68,33 +68,33 @@ impl Default for Wish {
     }
 }
 
-/// When history last saw a card in use.
+/// Time at which the history last shows each GPU in use.
 pub type LastUse = BTreeMap<GpuUuid, Timestamp>;
 
-/// What speaks against a card. Claims are not known here: whoever reads them adds theirs.
+/// Reason why a GPU is not free. Claims are not known here: the caller that reads them adds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Its instances stand in its place.
+    /// Its MIG instances are counted in its place.
     Divided,
     OtherModel,
     Unseen(Missing),
-    /// Somebody holds it.
+    /// A process holds it.
     Held,
-    /// It is at work, and nobody who counts is on it.
+    /// It is busy, although no process that counts is on it.
     Busy(State),
-    /// More memory is used than was allowed.
+    /// More memory is used than allowed.
     MemoryUsed {
         used: Bytes,
         total: Bytes,
     },
-    /// Less memory is free than was wished for.
+    /// Less memory is free than required.
     TooLittleFree(Bytes),
     UtilTooHigh(Percent),
-    /// History saw it in use at this moment.
+    /// The history shows it in use at this moment.
     UsedAt(Timestamp),
-    /// It is leased to somebody.
+    /// It has a claim of another user.
     Claimed,
-    /// It is kept for those who came before and wait.
+    /// It is kept for users who are already waiting.
     Awaited,
 }
 
@@ -120,7 +120,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// The first thing that speaks against a card; `None` for one that is free.
+/// Returns the first obstacle of a GPU; `None` if it is free.
 #[must_use]
 pub fn obstacle(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> Option<Obstacle> {
     if !gpu.place.counts() {
@@ -131,7 +131,7 @@ pub fn obstacle(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> Option<Obstacle> 
     }
     let standing = match wish.rule {
         FreeRule::Unheld => held_or_busy(gpu, wish),
-        // A card without memory of its own has nothing to be measured by but its processes.
+        // A GPU without dedicated memory can only be judged by its processes.
         FreeRule::MemoryAlone if gpu.memory_total == Err(Missing::Unsupported) => {
             held_or_busy(gpu, wish)
         }
@@ -147,7 +147,7 @@ pub fn obstacle(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> Option<Obstacle> 
         })
 }
 
-/// The processes that hold a card against this wish.
+/// Returns the processes that hold a GPU and are not ignored by this wish.
 pub fn against<'a>(gpu: &'a Gpu, wish: &'a Wish) -> impl Iterator<Item = &'a Process> {
     holders(gpu, &wish.thresholds).filter(|process| !counts_for_nothing(process, &wish.as_free))
 }
@@ -185,7 +185,7 @@ fn held_or_busy(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
         State::Unobserved => Some(Obstacle::Unseen(
             verdict.evidence.unobserved.unwrap_or(Missing::Failed),
         )),
-        // Only those who count for nothing are there, and their work counts for nothing too.
+        // All holders are ignored, so their utilisation is ignored too.
         _ if holders(gpu, &wish.thresholds).next().is_some() => None,
         state => Some(Obstacle::Busy(state)),
     }
@@ -194,7 +194,7 @@ fn held_or_busy(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
 fn memory(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
     let (total, used) = match (gpu.memory_total, gpu.memory_used) {
         (Ok(total), Ok(used)) => (total, used),
-        // One memory for host and card, which the card cannot tell.
+        // Host and GPU share one memory, and the GPU does not report its usage.
         (Err(Missing::Unsupported), _) if gpu.place == Place::Whole && wish.min_free.is_none() => {
             return None;
         }
@@ -206,7 +206,7 @@ fn memory(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
     );
     let is_over = match wish.rule {
         FreeRule::Unheld => is_over(used.0, total.0, wish.max_used),
-        // nvgpu knows whole megabytes only, as nvidia-smi prints them.
+        // nvgpu counts whole megabytes, as nvidia-smi prints them.
         FreeRule::MemoryAlone => is_over(used.whole_mb(), total.whole_mb(), wish.max_used),
     };
     if is_over {
@@ -226,7 +226,8 @@ fn is_over(used: u64, total: u64, limit: Percent) -> bool {
     u128::from(used) * 100 > u128::from(total) * u128::from(limit.get())
 }
 
-/// The least that they have: what the driver hides is not subtracted.
+/// Returns the known memory of ignored processes. Memory that the driver hides is not subtracted, so this is a lower
+/// bound.
 fn of_those_who_count_for_nothing(gpu: &Gpu, wish: &Wish) -> Bytes {
     gpu.processes
         .iter()
@@ -244,13 +245,13 @@ fn util(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
     }
 }
 
-/// Free memory, for order and display: what is neither used nor kept by the driver.
+/// Returns the free memory, for ordering and display: memory that is neither used nor reserved by the driver.
 pub fn free_memory(gpu: &Gpu) -> Reading<Bytes> {
     let (total, used) = (gpu.memory_total?, gpu.memory_used_with_reserved()?);
     Ok(Bytes(total.0.saturating_sub(used.0)))
 }
 
-/// Notes the spans in which a card was anything but truly idle. A span that only users of `as_free` held counts as idle.
+/// Records the spans in which a GPU was not truly idle. A span held only by users in `as_free` counts as idle.
 pub fn note_use(last_use: &mut LastUse, spans: &[Span], as_free: &[String]) {
     for span in spans.iter().filter(|span| span.counts) {
         let is_of_no_account = !span.holders.is_empty()

@@ -1,8 +1,8 @@
-//! Limits on what people may have of the cards in a day, a week, a month or a rolling window: what they used of it, what is
-//! left, and where it leads at the current pace.
+//! Quotas: limits on the GPU use of people per day, week, month or rolling window, with the amount used, the amount
+//! left and a forecast at the current rate.
 //!
-//! Amounts are those of a report: nothing is folded a second time. They are whole numbers, of microseconds for time on
-//! cards and of millijoules for energy. What nobody measured is no zero, and has no place under a limit.
+//! Amounts come from a report; nothing is folded a second time. They are whole numbers: microseconds of GPU time, or
+//! millijoules of energy. An unmeasured amount is not zero and is never judged against a limit.
 
 pub mod percent;
 
@@ -24,11 +24,11 @@ pub struct Limit {
     pub sharing: Sharing,
     pub measure: Measure,
     pub per: Term,
-    /// In the whole units of the measure.
+    /// Limit, in whole units of the measure.
     pub most: u64,
 }
 
-/// Whom a limit is for.
+/// Subject of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     Everyone,
@@ -37,14 +37,14 @@ pub enum Subject {
     User(String),
 }
 
-/// Whether each person of a subject has the limit, or all of them together.
+/// Whether the limit applies to each person of a subject, or to all of them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sharing {
     Each,
     Together,
 }
 
-/// What is limited.
+/// The limited quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     Held,
@@ -61,7 +61,7 @@ impl Measure {
         Measure::Energy,
     ];
 
-    /// As settings and tables call it.
+    /// Returns its name in settings and tables.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Measure {
         }
     }
 
-    /// What of somebody's sums is measured.
+    /// Returns the measured amount from a person's sums.
     fn of(self, sums: &HoldSums) -> Amount {
         let with_old = |own: Micros, old_nanos: u128| {
             let old = u64::try_from(old_nanos / 1000).unwrap_or(u64::MAX);
@@ -88,26 +88,26 @@ impl Measure {
     }
 }
 
-/// What somebody had, as far as it was measured.
+/// Amount that a person used, as far as it was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Amount {
     at_least: u64,
     is_all: bool,
 }
 
-/// For how long a limit counts.
+/// Period that a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Term {
-    /// By the calendar of the zone; a week begins on Monday.
+    /// Calendar periods in the configured zone; a week begins on Monday.
     Day,
     Week,
     Month,
-    /// So long, up to now.
+    /// A window of this length that ends now.
     Rolling(Duration),
 }
 
 impl Term {
-    /// The period that a moment lies in; of a rolling window, the one that ends there.
+    /// Returns the period that contains a moment; for a rolling window, the period that ends there.
     #[must_use]
     pub fn period(self, now: Timestamp, zone: &TimeZone) -> Period {
         let today = now.to_zoned(zone.clone()).date();
@@ -129,20 +129,20 @@ impl Term {
     }
 }
 
-/// What people had in a term up to now.
+/// Use by people in a term up to now.
 #[derive(Clone, Debug)]
 pub struct Usage {
     pub period: Period,
     pub now: Timestamp,
-    /// From when on the history knows anything within the period.
+    /// Time from which the history has data within the period.
     pub known_from: Timestamp,
-    /// The share of the time since then in which the cards were observed.
+    /// Share of the time since then in which the GPUs were observed.
     pub observed_share: Option<f64>,
     pub people: Vec<PersonRow>,
 }
 
 impl Usage {
-    /// The observed time that the amounts were made in.
+    /// Returns the observed time in which the amounts accumulated.
     fn observed(&self) -> Micros {
         let elapsed = micros_between(self.known_from, self.now);
         let share = self.observed_share.unwrap_or(0.0).clamp(0.0, 1.0);
@@ -155,13 +155,15 @@ impl Usage {
         Micros((elapsed.0 as f64 * share) as u64)
     }
 
-    /// The observed time that a pace can be told from: an hour and a hundredth of the period, or all of a shorter one.
+    /// Returns the minimum observed time for a forecast: an hour (or the whole period, if that is shorter), and at
+    /// least a hundredth of the period.
     fn enough(&self) -> Micros {
         let period = self.period.micros();
         EARLIEST.min(period).max(Micros(period.0 / 100))
     }
 
-    /// What is still to come: the rest of a calendar's period, or of a rolling window the time before the history began.
+    /// Returns the time that is still unaccounted for: the rest of a calendar period, or the part of a rolling window
+    /// before the history begins.
     fn remaining(&self, per: Term) -> Micros {
         match per {
             Term::Rolling(_) => micros_between(self.period.from(), self.known_from.min(self.now)),
@@ -170,19 +172,19 @@ impl Usage {
     }
 }
 
-/// Before so much was observed, no pace is told.
+/// Minimum observed time for a forecast.
 const EARLIEST: Micros = Micros::from_secs(3600);
 
-/// Why there is no forecast.
+/// Reason why there is no forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoForecast {
-    /// A part of what was used is not known.
+    /// A part of the use was not measured.
     NotMeasured,
-    /// Too little of the period was observed to tell a pace from it.
+    /// Too little of the period was observed to compute a rate.
     TooEarly,
 }
 
-/// Whose standing it is.
+/// Subject of a standing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     Person(String),
@@ -190,19 +192,19 @@ pub enum Who {
     Everyone,
 }
 
-/// How somebody stands under a limit.
+/// Standing of a person or a group under a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     pub who: Who,
     pub limit: Limit,
     pub period: Period,
-    /// What was used as far as it was measured.
+    /// Amount used, as far as it was measured.
     pub at_least: u64,
-    /// All that was used; `None` where a part of it was not measured.
+    /// Total amount used; `None` if a part of it was not measured.
     pub used: Option<u64>,
-    /// At the end of the period, at the pace so far.
+    /// Forecast for the end of the period, at the rate so far.
     pub forecast: Result<u64, NoForecast>,
-    /// When the limit is reached at that pace, if that is within the period.
+    /// Time at which the limit is reached at that rate, if that is within the period.
     pub reached: Option<Timestamp>,
 }
 
@@ -212,26 +214,26 @@ impl Standing {
         self.used.map(|used| self.limit.most.saturating_sub(used))
     }
 
-    /// More than the limit was used. To have used all of it is allowed.
+    /// Reports whether more than the limit was used. Using exactly the limit is allowed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.at_least > self.limit.most
     }
 
-    /// Whether it can be said at all if the limit is kept: what was measured is over it, or everything was measured.
+    /// Reports whether compliance can be decided: the measured amount exceeds the limit, or everything was measured.
     #[must_use]
     pub fn is_judged(&self) -> bool {
         self.is_over() || self.used.is_some()
     }
 
-    /// It will be more at the current pace.
+    /// Reports whether the forecast exceeds the limit.
     #[must_use]
     pub fn will_be_over(&self) -> bool {
         self.forecast
             .is_ok_and(|forecast| forecast > self.limit.most)
     }
 
-    /// Whether this person is meant: by name, or as one of those who share the limit.
+    /// Reports whether the standing applies to this person: by name, or as a member of a group with a shared limit.
     #[must_use]
     pub fn concerns(&self, name: &str, groups: &BTreeSet<String>) -> bool {
         match &self.who {
@@ -242,10 +244,11 @@ impl Standing {
     }
 }
 
-/// How everyone stands under every limit: by limit, the largest user first.
+/// Returns the standings under every limit: by limit, the largest user first.
 ///
-/// Of limits for each person that differ only in whom they are for, the most special counts: one's own before that of a
-/// group before that of everyone; of several groups, the largest. `members` are the persons of a group.
+/// Among per-person limits that differ only in their subject, the most specific applies: a limit for the user before a
+/// limit for a group before a limit for everyone; of several groups, the largest limit. `members` returns the members
+/// of a group.
 pub fn standings<'usage>(
     limits: &[Limit],
     usage: impl Fn(Term) -> &'usage Usage,
@@ -267,7 +270,7 @@ pub fn standings<'usage>(
                 let sums = together(usage, among.as_ref());
                 vec![stand(Who::Group(group.clone()), limit, usage, &sums)]
             }
-            // One person has a limit alone, however it is shared.
+            // A limit for one person is the same whether shared or not.
             (_, Subject::User(user)) => {
                 let sums = together(usage, among.as_ref());
                 vec![stand(Who::Person(user.clone()), limit, usage, &sums)]
@@ -289,7 +292,7 @@ pub fn standings<'usage>(
     found
 }
 
-/// Whether another limit for each person stands before this one for this person.
+/// Reports whether a more specific per-person limit applies to this person instead.
 fn has_more_special(
     limits: &[Limit],
     limit: &Limit,

@@ -1,27 +1,28 @@
-//! A value that was measured, or the reason why there is none. There is no third case: nothing here stands for zero.
+//! A measured value, or the reason why it is missing. There is no third case: a missing value is never represented as
+//! zero.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One sensor value, or the reason there is none.
+/// One sensor value, or the reason why it is missing.
 pub type Reading<T> = Result<T, Missing>;
 
-/// Why a value is absent; stored beside the NULL it explains.
+/// Reason why a value is missing; stored next to the NULL that it explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Missing {
-    /// The card, the driver or the kernel does not have this value.
+    /// The GPU, the driver or the kernel does not provide this value.
     Unsupported,
-    /// It exists, and we may not see it.
+    /// The value exists, but access is denied.
     Denied,
-    /// What it belongs to is no longer there: a lost card, an ended process.
+    /// Its subject no longer exists: a lost GPU, an ended process.
     Gone,
-    /// It should be there; asking for it went wrong.
+    /// The value should exist, but reading it failed.
     Failed,
 }
 
 impl Missing {
-    /// The one word by which every output names the reason.
+    /// Returns the word for the reason in every output.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

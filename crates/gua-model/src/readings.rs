@@ -1,9 +1,9 @@
 //! The table of a GPU's readings: every value that a driver can report about a GPU as one number.
 //!
 //! The `readings!` table declares each reading once: its field in [`Gpu`] and its unit, its slot in stored ticks, its
-//! key in JSON, its column in exports and its label in messages. The store's codec, `gua doctor --json` and `gua export`
-//! go through [`READINGS`] and name no reading of their own, except where one has a rule of its own (the export replaces
-//! the energy counter by the energy of the span, for example).
+//! key in JSON, its column in exports and its label in messages. The store's codec, `gua doctor --json` and `gua
+//! export` iterate over [`READINGS`] and name individual readings only where one needs a special rule (the export
+//! replaces the energy counter by the energy of the span, for example).
 //!
 //! A new reading in a unit that exists touches three files:
 //!

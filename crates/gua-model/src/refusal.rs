@@ -1,4 +1,4 @@
-//! Somebody asked for cards and did not get them at once: what they asked for, and who held the cards meanwhile.
+//! Requests for GPUs that were not granted at once: the request, and the holders of the GPUs at that time.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use jiff::{SignedDuration, Timestamp};
 use crate::id::{GpuUuid, Uid};
 use crate::owner::User;
 
-/// How asking ended.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalOutcome {
     /// Refused at once.
     Refused,
-    /// Waited, and then had cards.
+    /// Granted after a wait.
     Granted,
-    /// Waited as long as they wanted to, or gave up.
+    /// Not granted: the wait timed out or was cancelled.
     GaveUp,
 }
 
@@ -25,7 +25,7 @@ impl RefusalOutcome {
         RefusalOutcome::GaveUp,
     ];
 
-    /// The name that every column and key uses.
+    /// Returns its name in every column and key.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,29 +43,29 @@ impl RefusalOutcome {
     }
 }
 
-/// What an asker tells of themselves.
+/// A request, as reported by the program that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asking {
-    /// When they asked.
+    /// Time of the request.
     pub at: Timestamp,
     pub asker: User,
     pub wanted: u32,
-    /// How many they could have had.
+    /// Number of GPUs that were available.
     pub had: u32,
     pub outcome: RefusalOutcome,
-    /// Zero for those who did not wait.
+    /// Time waited; zero if the request did not wait.
     pub waited: SignedDuration,
 }
 
-/// A refusal as the history keeps it.
+/// A refusal as stored in the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub asking: Asking,
-    /// Who held the cards that they would have taken, as ticks saw it.
+    /// Holders of the GPUs that matched the request, as observed by ticks.
     pub blocked_by: Vec<Blocking>,
 }
 
-/// A person on a card that another asked for.
+/// A holder of a GPU that another person requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocking {
     pub gpu: GpuUuid,
@@ -74,18 +74,19 @@ pub struct Blocking {
     pub is_idle: bool,
 }
 
-/// Whose idle-held card stood in whose way, and how often.
+/// Number of times that an idle-held GPU blocked another person's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InTheWay {
     pub holder: Uid,
     pub gpu: GpuUuid,
     pub asker: Uid,
     pub times: u64,
-    /// All waiting together, of those who waited.
+    /// Total time waited by these requests.
     pub waited: SignedDuration,
 }
 
-/// Counts who stood in whose way with cards that they did not use; the most often first. Nobody is in their own way.
+/// Counts how often each holder's idle-held GPUs blocked each other person, in descending order. Holders do not block
+/// themselves.
 #[must_use]
 pub fn in_the_way(refusals: &[Refusal]) -> Vec<InTheWay> {
     let mut counted: BTreeMap<(Uid, GpuUuid, Uid), (u64, SignedDuration)> = BTreeMap::new();
@@ -118,7 +119,7 @@ pub fn in_the_way(refusals: &[Refusal]) -> Vec<InTheWay> {
 mod tests {
     use super::*;
 
-    /// `asker<holder:card[!]...`, a `!` for a card in use.
+    /// Parses `asker<holder:card[!]...`, with `!` for a GPU in use.
     fn refusal(text: &str) -> Refusal {
         let uid = |name: &str| Uid(u32::from(name.as_bytes()[0]));
         let (asker, blocks) = text.split_once('<').unwrap();

@@ -1,19 +1,19 @@
-//! Where a board is: an absolute address in http or https, and the rule that a secret crosses a network only encrypted.
+//! Address of a board: an absolute http or https URL, and the rule that a secret crosses a network only encrypted.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A board's address: scheme, host, perhaps a port and a path, no slash at the end.
+/// A board's URL: scheme, host, optional port and path, without a trailing slash.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     scheme: Scheme,
-    /// Host and port, as they were written.
+    /// Host and port, as written.
     authority: String,
-    /// Empty, or begins with a slash.
+    /// Empty, or starts with a slash.
     path: String,
 }
 
-/// Whether what is sent can be read on the way.
+/// Whether the connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     Http,
@@ -23,13 +23,13 @@ pub enum Scheme {
 /// Whether a token may cross a network unencrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unencrypted {
-    /// Only on this machine itself.
+    /// Only to the local host.
     LoopbackOnly,
-    /// Somebody has asked for it.
+    /// Explicitly allowed by the user.
     Allowed,
 }
 
-/// Why a text is no address of a board. The text is not in it: it may carry a password.
+/// Error for a text that is not a board's URL. It does not contain the text, which may include a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     #[error("the server URL must be an absolute http(s) URL, such as https://board.example.com")]
@@ -44,16 +44,16 @@ pub enum UrlError {
     Port,
 }
 
-/// The address would show the token to everyone on the way.
+/// Error for a URL that would send the token unencrypted over a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not encrypted, and the token would be readable on the way")]
 pub struct Insecure(pub ServerUrl);
 
 impl ServerUrl {
-    /// Reads an address; blanks around it and slashes at its end do not count.
+    /// Parses a URL; surrounding blanks and trailing slashes are ignored.
     ///
     /// # Errors
-    /// When it is not absolute http or https, or has parts that have no business in a board's address.
+    /// If it is not an absolute http or https URL, or has parts that a board's URL must not have.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let text = text.trim().trim_end_matches('/');
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -93,13 +93,13 @@ impl ServerUrl {
         self.scheme
     }
 
-    /// The host without port and brackets.
+    /// Returns the host without port and brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         split_port(&self.authority).map_or("", |(host, _)| host)
     }
 
-    /// The port: the one that is written, or the scheme's own.
+    /// Returns the port in the URL, or the default port of the scheme.
     #[must_use]
     pub fn port(&self) -> u16 {
         let written = split_port(&self.authority).and_then(|(_, port)| port?.parse().ok());
@@ -109,7 +109,7 @@ impl ServerUrl {
         })
     }
 
-    /// Whether the address names this machine: a loopback number or `localhost`.
+    /// Reports whether the URL refers to the local host: a loopback address or `localhost`.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         let host = self.host();
@@ -118,10 +118,10 @@ impl ServerUrl {
             || host.parse().is_ok_and(|ip: Ipv6Addr| ip.is_loopback())
     }
 
-    /// Demands an encrypted way, unless the way does not leave the machine or somebody has allowed it.
+    /// Requires an encrypted connection, unless it stays on the local host or an unencrypted one is allowed.
     ///
     /// # Errors
-    /// When a token would be readable on the way.
+    /// If the token could be read in transit.
     pub fn check_encrypted(&self, unencrypted: Unencrypted) -> Result<(), Insecure> {
         if self.scheme == Scheme::Https || unencrypted == Unencrypted::Allowed || self.is_loopback()
         {
@@ -131,13 +131,13 @@ impl ServerUrl {
         }
     }
 
-    /// The address of a request; the path begins with a slash.
+    /// Returns the URL of a request; the path starts with a slash.
     #[must_use]
     pub fn at(&self, path: &str) -> String {
         format!("{self}{path}")
     }
 
-    /// The address of a WebSocket; the path begins with a slash.
+    /// Returns the URL of a WebSocket; the path starts with a slash.
     #[must_use]
     pub fn websocket_at(&self, path: &str) -> String {
         let scheme = match self.scheme {
@@ -164,7 +164,8 @@ impl fmt::Debug for ServerUrl {
     }
 }
 
-/// Host without brackets, and the port's digits where there is a colon. `None` where brackets or colons do not fit.
+/// Splits host (without brackets) and the digits of the port, if there is a colon. `None` if brackets or colons are
+/// malformed.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     if let Some(inside) = authority.strip_prefix('[') {
         let (host, rest) = inside.split_once(']')?;

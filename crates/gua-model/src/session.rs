@@ -1,10 +1,10 @@
-//! One process holding one card, from when to when.
+//! Sessions: one process holding one GPU, from start to end.
 //!
-//! A session begins with the first tick that shows the process on the card and lasts to the end of its last span. It ends
-//! when a tick could read the list in which the process stood and does not show it, when the kernel says that the process
-//! is gone, when its MIG instance is no longer there, and with the boot. Nothing else ends it: a process is known by its
-//! start time, so one that is still there after hours without a collector has been there all along. Such hours lie inside
-//! the session and are not observed.
+//! A session begins with the first tick that shows the process on the GPU and lasts to the end of its last span. It
+//! ends when a tick reads the list that contained the process and the process is not in it, when the kernel reports
+//! that the process is gone, when its MIG instance no longer exists, and with the boot. Nothing else ends it: a process
+//! is identified by its start time, so one that is still present after hours without a collector has been present all
+//! along. Such hours lie inside the session and are unobserved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,60 +22,60 @@ use crate::state::{RollUp, Thresholds};
 use crate::tick::Tick;
 use crate::unit::{Bytes, Centipercent, Micros};
 
-/// What tells sessions apart while they are open. The same process may come back to a card after it left: then `from`
-/// differs.
+/// Key of an open session. Two sessions of a process that returned to a GPU after leaving it have the same key and
+/// differ in `from`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionKey {
     pub process: ProcessKey,
     pub gpu: GpuUuid,
 }
 
-/// One process holding one card.
+/// One process holding one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub key: SessionKey,
-    /// The card that the gpu is an instance of.
+    /// The GPU that this one is a MIG instance of.
     pub parent: Option<GpuUuid>,
-    /// `None` is the unknown owner. The latest that was seen, with its source.
+    /// Latest known owner, with its source. `None` is the unknown owner.
     pub owner: Option<Owner>,
-    /// The short name; the latest that could be read.
+    /// Latest short name that could be read.
     pub comm: Reading<String>,
     pub workload: Workload,
     pub kind: ProcessKind,
-    /// Its first tick.
+    /// Time of its first tick.
     pub from: Timestamp,
-    /// The end of its last span.
+    /// End of its last span.
     pub to: Timestamp,
-    /// Ticks that showed it.
+    /// Number of ticks that showed it.
     pub ticks: u64,
-    /// Time in which the card's state was seen. The rest of `from..to` was not observed.
+    /// Time in which the GPU's state was observed. The rest of `from..to` is unobserved.
     pub observed: Micros,
-    /// Of that, with the card's roll-up active.
+    /// Part of `observed` in which the GPU's roll-up was active.
     pub active: Micros,
-    /// Of that, with the card's roll-up idle-held.
+    /// Part of `observed` in which the GPU's roll-up was idle-held.
     pub idle_held: Micros,
-    /// The process's own SM utilisation, where the driver tells it.
+    /// SM utilisation of the process, if the driver reports it.
     pub own_util: UtilSum,
-    /// The card's utilisation.
+    /// Utilisation of the GPU.
     pub card_util: UtilSum,
-    /// The most memory that a tick showed; the reason where none did.
+    /// Maximum memory at any tick; the reason if no tick could read it.
     pub peak_memory: Reading<Bytes>,
-    /// Whether another process held the card at some of its ticks.
+    /// Whether another process held the GPU at some of its ticks.
     pub shared: bool,
-    /// Whether it may still go on.
+    /// Whether it may continue.
     pub open: bool,
 }
 
-/// A mean in the making.
+/// Sum for a mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UtilSum {
-    /// Hundredths of a percent, times microseconds.
+    /// Hundredths of a percent times microseconds.
     pub sum: u128,
-    /// The time that it was known for.
+    /// Time for which the value was known.
     pub known: Micros,
 }
 
-/// Whose utilisation a mean is.
+/// Source of a mean utilisation: the process or the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum UtilSource {
     Process,
@@ -83,7 +83,7 @@ pub enum UtilSource {
 }
 
 impl Session {
-    /// The process's own mean utilisation where the driver told it, else the card's, and which of them it is.
+    /// Returns the mean utilisation of the process if the driver reported it, or else of the GPU, and its source.
     #[must_use]
     pub fn util(&self) -> Option<(Centipercent, UtilSource)> {
         let own = self.own_util.mean().map(|mean| (mean, UtilSource::Process));
@@ -95,7 +95,7 @@ impl Session {
         Period::new(self.from, self.to)
     }
 
-    /// Time inside the session that nobody observed.
+    /// Returns the unobserved time inside the session.
     #[must_use]
     pub fn unobserved(&self) -> Micros {
         Micros(self.period().micros().0.saturating_sub(self.observed.0))
@@ -169,7 +169,7 @@ impl UtilSum {
         self.known += time;
     }
 
-    /// `None` where it was never known.
+    /// Returns the mean; `None` if the value was never known.
     #[must_use]
     pub fn mean(self) -> Option<Centipercent> {
         let mean = self.sum.checked_div(u128::from(self.known.0))?;
@@ -177,7 +177,7 @@ impl UtilSum {
     }
 }
 
-/// The fold from ticks and their spans to sessions.
+/// Folds ticks and their spans to sessions.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     thresholds: Thresholds,
@@ -185,8 +185,9 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// `open` are the sessions that a history has as open; none for a new one. To go on after a restart, push the last
-    /// tick that is already in them to the spans alone, so that its spans come with the next tick.
+    /// Creates the fold. `open` are the open sessions of a history; a new history has none. To continue after a
+    /// restart, push the last tick that they already contain only to the spans, so that its spans are closed by the
+    /// next tick.
     #[must_use]
     pub fn new(thresholds: Thresholds, open: impl IntoIterator<Item = Session>) -> Self {
         let open = open
@@ -196,7 +197,7 @@ impl Sessions {
         Self { thresholds, open }
     }
 
-    /// Takes a tick and the spans that [`crate::Spans::push`] closed with it. Returns the sessions that ended before it.
+    /// Adds a tick and the spans that [`crate::Spans::push`] closed with it. Returns the sessions that ended before it.
     pub fn push(&mut self, tick: &Tick, closed: &[Span]) -> Vec<Session> {
         self.account(closed);
         let mut over = Vec::new();
@@ -217,10 +218,11 @@ impl Sessions {
         over
     }
 
-    /// Adds spans to the sessions that they belong to: those of the last tick, from [`crate::Spans::finish`].
+    /// Adds spans to the sessions that they belong to. Call it with the spans of the last tick, from
+    /// [`crate::Spans::finish`].
     pub fn account(&mut self, closed: &[Span]) {
         for span in closed.iter().filter(|span| span.counts) {
-            // A driver may list a process twice; it holds the card once.
+            // A driver may list a process twice; it holds the GPU once.
             let mut seen = BTreeSet::new();
             for holder in &span.holders {
                 let Some(process) = holder.process.filter(|process| seen.insert(*process)) else {
@@ -238,7 +240,7 @@ impl Sessions {
         }
     }
 
-    /// The sessions that may still go on, as far as they were accounted for.
+    /// Returns the open sessions, up to the spans added so far.
     pub fn open(&self) -> impl Iterator<Item = &Session> {
         self.open.values()
     }
@@ -276,7 +278,7 @@ fn may_go_on(session: &Session, sample: &Sample, thresholds: &Thresholds) -> boo
     }
     let find = |uuid: &GpuUuid| sample.gpus.iter().find(|gpu| gpu.uuid == *uuid);
     let Some(gpu) = find(&key.gpu) else {
-        // A card that is not there may come back. An instance that its card no longer has was taken away.
+        // A GPU that is missing may return. An instance that is missing although its parent is present was removed.
         return session.parent.as_ref().and_then(find).is_none();
     };
     if !gpu.place.counts() {
@@ -285,7 +287,7 @@ fn may_go_on(session: &Session, sample: &Sample, thresholds: &Thresholds) -> boo
     let is_it = |process: &Process| match &process.identity {
         Ok(identity) => identity.key == key.process,
         Err(Missing::Gone) => false,
-        // Somebody has that pid, and who it is could not be seen just now.
+        // A process with that PID exists, but it could not be identified at this tick.
         Err(_) => process.pid == key.process.pid,
     };
     let list = match session.kind {

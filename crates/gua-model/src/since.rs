@@ -31,7 +31,7 @@ pub enum Start {
     AtLatest,
 }
 
-/// Walks back from the quarter hour of `now` over quarters that were spent in this roll-up alone, and returns the first of
+/// Walks back from the quarter hour of `now` over quarters that contain only this roll-up, and returns the first of
 /// them. [`within`] finds where in the quarter before it the run began.
 #[must_use]
 pub fn whole_quarters(totals: &Totals, gpu: &GpuUuid, roll_up: RollUp, now: Timestamp) -> Quarter {
@@ -66,8 +66,8 @@ fn is_whole(total: &QuarterTotal, quarter: Quarter, roll_up: RollUp) -> bool {
     !others && !cadence.is_break(Micros(missing))
 }
 
-/// The run of this roll-up at the end of a GPU's spans, which are in order of time. `None` if the last span has another
-/// roll-up, or is too old to say anything about `now`.
+/// Finds the run of this roll-up at the end of a GPU's spans, which are in order of time. `None` if the last span has
+/// another roll-up, or is too old to apply to `now`.
 #[must_use]
 pub fn within<'a>(
     spans: impl DoubleEndedIterator<Item = &'a Span>,
@@ -126,7 +126,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// `0-30 active | 30-60 idle-held`; a state with `/` between two is divided.
+    /// Parses `0-30 active | 30-60 idle-held`; a state with `/` between two is divided.
     fn spans(text: &str) -> Vec<Span> {
         let span = |part: &str| {
             let (time, states) = part.trim().split_once(' ').unwrap();

@@ -1,4 +1,4 @@
-//! The states of a card, the roll-up that reports print, and the evidence that stands behind a verdict.
+//! The states of a GPU, the roll-up that reports print, and the evidence for each verdict.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::reading::{Missing, Reading};
 use crate::unit::{Bytes, Milliwatts, Percent};
 
-/// What a card was doing, as finely as it can be told.
+/// State of a GPU, as precisely as it can be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum State {
     /// Utilisation at or over the threshold.
     Active,
-    /// Utilisation high while power stays at the card's idle floor.
+    /// High utilisation while power stays at the GPU's idle floor.
     Stalled,
-    /// Utilisation high, and no process at all.
+    /// High utilisation without any process.
     Ghost,
-    /// A live process holds memory, utilisation low.
+    /// A live process holds memory while utilisation is low.
     IdleHeld,
-    /// Memory is charged to processes that are gone.
+    /// Memory is still allocated to processes that no longer exist.
     OrphanHeld,
-    /// Somebody holds the card, and no utilisation is to be had.
+    /// A process holds the GPU, but its utilisation is unknown.
     HeldUnknown,
-    /// Nothing holds the card.
+    /// No process holds the GPU.
     TrulyIdle,
-    /// Nobody could look: a gap, not idle time.
+    /// The GPU could not be observed: a gap, not idle time.
     Unobserved,
 }
 
@@ -40,13 +40,13 @@ impl State {
         State::Unobserved,
     ];
 
-    /// Its place in [`State::ALL`].
+    /// Returns its index in [`State::ALL`].
     #[must_use]
     pub const fn place(self) -> usize {
         self as usize
     }
 
-    /// The name that every column, key and page uses.
+    /// Returns its name in every column, key and page.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// The share of a report that this state belongs to; `None` for those that stand apart.
+    /// Returns the share of a report that this state belongs to; `None` for states that are reported separately.
     #[must_use]
     pub fn roll_up(self) -> Option<RollUp> {
         match self {
@@ -79,7 +79,7 @@ impl fmt::Display for State {
     }
 }
 
-/// The three shares that people compare with gpu-usage-audit.
+/// The three shares of gpu-usage-audit's reports, for comparison with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RollUp {
     Active,
@@ -90,7 +90,7 @@ pub enum RollUp {
 impl RollUp {
     pub const ALL: [RollUp; 3] = [RollUp::Active, RollUp::IdleHeld, RollUp::TrulyIdle];
 
-    /// Its place in [`RollUp::ALL`].
+    /// Returns its index in [`RollUp::ALL`].
     #[must_use]
     pub const fn place(self) -> usize {
         self as usize
@@ -106,12 +106,12 @@ impl RollUp {
     }
 }
 
-/// Where `active` begins and what counts as held. The defaults are the contract.
+/// Thresholds for `active` and for held GPUs. The defaults are the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thresholds {
-    /// A card is active from this utilisation on.
+    /// Minimum utilisation of an active GPU.
     pub active_util: Percent,
-    /// A card is held when its holders have more than this.
+    /// A GPU is held if its holders have more memory than this.
     pub held_mb: u64,
     pub count_graphics: CountGraphics,
 }
@@ -132,7 +132,7 @@ impl Default for Thresholds {
     }
 }
 
-/// Thresholds that a question sets in place of the stored ones.
+/// Thresholds that a query sets in place of the stored ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThresholdOverrides {
     pub active_util: Option<Percent>,
@@ -141,7 +141,7 @@ pub struct ThresholdOverrides {
 }
 
 impl ThresholdOverrides {
-    /// The stored thresholds with those of the question in their place.
+    /// Returns the stored thresholds, overridden by those of the query.
     #[must_use]
     pub fn over(self, stored: Thresholds) -> Thresholds {
         Thresholds {
@@ -152,7 +152,7 @@ impl ThresholdOverrides {
     }
 }
 
-/// Whether a process that only draws (a desktop) holds its card.
+/// Whether a graphics process (a desktop) holds its GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CountGraphics {
     #[default]
@@ -160,7 +160,7 @@ pub enum CountGraphics {
     Yes,
 }
 
-/// A state and what it rests on.
+/// A state and its evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub state: State,
@@ -168,7 +168,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Why nobody observed the card, where that is the verdict.
+    /// Returns why the GPU is unobserved, if that is the verdict.
     #[must_use]
     pub fn unobserved(&self) -> Option<Missing> {
         let why = self.evidence.unobserved.unwrap_or(Missing::Failed);
@@ -176,24 +176,24 @@ impl Verdict {
     }
 }
 
-/// What was seen when a state was decided, so that it can be explained later.
+/// Readings that decided a state, kept so that the state can be explained later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     pub thresholds: Thresholds,
     pub util: Reading<Percent>,
     pub power: Reading<Milliwatts>,
-    /// The card's idle floor, once it is known.
+    /// The GPU's idle floor, if it is known.
     pub idle_floor: Option<Milliwatts>,
-    /// Processes that hold the card, of whatever size.
+    /// Number of processes that hold the GPU, regardless of their memory.
     pub holders: u32,
-    /// Of those, how many the kernel says are gone.
+    /// Number of holders that no longer exist according to the kernel.
     pub gone: u32,
-    /// Of those, how many have memory that the driver hides.
+    /// Number of holders whose memory the driver hides.
     pub hidden_memory: u32,
-    /// Their known memory.
+    /// Known memory of the holders.
     pub held: Bytes,
-    /// Processes in either list, holders or not.
+    /// Number of processes in either list, holders or not.
     pub processes: u32,
-    /// Why the card counts as unobserved.
+    /// Reason why the GPU counts as unobserved.
     pub unobserved: Option<Missing>,
 }

@@ -1,4 +1,5 @@
-//! Texts as people see them: what others wrote (a driver, a process, a directory service) made fit to be shown, and ages.
+//! Text for display: text from other sources (a driver, a process, a directory service) is sanitized, and durations are
+//! formatted.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +9,8 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::Bytes;
 
-/// Whether a character could steer a terminal or turn a line around: controls, bidirectional marks, invisible ones.
+/// Reports whether a character could control a terminal or reverse a line: control characters, bidirectional marks,
+/// invisible characters.
 #[must_use]
 pub fn is_harmful(letter: char) -> bool {
     letter.is_control()
@@ -16,7 +18,7 @@ pub fn is_harmful(letter: char) -> bool {
             '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// The text with every harmful character replaced by one that shows that something was there.
+/// Replaces every harmful character by a visible one.
 #[must_use]
 pub fn sanitize(text: &str) -> String {
     let shown = |letter| {
@@ -29,7 +31,7 @@ pub fn sanitize(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// A value as an error message shows it: with nothing in it that steers a terminal, and never a screenful.
+/// Formats a value for an error message: without terminal controls, and truncated.
 #[must_use]
 pub fn in_message(value: &str) -> String {
     const SHOWN: usize = 60;
@@ -42,8 +44,8 @@ pub fn in_message(value: &str) -> String {
     text
 }
 
-/// The text as a cell of a CSV file, before quoting. A text that a spreadsheet would evaluate as a formula gets an apostrophe
-/// in front: names of users and processes come from other people.
+/// Escapes a text for a CSV cell, before quoting. A text that a spreadsheet would evaluate as a formula gets a leading
+/// apostrophe, because names of users and processes come from other people.
 #[must_use]
 pub fn csv_text(text: &str) -> Cow<'_, str> {
     let is_formula = text.starts_with(['=', '+', '-', '@']) && text.len() > 1;
@@ -54,7 +56,7 @@ pub fn csv_text(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// How many columns of a terminal a text takes: a Hangul or Chinese letter takes two.
+/// Returns the width of a text in terminal columns: a Hangul or Chinese character takes two.
 #[must_use]
 pub fn columns(text: &str) -> usize {
     text.width()
@@ -90,14 +92,14 @@ pub fn gigabytes(bytes: Bytes) -> String {
     format!("{}.{}", mb / 1024, mb % 1024 * 10 / 1024)
 }
 
-/// So many of something: `1 row`, `2 rows`.
+/// Formats a count with its noun: `1 row`, `2 rows`.
 #[must_use]
 pub fn counted(number: u64, one: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {one}{ending}")
 }
 
-/// How long something has lasted: `8s`, `1m47s`, `20m`, `3h12m`, `2d5h`. Two units at most.
+/// Formats a duration: `8s`, `1m47s`, `20m`, `3h12m`, `2d5h`. Two units at most.
 #[must_use]
 pub fn short_age(age: Duration) -> String {
     let seconds = age.as_secs();
@@ -111,7 +113,7 @@ pub fn short_age(age: Duration) -> String {
     }
 }
 
-/// The printed form everywhere: `0:01:00`, `1 day, 12:00:00`, `0:00:00.200000`.
+/// A duration in its printed form: `0:01:00`, `1 day, 12:00:00`, `0:00:00.200000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clockwise(pub Duration);
 

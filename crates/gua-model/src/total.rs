@@ -1,7 +1,7 @@
-//! Sums by quarter hour, card, state and owner. Whole numbers only, so that the same ticks give the same totals however
-//! they were batched.
+//! Totals by quarter hour, GPU, state and owner. They are whole numbers, so that the same ticks give the same totals
+//! regardless of batching.
 //!
-//! Time of a card whose MIG instances stand in its place is set aside: it has no states and no owners here.
+//! Time in which a GPU's MIG instances are counted in its place is set aside: it has no states and no owners here.
 
 mod day;
 
@@ -22,31 +22,32 @@ use crate::vec_map::VecMap;
 
 pub use self::day::{CardDay, DayTotals, QuarterUse};
 
-/// Totals of any number of cards over any number of quarter hours, in that order.
+/// Totals by quarter hour and GPU, in that order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub quarters: BTreeMap<Quarter, BTreeMap<GpuUuid, QuarterTotal>>,
 }
 
-/// One card in one quarter hour.
+/// Totals of one GPU in one quarter hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuarterTotal {
     pub card: CardTotal,
     pub states: VecMap<(State, Basis), StateTotal>,
-    /// The time in state unobserved, by its reason.
+    /// Time in the state unobserved, by reason.
     pub unobserved: VecMap<GapReason, Micros>,
-    /// By uid; `None` is the unknown owner. Names and sources belong to the table that the uid is looked up in.
+    /// Totals by uid; `None` is the unknown owner. Names and sources are stored in a separate table with the uid as its
+    /// key.
     pub owners: VecMap<Option<Uid>, OwnerTotal>,
 }
 
-/// One card in one quarter hour, with its name. All that a quarter has come together, in the order of the names.
+/// Totals of one GPU in one quarter hour, with its UUID. The rows of a quarter are ordered by UUID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardQuarter {
     pub gpu: GpuUuid,
     pub total: QuarterTotal,
 }
 
-/// What is summed whatever the state.
+/// Sums over all states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardTotal {
     /// Ticks that began in this quarter.
@@ -54,44 +55,44 @@ pub struct CardTotal {
     /// Start of the first span and end of the last, within the quarter.
     pub first: Option<Timestamp>,
     pub last: Option<Timestamp>,
-    /// Time that ticks with this card stand for, whatever they could read.
+    /// Time covered by ticks with this GPU, including ticks without readings.
     pub present: Micros,
-    /// Of that, the time in which the card's MIG instances stood in its place. It is no capacity.
+    /// Part of `present` in which the GPU's MIG instances were counted in its place. It is not capacity.
     pub set_aside: Micros,
-    /// Of the rest, the time in which its state was seen.
+    /// Part of the rest in which its state was observed.
     pub observed: Micros,
     /// Utilisation in hundredths of a percent, times microseconds, over `util_known`.
     pub util_sum: u128,
     pub util_known: Micros,
-    /// What the driver counted, over `energy_known`; set-aside time included.
+    /// Energy counted by the driver over `energy_known`, including set-aside time.
     pub energy: Millijoules,
     pub energy_known: Micros,
-    /// Of the observed time, what nobody held: with the card truly idle, and with it in any other state. Together with
-    /// what the owners are charged it is the observed time.
+    /// Observed time without an owner: with the GPU truly idle (`free`), and with it in any other state (`ownerless`).
+    /// Together with the time charged to owners it equals the observed time.
     pub free: Micros,
     pub ownerless: Micros,
 }
 
-/// The time in one state, resting on one basis.
+/// Time in one state, from one basis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateTotal {
     pub micros: Micros,
-    /// The part of the card's energy in proportion to time, over `energy_known`.
+    /// The GPU's energy in proportion to time, over `energy_known`.
     pub energy: Millijoules,
     pub energy_known: Micros,
 }
 
-/// One owner on one card.
+/// Totals of one owner on one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerTotal {
     pub held: Micros,
     pub charged: Micros,
-    /// Held while the card's roll-up was idle-held.
+    /// Time held while the GPU's roll-up was idle-held.
     pub idle_held: Micros,
     /// Energy, shared equally among the owners, over `energy_known` of the held time.
     pub energy: Millijoules,
     pub energy_known: Micros,
-    /// Ticks that began in this quarter and saw the owner.
+    /// Ticks that began in this quarter and showed the owner.
     pub ticks: u64,
 }
 
@@ -123,7 +124,7 @@ impl Totals {
         }
     }
 
-    /// Takes out all quarters before `quarter`, which no later span can change.
+    /// Removes and returns all quarters before `quarter`. No later span can change them.
     #[must_use]
     pub fn drain_before(&mut self, quarter: Quarter) -> Self {
         let later = self.quarters.split_off(&quarter);
@@ -132,14 +133,14 @@ impl Totals {
         }
     }
 
-    /// Puts the cards of a quarter that is not yet there.
+    /// Inserts the GPUs of a quarter that is not yet present.
     pub fn put(&mut self, quarter: Quarter, cards: &[CardQuarter]) {
         let cards = cards.iter();
         let named = cards.map(|card| (card.gpu.clone(), card.total.clone()));
         self.quarters.insert(quarter, named.collect());
     }
 
-    /// The cards of each quarter, in order of time and then of uuid.
+    /// Returns the GPUs of each quarter, ordered by time and UUID.
     pub fn by_quarter(self) -> impl Iterator<Item = (Quarter, Vec<CardQuarter>)> {
         self.quarters.into_iter().map(|(quarter, cards)| {
             let cards = cards.into_iter();
@@ -148,7 +149,7 @@ impl Totals {
         })
     }
 
-    /// Every card of every quarter, in order of time and then of uuid.
+    /// Returns every GPU of every quarter, ordered by time and UUID.
     pub fn iter(&self) -> impl Iterator<Item = (Quarter, &GpuUuid, &QuarterTotal)> {
         self.quarters.iter().flat_map(|(quarter, cards)| {
             cards.iter().map(move |(gpu, total)| (*quarter, gpu, total))
@@ -157,7 +158,7 @@ impl Totals {
 }
 
 impl QuarterTotal {
-    /// Makes it empty and keeps its room.
+    /// Clears the totals and keeps the allocations.
     pub fn clear(&mut self) {
         self.card = CardTotal::default();
         self.states.clear();

@@ -39,7 +39,7 @@ unit!(/// A temperature.
     Celsius(i32), "°C");
 
 impl Bytes {
-    /// How many bytes the program calls a megabyte, as the replaced tools do.
+    /// Number of bytes in a megabyte, as the replaced tools count.
     pub const PER_MB: u64 = 1_048_576;
 
     #[must_use]
@@ -47,7 +47,7 @@ impl Bytes {
         Self(mb.saturating_mul(Self::PER_MB))
     }
 
-    /// Whole megabytes, rounded down: the form in which the 100 MB rule counts.
+    /// Returns whole megabytes, rounded down: the unit of the 100 MB rule.
     #[must_use]
     pub const fn whole_mb(self) -> u64 {
         self.0 / Self::PER_MB
@@ -55,14 +55,14 @@ impl Bytes {
 }
 
 impl Milliwatts {
-    /// Whole watts as people see them, rounded to the nearest, halves up.
+    /// Returns whole watts for display, rounded to the nearest, halves up.
     #[must_use]
     pub const fn whole_watts(self) -> u64 {
         self.0.saturating_add(500) / 1000
     }
 }
 
-/// Amounts that are added up; absurd ones stop at the largest number instead of starting anew.
+/// Implements addition. Sums saturate instead of wrapping.
 macro_rules! adds_up {
     ($($name:ident),*) => {$(
         impl Add for $name {
@@ -90,7 +90,7 @@ macro_rules! adds_up {
 adds_up!(Bytes, Micros, Millijoules);
 
 impl Millijoules {
-    /// Kilowatt-hours, for display. Sums are made of the whole millijoules, before this.
+    /// Returns kilowatt-hours, for display. Sums are made of whole millijoules, before conversion.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -109,7 +109,7 @@ impl Micros {
         Self(seconds.saturating_mul(Self::PER_SECOND))
     }
 
-    /// Hours, for showing. Sums are made of the whole microseconds, before this.
+    /// Returns hours, for display. Sums are made of whole microseconds, before conversion.
     #[must_use]
     pub fn hours(self) -> f64 {
         #[expect(
@@ -121,7 +121,7 @@ impl Micros {
     }
 }
 
-/// A share of a hundred. Drivers have been seen to report more; that is junk and cannot be built.
+/// A percentage from 0 to 100. Some drivers report more; such values are invalid and rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Percent(u8);
@@ -130,7 +130,7 @@ impl Percent {
     pub const ZERO: Self = Self(0);
     pub const HUNDRED: Self = Self(100);
 
-    /// `None` for anything over a hundred.
+    /// Returns `None` for anything over a hundred.
     #[must_use]
     pub fn new(value: u32) -> Option<Self> {
         u8::try_from(value)
@@ -165,7 +165,7 @@ impl fmt::Display for Percent {
     }
 }
 
-/// A number over a hundred where a percentage belongs.
+/// Error for a percentage over a hundred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PercentOutOfRange(pub u8);
 

@@ -1,12 +1,12 @@
-//! The word that gpu-usage-audit stores with a card and sends to its board: a rule of its own, beside the classes of a
-//! report. It is kept for those who read it there and decides nothing here.
+//! The usage state that gpu-usage-audit stores for a GPU and sends to its board. Its rule differs from the classes of a
+//! report. It is kept for readers of that column and affects nothing else.
 
 use std::collections::HashMap;
 
 use crate::id::GpuUuid;
 use crate::sample::Gpu;
 
-/// Whether somebody uses a card, by the old rule.
+/// Whether a GPU is used, by the old rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageState {
     Active,
@@ -15,7 +15,7 @@ pub enum UsageState {
 }
 
 impl UsageState {
-    /// The word in the old tool's column.
+    /// Returns the word in the old tool's column.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -26,12 +26,12 @@ impl UsageState {
     }
 }
 
-/// Up to this utilisation a tick is quiet.
+/// Maximum utilisation of a quiet tick.
 const QUIET_UTIL: u8 = 5;
-/// So many quiet ticks in a row make a card that was once active idle.
+/// Number of consecutive quiet ticks after which a GPU that was active counts as idle-held.
 const LONG: u32 = 10;
 
-/// What one collector remembers of its cards. A new run begins with a new one.
+/// State of one collector run about its GPUs. A new run starts empty.
 #[derive(Clone, Debug, Default)]
 pub struct UsageTracker {
     cards: HashMap<GpuUuid, Memory>,
@@ -44,7 +44,7 @@ struct Memory {
 }
 
 impl UsageTracker {
-    /// Takes in one tick of a card and says its state; `None` where utilisation or the list of processes is missing.
+    /// Adds one tick of a GPU and returns its state; `None` if utilisation or the process list is missing.
     pub fn see(&mut self, gpu: &Gpu) -> Option<UsageState> {
         let util = gpu.util.ok()?;
         let memory = self.cards.entry(gpu.uuid.clone()).or_default();
@@ -77,8 +77,8 @@ mod tests {
     use crate::sample::{Process, ProcessKind};
     use crate::unit::Percent;
 
-    /// Each tick is a utilisation, with `+` where a process computes, `g` where one only draws, `?` where the list of
-    /// processes cannot be read.
+    /// Each tick is a utilisation, with `+` for a compute process, `g` for a graphics process, and `?` for an
+    /// unreadable process list.
     fn check(ticks: &str, expected: &str) {
         let mut tracker = UsageTracker::default();
         let states = ticks.split(' ').map(|tick| {

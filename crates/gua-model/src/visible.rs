@@ -1,15 +1,14 @@
-//! Which cards a program was given: `CUDA_VISIBLE_DEVICES`, read as CUDA reads it.
+//! GPUs assigned to a program: `CUDA_VISIBLE_DEVICES`, parsed as CUDA parses it.
 
 use std::collections::BTreeSet;
 
 use crate::id::GpuUuid;
 use crate::sample::{Gpu, Place};
 
-/// A list of cards. As for CUDA, what comes after an entry that names no card counts for nothing, and an empty list is no
-/// card at all.
+/// A list of GPUs. As in CUDA, entries after the first invalid one are ignored, and an empty list selects no GPU.
 ///
-/// Numbers are taken for the driver's. CUDA counts so too with `CUDA_DEVICE_ORDER=PCI_BUS_ID`, and in any case where all
-/// cards are of one model.
+/// Numbers are interpreted as the driver's indices. CUDA does the same with `CUDA_DEVICE_ORDER=PCI_BUS_ID`, and always
+/// if all GPUs are of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VisibleDevices {
     entries: Vec<Entry>,
@@ -18,7 +17,7 @@ pub struct VisibleDevices {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
     Number(u32),
-    /// A UUID, or the beginning of one.
+    /// A UUID, or a prefix of one.
     Uuid(String),
 }
 
@@ -30,20 +29,21 @@ impl VisibleDevices {
         }
     }
 
-    /// For a list that a person wrote for us and not for CUDA: `None` where an entry is neither a number nor a UUID.
+    /// Parses a list that a person wrote for this program and not for CUDA: `None` if an entry is neither a number nor
+    /// a UUID.
     #[must_use]
     pub fn parse_whole(text: &str) -> Option<Self> {
         let entries: Option<Vec<Entry>> = text.split(',').map(Entry::parse).collect();
         entries.map(|entries| Self { entries })
     }
 
-    /// Whether no card is meant.
+    /// Reports whether the list selects no GPU.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether cards are named by their number, so that their order matters.
+    /// Reports whether GPUs are given by index, so that their order matters.
     #[must_use]
     pub fn has_numbers(&self) -> bool {
         self.entries
@@ -51,7 +51,7 @@ impl VisibleDevices {
             .any(|entry| matches!(entry, Entry::Number(_)))
     }
 
-    /// The cards that are meant. Of a card in MIG mode its instances, which stand in its place.
+    /// Returns the selected GPUs. A GPU in MIG mode is replaced by its instances.
     #[must_use]
     pub fn cards(&self, gpus: &[Gpu]) -> BTreeSet<GpuUuid> {
         let mut cards = BTreeSet::new();

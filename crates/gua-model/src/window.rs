@@ -1,6 +1,7 @@
-//! What the driver's own sample buffer says about the time between two ticks: mean, maximum and a small histogram.
+//! Utilisation between two ticks from the driver's sample buffer: mean, maximum and a small histogram.
 //!
-//! A single utilisation reading sees the last second at most. The buffer sees all of it, as far back as it reaches.
+//! A single utilisation reading covers the last second at most. The buffer covers all the time since the previous tick,
+//! as far back as it reaches.
 
 use std::time::Duration;
 
@@ -8,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::unit::{Centipercent, Percent};
 
-/// The lower edges of the histogram's bins. A threshold that is one of them can be applied exactly, later too.
+/// Lower edges of the histogram's bins. A threshold that equals one of them can be applied exactly, even later.
 pub const EDGES: [u8; BINS] = [0, 1, 5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90];
 const BINS: usize = 13;
 
-/// How many buffered samples fell into each range of utilisation.
+/// Number of buffered samples in each range of utilisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     pub bins: [u32; BINS],
@@ -29,7 +30,7 @@ impl Histogram {
         self.bins.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// How many samples were at or over `threshold`; `None` where the threshold is not an edge and cannot be told.
+    /// Returns the number of samples at or over `threshold`; `None` if the threshold is not an edge.
     #[must_use]
     pub fn at_or_over(&self, threshold: Percent) -> Option<u64> {
         let bin = EDGES.iter().position(|edge| *edge == threshold.get())?;
@@ -37,21 +38,21 @@ impl Histogram {
     }
 }
 
-/// The samples that the driver buffered since the last look.
+/// The samples that the driver buffered since the last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UtilWindow {
     pub histogram: Histogram,
     pub max: Option<Percent>,
-    /// Samples over a hundred percent, left out of everything else.
+    /// Number of samples over a hundred percent. They are excluded from everything else.
     pub junk: u32,
-    /// How much time the samples stand for.
+    /// Time that the samples cover.
     pub covered: Duration,
     sum: u64,
 }
 
 impl UtilWindow {
     /// Builds a window from `(driver time in microseconds, value)` in order of time. `since` is the driver time of the
-    /// last sample of the look before: where the buffer reaches back to it, the window covers all the time in between.
+    /// last sample of the previous read. If the buffer reaches back to it, the window covers all the time in between.
     #[must_use]
     pub fn new(since: Option<u64>, samples: &[(u64, u32)]) -> Self {
         let mut window = Self::default();
@@ -65,7 +66,7 @@ impl UtilWindow {
         window
     }
 
-    /// A window as it was kept: what [`Self::new`] made of the samples.
+    /// Restores a stored window, as created by [`Self::new`].
     #[must_use]
     pub fn restore(
         histogram: Histogram,
@@ -82,7 +83,7 @@ impl UtilWindow {
         }
     }
 
-    /// The sum of all samples that count, in percent.
+    /// Returns the sum of all valid samples, in percent.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum
@@ -94,7 +95,7 @@ impl UtilWindow {
         self.max = self.max.max(Some(value));
     }
 
-    /// Joins two looks at the same buffer, one after the other.
+    /// Joins two consecutive reads of the same buffer.
     #[must_use]
     pub fn followed_by(mut self, next: &Self) -> Self {
         for (mine, theirs) in self.histogram.bins.iter_mut().zip(next.histogram.bins) {
@@ -107,13 +108,13 @@ impl UtilWindow {
         self
     }
 
-    /// How many samples count.
+    /// Returns the number of valid samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.histogram.total()
     }
 
-    /// The mean in percent; `None` without samples.
+    /// Returns the mean in percent; `None` without samples.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let samples = self.samples();
@@ -126,15 +127,15 @@ impl UtilWindow {
 }
 
 impl UtilWindow {
-    /// The mean in whole hundredths of a percent, rounded down; `None` without samples.
+    /// Returns the mean in whole hundredths of a percent, rounded down; `None` without samples.
     #[must_use]
     pub fn mean_centipercent(&self) -> Option<Centipercent> {
         let mean = self.sum.saturating_mul(100).checked_div(self.samples())?;
         u32::try_from(mean).ok().map(Centipercent)
     }
 
-    /// Whether the samples stand for all of the time since the look before: up to one sample's period, or a tenth, may
-    /// be missing or too much.
+    /// Reports whether the samples cover all of the time since the previous read, with a tolerance of one sample period
+    /// or a tenth of the time, whichever is longer.
     #[must_use]
     pub fn covers(&self, elapsed: Duration) -> bool {
         let Some(period) = u32::try_from(self.samples())
@@ -147,14 +148,15 @@ impl UtilWindow {
     }
 }
 
-/// From the last look to the newest sample where the buffer reaches back that far; otherwise only what it holds.
+/// Returns the time from the previous read to the newest sample if the buffer reaches back that far, or else the time
+/// that the buffer covers.
 fn covered(since: Option<u64>, samples: &[(u64, u32)]) -> Duration {
     let (Some((first, _)), Some((last, _))) = (samples.first(), samples.last()) else {
         return Duration::ZERO;
     };
     let held = last.saturating_sub(*first);
     let intervals = u64::try_from(samples.len() - 1).unwrap_or(u64::MAX);
-    // A lone sample tells no period; the driver's longest is one second.
+    // One sample has no period; the driver's longest period is one second.
     let period = held.checked_div(intervals).unwrap_or(1_000_000);
     let reaches_back =
         since.is_some_and(|since| since <= *first && first - since <= period.saturating_mul(2));
@@ -207,7 +209,7 @@ mod tests {
             UtilWindow::new(None, &samples).covered,
             Duration::from_secs(10)
         );
-        // The buffer was too small: five seconds in between were lost.
+        // The buffer was too small: five seconds were lost.
         assert_eq!(
             UtilWindow::new(Some(5 * second), &samples).covered,
             Duration::from_secs(10)
@@ -216,7 +218,7 @@ mod tests {
             UtilWindow::new(Some(9 * second), &[]).covered,
             Duration::ZERO
         );
-        // One lone sample without a look before says when, and not for how long.
+        // A single sample without a previous read has a time but no duration.
         assert_eq!(
             UtilWindow::new(None, &[(second, 10)]).covered,
             Duration::ZERO
@@ -245,7 +247,7 @@ mod tests {
         check(30, 30_000, 34_000, false);
         check(30, 30_000, 27_500, true);
         check(30, 30_000, 20_000, false);
-        // Ticks of two seconds, samples of one: the last one may not be there yet.
+        // Ticks every two seconds, samples every second: the last sample may be missing.
         check(1, 1_000, 2_000, true);
         check(1, 1_000, 2_100, false);
         check(0, 0, 30_000, false);

@@ -1,4 +1,4 @@
-//! Cases are short texts: a card as it was seen on the left, the state on the right.
+//! Cases are short texts: the readings of a GPU on the left, the state on the right.
 
 use proptest::prelude::*;
 
@@ -10,8 +10,8 @@ use crate::state::RollUp;
 use crate::unit::Percent;
 use crate::window::UtilWindow;
 
-/// `util 9 | compute 101 | graphics 20 gone | power 60 | floor 70 | list denied`, in any order. Memory in MB, or
-/// `hidden`. Without `util` the card has none to give.
+/// Parses `util 9 | compute 101 | graphics 20 gone | power 60 | floor 70 | list denied`, in any order. Memory is in MB,
+/// or `hidden`. Without `util`, the GPU reports no utilisation.
 fn card(text: &str) -> (Gpu, Option<Milliwatts>) {
     let mut gpu = Gpu::without_readings("GPU-0".parse().unwrap(), 0, Missing::Unsupported);
     gpu.compute_list = Ok(());
@@ -208,7 +208,7 @@ fn memory_of_processes_that_are_gone_is_orphaned() {
     check("util 0 | compute hidden gone", State::OrphanHeld);
     check("util 0 | compute 8000 gone | compute 50", State::OrphanHeld);
     check("util 0 | compute 8000 gone | compute 101", State::IdleHeld);
-    // Hidden from us is not gone.
+    // A hidden process is not an ended one.
     check("util 0 | compute 8000 denied", State::IdleHeld);
 }
 

@@ -1,4 +1,5 @@
-//! Histories as short texts on the left, coverage on the right; and random ones beside a slow count, moment by moment.
+//! Histories as short texts on the left, coverage on the right. Random histories are compared with a slow count, moment
+//! by moment.
 
 use proptest::prelude::*;
 
@@ -23,7 +24,7 @@ fn cover(
     ledger.finish()
 }
 
-/// Seconds of each state, of capacity, and every gap.
+/// Formats the seconds of each state, the capacity, and every gap.
 fn show(coverage: &Coverage) -> String {
     let seconds = |micros: Micros| (micros.hours() * 3600.0).round();
     let mut words = vec![format!("capacity {}", seconds(coverage.capacity))];
@@ -137,7 +138,7 @@ fn what_a_late_tick_leaves_between_two_gaps_of_one_reason_is_part_of_them() {
 
 #[test]
 fn a_gap_of_a_quarter_hour_that_cannot_be_placed_does_not_move_the_one_after_it() {
-    // A tick is ten seconds late, then nobody looks any more.
+    // A tick is ten seconds late; after it, sampling stops.
     let history = "0 gpu0; 40 gpu0; 70 gpu0";
     let all = ticks(history);
     let mut totals = Totals::default();
@@ -187,7 +188,7 @@ fn window() -> impl Strategy<Value = Period> {
         .prop_map(|(from, length)| Period::new(at(from), at(from + length)))
 }
 
-/// What a moment is, told from the ticks alone: `None` outside capacity, `Some(false)` where no tick has the card.
+/// Classifies a moment from the ticks alone: `None` outside capacity, `Some(false)` if no tick has the GPU.
 fn slow(ticks: &[Tick], gpu: &GpuUuid, moment: Timestamp) -> Option<bool> {
     let stands = ticks.iter().rev().find(|tick| tick.sample.at <= moment);
     let sample = stands
@@ -208,7 +209,7 @@ fn interval_end(tick: &Tick) -> Timestamp {
     tick.sample.at.checked_add(tick.interval).unwrap()
 }
 
-/// The window cut wherever anything may begin or end.
+/// Splits the window wherever anything may begin or end.
 fn moments(ticks: &[Tick], window: Period) -> Vec<Period> {
     let mut edges = vec![window.from(), window.to()];
     for tick in ticks {

@@ -1,5 +1,5 @@
-//! For how long old ticks looked at each card, and where nobody did. An old tick stands for its recorded interval; one
-//! that comes a little late or early is no gap and no overlap.
+//! Coverage of each GPU by old ticks, and the gaps between them. An old tick covers its recorded interval; a tick that
+//! is slightly late or early causes neither a gap nor an overlap.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::period::{Period, micros_between};
 use crate::report::Covered;
 use crate::unit::Micros;
 
-/// The fold from old ticks to coverage. It keeps gaps.
+/// Folds old ticks to coverage. It keeps only the gaps.
 #[derive(Clone, Debug, Default)]
 pub struct LegacyCoverage {
     cards: Vec<Card>,
-    /// Where the card of the next tick probably stands.
+    /// Probable position of the next tick's GPU.
     next: usize,
 }
 
@@ -24,7 +24,7 @@ pub struct LegacyCoverage {
 struct Card {
     gpu: GpuUuid,
     first: Timestamp,
-    /// Where the last tick's interval ends, in microseconds.
+    /// End of the last tick's interval, in microseconds.
     end: i64,
     interval: i64,
     overlap: i64,
@@ -32,7 +32,8 @@ struct Card {
 }
 
 impl LegacyCoverage {
-    /// Adds a moment, which must not come before the last one. Each tick stands for `interval`, or for what was recorded.
+    /// Adds a moment, which must not come before the last one. Each tick covers `interval`, or the recorded interval if
+    /// that is `None`.
     pub fn push(&mut self, moment: &LegacyMoment<'_>, interval: Option<Duration>) {
         let at = moment.at.as_microsecond();
         for tick in moment.ticks {
@@ -52,8 +53,8 @@ impl LegacyCoverage {
         }
     }
 
-    /// The coverage of every card in `window`, with its gaps. `began` is the first tick of the file: from then on somebody
-    /// could have looked. `until` is where others look at a card instead.
+    /// Returns the coverage of every GPU in `window`, with its gaps. `began` is the time of the first tick of the file;
+    /// time before it is not a gap. `until` is the time from which another source covers a GPU.
     #[must_use]
     pub fn finish(
         self,
@@ -64,7 +65,7 @@ impl LegacyCoverage {
         let first = self.cards.iter().map(|card| card.first).min();
         let could = began.map_or(window.from(), |began| began.max(window.from()));
         let close = |mut card: Card| {
-            // A card that came later than the others was not there before.
+            // A GPU that appeared later than the others was not present before.
             let from = match first == Some(card.first) {
                 true => could.min(card.first),
                 false => card.first,
@@ -76,7 +77,7 @@ impl LegacyCoverage {
             }
             let end = until(&card.gpu).min(window.to());
             let to = end.as_microsecond();
-            // After the last row nobody looked, however soon the window ends.
+            // The time after the last row is unobserved, even if the window ends soon after it.
             if to > card.end {
                 card.gaps.extend(gap(card.end, to));
             }

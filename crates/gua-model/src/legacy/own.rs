@@ -1,4 +1,4 @@
-//! Which old rows count where our own ticks tell of the same cards.
+//! Selects the old rows that count for GPUs that also have ticks of this program.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use super::LegacyMoment;
 use crate::id::GpuUuid;
 
-/// From when on our own ticks know each card: from then on they tell, and old rows are left out, so that no time counts
-/// twice.
+/// First tick of this program for each GPU. From then on its ticks count and old rows are skipped, so that no time
+/// counts twice.
 #[derive(Clone, Debug, Default)]
 pub struct OwnSince(pub BTreeMap<GpuUuid, Timestamp>);
 
 impl OwnSince {
-    /// Gives what counts of a moment to `each`, and says how many card-ticks are left out.
+    /// Passes the part of a moment that counts to `each`, and returns the number of GPU ticks that were skipped.
     pub fn rest(&self, moment: &LegacyMoment<'_>, each: impl FnOnce(&LegacyMoment<'_>)) -> usize {
         let is_ours = |gpu: &GpuUuid| self.0.get(gpu).is_some_and(|since| *since <= moment.at);
         if !moment.ticks.iter().any(|tick| is_ours(tick.gpu)) {

@@ -1,22 +1,22 @@
-//! Old rows counted as they come, one quarter hour in memory at a time.
+//! Counts old rows as a stream, with one quarter hour in memory at a time.
 
 use super::{LegacyCardTick, LegacyCount, LegacyKey, LegacyMoment, old_rule};
 use crate::period::Quarter;
 use crate::state::Thresholds;
 
-/// The counts of the quarter hour that the rows have come to. Those before it were given away.
+/// Counts of the current quarter hour. Earlier quarters have already been emitted.
 #[derive(Clone, Debug)]
 pub struct LegacyQuarters {
     rule: Thresholds,
-    /// In the order in which the cards first came; those without ticks are of an earlier quarter.
+    /// In order of first appearance; entries without ticks are from an earlier quarter.
     open: Vec<(LegacyKey, LegacyCount)>,
     quarter: Option<Quarter>,
-    /// Where the card of the next tick probably stands: cards come in the same order at every moment.
+    /// Probable position of the next tick's GPU: GPUs come in the same order at every moment.
     next: usize,
 }
 
 impl Default for LegacyQuarters {
-    /// By the rule of the tool that wrote the rows.
+    /// Uses the rule of the tool that wrote the rows.
     fn default() -> Self {
         Self::new(old_rule())
     }
@@ -33,7 +33,7 @@ impl LegacyQuarters {
         }
     }
 
-    /// Adds a moment, which must not come before the last one. A quarter hour that is over goes to `give`.
+    /// Adds a moment, which must not come before the last one. A completed quarter hour is passed to `give`.
     pub fn push(
         &mut self,
         moment: &LegacyMoment<'_>,
@@ -51,13 +51,13 @@ impl LegacyQuarters {
         }
     }
 
-    /// Gives what is left.
+    /// Emits the remaining counts.
     pub fn finish(mut self, give: &mut impl FnMut(&LegacyKey, &LegacyCount)) {
         self.give(give);
     }
 
     fn give(&mut self, give: &mut impl FnMut(&LegacyKey, &LegacyCount)) {
-        // A card that is gone must not be kept for good.
+        // Drop GPUs that no longer appear, so that they are not kept forever.
         self.open.retain(|(_, count)| count.rows > 0);
         for (key, count) in &mut self.open {
             give(key, count);

@@ -1,7 +1,7 @@
-//! Who held a card from when to when, told from old rows as their own tool tells it: the compute rows of one pid on one
-//! card are one session until nothing was seen of it for more than three minutes, or for two looks of gpu_stats.
+//! Sessions from old rows, by the rule of the tool that wrote them: the compute rows of one PID on one GPU are one
+//! session until it has not been seen for more than three minutes, or for two samples of gpu_stats.
 //!
-//! An old row does not say when its process started, so that a pid that was used again soon is not told apart.
+//! An old row does not contain the start time of its process, so a PID that was reused soon cannot be distinguished.
 
 use std::time::Duration;
 
@@ -11,41 +11,41 @@ use super::{LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
 use crate::id::GpuUuid;
 use crate::sample::ProcessKind;
 
-/// A session ends where nothing follows for longer than this.
+/// Maximum gap between two rows of a session.
 const LONGEST_GAP: SignedDuration = SignedDuration::from_secs(180);
 
-/// gpu_stats looks every few minutes: there a session goes on over one look that is missing.
+/// gpu_stats samples every few minutes: its sessions continue over one missing sample.
 const LOOKS: u32 = 2;
 
-/// One pid on one card.
+/// Session of one PID on one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacySession {
     pub gpu: GpuUuid,
     pub pid: i64,
-    /// The first number of the card that was known.
+    /// First known index of the GPU.
     pub index: Option<i64>,
-    /// The first login user that was known, or user that the process ran as.
+    /// First known login user, or else first known user that the process ran as.
     pub owner: Option<String>,
     /// Whether any row had a login user.
     pub has_login: bool,
-    /// The first name that was known.
+    /// First known name.
     pub name: Option<String>,
-    /// Its first and its last row.
+    /// Times of its first and its last row.
     pub from: Timestamp,
     pub to: Timestamp,
-    /// What the last row stands for, as recorded.
+    /// Recorded interval that the last row covers.
     pub last_row: Duration,
-    /// The card's utilisation at the moments of its rows, and at how many of them it was known.
+    /// Sum of the GPU's utilisation at the moments of its rows, and the number of moments at which it was known.
     pub util_sum: i64,
     pub util_known: u64,
     pub peak_mb: Option<u64>,
     pub samples: u64,
-    /// Whether other compute processes were on the card at some of these moments.
+    /// Whether other compute processes were on the GPU at some of these moments.
     pub shared: bool,
 }
 
 impl LegacySession {
-    /// Where it ended: its last row stands for `interval`, or for what was recorded.
+    /// Returns its end: the last row covers `interval`, or the recorded interval if that is `None`.
     #[must_use]
     pub fn end(&self, interval: Option<Duration>) -> Timestamp {
         let stands_for = SignedDuration::try_from(interval.unwrap_or(self.last_row));
@@ -53,7 +53,7 @@ impl LegacySession {
         end.map_or(self.to, |end| end.unwrap_or(self.to))
     }
 
-    /// The mean utilisation of the card in percent.
+    /// Returns the mean utilisation of the GPU in percent.
     #[must_use]
     pub fn util(&self) -> Option<f64> {
         #[expect(
@@ -64,32 +64,32 @@ impl LegacySession {
     }
 }
 
-/// The fold from old rows to sessions. It keeps those that may go on.
+/// Folds old rows to sessions. It keeps the sessions that may still continue.
 #[derive(Clone, Debug, Default)]
 pub struct LegacySessions {
     cards: Vec<Card>,
-    /// Where the card of the next row probably stands.
+    /// Probable position of the next row's GPU.
     next: usize,
-    /// When sessions that are over were last looked for.
+    /// Time of the last search for ended sessions.
     swept: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
 struct Card {
     gpu: GpuUuid,
-    /// At this moment.
+    /// Utilisation at this moment.
     util: Option<i64>,
     pid: Option<i64>,
     is_shared: bool,
-    /// What its rows stand for.
+    /// Interval that its rows cover.
     interval: Duration,
-    /// How long nothing may be seen of its sessions.
+    /// Maximum gap within its sessions.
     longest_gap: SignedDuration,
     open: Vec<LegacySession>,
 }
 
 impl LegacySessions {
-    /// Adds a moment, which must come after the last one. Sessions that are over go to `give`, in no order.
+    /// Adds a moment, which must come after the last one. Ended sessions are passed to `give`, in no particular order.
     pub fn push(&mut self, moment: &LegacyMoment<'_>, give: &mut impl FnMut(LegacySession)) {
         self.sweep(moment.at, give);
         for card in &mut self.cards {
@@ -99,7 +99,7 @@ impl LegacySessions {
         }
         for tick in moment.ticks {
             let card = self.card(tick.gpu);
-            // Runs are not told apart: where two saw the card, the later row counts.
+            // Runs are not distinguished: if two saw the GPU, the later row counts.
             card.util = Some(*tick.more_rows.last().unwrap_or(&tick.util));
             card.interval = tick.run.interval;
             card.look_around(tick.processes.iter());
@@ -127,7 +127,7 @@ impl LegacySessions {
         }
     }
 
-    /// Gives the sessions that are left.
+    /// Emits the remaining sessions.
     pub fn finish(self, give: &mut impl FnMut(LegacySession)) {
         self.cards
             .into_iter()
@@ -135,7 +135,7 @@ impl LegacySessions {
             .for_each(give);
     }
 
-    /// Lets go of sessions that nothing can follow any more. Now and then is enough.
+    /// Emits sessions that can no longer continue. Running it occasionally is enough.
     fn sweep(&mut self, now: Timestamp, give: &mut impl FnMut(LegacySession)) {
         if self
             .swept
@@ -186,7 +186,7 @@ fn is_over(session: &LegacySession, now: Timestamp, longest_gap: SignedDuration)
 }
 
 impl Card {
-    /// Notes whether more than one compute process is there.
+    /// Records whether there is more than one compute process.
     fn look_around<'a>(&mut self, processes: impl Iterator<Item = &'a LegacyProcess<'a>>) {
         for process in processes.filter(|row| counts(row)) {
             self.is_shared |= self.pid.is_some_and(|other| other != process.pid);

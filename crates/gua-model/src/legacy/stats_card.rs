@@ -1,4 +1,4 @@
-//! What a card of gpu_stats is called. Its days have its number and no UUID.
+//! Names of the GPUs of gpu_stats. Its daily files have the index of a GPU but no UUID.
 
 use std::cmp::Ordering;
 
@@ -6,19 +6,19 @@ use crate::id::GpuUuid;
 
 const BEGINNING: &str = "gpu_stats-";
 
-/// The name of the card with a number.
+/// Returns the name of the GPU with an index.
 #[must_use]
 pub fn stats_card(number: u32) -> String {
     format!("{BEGINNING}{number}")
 }
 
-/// The number of a card of gpu_stats; `None` for all others.
+/// Returns the index of a GPU of gpu_stats; `None` for all others.
 #[must_use]
 pub fn stats_card_number(gpu: &GpuUuid) -> Option<u32> {
     gpu.as_str().strip_prefix(BEGINNING)?.parse().ok()
 }
 
-/// The order of cards in a report: by name, those of gpu_stats by number, so that the tenth comes after the second.
+/// Compares GPUs for a report: by name, and GPUs of gpu_stats by index, so that the tenth comes after the second.
 #[must_use]
 pub fn in_order(one: &GpuUuid, other: &GpuUuid) -> Ordering {
     match (stats_card_number(one), stats_card_number(other)) {

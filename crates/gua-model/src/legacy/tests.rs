@@ -1,8 +1,8 @@
-//! The boundaries of the contract, and the counts of the old tool's own demonstration data.
+//! Tests the boundaries of the contract, and the counts of the old tool's demonstration data.
 
 use super::*;
 
-/// What a test makes up lives as long as the test.
+/// Leaks test data, so that it has a static lifetime.
 pub(super) fn kept<T>(values: Vec<T>) -> &'static [T] {
     Box::leak(values.into())
 }
@@ -164,7 +164,7 @@ fn a_quarter_at_a_time_counts_the_same() {
             &[(Some(user), Some(150))],
         )];
         if place % 100 < 50 {
-            // A card that comes and goes, before the other one.
+            // A GPU that appears only sometimes, before the other one.
             ticks.insert(0, tick(place * 40, "GPU-1", 3, &[]));
         }
         let moment = LegacyMoment {

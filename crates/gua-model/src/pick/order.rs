@@ -1,4 +1,4 @@
-//! In which order cards are offered.
+//! Order in which GPUs are offered.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::free_memory;
 use crate::sample::Gpu;
 
-/// By what cards are ordered, the first key first. Cards that are alike stay in the order of their numbers.
+/// Sort keys, the first one first. GPUs with equal keys stay in the order of their indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order(pub Vec<(Key, Direction)>);
 
@@ -48,7 +48,7 @@ impl Key {
     }
 }
 
-/// A text that is no order.
+/// Error for a text that is not a valid order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderError(String);
 
@@ -69,7 +69,7 @@ impl std::error::Error for OrderError {}
 impl FromStr for Order {
     type Err = OrderError;
 
-    /// `power`, `-free-memory,index`, `temperature:desc`.
+    /// Parses `power`, `-free-memory,index`, `temperature:desc`.
     fn from_str(text: &str) -> Result<Self, OrderError> {
         let keys = text.split(',').map(|word| {
             let word = word.trim();
@@ -87,7 +87,7 @@ impl FromStr for Order {
     }
 }
 
-/// Puts cards in order. What could not be read stands last, whatever the direction.
+/// Sorts GPUs. Missing readings come last in either direction.
 pub fn sort<T>(cards: &mut [T], order: &Order, gpu: impl Fn(&T) -> &Gpu) {
     cards.sort_by(|one, other| {
         let (one, other) = (gpu(one), gpu(other));

@@ -1,4 +1,4 @@
-//! What one who waits would take: which cards could be free for a wish one day, and which are worth keeping for it now.
+//! GPUs for a user who waits: which GPUs could become free for a wish, and which are kept for it now.
 
 use jiff::SignedDuration;
 
@@ -7,10 +7,11 @@ use crate::reading::Missing;
 use crate::sample::Gpu;
 use crate::state::Thresholds;
 
-/// A card that is idle, but not for as long as a wish demands, is kept for it when no more than this is missing.
+/// Maximum remaining idle time for which a GPU is kept. A GPU that is idle, but not yet for as long as a wish requires,
+/// is kept for the wish if at most this much is missing.
 const SOON: SignedDuration = SignedDuration::from_mins(2);
 
-/// Whether nobody is on the card, whatever anyone wishes for.
+/// Reports whether the GPU is free by the default wish.
 #[must_use]
 pub fn is_vacant(gpu: &Gpu, thresholds: &Thresholds) -> bool {
     let wish = Wish {
@@ -20,21 +21,22 @@ pub fn is_vacant(gpu: &Gpu, thresholds: &Thresholds) -> bool {
     obstacle(gpu, &wish, &LastUse::new()).is_none()
 }
 
-/// Whether the card could be free for this wish one day. A model and a size do not pass; processes, use and claims do.
+/// Reports whether the GPU could become free for this wish. Its model and memory size do not change; processes, use and
+/// claims do.
 #[must_use]
 pub fn could_be_free(gpu: &Gpu, wish: &Wish) -> bool {
     let is_large_enough = match (wish.min_free, gpu.memory_total, gpu.memory_held_back()) {
         (None, _, _) | (_, Err(Missing::Gone | Missing::Denied | Missing::Failed), _) => true,
         (Some(_), Err(Missing::Unsupported), _) => false,
         (Some(wanted), Ok(total), Ok(kept)) => total.0.saturating_sub(kept.0) >= wanted.0,
-        // It may be that much less, which is not known.
+        // The reserved memory is unknown, so the GPU may have less than its total.
         (Some(wanted), Ok(total), Err(_)) => total >= wanted,
     };
     gpu.place.counts() && is_model(gpu, &wish.models) && is_large_enough
 }
 
-/// Whether one who waits would take the card as soon as it is free, so that those who came later have to leave it. A card
-/// that is vacant, and that the wish excludes all the same, is not kept for it: others can use it.
+/// Reports whether a waiting user would take the GPU as soon as it is free, so that later users must leave it. A vacant
+/// GPU that the wish excludes is not kept: others can use it.
 #[must_use]
 pub fn is_awaited(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> bool {
     match obstacle(gpu, wish, last_use) {

@@ -41,7 +41,7 @@ fn process(owner: &str, memory: &str, kind: ProcessKind) -> Process {
     }
 }
 
-/// A card of 10000 MB with readings; the parts change it.
+/// Parses a GPU of 10000 MB with readings; the parts change it.
 fn card(text: &str) -> Gpu {
     let mut gpu = Gpu::without_readings("GPU-0".parse().unwrap(), 0, Missing::Unsupported);
     gpu.name = Ok("NVIDIA RTX A6000".to_owned());
@@ -116,7 +116,7 @@ fn memory_that_the_driver_keeps_is_not_free_and_is_never_taken_for_none() {
         min_free: Some(Bytes::from_mb(9_600)),
         ..Wish::default()
     };
-    // A driver that does not tell it counts it as used.
+    // A driver that does not report reserved memory includes it in the used memory.
     check(&wish, "used 400", None);
     check(&wish, "used 400 | reserved 0", None);
     let little = Some(Obstacle::TooLittleFree(Bytes::from_mb(9_500)));
@@ -155,7 +155,7 @@ fn a_waiter_awaits_what_it_would_take_once_it_is_free() {
         (&large, "used 5000 | ada 5000", true),
         (&large, "used 5000 | ada 5000 | reserved 300", false),
         (&large, "unified | ada 50", false),
-        // Nobody is on these, and it does not want them as they are: others can use them.
+        // These are vacant, but this wish excludes them: others can use them.
         (&large, "used 400", false),
         (&quiet, "util 5", false),
         (&quiet, "util 90 | ada 5000", true),
@@ -204,7 +204,7 @@ fn whatever_could_not_be_read_speaks_against_a_card() {
         "util-missing",
         Some(Obstacle::Unseen(Missing::Failed)),
     );
-    // One memory with the host: there is nothing to measure, and nobody is there.
+    // Memory shared with the host cannot be measured, and the GPU has no holders.
     check(&wish, "unified", None);
 }
 

@@ -1,6 +1,6 @@
-//! The percentages of gpu_stats: what its notes call the use of an hour, a day or a month. Every look at a card that names
-//! a user adds the utilisation of the card for as long as the look stands for; the sum is divided by the length of the
-//! term, so that time without a look counts as none. Two cards at 100 % make 200 %.
+//! The percentages of gpu_stats: what its notes call the use of an hour, a day or a month. Every sample of a GPU that
+//! names a user adds the GPU's utilisation, weighted by the time that the sample covers. The sum is divided by the
+//! length of the term, so that time without a sample counts as zero. Two GPUs at 100 % make 200 %.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::unit::Micros;
 /// Sums of one term, by user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Percentages {
-    /// Percent, times microseconds.
+    /// Percent times microseconds.
     sums: BTreeMap<String, u128>,
 }
 
 impl Percentages {
-    /// Adds one look at one card.
+    /// Adds one sample of one GPU.
     pub fn add(&mut self, user: &str, usage: u32, stands_for: Micros) {
         let amount = u128::from(usage) * u128::from(stands_for.0);
         match self.sums.get_mut(user) {
@@ -31,7 +31,7 @@ impl Percentages {
         self.sums.keys().map(String::as_str)
     }
 
-    /// The percentage of a user over a term; `None` for one who was never seen.
+    /// Returns the percentage of a user over a term; `None` for a user who was never seen.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -44,7 +44,7 @@ impl Percentages {
     }
 }
 
-/// How long a term is in these formulas. A month has thirty days there, whichever it is.
+/// Returns the length of a term in these formulas. Every month has thirty days there.
 #[must_use]
 pub fn length(term: Term) -> Duration {
     const DAY: u64 = 86_400;
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_formulas_of_the_notes_hold_for_looks_of_one_minute() {
-        // Looks of one minute: hour = sum / 60, day = sum / 1440, month = sum / 43200.
+        // Samples of one minute: hour = sum / 60, day = sum / 1440, month = sum / 43200.
         let minute = Micros::from_secs(60);
         let mut percentages = Percentages::default();
         let looks = [90, 10, 0, 100, 55];

@@ -1,4 +1,4 @@
-//! Periods of the calendar, who has which limit, and where a pace leads.
+//! Tests of calendar periods, of the limits that apply to each person, and of forecasts.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn check_period(term: Term, now: &str, from: &str, to: &str) {
 
 #[test]
 fn a_term_is_the_calendars_and_a_week_begins_on_monday() {
-    // The day of 25 hours, a Sunday.
+    // A day with 25 hours, a Sunday.
     let now = "2026-10-25T12:00:00Z";
     check_period(
         Term::Day,
@@ -43,13 +43,13 @@ fn a_term_is_the_calendars_and_a_week_begins_on_monday() {
     );
     let rolling = Term::Rolling(Duration::from_secs(86_400));
     check_period(rolling, now, "2026-10-24T12:00:00Z", now);
-    // The first moment of a Monday, of a month.
+    // The first moment of a Monday that is also the first of a month.
     let monday = "2026-06-01T00:00:00+02:00";
     check_period(Term::Week, monday, monday, "2026-06-08T00:00:00+02:00");
     check_period(Term::Month, monday, monday, "2026-07-01T00:00:00+02:00");
 }
 
-/// People as `ada 3/1/2`: hours held, idle-held, charged.
+/// Parses people from `ada 3/1/2`: hours held, idle-held, charged.
 fn usage(people: &str, observed_share: Option<f64>) -> Usage {
     let row = |text: &str| {
         let (name, hours) = text.trim().split_once(' ').unwrap();
@@ -71,7 +71,7 @@ fn usage(people: &str, observed_share: Option<f64>) -> Usage {
             sums,
         }
     };
-    // Ten days of a month are over.
+    // Ten days of a month have passed.
     Usage {
         period: Period::new(at("2026-11-01T00:00:00Z"), at("2026-12-01T00:00:00Z")),
         now: at("2026-11-11T00:00:00Z"),
@@ -81,7 +81,7 @@ fn usage(people: &str, observed_share: Option<f64>) -> Usage {
     }
 }
 
-/// A limit as `ada held 10`, `@students held 10 each`, `* idle-held 5 together`, in hours.
+/// Parses a limit from `ada held 10`, `@students held 10 each`, `* idle-held 5 together`, in hours.
 fn limit(text: &str) -> Limit {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (subject, usual) = match words[0] {
@@ -115,7 +115,7 @@ fn students(group: &str) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Who is over, as names.
+/// Compares the names of those over the limit.
 #[track_caller]
 fn check(people: &str, limits: &str, expected: &str) {
     let usage = usage(people, Some(1.0));
@@ -151,7 +151,7 @@ fn each_person_has_their_own_limit_and_the_most_special_counts() {
         "* held 10, @students held 25 each, bob held 5",
         "ada 30!, eve 5, bob 20!",
     );
-    // The larger of two groups would count; a limit that people share stands beside all others.
+    // The larger of two group limits applies; a shared limit applies in addition to all others.
     check(
         people,
         "@students held 24, bob held 20",
@@ -175,7 +175,7 @@ fn the_pace_so_far_leads_to_a_forecast_and_a_day() {
     assert_eq!(found.reached, Some(at("2026-11-21T00:00:00Z")));
     assert_eq!(found.left(), Some(100 * HOUR));
     assert!(found.will_be_over() && !found.is_over());
-    // Where half of the time was observed, the pace is twice as high; what was missed is not made up.
+    // If half of the time was observed, the rate is twice as high; unobserved time so far is not filled in.
     let half = usage("ada 100/0/0", Some(0.5));
     assert_eq!(standing(&half, "ada held 200").forecast, Ok(500 * HOUR));
     let unseen = usage("ada 0/0/0", None);
@@ -188,7 +188,7 @@ fn the_pace_so_far_leads_to_a_forecast_and_a_day() {
 
 #[test]
 fn seconds_of_data_are_no_pace() {
-    // From when on the history knows anything, and in which period.
+    // The start of the known history, and the term.
     let check = |known_from: &str, term: Term, expected: Result<u64, NoForecast>| {
         let mut usage = usage("ada 1/0/0", Some(1.0));
         usage.period = term.period(usage.now, &TimeZone::UTC);
@@ -215,11 +215,11 @@ fn seconds_of_data_are_no_pace() {
     // A hundredth of a day is less than an hour.
     check("2026-11-10T23:00:01Z", days(1), early);
     check("2026-11-10T23:00:00Z", days(1), Ok(24 * HOUR));
-    // A window that the history fills is no forecast, however short.
+    // A window that the history covers completely needs no forecast, however short it is.
     let quarter = Term::Rolling(Duration::from_secs(900));
     check("2026-11-10T23:45:00Z", quarter, Ok(HOUR));
     check("2026-11-10T23:50:00Z", quarter, early);
-    // All of a month that is over is known.
+    // A month that has ended is known completely.
     let mut usage = usage("ada 1/0/0", Some(0.0001));
     usage.now = usage.period.to();
     let found = standings(&[limit("ada held 2")], |_| &usage, students);
@@ -246,7 +246,7 @@ fn a_part_that_was_measured_is_a_lower_bound_and_no_whole() {
 
 #[test]
 fn what_nobody_measured_is_under_no_limit() {
-    // Others may be on cards that count.
+    // Others may be on GPUs that report energy.
     let mut usage = usage("ada 10/0/10, bob 10/0/10", Some(1.0));
     usage.people[0].sums.own.energy = Millijoules(0);
     usage.people[0].sums.own.energy_known = Micros(0);
@@ -265,8 +265,8 @@ fn what_nobody_measured_is_under_no_limit() {
         ..energy
     };
     assert_eq!(of(&usage, &bob), (Some(10_000), Some(0), true));
-    // A card may draw less than a millijoule while somebody counts, and who had nothing drew nothing.
-    // The last tick of a run has no count, which is no reason not to judge; half of the time is.
+    // A GPU may draw less than a millijoule while somebody holds it, and a person without use has no energy. The last
+    // tick of a run has no energy count, which does not prevent a verdict; half of the time does.
     usage.people[0].sums.own.energy_known = Micros(10 * HOUR - HOUR / 2);
     assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));
     usage.people[0].sums.own.energy_known = Micros(5 * HOUR);
@@ -275,7 +275,7 @@ fn what_nobody_measured_is_under_no_limit() {
     assert_eq!(of(&usage, &energy), (None, None, true));
     usage.people[0].sums = HoldSums::default();
     assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));
-    // Old rows tell of held time, and not of how a card was shared.
+    // Old rows contain held time, but not how a GPU was shared.
     let sums = &mut usage.people[0].sums;
     *sums = HoldSums::default();
     sums.add_old(6, 3, 600_000_000_000);

@@ -14,7 +14,7 @@ pub trait ReadingValue: Copy {
     /// Returns the value of a stored number; `None` for a number that no value has.
     fn from_stored(stored: u64) -> Option<Self>;
 
-    /// Returns the value as a number, in its unit. The largest number stands in for larger ones.
+    /// Returns the value as a number, in its unit. Larger values saturate at the largest number.
     fn number(self) -> i64 {
         i64::try_from(self.to_stored()).unwrap_or(i64::MAX)
     }

@@ -7,7 +7,7 @@ use crate::history::{any_kept_ticks, any_thresholds, at, ticks};
 use crate::period::micros_between;
 use crate::spans::{Floors, Spans};
 
-/// All sessions of a history, ended ones first.
+/// Returns all sessions of a history, ended ones first.
 fn fold(ticks: &[Tick], thresholds: Thresholds) -> Vec<Session> {
     let mut spans = Spans::new(thresholds, Floors::new());
     let mut sessions = Sessions::new(thresholds, []);
@@ -184,7 +184,8 @@ fn the_peak_is_the_most_that_was_seen_and_hidden_memory_is_not_zero() {
     );
 }
 
-/// The same with a restart of the collector after the tick at `cut`: open sessions and that tick come from the history.
+/// Returns the sessions with a restart of the collector after the tick at `cut`: open sessions and that tick come from
+/// the history.
 fn with_restart(ticks: &[Tick], cut: usize, thresholds: Thresholds) -> Vec<Session> {
     let mut spans = Spans::new(thresholds, Floors::new());
     let mut sessions = Sessions::new(thresholds, []);
@@ -219,7 +220,7 @@ proptest! {
             prop_assert!(session.observed <= session.period().micros());
             prop_assert!(session.ticks > 0);
         }
-        // Sessions of one process on one card follow each other.
+        // Sessions of one process on one GPU do not overlap.
         for (place, one) in sessions.iter().enumerate() {
             let later = sessions[place + 1..].iter().filter(|other| other.key == one.key);
             prop_assert!(later.into_iter().all(|other| !one.open && one.to <= other.from));

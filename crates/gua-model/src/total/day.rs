@@ -1,7 +1,7 @@
-//! Sums by UTC day, made of the quarters of a day that is over. They answer long windows with less to read.
+//! Sums by UTC day, made of the quarters of a completed day. Long windows read them instead of quarters.
 //!
-//! A day can stand in for its quarters only if nothing depends on where in the day it was: [`CardDay::is_plain`]. The
-//! time of each quarter is kept for the heat map, whose hours are those of the reader's time zone.
+//! A day can replace its quarters only if no result depends on the position of its time within the day:
+//! [`CardDay::is_plain`]. The time of each quarter is kept for the heat map, whose hours are in the reader's time zone.
 
 use crate::floor::UtcDay;
 use crate::id::GpuUuid;
@@ -30,20 +30,20 @@ impl UtcDay {
     /// Number of quarters of a day.
     pub const QUARTERS: usize = 96;
 
-    /// The day that a quarter belongs to, and its place in it.
+    /// Returns the day that a quarter belongs to, and the quarter's index in the day.
     #[must_use]
     pub fn of_quarter(quarter: Quarter) -> (Self, usize) {
         let place = usize::try_from(quarter.0.rem_euclid(96)).unwrap_or(0);
         (Self(quarter.0.div_euclid(96)), place)
     }
 
-    /// The first quarter of the day.
+    /// Returns the first quarter of the day.
     #[must_use]
     pub fn first_quarter(self) -> Quarter {
         Quarter(self.0.saturating_mul(96))
     }
 
-    /// All quarters of the day, in order.
+    /// Returns all quarters of the day, in order.
     pub fn quarters(self) -> impl Iterator<Item = Quarter> {
         let first = self.first_quarter().0;
         (0..96).map(move |place| Quarter(first.saturating_add(place)))
@@ -51,7 +51,7 @@ impl UtcDay {
 }
 
 impl QuarterUse {
-    /// Observed and active time of one GPU in one quarter.
+    /// Returns the observed and active time of one GPU in one quarter.
     #[must_use]
     pub fn of(total: &QuarterTotal) -> Self {
         let mut found = Self::default();
@@ -78,8 +78,8 @@ impl CardDay {
         }
     }
 
-    /// Whether the sums of the day say all that those of its quarters say: no time is missing between the first and the
-    /// last tick, all of it was observed, and no MIG instance replaced the GPU.
+    /// Reports whether the sums of the day are equivalent to those of its quarters: no time is missing between the
+    /// first and the last tick, all of it was observed, and no MIG instance replaced the GPU.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         let card = &self.total.card;
@@ -91,10 +91,10 @@ impl CardDay {
     }
 }
 
-/// The GPUs of a day in the making.
+/// Builds the GPUs of one day.
 #[derive(Clone, Debug, Default)]
 pub struct DayTotals {
-    /// In the order of their names.
+    /// Ordered by name.
     pub cards: Vec<CardDay>,
 }
 

@@ -1,4 +1,4 @@
-//! Totals are the same however the ticks were batched, and the same as what the spans say.
+//! Totals do not depend on batching, and equal the sums of the spans.
 
 use proptest::prelude::*;
 
@@ -144,7 +144,7 @@ fn drained_quarters_are_gone_and_the_rest_stays() {
     assert_eq!(drained, whole);
 }
 
-/// Folds in two parts, the second begun at the last tick of the first, as after a restart.
+/// Folds in two parts, the second starting at the last tick of the first, as after a restart.
 fn in_two(ticks: &[Tick], cut: usize, thresholds: Thresholds) -> Totals {
     let mut totals = Totals::default();
     let mut fold = Spans::new(thresholds, Floors::new());
@@ -200,7 +200,7 @@ proptest! {
         }
     }
 
-    /// Who had a card while its counter could be read has energy, however little; who had not has none.
+    /// An owner who held a GPU while its counter could be read has energy, however little; any other owner has none.
     #[test]
     fn energy_is_known_for_the_time_in_which_it_was_counted(ticks in any_kept_ticks(), thresholds in any_thresholds()) {
         let spans = fold(&ticks, thresholds);
@@ -249,7 +249,7 @@ proptest! {
         let change: Timestamp = if spring { "2026-03-29T01:00:00Z" } else { "2026-10-25T01:00:00Z" }.parse().unwrap();
         let hour = jiff::SignedDuration::from_hours(1);
         let mut history = ticks(&cards.iter().map(|util| format!("0 gpu0 util={util} ada:900;")).collect::<String>());
-        // One tick an hour that stands for an hour, around the change.
+        // One tick an hour that covers an hour, around the clock change.
         for (place, tick) in (0i32..).zip(&mut history) {
             tick.sample.at = change + jiff::SignedDuration::from_secs(offset) + hour * (place - 24);
             tick.interval = std::time::Duration::from_secs(3600);

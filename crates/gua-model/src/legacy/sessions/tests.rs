@@ -4,8 +4,8 @@ use super::super::tests::kept;
 use super::super::{LegacyCardTick, LegacyRun};
 use super::*;
 
-/// `second gpu util PID[=memory][:login][/owner][!name][#index]...`; a pid that begins with `g` is graphics, a util of
-/// `-` means that the card has no row, `+` that it is of another run.
+/// Parses `second gpu util PID[=memory][:login][/owner][!name][#index]...`; a PID that begins with `g` is graphics, a
+/// util of `-` means that the GPU has no row, and `+` means that it belongs to another run.
 fn moments(text: &'static str) -> Vec<LegacyMoment<'static>> {
     let mut moments: Vec<LegacyMoment<'static>> = Vec::new();
     for line in text.split(';').map(str::trim) {
