@@ -1,4 +1,4 @@
-//! The seam between the probe and a vendor's driver.
+//! The interface between the probe and a vendor's driver.
 //!
 //! A [`Backend`] lists GPUs, reads them, lists the processes on them, and reports the driver's versions and faults. It
 //! knows nothing about owners, `/proc` or the reader child: the probe ([`crate::probe`]) does the rest the same way for
@@ -34,7 +34,7 @@ pub(crate) trait Backend {
     /// any.
     fn add_lost(&mut self, scan: &mut Scan) -> bool;
 
-    /// Lists the processes of a GPU of this scan again; `None` where the list cannot be read.
+    /// Lists the processes of a GPU of this scan again; `None` if the list cannot be read.
     fn list_pids(&mut self, gpu: &GpuUuid, problems: &mut Vec<Problem>) -> Option<Vec<Pid>>;
 
     /// Takes over what the driver has buffered since the last scan, before it is overwritten.

@@ -97,7 +97,7 @@ pub fn gather(
         thresholds: known.thresholds,
         ticks_per_second: host::time::ticks_per_second(),
         library: known.library,
-        // Sequentially: two programs that ask at once have brought some drivers down.
+        // Not in parallel with reading the driver: two concurrent programs have crashed some drivers.
         smi: smi::ask(find_smi(known.search_path.as_deref()), LIMIT),
         driver_pids: known.driver_pids,
         driver: driver(),
@@ -114,7 +114,7 @@ fn find_smi(search_path: Option<&OsStr>) -> Option<PathBuf> {
     within(LIMIT, move || smi::find(&search_path)).flatten()
 }
 
-/// Whether a library exists. A bare name is looked up by the loader, so its absence is not known.
+/// Reports whether a library exists. A bare name is resolved by the loader, so its absence cannot be determined.
 #[must_use]
 pub fn presence(library: &Path) -> Presence {
     let has_directory = library.as_os_str().as_encoded_bytes().contains(&b'/');
@@ -150,7 +150,7 @@ fn history(path: PathBuf, choice: Choice, mounts: &[Mount]) -> History {
     }
 }
 
-/// Does work that may hang on a thread of its own. A result after the time limit is dropped.
+/// Runs work that may hang on a separate thread. A result after the time limit is dropped.
 pub fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,

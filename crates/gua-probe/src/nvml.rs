@@ -27,7 +27,7 @@ use processes::Listed;
 use settings::Cached;
 use tracked::TrackedGpus;
 
-/// The NVML library, opened on demand, and what is remembered between scans.
+/// The NVML library, opened on demand, and the state that is kept between scans.
 pub(crate) struct Nvml {
     path: Option<PathBuf>,
     library: Option<Library>,

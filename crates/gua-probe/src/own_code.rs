@@ -1,7 +1,8 @@
-//! Gives back the memory of code that only the start of a long-lived process needs.
+//! Releases the memory of code that only the start of a long-lived process needs.
 //!
-//! Reading a command line and settings, opening a history and finding a driver touch many times the code that a tick
-//! touches, and the kernel maps sixteen pages around each. The file keeps them all: what is needed again is mapped again.
+//! Parsing a command line and settings, opening a history and finding a driver use much more code than a tick does, and
+//! the kernel maps sixteen pages around each page that is used. All of it remains in the file: pages that are needed
+//! again are mapped again.
 #![expect(unsafe_code, reason = "asks the kernel to unmap pages of ours")]
 
 use std::fs;
@@ -9,8 +10,8 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::mm::{Advice, madvise};
 
-/// Unmaps this program's own code; each page comes back when it is run next. Where the kernel does not tell or does not
-/// want to, nothing happens.
+/// Unmaps this program's code; each page is mapped again when it next runs. Does nothing if the kernel does not list
+/// the mappings or refuses.
 pub fn give_back() {
     advise(Advice::LinuxDontNeed);
 }
@@ -23,13 +24,13 @@ fn advise(advice: Advice) {
         return;
     };
     for range in map.lines().filter_map(|line| code(line, program.ino())) {
-        // SAFETY: the mapping is of a file, private, and cannot be written: the kernel reads each page from the file again.
-        // That it would not do so costs memory and nothing else.
+        // SAFETY: the mapping is of a file, private and read-only: the kernel reads each page from the file again. If
+        // it does not, the only cost is memory.
         let _ = unsafe { madvise(range.start as *mut _, range.len(), advice) };
     }
 }
 
-/// The addresses of a line of `/proc/PID/maps`, where it is code out of the file `inode` that was never written to.
+/// Returns the addresses of a line of `/proc/PID/maps` if it is code from the file `inode` that was never written to.
 fn code(line: &str, inode: u64) -> Option<std::ops::Range<usize>> {
     let mut fields = line.split_ascii_whitespace();
     let (addresses, access) = (fields.next()?, fields.next()?);
@@ -54,7 +55,7 @@ mod tests {
         for (line, expected) in [
             (line("r-xp", 7), Some(0x55e0_a000..0x55e0_c000)),
             (line("r-xp", 8), None),
-            // Data of the program: parts of it were written when it was loaded.
+            // Data of the program; parts of it were written at load time.
             (line("r--p", 7), None),
             (line("rw-p", 7), None),
             (line("rwxp", 7), None),
@@ -69,7 +70,7 @@ mod tests {
         }
     }
 
-    /// Kilobytes of this program's code that are mapped now.
+    /// Returns the kilobytes of this program's code that are mapped now.
     fn mapped() -> u64 {
         let inode = fs::metadata("/proc/self/exe").unwrap().ino();
         let map = fs::read_to_string("/proc/self/smaps").unwrap();
@@ -85,7 +86,7 @@ mod tests {
         let before = mapped();
         give_back();
         let after = mapped();
-        // Looking brings back what looks: in a program as small as this one, more than half.
+        // The measurement itself maps code again: in a program as small as this one, more than half.
         assert!(after * 5 < before * 4, "{before} kB, then {after} kB");
     }
 }

@@ -101,8 +101,8 @@ impl ProcessTable {
         Self::with(Tree::new(root), Names::new(passwd))
     }
 
-    /// Sets which PID namespace the PIDs to be resolved belong to: those of the driver, or with [`DriverPids::Here`] those
-    /// of this process and its relatives.
+    /// Sets the PID namespace of the PIDs to resolve: the driver's, or with [`DriverPids::Here`] the namespace of this
+    /// process and its relatives.
     #[must_use]
     pub fn with_driver_pids(self, driver_pids: DriverPids) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The reader child: a child process reads the driver, so that a hanging or crashing driver costs readings and never
+//! The reader child: a child process reads the driver, so that a hanging or crashing driver costs readings but never
 //! the program.
 //!
 //! [`Reader`] is the parent's side: one child, one request at a time, a deadline on every answer. A child that hangs or
@@ -94,7 +94,7 @@ struct Order {
     interval: Duration,
 }
 
-/// What the reader waits for.
+/// Events that the reader waits for.
 #[derive(Debug)]
 pub struct Waiting<'a> {
     /// Readable when the answer arrives or the child has died.
@@ -109,7 +109,7 @@ pub struct Waiting<'a> {
 pub enum Awaited {
     /// Requested. At this time on the monotonic clock the driver counts as hung.
     Answer { until: Duration },
-    /// Scheduled. The child reads at this time by itself; a request at that time finds the answer under way.
+    /// Scheduled. The child reads at this time by itself; a request at that time finds the answer in transit.
     Order { at: Duration, interval: Duration },
 }
 
@@ -155,8 +155,8 @@ impl Reader {
         self.finish()
     }
 
-    /// Requests a sample without waiting: [`Reader::waiting`] returns what to wait for, [`Reader::finish`] returns the
-    /// answer.
+    /// Requests a sample without waiting: [`Reader::waiting`] returns the events to poll for, [`Reader::finish`]
+    /// returns the answer.
     pub fn begin(&mut self) -> Result<(), DriverFault> {
         self.stuck.retain_mut(|child| !child.has_ended());
         if let Some(asked) = self.answer_on_its_way() {
@@ -278,7 +278,7 @@ impl Reader {
         self.child.as_ref().map(ChildReader::pid)
     }
 
-    /// Returns the scheduled answer that the child has begun to read, if that was only just now.
+    /// Returns the scheduled answer that the child has just begun to read.
     fn answer_on_its_way(&self) -> Option<Asked> {
         let order = self.order.filter(|_| self.child.is_some())?;
         let since = clock::monotonic().checked_sub(order.next)?;

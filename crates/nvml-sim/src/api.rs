@@ -1,5 +1,5 @@
-//! The exported functions, by what they are about. Each is declared once, with the macro of `call`; there is no unsafe
-//! block here, only the unsafe attributes that the macro puts before exported names.
+//! The exported functions, grouped by subject. Each is declared once, with the macro of `call`. There is no unsafe
+//! block here, only the unsafe attributes that the macro adds to exported names.
 
 mod field;
 mod find;

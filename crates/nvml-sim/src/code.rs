@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a call answers. Any number is allowed, because drivers have answered numbers that no header lists.
+/// Return code of a call. Any number is allowed, because drivers have returned numbers that no header lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Code(pub u32);
 
@@ -15,7 +15,7 @@ macro_rules! codes {
         impl Code {
             $(pub const $name: Code = Code($number);)*
 
-            /// The name without its `NVML_ERROR_` prefix, for codes that the header lists.
+            /// Returns the name without its `NVML_ERROR_` prefix, for codes that the header lists.
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($number => Some(stringify!($name)),)*
@@ -23,7 +23,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The code for a name, with or without `NVML_` or `NVML_ERROR_` before it.
+            /// Returns the code for a name, with or without an `NVML_` or `NVML_ERROR_` prefix.
             pub fn from_name(name: &str) -> Option<Code> {
                 let short = name.strip_prefix("NVML_").unwrap_or(name);
                 let short = short.strip_prefix("ERROR_").unwrap_or(short);

@@ -1,9 +1,9 @@
-//! Hiding names in a shared library's dynamic symbol table. Reads 64-bit little-endian ELF and refuses all else; bytes
-//! that are not such a file give an error, never a panic.
+//! Hides names in a shared library's dynamic symbol table. Supports 64-bit little-endian ELF only; any other input is
+//! an error, never a panic.
 
 use std::fmt;
 
-/// Why the names could not be hidden.
+/// Reason why the names could not be hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ElfError {
     NotElf,
@@ -25,8 +25,8 @@ const DYNAMIC_SYMBOLS: usize = 11;
 const SYMBOL_SIZE: usize = 24;
 const SECTION_SIZE: usize = 64;
 
-/// Replaces the first letter of each name by `x`. The loader's hash table still leads to the symbol, and there the
-/// comparison of the names fails.
+/// Replaces the first letter of each name by `x`. The loader's hash table still finds the symbol, but the comparison of
+/// the names fails.
 pub(crate) fn hide_symbols(file: &mut [u8], names: &[&str]) -> Result<usize, ElfError> {
     let hits: Vec<usize> = symbols(file)?
         .into_iter()
@@ -39,7 +39,7 @@ pub(crate) fn hide_symbols(file: &mut [u8], names: &[&str]) -> Result<usize, Elf
     Ok(hits.len())
 }
 
-/// Where in the file the bytes of an exported object stand.
+/// Returns the byte range of an exported object in the file.
 pub(crate) fn object(file: &[u8], name: &str) -> Result<Range, ElfError> {
     let symbols = symbols(file)?;
     let symbol = symbols
@@ -51,7 +51,7 @@ pub(crate) fn object(file: &[u8], name: &str) -> Result<Range, ElfError> {
     for header in sections(file)? {
         let start = number::<8>(file, header.checked_add(0x10))?;
         let content = content(file, header);
-        // The object lies in the section whose addresses include its own, as far from the start as in memory.
+        // The object lies in the section whose address range contains it, at the same offset as in memory.
         if let (Ok(content), Some(offset)) = (content, address.checked_sub(start))
             && let Some(end) = offset.checked_add(size)
             && start != 0
@@ -96,7 +96,7 @@ fn symbols(file: &[u8]) -> Result<Vec<Symbol<'_>>, ElfError> {
 
 type Range = std::ops::Range<usize>;
 
-/// Where the dynamic symbols and their names stand.
+/// Returns the byte ranges of the dynamic symbols and of their names.
 fn tables(file: &[u8]) -> Result<(Range, Range), ElfError> {
     let sections = sections(file)?;
     for header in &sections {
@@ -109,7 +109,7 @@ fn tables(file: &[u8]) -> Result<(Range, Range), ElfError> {
     Err(ElfError::NoSymbols)
 }
 
-/// Where the section headers stand.
+/// Returns the offsets of the section headers.
 fn sections(file: &[u8]) -> Result<Vec<usize>, ElfError> {
     let start = number::<8>(file, Some(0x28))?;
     let count = number::<2>(file, Some(0x3c))?;
@@ -120,7 +120,7 @@ fn sections(file: &[u8]) -> Result<Vec<usize>, ElfError> {
     Ok((start..end).step_by(SECTION_SIZE).collect())
 }
 
-/// The bytes of the section with this header.
+/// Returns the byte range of the section with this header.
 fn content(file: &[u8], header: usize) -> Result<Range, ElfError> {
     let start = number::<8>(file, header.checked_add(0x18))?;
     let size = number::<8>(file, header.checked_add(0x20))?;
@@ -131,7 +131,7 @@ fn content(file: &[u8], header: usize) -> Result<Range, ElfError> {
         .ok_or(ElfError::Truncated)
 }
 
-/// A little-endian number of N bytes.
+/// Reads a little-endian number of N bytes.
 fn number<const N: usize>(file: &[u8], at: Option<usize>) -> Result<usize, ElfError> {
     let at = at.ok_or(ElfError::Truncated)?;
     let end = at.checked_add(N).ok_or(ElfError::Truncated)?;

@@ -1,7 +1,7 @@
-//! Pointers that a C caller passed, wrapped so that the functions behind them are safe code.
+//! Wrappers for pointers that a C caller passed, so that the functions behind them are safe code.
 //!
-//! This file and the macro in `call` are the only ones with `unsafe`. A pointer is trusted as the C API trusts it: if
-//! it is not NULL it points at what the prototype says. Nothing is kept beyond the call.
+//! This file and the macro in `call` are the only ones with `unsafe`. Pointers are trusted as in the C API: a pointer
+//! that is not NULL points to what the prototype declares. No pointer is kept beyond the call.
 #![expect(unsafe_code, reason = "reads and writes through a C caller's pointers")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
@@ -11,21 +11,21 @@ use crate::layout::Record;
 
 /// A parameter of an exported function.
 pub(crate) trait Argument {
-    /// The parameter's type in C, for the comparison with the header.
+    /// Returns the parameter's type in C, for the comparison with the header.
     fn c_type() -> String
     where
         Self: Sized;
 
-    /// How many elements the caller's buffer holds, if this parameter says so.
+    /// Returns the number of elements in the caller's buffer, if this parameter contains it.
     fn capacity(&self) -> Option<usize> {
         None
     }
 
-    /// Fills what the parameter points at with garbage.
+    /// Fills the target of the parameter with garbage.
     fn spoil(&self, _capacity: usize) {}
 }
 
-/// The byte that a garbage fault writes.
+/// Byte that a garbage fault writes.
 const GARBAGE: u8 = 0xA5;
 
 /// Types that have a name in C.
@@ -68,7 +68,7 @@ impl Argument for c_int {
         c_int::name()
     }
 
-    /// Only field values pass a signed number, and it is their count.
+    /// Only field values pass a signed number; it is their count.
     fn capacity(&self) -> Option<usize> {
         usize::try_from(*self).ok()
     }
@@ -80,7 +80,7 @@ impl Argument for c_ulonglong {
     }
 }
 
-/// An `nvmlDevice_t`: a number of ours that looks like a pointer and is never followed.
+/// An `nvmlDevice_t`: a number that looks like a pointer and is never dereferenced.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device(*mut u8);
@@ -122,13 +122,13 @@ impl<T: Copy> Out<T> {
         Ok(())
     }
 
-    /// What the caller put there, for parameters that go both ways.
+    /// Returns the caller's value, for parameters that are both input and output.
     pub(crate) fn get(self) -> Result<T, Code> {
         if self.0.is_null() {
             return Err(Code::INVALID_ARGUMENT);
         }
-        // SAFETY: as in `set`; the prototypes that use this ask the caller to fill the value first, and every T here
-        // is plain numbers and pointers, for which any bytes are a value.
+        // SAFETY: as in `set`; the prototypes that use this require the caller to fill the value first, and every T
+        // here consists of plain numbers and pointers, for which any bytes are valid.
         Ok(unsafe { self.0.read_unaligned() })
     }
 }
@@ -140,13 +140,13 @@ impl<T: Named> Argument for Out<T> {
 
     fn spoil(&self, _capacity: usize) {
         if !self.0.is_null() {
-            // SAFETY: the caller passed room for one T.
+            // SAFETY: the caller passed a buffer for one T.
             unsafe { self.0.cast::<u8>().write_bytes(GARBAGE, size_of::<T>()) };
         }
     }
 }
 
-/// A pointer to the number of elements: the buffer's size on the way in, the number found on the way out.
+/// A pointer to the number of elements: the buffer's size on input, the number found on output.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count(Out<c_uint>);
@@ -177,7 +177,7 @@ impl Argument for Count {
     }
 }
 
-/// A pointer to the caller's array; how long it is stands in another parameter.
+/// A pointer to the caller's array; another parameter contains its length.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Array<T>(*mut T);
@@ -191,12 +191,12 @@ impl<T: Copy> Array<T> {
         self.0.is_null()
     }
 
-    /// The same buffer for other records, for a driver that did not keep to its own header.
+    /// Returns the same buffer for other records, for a driver that violates its own header.
     pub(crate) fn cast<U>(self) -> Array<U> {
         Array(self.0.cast())
     }
 
-    /// Writes all items. The caller of this has compared their number with the buffer's size.
+    /// Writes all items. The caller has checked that they fit into the buffer.
     pub(crate) fn write(self, items: &[T]) -> Result<(), Code> {
         if items.is_empty() {
             return Ok(());
@@ -205,7 +205,7 @@ impl<T: Copy> Array<T> {
             return Err(Code::INVALID_ARGUMENT);
         }
         for (place, item) in items.iter().enumerate() {
-            // SAFETY: the buffer's size, which the C caller stated, was compared with the number of items.
+            // SAFETY: the number of items was compared with the buffer's size as stated by the C caller.
             unsafe { self.0.add(place).write_unaligned(*item) };
         }
         Ok(())
@@ -215,7 +215,7 @@ impl<T: Copy> Array<T> {
         if self.0.is_null() {
             return Err(Code::INVALID_ARGUMENT);
         }
-        // SAFETY: the C caller states that `count` elements stand there, and any bytes are a value of these T.
+        // SAFETY: the C caller states that there are `count` elements, and any bytes are valid for these T.
         Ok((0..count)
             .map(|place| unsafe { self.0.add(place).read_unaligned() })
             .collect())
@@ -239,7 +239,7 @@ impl<T: Named> Argument for Array<T> {
     }
 }
 
-/// The caller's buffer for a text; its length stands in the next parameter.
+/// The caller's buffer for a text; the next parameter contains its length.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text(*mut c_char);
@@ -264,7 +264,7 @@ impl Argument for Text {
         "char *".to_owned()
     }
 
-    /// Garbage, but ended by a zero byte: no client in C can survive a text without an end.
+    /// Writes garbage with a NUL terminator: no C client can survive an unterminated string.
     fn spoil(&self, capacity: usize) {
         if let (false, Some(last)) = (self.0.is_null(), capacity.checked_sub(1)) {
             // SAFETY: the C caller stated that the buffer has `capacity` bytes.
@@ -301,7 +301,7 @@ impl Words {
         if self.0.is_null() {
             return Err(Code::INVALID_ARGUMENT);
         }
-        // SAFETY: the prototype asks for a text that ends with a zero byte.
+        // SAFETY: the prototype requires a NUL-terminated string.
         let text = unsafe { CStr::from_ptr(self.0) };
         text.to_str()
             .map(str::to_owned)
@@ -315,8 +315,8 @@ impl Argument for Words {
     }
 }
 
-/// The bytes of a static as they are now in memory, which need not be what the compiler saw: `driver::install` writes
-/// into the library file.
+/// Returns the bytes of a static as they are now in memory. They can differ from those that the compiler saw, because
+/// `driver::install` modifies the library file.
 pub(crate) fn as_installed<const N: usize>(bytes: &'static [u8; N]) -> [u8; N] {
     // SAFETY: a reference is always valid to read.
     unsafe { std::ptr::read_volatile(bytes) }

@@ -1,10 +1,11 @@
-//! The records that cross the C boundary, byte for byte as `nvml.h` lays them out.
+//! The records that cross the C boundary, byte for byte as in `nvml.h`.
 //!
-//! The names are ours, the order and the types the header's; a test compares sizes and offsets with the header itself.
+//! The names are chosen here; the order and the types are the header's. A test compares sizes and offsets with the
+//! header.
 
 use std::ffi::{c_char, c_int, c_longlong, c_uint, c_ulonglong};
 
-/// Declares records together with their C names, so that the header can be asked about each field.
+/// Declares records together with their C names, so that each field can be compared with the header.
 macro_rules! records {
     ($($(#[$meta:meta])* $name:ident = $c_name:literal { $($field:ident = $c_field:literal : $type:ty,)* })*) => {
         $(
@@ -16,7 +17,7 @@ macro_rules! records {
             impl Record for $name { const C_NAME: &'static str = $c_name; }
         )*
 
-        /// Name, size and field offsets of every record, for the comparison with the header.
+        /// Returns the name, size and field offsets of every record, for the comparison with the header.
         pub fn records() -> Vec<RecordShape> {
             vec![$(RecordShape {
                 c_name: $c_name,
@@ -32,7 +33,7 @@ pub(crate) trait Record {
     const C_NAME: &'static str;
 }
 
-/// What `sizeof` and `offsetof` should say about a record.
+/// Expected results of `sizeof` and `offsetof` for a record.
 #[derive(Clone, Debug)]
 pub struct RecordShape {
     pub c_name: &'static str,
@@ -101,8 +102,8 @@ records! {
         gpu_instance = "gpuInstanceId": c_uint,
         compute_instance = "computeInstanceId": c_uint,
     }
-    /// 32 bytes. Drivers 535.43 to 535.86 answered the v3 lists with exactly this record, which later headers keep
-    /// for `nvmlDeviceGetRunningProcessDetailList`.
+    /// 32-byte record. Drivers 535.43 to 535.86 returned the v3 lists with exactly this record, which later headers
+    /// keep for `nvmlDeviceGetRunningProcessDetailList`.
     ProcessDetail = "nvmlProcessDetail_v1_t" {
         pid = "pid": c_uint,
         used_memory = "usedGpuMemory": c_ulonglong,
@@ -186,8 +187,8 @@ records! {
     }
 }
 
-/// `nvmlValue_t` is a union of eight bytes; every member starts at byte 0, so on the little-endian machines that the
-/// driver supports a number of any width is stored by its widest form.
+/// `nvmlValue_t`, a union of eight bytes. Every member starts at byte 0, so on the little-endian machines that the
+/// driver supports a number of any width can be stored in its widest form.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SampleValue(pub(crate) c_ulonglong);
@@ -200,7 +201,7 @@ pub(crate) mod value_type {
     pub(crate) const UNSIGNED_LONG_LONG: c_uint = 3;
 }
 
-/// The version word that a caller puts into a versioned record.
+/// Returns the version word that a caller writes into a versioned record.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "records are far below 2^24 bytes"
@@ -209,7 +210,7 @@ pub(crate) const fn version_of<T>(number: c_uint) -> c_uint {
     size_of::<T>() as c_uint | number << 24
 }
 
-/// `text` in a fixed field, cut so that a zero byte always ends it.
+/// Copies `text` into a fixed field, truncated so that it is always NUL-terminated.
 pub(crate) fn fixed<const N: usize>(text: &str) -> [c_char; N] {
     let mut field = [0; N];
     for (slot, byte) in field.iter_mut().zip(text.bytes().take(N.saturating_sub(1))) {

@@ -19,7 +19,7 @@ enum Curve {
     Steps(Vec<Step>),
 }
 
-/// From `at` on the value is `value`; `area` is the area under the curve between the first step and this one.
+/// A step: from `at` on the value is `value`; `area` is the area under the curve between the first step and this one.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     at: f64,

@@ -1,6 +1,6 @@
-//! PCI addresses as NVML writes them. Nothing here looks at the machine's own bus.
+//! PCI addresses in NVML's format. Nothing here reads the host's PCI bus.
 
-/// A card's address; the function is always 0.
+/// Address of a GPU; the function is always 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) domain: u32,
@@ -9,7 +9,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads `00000000:41:00.0`, and the shorter `0000:41:00.0` and `41:00.0` which clients also pass.
+    /// Parses `00000000:41:00.0`, and the shorter `0000:41:00.0` and `41:00.0`, which clients also pass.
     pub(crate) fn parse(text: &str) -> Option<Address> {
         let hex = |digits: &str, most: usize| {
             let fits = !digits.is_empty()
@@ -34,7 +34,7 @@ impl Address {
         format!("{:08X}:{:02X}:{:02X}.0", self.domain, self.bus, self.device)
     }
 
-    /// The 16-byte form of older records.
+    /// Returns the 16-byte form of older records.
     pub(crate) fn short(self) -> String {
         format!(
             "{:04X}:{:02X}:{:02X}.0",

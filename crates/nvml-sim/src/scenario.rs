@@ -1,7 +1,7 @@
-//! The scenario file: everything that the simulated driver plays, as plain data.
+//! The scenario file: everything that the driver simulates, as plain data.
 //!
-//! Parsing is pure and total: any text gives a scenario or an error, never a panic. Playing is the task of `world`.
-//! Every type also serialises, so that a test can write a scenario in a few lines of Rust.
+//! Parsing is pure and total: any text gives a scenario or an error, never a panic. `world` does the simulation. Every
+//! type also serialises, so that a test can write a scenario in a few lines of Rust.
 
 mod card;
 mod value;
@@ -85,7 +85,7 @@ impl Default for Driver {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Clock {
-    /// Second 0 of every time line. Default: the scenario file's modification time, which all clients see alike.
+    /// Second 0 of every time line. Default: the scenario file's modification time, which is the same for all clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin_unix_ms: Option<u64>,
     /// Scenario seconds per real second.
@@ -118,7 +118,7 @@ pub enum Stamps {
     Scenario,
 }
 
-/// The driver's sample buffers. A card can have its own.
+/// The driver's sample buffers. A GPU can override them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Buffers {
@@ -296,12 +296,12 @@ pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     // File systems use a coarse clock: two versions in a row could otherwise look alike.
     file.set_modified(crate::clock::wall())?;
     std::fs::rename(&fresh, path)?;
-    // Twice as long as needed: the wall clock may run a little slower than the clock of the sleep.
+    // Twice the required time: the wall clock may run slightly slower than the clock of the sleep.
     crate::clock::sleep(Duration::from_secs_f64(2.0 * crate::state::LOOK_EVERY));
     Ok(())
 }
 
-/// Why a text is not a scenario.
+/// Reason why a text is not a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScenarioError {
     /// Not TOML, or an unknown key or type.
@@ -309,7 +309,7 @@ pub enum ScenarioError {
         line: Option<usize>,
         message: String,
     },
-    /// Well formed, but cannot be played.
+    /// Well formed, but cannot be simulated.
     Meaning(String),
 }
 
@@ -355,7 +355,7 @@ fn syntax(error: &toml::de::Error, text: &str) -> ScenarioError {
         .span()
         .and_then(|span| text.as_bytes().get(..span.start))
         .map(|before| before.iter().filter(|byte| **byte == b'\n').count() + 1);
-    // One line: it is printed on the standard error of a program that knows nothing of scenarios.
+    // One line: it is printed on the standard error of a program that is unaware of scenarios.
     let message = error.message().split_whitespace();
     let message = message.collect::<Vec<_>>().join(" ");
     ScenarioError::Syntax { line, message }

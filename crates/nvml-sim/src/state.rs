@@ -47,7 +47,7 @@ pub(crate) struct State {
     owner: Option<String>,
 }
 
-/// A handle refers to a UUID, whatever the order of the GPUs is by now.
+/// A handle. It refers to a UUID, regardless of the current order of the GPUs.
 #[derive(Debug)]
 struct Handle {
     uuid: String,
@@ -56,7 +56,7 @@ struct Handle {
     unit: Option<Unit>,
 }
 
-/// Handles are these numbers, which look like pointers.
+/// Number of the first handle. Handles are numbers that look like pointers.
 const FIRST_HANDLE: usize = 0x51_4d00_0000;
 const HANDLE_STEP: usize = 64;
 
@@ -177,7 +177,7 @@ impl State {
                     instance: Some(place),
                 }) => format!("{card}:{place}"),
             };
-            // A failing journal must not change what the client sees; the test that reads it fails.
+            // A failing journal must not change the results for the client; the test that reads the journal fails.
             let _ = journal.write_all(format!("{thread} {function} {card}\n").as_bytes());
         }
         if world.scenario.one_owner {
@@ -241,7 +241,7 @@ impl State {
         Device::new(FIRST_HANDLE + place * HANDLE_STEP)
     }
 
-    /// Returns what a handle refers to now.
+    /// Returns the GPU or instance that a handle refers to now.
     pub(crate) fn resolve(&mut self, world: &World, device: Device) -> Result<Unit, Code> {
         let offset = device.number().wrapping_sub(FIRST_HANDLE);
         let handle = self

@@ -1,4 +1,5 @@
-//! A scenario prepared for playing: defaults filled in, time lines compiled, GPUs indexed by number, UUID and address.
+//! A scenario prepared for simulation: defaults filled in, time lines compiled, GPUs indexed by number, UUID and
+//! address.
 //!
 //! A world never changes after it was built, except for the counters of its faults. It reads no files and no clock.
 
@@ -15,7 +16,7 @@ use crate::scenario::{Fault, Scenario, Selector, Stamps};
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
     pub(crate) cards: Vec<Card>,
-    /// Number of the reading of the file; handles remember it.
+    /// Sequence number of this version of the file; handles store it.
     pub(crate) serial: u64,
     origin_unix: f64,
     /// The same time as a driver time stamp, in microseconds.

@@ -1,4 +1,4 @@
-//! Who holds which card: the sample in a few words a card. The sample itself has everything.
+//! Summary of the GPUs and their holders, a few words for each GPU. The complete readings are in the sample.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use gua_model::text::{gigabytes, sanitize, short_age};
 
 use super::check::{count, size};
 
-/// Holders beyond this are counted and not named.
+/// Maximum number of holders that are named; further ones are only counted.
 const NAMED: usize = 8;
 
-/// One card, or one MIG instance.
+/// One GPU or one MIG instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
-    /// `None` for a card that does not even say that.
+    /// `None` if the UUID of the GPU cannot be read.
     pub uuid: Option<String>,
     pub index: u32,
     pub rank: Rank,
     pub name: Option<String>,
-    /// `None` where the card's instances stand for it.
+    /// `None` if the GPU's instances are counted in its place.
     pub state: Option<State>,
-    /// The state in words.
+    /// Description of the state.
     pub standing: String,
     pub memory_used: Option<Bytes>,
     pub memory_total: Option<Bytes>,
     pub memory: MemoryOf,
-    /// `None` where they could not be listed.
+    /// `None` if the processes could not be listed.
     pub holders: Option<Vec<Holder>>,
-    /// Processes that only draw, where these do not count as holders.
+    /// Number of graphics processes, if these do not count as holders.
     pub drawing: usize,
 }
 
@@ -43,14 +43,14 @@ pub enum Rank {
     Instance,
 }
 
-/// Whose memory a card computes in.
+/// Whether a GPU uses its own memory or the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryOf {
     Card,
     Host,
 }
 
-/// A process on a card.
+/// A process on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub pid: u32,
@@ -58,18 +58,18 @@ pub struct Holder {
     pub comm: Option<String>,
     pub memory: Option<Bytes>,
     pub age: Option<Duration>,
-    /// The kernel says that there is no such process.
+    /// Whether the kernel reports that the process does not exist.
     pub is_gone: bool,
 }
 
-/// What decides how a sample is read.
+/// Settings for the summary of a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub thresholds: Thresholds,
     pub ticks_per_second: u64,
 }
 
-/// All cards of a sample in its order, with the nameless ones in their places.
+/// Returns all GPUs of a sample in its order, including those without a UUID.
 #[must_use]
 pub fn cards(sample: &Sample, terms: &Terms) -> Vec<Card> {
     let mut cards: Vec<Card> = sample
@@ -151,7 +151,7 @@ fn nameless(index: u32, why: Missing) -> Card {
     }
 }
 
-/// An instance stands below its card, so the card's name is not said again.
+/// Returns the name. An instance is listed below its parent, so the parent's name is not repeated.
 fn name_of(gpu: &Gpu, name: &str, sample: &Sample) -> String {
     let Place::Instance { parent, .. } = &gpu.place else {
         return sanitize(name);
@@ -162,7 +162,7 @@ fn name_of(gpu: &Gpu, name: &str, sample: &Sample) -> String {
     sanitize(short.map_or(name, str::trim_start))
 }
 
-/// The state's word, and what it means where that is not plain.
+/// Returns the word for the state, with an explanation if the word alone is unclear.
 fn standing(state: State, unobserved: Option<Missing>) -> String {
     let meaning = match state {
         State::Active | State::IdleHeld | State::TrulyIdle => return state.as_str().to_owned(),
@@ -199,7 +199,7 @@ fn owner(identity: &Identity) -> Option<String> {
 }
 
 impl Card {
-    /// `11.0 / 48.0 GB`.
+    /// Formats `11.0 / 48.0 GB`.
     #[must_use]
     pub fn memory(&self) -> String {
         match (self.memory_used, self.memory_total) {
@@ -211,7 +211,7 @@ impl Card {
         }
     }
 
-    /// The holders, a text each; nothing for a card whose instances have them, or of which nothing is known anyway.
+    /// Returns one text per holder. Empty for a GPU whose instances have the holders, or that could not be read.
     #[must_use]
     pub fn held_by(&self) -> Vec<String> {
         let holders = match (&self.holders, self.state) {
@@ -235,7 +235,7 @@ impl Card {
             .collect()
     }
 
-    /// The same for programs.
+    /// Returns the same facts as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let holders = self.holders.as_ref();
@@ -257,7 +257,7 @@ impl Card {
 }
 
 impl Holder {
-    /// `ada (python3, 11.0 GB, since 2h)`.
+    /// Formats `ada (python3, 11.0 GB, since 2h)`.
     #[must_use]
     pub fn text(&self) -> String {
         let memory = self.memory.map(size);

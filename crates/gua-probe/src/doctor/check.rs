@@ -1,16 +1,16 @@
-//! What a check is: a stable id, a verdict, a sentence, and what to do about it.
+//! A check: a stable ID, a verdict, a summary, and advice.
 
 use gua_model::Bytes;
 use gua_model::text::gigabytes;
 use serde_json::Value;
 
-/// A verdict, in the words that scripts compare.
+/// A verdict. Scripts compare these words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     Ok,
     Warning,
     Error,
-    /// It could not be judged, because something before it failed.
+    /// Not judged, because an earlier check failed.
     Skipped,
 }
 
@@ -26,7 +26,7 @@ impl Status {
     }
 }
 
-/// The section of the page in which a check stands.
+/// Section of the page that contains a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     Host,
@@ -47,7 +47,7 @@ impl Group {
     }
 }
 
-/// Which check it is. The id never changes; the name is for people.
+/// Kind of a check. The ID never changes; the name is for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kind {
     pub id: &'static str,
@@ -62,18 +62,18 @@ impl Kind {
     }
 }
 
-/// What one check found.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     pub kind: Kind,
     pub status: Status,
     pub summary: String,
-    /// An object with keys that stay.
+    /// JSON object with stable keys.
     pub details: Value,
     pub advice: Vec<Advice>,
 }
 
-/// What to do: the deed and nothing else, since the reason stands in the summary.
+/// Advice: only the action, since the summary contains the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     pub deed: String,
@@ -82,9 +82,9 @@ pub struct Advice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// Nothing can be collected before this is done.
+    /// Collecting is impossible until this is fixed.
     Blocker,
-    /// Collecting works, if not as well as it could.
+    /// Collecting works, but with restrictions.
     Other,
 }
 
@@ -100,13 +100,13 @@ impl Check {
         }
     }
 
-    /// Says what must be done before anything can be collected.
+    /// Adds an action without which nothing can be collected.
     #[must_use]
     pub fn blocked_until(self, deed: impl Into<String>) -> Self {
         self.with(deed.into(), Weight::Blocker)
     }
 
-    /// Says what should be done.
+    /// Adds a recommended action.
     #[must_use]
     pub fn advise(self, deed: impl Into<String>) -> Self {
         self.with(deed.into(), Weight::Other)
@@ -118,7 +118,7 @@ impl Check {
     }
 }
 
-/// `1 card`, `2 cards`.
+/// Formats `1 card`, `2 cards`.
 #[must_use]
 pub fn count(number: usize, one: &str, many: &str) -> String {
     match number {
@@ -127,7 +127,7 @@ pub fn count(number: usize, one: &str, many: &str) -> String {
     }
 }
 
-/// In the unit that reads best, with one decimal from a gigabyte on.
+/// Formats a size in a suitable unit, with one decimal from a gigabyte on.
 #[must_use]
 pub fn size(bytes: Bytes) -> String {
     match bytes.whole_mb() {
@@ -136,7 +136,7 @@ pub fn size(bytes: Bytes) -> String {
     }
 }
 
-/// At most `limit` characters on one line, with an ellipsis where something was cut.
+/// Truncates a text to one line of at most `limit` characters; a truncated text ends with an ellipsis.
 #[must_use]
 pub fn shorten(text: &str, limit: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

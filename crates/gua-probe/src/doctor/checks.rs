@@ -1,10 +1,10 @@
-//! From facts to verdicts. Nothing here looks at the host: a test can say what was found.
+//! Judges the facts. Nothing here inspects the host, so a test can provide any facts.
 
 use super::check::Check;
 use super::facts::Facts;
 use super::{checks_card, checks_claims, checks_driver, checks_host, checks_link, checks_store};
 
-/// All checks, in the order in which they are shown.
+/// Returns all checks, in display order.
 #[must_use]
 pub fn all(facts: &Facts) -> Vec<Check> {
     let sample = facts.driver.as_ref().ok();

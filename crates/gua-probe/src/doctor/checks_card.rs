@@ -1,4 +1,4 @@
-//! The cards, as one sample shows them. Without a sample none of this can be judged.
+//! Checks of the GPUs, from one sample. Without a sample they are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ const MIG: Kind = Kind::new(Group::Gpu, "mig", "MIG");
 const UNIFIED: Kind = Kind::new(Group::Gpu, "unified_memory", "card memory");
 const PROCESSES: Kind = Kind::new(Group::Gpu, "processes_visible", "process owners");
 
-/// The sample, if it has a card; else why nothing can be judged.
+/// Returns the sample if it contains a GPU, or else why nothing can be judged.
 fn with_cards(sample: Option<&Sample>) -> Result<&Sample, &'static str> {
     match sample {
         None => Err("NVML gave no sample"),
@@ -32,7 +32,7 @@ fn skipped(kind: Kind, why: &str) -> Check {
     Check::new(kind, Status::Skipped, why, json!({}))
 }
 
-/// Cards and MIG parents, without the instances.
+/// Returns whole GPUs and MIG parents, without the instances.
 fn whole_cards(sample: &Sample) -> impl Iterator<Item = &Gpu> {
     sample
         .gpus
@@ -47,7 +47,7 @@ fn indexes(gpus: &[&Gpu]) -> String {
         .join(", ")
 }
 
-/// A card as people know it: by its number and its name.
+/// Formats a GPU by its index and name.
 fn called(sample: &Sample, index: u32) -> String {
     let name = whole_cards(sample)
         .find(|gpu| gpu.index == index)
@@ -65,7 +65,7 @@ pub(super) fn unreadable_cards(sample: Option<&Sample>) -> Check {
     };
     let rows: Vec<Value> = sample.problems.iter().map(row).collect();
     let details = json!({ "cards": cards(sample), "problems": rows });
-    // A lost card fails at every call: one problem for a card and a reason is enough. Lost cards come first.
+    // Every call fails on a lost GPU, so one problem per GPU and reason is reported. Lost GPUs come first.
     let mut told: Vec<&Problem> = Vec::new();
     for problem in &sample.problems {
         let is_new = told
@@ -96,12 +96,12 @@ pub(super) fn unreadable_cards(sample: Option<&Sample>) -> Check {
         deed(problem.why, status, &listed(which))
     });
     let mut deeds: Vec<String> = deeds.collect();
-    // Those of the same reason say the same and stand beside each other.
+    // Advice with the same reason is identical and adjacent.
     deeds.dedup();
     deeds.into_iter().fold(check, Check::advise)
 }
 
-/// The problem in a sentence, by the card's number and name instead of its UUID.
+/// Formats the problem, with the GPU's index and name instead of its UUID.
 fn said(sample: &Sample, problem: &Problem) -> String {
     let nameless = Problem {
         gpu: None,
@@ -126,7 +126,8 @@ fn row(problem: &Problem) -> Value {
     })
 }
 
-/// A single reading that failed is not worth a deed beside a lost card.
+/// Returns the advice for a problem. If the check already failed because of a lost GPU, a single failed reading gets
+/// none.
 fn deed(why: Missing, status: Status, which: &str) -> Option<String> {
     match why {
         Missing::Gone => Some(format!(
@@ -140,7 +141,7 @@ fn deed(why: Missing, status: Status, which: &str) -> Option<String> {
     }
 }
 
-/// `card 1`, `cards 1, 2`; the summary has the names.
+/// Formats `card 1`, `cards 1, 2`; the names are in the summary.
 fn listed(indexes: impl IntoIterator<Item = u32>) -> String {
     let numbers: Vec<String> = indexes.into_iter().map(|index| index.to_string()).collect();
     match numbers.as_slice() {
@@ -150,7 +151,7 @@ fn listed(indexes: impl IntoIterator<Item = u32>) -> String {
     }
 }
 
-/// A share that cannot be one is left out; nobody can tell then whether the card is used.
+/// Checks the utilisation. An impossible percentage is dropped, and then the use of the GPU is unknown.
 pub(super) fn utilisation(sample: Option<&Sample>) -> Check {
     let sample = match with_cards(sample) {
         Ok(sample) => sample,
@@ -335,7 +336,8 @@ pub(super) fn processes_visible(sample: Option<&Sample>) -> Check {
         .filter(|process| has_owner(process))
         .count();
     let unknown = total - gone - owned;
-    // An instance's processes stand in its own list, so its parent's is no loss; a lost card is told elsewhere.
+    // The processes of an instance are in its own list, so a missing list of the parent loses nothing. A lost GPU has
+    // its own check.
     let unlisted: Vec<&Gpu> = sample
         .gpus
         .iter()

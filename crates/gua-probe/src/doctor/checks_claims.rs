@@ -1,4 +1,4 @@
-//! The directory in which leases on cards stand, and whether they stay there.
+//! Checks of the claim directory: whether it can be used, and whether claims persist there.
 
 use crate::host::logind::RemoveIpc;
 use gua_model::text::sanitize;

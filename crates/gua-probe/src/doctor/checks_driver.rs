@@ -1,4 +1,5 @@
-//! The driver: its device files, `nvidia-smi` as a second opinion, the library, and whether all of them match.
+//! Checks of the driver: its device files, `nvidia-smi` as an independent source, the library, and whether their
+//! versions match.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +18,11 @@ const SMI: Kind = Kind::new(Group::Gpu, "nvidia_smi", "nvidia-smi");
 const NVML: Kind = Kind::new(Group::Gpu, "nvml", "NVML");
 const MATCH: Kind = Kind::new(Group::Gpu, "driver_match", "driver versions");
 
-/// Some of NVML's errors (`nvmlReturn_t` in `nvml.h`).
+/// Return codes of NVML (`nvmlReturn_t` in `nvml.h`).
 const DRIVER_NOT_LOADED: u32 = 9;
 const LIBRARY_NOT_FOUND: u32 = 12;
 const VERSION_MISMATCH: u32 = 18;
-/// How much of a foreign error text stands in a summary.
+/// Maximum length of an external error text in a summary.
 const SHORT: usize = 160;
 
 const REBOOT: &str = "Reboot, or reload the NVIDIA kernel module.";
@@ -45,7 +46,7 @@ pub(super) fn nvidia_devices(facts: &Facts) -> Check {
             count(controls, "control file", "control files")
         ),
     };
-    // Under WSL there are none, and the driver works.
+    // WSL has no device files, although the driver works.
     let seen = facts.driver.as_ref().map_or(0, cards);
     if seen > 0 {
         let summary = format!("{what}, yet NVML sees {}", count(seen, "GPU", "GPUs"));
@@ -60,8 +61,8 @@ pub(super) fn nvidia_devices(facts: &Facts) -> Check {
     Check::new(DEVICES, status, what, details).blocked_until(device_deed(facts))
 }
 
-/// What to do about missing device files. Where they are missing for the reason for which NVML gives no card, it is what
-/// NVML's check says, and so stands on the page once.
+/// Returns the advice for missing device files. If the cause is the same as for NVML reporting no GPU, the advice is
+/// that of NVML's check, so that the page shows it once.
 fn device_deed(facts: &Facts) -> String {
     if facts.module.is_some() {
         return "Create the device files: `nvidia-modprobe -c 0 -u`, or `nvidia-smi` once as root."
@@ -169,7 +170,7 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Check {
     }
 }
 
-/// The lines of the listing that begin so; instances are indented below their card.
+/// Returns the lines of the listing with this prefix; instances are indented below their GPU.
 fn starting_with(output: &Output, word: &str) -> Vec<String> {
     output
         .stdout
@@ -234,7 +235,7 @@ fn without_sample(fault: &DriverFault, facts: &Facts) -> Check {
     Check::new(NVML, Status::Error, summary, details).blocked_until(deed(fault, facts))
 }
 
-/// The library that a setting names, if the fault is that it does not exist.
+/// Returns the configured library if the fault is that it does not exist.
 #[must_use]
 pub fn absent<'a>(
     fault: &DriverFault,
@@ -288,7 +289,7 @@ fn deed(fault: &DriverFault, facts: &Facts) -> String {
     }
 }
 
-/// How far we came: whether the library could be loaded, and whether it could be initialised. `None` is not known.
+/// Returns whether the library was loaded, and whether it was initialised. `None` is unknown.
 fn reached(fault: &DriverFault) -> (Option<bool>, Option<bool>) {
     match fault {
         DriverFault::LibraryNotFound { .. } | DriverFault::NotADriver { .. } => {
@@ -368,7 +369,7 @@ pub(super) fn driver_match(facts: &Facts) -> Check {
     }
 }
 
-/// How many cards the driver counts, those among them that could not even tell their name.
+/// Returns the number of GPUs that the driver counts, including those whose UUID could not be read.
 #[must_use]
 pub(super) fn cards(sample: &Sample) -> usize {
     let read = sample

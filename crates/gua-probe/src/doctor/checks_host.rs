@@ -1,4 +1,4 @@
-//! The host itself: its kernel, its clock, whom we can see on it, who else collects, and how gua is set up.
+//! Checks of the host: kernel, clock, visibility of processes, other collectors, and the configuration of gua.
 
 use crate::host::collector::{Collector, Running};
 use crate::host::mount::HideLevel;
@@ -20,7 +20,7 @@ const HIDEPID: Kind = Kind::new(Group::Host, "hidepid", "/proc hidepid");
 const COLLECTORS: Kind = Kind::new(Group::Setup, "collectors", "other collectors");
 const CONFIG: Kind = Kind::new(Group::Setup, "config", "configuration");
 
-/// 2026-01-01 and 2100-01-01 UTC. No clock that was ever set shows less, and none of ours shows more.
+/// 2026-01-01 and 2100-01-01 UTC: a clock that was set correctly lies in between.
 const EARLIEST: i64 = 1_767_225_600;
 const LATEST: i64 = 4_102_444_800;
 
@@ -88,7 +88,7 @@ pub(super) fn clock(facts: &Facts) -> Check {
     }
 }
 
-/// Whether the driver's process IDs can be looked up here, by which rule, and how to change it.
+/// Checks whether the driver's process IDs can be looked up here, and by which rule; advises how to change it.
 pub(super) fn container(facts: &Facts) -> Check {
     let around = &facts.surroundings;
     let setting = &facts.driver_pids;
@@ -96,7 +96,7 @@ pub(super) fn container(facts: &Facts) -> Check {
     let is_looked_up = match lookup {
         PidLookup::Same => true,
         PidLookup::Foreign => false,
-        // The marks of an engine are the only hint where the kernel names no namespace.
+        // If the kernel does not report the namespace, the markers of container engines are the only hint.
         PidLookup::Unknown => around.engines.is_empty(),
     };
     let details = json!({

@@ -1,4 +1,4 @@
-//! The link to a board: whether its secret is kept, and whether the board answers. Nothing here shows a secret.
+//! Checks of the link to a board: whether its secret is protected, and whether the board responds. No secret is shown.
 
 use gua_model::text::sanitize;
 use serde_json::json;

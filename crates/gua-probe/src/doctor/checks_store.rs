@@ -1,4 +1,4 @@
-//! Where the history would be written: what stands there, and how much room there is.
+//! Checks of the history path: what exists there, and how much space is free.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const DISK_SPACE: Kind = Kind::new(Group::Database, "disk_space", "disk space");
 
 const TOO_LITTLE: Bytes = Bytes::from_mb(50);
 const LITTLE: Bytes = Bytes::from_mb(1024);
-/// SQLite needs a handful of files beside the history.
+/// Minimum number of free inodes: SQLite creates a few files next to the history.
 const FEW_INODES: u64 = 100;
 
 pub(super) fn default_db(facts: &Facts) -> Check {
@@ -93,7 +93,7 @@ pub(super) fn default_db(facts: &Facts) -> Check {
     }
 }
 
-/// Why the directory of the default path cannot be created below the nearest one that exists.
+/// Returns why the directory of the default path cannot be created below the nearest existing one.
 fn in_the_way(path: &Path, room: &Room) -> Option<String> {
     let home = path.parent().and_then(Path::parent)?;
     let shown = |path: &Path| sanitize(&path.to_string_lossy());

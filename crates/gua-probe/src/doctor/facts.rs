@@ -1,4 +1,4 @@
-//! Everything that doctor looked at, as data. The checks judge this and nothing else.
+//! All facts that doctor collects, as data. The checks use nothing else.
 
 use std::path::PathBuf;
 
@@ -18,10 +18,10 @@ use jiff::Zoned;
 
 use super::smi::Smi;
 
-/// What was found on this host.
+/// Facts about this host.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// When it was looked, in the zone in which times are shown.
+    /// Time of the examination, in the display time zone.
     pub now: Zoned,
     pub kernel: Kernel,
     pub time_keeping: TimeKeeping,
@@ -33,23 +33,23 @@ pub struct Facts {
     pub devices: Devices,
     pub smi: Smi,
     pub module: Option<KernelModule>,
-    /// The driver's library, where a setting names one.
+    /// The driver's library, if a setting names one.
     pub library: Option<NamedLibrary>,
     pub driver: Result<Sample, DriverFault>,
-    /// What decides a card's state.
+    /// Thresholds that decide a GPU's state.
     pub thresholds: Thresholds,
-    /// The kernel's ticks, in which it counts the start of a process.
+    /// Clock ticks per second in the kernel's start times of processes.
     pub ticks_per_second: u64,
-    /// `None` where looking through the processes took too long.
+    /// `None` if the search for collectors timed out.
     pub collectors: Option<Vec<Running>>,
-    /// The problems of the configuration, a sentence each.
+    /// Problems of the configuration, one sentence each.
     pub configuration: Vec<String>,
     /// Configuration files that this user may not read.
     pub unreadable_files: Vec<PathBuf>,
     pub claims: Claims,
     pub link: Link,
     pub history: History,
-    /// The commands that this version of gua has.
+    /// Names of the commands that this version has.
     pub commands: Vec<String>,
 }
 
@@ -57,11 +57,11 @@ pub struct Facts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PidSetting {
     pub value: DriverPids,
-    /// Where it is set; `None` for the default.
+    /// Location of the setting; `None` for the default.
     pub source: Option<String>,
 }
 
-/// Where leases on cards stand.
+/// Location of the claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
     /// The directory, or why there is none.
@@ -73,7 +73,7 @@ pub struct Claims {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
     NotEnrolled,
-    /// The enrolment is there and cannot be used.
+    /// The enrolment exists but cannot be used.
     Unusable {
         path: PathBuf,
         why: String,
@@ -82,40 +82,40 @@ pub enum Link {
     Enrolled(Enrolled),
 }
 
-/// What is wrong with an enrolment.
+/// Problem with an enrolment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is another's, or behind something that is.
+    /// It belongs to another user, or a directory above it does.
     Unreadable,
-    /// It is read, and is no enrolment.
+    /// It can be read but is not a valid enrolment.
     Contents,
-    /// There is no way to its board that may be gone: certificates, proxies, encryption.
+    /// Its board cannot be contacted as configured: certificates, proxies, encryption.
     Endpoint,
 }
 
-/// A host that is enrolled.
+/// An enrolled host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolled {
-    /// The file that holds the secret.
+    /// File that contains the secret.
     pub path: PathBuf,
-    /// The host's name there, and the board's address.
+    /// Name of the host on the board, and the board's URL.
     pub named: String,
-    /// Who may read the file; `None` where that cannot be told.
+    /// Permissions of the file; `None` if they cannot be read.
     pub mode: Option<u32>,
     /// Whether the secret crosses a network unencrypted.
     pub is_exposed: bool,
     pub answer: Answer,
 }
 
-/// What a board said to a question that changes nothing.
+/// Response of a board to a request that changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Accepted,
-    /// It does not know the host's token.
+    /// The board rejected the host's token.
     Denied,
-    /// It answered, and has no question by which the token could be tried.
+    /// The board responded, but has no request that would verify the token.
     Unasked,
-    /// None, and why.
+    /// No response; the text says why.
     None(String),
 }
 
@@ -123,19 +123,19 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedLibrary {
     pub path: String,
-    /// The variable or the place in a file that names it.
+    /// Environment variable or location in a file that sets it.
     pub source: String,
     pub presence: Presence,
 }
 
 impl NamedLibrary {
-    /// What is wrong where it is not there.
+    /// Describes the problem if the library does not exist.
     #[must_use]
     pub fn fate(&self) -> String {
         format!("`{}` (from {}) does not exist", self.path, self.source)
     }
 
-    /// What to do where it is the wrong one.
+    /// Returns the advice if it is the wrong library.
     #[must_use]
     pub fn correction(&self) -> String {
         format!("Correct {} or unset it", self.source)
@@ -146,7 +146,7 @@ impl NamedLibrary {
 pub enum Presence {
     Present,
     Absent,
-    /// It is a name that the loader looks up, or its file system did not answer.
+    /// Unknown: the loader resolves the name, or the file system did not respond.
     Unknown,
 }
 
@@ -155,9 +155,9 @@ pub enum Presence {
 pub struct History {
     pub path: PathBuf,
     pub choice: Choice,
-    /// `None` where the file system did not answer in time.
+    /// `None` if the file system did not respond in time.
     pub spot: Option<Spot>,
-    /// The file system's name and kind, from the mount table.
+    /// Name and type of the file system, from the mount table.
     pub file_system: Option<FileSystem>,
 }
 
@@ -171,11 +171,11 @@ pub struct FileSystem {
 pub enum Reach {
     Local,
     Network,
-    /// It is made up by the kernel, and no file can be created there.
+    /// A virtual file system of the kernel, where no file can be created.
     Kernel,
 }
 
-/// Whether the path is the one that gua takes without being told.
+/// Whether the path is the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Default,

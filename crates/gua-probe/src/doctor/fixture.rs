@@ -1,4 +1,4 @@
-//! A healthy host with two cards, for tests to spoil.
+//! A healthy host with two GPUs, for tests to modify.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -142,7 +142,7 @@ pub(super) fn uuid(index: u32) -> GpuUuid {
     format!("GPU-{index}").parse().unwrap()
 }
 
-/// A card in good health that nobody uses.
+/// A healthy GPU without processes.
 pub(super) fn gpu(index: u32) -> Gpu {
     Gpu {
         name: Ok("NVIDIA A100-SXM4-80GB".to_owned()),
@@ -171,7 +171,7 @@ pub(super) fn gpu(index: u32) -> Gpu {
     }
 }
 
-/// An instance of the card with that index.
+/// An instance of the GPU with that index.
 pub(super) fn instance(parent: u32, number: u32) -> Gpu {
     let uuid = format!("MIG-{parent}-{number}").parse().unwrap();
     let place = Place::Instance {
@@ -197,7 +197,7 @@ pub(super) fn process(pid: u32, identity: Reading<Identity>) -> Process {
     }
 }
 
-/// Ada's process, started from her login.
+/// A process of Ada, started from her login.
 pub(super) fn identity(pid: u32) -> Identity {
     let ada = User {
         uid: Uid(1000),
@@ -219,7 +219,7 @@ pub(super) fn identity(pid: u32) -> Identity {
     }
 }
 
-/// Holds a check against a verdict, its summary, and the beginning of its advice: `blocker: ...` or `advice: ...`.
+/// Compares a check with a verdict, its summary, and the beginning of its advice: `blocker: ...` or `advice: ...`.
 #[track_caller]
 pub(super) fn assert_check(check: &Check, status: Status, summary: &str, advice: &[&str]) {
     assert_eq!((check.status, check.summary.as_str()), (status, summary));

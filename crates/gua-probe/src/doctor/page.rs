@@ -1,4 +1,4 @@
-//! A page of text: headings, rows, lists and the table of cards, in the width that there is.
+//! Text layout: headings, rows, lists and the table of GPUs, within a given width.
 
 use anstyle::{AnsiColor, Style};
 
@@ -7,35 +7,35 @@ use gua_model::text::sanitize;
 
 use super::check::Status;
 
-/// Longer lines are hard to read, however wide the terminal is.
+/// Maximum line length. Longer lines are hard to read, even on a wide terminal.
 const WIDEST: usize = 100;
-/// Below this, columns would leave too little room beside them.
+/// Minimum width for columns.
 const NARROW: usize = 60;
-/// The width of the longest verdict.
+/// Width of the longest verdict.
 const VERDICT: usize = 7;
-/// The indentation of text that stands below its name.
+/// Indentation of text below its name.
 const BELOW: usize = 4;
-/// Room for the longest name of a check, and for the longest name of a command.
+/// Widths for the longest name of a check, and for the longest name of a command.
 pub(super) const NAMES: usize = 18;
 pub(super) const COMMAND_NAMES: usize = 25;
 
 const HEADING: Style = Style::new().bold();
 
-/// How the page is laid out.
+/// Layout of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// `  NAME: STATUS, SUMMARY`, a line each: the form that scripts and habits know.
+    /// `  NAME: STATUS, SUMMARY`, one line each: a stable form for scripts.
     Lines,
-    /// Columns and broken lines, for eyes in front of that many columns.
+    /// Columns and wrapped lines, for a terminal of this width.
     Columns(usize),
 }
 
-/// The page as far as it is written.
+/// The page under construction.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) text: String,
     pub(super) layout: Layout,
-    /// The widest name in this section and its distance to the next column.
+    /// Width of the names in this section, including the distance to the next column.
     pub(super) names: usize,
 }
 
@@ -58,7 +58,7 @@ impl Page {
         self.line(&format!("{HEADING}{title}:{HEADING:#}"));
     }
 
-    /// A name and a text, with a verdict between them if there is one.
+    /// Adds a name and a text, with an optional verdict between them.
     pub(super) fn row(&mut self, name: &str, status: Option<Status>, text: &str) {
         let text = sanitize(text);
         let names = self.names;
@@ -82,7 +82,7 @@ impl Page {
         }
     }
 
-    /// A name and something to be taken up with the mouse, a path or a command: it is never broken.
+    /// Adds a name and a path or a command. It is never wrapped, so that it can be copied with the mouse.
     pub(super) fn whole(&mut self, name: &str, text: &str) {
         let text = sanitize(text);
         let names = self.names;
@@ -110,8 +110,8 @@ impl Page {
         }
     }
 
-    /// Breaks `text` between words; further lines begin below the first one's text. A word that is longer than the line
-    /// is left to the terminal, so that it can be copied.
+    /// Wraps `text` between words; further lines are aligned with the first one's text. A word that is longer than the
+    /// line is left to the terminal, so that it can be copied.
     fn broken(&mut self, beginning: &str, indent: usize, text: &str) {
         let width = self.width();
         let mut line = beginning.to_owned();
@@ -143,7 +143,7 @@ impl Page {
         }
     }
 
-    /// The cards, a line each where that fits.
+    /// Adds the GPUs, one line each if that fits.
     pub(super) fn cards(&mut self, cards: &[Card]) {
         self.heading("Cards");
         if self.layout == Layout::Lines {
@@ -196,7 +196,7 @@ impl Page {
         }
     }
 
-    /// The holders stand below their card; that there are none is said beside it, if there is room.
+    /// Lists the holders below their GPU. If there are none, this is noted next to the GPU, if there is room.
     fn in_lines(&mut self, row: &Row, columns: &Columns) {
         let beginning = columns.beginning(row);
         let beside = format!("{beginning}  {}", row.held_by.join(", "));
@@ -230,7 +230,7 @@ impl Page {
     }
 }
 
-/// A card as text. An instance has no label.
+/// A GPU as text. An instance has no label.
 struct Row {
     label: String,
     name: String,
@@ -258,7 +258,7 @@ impl Row {
         }
     }
 
-    /// Without the word that nearly every name begins with.
+    /// Omits the word that nearly every name begins with.
     fn short(card: &Card) -> Self {
         let row = Self::of(card);
         let name = row.name.strip_prefix("NVIDIA ").unwrap_or(&row.name);
@@ -274,7 +274,7 @@ impl Row {
     }
 }
 
-/// How wide the columns are.
+/// Widths of the columns.
 struct Columns {
     label: usize,
     name: usize,
@@ -311,7 +311,7 @@ impl Columns {
         )
     }
 
-    /// Where the holders begin, beside their card.
+    /// Returns the column at which the holders begin, next to their GPU.
     fn holders(&self) -> usize {
         2 + self.label + 2 + self.name + 2 + self.memory + 2 + self.standing + 2
     }

@@ -1,4 +1,5 @@
-//! What the findings come to: whether collecting can work here, what to do first, and the commands to go on with.
+//! Conclusions from the checks: whether collecting can work on this host, what to do first, and which commands to run
+//! next.
 
 use std::collections::BTreeMap;
 
@@ -27,23 +28,23 @@ impl Mode {
     }
 }
 
-/// The findings in short.
+/// Summary of the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub mode: Mode,
     pub reasons: Vec<String>,
-    /// What stands in the way of collecting.
+    /// Advice that must be followed before anything can be collected.
     pub blockers: Vec<String>,
     /// All other advice.
     pub warnings: Vec<String>,
-    /// The same advice by how bad things are: the blockers, and what to do about every other error.
+    /// The same advice by severity: the blockers, and the advice for every other error.
     pub fixes: Vec<String>,
-    /// What is left of it.
+    /// The remaining advice.
     pub notes: Vec<String>,
     pub commands: Commands,
 }
 
-/// The checks whose advice comes first, the most serious first: without a driver nothing else matters.
+/// Checks whose advice comes first, the most serious one first: without a driver nothing else matters.
 const MOST_SERIOUS: [&str; 12] = [
     "os",
     "nvml",
@@ -59,17 +60,17 @@ const MOST_SERIOUS: [&str; 12] = [
     "disk_space",
 ];
 
-/// What to type next; all are `None` where nothing can be collected.
+/// Suggested next commands; all are `None` if nothing can be collected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
     pub collect: Option<String>,
     pub report: Option<String>,
-    /// As long as neither of the others exists.
+    /// Suggested as long as neither of the others exists.
     pub look: Option<String>,
 }
 
 impl Commands {
-    /// By the keys of the JSON.
+    /// Returns the commands by their JSON keys.
     #[must_use]
     pub fn by_key(&self) -> BTreeMap<&'static str, &str> {
         [
@@ -83,7 +84,7 @@ impl Commands {
     }
 }
 
-/// Draws the findings together.
+/// Derives the plan from the checks.
 #[must_use]
 pub fn plan(facts: &Facts, checks: &[Check]) -> Plan {
     let mut ordered: Vec<&Check> = checks.iter().collect();
@@ -132,7 +133,7 @@ pub fn plan(facts: &Facts, checks: &[Check]) -> Plan {
     }
 }
 
-/// The wanted advice, each deed once, and none that was `said` already.
+/// Returns the selected advice without duplicates, and without any in `said`.
 fn deeds(
     checks: &[&Check],
     said: &[String],
@@ -153,7 +154,7 @@ fn deeds(
     deeds
 }
 
-/// Whether a strict caller is content: collecting works, and no check failed.
+/// Reports whether a strict caller accepts the result: collecting works, and no check failed.
 #[must_use]
 pub fn is_sound(plan: &Plan, checks: &[Check]) -> bool {
     plan.mode == Mode::Host && checks.iter().all(|check| check.status != Status::Error)
@@ -172,7 +173,7 @@ fn ready(facts: &Facts) -> String {
     )
 }
 
-/// Only commands that this version has are recommended.
+/// Suggests only commands that this version has.
 fn commands(history: &History, known: &[String]) -> Commands {
     let knows = |name: &str| known.iter().any(|command| command == name);
     let db = match history.choice {
@@ -195,7 +196,7 @@ fn commands(history: &History, known: &[String]) -> Commands {
     }
 }
 
-/// As a shell needs it. A path with a zero byte cannot exist.
+/// Quotes a path for a shell. A path with a NUL byte cannot exist.
 fn quoted(path: &str) -> String {
     shlex::try_quote(path).map_or_else(|_| path.to_owned(), std::borrow::Cow::into_owned)
 }

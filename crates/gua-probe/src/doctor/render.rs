@@ -1,4 +1,4 @@
-//! The findings as a page for people and as JSON for programs. Nothing is decided here.
+//! Renders the findings as text and as JSON. No decision is made here.
 
 use std::fmt::Write as _;
 
@@ -12,21 +12,21 @@ pub use super::page::Layout;
 use super::page::{COMMAND_NAMES, Page};
 use super::plan::Plan;
 
-/// The version of the JSON. Keys are added under the same number; none changes its meaning.
+/// Version of the JSON. New keys do not change it; no key changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Everything that is shown.
+/// Data to render.
 #[derive(Clone, Copy, Debug)]
 pub struct Findings<'a> {
     pub at: &'a Zoned,
     pub checks: &'a [Check],
-    /// `None` where there is no sample.
+    /// `None` if there is no sample.
     pub cards: Option<&'a [Card]>,
     pub plan: &'a Plan,
     pub history: &'a History,
 }
 
-/// The page, with colours in it; whoever prints it drops them where they are not wanted.
+/// Renders the page with colours. The caller strips them if they are not wanted.
 #[must_use]
 pub fn text(findings: &Findings<'_>, layout: Layout) -> String {
     let mut page = Page::new(layout);
@@ -70,7 +70,7 @@ fn checks<'a>(page: &mut Page, checks: impl Iterator<Item = &'a Check>) {
     }
 }
 
-/// The path has lines of its own instead of a check's line.
+/// Adds the history path, which has its own lines instead of a check's line.
 fn history(page: &mut Page, findings: &Findings<'_>) {
     let label = match (page.layout, findings.history.choice) {
         (Layout::Columns(_), _) => "path",
@@ -113,7 +113,7 @@ fn commands(page: &mut Page, plan: &Plan) {
     }
 }
 
-/// The same for programs: keys sorted, two blanks of indentation.
+/// Renders the findings as JSON, with sorted keys and an indentation of two spaces.
 #[must_use]
 pub fn json(findings: &Findings<'_>) -> String {
     let checks: Vec<Value> = findings.checks.iter().map(check_json).collect();
@@ -146,7 +146,7 @@ fn check_json(check: &Check) -> Value {
     })
 }
 
-/// JSON that is harmless on a terminal: the control characters that the format allows in a text are escaped too.
+/// Formats JSON that is safe on a terminal: control characters that the format allows in a text are escaped too.
 #[must_use]
 pub fn pretty(value: &Value) -> String {
     let mut text = String::new();

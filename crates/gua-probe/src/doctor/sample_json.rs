@@ -1,5 +1,5 @@
-//! One sample as JSON: every reading with its unit in its name, `null` where there is none, and the reason for that
-//! beside it under `missing`. No command line is in it, because none is in a sample.
+//! One sample as JSON. The name of every reading contains its unit; a missing reading is `null`, with the reason under
+//! `missing`. There is no command line, because a sample contains none.
 
 use gua_model::window::EDGES;
 use gua_model::{
@@ -8,10 +8,10 @@ use gua_model::{
 };
 use serde_json::{Map, Value, json};
 
-/// The version of this JSON. Keys are added under the same number; none changes its meaning.
+/// Version of this JSON. New keys do not change it; no key changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The sample, and the state of each card under these thresholds.
+/// Returns the sample, with the state of each GPU under these thresholds.
 #[must_use]
 pub fn sample(sample: &Sample, thresholds: &Thresholds) -> Value {
     let mut record = Record::default();
@@ -40,7 +40,7 @@ pub fn sample(sample: &Sample, thresholds: &Thresholds) -> Value {
     record.finish()
 }
 
-/// An object under construction. `missing` says why a key is `null`.
+/// An object under construction. `missing` contains the reason for each `null`.
 #[derive(Default)]
 struct Record {
     values: Map<String, Value>,
@@ -85,9 +85,9 @@ fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
         "processes",
         gpu.processes.iter().map(process).collect::<Vec<_>>(),
     );
-    // A single look knows no idle floor yet, so `stalled` is never judged here.
+    // A single sample has no idle floor, so `stalled` is never reported here.
     let verdict = classify(gpu, thresholds, None);
-    // A card whose instances stand for it has no state of its own.
+    // A GPU whose instances are counted in its place has no state.
     let state = gpu.place.counts().then_some(verdict.state);
     record.put("state", state.map(State::as_str));
     record.put(
@@ -140,7 +140,7 @@ pub fn window(window: &UtilWindow) -> Value {
     })
 }
 
-/// How many samples fell into each range, by the range's lower end; empty ranges are left out.
+/// Returns the number of samples in each range, by the range's lower edge; empty ranges are omitted.
 fn histogram(histogram: &Histogram) -> Value {
     let bins = EDGES.iter().zip(histogram.bins);
     let filled = bins.filter(|(_, samples)| *samples > 0);
@@ -162,7 +162,7 @@ pub fn process(process: &Process) -> Value {
         },
     );
     record.reading("memory_used_bytes", &process.memory, |bytes| bytes.0.into());
-    // `null` without a reason: the driver has no sample of it, which is what it says of an idle process.
+    // `null` without a reason: the driver has no sample of the process, as for any idle process.
     record.reading("sm_util_percent", &process.sm_util, |util| {
         util.map(gua_model::Percent::get).into()
     });
@@ -175,7 +175,7 @@ pub fn process(process: &Process) -> Value {
 
 fn known(record: &mut Record, identity: &Identity) {
     record.put("start_ticks", identity.key.start.0);
-    // Without an owner the process's own user could not be read either, and that says why.
+    // Without an owner, the process's user could not be read either; its reason applies.
     let why = identity.own.as_ref().err().copied();
     let owner = identity.owner().ok_or(why.unwrap_or(Missing::Failed));
     record.reading("owner", &owner, |owner| user(&owner.user));

@@ -1,4 +1,5 @@
-//! Asks `nvidia-smi` which cards it sees, as a second opinion. It may be missing, fail or hang; none of that stops us.
+//! Runs `nvidia-smi` to list the GPUs, as an independent source. It may be missing, fail or hang; none of that stops
+//! doctor.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
@@ -12,26 +13,26 @@ use std::time::Duration;
 use crate::clock;
 use crate::process::wait_for_end;
 
-/// What is kept of each stream; a host with 16 cards and 112 MIG instances prints 10 KB.
+/// Maximum number of bytes kept of each stream; a host with 16 GPUs and 112 MIG instances prints 10 KB.
 const KEEP: usize = 64 * 1024;
-/// How often an unfinished program is looked at where the kernel cannot tell of its end.
+/// Polling interval for the end of the program, on kernels that cannot report it.
 const PACE: Duration = Duration::from_millis(50);
-/// How long a killed program may take to go. One that hangs in the kernel stays, and we do not wait for it.
+/// Maximum time to wait for a killed program. One that hangs in the kernel is not waited for.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What came of it.
+/// Result of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Smi {
     /// It is not on the search path.
     NotFound,
-    /// It is there and could not be started.
+    /// It exists but could not be started.
     NotStarted { path: PathBuf, error: String },
     TimedOut {
         path: PathBuf,
         limit: Duration,
         output: Output,
     },
-    /// It ended by itself.
+    /// It exited by itself.
     Ended {
         path: PathBuf,
         code: i32,
@@ -39,14 +40,14 @@ pub enum Smi {
     },
 }
 
-/// What it printed, cut to a sane length.
+/// Its output, truncated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     pub stdout: String,
     pub stderr: String,
 }
 
-/// Finds `nvidia-smi` on the search path. A file that may not be executed is passed over, as a shell does.
+/// Finds `nvidia-smi` on the search path. A file that is not executable is skipped, as a shell does.
 #[must_use]
 pub fn find(search_path: &OsStr) -> Option<PathBuf> {
     use rustix::fs::{Access, access};
@@ -56,8 +57,7 @@ pub fn find(search_path: &OsStr) -> Option<PathBuf> {
         .find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
 }
 
-/// Runs `nvidia-smi -L` and waits for at most `limit`; then it is killed. It stays in our process group, so that a Ctrl-C
-/// ends it too.
+/// Runs `nvidia-smi -L`, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too.
 #[must_use]
 pub fn ask(path: Option<PathBuf>, limit: Duration) -> Smi {
     let Some(path) = path else {
@@ -85,7 +85,7 @@ pub fn ask(path: Option<PathBuf>, limit: Duration) -> Smi {
     if status.is_none() {
         kill(&mut child);
     }
-    // Something that the program left behind may hold the pipe open: what came until now is enough.
+    // A process that the program left behind may hold the pipe open: use the output so far.
     let text = |stream: &Receiver<Vec<u8>>| {
         let bytes = stream.recv_timeout(GRACE).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -108,7 +108,7 @@ pub fn ask(path: Option<PathBuf>, limit: Duration) -> Smi {
     }
 }
 
-/// Reads a stream to its end on a thread of its own, so that the program never waits for us, and keeps its beginning.
+/// Reads a stream to its end on a separate thread, so that the program never blocks, and keeps its beginning.
 fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -142,12 +142,12 @@ fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
 }
 
 fn kill(child: &mut Child) {
-    // An error means that it has ended already.
+    // An error means that it has already exited.
     let _ = child.kill();
     let _ = wait(child, GRACE);
 }
 
-/// The exit code, or the negated signal, as Python's `subprocess` counts.
+/// Returns the exit code, or the negated signal, as Python's `subprocess` does.
 fn code(status: ExitStatus) -> i32 {
     status
         .code()
@@ -166,8 +166,8 @@ mod tests {
         let text = directory.path().join("text");
         std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&text, PermissionsExt::from_mode(0o755)).unwrap();
-        // Copied by another process: a file that we have open for writing, even in a child of another test's thread,
-        // cannot be executed.
+        // Copied by another process: a file that this process has open for writing, even in a child forked by another
+        // test, cannot be executed.
         let copied = Command::new("cp").arg(&text).arg(&path).status().unwrap();
         assert!(copied.success());
         let found = find(directory.path().as_os_str());

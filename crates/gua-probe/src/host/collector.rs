@@ -92,7 +92,7 @@ pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
     let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
     let says = |word: &[u8]| words.contains(&word);
     let comm = comm.trim_ascii();
-    // The short name of a script is its own, and its interpreter comes first among the arguments.
+    // The short name of a script is the script's, and its interpreter comes first among the arguments.
     let is_script = words
         .first()
         .is_some_and(|word| file_name(word).starts_with(b"python"));

@@ -1,6 +1,6 @@
-//! Whether a history can be written at a path, checked without writing: what exists there, and how much space is free.
+//! Checks whether a history can be written at a path, without writing: what exists there, and how much space is free.
 //!
-//! A network file system whose server is down may block for ever, so callers set a time limit.
+//! A network file system whose server is down may block forever, so callers set a time limit.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};

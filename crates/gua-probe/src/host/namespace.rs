@@ -57,11 +57,11 @@ pub fn pid_lookup(setting: DriverPids, namespace: PidNamespace) -> PidLookup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
     pub pid_namespace: PidNamespace,
-    /// The container engines that left a mark in our file system.
+    /// Container engines that left a marker file.
     pub engines: Vec<&'static str>,
 }
 
-/// Looks for the namespace and for marks of container engines.
+/// Determines the namespace and finds the marker files of container engines.
 #[must_use]
 pub fn surroundings(root: &HostRoot) -> Surroundings {
     let link = std::fs::read_link(root.proc.join("self/ns/pid"));

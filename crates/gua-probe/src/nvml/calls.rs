@@ -45,7 +45,7 @@ impl<'a> Calls<'a> {
         call(self.library).map_err(|code| self.failed(name, code))
     }
 
-    /// Makes a call for a number. One above `most` is more than hardware can have, and implausible.
+    /// Makes a call for a number. One above `most` exceeds any hardware and counts as implausible.
     pub(super) fn number<T: PartialOrd + Copy>(
         &mut self,
         name: &str,

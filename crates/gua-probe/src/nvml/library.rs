@@ -177,7 +177,7 @@ impl Library {
             }
             answer => answer?,
         }
-        // No host has more.
+        // Larger counts are implausible.
         if count <= 1024 {
             Ok(count)
         } else {

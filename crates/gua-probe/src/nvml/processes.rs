@@ -23,7 +23,7 @@ impl Listed {
         }
     }
 
-    /// Returns all pids; `None` where the compute list could not be read.
+    /// Returns all PIDs; `None` if the compute list could not be read.
     pub(super) fn pids(&self) -> Option<Vec<Pid>> {
         let compute = self.compute.as_ref().ok()?;
         let entries = compute.iter().chain(self.graphics.iter().flatten());
@@ -106,7 +106,8 @@ impl Listed {
     }
 }
 
-/// Both lists report the memory of the same process; a known amount is better than a hidden one.
+/// Returns the larger known amount. Both lists report the memory of the same process, and a known amount is better than
+/// a hidden one.
 fn larger(one: Reading<Bytes>, other: Reading<Bytes>) -> Reading<Bytes> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok(one.max(other)),
@@ -128,7 +129,7 @@ fn read_list(
     let (entries, dropped) = calls.call(name, |library| lists.processes(library, device, list))?;
     if dropped > 0 {
         let why = calls.failed(name, Code::IMPLAUSIBLE);
-        // A list of nothing but impossible pids is not a list.
+        // A list that contains only impossible PIDs is invalid.
         if entries.is_empty() {
             return Err(why);
         }

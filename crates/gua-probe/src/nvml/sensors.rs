@@ -12,10 +12,10 @@ use super::calls::Calls;
 use super::code::Code;
 use super::library::{Clock, Device, EccKind, Library, Memory};
 
-/// Ten kilowatts: eight times what the largest module draws.
+/// Ten kilowatts: eight times the draw of the largest module.
 const MOST_MILLIWATTS: u32 = 10_000_000;
 const MOST_MEGAHERTZ: u32 = 10_000;
-/// In percent of a nominal maximum, which may be exceeded.
+/// Percent of a nominal maximum, which may be exceeded.
 const MOST_FAN_SPEED: u16 = 1000;
 const MOST_MEMORY: u64 = 1 << 50;
 /// A counter beyond this would have taken centuries.
@@ -79,7 +79,7 @@ fn clock(calls: &mut Calls<'_>, device: Device, clock: Clock) -> Reading<Megaher
     megahertz.map(Megahertz)
 }
 
-/// Reads the power limit that is enforced. It is a setting, and read as seldom as the others.
+/// Reads the enforced power limit. It is a setting, so it is read as rarely as the others.
 pub(super) fn power_limit(calls: &mut Calls<'_>, device: Device) -> Reading<Milliwatts> {
     power(calls, "nvmlDeviceGetEnforcedPowerLimit", |library| {
         library.get_or(
@@ -120,7 +120,7 @@ pub(super) fn read_utilisation(
 ) {
     let name = "nvmlDeviceGetUtilizationRates";
     let rates = calls.call(name, |library| library.utilisation(device));
-    // More than a hundred is junk: the reading is missing, and not a hundred.
+    // More than a hundred is invalid: the reading is missing, and not a hundred.
     let mut percent =
         |value| Percent::new(value).ok_or_else(|| calls.failed(name, Code::IMPLAUSIBLE));
     gpu.util = rates.and_then(|(gpu, _)| percent(gpu));

@@ -1,4 +1,4 @@
-//! Values that change seldom: the settings of a GPU, which an administrator makes, and the versions of the driver. They
+//! Values that change rarely: the settings of a GPU, which an administrator makes, and the versions of the driver. They
 //! are read again after [`MAX_AGE`] instead of at every tick; with slower ticks than that, at every tick.
 //!
 //! Nothing is reused after a failure: if a call for a GPU fails, if its handle changes, or if the library is opened

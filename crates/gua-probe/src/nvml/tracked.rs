@@ -1,4 +1,5 @@
-//! What is remembered of GPUs between scans: their identity, their settings, and how far their sample buffers were read.
+//! State of GPUs that is kept between scans: their identity, their settings, and how far their sample buffers were
+//! read.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::backend::Scan;
 /// Maximum number of GPUs to remember. Without it, a driver that reports a new UUID at every scan would fill the memory.
 const MOST_GPUS: usize = 1024;
 
-/// Longest time between two reads of a buffer that has a meaning, in microseconds. It also keeps sums of percentages from
+/// Longest meaningful time between two reads of a buffer, in microseconds. It also keeps sums of percentages from
 /// overflowing.
 const DAY: u64 = 86_400_000_000;
 
@@ -240,7 +241,7 @@ pub(super) struct Buffered {
 }
 
 impl Buffered {
-    /// Returns the utilisation of the GPU. It is empty where the driver keeps a buffer that has nothing in it.
+    /// Returns the utilisation of the GPU. It is empty if the driver's buffer is empty.
     pub(super) fn window(&self) -> Result<UtilWindow, Code> {
         match self.window {
             (window, Some(code)) if window.samples() == 0 => Err(code),
@@ -248,7 +249,7 @@ impl Buffered {
         }
     }
 
-    /// Returns the SM utilisation of a process; `Ok(None)` where the driver has no sample of it.
+    /// Returns the SM utilisation of a process; `Ok(None)` if the driver has no sample of it.
     pub(super) fn sm_util(&self, pid: Pid) -> Reading<Option<Percent>> {
         match (self.processes.0.mean(pid), self.processes.1) {
             (Some(mean), _) => Ok(Some(mean)),
@@ -340,11 +341,11 @@ impl TrackedGpu {
         }
     }
 
-    /// Reads the GPU's samples since the last read; `None` where nothing is new yet.
+    /// Reads the GPU's samples since the last read; `None` if nothing is new yet.
     ///
-    /// The whole buffer is read at first and whenever the last read is not recent: this measures how far it reaches back,
-    /// which grows after the driver was loaded. It is also read if nothing was new for a while: this detects that the
-    /// clock by which the driver stamps its samples was set back.
+    /// The whole buffer is read at first and whenever the last read is not recent: this measures how far it reaches
+    /// back, which grows after the driver was loaded. It is also read if nothing was new for a while: this detects that
+    /// the driver's sample clock was set back.
     fn read_samples(
         &mut self,
         library: &Library,
@@ -379,7 +380,7 @@ impl TrackedGpu {
         let newest = |samples: &[(Pid, u64, u32)]| samples.iter().map(|(_, at, _)| *at).max();
         let since = self.process_samples.since;
         let samples = lists.process_utilisation(library, device, since.unwrap_or(0))?;
-        // Where the GPU has samples of its own, those show a change of the clock.
+        // If the GPU has samples, those show a change of the clock.
         if samples.is_empty() && since.is_some() && self.samples.since.is_none() {
             let all = newest(&lists.process_utilisation(library, device, 0)?);
             if all.is_some_and(|newest| Some(newest) < since) {

@@ -11,7 +11,7 @@ use crate::process::fake::{FakeProc, python};
 /// A pid that no process has: `pid_max` is at most 4194304, and tests do not start that many processes.
 const NOBODY: u32 = 4_194_303;
 
-/// What the backend does, and what was done to it.
+/// Behaviour of the backend, and a record of the calls to it.
 #[derive(Default)]
 struct Script {
     /// Pids on the one GPU, at the first and at every further listing of a scan.

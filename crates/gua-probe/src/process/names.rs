@@ -1,5 +1,5 @@
-//! User names. A directory service that is slow or hangs costs names, never the sample: one thread queries it, and a
-//! caller waits a short time at most and gets the answer at a later tick.
+//! User names. If a directory service is slow or hangs, names are missing but the sample is not delayed: one thread
+//! queries the service, and a caller waits a short time at most and gets the answer at a later tick.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ pub fn groups_of(users: &[String]) -> Option<BTreeMap<String, BTreeSet<String>>>
     })
 }
 
-/// Runs a query that may block for ever; `None` if the answer does not come in time.
+/// Runs a query that may block forever; `None` if the answer does not arrive in time.
 fn in_time<T: Send + 'static>(
     patience: Duration,
     ask: impl FnOnce() -> T + Send + 'static,
@@ -108,7 +108,7 @@ fn in_time<T: Send + 'static>(
     answer.recv_timeout(patience).ok()
 }
 
-/// Names from a function that may block for ever.
+/// Names from a function that may block forever.
 pub(super) struct Directory {
     lookup: Lookup,
     helper: Option<Helper>,
@@ -151,7 +151,7 @@ impl Directory {
             }
             None => {}
         }
-        // The thread answers in turn, so a further wait behind a lookup that timed out would be in vain.
+        // The thread answers in order, so waiting behind a lookup that timed out would be useless.
         let can_wait = self.open == 0;
         self.ask(uid, now);
         if can_wait {
@@ -322,7 +322,7 @@ mod tests {
     /// Maximum time for answers that do come; a loaded machine may be slow.
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A directory that answers each lookup only when the test says what.
+    /// A directory that answers each lookup only when the test provides the answer.
     fn directory(patience: Duration) -> (Names, Sender<Option<String>>, Receiver<Uid>) {
         let (say, said) = mpsc::channel();
         let (asked, questions) = mpsc::channel();

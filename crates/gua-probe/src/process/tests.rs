@@ -1,4 +1,4 @@
-//! Processes of a `/proc` that the tests make themselves.
+//! Tests with processes in a fake `/proc`.
 
 mod real;
 
@@ -28,7 +28,7 @@ fn next_tick(table: &mut ProcessTable) -> Reading<Identity> {
     table.resolve(PID)
 }
 
-/// What one fake process is taken for, in words: `start own/login comm`.
+/// Compares the identity of one fake process, as `start own/login comm`.
 fn check(process: &FakeProcess, expected: &str) {
     let tree = FakeProc::new();
     tree.put(process);
@@ -277,7 +277,7 @@ fn a_process_that_ends_while_it_is_read_is_gone_and_not_half_there() {
     assert_eq!(table(&tree).resolve(PID), Err(Missing::Gone));
 }
 
-/// Resolves a process to which something happens after its users were read and before its cgroup was.
+/// Resolves a process that changes after its users were read and before its cgroup is read.
 fn check_change_while_reading(change: impl FnOnce(&FakeProc) + Send, expected: &str) {
     let tree = FakeProc::new();
     tree.put(&FakeProcess {
@@ -296,7 +296,7 @@ fn check_change_while_reading(change: impl FnOnce(&FakeProc) + Send, expected: &
     .unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Opens once the reader has come to it, and lets the reader go on when it is closed.
+            // Opening blocks until the reader opens the pipe; closing it lets the reader continue.
             let _open = std::fs::File::options().write(true).open(&pipe).unwrap();
             change(&tree);
         });
@@ -308,7 +308,7 @@ fn check_change_while_reading(change: impl FnOnce(&FakeProc) + Send, expected: &
 fn what_happens_between_two_reads_leaves_no_half_identity() {
     check_change_while_reading(|_| {}, "7 ada/unsupported python3");
     check_change_while_reading(|tree| tree.remove(4711), "gone");
-    // The next bearer of the pid, and nothing of the last one.
+    // Expect the next process with the PID, without any data of the previous one.
     let next = FakeProcess {
         uid: Some(0),
         login: Some("0".to_owned()),

@@ -46,8 +46,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Reports whether [`Tree::ended`] covers the process. An open process file refers to this process only, whoever
-    /// has its pid now.
+    /// Reports whether [`Tree::ended`] covers the process. An open process file refers to this process only, even if
+    /// its PID was reused.
     pub(super) fn is_watched(&self) -> bool {
         self.watched().is_some()
     }
@@ -62,7 +62,7 @@ impl Seen {
     }
 }
 
-/// Open files of a process: its directory and name. They refer to this process only, whoever has its pid now, and
+/// Open files of a process: its directory and name. They refer to this process only, even if its PID was reused, and
 /// reading them again avoids the lookup by name, which is most of the cost.
 struct Kept {
     directory: OwnedFd,

@@ -184,7 +184,7 @@ impl ChildReader {
                 }
                 return frame::decode_answer(&room[frame::ANSWER_HEAD..end]).map(Some);
             }
-            // An answer to a dropped schedule was still under way: skip it.
+            // An answer to a dropped schedule was still in transit: skip it.
             room.copy_within(end..filled, 0);
             filled -= end;
         }

@@ -1,4 +1,4 @@
-//! One poll for everything that a program with a reader waits for: its own descriptors, the child's answer and standard
+//! One poll for all events that a program with a reader waits for: its own descriptors, the child's answer and standard
 //! error, and a time.
 
 use std::os::fd::BorrowedFd;
@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Waiting;
 use crate::clock;
 
-/// What ended a sleep; nothing is set if the time had come.
+/// Events that ended a sleep; nothing is set on a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Woken<const N: usize> {
     /// Whether each descriptor is readable, in their order.

@@ -1,4 +1,4 @@
-//! Field values: the driver's other way to ask for readings. A few fields are played, the rest are not supported.
+//! Field values: the driver's generic interface for readings. A few fields are simulated; the rest are not supported.
 
 use std::ffi::{c_int, c_longlong, c_uint};
 
@@ -32,7 +32,7 @@ exports! {
     };
 }
 
-/// By the header's numbers.
+/// Returns a field by its number in the header.
 fn field(seen: &Seen, number: c_uint) -> Result<(c_uint, u64), Code> {
     let (int, long) = (value_type::UNSIGNED_INT, value_type::UNSIGNED_LONG_LONG);
     let milliwatts = |watts: f64| whole(watts * 1000.0);

@@ -1,4 +1,4 @@
-//! Counting cards, finding them by key, and what never changes about them.
+//! Counting GPUs, finding them by key, and their constant properties.
 
 use std::ffi::{c_int, c_uint};
 

@@ -1,4 +1,4 @@
-//! The library itself: opening, closing, versions, and words for codes.
+//! The library: opening, closing, versions, and descriptions of return codes.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -39,14 +39,15 @@ exports! {
     };
 }
 
-/// The first word of a real process's command line.
+/// Returns the first word of a real process's command line.
 fn command(pid: c_uint) -> Option<String> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let first = line.split(|byte| *byte == 0).next()?;
     Some(String::from_utf8_lossy(first).into_owned())
 }
 
-/// The one function that answers a text and not a code; it works at any time and has no faults.
+/// The only function that returns a text instead of a code. It can be called at any time, and faults do not apply to
+/// it.
 #[unsafe(no_mangle)]
 extern "C" fn nvmlErrorString(code: c_uint) -> *const c_char {
     Code(code).sentence().as_ptr()

@@ -1,4 +1,4 @@
-//! Multi-instance cards: modes, instances and the way between an instance and its card.
+//! MIG: modes, instances, and the relation between an instance and its GPU.
 
 use std::ffi::c_uint;
 
@@ -21,7 +21,7 @@ exports! {
     R450 card fn nvmlDeviceGetMaxMigDeviceCount(device: Device, count: Out<c_uint>) |seen| {
         let card = seen.hardware()?;
         let highest = card.instances.iter().map(|instance| instance.index + 1).max();
-        // Seven is what the first cards with MIG have room for, and what they answer even when none is made.
+        // The first GPUs with MIG support seven instances, and return this number even if none exists.
         count.set(card.mig_mode().map_or(0, |_| highest.unwrap_or(0).max(7)))
     };
     R450 card fn nvmlDeviceGetMigDeviceHandleByIndex(device: Device, index: c_uint, instance: Out<Device>) |seen| {
@@ -52,7 +52,7 @@ exports! {
     };
 }
 
-/// The instance; the question makes no sense for a whole card.
+/// Returns the instance. The call is invalid for a whole GPU.
 fn part(seen: &Seen) -> Result<&Instance, Code> {
     seen.instance().ok_or(Code::INVALID_ARGUMENT)
 }

@@ -1,4 +1,4 @@
-//! The lists of processes, in the four records that drivers have used.
+//! The process lists, in the four record layouts that drivers have used.
 
 use crate::call::{Seen, exports};
 use crate::code::Code;
@@ -39,7 +39,7 @@ exports! {
     R525 card fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: Device, count: Count, list: Array<ProcessV3>) |seen| {
         third(seen, List::Mps, count, list)
     };
-    // It came with the release that gave the v3 lists their 24 bytes back.
+    // Added by the release that returned the v3 lists to 24-byte records.
     R535_104 card fn nvmlDeviceGetRunningProcessDetailList(device: Device, list: Out<ProcessDetailList>) |seen| {
         let asked = list.get()?;
         if asked.version != version_of::<ProcessDetailList>(1) {
@@ -79,7 +79,8 @@ impl List {
     }
 }
 
-/// An instance lists its own processes; a card lists its own and all its instances'.
+/// Returns the processes in a list. An instance lists its own processes; a GPU lists its own and those of all its
+/// instances.
 fn listed(seen: &Seen, list: List) -> impl Iterator<Item = &Process> {
     let (whole, part) = match seen.instance() {
         None => (Some(seen.card().all_processes()), None),
@@ -131,7 +132,7 @@ fn size_query(seen: &Seen, count: Count, room: usize, found: usize) -> Result<()
     }
 }
 
-/// The v3 lists, whose record was longer in one short generation.
+/// Writes the v3 lists, whose record was longer in one short generation.
 fn third(seen: &Seen, which: List, count: Count, list: Array<ProcessV3>) -> Result<(), Code> {
     if Generation::installed() != Generation::R535_54 {
         return answer(seen, which, count, list, |process, time| {
@@ -160,7 +161,8 @@ fn third(seen: &Seen, which: List, count: Count, list: Array<ProcessV3>) -> Resu
     if found.len() > room {
         return Err(Code::INSUFFICIENT_SIZE);
     }
-    // The real library wrote past the end here, when the caller's records had 24 bytes. Ours asks for more room.
+    // If the caller's records had 24 bytes, the real library wrote past the end here. This one asks for a larger
+    // buffer.
     let needed = found.len() * size_of::<ProcessDetail>();
     if needed > room * size_of::<ProcessV3>() {
         count.set(needed.div_ceil(size_of::<ProcessV3>()))?;

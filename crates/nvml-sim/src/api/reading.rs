@@ -1,4 +1,4 @@
-//! What changes about a card from moment to moment: memory, utilisation, heat, power, clocks, fans and error counts.
+//! Readings that change over time: memory, utilisation, temperature, power, clocks, fans and error counts.
 
 use std::ffi::{c_uint, c_ulonglong};
 
@@ -13,7 +13,7 @@ use crate::world::{Sizes, whole, whole32};
 exports! {
     R390 card fn nvmlDeviceGetMemoryInfo(device: Device, memory: Out<Memory>) |seen| {
         let Sizes { total, reserved, used } = sizes(seen)?;
-        // The old record has no place for what the driver keeps for itself, so it counts as used.
+        // The old record has no field for reserved memory, so it is included in the used memory.
         memory.set(Memory { total, free: total - reserved - used, used: reserved + used })
     };
     R525 card fn nvmlDeviceGetMemoryInfo_v2(device: Device, memory: Out<MemoryV2>) |seen| {
@@ -138,7 +138,7 @@ exports! {
     R390 card fn nvmlDeviceGetCurrentClocksThrottleReasons(device: Device, reasons: Out<c_ulonglong>) |seen| {
         reasons.set(whole(seen.sensor()?.throttle_reasons.at(seen.time)?))
     };
-    // The same under the name that 535 gave it.
+    // The same function under the name that 535 introduced.
     R535_54 card fn nvmlDeviceGetCurrentClocksEventReasons(device: Device, reasons: Out<c_ulonglong>) |seen| {
         reasons.set(whole(seen.sensor()?.throttle_reasons.at(seen.time)?))
     };
@@ -172,7 +172,7 @@ exports! {
     };
     R390 card fn nvmlDeviceGetMemoryErrorCounter(device: Device, kind: c_uint, _since: c_uint, place: c_uint, count: Out<c_ulonglong>) |seen| {
         let errors = ecc_errors(seen, kind)?;
-        // Place 2 is the device's own memory; all scripted errors happen there.
+        // Location 2 is the device memory; all scripted errors occur there.
         count.set(if place == 2 { errors } else { 0 })
     };
 }
@@ -190,7 +190,7 @@ fn power_limit(seen: &Seen) -> Result<c_uint, Code> {
     ))
 }
 
-/// By the header's numbers: graphics, multiprocessors, memory, video.
+/// Returns a clock by its number in the header: graphics, SM, memory, video.
 fn clock_mhz(seen: &Seen, clock: c_uint, time: f64) -> Result<c_uint, Code> {
     let card = seen.sensor()?;
     let reading = match clock {

@@ -1,4 +1,4 @@
-//! What the driver buffered since a time stamp: finite, on a grid of periods, gone once it is too old.
+//! The driver's sample buffers: finite, with one sample per period; old samples are dropped.
 
 use std::ffi::{c_uint, c_ulonglong};
 
@@ -79,7 +79,7 @@ exports! {
     };
 }
 
-/// One period's end, as the driver stamps it.
+/// End of one sample period, with the driver's time stamp.
 #[derive(Clone, Copy, Debug)]
 struct Tick {
     number: u64,
@@ -88,11 +88,11 @@ struct Tick {
     stamp: u64,
 }
 
-/// The ticks that a buffer of this depth still holds and that are newer than the stamp, oldest first.
+/// Returns the ticks that a buffer of this depth still holds and that are newer than the time stamp, oldest first.
 fn ticks(seen: &Seen, depth: u32, last_seen: u64) -> impl Iterator<Item = Tick> {
     let period = seen.card().buffers.period_ms / 1000.0;
     let newest = whole((seen.time / period).floor());
-    // Tick 0 would cover time before the scenario began.
+    // Tick 0 would cover time before the start of the scenario.
     let oldest = newest
         .saturating_sub(u64::from(depth))
         .saturating_add(1)
@@ -110,7 +110,7 @@ fn ticks(seen: &Seen, depth: u32, last_seen: u64) -> impl Iterator<Item = Tick> 
             stamp: seen.world.stamp(time),
         }
     };
-    // Stamps rise with the numbers, so those that were seen already need not be made one by one.
+    // Time stamps increase with the tick number, so a binary search finds the first tick that was not read yet.
     let (mut first, mut end) = (oldest, newest.saturating_add(1));
     while first < end {
         let middle = first + (end - first) / 2;
@@ -127,7 +127,7 @@ fn is_utilization(kind: c_uint) -> bool {
     (1..=4).contains(&kind)
 }
 
-/// The line behind a sampling type of the header, and the factor to the unit that the driver uses for it.
+/// Returns the time line for a sampling type of the header, and the factor to the driver's unit.
 fn series(seen: &Seen, kind: c_uint) -> Result<(&Line, f64), Code> {
     let card = seen.sensor()?;
     if is_utilization(kind) {
@@ -146,11 +146,11 @@ fn series(seen: &Seen, kind: c_uint) -> Result<(&Line, f64), Code> {
     }
 }
 
-/// One record for each process that did something in the buffered time after the stamp: its mean over that time, periods
-/// of rest included, and the end of the last period in which it worked. A process at rest has none.
+/// Returns one record for each process that was active in the buffered time after the time stamp: its mean over that
+/// time, including idle periods, and the end of the last period in which it was active. An idle process has no record.
 ///
-/// The header says "one sample per process"; that it is a mean over the time since the stamp is what the authors of
-/// nvtop (#91, #110) and nvitop (#83) saw on real drivers.
+/// The header says "one sample per process". The authors of nvtop (#91, #110) and nvitop (#83) observed on real drivers
+/// that it is a mean over the time since the stamp.
 fn process_samples(seen: &Seen, last_seen: u64) -> Result<Vec<ProcessUtilization>, Code> {
     let card = seen.sensor()?;
     card.without_mig(&card.util)?.line()?;

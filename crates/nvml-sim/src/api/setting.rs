@@ -1,4 +1,4 @@
-//! How a card is set up: modes, links and limits, which a scenario hardly ever changes.
+//! Settings of a GPU: modes, links and limits, which a scenario rarely changes.
 
 use std::ffi::c_uint;
 
@@ -20,15 +20,15 @@ exports! {
     R390 card fn nvmlDeviceGetComputeMode(device: Device, mode: Out<c_uint>) |seen| {
         mode.set(seen.sensor()?.told.compute_mode)
     };
-    // Windows alone has driver models.
+    // Driver models exist only on Windows.
     R390 card fn nvmlDeviceGetDriverModel(device: Device, _current: Out<c_uint>, _pending: Out<c_uint>) |_seen| {
         Err(Code::NOT_SUPPORTED)
     };
     R550 card fn nvmlDeviceGetDriverModel_v2(device: Device, _current: Out<c_uint>, _pending: Out<c_uint>) |_seen| {
         Err(Code::NOT_SUPPORTED)
     };
-    // nvitop takes a library with this function and without `nvmlDeviceGetRunningProcessDetailList` for one whose v3
-    // lists have the 32-byte record.
+    // If a library has this function but not `nvmlDeviceGetRunningProcessDetailList`, nvitop assumes that its v3 lists
+    // have 32-byte records.
     R535_54 card fn nvmlDeviceGetConfComputeMemSizeInfo(device: Device, _sizes: Out<ProtectedMemory>) |_seen| {
         Err(Code::NOT_SUPPORTED)
     };

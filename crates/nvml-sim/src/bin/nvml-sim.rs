@@ -1,4 +1,5 @@
-//! Installs the simulated library, checks a scenario, or prints an example of one. It plays nothing itself.
+//! Installs the simulated library, checks a scenario, or prints an example scenario. It does not simulate anything
+//! itself.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(text) => {
-            // A reader that closed the pipe has seen enough.
+            // Ignore a closed pipe: the reader wants no more output.
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
@@ -75,6 +76,6 @@ fn misuse(text: &str) -> ExitCode {
 }
 
 fn say(text: &str) {
-    // Nobody is left to tell when standard error is closed.
+    // If standard error is closed, the message is lost.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

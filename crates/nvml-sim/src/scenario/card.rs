@@ -1,26 +1,26 @@
-//! Cards, MIG instances and processes as the scenario file states them.
+//! GPUs, MIG instances and processes in the scenario file.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Buffers, ScenarioError, Value, require};
 
-/// A card. Every key has a default, so `[[card]]` alone is a healthy idle card.
+/// A GPU. Every key has a default, so `[[card]]` alone is a healthy idle GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Card {
     /// Default: `NVIDIA A100-SXM4-80GB`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Default: made from the card's place in the file.
+    /// Default: derived from the GPU's position in the file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uuid: String,
-    /// Such as `00000000:41:00.0`. Default: made from the card's place in the file.
+    /// Such as `00000000:41:00.0`. Default: derived from the GPU's position in the file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pci: String,
-    /// Default: none, as on consumer cards.
+    /// Default: none, as on consumer GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
-    /// The number in `/dev/nvidiaN`. Default: the card's place in the file.
+    /// The number in `/dev/nvidiaN`. Default: the GPU's position in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minor: Option<u32>,
     /// The header's number; default 2 (Tesla).
@@ -35,13 +35,13 @@ pub struct Card {
 
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_total_mib: Option<f64>,
-    /// What the driver keeps for itself: part of `used` in the old record, apart in the new one.
+    /// Memory reserved by the driver: part of `used` in the old record, separate in the new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_reserved_mib: Option<f64>,
-    /// Default: the sum of what the processes are known to use.
+    /// Default: the sum of the known memory of the processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_used_mib: Option<Value>,
-    /// The card has no memory of its own: its memory readings are not supported, its processes' are.
+    /// Whether the GPU shares the host's memory: its memory readings are not supported, but those of its processes are.
     pub unified_memory: bool,
 
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,12 +60,12 @@ pub struct Card {
     pub power_w: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_limit_w: Option<Value>,
-    /// Default: the energy that `power_w` adds up to since second 0.
+    /// Default: the integral of `power_w` since second 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_mj: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fan_percent: Option<Value>,
-    /// Default 0 when `fan_percent` is absent, else 1.
+    /// Default: 0 if `fan_percent` is absent, otherwise 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fans: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ pub struct Card {
     pub pcie_tx_kib: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_rx_kib: Option<Value>,
-    /// Absent: the card has no ECC.
+    /// If absent, the GPU has no ECC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,13 +98,13 @@ pub struct Card {
     /// The header's number; default 0.
     pub compute_mode: u32,
 
-    /// Times, as `[from, until]`, at which every call for the card answers GPU_IS_LOST.
+    /// Periods, as `[from, until]`, in which every call for the GPU returns GPU_IS_LOST.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<[f64; 2]>,
-    /// Times at which the card is not even counted.
+    /// Periods in which the GPU is not even counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<[f64; 2]>,
-    /// Default: true when there is a `[[card.mig]]`. Absent altogether: the card knows no MIG.
+    /// Default: true if there is a `[[card.mig]]`. Without either, the GPU does not support MIG.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mig_mode: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,10 +119,10 @@ pub struct Card {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Instance {
-    /// Default: its place in the file. Places between are holes, which real cards have too.
+    /// Default: its position in the file. Gaps between indices are allowed; real GPUs have them too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
-    /// Default: made from the card's UUID and the index.
+    /// Default: derived from the GPU's UUID and the index.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uuid: String,
     pub profile: String,
@@ -131,7 +131,7 @@ pub struct Instance {
     pub gpu_instance: Option<u32>,
     pub compute_instance: u32,
     pub slices: u32,
-    /// Default: as many as `slices`.
+    /// Default: the value of `slices`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_slices: Option<u32>,
     pub multiprocessors: u32,
@@ -160,20 +160,20 @@ impl Default for Instance {
     }
 }
 
-/// A process on a card or on a MIG instance.
+/// A process on a GPU or on a MIG instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Process {
     pub pid: u32,
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// What `nvmlSystemGetProcessName` says. Default: what `/proc` says.
+    /// Result of `nvmlSystemGetProcessName`. Default: the name in `/proc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// A number, a time line, or `"unknown"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<Value>,
-    /// The same in bytes; it wins over `memory_mib`.
+    /// Memory in bytes; it takes precedence over `memory_mib`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,7 +186,7 @@ pub struct Process {
     pub encoder_util: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder_util: Option<Value>,
-    /// Default: the MIG instance's, else all ones.
+    /// Default: the MIG instance's; without an instance, all ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_instance: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,7 +197,7 @@ pub struct Process {
     pub until: Option<f64>,
 }
 
-/// Which of the driver's lists name the process.
+/// The driver's lists that contain the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

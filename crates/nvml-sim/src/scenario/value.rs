@@ -1,4 +1,4 @@
-//! A reading in a scenario: a constant, a time line, or a word for its absence.
+//! A reading in a scenario: a constant, a time line, or a keyword for a missing value.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub enum Value {
     Number(f64),
     Line(TimeLine),
-    /// The driver answers NOT_SUPPORTED.
+    /// The driver returns NOT_SUPPORTED.
     Unsupported,
-    /// A process's memory that the driver does not know: all ones.
+    /// Memory of a process that the driver does not know: all ones.
     Unknown,
 }
 
 impl Value {
-    /// Rises or falls from one value to another, and stays there.
+    /// Rises or falls from one value to another, and then stays constant.
     pub fn ramp(from: f64, to: f64, seconds: f64) -> Value {
         Shape::Ramp { from, to, seconds }.into()
     }
@@ -77,7 +77,7 @@ impl From<u32> for Value {
 #[serde(try_from = "Table", into = "Table")]
 pub struct TimeLine {
     pub shape: Shape,
-    /// The line starts again after so many seconds; a square wave has its period instead.
+    /// Period in seconds after which the line repeats; a square wave has its own period instead.
     pub every: Option<f64>,
 }
 
@@ -92,9 +92,9 @@ pub enum Shape {
         low: f64,
         high: f64,
         period: f64,
-        /// The share of each period that is high.
+        /// Share of each period in which the wave is high.
         duty: f64,
-        /// How many seconds the wave is ahead.
+        /// Number of seconds by which the wave is ahead.
         phase: f64,
     },
     Bursts {
@@ -113,7 +113,7 @@ pub struct Burst {
     pub value: f64,
 }
 
-/// The time line as the file has it: one of four keys, and what goes with it.
+/// The time line in the file: one of four keys, and its parameters.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Table {

@@ -1,4 +1,4 @@
-//! GPUs, instances and processes in play: their answers at a given time.
+//! Simulated GPUs, instances and processes: their readings at a given time.
 
 use crate::code::Code;
 use crate::line::Line;
@@ -47,7 +47,7 @@ pub(crate) struct Card {
     pub(crate) instances: Vec<Instance>,
 }
 
-/// A time line; `None` where the driver returns NOT_SUPPORTED.
+/// A time line; `None` if the driver returns NOT_SUPPORTED.
 #[derive(Debug)]
 pub(crate) struct Reading(Option<Line>);
 
@@ -190,7 +190,7 @@ impl Card {
         })
     }
 
-    /// Returns the energy since second 0. It never falls unless the scenario says so.
+    /// Returns the energy since second 0. It never decreases unless the scenario says so.
     pub(crate) fn energy_mj(&self, time: f64) -> Result<u64, Code> {
         match &self.energy_mj {
             Some(reading) => reading.at(time).map(whole),
@@ -340,7 +340,7 @@ impl Process {
     }
 }
 
-/// Unknown memory adds nothing.
+/// Returns the sum; unknown memory counts as zero.
 fn sum_of_memory<'a>(processes: impl Iterator<Item = &'a Process>, time: f64) -> u64 {
     processes
         .filter(|process| process.runs_at(time))

@@ -1,4 +1,4 @@
-//! The list of cards as people read it.
+//! Tests of the list of GPUs in the text output.
 
 use gua_model::sample::Switch;
 use gua_model::{Percent, Pid, ProcessKind, Reading};

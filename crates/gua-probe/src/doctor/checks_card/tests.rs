@@ -1,4 +1,4 @@
-//! Each verdict on cards and their holders.
+//! Tests of the checks of GPUs and their holders.
 
 use super::*;
 use crate::doctor::fixture::{assert_check, gpu, identity, instance, process, sample, uuid};

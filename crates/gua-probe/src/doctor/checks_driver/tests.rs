@@ -1,4 +1,4 @@
-//! Each verdict on the driver.
+//! Tests of the checks of the driver.
 
 use std::time::Duration;
 
@@ -240,7 +240,7 @@ fn a_card_without_a_name_counts_and_an_instance_does_not() {
     assert_eq!(cards(&sample), 2);
 }
 
-/// A fault, how far it says that we came, the summary's beginning and the fix's beginning.
+/// Compares a fault with the expected progress, the beginning of the summary and the beginning of the fix.
 fn check_fault(
     fault: DriverFault,
     reached: (Option<bool>, Option<bool>),
@@ -425,7 +425,7 @@ fn not_found() -> DriverFault {
     }
 }
 
-/// Without any part of a driver, what `driver` and `library` are; and the one deed of both checks.
+/// Checks a host without any part of a driver, with this `driver` and `library`, and the one advice of both checks.
 fn check_bare(driver: DriverFault, library: Option<NamedLibrary>, deed: &str) {
     let facts = Facts {
         devices: Devices::default(),

@@ -1,4 +1,4 @@
-//! Each verdict on the host.
+//! Tests of the checks of the host.
 
 use crate::host::mount::Hiding;
 use gua_model::Pid;
@@ -7,7 +7,7 @@ use super::*;
 use crate::doctor::facts::PidSetting;
 use crate::doctor::fixture::{assert_check, healthy};
 
-/// Spoils the healthy host and holds one check against what it should say.
+/// Changes the healthy host and compares one check with the expected result.
 fn check(
     judge: fn(&Facts) -> Check,
     spoil: impl FnOnce(&mut Facts),

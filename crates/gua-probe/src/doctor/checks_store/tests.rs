@@ -1,4 +1,4 @@
-//! Each verdict on the history path.
+//! Tests of the checks of the history path.
 
 use crate::host::disk::Spot;
 
@@ -227,7 +227,7 @@ fn a_full_disk_is_found_before_the_daemon_finds_it() {
     );
 }
 
-/// The default path in a home that is as `change` makes it.
+/// Checks the default path in a home directory prepared by `change`.
 fn check_home(
     entry: Entry,
     parent: Parent,

@@ -1,4 +1,4 @@
-//! What stands in the way, what to do, and in which order.
+//! Tests of blockers, advice, and their order.
 
 use crate::fault::DriverFault;
 use crate::host::disk::{Parent, Spot};
@@ -46,7 +46,7 @@ fn without_a_driver_nothing_is_recommended_and_the_reasons_are_named() {
         (plan.mode, &plan.commands),
         (Mode::Unsupported, &Commands::default())
     );
-    // The mismatch shows in two checks and is to be mended once.
+    // The mismatch appears in two checks but needs one fix.
     assert_eq!(plan.blockers.len(), 1, "{:?}", plan.blockers);
     assert!(
         plan.reasons[0].starts_with("NVML: loadable but init failed: "),
@@ -174,7 +174,7 @@ fn every_error_is_to_be_fixed_the_most_serious_first() {
         ["See `dmesg", "Give another", "Correct the", "Make room"]
     );
     assert_eq!(begin(&plan.notes), ["Put nvidia-smi"]);
-    // None of these keeps gua from collecting.
+    // None of these prevents collecting.
     assert_eq!((plan.mode, plan.blockers.len()), (Mode::Host, 0));
     assert_eq!(plan.warnings.len(), 5);
 }

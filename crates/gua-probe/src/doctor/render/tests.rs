@@ -1,4 +1,4 @@
-//! The page, in a pipe and on a terminal, and the JSON.
+//! Tests of the page, in a pipe and on a terminal, and of the JSON.
 
 use crate::fault::DriverFault;
 use crate::host::device::Devices;
@@ -226,7 +226,7 @@ fn an_unsupported_host_has_no_commands() {
     assert_eq!(value["plan"]["mode"], "unsupported");
     assert_eq!(value["recommended_commands"], serde_json::json!({}));
     assert_eq!(value["cards"], Value::Null);
-    // The driver is not loaded, for which reason it has no device files; and the path is no file.
+    // The driver is not loaded, so it has no device files; and the path is not a file.
     assert_eq!(value["plan"]["blockers"].as_array().unwrap().len(), 2);
 }
 
@@ -243,7 +243,7 @@ fn control_characters_never_reach_the_terminal() {
     assert_eq!(back["a"], hostile);
 }
 
-/// Two cards of which the first is lost; nothing is recommended on such a host.
+/// Two GPUs of which the first is lost; nothing is recommended on such a host.
 fn half_lost() -> Facts {
     let mut facts = healthy();
     facts.driver.as_mut().unwrap().problems = vec![gua_model::Problem {

@@ -1,4 +1,4 @@
-//! The sample as it is documented.
+//! Tests that the sample matches its documentation.
 
 use std::time::Duration;
 
