@@ -28,6 +28,8 @@ pub use self::columns::{cross_rows, slot_rows};
 pub use self::cross::{CardCross, Column, Cross, CrossRow};
 pub use self::gaps::{gap_rows, unseen};
 pub use self::holds::{Holds, PersonNames, UNKNOWN};
+#[cfg(test)]
+pub(crate) use self::longest::tests::hold as test_hold;
 pub use self::longest::{CHARTED, CHARTED_OF_EACH, HeldLists, HoldLists, PAST_LISTED};
 pub use self::sessions::{IMPORTED_SLACK, is_current, is_imported_current, observed_within};
 pub(crate) use self::sums::hours;

@@ -1,17 +1,28 @@
-//! A month on one page for each person: what they had of the cards, and how the time of all cards is divided. Every number
-//! is one of a [`Report`]; nothing is folded a second time.
+//! A month on one page for each person: their use of the GPUs, and how the time of all GPUs is divided. Every number is one
+//! of a single [`Report`] of the month, cut into days.
+
+mod sessions;
 
 use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
+pub use self::sessions::{NAMED_SESSIONS, PersonSessions, SessionsByPerson};
+use crate::calendar::start_of_day;
 use crate::period::Period;
 use crate::quota::Standing;
-use crate::report::{Hold, HoldSums, Host, Note, Report, SlotRow, UNKNOWN};
+use crate::report::{Hold, HoldSums, Host, Note, Report, UNKNOWN};
 use crate::state::State;
 use crate::unit::{Micros, Millijoules};
 
-/// How many sessions of a person are named.
-const BIGGEST: usize = 6;
+/// The period of a month in a time zone.
+#[must_use]
+pub fn month_period(month: Date, zone: &TimeZone) -> Period {
+    let next = month.checked_add(1.month()).ok();
+    let next = next.and_then(|next| start_of_day(next, zone));
+    let first = start_of_day(month, zone).unwrap_or(Timestamp::MIN);
+    Period::new(first, next.unwrap_or(Timestamp::MAX))
+}
 
 /// One month of one host.
 #[derive(Clone, Debug)]
@@ -119,33 +130,19 @@ impl Statement {
 }
 
 impl Account {
-    /// One person's account: `sums` as the report of all has them, the rest from the report of that person. Both are cut
-    /// into days.
+    /// The account of one person, from the report of all people: cut into days, and crossed with its slots.
     #[must_use]
-    pub fn of(month: Date, all: &Report, own: &Report, standings: Vec<Standing>) -> Self {
-        let name = own.person.as_deref().unwrap_or(UNKNOWN);
-        let row = all.people.iter().find(|row| row.name == name);
-        let mut sessions: Vec<Hold> = own
-            .sessions
-            .iter()
-            .filter_map(|hold| {
-                let period = hold.whole().overlap(all.window)?;
-                Some(Hold {
-                    period,
-                    last_row: Micros(0),
-                    ..hold.clone()
-                })
-            })
-            .collect();
-        sessions.sort_by_key(|hold| (std::cmp::Reverse(session_time(hold)), hold.period.from()));
-        sessions.truncate(BIGGEST);
+    pub fn of(month: Date, all: &Report, name: &str, sessions: PersonSessions) -> Self {
+        let place = all.people.iter().position(|row| row.name == name);
         Self {
             name: name.to_owned(),
-            sums: row.map(|row| row.sums).unwrap_or_default(),
-            days: days(month, all, own),
-            sessions,
-            session_count: own.session_count,
-            standings,
+            sums: place
+                .map(|place| all.people[place].sums)
+                .unwrap_or_default(),
+            days: days(month, all, place),
+            sessions: sessions.longest,
+            session_count: sessions.count,
+            standings: Vec::new(),
         }
     }
 
@@ -163,22 +160,37 @@ pub fn session_time(hold: &Hold) -> Micros {
     hold.observed_within.unwrap_or_else(|| hold.period.micros())
 }
 
-/// The days of a month up to the last that is known, also those before the history began.
-fn days(month: Date, all: &Report, own: &Report) -> Vec<Day> {
-    let of = |slots: &[SlotRow], date: Date| {
-        let slot = slots.iter().find(|slot| slot.label.date() == date);
-        slot.map(|slot| slot.sums.clone())
-    };
+/// The days of a month up to the last that is known, also those before the history began. `place` is that of the person in
+/// the report.
+fn days(month: Date, all: &Report, place: Option<usize>) -> Vec<Day> {
     let last = all.slots.last().map(|slot| slot.label.date());
     let dates = month.first_of_month().series(1.day());
     let dates = dates.take_while(|date| last.is_some_and(|last| *date <= last));
     let day = |date: Date| {
-        let was_seen = of(&all.slots, date).is_some_and(|sums| sums.was_seen());
-        let had = || of(&own.slots, date).map_or_else(HoldSums::default, |sums| sums.held);
+        let slot = all.slots.iter().position(|slot| slot.label.date() == date);
+        let was_seen = slot.is_some_and(|slot| all.slots[slot].sums.was_seen());
+        let held = || {
+            let people = &all.cross.get(slot?)?.people;
+            people.get(place?).copied()
+        };
         Day {
             date,
-            sums: was_seen.then(had),
+            sums: was_seen.then(|| held().unwrap_or_default()),
         }
     };
     dates.map(day).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_month_has_the_hours_that_its_zone_gives_it() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let hours = |month: &str| month_period(month.parse().unwrap(), &zone).micros().hours();
+        assert_eq!(hours("2026-03-01"), 743.0);
+        assert_eq!(hours("2026-10-01"), 745.0);
+        assert_eq!(hours("2026-02-01"), 672.0);
+    }
 }

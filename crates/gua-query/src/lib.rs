@@ -12,16 +12,20 @@ mod error;
 pub mod explain;
 pub mod gpu;
 mod question;
+pub mod quota;
 pub mod records;
 mod report;
 pub mod runs;
 pub mod since;
 mod source;
+mod statement;
 
 pub use error::{QueryError, RecordsError};
 pub use question::{
-    ExplainQuestion, LastUseQuestion, Question, RunsQuestion, SinceQuestion, WindowEnd,
+    ExplainQuestion, LastUseQuestion, Question, RunsQuestion, SinceQuestion, StatementQuestion,
+    UsageQuestion, WindowEnd,
 };
 pub use records::{GpuInfo, Records, WatchedRun};
 pub use report::report;
 pub use source::{RecordsSource, Source};
+pub use statement::{MonthAnswer, statement};

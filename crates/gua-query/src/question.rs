@@ -9,6 +9,7 @@ use gua_model::report::fold::Scope;
 use gua_model::state::ThresholdOverrides;
 use gua_model::{GpuUuid, Period, RollUp, Thresholds};
 use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +80,28 @@ impl Question {
     pub(crate) fn wants_person(&self, name: &str) -> bool {
         self.person.as_deref().is_none_or(|person| person == name)
     }
+}
+
+/// Asks for the statement of a month.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatementQuestion {
+    /// First day of the month.
+    pub month: Date,
+    #[serde(with = "jiff::fmt::serde::tz::required")]
+    pub zone: TimeZone,
+    pub now: Timestamp,
+    /// Only this person's account; those of all people where `None`.
+    pub person: Option<String>,
+}
+
+/// Asks what people used in the term of a limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UsageQuestion {
+    /// The term; it may end after now.
+    pub period: Period,
+    #[serde(with = "jiff::fmt::serde::tz::required")]
+    pub zone: TimeZone,
+    pub now: Timestamp,
 }
 
 /// Asks for the state of one GPU at a moment of the past, and why.

@@ -17,6 +17,7 @@ use gua_model::report::{
     BlockRow, Covered, Hold, HoldLists, Note, PersonNames, Refused, Report, UNKNOWN, is_current,
     observed_within,
 };
+use gua_model::statement::SessionsByPerson;
 use gua_model::text::sanitize;
 use gua_model::{
     CardDay, CardQuarter, Gap, GpuUuid, KnownCard, Ledger, Micros, Outage, OwnerSource, Period,
@@ -36,6 +37,15 @@ type Result<T> = std::result::Result<T, QueryError>;
 
 /// Gathers a report.
 pub fn report(records: &dyn Records, question: &Question) -> Result<Report> {
+    let (report, _) = report_and_sessions(records, question)?;
+    Ok(report)
+}
+
+/// Gathers a report, and the longest sessions of each person.
+pub(crate) fn report_and_sessions(
+    records: &dyn Records,
+    question: &Question,
+) -> Result<(Report, SessionsByPerson)> {
     let known = Known::read(records, question)?;
     let mut sums = count_quarters(records, &known)?;
     add_imported(records, &known, &mut sums)?;
@@ -152,8 +162,29 @@ struct Sums {
     host_observed: Micros,
     /// Since when each GPU is known.
     since: BTreeMap<GpuUuid, Timestamp>,
-    holds: HoldLists,
+    sessions: SessionLists,
     notes: Vec<Note>,
+}
+
+/// Sessions, in the lists of a report and by person.
+#[derive(Clone, Debug)]
+struct SessionLists {
+    lists: HoldLists,
+    by_person: SessionsByPerson,
+}
+
+impl SessionLists {
+    fn new(window: Period) -> Self {
+        Self {
+            lists: HoldLists::default(),
+            by_person: SessionsByPerson::new(window),
+        }
+    }
+
+    fn push(&mut self, hold: &Hold, thresholds: &Thresholds) {
+        self.lists.push(hold, thresholds);
+        self.by_person.push(hold);
+    }
 }
 
 /// Counts the quarter totals of the window, and what was observed of each GPU.
@@ -196,7 +227,7 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<Sums> {
         coverage,
         host_observed,
         since: known.first_seen(),
-        holds: HoldLists::default(),
+        sessions: SessionLists::new(count.window),
         notes: Vec::new(),
     })
 }
@@ -249,7 +280,12 @@ fn add_imported(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Re
     let own_since = OwnSince(known.first_seen());
     let rows = imported::rows(known.question);
     let start = || {
-        let part = ImportedPart::new(known.thresholds, known.question, &own_since);
+        let part = ImportedPart::new(
+            known.thresholds,
+            known.question,
+            &own_since,
+            sums.sessions.clone(),
+        );
         (sums.fold.clone(), part)
     };
     let (mut fold, part) = fold_imported(records, rows, start, |(fold, part), moment| {
@@ -258,7 +294,7 @@ fn add_imported(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Re
     let has_own = fold.all.observed() > Micros(0);
     let imported = part.finish(&mut fold, facts, known.last_at());
     sums.fold = fold;
-    sums.holds = imported.holds;
+    sums.sessions = imported.sessions;
     sums.notes = imported.notes;
     sums.since.extend(imported.since);
     if has_own && sums.fold.all.old.ticks != [0; 3] {
@@ -324,13 +360,13 @@ fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> R
             let first = since.entry(gpu.clone()).or_insert(session.from);
             *first = session.from.min(*first);
         }
-        sums.holds.push(&hold, &known.thresholds);
+        sums.sessions.push(&hold, &known.thresholds);
     })?;
     if known.question.wants_person(UNKNOWN)
         && let Some(last) = &known.last
     {
         for hold in now::nameless_holds(last, &known.thresholds, &|gpu| known.wants(gpu)) {
-            sums.holds.push(&hold, &known.thresholds);
+            sums.sessions.push(&hold, &known.thresholds);
         }
     }
     Ok(since)
@@ -368,7 +404,7 @@ fn lay_out(
     known: Known<'_>,
     mut sums: Sums,
     since: &HeldSince,
-) -> Result<Report> {
+) -> Result<(Report, SessionsByPerson)> {
     let question = known.question;
     // Sessions of our own ticks rest on the stored thresholds.
     if known.thresholds != known.stored && !known.gpus.is_empty() {
@@ -417,7 +453,9 @@ fn lay_out(
             .and_then(|facts| facts.gpus.get(gpu))
             .map_or((None, None), |gpu| (gpu.index, gpu.name.clone())),
     };
-    Ok(parts.into_report(sums.fold, sums.holds, &index_and_name))
+    let SessionLists { lists, by_person } = sums.sessions;
+    let report = parts.into_report(sums.fold, lists, &index_and_name);
+    Ok((report, by_person))
 }
 
 /// Requests that were not granted at once; for one person, those they made and those they were in the way of.

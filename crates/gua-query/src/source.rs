@@ -4,16 +4,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use gua_model::pick::LastUse;
+use gua_model::quota::Usage;
 use gua_model::report::Report;
 use gua_model::since::Since;
 use gua_model::{GpuUuid, Period, Sample, Thresholds};
 
 use crate::error::{QueryError, RecordsError};
 use crate::explain::{Answer, explain, explain_sample};
-use crate::question::{ExplainQuestion, LastUseQuestion, Question, SinceQuestion};
+use crate::question::{
+    ExplainQuestion, LastUseQuestion, Question, SinceQuestion, StatementQuestion, UsageQuestion,
+};
+use crate::quota::usage;
 use crate::records::{Records, WatchedRun};
 use crate::report::{report, require_person};
 use crate::since::{last_use, since};
+use crate::statement::{MonthAnswer, statement};
 
 type Result<T> = std::result::Result<T, QueryError>;
 
@@ -21,6 +26,12 @@ type Result<T> = std::result::Result<T, QueryError>;
 /// same questions.
 pub trait Source: fmt::Debug {
     fn report(&self, question: &Question) -> Result<Report>;
+
+    /// The statement of a month, for one person or for all of them.
+    fn statement(&self, question: &StatementQuestion) -> Result<MonthAnswer>;
+
+    /// What people used in the term of a limit.
+    fn usage(&self, question: &UsageQuestion) -> Result<Usage>;
 
     /// Explains the recorded state of a GPU at a moment of the past.
     fn explain(&self, question: &ExplainQuestion) -> Result<Answer>;
@@ -71,6 +82,16 @@ impl<'a> RecordsSource<'a> {
 impl Source for RecordsSource<'_> {
     fn report(&self, question: &Question) -> Result<Report> {
         self.answer(|records| report(records, question))
+    }
+
+    fn statement(&self, question: &StatementQuestion) -> Result<MonthAnswer> {
+        self.answer(|records| statement(records, question))
+    }
+
+    fn usage(&self, question: &UsageQuestion) -> Result<Usage> {
+        let UsageQuestion { period, now, .. } = *question;
+        let of_term = Question::of_window(period, question.zone.clone(), now);
+        Ok(usage(&self.report(&of_term)?, period, now))
     }
 
     fn explain(&self, question: &ExplainQuestion) -> Result<Answer> {

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-pub(crate) use self::gather::{Accounts, usage};
+pub(crate) use self::gather::Accounts;
 use crate::cli::{
     QuotaCommand, QuotaFormula, QuotaMeasure, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs,
     QuotaSubjectArgs, TableFormat,

@@ -1,16 +1,12 @@
 //! `gua statement`: a month on one page for each person, in the numbers of `gua report`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::ExitCode;
 
-use gua_model::calendar::start_of_day;
 use gua_model::quota::Term;
-use gua_model::report::UNKNOWN;
-use gua_model::statement::{Account, Statement};
-use gua_model::{CalendarUnit, Period};
+use gua_model::statement::Statement;
 use gua_probe::clock;
-use gua_query::{Question, Source as _};
+use gua_query::{MonthAnswer, Source as _, StatementQuestion};
 use gua_render::statement::{Sheet, html, json, text};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -21,7 +17,7 @@ use crate::config::Loaded;
 use crate::config::quota::Quota;
 use crate::dispatch::VERSION;
 use crate::failure::{self, Failure};
-use crate::quota::{Accounts, usage};
+use crate::quota::Accounts;
 use crate::report::question;
 use crate::{output, which};
 
@@ -32,16 +28,15 @@ pub fn run(args: &StatementArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         .as_deref()
         .map_or_else(|| Ok(TimeZone::system()), question::zone)?;
     let month = month(args.month.as_deref(), now, &zone)?;
-    let statement = Asked {
+    let question = StatementQuestion {
         month,
-        period: period(month, &zone),
-        zone: &zone,
+        zone: zone.clone(),
         now,
-        user: args.user.as_deref(),
-        db: &which::history(loaded),
-        quotas: &loaded.settings.quotas,
-    }
-    .read()?;
+        person: args.user.clone(),
+    };
+    let answer = which::source(loaded).statement(&question);
+    let answer = answer.map_err(failure::of_query)?;
+    let statement = judged(answer, &loaded.settings.quotas)?;
     let sheet = Sheet {
         statement: &statement,
         zone,
@@ -83,58 +78,20 @@ fn month(asked: Option<&str>, now: Timestamp, zone: &TimeZone) -> Result<Date, F
     }
 }
 
-fn period(month: Date, zone: &TimeZone) -> Period {
-    let next = month.checked_add(1.month()).ok();
-    let next = next.and_then(|next| start_of_day(next, zone));
-    let first = start_of_day(month, zone).unwrap_or(Timestamp::MIN);
-    Period::new(first, next.unwrap_or(Timestamp::MAX))
-}
-
-struct Asked<'a> {
-    month: Date,
-    period: Period,
-    zone: &'a TimeZone,
-    now: Timestamp,
-    user: Option<&'a str>,
-    db: &'a Path,
-    quotas: &'a [Quota],
-}
-
-impl Asked<'_> {
-    fn read(&self) -> anyhow::Result<Statement> {
-        let source = which::source_at(self.db.to_owned());
-        let question = Question {
-            unit: Some(CalendarUnit::Day),
-            ..Question::of_window(self.period, self.zone.clone(), self.now)
-        };
-        let all = source.report(&question).map_err(failure::of_query)?;
-        let is_over = self.period.to() <= self.now;
-        let mut statement = Statement::of(&all, self.month, is_over);
-        // Limits of a day or of a rolling window say nothing about a month.
-        let monthly = |quota: &&Quota| quota.value.per == Term::Month;
-        let quotas: Vec<Quota> = self.quotas.iter().filter(monthly).cloned().collect();
-        let until = self.period.to().min(self.now);
-        let used = BTreeMap::from([(Term::Month, usage(&all, self.period, until))]);
-        let accounts = Accounts::under(&quotas, &used, until)?;
-        let everyone = all.people.iter().map(|row| row.name.as_str());
-        let names: Vec<&str> = match self.user {
-            Some(user) => vec![user],
-            // Nobody gets a page for time that nobody can be named for.
-            None => everyone.filter(|name| *name != UNKNOWN).collect(),
-        };
-        for name in names {
-            let of_person = Question {
-                person: Some(name.to_owned()),
-                ..question.clone()
-            };
-            let own = source.report(&of_person).map_err(failure::of_query)?;
-            let standings = accounts.of_person(name)?;
-            statement
-                .people
-                .push(Account::of(self.month, &all, &own, standings));
-        }
-        Ok(statement)
+/// The statement with how everyone stands under the limits of a month. Other limits do not concern a month.
+fn judged(answer: MonthAnswer, quotas: &[Quota]) -> anyhow::Result<Statement> {
+    let MonthAnswer {
+        mut statement,
+        usage,
+    } = answer;
+    let monthly = |quota: &&Quota| quota.value.per == Term::Month;
+    let quotas: Vec<Quota> = quotas.iter().filter(monthly).cloned().collect();
+    let until = usage.now;
+    let accounts = Accounts::under(&quotas, &BTreeMap::from([(Term::Month, usage)]), until)?;
+    for account in &mut statement.people {
+        account.standings = accounts.of_person(&account.name)?;
     }
+    Ok(statement)
 }
 
 #[cfg(test)]
@@ -165,14 +122,5 @@ mod tests {
         ] {
             assert!(month(Some(bad), now, &TimeZone::UTC).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_month_has_the_hours_that_its_zone_gives_it() {
-        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        let hours = |month: &str| period(month.parse().unwrap(), &zone).micros().hours();
-        assert_eq!(hours("2026-03-01"), 743.0);
-        assert_eq!(hours("2026-10-01"), 745.0);
-        assert_eq!(hours("2026-02-01"), 672.0);
     }
 }

@@ -179,14 +179,14 @@ impl Longest {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use crate::period::Period;
     use crate::unit::Micros;
     use jiff::{SignedDuration, Timestamp};
 
     use super::*;
 
-    pub(in crate::report) fn hold(gpu: u32, owner: &str, hours: i64, number: i64) -> Hold {
+    pub(crate) fn hold(gpu: u32, owner: &str, hours: i64, number: i64) -> Hold {
         let from = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(number);
         let period = Period::new(from, from + SignedDuration::from_hours(hours));
         Hold {

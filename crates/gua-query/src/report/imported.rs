@@ -8,12 +8,11 @@ use gua_model::legacy::{
     OwnSince,
 };
 use gua_model::report::fold::ReportFold;
-use gua_model::report::{
-    CardNow, Covered, Hold, HoldLists, Host, Note, Now, UNKNOWN, is_imported_current,
-};
+use gua_model::report::{CardNow, Covered, Hold, Host, Note, Now, UNKNOWN, is_imported_current};
 use gua_model::{Bytes, Gap, GpuUuid, Micros, Period, Pid, RollUp, State, Thresholds, UtilSource};
 use jiff::{SignedDuration, Timestamp};
 
+use super::SessionLists;
 use crate::error::RecordsError;
 use crate::question::{Question, WindowEnd};
 use crate::records::{ImportedFacts, Records, fold_imported};
@@ -40,8 +39,8 @@ pub(super) struct ImportedPart<'a> {
     thresholds: Thresholds,
     own_since: &'a OwnSince,
     quarters: LegacyQuarters,
-    sessions: LegacySessions,
-    holds: HoldLists,
+    open: LegacySessions,
+    sessions: SessionLists,
     coverage: LegacyCoverage,
     last: Option<Timestamp>,
     draws: bool,
@@ -53,7 +52,7 @@ pub(super) struct ImportedSums {
     pub(super) coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
     /// Since when each GPU is known.
     pub(super) since: BTreeMap<GpuUuid, Timestamp>,
-    pub(super) holds: HoldLists,
+    pub(super) sessions: SessionLists,
     pub(super) notes: Vec<Note>,
 }
 
@@ -62,14 +61,15 @@ impl<'a> ImportedPart<'a> {
         thresholds: Thresholds,
         question: &'a Question,
         own_since: &'a OwnSince,
+        sessions: SessionLists,
     ) -> Self {
         Self {
             question,
             thresholds,
             own_since,
             quarters: LegacyQuarters::new(thresholds),
-            sessions: LegacySessions::default(),
-            holds: HoldLists::default(),
+            open: LegacySessions::default(),
+            sessions,
             coverage: LegacyCoverage::default(),
             last: None,
             draws: false,
@@ -87,15 +87,15 @@ impl<'a> ImportedPart<'a> {
         self.quarters
             .push(moment, &mut |key, count| fold.old(key, count));
         let Self {
+            open,
             sessions,
-            holds,
             question,
             thresholds,
             ..
         } = self;
         // A session that ends here ended longer ago than any that counts as current.
-        sessions.push(moment, &mut |session| {
-            keep(&session, None, question, fold, holds, thresholds);
+        open.push(moment, &mut |session| {
+            keep(&session, None, question, fold, sessions, thresholds);
         });
         self.coverage.push(moment, self.question.interval);
         self.last = Some(moment.at);
@@ -116,13 +116,13 @@ impl<'a> ImportedPart<'a> {
             question,
             thresholds,
             own_since,
-            mut holds,
+            mut sessions,
             ..
         } = self;
         self.quarters.finish(&mut |key, count| fold.old(key, count));
         let last = self.last.max(own_last);
-        self.sessions.finish(&mut |session| {
-            keep(&session, last, question, fold, &mut holds, &thresholds);
+        self.open.finish(&mut |session| {
+            keep(&session, last, question, fold, &mut sessions, &thresholds);
         });
         let mut notes = Vec::new();
         if self.draws && thresholds.count_graphics == gua_model::CountGraphics::No {
@@ -154,7 +154,7 @@ impl<'a> ImportedPart<'a> {
         ImportedSums {
             coverage,
             since,
-            holds,
+            sessions,
             notes,
         }
     }
@@ -166,12 +166,12 @@ fn keep(
     last: Option<Timestamp>,
     question: &Question,
     fold: &ReportFold,
-    holds: &mut HoldLists,
+    sessions: &mut SessionLists,
     thresholds: &Thresholds,
 ) {
     let owner = session.owner.as_deref().unwrap_or(UNKNOWN);
     if fold.wants(&session.gpu) && question.wants_person(owner) {
-        holds.push(&hold(session, last, question.interval), thresholds);
+        sessions.push(&hold(session, last, question.interval), thresholds);
     }
 }
 

@@ -4,12 +4,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use gua_model::Period;
 use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
-use gua_model::report::Report;
 use gua_model::text::sanitize;
 use gua_probe::process::{groups_of, is_group, is_user};
-use gua_query::{Question, Source as _};
+use gua_query::{Source as _, UsageQuestion};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -46,10 +44,13 @@ impl Accounts {
             let (db, per) = (db(quota.layer).as_path(), quota.value.per);
             if let Entry::Vacant(place) = usages.entry((db, per)) {
                 let period = per.period(now, zone);
-                let question = Question::of_window(period, zone.clone(), now);
-                let report = which::source_at(db.to_owned()).report(&question);
-                let report = report.map_err(failure::of_query)?;
-                place.insert(usage(&report, period, now));
+                let question = UsageQuestion {
+                    period,
+                    zone: zone.clone(),
+                    now,
+                };
+                let usage = which::source_at(db.to_owned()).usage(&question);
+                place.insert(usage.map_err(failure::of_query)?);
             }
         }
         let of_file = |layer: Layer, per: Term| usages.get(&(db(layer).as_path(), per));
@@ -112,17 +113,6 @@ impl Accounts {
     }
 }
 
-/// What people had in a term up to now, as its report tells it.
-pub(crate) fn usage(report: &Report, period: Period, now: Timestamp) -> Usage {
-    Usage {
-        period,
-        now,
-        known_from: report.known.from(),
-        observed_share: report.coverage.share(),
-        people: report.people.clone(),
-    }
-}
-
 /// The groups of everyone; none are asked for where no limit is for a group.
 fn groups(
     limits: &[Limit],
@@ -182,10 +172,10 @@ fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use gua_model::Micros;
     use gua_model::OwnerTotal;
     use gua_model::quota::{Measure, Sharing};
     use gua_model::report::{HoldSums, PersonRow};
+    use gua_model::{Micros, Period};
 
     use super::*;
     use crate::config::Source;

@@ -1,0 +1,18 @@
+//! What people used in the term of a limit.
+
+use gua_model::Period;
+use gua_model::quota::Usage;
+use gua_model::report::Report;
+use jiff::Timestamp;
+
+/// What people used in a term up to a moment, by the report of the term.
+#[must_use]
+pub fn usage(report: &Report, period: Period, now: Timestamp) -> Usage {
+    Usage {
+        period,
+        now,
+        known_from: report.known.from(),
+        observed_share: report.coverage.share(),
+        people: report.people.clone(),
+    }
+}
