@@ -1,9 +1,9 @@
-//! Charts as SVG, drawn as strings: plain numbers in, a picture out. Nothing is computed here that a report does not
-//! print as well, and nothing is looked up: the caller says which window, which time zone and which language.
+//! Charts as SVG, drawn as strings: numbers in, a picture out. Charts show only numbers that a report also prints. They
+//! look nothing up: the caller passes the window, the time zone and the language.
 //!
-//! Every chart carries a title, a unit, a legend, a description for those who cannot see it, and a tooltip and `data-`
-//! attributes on every mark. Texts are laid out by generous widths, never by a font, so that no two labels touch whatever
-//! font the reader has. States differ in colour, in brightness and in pattern: the chart can be printed in grey.
+//! Every chart has a title, a unit, a legend and an accessible description, and every mark has a tooltip and `data-`
+//! attributes. Text is laid out with conservative widths instead of font metrics, so that labels do not touch in any
+//! font. States differ in colour, brightness and pattern, so that a chart can be printed in greyscale.
 
 mod axis;
 mod bars;
@@ -30,22 +30,22 @@ pub use sessions::{SessionBar, SessionChart, SessionRow};
 pub use states::{Measure, StateSlot, StatesOverTime};
 pub use words::Language;
 
-/// What every chart is told, whatever it shows.
+/// Options that all charts share.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Unique among the charts of a page: patterns are found by it. Letters, digits and dashes.
+    /// Unique ID within a page, referenced by the patterns. Letters, digits and dashes.
     pub id: String,
     pub title: String,
-    /// The window, the host, what was filtered.
+    /// The window, the host and the filters.
     pub subtitle: Option<String>,
     pub theme: Theme,
     pub language: Language,
-    /// In pixels; less than 320 is drawn as 320. The height follows from what there is to show.
+    /// Width in pixels; at least 320. The height depends on the content.
     pub width: u32,
 }
 
 impl Frame {
-    /// A frame as wide as a page, for a file of its own.
+    /// Creates a frame with the default width, for a standalone file.
     #[must_use]
     pub fn new(id: &str, title: &str) -> Self {
         Self {
@@ -59,20 +59,20 @@ impl Frame {
     }
 }
 
-/// Where the colours come from. In every theme, the plain attributes alone make a complete picture.
+/// Source of the colours. In every theme, the presentation attributes alone make a complete picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
-    /// Light or dark as the reader's system says, light on paper: for an SVG file of its own.
+    /// Light or dark as the reader's system prefers, light in print: for a standalone SVG file.
     Auto,
-    /// As the page says that the chart stands in; see [`page_style`]. Without a background of its own.
+    /// Colours of the surrounding page, see [`page_style`]. The chart has no background.
     Page,
-    /// Plain attributes only, for renderers that know no style sheets.
+    /// Presentation attributes only, for renderers without style sheet support.
     Light,
-    /// Plain attributes only, for renderers that know no style sheets.
+    /// Presentation attributes only, for renderers without style sheet support.
     Dark,
 }
 
-/// What a chart tells apart, in the order of its stacks.
+/// States that a chart distinguishes, in stacking order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     Active,
@@ -90,10 +90,10 @@ impl Shown {
         Shown::TrulyIdle,
         Shown::Gap,
     ];
-    /// Those in which somebody has the card.
+    /// States in which a GPU is held.
     pub const HELD: [Shown; 3] = [Shown::Active, Shown::IdleHeld, Shown::HeldUnknown];
 
-    /// The name that keys and columns use.
+    /// Name in keys and columns.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -117,7 +117,7 @@ pub struct StateHours {
 }
 
 impl StateHours {
-    /// The hours in one state. What is no amount of time (negative, not a number) draws nothing.
+    /// Hours in one state; 0 if the value is negative or not a number.
     #[must_use]
     pub fn of(&self, state: Shown) -> f64 {
         let hours = match state {
@@ -134,13 +134,13 @@ impl StateHours {
         }
     }
 
-    /// All states together.
+    /// Hours in all states.
     #[must_use]
     pub fn total(&self) -> f64 {
         Shown::ALL.iter().map(|state| self.of(*state)).sum()
     }
 
-    /// Those in which somebody has the card.
+    /// Hours in which a GPU is held.
     #[must_use]
     pub fn held(&self) -> f64 {
         Shown::HELD.iter().map(|state| self.of(*state)).sum()

@@ -1,5 +1,5 @@
-//! Our numbers as text, JSON, CSV, HTML, SVG and PNG. What is drawn or written here is computed elsewhere: no file is
-//! read, no clock asked, nothing looked up in the environment.
+//! Output formats: text, JSON, CSV, HTML, SVG and PNG. This crate only formats numbers that other crates compute. It
+//! reads no files, clock or environment variables.
 
 pub mod chart;
 pub mod document;

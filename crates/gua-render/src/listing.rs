@@ -1,5 +1,5 @@
-//! The documents of `gua list`, `gua available` and `gua claim list`: every reading with its unit in its key, null where there
-//! is none, no command lines. The CSV tables are made of the same rows.
+//! The documents of `gua list`, `gua available` and `gua claim list`. Every key contains its unit, a missing reading is
+//! null, and command lines are never included. The CSV tables are built from the same rows.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use serde::Serialize;
 
 use crate::document::{cells, headers, rows};
 
-/// The name of the format of [`ListDocument`].
+/// Format name of [`ListDocument`].
 pub const LIST: &str = "gua.list.v1";
-/// The name of the format of [`AvailableDocument`].
+/// Format name of [`AvailableDocument`].
 pub const AVAILABLE: &str = "gua.available.v1";
-/// The name of the format of [`ClaimsDocument`].
+/// Format name of [`ClaimsDocument`].
 pub const CLAIMS: &str = "gua.claims.v1";
 
 rows! {
@@ -116,7 +116,8 @@ pub struct ListEntry {
 }
 
 impl ListedGpu {
-    /// The readings of a GPU. The caller adds what a sample does not know: status, state, since when, and the oldest holder.
+    /// Creates an entry with the readings of a GPU. The caller adds the values that a sample lacks: status, state, its
+    /// start, and the oldest holder.
     #[must_use]
     pub fn new(index: u32, gpu: Option<&Gpu>) -> Self {
         Self {
@@ -148,7 +149,7 @@ impl ListedGpu {
         }
     }
 
-    /// The same GPU with its state.
+    /// Sets the state of the GPU.
     #[must_use]
     pub fn in_state(
         self,
@@ -198,7 +199,7 @@ impl ListedHolder {
 }
 
 impl ListDocument {
-    /// The list as one table: a line per holder, and one for a GPU without holders.
+    /// Returns the list as one table: a line per holder, and one for a GPU without holders.
     #[must_use]
     pub fn table(&self) -> Table {
         let first = ["at", "driver_version"].map(|key| Header::new(key, key));
@@ -227,7 +228,7 @@ impl ListDocument {
     }
 }
 
-/// The cells of the leases on a GPU. There is at most one unless somebody forged one; then `;` separates them.
+/// Returns the cells of the leases on a GPU. There is at most one unless a lease was forged; then `;` separates them.
 fn joined(claims: &[ListedClaim]) -> Vec<Cell> {
     let cell = |column: &gua_model::table::Column<ListedClaim>| {
         let texts = claims.iter().map(|claim| (column.cell)(claim).exact());
@@ -328,7 +329,7 @@ impl OfferedGpu {
 }
 
 impl AvailableDocument {
-    /// The answer as one table: a line per GPU, and per holder and lease of one that is not free.
+    /// Returns the document as one table: a line per GPU, and per holder and lease of a GPU that is not free.
     #[must_use]
     pub fn table(&self) -> Table {
         let first = ["at", "rule", "available"].map(|key| Header::new(key, key));
@@ -449,7 +450,7 @@ rows! {
 }
 
 impl ClaimsDocument {
-    /// The document as one table: a line per leased GPU and per waiting request.
+    /// Returns the document as one table: a line per leased GPU and per waiting request.
     #[must_use]
     pub fn table(&self) -> Table {
         let leased = self.claims.iter().flat_map(|entry| {

@@ -1,8 +1,8 @@
-//! The order of names as people count: `#2` before `#10`.
+//! Natural sort order of names: `#2` before `#10`.
 
 use std::cmp::Ordering;
 
-/// Compares runs of digits as numbers and everything else letter by letter. Names that differ are never equal.
+/// Compares runs of digits as numbers and everything else by character. Different names are never equal.
 pub(crate) fn natural(one: &str, other: &str) -> Ordering {
     let (mut left, mut right) = (one, other);
     loop {
@@ -27,7 +27,7 @@ fn digits(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Numbers of any length: without leading zeros, the longer is the larger.
+/// Compares numbers of any length: without leading zeros, the longer one is larger.
 fn by_value(one: &str, other: &str) -> Ordering {
     let (one, other) = (one.trim_start_matches('0'), other.trim_start_matches('0'));
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))

@@ -1,4 +1,4 @@
-//! How people stand under their limits, as a table for all formats, and the percentages of gpu_stats.
+//! Usage under limits as a table for all formats, and the percentages of gpu_stats.
 
 use gua_model::quota::percent::Percentages;
 use gua_model::quota::{Measure, NoForecast, Sharing, Standing, Term, Who};
@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use crate::document::{Number, Share, rows};
 use crate::table::{Cell, Header, Table};
 
-/// How somebody stands, in one word.
+/// Returns the status of a limit as one word.
 #[must_use]
 pub fn status(standing: &Standing) -> &'static str {
     match standing.used {
@@ -20,7 +20,7 @@ pub fn status(standing: &Standing) -> &'static str {
     }
 }
 
-/// The term as people say it. A rolling window comes written.
+/// Formats a term for display. A rolling window is written as a duration.
 #[must_use]
 pub fn term(per: Term) -> String {
     match per {
@@ -46,7 +46,7 @@ pub fn who(who: &Who) -> String {
     }
 }
 
-/// An amount as a cell: hours of cards, or kilowatt-hours.
+/// Returns an amount as a cell: GPU-hours or kilowatt-hours.
 #[must_use]
 pub fn amount(measure: Measure, amount: Option<u64>) -> Cell {
     match (measure, amount) {
@@ -56,7 +56,7 @@ pub fn amount(measure: Measure, amount: Option<u64>) -> Cell {
     }
 }
 
-/// What was used, for people: a part that was measured is a lower bound.
+/// Returns the usage for display. If only a part was measured, it is shown as a lower bound.
 #[must_use]
 pub fn used(standing: &Standing) -> Cell {
     let of = |number| amount(standing.limit.measure, number);
@@ -66,7 +66,7 @@ pub fn used(standing: &Standing) -> Cell {
     }
 }
 
-/// What the numbers of a measure are.
+/// Returns the unit of a measure.
 #[must_use]
 pub fn unit(measure: Measure) -> &'static str {
     match measure {
@@ -109,7 +109,7 @@ rows! {
     }
 }
 
-/// One row per limit and subject, for programs.
+/// Returns one row per limit and subject, for machine-readable output.
 #[must_use]
 pub fn quota_rows(standings: &[Standing]) -> Vec<QuotaRow> {
     let row = |standing: &Standing| {
@@ -149,13 +149,13 @@ pub fn quota_rows(standings: &[Standing]) -> Vec<QuotaRow> {
     standings.iter().map(row).collect()
 }
 
-/// The rows of [`quota_rows`] as a table.
+/// Returns the rows of [`quota_rows`] as a table.
 #[must_use]
 pub fn table(standings: &[Standing]) -> Table {
     Table::of(QuotaRow::COLUMNS, &quota_rows(standings))
 }
 
-/// For people: the same, with fewer columns and more words.
+/// Formats the limits for display, with fewer columns than [`quota_rows`] and more words.
 #[must_use]
 pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
     let mut table = Table::new([
@@ -206,7 +206,7 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
     table.text(0)
 }
 
-/// The used share of a limit; `None` where that is not to be had.
+/// Returns the used share of a limit; `None` if the usage is unknown or the limit is zero.
 #[expect(
     clippy::cast_precision_loss,
     reason = "the last step before a number is shown"
@@ -216,7 +216,7 @@ fn share_of(standing: &Standing) -> Option<f64> {
     (standing.limit.most > 0).then(|| used as f64 / standing.limit.most as f64)
 }
 
-/// The percentages of gpu_stats' notes: a row for each user, a column for each term.
+/// Returns the percentages of gpu_stats' notes: a row for each user, a column for each term.
 #[must_use]
 pub fn percentages(terms: &[(Term, Percentages)], only: Option<&str>) -> Table {
     let mut table = Table::new([("user", "user")]);
@@ -230,7 +230,7 @@ pub fn percentages(terms: &[(Term, Percentages)], only: Option<&str>) -> Table {
     for user in users {
         let mut row = vec![Cell::Text(user.to_owned())];
         row.extend(terms.iter().map(|(per, sums)| {
-            // Somebody without a look in a term had none of it, by these formulas.
+            // gpu_stats' formulas give 0 to a user without samples in a term.
             Cell::Percent(sums.of(user, *per).unwrap_or(0.0))
         }));
         table.rows.push(row);

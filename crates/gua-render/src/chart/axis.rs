@@ -1,4 +1,4 @@
-//! Draws axes: values up the side, time along the bottom.
+//! Draws value axes and time axes.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -9,7 +9,7 @@ use super::measure::{Weight, fitted, text_width};
 use super::palette::{AXIS, GRID};
 use super::time_axis::{TimeScale, TimeTicks, ticks};
 
-/// Lines across the plot, each with its value at the side; `height` says where a value stands, from 0 to 1.
+/// Draws horizontal grid lines with their values. `steps` contains the relative height of each, from 0 to 1.
 pub(crate) fn values(canvas: &mut Canvas<'_>, plot: Rect, steps: &[(f64, String)]) {
     for (height, label) in steps {
         let y = plot.bottom() - plot.height * height;
@@ -19,14 +19,14 @@ pub(crate) fn values(canvas: &mut Canvas<'_>, plot: Rect, steps: &[(f64, String)
     }
 }
 
-/// The widest label, for the space that it needs.
+/// Returns the width of the widest label.
 pub(crate) fn widest<'a>(labels: impl Iterator<Item = &'a str>) -> f64 {
     labels
         .map(|label| text_width(label, LABEL, Weight::Regular))
         .fold(0.0, f64::max)
 }
 
-/// The ticks of a plot that `scale` lies along.
+/// Returns the ticks along `scale`.
 pub(crate) fn time_ticks(
     canvas: &Canvas<'_>,
     scale: &TimeScale,
@@ -36,7 +36,7 @@ pub(crate) fn time_ticks(
     ticks(scale, zone, language, canvas.width())
 }
 
-/// Labels below the plot, what they are part of below them, and the name of the zone.
+/// Draws the labels below the plot, their context in a second row, and the name of the time zone.
 pub(crate) fn time_labels(
     canvas: &mut Canvas<'_>,
     plot: Rect,
@@ -69,7 +69,7 @@ pub(crate) fn time_labels(
     ));
 }
 
-/// The height of all that.
+/// Total height of the time axis with its title.
 pub(crate) const TIME_HEIGHT: f64 = super::time_axis::HEIGHT + 20.0;
 
 fn zone_title(zone: &TimeZone, language: Language) -> String {
@@ -80,7 +80,7 @@ fn zone_title(zone: &TimeZone, language: Language) -> String {
     }
 }
 
-/// A stretch of time for tooltips, in local time.
+/// Formats a period in local time for tooltips.
 pub(crate) fn stretch(
     from: Timestamp,
     to: Timestamp,

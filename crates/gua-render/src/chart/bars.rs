@@ -1,4 +1,4 @@
-//! GPU-hours by person, or by anything with a name: one bar each, the largest first, and one for all the rest.
+//! GPU-hours by person or another named item: one bar each in descending order, and one for the rest.
 
 use super::canvas::{Anchor, Canvas, Fill, LABEL, MARGIN, Rect, Text};
 use super::measure::{Weight, fitted, text_width};
@@ -11,24 +11,24 @@ use crate::svg::number;
 const ROW: f64 = 26.0;
 const BAR: f64 = 16.0;
 
-/// One person's hours.
+/// Hours of one person.
 #[derive(Clone, Debug)]
 pub struct HoursRow {
     pub name: String,
-    /// Only the states in which somebody has the card are drawn.
+    /// Only the states in which a GPU is held are drawn.
     pub hours: StateHours,
 }
 
 /// GPU-hours by name.
 #[derive(Clone, Debug)]
 pub struct HoursBars {
-    /// In any order.
+    /// Rows in any order.
     pub rows: Vec<HoursRow>,
-    /// How many are named; the rest is one bar.
+    /// Number of named bars; the rest share one bar.
     pub top: usize,
-    /// What the hours are, such as "held GPU-hours".
+    /// Title of the values, such as "held GPU-hours".
     pub value_title: String,
-    /// Whether anybody looked in the window.
+    /// Whether anything was observed in the window.
     pub observed: bool,
 }
 
@@ -39,7 +39,7 @@ struct Bar {
 }
 
 impl HoursBars {
-    /// The chart as an SVG document.
+    /// Draws the chart as an SVG document.
     #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         let language = frame.language;
@@ -82,7 +82,7 @@ impl HoursBars {
 
         for ((place, bar), label) in (0u32..).zip(&bars).zip(&labels) {
             let y = plot.y + 4.0 + ROW * f64::from(place);
-            // A bar for many together would make those of single ones too short to compare: it is told in numbers.
+            // A long bar for the rest would make the others too short to compare, so only its numbers are shown.
             let is_told = bar.is_rest && bar.hours.held() > largest;
             let length = |amount: f64| if is_told { 0.0 } else { scale(amount) };
             draw_bar(
@@ -117,7 +117,7 @@ impl HoursBars {
         canvas.finish(plot.bottom() + 48.0, &description)
     }
 
-    /// Who had anything, the largest first; ties by name.
+    /// Returns the rows with held hours in descending order; ties are sorted by name.
     pub(crate) fn sorted(&self) -> Vec<&HoursRow> {
         let rows = self.rows.iter().filter(|row| row.hours.held() > 0.0);
         let mut rows: Vec<&HoursRow> = rows.collect();
@@ -128,10 +128,10 @@ impl HoursBars {
         rows
     }
 
-    /// Sorted, and the rest in one.
+    /// Returns the sorted bars, with the rest combined into one.
     fn bars(&self, language: Language) -> Vec<Bar> {
         let mut rows = self.sorted();
-        // A line for the rest takes as much room as the one person it would stand for.
+        // A bar for the rest takes as much space as the one row that it would replace.
         let named = if rows.len() <= self.top + 1 {
             rows.len()
         } else {
@@ -157,7 +157,7 @@ impl HoursBars {
     }
 }
 
-/// The amount, and which share of it was idle-held.
+/// Returns the amount and its idle-held share.
 fn value_label(bar: &Bar, language: Language) -> (String, String) {
     let held = bar.hours.held();
     let idle = percent(bar.hours.of(Shown::IdleHeld) / held);

@@ -1,5 +1,5 @@
-//! The sheet that every chart is drawn on: header, legend, texts and marks in the theme's colours, and the words that
-//! stand in for an empty chart.
+//! The drawing surface of every chart: header, legend, text and marks in the theme's colours, and the message of an
+//! empty chart.
 
 use super::measure::{Weight, fitted, text_width, wrapped};
 use super::palette::{
@@ -8,15 +8,15 @@ use super::palette::{
 use super::{Frame, Shown, Theme};
 use crate::svg::{Svg, number};
 
-/// Free space around everything.
+/// Margin on all sides.
 pub(crate) const MARGIN: f64 = 20.0;
-/// The size of labels.
+/// Font size of labels.
 pub(crate) const LABEL: f64 = 11.0;
 const TITLE: f64 = 17.0;
 const SUBTITLE: f64 = 12.0;
 const FONTS: &str = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Noto Sans CJK KR', 'Malgun Gothic', 'DejaVu Sans', sans-serif";
 
-/// Which point of a text its place is.
+/// Point of a text that its coordinates refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -68,12 +68,12 @@ impl Rect {
     }
 }
 
-/// What fills a mark.
+/// Fill of a mark.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fill {
     State(Shown),
     Plain(Paint),
-    /// Nothing to see, and yet something to point at.
+    /// Invisible, but has a tooltip.
     Clear,
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum Fill {
 pub(crate) struct Canvas<'a> {
     frame: &'a Frame,
     body: Svg,
-    /// Where the header ends and the chart may begin.
+    /// Bottom of the header, where the chart begins.
     pub(crate) top: f64,
 }
 
@@ -114,7 +114,7 @@ impl<'a> Canvas<'a> {
             paint: INK,
         });
         if let Some(subtitle) = &self.frame.subtitle {
-            // In as many lines as it needs: it says what is left out.
+            // The subtitle is never truncated: it lists the filters.
             for line in wrapped(subtitle, room, SUBTITLE, Weight::Regular) {
                 self.top += SUBTITLE + 6.0;
                 self.text(&Text {
@@ -126,7 +126,7 @@ impl<'a> Canvas<'a> {
         self.top += 10.0;
     }
 
-    /// Swatches with their names, in as many rows as they need.
+    /// Draws swatches with their names, wrapped into rows.
     pub(crate) fn legend(&mut self, entries: &[(Fill, &str)]) {
         const SWATCH: f64 = 14.0;
         let room = self.width() - 2.0 * MARGIN;
@@ -161,12 +161,12 @@ impl<'a> Canvas<'a> {
         self.written(text, &[], "");
     }
 
-    /// A text with a tooltip, for what had to be shortened.
+    /// Draws a text with a tooltip, for text that was truncated.
     pub(crate) fn text_with_tooltip(&mut self, text: &Text<'_>, tooltip: &str) {
         self.written(text, &[], tooltip);
     }
 
-    /// A text over marks of any colour, with a rim that sets it off.
+    /// Draws a text over marks of any colour, with an outline for contrast.
     pub(crate) fn text_over_marks(&mut self, text: &Text<'_>) {
         let stroke = SURFACE.plain(self.frame.theme);
         let rim = [
@@ -215,7 +215,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// A group whose marks share a fill.
+    /// Opens a group whose marks share a fill.
     pub(crate) fn open_group(&mut self, fill: Fill, name: &str) {
         let fill = self.fill(fill);
         let mut attributes = vec![("fill", fill.0.as_str())];
@@ -233,7 +233,7 @@ impl<'a> Canvas<'a> {
         self.body.line_break();
     }
 
-    /// A mark that takes its fill from its group.
+    /// Draws a mark that inherits its fill from its group.
     pub(crate) fn bare_rect(&mut self, rect: Rect) {
         self.marked("rect", rect, &[], "");
     }
@@ -286,7 +286,7 @@ impl<'a> Canvas<'a> {
         );
     }
 
-    /// A chart that has nothing to show, and says so.
+    /// Returns a chart with a message instead of data.
     pub(crate) fn empty(frame: &'a Frame, words: &str) -> String {
         let mut canvas = Self::new(frame);
         let plot = Rect {
@@ -309,7 +309,7 @@ impl<'a> Canvas<'a> {
         canvas.finish(plot.bottom() + MARGIN, words)
     }
 
-    /// The attribute and the class of a fill.
+    /// Returns the attribute and the class of a fill.
     fn fill(&self, fill: Fill) -> (String, String) {
         match fill {
             Fill::State(state @ (Shown::Active | Shown::TrulyIdle)) => {
@@ -327,7 +327,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// The whole document, `height` pixels high.
+    /// Returns the whole document, `height` pixels high.
     pub(crate) fn finish(self, height: f64, description: &str) -> String {
         let (width, height) = (number(self.width()), number(height.ceil()));
         let (title_id, description_id) = (
@@ -375,7 +375,7 @@ impl<'a> Canvas<'a> {
         svg.finish()
     }
 
-    /// Stripes, dots and hatches, which tell states apart without colour.
+    /// Defines stripes, dots and hatches, which distinguish states without colour.
     fn patterns(&self, svg: &mut Svg) {
         let shapes = [
             (

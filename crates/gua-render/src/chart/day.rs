@@ -1,4 +1,4 @@
-//! The hours of the day: one stack of shares for each, over all days, with the quietest hours marked.
+//! Hours of the day: one stack of shares for each hour, over all days, with the quietest hours marked.
 
 use super::canvas::{Anchor, Canvas, Fill, MARGIN, Rect, Text};
 use super::measure::Weight;
@@ -8,20 +8,20 @@ use super::{Frame, Shown, StateHours, axis};
 use crate::svg::number;
 
 const PLOT: f64 = 240.0;
-/// How thick the line under a quiet hour is.
+/// Thickness of the line under a quiet hour.
 const MARK: f64 = 3.0;
 
-/// How the cards' time was spent, by hour of the day.
+/// Time of the GPUs by state and hour of the day.
 #[derive(Clone, Debug)]
 pub struct DayHours {
-    /// From midnight on, over all days.
+    /// Hours from midnight, over all days.
     pub hours: [StateHours; 24],
-    /// The quietest first.
+    /// Hours of the day, the quietest first.
     pub quietest: Vec<usize>,
 }
 
 impl DayHours {
-    /// The chart as an SVG document.
+    /// Draws the chart as an SVG document.
     #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         let language = frame.language;
@@ -106,7 +106,7 @@ impl DayHours {
         }
         for state in Shown::ALL {
             let part = match state {
-                // Nobody looked: hatched from foot to head.
+                // Not observed: hatched over the full height.
                 Shown::Gap if all <= 0.0 => 1.0,
                 _ if all <= 0.0 => 0.0,
                 _ => amounts.of(state) / all,
@@ -143,7 +143,7 @@ impl DayHours {
             };
             canvas.rect(rect, Fill::Plain(INK), &[("data-quiet", "true")], &tooltip);
         }
-        // On a telephone every second hour has room for its two digits.
+        // On a phone, only every second label fits.
         if column.width < 20.0 && place % 2 == 1 {
             return;
         }

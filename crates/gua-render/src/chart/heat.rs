@@ -1,4 +1,4 @@
-//! Heat maps: rows and columns of one number each. What has no number is hatched, and is not zero.
+//! Heat maps: one number for each row and column. A cell without a number is hatched, which differs from zero.
 
 use super::canvas::{Anchor, Canvas, Fill, LABEL, MARGIN, Rect, Text};
 use super::measure::{Weight, fitted, text_width};
@@ -6,7 +6,7 @@ use super::palette::{HEAT_STEPS, INK, MUTED, of_heat};
 use super::scale::{grouped, hours, percent};
 use super::{Frame, Language, Shown, axis};
 
-/// What the numbers are.
+/// Unit of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeatUnit {
     /// From 0 to 1.
@@ -14,7 +14,7 @@ pub enum HeatUnit {
     GpuHours,
 }
 
-/// Whether more is good or bad news.
+/// Whether a high value is good or bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Use,
@@ -26,19 +26,20 @@ pub enum Tone {
 pub struct HeatMap {
     pub rows: Vec<String>,
     pub columns: Vec<String>,
-    /// By row, then by column. `None`, what is missing at the end, and what is no number were not observed.
+    /// Values by row, then by column. Cells that are `None`, missing at the end of a row or not finite were not
+    /// observed.
     pub cells: Vec<Vec<Option<f64>>>,
     pub unit: HeatUnit,
     pub tone: Tone,
-    /// What the number is, such as "share of time active".
+    /// Title of the values, such as "share of time active".
     pub value_title: String,
     pub column_title: String,
-    /// How many rows, from the first, the scale is for. A row for many together would make all others pale.
+    /// Number of leading rows that determine the scale. A combined row for the rest would make all others pale.
     pub scaled_rows: usize,
 }
 
 impl HeatMap {
-    /// Weekdays by hours of the day, Monday and midnight first.
+    /// Creates a map of weekdays by hours of the day, Monday and midnight first.
     #[must_use]
     pub fn week(
         cells: &[[Option<f64>; 24]; 7],
@@ -74,7 +75,7 @@ impl HeatMap {
             .filter_map(|(row, column)| self.cell(row, column))
     }
 
-    /// What stands before the end of the scale where a row for many together goes beyond it.
+    /// Returns the prefix of the scale's upper end, which is not empty if the combined row exceeds the scale.
     pub(crate) fn at_least(&self) -> &'static str {
         let largest = self.largest();
         let is_beyond =
@@ -82,14 +83,14 @@ impl HeatMap {
         if is_beyond { "≥ " } else { "" }
     }
 
-    /// What the darkest colour stands for.
+    /// Returns the value of the darkest colour.
     pub(crate) fn largest(&self) -> f64 {
         match self.unit {
             HeatUnit::Share => 1.0,
             HeatUnit::GpuHours => {
                 let named = self.values_of(self.rows.len().min(self.scaled_rows));
                 let largest = named.fold(0.0, f64::max);
-                // Where the named had nothing, the rest has a scale of its own.
+                // If the named rows are all zero, the scale is that of the rest.
                 match largest > 0.0 {
                     true => largest,
                     false => self.values().fold(0.0, f64::max),
@@ -106,7 +107,7 @@ impl HeatMap {
         (1..HEAT_STEPS).rev().find(reached).unwrap_or(1)
     }
 
-    /// A value as cells have room for.
+    /// Formats a value so that it fits into a cell.
     fn brief(&self, value: f64) -> String {
         match self.unit {
             HeatUnit::Share => format!("{:.0}", value.min(1.0) * 100.0),
@@ -122,7 +123,7 @@ impl HeatMap {
         }
     }
 
-    /// The chart as an SVG document.
+    /// Draws the chart as an SVG document.
     #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         if self.values().next().is_none() {
@@ -240,7 +241,7 @@ impl HeatMap {
             let tooltip = if short == *name { "" } else { name.as_str() };
             canvas.text_with_tooltip(&text, tooltip);
         }
-        // Every column that keeps clear of the one before is named.
+        // Label every n-th column so that labels do not touch.
         let every = column_stride(&self.columns, grid.cell_width);
         let bottom = grid.plot.y + grid.cell(self.rows.len(), 0).y - grid.plot.y;
         for (column, name) in self.columns.iter().enumerate().step_by(every) {
@@ -262,7 +263,7 @@ impl HeatMap {
         ));
     }
 
-    /// The ramp with its bounds, and the hatch of what was not observed.
+    /// Draws the colour ramp with its bounds, and the hatch for unobserved cells.
     fn legend(&self, canvas: &mut Canvas<'_>, language: Language, largest: f64) {
         let room = canvas.width() - 2.0 * MARGIN;
         let title = fitted(&self.value_title, room, LABEL, Weight::Regular);
@@ -325,14 +326,14 @@ impl HeatMap {
     }
 }
 
-/// Where a step begins. The first stands for zero alone, the others divide what is above it.
+/// Returns the lower bound of a step. The first step is zero alone; the others divide the values above zero equally.
 fn lower_bound(step: usize, largest: f64) -> f64 {
     let steps = u32::try_from(HEAT_STEPS - 1).unwrap_or(1);
     let below = u32::try_from(step.saturating_sub(1)).unwrap_or(0);
     largest * f64::from(below) / f64::from(steps)
 }
 
-/// How many columns go to one label: the labels of 24 hours are thinned by 1, 2, 3, 4, 6, others by what is needed.
+/// Returns the number of columns per label. It divides 24 for hours, and is otherwise as large as needed.
 fn column_stride(columns: &[String], cell_width: f64) -> usize {
     let widest = axis::widest(columns.iter().map(String::as_str)).min(120.0) + 6.0;
     let fits = |stride: &usize| {

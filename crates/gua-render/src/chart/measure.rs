@@ -1,17 +1,16 @@
-//! How wide a text will be, without asking a font: widths that are generous enough for the fonts people have, so that
-//! labels laid out by them never touch.
+//! Text widths without font metrics: upper bounds for common fonts, so that labels laid out with them never touch.
 
 use gua_model::text::is_harmful;
 use unicode_width::UnicodeWidthChar;
 
-/// The ellipsis that a shortened text ends with.
+/// Ellipsis at the end of a truncated text.
 const ELLIPSIS: char = '…';
 
-/// Bold faces are wider than the widths in the table.
+/// Factor for bold faces, which are wider than the widths in the table.
 const BOLD: f64 = 1.14;
 
-/// Advance widths in thousandths of an em, from space to tilde: those of DejaVu Sans, which is wider than the sans
-/// fonts that systems come with.
+/// Advance widths in thousandths of an em, from space to tilde, of DejaVu Sans. It is wider than the default sans-serif
+/// fonts of common systems.
 const ASCII: [u16; 95] = [
     318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318,
     337, // space to /
@@ -22,20 +21,20 @@ const ASCII: [u16; 95] = [
     635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838, // p to ~
 ];
 
-/// The weight that a text is drawn in.
+/// Font weight of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
     Regular,
     Bold,
 }
 
-/// How many pixels a text of this size takes, at most.
+/// Returns an upper bound of the width of a text in pixels.
 pub(crate) fn text_width(text: &str, size: f64, weight: Weight) -> f64 {
     let ems: f64 = text.chars().map(em_width).sum();
     ems * size * factor(weight)
 }
 
-/// The text, or as much of its beginning as fits with an ellipsis; empty where not even that fits.
+/// Returns the text, truncated with an ellipsis if it does not fit; empty if not even the ellipsis fits.
 pub(crate) fn fitted(text: &str, width: f64, size: f64, weight: Weight) -> String {
     if text_width(text, size, weight) <= width {
         return text.to_owned();
@@ -45,7 +44,7 @@ pub(crate) fn fitted(text: &str, width: f64, size: f64, weight: Weight) -> Strin
     let mut ems = 0.0;
     for letter in text.chars() {
         ems += em_width(letter);
-        // In the order of `text_width`, so that rounding cannot tell the two apart.
+        // Same order of operations as `text_width`, so that rounding gives the same result.
         if (ems + em_width(ELLIPSIS)) * scale > width {
             break;
         }
@@ -67,7 +66,7 @@ fn factor(weight: Weight) -> f64 {
 
 fn em_width(letter: char) -> f64 {
     if is_harmful(letter) {
-        // It is shown as the replacement character.
+        // It is displayed as the replacement character.
         return 1.1;
     }
     let code = u32::from(letter);
@@ -79,7 +78,7 @@ fn em_width(letter: char) -> f64 {
     }
     match letter.width() {
         Some(0) => 0.0,
-        // Pictures of people and things are drawn wider than an East Asian letter.
+        // Emoji are drawn wider than East Asian letters.
         Some(2) if code >= 0x1_f000 => 1.4,
         Some(2) => 1.0,
         _ if code < 0x250 => 0.85,
@@ -87,7 +86,7 @@ fn em_width(letter: char) -> f64 {
     }
 }
 
-/// A text in lines that are no wider than `room`, cut between words; a word that is wider is shortened.
+/// Wraps a text at word boundaries into lines of at most `room`; a wider word is truncated.
 pub(crate) fn wrapped(text: &str, room: f64, size: f64, weight: Weight) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {

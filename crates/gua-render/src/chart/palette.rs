@@ -1,15 +1,15 @@
-//! The colours: safe for the colour-blind (blue against orange), and each state of another brightness, so that a grey
-//! print still tells them apart. Every colour is a pair, for light and for dark.
+//! The colours. They are safe for colour-blind readers (blue against orange), and each state has a different
+//! brightness, so that states can be distinguished in greyscale. Every colour has a light and a dark variant.
 
 use std::fmt::Write as _;
 
 use super::heat::Tone;
 use super::{Shown, Theme};
 
-/// One colour, by its role.
+/// A colour, identified by its role.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
-    /// The role's name, in classes and custom properties.
+    /// Name of the role in classes and custom properties.
     pub(crate) name: &'static str,
     light: &'static str,
     dark: &'static str,
@@ -20,7 +20,7 @@ impl Paint {
         Self { name, light, dark }
     }
 
-    /// The plain colour. Where a style sheet decides, this is what a reader without one sees.
+    /// Returns the colour for presentation attributes, which apply if the style sheet is not supported.
     pub(crate) fn plain(self, theme: Theme) -> &'static str {
         match theme {
             Theme::Auto | Theme::Page | Theme::Light => self.light,
@@ -46,7 +46,7 @@ pub(crate) const GAP_LINE: Paint = Paint::new("gap-line", "#a3adb8", "#5d6976");
 const ON_PALE: Paint = Paint::new("on-pale", "#1b2430", "#e8edf2");
 const ON_STRONG: Paint = Paint::new("on-strong", "#ffffff", "#0c1115");
 
-/// How many steps a heat map has. The first is zero itself.
+/// Number of steps in a heat map. The first is exactly zero.
 pub(crate) const HEAT_STEPS: usize = 8;
 const USE: [Paint; HEAT_STEPS] = [
     Paint::new("use-0", "#f1f5f9", "#1a222b"),
@@ -88,7 +88,7 @@ const ROLES: [Paint; 16] = [
     ON_STRONG,
 ];
 
-/// The colour of a state, below its pattern.
+/// Returns the colour of a state, below its pattern.
 pub(crate) fn of_state(state: Shown) -> Paint {
     match state {
         Shown::Active => ACTIVE,
@@ -99,7 +99,7 @@ pub(crate) fn of_state(state: Shown) -> Paint {
     }
 }
 
-/// The colour of a step, and of what is written on it.
+/// Returns the colour of a step, and the colour of text on it.
 pub(crate) fn of_heat(tone: Tone, step: usize) -> (Paint, Paint) {
     let ramp = match tone {
         Tone::Use => USE,
@@ -109,8 +109,8 @@ pub(crate) fn of_heat(tone: Tone, step: usize) -> (Paint, Paint) {
     (ramp[step], if step < 5 { ON_PALE } else { ON_STRONG })
 }
 
-/// The style sheet for a page with charts of [`Theme::Page`], once per page: light or dark as the system says, or as
-/// `data-theme="light|dark"` on the root element says, and light on paper.
+/// Returns the style sheet for a page with charts of [`Theme::Page`], to be included once per page. The theme follows
+/// the system's preference or `data-theme="light|dark"` on the root element; print is always light.
 #[must_use]
 pub fn page_style() -> String {
     let mut sheet = String::new();
@@ -130,7 +130,7 @@ pub fn page_style() -> String {
     sheet
 }
 
-/// The style sheet inside a chart that stands alone.
+/// Returns the style sheet inside a standalone chart.
 pub(crate) fn own_style() -> String {
     let mut sheet = format!(".gua-chart{{{}}}", properties(Theme::Light));
     let _ = write!(
@@ -153,7 +153,8 @@ fn properties(theme: Theme) -> String {
     })
 }
 
-/// A rule beats an attribute, so that a reader with style sheets follows the theme.
+/// Returns the rules for fill and stroke. A CSS rule overrides a presentation attribute, so that the theme applies if
+/// style sheets are supported.
 fn classes() -> String {
     all().fold(String::new(), |mut out, paint| {
         let name = paint.name;

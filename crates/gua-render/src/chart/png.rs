@@ -1,6 +1,6 @@
-//! A chart as PNG, with a font of our own, so that the picture is the same anywhere and on a machine without fonts.
-//! Fonts of the system are looked for only where a text has letters that ours lacks (Hangul among them), and only for
-//! those letters; where no font has them, they are boxes.
+//! Charts as PNG, with an embedded font, so that the picture is the same on every host, including hosts without fonts.
+//! System fonts are searched only for characters that the embedded font lacks, such as Hangul. Characters that no font
+//! has are drawn as boxes.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::{Database, Family, ID, Query, Weight};
 use resvg::usvg::{self, Font, FontResolver, Options, Tree};
 
-/// The family of our own font.
+/// Family of the embedded font.
 const OWN: &str = "DejaVu Sans";
 
-/// Why there is no picture.
+/// Reason why a chart could not be rendered.
 #[derive(Debug)]
 pub enum PngError {
-    /// The text is no SVG.
+    /// The text is not valid SVG.
     Svg(usvg::Error),
-    /// There are no pixels, or too many of them.
+    /// The picture has no pixels, or too many.
     Size {
         width: f64,
         height: f64,
@@ -48,10 +48,10 @@ impl std::error::Error for PngError {
     }
 }
 
-/// The largest picture, in pixels: 400 megabytes while it is drawn.
+/// Maximum size of a picture, in pixels. Drawing it takes 400 megabytes.
 const MOST_PIXELS: f64 = 1e8;
 
-/// Draws a chart of a fixed theme, `scale` pixels for each of its own.
+/// Renders a chart with a fixed theme, at `scale` pixels per SVG unit.
 pub fn to_png(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
     let mut options = Options {
         font_family: OWN.to_owned(),
@@ -94,12 +94,12 @@ pub fn to_png(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
         .map_err(|error| PngError::Encode(error.to_string()))
 }
 
-/// Whether our own font may lack a letter: it has the scripts of Europe, and symbols.
+/// Whether the embedded font may lack a character: it covers European scripts and symbols.
 fn may_be_missing(letter: char) -> bool {
     !matches!(letter, '\0'..='\u{58f}' | '\u{1e00}'..='\u{2bff}' | '\u{fffd}')
 }
 
-/// Our own font, whatever the text asks for.
+/// Selects the embedded font, whatever font the text specifies.
 fn own_font(font: &Font, fonts: &mut Arc<Database>) -> Option<ID> {
     fonts.query(&Query {
         families: &[Family::Name(OWN)],
@@ -112,7 +112,7 @@ fn own_font(font: &Font, fonts: &mut Arc<Database>) -> Option<ID> {
     })
 }
 
-/// A font that has a letter which ours lacks: one that looks like ours before any other.
+/// Finds a font for a character that the embedded font lacks. Fonts of a similar style are preferred.
 fn font_with(letter: char, tried: &[ID], fonts: &mut Arc<Database>) -> Option<ID> {
     const UNLIKE: [&str; 10] = [
         "Serif", "Mono", "Coding", "Myeongjo", "Mincho", "Song", "Brush", "Pen", "Emoji", "Barun",

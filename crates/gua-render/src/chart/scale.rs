@@ -1,6 +1,6 @@
-//! Round numbers for axes, and numbers as people read them.
+//! Round numbers for axes, and number formatting.
 
-/// The steps of a value axis, from zero to the first step at or over the largest value.
+/// Steps of a value axis, from zero to the first step at or above the largest value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Steps {
     pub(crate) values: Vec<f64>,
@@ -8,7 +8,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// About `wanted` round steps that reach up to `largest`.
+    /// Returns about `wanted` round steps up to `largest`.
     pub(crate) fn up_to(largest: f64, wanted: u32) -> Self {
         let largest = if largest.is_finite() && largest > 0.0 {
             largest
@@ -47,7 +47,7 @@ impl Steps {
     }
 }
 
-/// A number with thousands separated, or shortened where even that is long.
+/// Formats a number with separated thousands, or abbreviated if that is too long.
 pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     if value >= 1e7 {
         let (short, suffix) = if value >= 1e12 {
@@ -81,7 +81,7 @@ pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     out
 }
 
-/// Hours as labels show them: one decimal, none from a thousand on; what is too little for one decimal is not zero.
+/// Formats hours for labels: one decimal, none from a thousand on. A small positive value is not shown as zero.
 pub(crate) fn hours(value: f64) -> String {
     if value > 0.0 && value < 0.05 {
         return "<0.1 h".to_owned();
@@ -90,7 +90,8 @@ pub(crate) fn hours(value: f64) -> String {
     format!("{} h", grouped(value, decimals))
 }
 
-/// A share as a whole percent; what is too little for one is not zero, and what is not quite all is not all.
+/// Formats a share as a whole percentage. A small positive share is not shown as 0 %, nor a share just below one as 100
+/// %.
 pub(crate) fn percent(share: f64) -> String {
     let share = share.clamp(0.0, 1.0);
     if share > 0.0 && share < 0.005 {

@@ -1,5 +1,5 @@
-//! Sessions over time: a row for each card or person, a bar from when to when. A bar's height is divided by how the time
-//! was spent, because a session's totals do not say when within it. What nobody observed is hatched.
+//! Sessions over time: a row for each GPU or person, a bar for each session. A bar's height is divided by the time in
+//! each state, because a session's totals do not say when within it. Unobserved time is hatched.
 
 use gua_model::Period;
 use gua_model::text::sanitize;
@@ -13,40 +13,40 @@ use super::time_axis::TimeScale;
 use super::{Frame, Shown, StateHours, axis};
 use crate::svg::number;
 
-/// A bar is at least this wide, so that a short session in a long window is not lost.
+/// Minimum width of a bar, so that a short session stays visible in a long window.
 const LEAST_WIDTH: f64 = 1.0;
 
 /// One session, on one row.
 #[derive(Clone, Debug)]
 pub struct SessionBar {
     pub period: Period,
-    /// Who, on a card's row; which card, on a person's.
+    /// The person on a GPU's row, or the GPU on a person's row.
     pub label: String,
-    /// How its time was spent. What is in none of the states in which a card is held was not observed.
+    /// Time by state. Time in none of the held states was not observed.
     pub hours: StateHours,
 }
 
-/// One card, or one person.
+/// One GPU or one person.
 #[derive(Clone, Debug)]
 pub struct SessionRow {
     pub name: String,
     pub bars: Vec<SessionBar>,
-    /// When nobody looked.
+    /// Unobserved periods.
     pub gaps: Vec<Period>,
 }
 
-/// Who held what, when.
+/// Sessions of all rows.
 #[derive(Clone, Debug)]
 pub struct SessionChart {
-    /// What lies outside of it is cut off.
+    /// Period shown. Sessions are clipped to it.
     pub window: Period,
     pub rows: Vec<SessionRow>,
     pub zone: TimeZone,
-    /// Whether anybody looked in the window.
+    /// Whether anything was observed in the window.
     pub observed: bool,
 }
 
-/// The bars of a row, side by side where they overlap.
+/// The bars of a row. Overlapping bars are in separate lanes.
 struct Laid<'a> {
     row: &'a SessionRow,
     name: String,
@@ -56,7 +56,7 @@ struct Laid<'a> {
 }
 
 impl SessionChart {
-    /// The chart as an SVG document.
+    /// Draws the chart as an SVG document.
     #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         let language = frame.language;
@@ -148,7 +148,7 @@ impl SessionChart {
         canvas.finish(bottom, &description)
     }
 
-    /// Whether there is nothing to draw: no session, and no part of the window that differs from the rest.
+    /// Whether there is nothing to draw: no session, and no gap within the window.
     pub(crate) fn is_blank(&self) -> bool {
         let any_gap = self.rows.iter().any(|row| !row.gaps.is_empty());
         let mut bars = self.rows.iter().flat_map(|row| &row.bars);
@@ -156,7 +156,7 @@ impl SessionChart {
         self.window.is_empty() || !(any_bar || (any_gap && self.observed))
     }
 
-    /// How many sessions began while another of their row had not ended.
+    /// Returns the number of sessions that began before another session of their row ended.
     pub(crate) fn overlapping(&self) -> usize {
         let rows = self.laid();
         let beside = |row: &Laid<'_>| row.bars.iter().filter(|(lane, ..)| *lane > 0).count();
@@ -249,7 +249,7 @@ impl SessionChart {
             }
         }
         let (start, end) = (bar.period.from().to_string(), bar.period.to().to_string());
-        // From below: what was used, as far as the bar's time was seen at all.
+        // Stack the states from the bottom, scaled to the observed time. An unobserved bar is hatched.
         let mut foot = rect.bottom();
         for state in Shown::HELD.into_iter().chain([Shown::Gap]) {
             let part = match state {
@@ -302,7 +302,7 @@ impl SessionChart {
     }
 }
 
-/// Puts each bar into the first lane that is free by then.
+/// Puts each bar into the first free lane.
 fn lay(row: &SessionRow, window: Period, many_rows: bool) -> Laid<'_> {
     let seen = |bar| -> Option<(&SessionBar, Period)> {
         let bar: &SessionBar = bar;

@@ -9,18 +9,18 @@ use super::time_axis::TimeScale;
 use super::{Frame, Shown, StateHours, axis};
 use crate::svg::{Path, number};
 
-/// The height of the plot itself.
+/// Height of the plot.
 const PLOT: f64 = 260.0;
-/// Slots narrower than this many pixels are drawn as one outline per state, without space between them.
+/// Width in pixels below which slots are drawn as one outline per state, without space between them.
 const NARROW: f64 = 4.0;
-/// Beyond so many slots none is wide enough to be pointed at.
+/// Maximum number of slots with tooltips. With more, each is too narrow to point at.
 const POINTABLE: usize = 2000;
 
-/// What the height of a stack means.
+/// Meaning of a stack's height.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     GpuHours,
-    /// Of the slot's whole time, gaps included.
+    /// Share of the slot's whole time, gaps included.
     Share,
 }
 
@@ -31,19 +31,19 @@ pub struct StateSlot {
     pub hours: StateHours,
 }
 
-/// How the cards' time was spent, slot by slot.
+/// Time of the GPUs by state, slot by slot.
 #[derive(Clone, Debug)]
 pub struct StatesOverTime {
-    /// In order of time, and not overlapping. What lies between them stays empty.
+    /// Slots in chronological order, without overlaps. The time between them stays empty.
     pub slots: Vec<StateSlot>,
-    /// How long a whole slot is, for the axis's name.
+    /// Length of a whole slot, for the axis title.
     pub per: Option<CalendarUnit>,
     pub measure: Measure,
     pub zone: TimeZone,
 }
 
 impl StatesOverTime {
-    /// The chart as an SVG document.
+    /// Draws the chart as an SVG document.
     #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         let language = frame.language;
@@ -86,7 +86,7 @@ impl StatesOverTime {
         };
         self.stacks(&mut canvas, plot, &scale);
         self.pointers(&mut canvas, plot, &scale, frame);
-        // The base line again, over the stacks' feet.
+        // Redraw the base line over the bottom of the stacks.
         canvas.line(
             (plot.x, plot.bottom()),
             (plot.right(), plot.bottom()),
@@ -143,7 +143,7 @@ impl StatesOverTime {
         }
     }
 
-    /// How high a state stands in a slot, as a part of the plot.
+    /// Returns the height of a state in a slot, relative to the plot.
     fn height(&self, slot: &StateSlot, state: Shown) -> f64 {
         let whole = match self.measure {
             Measure::Share => slot.hours.total(),
@@ -196,7 +196,7 @@ impl StatesOverTime {
         }
     }
 
-    /// Clear marks over the stacks, one per slot, that tell its numbers.
+    /// Draws an invisible mark with a tooltip over each slot.
     fn pointers(&self, canvas: &mut Canvas<'_>, plot: Rect, scale: &TimeScale, frame: &Frame) {
         if self.slots.len() > POINTABLE {
             return;

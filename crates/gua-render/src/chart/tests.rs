@@ -1,5 +1,5 @@
-//! Every chart, over random numbers and names: it is XML, nothing is drawn outside of it, no two texts touch, and what is
-//! drawn is as large as the numbers say.
+//! Property tests of every chart with random numbers and names: it is valid XML, nothing is drawn outside of it, no two
+//! texts touch, and sizes match the numbers.
 
 use gua_model::{CalendarUnit, Period, slots};
 use jiff::tz::TimeZone;
@@ -42,7 +42,7 @@ fn elements<'a>(document: &'a Document<'_>, name: &'a str) -> impl Iterator<Item
         .filter(move |node| node.tag_name().name() == name && !inside_pattern(node))
 }
 
-/// Left, top, right and bottom of a text, by the widths that charts are laid out with.
+/// Returns left, top, right and bottom of a text, with the widths that the layout uses.
 fn text_box(node: Node<'_, '_>) -> [f64; 4] {
     let content: String = node
         .children()
@@ -63,7 +63,7 @@ fn text_box(node: Node<'_, '_>) -> [f64; 4] {
     [x, y - size * 0.78, x + width, y + size * 0.22]
 }
 
-/// What must hold for any chart.
+/// Checks the properties that hold for every chart.
 pub(crate) fn check(svg: &str) -> Result<(), TestCaseError> {
     const ROUNDING: f64 = 0.05;
     let document = Document::parse(svg).map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -211,7 +211,7 @@ proptest! {
         let bars: Vec<_> = elements(&document, "rect").filter(|node| node.has_attribute("data-hours")).collect();
         let drawn: f64 = bars.iter().map(|node| value(*node, "data-hours")).sum();
         prop_assert!((drawn - total).abs() <= 0.01 * f64::from(u32::try_from(bars.len()).unwrap()) + 1e-6, "{drawn} of {total}");
-        // One scale for all: each bar is as long as its hours. The rest may be told in numbers alone.
+        // All bars share one scale. The bar for the rest may be omitted, with only its numbers shown.
         let is_told = |node: &Node<'_, '_>| node.attribute("data-name").is_some_and(|name| name.starts_with("others ("));
         let bars: Vec<_> = bars.into_iter().filter(|node| !is_told(node)).collect();
         if let Some(longest) = bars.iter().max_by(|one, other| value(**one, "data-hours").total_cmp(&value(**other, "data-hours"))) {
@@ -402,7 +402,8 @@ fn a_fixed_theme_needs_no_style_sheet_and_a_page_brings_its_own() {
     assert!(page_style().contains("--gua-active:#0b5fa5"));
 }
 
-/// The whole text of one small chart, so that a change of any is seen. To renew it, write what the test prints.
+/// Compares the whole text of one small chart, so that every change is noticed. To update it, store the output of the
+/// test.
 #[test]
 fn a_small_chart_stays_as_it_is() {
     let rows = vec![

@@ -1,5 +1,5 @@
-//! Ticks where local hours, days and months begin, as many as can be read. Below them stands what they are part of: the
-//! day below hours, the month below days, the year below months.
+//! Ticks at the beginning of local hours, days and months, as many as are readable. A second row shows their context:
+//! the day below hours, the month below days, the year below months.
 
 use gua_model::{CalendarUnit, Period, slots};
 use jiff::tz::TimeZone;
@@ -9,18 +9,18 @@ use super::Language;
 use super::canvas::LABEL;
 use super::measure::{Weight, text_width};
 
-/// The height that the axis takes below the plot, without its title.
+/// Height of the axis below the plot, without its title.
 pub(crate) const HEIGHT: f64 = 36.0;
-/// The least space between two labels.
+/// Minimum space between two labels.
 const SPACE: f64 = 8.0;
 
-/// Time along a width.
+/// Maps times to horizontal positions.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeScale {
     pub(crate) window: Period,
     pub(crate) left: f64,
     pub(crate) width: f64,
-    /// What the marks stand for, where they stand for whole units: no tick is finer.
+    /// Unit of the marks if they represent whole units. Ticks are never finer.
     pub(crate) finest: Option<CalendarUnit>,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct Mark {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TimeTicks {
-    /// Where units begin.
+    /// Positions at which units begin.
     pub(crate) lines: Vec<f64>,
-    /// Centred labels, below the plot.
+    /// Centred labels below the plot.
     pub(crate) labels: Vec<Mark>,
-    /// Labels that begin at their place, in a second row.
+    /// Left-aligned labels in the second row.
     pub(crate) contexts: Vec<Mark>,
 }
 
@@ -88,7 +88,7 @@ const STEPS: [(Step, f64); 22] = [
     (Step::Years(100), 876_600.0),
 ];
 
-/// The finest ticks whose labels keep apart, and stay inside `0..edge`.
+/// Returns the finest ticks whose labels do not touch and stay inside `0..edge`.
 pub(crate) fn ticks(
     scale: &TimeScale,
     zone: &TimeZone,
@@ -100,7 +100,7 @@ pub(crate) fn ticks(
         return TimeTicks::default();
     }
     for (step, step_hours) in STEPS {
-        // Days are labelled with two digits, times with five characters.
+        // Minimum width in pixels: days have two digits, times five characters.
         let least = match step {
             Step::Days(1 | 2) => 20.0,
             Step::Days(_) | Step::Months(_) => 30.0,
@@ -127,7 +127,7 @@ pub(crate) fn ticks(
                 Step::Minutes(_) | Step::Hours(_) | Step::Mondays => from,
                 Step::Days(_) | Step::Months(_) | Step::Years(_) => f64::midpoint(from, to),
             };
-            // Half a day at the window's edge would have its label beside the next one's.
+            // The label of a partial unit at the window's edge would touch the next one.
             let whole = scale.width * whole_hours(step) / hours;
             let cut_short = (!unit.begins && x <= from) || to - from < whole * 0.7;
             if !cut_short && x - width / 2.0 >= 2.0 && x + width / 2.0 <= edge - 2.0 {
@@ -142,7 +142,7 @@ pub(crate) fn ticks(
     TimeTicks::default()
 }
 
-/// How long a labelled unit is at least, where its label stands in its middle.
+/// Returns the minimum length of a unit whose label is centred.
 fn whole_hours(step: Step) -> f64 {
     match step {
         Step::Minutes(_) | Step::Hours(_) | Step::Mondays => 0.0,
@@ -159,11 +159,11 @@ fn apart(labels: &[Mark]) -> bool {
         .all(|two| two[0].x + half(&two[0]) + SPACE <= two[1].x - half(&two[1]))
 }
 
-/// A labelled unit, as far as it lies in the window.
+/// A labelled unit, clipped to the window.
 struct Unit {
     local: jiff::civil::DateTime,
     period: Period,
-    /// Whether its beginning lies in the window.
+    /// Whether its beginning is in the window.
     begins: bool,
 }
 
@@ -179,7 +179,7 @@ fn units(window: Period, zone: &TimeZone, step: Step) -> Vec<Unit> {
         .filter(|slot| match step {
             Step::Hours(hours) => slot.label.hour() % hours == 0,
             Step::Days(days) => {
-                // The 31st would stand beside the 1st.
+                // Skip the last days of a month: the 31st would touch the 1st.
                 (slot.label.day() - 1) % days == 0 && slot.label.day() <= 31 - days / 2
             }
             Step::Mondays => slot.label.weekday() == jiff::civil::Weekday::Monday,
@@ -253,7 +253,7 @@ fn label(step: Step, unit: &Unit, language: Language) -> String {
     }
 }
 
-/// What the ticks are part of, where there is room to say so.
+/// Returns the labels of the second row where there is space for them.
 fn contexts(
     scale: &TimeScale,
     zone: &TimeZone,
@@ -278,7 +278,7 @@ fn contexts(
     };
     let fits = |name: &str, room: f64| text_width(name, LABEL, Weight::Regular) <= room;
     let long = |unit: &Unit| context(step, unit, language, Length::Long);
-    // One form for all, so that none looks special; only at the edges there may be no room for any.
+    // Use the same length for all labels. Only at the edges can a label be shorter or missing.
     let middle = found.iter().enumerate().take(last).skip(1);
     let length = if middle
         .clone()

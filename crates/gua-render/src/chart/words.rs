@@ -1,11 +1,11 @@
-//! The words in charts, in each language. What is a contract (the names of states in keys) stands elsewhere.
+//! The text in charts, in each language. Stable names, such as the keys of states, are defined elsewhere.
 
 use gua_model::CalendarUnit;
 use jiff::civil::{Date, Weekday};
 
 use super::Shown;
 
-/// The language of the words that a chart adds to what it is given.
+/// Language of the text that a chart adds to its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     English,
@@ -41,7 +41,7 @@ impl Language {
         )
     }
 
-    /// That there is no one to name. Of time that nobody observed it is not known whether somebody held a card.
+    /// Message for a chart without held hours. In an unobserved window, it is unknown whether a GPU was held.
     pub(crate) fn no_hours(self, observed: bool) -> &'static str {
         if !observed {
             return self.nothing();
@@ -52,7 +52,7 @@ impl Language {
         )
     }
 
-    /// Which of several sessions one letter stands for.
+    /// Explains which of several overlapping sessions a character shows.
     pub(crate) fn use_first(self) -> &'static str {
         self.pick(
             "Where sessions overlap, one in use is shown.",
@@ -112,7 +112,7 @@ impl Language {
         self.pick("quietest hours", "가장 한가한 시간대")
     }
 
-    /// Monday first.
+    /// Names of the weekdays, Monday first.
     pub(crate) fn weekdays(self) -> [&'static str; 7] {
         self.pick(
             ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"],
