@@ -1,4 +1,6 @@
-//! What can be typed. These files only declare, by group; `dispatch` acts.
+//! Command-line interface of `gua`, declared with clap: one file per group of commands.
+//!
+//! The doc comments of these types are the help texts. Nothing runs here: `dispatch` executes the parsed command.
 
 mod account;
 mod collect;
@@ -25,7 +27,7 @@ pub use self::report::*;
 use crate::config::FlagValue;
 use crate::daemon;
 
-/// The commands as `gua --help` groups them. A test holds that every command is in one group.
+/// Groups of commands in `gua --help`. A test checks that every visible command is in exactly one group.
 pub const GROUPS: &[(&str, &[&str])] = &[
     ("Look", &["list", "available", "top", "explain"]),
     (
@@ -60,18 +62,18 @@ pub const GROUPS: &[(&str, &[&str])] = &[
 #[command(
     name = "gua",
     version,
-    about = "Says who holds which GPU, since when, and whether it was used.",
+    about = "Record and report who holds which GPU, since when, and whether it is used.",
     infer_long_args = true,
     propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = crate::manual::WIDEST,
     disable_help_subcommand = true,
-    after_help = "Begin with `gua doctor`: it looks at this machine and changes nothing.\n\
+    after_help = "Start with `gua doctor`: it checks this host and changes nothing.\n\
                   `gua help COMMAND` explains a command and shows examples."
 )]
 pub struct Cli {
-    /// When to use colour. The default follows the terminal and `NO_COLOR`.
+    /// When to use color. By default, color is used on a terminal unless `NO_COLOR` is set.
     #[arg(long, global = true, display_order = 900, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
 
@@ -99,33 +101,33 @@ pub enum Command {
 
     Stop(StopArgs),
 
-    /// Run the collector as a systemd service.
+    /// Install and manage the collector as a systemd service.
     #[command(
         subcommand_required = true,
         arg_required_else_help = true,
         disable_help_subcommand = true,
-        after_help = "As root it is the host's service, for everyone else their own; --system and --user say which.\n\n\
+        after_help = "For root, the default is a system service; for other users, a user service. --system and --user choose explicitly.\n\n\
                       Examples:\n  \
-                      gua service install            collect from now on, and after every boot\n  \
-                      gua service install --print    show the unit, and change nothing\n  \
-                      gua service status             is it installed, does it run\n  \
-                      gua service uninstall          stop and remove it; the history stays"
+                      gua service install            start collecting now and after every boot\n  \
+                      gua service install --print    print the unit without changing anything\n  \
+                      gua service status             show whether it is installed and running\n  \
+                      gua service uninstall          stop and remove it; the history is kept"
     )]
     Service {
         #[command(subcommand)]
         command: ServiceCommand,
     },
 
-    /// Show and give back leases on cards.
+    /// List and release leases on GPUs.
     #[command(
         subcommand_required = true,
         arg_required_else_help = true,
         disable_help_subcommand = true,
-        after_help = "`gua available --claim 10m` makes them.\n\n\
+        after_help = "`gua available --claim 10m` and `gua run --claim N` create leases.\n\n\
                       Examples:\n  \
-                      gua claim list                which card is leased to whom, and who waits\n  \
-                      gua claim release 1c9d03fe    give the cards of a claim back\n  \
-                      gua claim release --all-mine  give all of my own back"
+                      gua claim list                show leased GPUs, their holders and the queue\n  \
+                      gua claim release 1c9d03fe    release the GPUs of one claim\n  \
+                      gua claim release --all-mine  release all of your claims"
     )]
     Claim {
         #[command(subcommand)]
@@ -134,16 +136,16 @@ pub enum Command {
 
     Run(RunArgs),
 
-    /// List, show and compare runs that were watched.
+    /// List, show and compare runs recorded by `gua run`.
     #[command(
         subcommand_required = true,
         arg_required_else_help = true,
         disable_help_subcommand = true,
-        after_help = "`gua run` makes them; a running collector keeps them in the history.\n\n\
+        after_help = "`gua run` records runs; a running collector adds them to the history.\n\n\
                       Examples:\n  \
-                      gua runs list                the last twenty, of everybody on this host\n  \
-                      gua runs show last           what the last one used\n  \
-                      gua runs compare A B         two of them side by side"
+                      gua runs list                list the last 20 runs of all users on this host\n  \
+                      gua runs show last           show what the most recent run used\n  \
+                      gua runs compare A B         show two runs side by side"
     )]
     Runs {
         #[command(subcommand)]
@@ -164,36 +166,36 @@ pub enum Command {
 
     Import(ImportArgs),
 
-    /// Limit what people may have of the cards, and say who has used how much.
+    /// Set limits on GPU use and show how much of them is used.
     #[command(
         subcommand_required = true,
         arg_required_else_help = true,
         disable_help_subcommand = true,
-        after_help = "Limits are settings: `set` and `remove` edit the configuration and keep its comments.\n\
-                      They stop nobody by themselves: `gua available --respect-quota` asks for them, and a script can\n\
-                      ask `gua quota check`.\n\n\
+        after_help = "Limits are settings: `set` and `remove` edit the configuration file and keep its comments.\n\
+                      Limits are not enforced by default. `gua available --respect-quota` applies them, and scripts can\n\
+                      run `gua quota check`.\n\n\
                       Examples:\n  \
                       gua quota set --everyone --idle-held 10h --per week\n  \
                       gua quota set --user ada --charged 200h --per month\n  \
-                      gua quota show                 used, left, and where it leads at the current pace\n  \
-                      gua quota check || echo over   for cron: exit code 1 when someone is over"
+                      gua quota show                 show used, remaining and forecast amounts\n  \
+                      gua quota check || echo over   for cron: exit with 1 if anyone is over a limit"
     )]
     Quota {
         #[command(subcommand)]
         command: QuotaCommand,
     },
 
-    /// Write the daily CSV of gpu_stats.
+    /// Write daily CSV files in the format of gpu_stats.
     #[command(
         subcommand_required = true,
         arg_required_else_help = true,
         disable_help_subcommand = true,
-        after_help = "The daemon can write it too: `gua daemon --csv-dir ~/gpu_stats`.\n\
-                      `gua import --gpu-stats DIR` takes old days into the history.\n\n\
+        after_help = "The daemon can write these files too: `gua daemon --csv-dir ~/gpu_stats`.\n\
+                      `gua import --gpu-stats DIR` imports existing files into the history.\n\n\
                       Examples:\n  \
-                      gua csv sample                  one set of rows into ~/gpu_stats, now\n  \
-                      gua csv install                 the same every 5 minutes, without root and without a daemon\n  \
-                      gua csv uninstall               no more; the files stay"
+                      gua csv sample                  write one sample to ~/gpu_stats now\n  \
+                      gua csv install                 write one every 5 minutes, without root or a daemon\n  \
+                      gua csv uninstall               stop the timer; the files are kept"
     )]
     Csv {
         #[command(subcommand)]
@@ -208,16 +210,16 @@ pub enum Command {
 
     SyncArchive(SyncArchiveArgs),
 
-    /// Look after the history file.
+    /// Check, copy and maintain the history file.
     #[command(
         subcommand_required = true,
         arg_required_else_help = true,
         disable_help_subcommand = true,
         after_help = "Examples:\n  \
-                      gua db check                    is the file whole, do its totals agree with its ticks\n  \
-                      gua db stats                    what takes how much room\n  \
-                      gua db backup copy.db           a copy, also while a collector writes\n  \
-                      gua db forget ada               erase a person"
+                      gua db check                    check the file and compare its totals with its ticks\n  \
+                      gua db stats                    show how much space each table uses\n  \
+                      gua db backup copy.db           copy the file, even while a collector is writing\n  \
+                      gua db forget ada               erase a user's identity"
     )]
     Db {
         #[command(subcommand)]
@@ -229,11 +231,11 @@ pub enum Command {
         subcommand_required = true,
         arg_required_else_help = true,
         disable_help_subcommand = true,
-        after_help = "Flags win over the environment (GUA_*), that over ~/.gua/config.toml, that over\n\
-                      /etc/gua/config.toml. GUA_CONFIG names another file instead of ~/.gua/config.toml.\n\n\
+        after_help = "Precedence, highest first: flags, environment variables (GUA_*), ~/.gua/config.toml,\n\
+                      /etc/gua/config.toml. GUA_CONFIG replaces ~/.gua/config.toml with another file.\n\n\
                       Examples:\n  \
-                      gua config check  find every mistake, with its line\n  \
-                      gua config show   what counts now, and where it came from\n  \
+                      gua config check  report every error with its line number\n  \
+                      gua config show   print the effective settings and their sources\n  \
                       mkdir -p ~/.gua && gua config default > ~/.gua/config.toml\n                    \
                       start from the commented defaults"
     )]
@@ -248,11 +250,11 @@ pub enum Command {
 
     Completions(CompletionsArgs),
 
-    /// Print the version number and nothing else.
+    /// Print the version number.
     #[command(after_help = "Example:\n  gua version")]
     Version,
 
-    /// Explain gua, or one of its commands.
+    /// Show help for gua or one of its commands.
     #[command(after_help = "Examples:\n  gua help\n  gua help doctor\n  gua help config check")]
     Help(HelpArgs),
 
@@ -262,7 +264,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The flags of this command that stand for settings.
+    /// Flags of this command that override settings.
     #[must_use]
     pub fn settings(&self) -> Vec<FlagValue> {
         let db = |path: &Option<PathBuf>| FlagValue::of("--db", "history", "db", path.as_ref());
@@ -297,7 +299,7 @@ impl Command {
         }
     }
 
-    /// The command as error messages name it.
+    /// Command name used as the prefix of error messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Help, completions and manual pages, all made from the declarations in `cli`.
+//! Help, shell completions and manual pages, all generated from the declarations in `cli`.
 
 pub mod page;
 
@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use crate::cli::{Cli, GROUPS};
 use crate::failure::Failure;
 
-/// As wide as help gets, whatever the terminal.
+/// Maximum width of help in columns, whatever the width of the terminal.
 pub const WIDEST: usize = 100;
 
 /// The whole command tree, with the commands listed in their groups.
@@ -26,7 +26,7 @@ pub fn tree() -> clap::Command {
     tree.help_template(template)
 }
 
-/// The commands in their groups. clap lays the lines out, by its own rules for the terminal's width.
+/// List of the commands by group. clap formats the lines, so that they wrap at the terminal's width like other help.
 fn listing(tree: &clap::Command) -> String {
     let names = || GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
     let mut plain = clap::Command::new("gua")
@@ -53,7 +53,7 @@ fn listing(tree: &clap::Command) -> String {
     for (group, names) in GROUPS {
         listing.push_str(&format!("{header}{group}:{header:#}\n"));
         for _ in *names {
-            // A command's first line is indented by two, the lines that go on by more.
+            // The first line of a command is indented by two columns, continuation lines by more.
             let mut first = true;
             while let Some(line) = lines.next_if(|line| first || line.starts_with("   ")) {
                 listing.push_str(&format!("{line}\n"));
@@ -77,7 +77,7 @@ pub fn help(path: &[String]) -> Result<String, clap::Error> {
     }
 }
 
-/// The usage line of the command that `arguments` were meant for.
+/// Usage line of the deepest command named in `arguments`.
 #[must_use]
 pub fn usage(arguments: &[OsString]) -> String {
     let mut command = built();
@@ -96,8 +96,9 @@ pub fn usage(arguments: &[OsString]) -> String {
 /// The completion script of one shell.
 #[must_use]
 pub fn completions(shell: clap_complete::Shell) -> Vec<u8> {
-    // The generators offer hidden commands too, so they get a tree without them. In it `help` has the commands below
-    // itself, so that they are completed on every level; but not `help`, by which fish takes it for already typed.
+    // The generators include hidden commands, so they get a tree without them. In this tree, `help` has the other
+    // commands as subcommands, so that they are completed at every level. `help` itself is left out, because fish would
+    // consider it as already typed.
     let tree = tree();
     let commands = visible_commands(&tree).map(|command| match command.get_name() {
         "help" => explained(&tree, command),
@@ -114,13 +115,13 @@ pub fn completions(shell: clap_complete::Shell) -> Vec<u8> {
     script
 }
 
-/// `help`, with everything that it explains below it.
+/// The command `help` with all other commands as its subcommands.
 fn explained(tree: &clap::Command, help: &clap::Command) -> clap::Command {
     let others = visible_commands(tree).filter(|command| command.get_name() != help.get_name());
     names_alone(help).subcommands(others.map(names_alone))
 }
 
-/// A command and those below it, without their arguments.
+/// Copy of a command and its subcommands without their arguments.
 fn names_alone(command: &clap::Command) -> clap::Command {
     clap::Command::new(command.get_name().to_owned())
         .about(command.get_about().cloned().unwrap_or_default())
@@ -146,7 +147,7 @@ fn find(path: &[String]) -> Result<clap::Command, Failure> {
     Ok(command)
 }
 
-/// `above` is the last command of `path` that there is.
+/// Error for an unknown command. `above` is the last command of `path` that exists.
 fn no_such_command(above: &clap::Command, path: &[String]) -> Failure {
     let wanted = path.join(" ");
     let names: Vec<&str> = visible_commands(above)
@@ -163,7 +164,7 @@ fn no_such_command(above: &clap::Command, path: &[String]) -> Failure {
     ))
 }
 
-/// The tree with every derived name filled in.
+/// Command tree after `build`, which fills in derived names.
 fn built() -> clap::Command {
     let mut tree = tree();
     tree.build();

@@ -1,4 +1,4 @@
-//! What can be typed to keep accounts.
+//! Commands of the group Account, and `gua statement`: daily CSV files, quotas and monthly statements.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,42 +8,43 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use super::FormatArgs;
 use crate::config::FlagValue;
 
-/// What can be done with the daily CSV.
+/// Subcommands of `gua csv`.
 #[derive(Debug, Subcommand)]
 pub enum CsvCommand {
-    /// Look at the cards once and append what they show to the file of the day.
+    /// Sample all GPUs once and append the rows to the file of the day.
     ///
-    /// The file is YYYYMMDD_gpu_stats.csv by the local date, with the header timestamp,user,pid,gpu,usage. One row names
-    /// the first process of a card; where no card has a process, one row of dashes says so. A minute is written once.
+    /// The file is YYYYMMDD_gpu_stats.csv, named after the local date, with the header timestamp,user,pid,gpu,usage.
+    /// Each row holds the first process of a GPU; if no GPU has a process, one row of dashes is written. Each minute is
+    /// written once.
     #[command(after_help = "Examples:\n  \
                       gua csv sample\n  \
                       gua csv sample --dir /data/gpu_stats\n  \
-                      gua csv sample --csv-format full    every process, with its card's state, memory and owner")]
+                      gua csv sample --csv-format full    every process, with its GPU's state, memory and owner")]
     Sample(CsvSampleArgs),
 
-    /// Let a timer of your own take samples. Again to change or update it.
+    /// Install a systemd user timer that takes samples. Run again to change or update it.
     ///
-    /// It needs no root. systemd ends a user's timers with their last session unless lingering is on; this says so where
-    /// it is off.
+    /// Needs no root. systemd stops the timers of a user when their last session ends unless lingering is enabled; the
+    /// command prints a warning if it is disabled.
     #[command(after_help = "Examples:\n  \
                       gua csv install\n  \
                       gua csv install --every 1m --dir ~/stats\n  \
-                      gua csv install --print    show the units, and change nothing")]
+                      gua csv install --print    print the units without changing anything")]
     Install(CsvInstallArgs),
 
-    /// Stop the timer and remove its units. The files stay.
+    /// Stop the timer and remove its units. The CSV files are kept.
     #[command(after_help = "Example:\n  gua csv uninstall")]
     Uninstall(CsvUninstallArgs),
 }
 
-/// Where samples go, and in which form.
+/// Directory and format of the samples.
 #[derive(Debug, Args)]
 pub struct CsvSampleArgs {
-    /// The directory of the files; it is made where it is missing [default: ~/gpu_stats].
+    /// Directory of the CSV files; it is created if missing [default: ~/gpu_stats].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Option<PathBuf>,
 
-    /// The form: classic, as gpu_stats writes it, or full, with every process and card, into files of their own.
+    /// CSV format: classic (as gpu_stats writes it) or full (every process and GPU, in separate files).
     #[arg(long, value_name = "FORM")]
     pub csv_format: Option<OsString>,
 }
@@ -53,26 +54,26 @@ pub struct CsvInstallArgs {
     #[command(flatten)]
     pub sample: CsvSampleArgs,
 
-    /// The time from one sample to the next.
+    /// Interval between samples.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub every: OsString,
 
-    /// Prepare an image below this directory instead of changing this system.
+    /// Install into an image below this directory instead of the running system.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
 
-    /// Replace units of these names that gua did not write.
+    /// Replace existing units with the same names that gua did not write.
     #[arg(long)]
     pub force: bool,
 
-    /// Print the units and change nothing.
+    /// Print the units without changing anything.
     #[arg(long)]
     pub print: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct CsvUninstallArgs {
-    /// The image below this directory instead of this system.
+    /// Uninstall from the image below this directory instead of the running system.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
 }
@@ -87,7 +88,7 @@ impl CsvSampleArgs {
 }
 
 impl CsvCommand {
-    /// Those of these flags that stand for settings.
+    /// Flags that override settings.
     #[must_use]
     pub fn settings(&self) -> Vec<FlagValue> {
         match self {
@@ -101,90 +102,91 @@ impl CsvCommand {
     }
 }
 
-/// What can be done with limits.
+/// Subcommands of `gua quota`.
 #[derive(Debug, Subcommand)]
 pub enum QuotaCommand {
-    /// Set a limit, or change it.
+    /// Set or change a limit.
     ///
-    /// For a user, for a Unix group (its members together, unless --each) or for everyone (each person, unless --together).
-    /// A person's own limit counts before that of a group, and that before the one of everyone. Limits of the host
-    /// (--system) hold whatever a user's own file says; that can only be stricter.
+    /// A limit applies to a user, to a Unix group (shared by its members unless --each is given) or to everyone (per
+    /// person unless --together is given). A limit for a user takes precedence over one for a group, and that over one
+    /// for everyone. Limits of the host (--system) always apply; a user's own configuration file can only make them
+    /// stricter.
     #[command(after_help = "Examples:\n  \
-                      gua quota set --everyone --idle-held 10h --per week      each person\n  \
-                      gua quota set --user ada --charged 200h --per month      more or less for one\n  \
-                      gua quota set --group students --held 500h --per 30d     together, over a rolling window\n  \
+                      gua quota set --everyone --idle-held 10h --per week      for each person\n  \
+                      gua quota set --user ada --charged 200h --per month      for one user\n  \
+                      gua quota set --group students --held 500h --per 30d     shared, over a rolling window\n  \
                       gua quota set --user ada --energy 50kWh --per month\n  \
                       sudo gua quota set --system --everyone --held 20h --per day    for all users of this host")]
     Set(QuotaSetArgs),
 
     /// Remove limits.
     #[command(after_help = "Examples:\n  \
-                      gua quota remove --user ada                        all of hers\n  \
-                      gua quota remove --everyone --per week             those of a week\n  \
+                      gua quota remove --user ada                        all limits of this user\n  \
+                      gua quota remove --everyone --per week             only the weekly limits\n  \
                       gua quota remove --user ada --measure charged")]
     Remove(QuotaRemoveArgs),
 
-    /// Say what was used of each limit, what is left, and where it leads at the current pace.
+    /// Show the used, remaining and forecast amounts of each limit.
     #[command(
-        after_help = "The pace is that of the time that was observed: an hour of it and a hundredth of the term, at least.\n\
-                      A week begins on Monday.\n\n\
+        after_help = "The forecast extrapolates from observed time; it needs at least one hour and 1 % of the term.\n\
+                      Weeks start on Monday.\n\n\
                       Examples:\n  \
                       gua quota show\n  \
                       gua quota show --user ada --json\n  \
-                      gua quota show --formula percent    the percentages of gpu_stats' notes"
+                      gua quota show --formula percent    percentages as defined in the notes of gpu_stats"
     )]
     Show(QuotaShowArgs),
 
-    /// Say who is over a limit; exit code 1 when someone is.
+    /// List users over a limit; exit with 1 if there are any.
     ///
-    /// A limit that cannot be judged, because not all that counts was measured, is listed too, and ends with 1.
+    /// A limit that cannot be evaluated because measurements are missing is listed too, and also exits with 1.
     #[command(after_help = "Examples:\n  \
                       gua quota check || mail -s quota admins    in a script or a crontab\n  \
-                      gua quota check --forecast                 also those who will be over at their pace")]
+                      gua quota check --forecast                 include users forecast to exceed a limit")]
     Check {
         #[command(flatten)]
         show: QuotaShowArgs,
 
-        /// Count those who will be over at the current pace, too.
+        /// Include users who will exceed a limit at their current rate.
         #[arg(long)]
         forecast: bool,
     },
 }
 
-/// Whom a limit is for.
+/// Subject of a limit.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct QuotaSubjectArgs {
-    /// A user of this host.
+    /// Apply to this user.
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     pub user: Option<String>,
 
-    /// The members of a Unix group.
+    /// Apply to the members of this Unix group.
     #[arg(long, value_name = "NAME")]
     pub group: Option<String>,
 
-    /// Everyone.
+    /// Apply to everyone.
     #[arg(long)]
     pub everyone: bool,
 }
 
-/// How much, and of what.
+/// Limited quantities.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub struct QuotaAmountArgs {
-    /// Hours on a card, in full for each person on it, such as 100h.
+    /// Held GPU hours, such as 100h; each person on a shared GPU is counted in full.
     #[arg(long, value_name = "HOURS")]
     pub held: Option<String>,
 
-    /// Of those, hours in which the card was not used.
+    /// Held GPU hours in which the GPU was idle.
     #[arg(long, value_name = "HOURS")]
     pub idle_held: Option<String>,
 
-    /// Hours on a card, shared among the people on it.
+    /// Charged GPU hours; hours on a shared GPU are split among its users.
     #[arg(long, value_name = "HOURS")]
     pub charged: Option<String>,
 
-    /// Energy, shared likewise, such as 50kWh.
+    /// Energy, such as 50kWh; split like charged hours.
     #[arg(long, value_name = "ENERGY")]
     pub energy: Option<String>,
 }
@@ -197,27 +199,27 @@ pub struct QuotaSetArgs {
     #[command(flatten)]
     pub amounts: QuotaAmountArgs,
 
-    /// For how long it counts: day, week, month, or a rolling window such as 30d.
+    /// Period of the limit: day, week, month, or a rolling window such as 30d.
     #[arg(long, value_name = "TERM")]
     pub per: String,
 
-    /// Each person has the limit.
+    /// Apply the limit to each person separately.
     #[arg(long, conflicts_with = "together")]
     pub each: bool,
 
-    /// All have it together.
+    /// Apply the limit to all of them together.
     #[arg(long)]
     pub together: bool,
 
-    /// Set it although neither the host nor the history knows the user or group.
+    /// Set the limit even if neither the host nor the history has this user or group.
     #[arg(long)]
     pub force: bool,
 
-    /// In /etc/gua/config.toml, for all users of this host.
+    /// Edit /etc/gua/config.toml, which applies to all users of this host.
     #[arg(long)]
     pub system: bool,
 
-    /// The history whose users are known too [default: as for gua report].
+    /// History file in which to look up user names [default: as for gua report].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
@@ -227,20 +229,20 @@ pub struct QuotaRemoveArgs {
     #[command(flatten)]
     pub subject: QuotaSubjectArgs,
 
-    /// Only limits on this.
+    /// Remove only limits on this quantity.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub measure: Option<QuotaMeasure>,
 
-    /// Only limits for this long.
+    /// Remove only limits with this period.
     #[arg(long, value_name = "TERM")]
     pub per: Option<String>,
 
-    /// In /etc/gua/config.toml, for all users of this host.
+    /// Edit /etc/gua/config.toml, which applies to all users of this host.
     #[arg(long)]
     pub system: bool,
 }
 
-/// What can be limited.
+/// Quantity that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum QuotaMeasure {
     Held,
@@ -251,19 +253,19 @@ pub enum QuotaMeasure {
 
 #[derive(Debug, Args)]
 pub struct QuotaShowArgs {
-    /// Only what concerns this person.
+    /// Show only the limits that apply to this user.
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     pub user: Option<String>,
 
-    /// What to count: amounts against limits, or the percentages of gpu_stats' notes.
+    /// Calculation: amounts against limits, or percentages as in the notes of gpu_stats.
     #[arg(long, value_name = "FORMULA", value_enum, default_value_t)]
     pub formula: QuotaFormula,
 
-    /// The history file [default: that of your running daemon, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
+    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
-    /// The time zone by which days begin, such as UTC or Asia/Seoul [default: the local one].
+    /// Time zone in which days start, such as UTC or Asia/Seoul [default: local time zone].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
 
@@ -271,7 +273,7 @@ pub struct QuotaShowArgs {
     pub format: FormatArgs,
 }
 
-/// By which formula use is counted.
+/// Formula for counting use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum QuotaFormula {
     #[default]
@@ -280,7 +282,7 @@ pub enum QuotaFormula {
 }
 
 impl QuotaCommand {
-    /// The history that was named.
+    /// Value of `--db`.
     #[must_use]
     pub fn db(&self) -> &Option<PathBuf> {
         match self {
@@ -291,47 +293,48 @@ impl QuotaCommand {
     }
 }
 
-/// Write a monthly statement: one page for each person, to read or to print.
+/// Write a monthly statement with one printable page per user.
 ///
-/// Hours held, used, idle-held and charged, energy, the biggest sessions and the quota, in the numbers of `gua report` for
-/// the same month. Each page says how the time of all cards is divided, and that it adds up.
+/// Each page lists held, used, idle-held and charged hours, energy, the longest sessions and the quota. The numbers
+/// equal those of `gua report` for the same month. Each page also shows how the total GPU time is divided and that it
+/// adds up.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                  gua statement                                  last month, everyone\n  \
+                  gua statement                                  all users, last month\n  \
                   gua statement --month 2026-10 --user ada\n  \
                   gua statement --month 2026-10 --format html > october.html")]
 pub struct StatementArgs {
-    /// The month, such as 2026-10; the one that goes on is told as far as it is over [default: the last].
+    /// Month, such as 2026-10; for the current month, the statement covers the days so far [default: last month].
     #[arg(long, value_name = "MONTH")]
     pub month: Option<String>,
 
-    /// Only this person's page.
+    /// Write only the page of this user.
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     pub user: Option<String>,
 
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub format: StatementFormat,
 
-    /// The same as --format json.
+    /// Same as --format json.
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
 
-    /// The history file [default: that of your running daemon, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
+    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
-    /// The time zone by which the month begins, such as UTC or Asia/Seoul [default: the local one].
+    /// Time zone in which the month starts, such as UTC or Asia/Seoul [default: local time zone].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
 }
 
-/// How a statement is printed.
+/// Output format of a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum StatementFormat {
     #[default]
     Text,
-    /// One page of paper for each person.
+    /// One printable page per user.
     Html,
     Json,
 }

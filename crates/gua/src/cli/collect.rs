@@ -1,4 +1,4 @@
-//! What can be typed to collect: doctor, the daemon and its service.
+//! Commands of the group Collect: doctor, the daemon and its systemd service.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
 use super::{EnrolmentArgs, WayArgs};
 use crate::config::FlagValue;
 
-/// Look at this machine and say what gua can see, and what stands in its way.
+/// Check what gua can read on this host and report problems.
 ///
-/// Read-only: it changes nothing on the system and opens no history for writing.
+/// Read-only: changes nothing on the system and opens no history for writing.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The output names local paths and GPU UUIDs: look at it before you share it.\n\n\
+    after_help = "The output contains local paths and GPU UUIDs: review it before you share it.\n\n\
                         Examples:\n  \
-                        gua doctor                        look at this machine\n  \
-                        gua doctor --json                 the same for a program\n  \
-                        gua doctor --sample > cards.json  one sample of every card, for a bug report\n  \
+                        gua doctor                        check this host\n  \
+                        gua doctor --json                 print the findings as JSON\n  \
+                        gua doctor --sample > gpus.json   one sample of every GPU, for a bug report\n  \
                         gua doctor --strict || exit 1     stop a script when a check fails"
 )]
 pub struct DoctorArgs {
@@ -25,49 +25,49 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// The history file to look at [default: ~/.gua/gua.db].
+    /// History file to check [default: ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
-    /// Print one sample of every card as JSON, for a bug report.
+    /// Print one sample of every GPU as JSON, for a bug report.
     #[arg(long)]
     pub sample: bool,
 
-    /// Exit 1 when a check has status error or the host is unsupported; warnings do not count.
+    /// Exit with 1 if a check has status error or the host is unsupported; warnings do not count.
     #[arg(long)]
     pub strict: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ServiceCommand {
-    /// Write the unit, enable it and start it. Again to change or update it.
+    /// Install, enable and start the service. Run again to change or update it.
     #[command(
-        after_help = "Examples:\n  sudo gua service install --interval 10s\n  sudo gua service install --readable-by group:gpu\n  gua service install --user\n  sudo gua service install --cloud               and each tick to the board (after `gua enroll`)\n  gua service install --sync-once --every 5m    a push to the board every 5 minutes, by a timer"
+        after_help = "Examples:\n  sudo gua service install --interval 10s\n  sudo gua service install --readable-by group:gpu\n  gua service install --user\n  sudo gua service install --cloud              push each tick to the board (after `gua enroll`)\n  gua service install --sync-once --every 5m    push to the board every 5 minutes with a timer"
     )]
     Install(ServiceInstallArgs),
 
-    /// Stop the service and remove its unit. The history stays.
+    /// Stop the service and remove its unit. The history is kept.
     #[command(
         after_help = "Examples:\n  sudo gua service uninstall\n  gua service uninstall --sync-once"
     )]
     Uninstall(ServiceUninstallArgs),
 
-    /// Say whether the service is installed and runs.
+    /// Show whether the service is installed and running.
     #[command(after_help = "Example:\n  gua service status --user")]
     Status(ServiceScopeArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ServiceScopeArgs {
-    /// The host's service (the default for root).
+    /// Use the system service (default for root).
     #[arg(long, conflicts_with = "user")]
     pub system: bool,
 
-    /// A service of your own (the default for everyone but root).
+    /// Use a user service (default for other users).
     #[arg(long)]
     pub user: bool,
 
-    /// Prepare an image below this directory instead of changing this system.
+    /// Change an image below this directory instead of the running system.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
 }
@@ -77,7 +77,7 @@ pub struct ServiceUninstallArgs {
     #[command(flatten)]
     pub scope: ServiceScopeArgs,
 
-    /// The timer of `gua sync-once` instead of the collector.
+    /// Remove the timer of `gua sync-once` instead of the collector.
     #[arg(long)]
     pub sync_once: bool,
 }
@@ -88,57 +88,58 @@ pub struct ServiceInstallArgs {
     #[command(flatten)]
     pub scope: ServiceScopeArgs,
 
-    /// How often to look; otherwise as configured.
+    /// Interval between ticks [default: as configured].
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
     pub interval: Option<std::time::Duration>,
 
-    /// Who may read the host's history: everyone, group:NAME or root [default: as installed before; else everyone, under
-    /// hidepid the group that sees all processes].
+    /// Who may read the host's history: everyone, group:NAME or root [default: as installed before; else everyone, or
+    /// with hidepid the group that can see all processes].
     #[arg(long, value_name = "WHO")]
     pub readable_by: Option<String>,
 
-    /// Install the timer of `gua sync-once` instead of the collector: this host has to be enrolled.
+    /// Install a timer for `gua sync-once` instead of the collector. The host must be enrolled.
     #[arg(long, conflicts_with = "interval")]
     pub sync_once: bool,
 
-    /// Let the collector push each tick to the board at which this host is enrolled.
+    /// Push each tick to the board at which this host is enrolled.
     ///
-    /// Settings of this environment (GUA_CLOUD_*, GUA_CA_FILE, proxies) go into the unit.
+    /// Environment variables for the connection (GUA_CLOUD_*, GUA_CA_FILE, proxies) are copied into the unit.
     #[arg(long, conflicts_with = "sync_once")]
     pub cloud: bool,
 
-    /// How often the timer looks and pushes [default: 5m].
+    /// Interval between pushes of the timer [default: 5m].
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, requires = "sync_once")]
     pub every: Option<std::time::Duration>,
 
-    /// Let it send closed days to the board's archive too, once a day.
+    /// Also upload closed days to the board's archive, once a day.
     #[arg(long, requires = "board")]
     pub archive: bool,
 
-    /// Enable it for the next boot and do not start it now.
+    /// Enable the unit for the next boot without starting it now.
     #[arg(long)]
     pub no_start: bool,
 
-    /// Replace units of these names that gua did not write.
+    /// Replace existing units with the same names that gua did not write.
     #[arg(long)]
     pub force: bool,
 
-    /// Print the unit and change nothing.
+    /// Print the unit without changing anything.
     #[arg(long)]
     pub print: bool,
 }
 
-/// Collect in the background: read every card at each interval and keep what was seen.
+/// Start the collector in the background.
 ///
-/// It needs no root. A sick driver or a full disk costs ticks, which are counted, and never the daemon.
+/// The collector samples every GPU at each interval and stores the samples in the history. Needs no root. Driver errors
+/// and a full disk lose ticks, which are counted, but never stop the daemon.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                  gua daemon                              every 30 s into ~/.gua/gua.db\n  \
-                  gua daemon --interval 10s               more often\n  \
-                  gua daemon --db /data/gpus.db --append  go on with a history elsewhere\n  \
-                  gua daemon --csv-dir ~/gpu_stats        and the daily CSV of gpu_stats beside it\n  \
-                  gua daemon --cloud                      and each tick to the board (after `gua enroll`)\n  \
-                  gua daemon --foreground                 for systemd, a container or a look at it")]
+                  gua daemon                              sample every 30 s into ~/.gua/gua.db\n  \
+                  gua daemon --interval 10s               sample more often\n  \
+                  gua daemon --db /data/gpus.db --append  continue another history\n  \
+                  gua daemon --csv-dir ~/gpu_stats        also write daily CSV files like gpu_stats\n  \
+                  gua daemon --cloud                      also push each tick to the board (after `gua enroll`)\n  \
+                  gua daemon --foreground                 for systemd, containers and debugging")]
 pub struct DaemonArgs {
     #[command(flatten)]
     pub collect: CollectArgs,
@@ -146,12 +147,12 @@ pub struct DaemonArgs {
     #[command(flatten)]
     pub files: FileArgs,
 
-    /// Stay in the foreground: ticks on stdout, talk on stderr, no pid file.
+    /// Stay in the foreground: print ticks to stdout and messages to stderr; write no PID file.
     #[arg(long)]
     pub foreground: bool,
 }
 
-/// The same as `gua daemon` in the background.
+/// Start the collector in the background; same as `gua daemon`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gua start --interval 10s")]
 pub struct StartArgs {
@@ -162,7 +163,7 @@ pub struct StartArgs {
     pub files: FileArgs,
 }
 
-/// Say whether a daemon runs in the background, and how it is doing.
+/// Show whether a background daemon is running, and its state.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gua status")]
 pub struct StatusArgs {
@@ -170,9 +171,9 @@ pub struct StatusArgs {
     pub files: FileArgs,
 }
 
-/// End the daemon in the background.
+/// Stop the background daemon.
 ///
-/// It ends a collector that the Python tool started, too, and no other process.
+/// Also stops a collector that was started by the Python tool, but no other process.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gua stop")]
 pub struct StopArgs {
@@ -180,42 +181,42 @@ pub struct StopArgs {
     pub files: FileArgs,
 }
 
-/// What every collector is told.
+/// Options of every collector.
 #[derive(Debug, Args)]
 pub struct CollectArgs {
-    /// The history file to write [default: ~/.gua/gua.db].
+    /// History file to write [default: ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
-    /// The time from one tick to the next [default: 30s].
+    /// Interval between ticks [default: 30s].
     #[arg(long, value_name = "DURATION")]
     pub interval: Option<OsString>,
 
-    /// How long single ticks are kept [default: 90d].
+    /// Retention of single ticks [default: 90d].
     #[arg(long, value_name = "DURATION")]
     pub keep_raw: Option<OsString>,
 
-    /// Write the daily CSV of gpu_stats into this directory too.
+    /// Also write daily CSV files like those of gpu_stats to this directory.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub csv_dir: Option<PathBuf>,
 
-    /// The time from one set of its rows to the next [default: 5m].
+    /// Interval between CSV samples [default: 5m].
     #[arg(long, value_name = "DURATION")]
     pub csv_every: Option<OsString>,
 
-    /// Its form: classic, as gpu_stats writes it, or full, with every process and card [default: classic].
+    /// CSV format: classic (as gpu_stats writes it) or full (every process and GPU) [default: classic].
     #[arg(long, value_name = "FORM")]
     pub csv_format: Option<OsString>,
 
-    /// Go on with a history that exists at --db.
+    /// Continue an existing history at --db.
     #[arg(long)]
     pub append: bool,
 
-    /// Send each tick to the board at which this host is enrolled, and the load of the cards each second.
+    /// Push each tick, and the GPU load every second, to the board at which this host is enrolled.
     #[arg(long)]
     pub cloud: bool,
 
-    /// Send the closed days of the history to the board's archive too, once a day.
+    /// Also upload closed days to the board's archive, once a day.
     #[arg(long, requires = "cloud")]
     pub archive: bool,
 
@@ -226,14 +227,14 @@ pub struct CollectArgs {
     pub way: WayArgs,
 }
 
-/// Where the daemon in the background leaves its traces.
+/// Files of the background daemon.
 #[derive(Debug, Args)]
 pub struct FileArgs {
-    /// The pid file [default: ~/.gua/gua.pid].
+    /// PID file [default: ~/.gua/gua.pid].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub pid_file: Option<PathBuf>,
 
-    /// The log file [default: ~/.gua/gua.log].
+    /// Log file [default: ~/.gua/gua.log].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub log_file: Option<PathBuf>,
 }
@@ -252,7 +253,7 @@ pub struct AuditDaemonArgs {
     pub collect: CollectArgs,
 }
 
-/// The collector in the background, as `gua daemon` starts it.
+/// Arguments of the background collector process that `gua daemon` starts.
 #[derive(Debug, Parser)]
 #[command(name = "gua daemon", disable_version_flag = true)]
 pub struct BackgroundArgs {
@@ -264,7 +265,7 @@ pub struct BackgroundArgs {
 }
 
 impl CollectArgs {
-    /// Those of these flags that stand for settings.
+    /// Flags that override settings.
     #[must_use]
     pub fn settings(&self) -> Vec<FlagValue> {
         let db = FlagValue::of("--db", "history", "db", self.db.as_ref());

@@ -1,4 +1,4 @@
-//! The group Jobs: what stands around a program that uses cards.
+//! Commands of the group Jobs: run a program on GPUs, record its use, and manage leases.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,70 +10,70 @@ use serde_json::Value;
 
 use super::FormatArgs;
 
-/// Run a command and watch it: what it used of its cards, of processors and memory, and what it wasted.
+/// Run a command and record its GPU, CPU and memory use.
 ///
-/// The command runs as it would without gua: same terminal, same signals, same exit code. Only its own cards and processes
-/// are looked at, not the neighbours'.
+/// The command runs exactly as it would without gua: same terminal, same signals, same exit code. Only the command's
+/// own GPUs and processes are sampled. At the end, a summary shows what was used and what was wasted.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The cards of a job are those of CUDA_VISIBLE_DEVICES and those on which its processes are seen.\n\
-                  With --out the directory holds run.jsonl (a line for everything, as it happens), hw_metrics.csv,\n\
-                  hw_dmon.csv, cpu_metrics.csv and at the end summary.json; docs/run.md tells their fields.\n\
-                  Inside, `gua phase NAME` marks what the job is doing.\n\n\
-                  Exit codes: the command's own; 126 and 127 where it cannot be started; 2 for wrong use;\n\
-                  with --claim 3 where no card is free and 1 where the driver cannot be asked.\n\
-                  A signal that is sent to gua alone is passed on to the command; one that is sent to the whole\n\
-                  process group (kill -TERM -PGID, some batch systems) reaches it twice, one that is typed once.\n\n\
+    after_help = "The GPUs of a job are those in CUDA_VISIBLE_DEVICES and those on which its processes are found.\n\
+                  --out writes run.jsonl (one line per event, as it happens), hw_metrics.csv, hw_dmon.csv,\n\
+                  cpu_metrics.csv and, at the end, summary.json. docs/run.md describes their fields.\n\
+                  Inside the job, `gua phase NAME` marks the start of a phase.\n\n\
+                  Exit codes: that of the command; 126 or 127 if it cannot be started; 2 for a usage error;\n\
+                  with --claim, 3 if no GPU is free and 1 if the driver cannot be read.\n\
+                  A signal sent to gua alone is forwarded to the command. A signal sent to the whole process group\n\
+                  (kill -TERM -PGID, some batch systems) reaches the command twice; Ctrl-C reaches it once.\n\n\
                   Examples:\n  \
                   gua run -- python train.py\n  \
-                  gua run --out runs/7 -- python train.py    and keep the numbers\n  \
-                  gua run --claim 2 --wait -- python train.py    on two cards that nobody else is given\n  \
-                  gua run --claim 1 --wait=1h -- ./job           and no longer than an hour for the card\n  \
+                  gua run --out runs/7 -- python train.py        write the metrics to files\n  \
+                  gua run --claim 2 --wait -- python train.py    wait for two GPUs and lease them\n  \
+                  gua run --claim 1 --wait=1h -- ./job           wait at most one hour for a GPU\n  \
                   gua run --interval 200ms -- ./short\n  \
                   tail -f runs/7/run.jsonl | jq 'select(.type == \"sample\") | .gpus'"
 )]
 pub struct RunArgs {
-    /// Lease N free cards for the run, show the command these alone, and give them back at the end.
+    /// Lease N free GPUs, make only these visible to the command, and release them at the end.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "gpus")]
     pub claim: Option<u32>,
 
-    /// Wait for the cards, in order of arrival, at most so long [default: as long as it takes].
+    /// Wait for free GPUs, first come, first served, for at most TIMEOUT [default: no limit].
     #[arg(long, value_name = "TIMEOUT", value_parser = crate::duration::parse, num_args = 0..=1, require_equals = true, requires = "claim")]
     pub wait: Option<Option<Duration>>,
 
-    /// Write the files of the run into this directory, which is made if need be.
+    /// Write the files of the run to this directory; it is created if missing.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 
-    /// The time from one look to the next.
+    /// Sampling interval.
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "2s")]
     pub interval: Duration,
 
-    /// Which cards to watch: auto, all, or numbers and UUIDs with commas.
+    /// GPUs to sample: auto, all, or a comma-separated list of indexes and UUIDs.
     #[arg(long, value_name = "CARDS", default_value = "auto")]
     pub gpus: String,
 
-    /// What the run is called [default: the program's name].
+    /// Name of the run [default: the program's name].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Do not say at the end what was used.
+    /// Do not print the summary at the end.
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// The command and its arguments.
+    /// Command to run, with its arguments.
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
-/// Tell the `gua run` around this process what the job is doing.
+/// Mark a phase or an event in the current `gua run`.
 ///
-/// A phase lasts until the next one, or until the job ends. Outside of `gua run` nothing happens, and that is no error: a
-/// script needs not know whether it is watched.
+/// A phase lasts until the next one or until the job ends. Outside `gua run` the command does nothing and succeeds, so
+/// that a script works with and without `gua run`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A program can write to the descriptor that GUA_RUN_FD names, a line for each mark: the name of a\n\
-                  phase, or JSON such as {\"phase\": \"train\"}, {\"event\": \"saved\", \"data\": {\"epoch\": 3}},\n\
+    after_help = "A program can also write lines to the file descriptor in GUA_RUN_FD. Each line is the name of a\n\
+                  phase or JSON such as {\"phase\": \"train\"}, {\"event\": \"saved\", \"data\": {\"epoch\": 3}},\n\
                   {\"set\": {\"jax_peak_bytes_mb\": 812}}.\n\n\
                   Examples:\n  \
                   gua phase load\n  \
@@ -83,37 +83,38 @@ pub struct RunArgs {
                   echo train >&$GUA_RUN_FD"
 )]
 pub struct PhaseArgs {
-    /// The phase that begins now.
+    /// Name of the phase that starts now.
     #[arg(value_name = "NAME", conflicts_with = "event", required_unless_present_any = ["event", "set"])]
     pub name: Option<String>,
 
-    /// Something that happens now; --set gives its data.
+    /// Record an event; --set adds its data.
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
 
-    /// A value for the summary; a number where it is one. Can be given several times.
+    /// Add a value to the summary; numbers are stored as numbers. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE", action = ArgAction::Append, value_parser = assignment)]
     pub set: Vec<(String, Value)>,
 
-    /// Say nothing when there is no run around, or none that listens.
+    /// Print no warning if there is no `gua run` to record the mark.
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// Sum up the metric files of a run, of gua or of pytyche's run_monitor.
+/// Summarize the metric files of a run.
 ///
-/// Prints the ten numbers of ResourceSummary. Memory utilisation is found in hw_dmon.csv by the name of its column.
+/// Reads files of `gua run` and of pytyche's run_monitor, and prints the ten values of ResourceSummary. The column of
+/// the memory utilisation in hw_dmon.csv is found by its name.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   gua summarize runs/7\n  \
                   gua summarize runs/7 --json | jq .peak_vram_mb\n  \
                   gua summarize hw_metrics.csv cpu_metrics.csv hw_dmon.csv")]
 pub struct SummarizeArgs {
-    /// The directory of a run, or its metric files.
+    /// Directory of a run, or its metric files.
     #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
-    /// Print the dictionary of ResourceSummary as JSON.
+    /// Print the ResourceSummary dictionary as JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -130,25 +131,25 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
     Ok((key.trim().to_owned(), value))
 }
 
-/// What can be asked about runs.
+/// Subcommands of `gua runs`.
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {
-    /// List the runs of this host, the last first.
+    /// List the runs of this host, newest first.
     ///
-    /// Those that a collector has taken into the history, and those that it has not seen yet.
+    /// Includes runs in the history and runs that a collector has not imported yet.
     #[command(
         after_help = "Examples:\n  gua runs list\n  gua runs list --since 30d --user ada\n  gua runs list --format csv > runs.csv"
     )]
     List {
-        /// Only runs that began within this time.
+        /// List only runs that started within this duration before now.
         #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
         since: Option<Duration>,
 
-        /// Only the runs of this user, by name or number.
+        /// List only the runs of this user (name or UID).
         #[arg(long, value_name = "USER")]
         user: Option<String>,
 
-        /// Print at most N runs.
+        /// List at most N runs.
         #[arg(short, long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
 
@@ -163,23 +164,23 @@ pub enum RunsCommand {
         after_help = "Examples:\n  gua runs show 20261101T030000-1f4\n  gua runs show last\n  gua runs show last --json | jq .summary.gpus"
     )]
     Show {
-        /// The run, as `gua runs list` calls it, or the beginning of that; `last` is the last of all.
+        /// ID of the run in `gua runs list`, or a prefix of it; `last` is the most recent run.
         #[arg(value_name = "RUN")]
         run: String,
 
-        /// Print it as JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
 
         #[command(flatten)]
         history: RunsHistory,
     },
-    /// Put runs side by side.
+    /// Compare runs side by side.
     #[command(
         after_help = "Examples:\n  gua runs compare 20261101T030000-1f4 last\n  gua runs compare RUN RUN RUN --format csv"
     )]
     Compare {
-        /// The runs, as `gua runs list` calls them.
+        /// IDs of the runs in `gua runs list`.
         #[arg(value_name = "RUN", num_args = 2.., required = true)]
         runs: Vec<String>,
 
@@ -191,10 +192,10 @@ pub enum RunsCommand {
     },
 }
 
-/// Which history to ask.
+/// History file to read.
 #[derive(Debug, Args)]
 pub struct RunsHistory {
-    /// The history to ask [default: that of your running daemon, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
+    /// History file to read [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
@@ -209,13 +210,13 @@ impl RunsCommand {
     }
 }
 
-/// What can be done with claims.
+/// Subcommands of `gua claim`.
 #[derive(Debug, Subcommand)]
 pub enum ClaimCommand {
-    /// Show which cards are leased to whom until when, and who waits.
+    /// List leased GPUs, their holders and deadlines, and the waiting processes.
     ///
-    /// A lease ends with the process that it is for, at its deadline, or when it is released. After that a card stays claimed
-    /// as long as that process, or one that it started, is on it.
+    /// A lease ends when its process exits, at its deadline, or when it is released. After its deadline or its release,
+    /// a GPU stays claimed while that process or one of its descendants uses it.
     #[command(
         after_help = "Examples:\n  gua claim list\n  gua claim list --json | jq '.claims[].id'\n  \
                       gua claim list --csv > claims.csv"
@@ -224,18 +225,18 @@ pub enum ClaimCommand {
         #[command(flatten)]
         format: FormatArgs,
     },
-    /// Give cards back before the claim ends by itself.
+    /// Release GPUs before their claims end.
     ///
-    /// One's own claims; root may give back anyone's.
+    /// Users can release their own claims; root can release all claims.
     #[command(
         after_help = "Examples:\n  gua claim release 1c9d03fe\n  gua claim release --all-mine"
     )]
     Release {
-        /// The claims, as `gua claim list` calls them.
+        /// IDs of the claims in `gua claim list`.
         #[arg(value_name = "ID", value_parser = claim_id, required_unless_present = "all_mine", conflicts_with = "all_mine")]
         ids: Vec<ClaimId>,
 
-        /// All of one's own.
+        /// Release all of your claims.
         #[arg(long)]
         all_mine: bool,
     },

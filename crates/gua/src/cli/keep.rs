@@ -1,4 +1,4 @@
-//! What can be typed to look after the history, the configuration and the program itself.
+//! Commands that maintain the history and the configuration, and commands about the program itself.
 
 use std::path::PathBuf;
 
@@ -7,98 +7,98 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use super::report::TableFormat;
 use crate::config::FlagValue;
 
-/// Measure what one tick, one day of history and one report cost on this machine.
+/// Measure the cost of a tick, a day of history and a report on this host.
 ///
-/// Looks at the driver, writes a day of ticks into a temporary directory, reports it and removes it again; it takes a few
-/// seconds. Without a driver it measures with made-up telemetry, and says so.
+/// Reads the driver, writes one day of ticks to a temporary directory, reports on it and deletes it. This takes a few
+/// seconds. Without a driver, the benchmark uses simulated telemetry and says so.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  gua bench\n  gua bench --fake    without asking the driver\n  gua bench --json"
+    after_help = "Examples:\n  gua bench\n  gua bench --fake    use simulated telemetry\n  gua bench --json"
 )]
 pub struct BenchArgs {
-    /// Measure with made-up telemetry, and do not ask the driver.
+    /// Use simulated telemetry instead of the driver.
     #[arg(long)]
     pub fake: bool,
 
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum DbCommand {
-    /// Read everything and compare the totals with the ticks; exit 1 if anything is wrong.
+    /// Check the whole file and compare its totals with its ticks; exit with 1 on any error.
     #[command(after_help = "Examples:\n  gua db check\n  gua db check --format json")]
     Check {
         #[command(flatten)]
         file: DbArgs,
-        /// How to print what was found.
+        /// Output format.
         #[arg(long, value_name = "FORM", value_enum, default_value_t)]
         format: TableFormat,
     },
 
-    /// Print what takes how much room, and how fast it grows.
+    /// Show how much space each table uses and how fast the file grows.
     #[command(after_help = "Examples:\n  gua db stats\n  gua db stats --format csv")]
     Stats {
         #[command(flatten)]
         file: DbArgs,
-        /// How to print it.
+        /// Output format.
         #[arg(long, value_name = "FORM", value_enum, default_value_t)]
         format: TableFormat,
     },
 
-    /// Write the file anew without its free room. No collector may be writing.
+    /// Rewrite the file without its free space. No collector may be writing.
     #[command(after_help = "Example:\n  gua db vacuum")]
     Vacuum {
         #[command(flatten)]
         file: DbArgs,
     },
 
-    /// Copy the history, also while a collector writes to it.
+    /// Copy the history, even while a collector is writing to it.
     #[command(after_help = "Example:\n  gua db backup /backup/gua.db")]
     Backup {
         #[command(flatten)]
         file: DbArgs,
-        /// The copy; it must not exist.
+        /// Path of the copy; the file must not exist.
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         output: PathBuf,
     },
 
-    /// Erase a person: their time stays, as that of somebody whom nobody can name.
+    /// Erase a user's identity; their hours are kept under an anonymous user.
     #[command(
-        after_help = "No collector may be writing. Old files that were imported are not changed by this.\n\n\
+        after_help = "No collector may be writing. Source files of earlier imports are not changed.\n\n\
                             Examples:\n  gua db forget ada\n  gua db forget 1007 --yes"
     )]
     Forget {
         #[command(flatten)]
         file: DbArgs,
-        /// The user's name, or number where there is no name.
+        /// User name, or UID if the user has no name.
         #[arg(value_name = "USER")]
         user: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
 
-    /// Rename a damaged history out of the way, so that a collector can begin a new one.
+    /// Rename a damaged history so that a collector can start a new one.
     #[command(
-        after_help = "No collector may be writing. Nothing is removed or overwritten: the file and its journal stay \
-                      beside it, as gua.db.damaged-DATE-TIME.\n\n\
+        after_help = "No collector may be writing. Nothing is deleted or overwritten: the file and its journal are \
+                      renamed to gua.db.damaged-DATE-TIME in the same directory.\n\n\
                             Examples:\n  gua db set-aside\n  gua db set-aside --db all.db --yes"
     )]
     SetAside {
         #[command(flatten)]
         file: DbArgs,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
 }
 
-/// Which history a command is about.
+/// History file of a command.
 #[derive(Debug, Args)]
 pub struct DbArgs {
-    /// The history file [default: ~/.gua/gua.db].
+    /// History file [default: ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
@@ -118,7 +118,7 @@ impl DbCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Print the settings that count now, each with its source.
+    /// Print the effective settings, each with its source.
     #[command(after_help = "The output is itself a valid configuration file.\n\n\
                             Examples:\n  gua config show\n  GUA_ACTIVE_UTIL=5 gua config show\n  gua config show --json")]
     Show {
@@ -127,96 +127,96 @@ pub enum ConfigCommand {
         json: bool,
     },
 
-    /// Check the configuration files and the environment; exit 1 if anything is wrong.
+    /// Check the configuration files and the environment; exit with 1 on any error.
     #[command(after_help = "Examples:\n  gua config check\n  gua config check ./config.toml")]
     Check {
-        /// Check this file alone, instead of the files and variables in use.
+        /// Check only this file instead of the files and variables in use.
         #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
         path: Option<PathBuf>,
     },
 
-    /// Print a configuration file with every setting, its default and its meaning.
+    /// Print a commented configuration file with every setting and its default.
     #[command(
         after_help = "Example:\n  mkdir -p ~/.gua && gua config default > ~/.gua/config.toml"
     )]
     Default,
 
-    /// Print the files that are looked at, in order, and whether they exist.
+    /// Print the configuration files in the order they are read, and whether they exist.
     #[command(after_help = "Example:\n  gua config path")]
     Path,
 }
 
-/// Print a script that completes gua's commands and flags in a shell.
+/// Print a shell completion script.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                        source <(gua completions bash)                              in this shell only\n  \
-                        gua completions zsh > \"${fpath[1]}/_gua\"                    for good, in zsh\n  \
-                        gua completions fish > ~/.config/fish/completions/gua.fish  for good, in fish")]
+                        source <(gua completions bash)                              current shell only\n  \
+                        gua completions zsh > \"${fpath[1]}/_gua\"                    all zsh sessions\n  \
+                        gua completions fish > ~/.config/fish/completions/gua.fish  all fish sessions")]
 pub struct CompletionsArgs {
-    /// The shell to write for.
+    /// Shell of the script.
     #[arg(value_enum, value_name = "SHELL")]
     pub shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
 pub struct HelpArgs {
-    /// The command to explain, such as `config check`.
+    /// Command, such as `config check`.
     #[arg(value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The command whose page to print, such as `config check`.
+    /// Command whose page to print, such as `config check`.
     #[arg(value_name = "COMMAND")]
     pub command: Vec<String>,
 
-    /// Write the pages of all commands into this directory.
+    /// Write the pages of all commands to this directory.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "command")]
     pub dir: Option<PathBuf>,
 }
 
-/// Show what gua does, with made-up telemetry: three cards, recorded and reported at once.
+/// Record and report simulated telemetry of three GPUs.
 ///
-/// It needs no GPU and no driver. The history that it writes stays in a temporary directory, whose path is printed.
+/// Needs no GPU and no driver. The history is kept in a temporary directory, whose path is printed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                        gua demo                       record and report in an instant\n  \
-                        gua demo --script 1.8          with a desktop on the third card\n  \
-                        gua demo --real-time           one tick a second, as time passes\n  \
+                        gua demo                       record and report at once\n  \
+                        gua demo --script 1.8          with a desktop on the third GPU\n  \
+                        gua demo --real-time           record one tick per second\n  \
                         gua demo --db demo.db && gua report --db demo.db --since 1m")]
 pub struct DemoArgs {
-    /// The history to write, which may exist [default: a new one in a temporary directory].
+    /// History file to write; it may exist [default: a new file in a temporary directory].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
-    /// How many ticks to record.
+    /// Number of ticks to record.
     #[arg(long, value_name = "N", default_value_t = 30, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
     pub ticks: i32,
 
-    /// The time from one tick to the next.
+    /// Interval between ticks.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = crate::duration::parse)]
     pub interval: std::time::Duration,
 
-    /// Whose telemetry to play: that of gpu-usage-audit 1.1, or that of 1.8.
+    /// Telemetry to play: that of gpu-usage-audit 1.1 or 1.8.
     #[arg(long, value_name = "RELEASE", value_enum, default_value_t)]
     pub script: DemoScript,
 
-    /// Let the time pass instead of playing all ticks at once.
+    /// Record in real time instead of all ticks at once.
     #[arg(long)]
     pub real_time: bool,
 
-    /// The columns of the bar.
+    /// Width of the bar in columns.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub width: u16,
 
-    /// The time zone to show times in [default: UTC; with --db or --real-time the local one].
+    /// Time zone of displayed times [default: UTC; with --db or --real-time, the local time zone].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
 }
 
 impl DemoArgs {
-    /// Those of these flags that stand for settings.
+    /// Flags that override settings.
     #[must_use]
     pub fn settings(&self) -> Vec<FlagValue> {
         let db = FlagValue::of("--db", "history", "db", self.db.as_ref());
@@ -224,7 +224,7 @@ impl DemoArgs {
     }
 }
 
-/// The telemetry of a release.
+/// Release of gpu-usage-audit whose demo telemetry is played.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DemoScript {
     #[default]

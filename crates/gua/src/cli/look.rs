@@ -1,4 +1,4 @@
-//! What can be typed to look at the cards as they are now.
+//! Commands of the group Look, which show the current state of the GPUs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,55 +9,55 @@ use gua_model::{Bytes, Percent};
 
 use super::TableFormat;
 
-/// Show every card: who holds it, since when, and what it is doing.
+/// List all GPUs with their holders and states.
 ///
-/// [ ] nobody holds the card, [~] somebody does, [!] something is wrong: a holder that is gone or cannot be seen, a card
-/// that works without one or cannot be read. With a running daemon it also says since when a card has been as it is.
+/// [ ] means that no process holds the GPU, [~] that it is held, and [!] that something is wrong: a holder has exited
+/// or is not visible, or the GPU is busy without a holder or cannot be read. With a running daemon, the list also shows
+/// how long each GPU has been in its state.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The column cmd shows command lines of other people's processes, in the table for people alone.\n\
-                  JSON (docs/schema/gua.list.v1.json) and CSV carry the short name of the program. CSV has a line for each \
-                  holder, and one for a card without any.\n\n\
+    after_help = "The column cmd shows command lines, including those of other users; it exists only in the table.\n\
+                  JSON (docs/schema/gua.list.v1.json) and CSV contain the short name of the program. CSV has one line per \
+                  holder, and one for each GPU without holders.\n\n\
                   Examples:\n  \
-                  gua list                          the table\n  \
-                  gua list --watch                  again every 2 s, until Ctrl-C\n  \
-                  gua list --order -free-memory     the card with the most free memory first\n  \
+                  gua list                          print the table\n  \
+                  gua list --watch                  refresh every 2 s until Ctrl-C\n  \
+                  gua list --order -free-memory     GPU with the most free memory first\n  \
                   gua list --json | jq '.gpus[] | select(.state == \"idle-held\")'"
 )]
 pub struct ListArgs {
-    /// Cut nothing: whole command lines of all holders (4096 bytes each), and the UUIDs too.
+    /// Do not truncate: show the command lines of all holders (up to 4096 bytes each) and the UUIDs.
     #[arg(long)]
     pub wide: bool,
 
-    /// The order of the cards: power, free-memory, temperature, index; several with commas, a - before one turns it round.
+    /// Sort keys, comma-separated: power, free-memory, temperature, index; a - prefix reverses a key.
     #[arg(long, value_name = "KEYS", allow_hyphen_values = true)]
     pub order: Option<Order>,
 
-    /// Look again and again [default: every 2s].
+    /// Refresh at this interval until interrupted [default: 2s].
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = crate::duration::parse)]
     pub watch: Option<Duration>,
 
     #[command(flatten)]
     pub format: FormatArgs,
 
-    /// The history that says since when [default: that of your running daemon, else /var/lib/gua/gua.db, else
-    /// ~/.gua/gua.db].
+    /// History file for state durations [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
-/// How a listing is printed.
+/// Output format of a listing.
 #[derive(Debug, Args)]
 pub struct FormatArgs {
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub format: TableFormat,
 
-    /// The same as --format json.
+    /// Same as --format json.
     #[arg(long, conflicts_with_all = ["format", "csv"])]
     pub json: bool,
 
-    /// The same as --format csv.
+    /// Same as --format csv.
     #[arg(long, conflicts_with = "format")]
     pub csv: bool,
 }
@@ -73,108 +73,108 @@ impl FormatArgs {
     }
 }
 
-/// Print the numbers of the cards that are free, for CUDA_VISIBLE_DEVICES.
+/// Print the indexes of free GPUs for CUDA_VISIBLE_DEVICES.
 ///
-/// A card is free when at most 20 % of its memory is used, nobody holds it and it is not at work; with a running daemon
-/// also only when it was truly idle for the last minute. Cards that are leased are left out. stderr says who holds the
-/// others. With none free it prints nothing and exits with 3.
+/// A GPU is free if at most 20 % of its memory is used, no process holds it and it is not busy; with a running daemon,
+/// it must also have been idle for the last minute. Leased GPUs are excluded. The holders of the other GPUs are printed
+/// to stderr. If no GPU is free, nothing is printed and the exit code is 3.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The numbers are the driver's: set CUDA_DEVICE_ORDER=PCI_BUS_ID, so that CUDA counts alike, or use --uuid.\n\
-                  A lease is for the process that called gua, and ends with it: the shell, also inside $(). In a pipeline or a subshell \
-                  that is the subshell; name the script then with --for $$. `gua claim list` shows leases, docs/claims.md explains.\n\
-                  MIG instances have no numbers; --uuid offers them after the whole cards.\n\
-                  An empty CUDA_VISIBLE_DEVICES hides every card; `|| exit` keeps a script from going on with it.\n\n\
+    after_help = "Indexes are those of the driver: set CUDA_DEVICE_ORDER=PCI_BUS_ID so that CUDA uses the same order, or use --uuid.\n\
+                  A lease belongs to the process that called gua and ends with it. This is the shell, also inside $(); in a pipeline \
+                  or a subshell it is the subshell, so pass the script with --for $$. `gua claim list` lists leases; see docs/claims.md.\n\
+                  MIG instances have no indexes; --uuid lists them after the whole GPUs.\n\
+                  An empty CUDA_VISIBLE_DEVICES hides all GPUs; `|| exit` stops a script in this case.\n\n\
                   Examples:\n  \
                   export CUDA_VISIBLE_DEVICES=$(gua available -l 1) || exit\n  \
                   export CUDA_VISIBLE_DEVICES=$(gua available --claim 10m --wait 1h) || exit\n  \
-                  gua available --count 2 --order -free-memory     two cards, those with the most free memory\n  \
+                  gua available --count 2 --order -free-memory     the two GPUs with the most free memory\n  \
                   gua available --gpu-model a100 --min-free-memory 40GB --uuid\n  \
-                  gua available --account-as-free \"$USER\"          as if my own processes were gone\n  \
-                  gua available --csv                              each card, and what speaks against it\n  \
-                  gua available --rule nvgpu                       by memory alone, as nvgpu does"
+                  gua available --account-as-free \"$USER\"          ignore your own processes\n  \
+                  gua available --csv                              every GPU, and why it is not free\n  \
+                  gua available --rule nvgpu                       check only memory, like nvgpu"
 )]
 pub struct AvailableArgs {
-    /// Print at most N cards; 0 is all of them.
+    /// Print at most N GPUs; 0 means all.
     #[arg(short, long, value_name = "N")]
     pub limit: Option<usize>,
 
-    /// Exactly N cards, or none.
+    /// Print exactly N GPUs, or none.
     #[arg(long, value_name = "N", conflicts_with = "limit", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
 
-    /// The share of its memory that may be used, in percent.
+    /// Maximum memory use of a free GPU, in percent.
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "20")]
     pub max_used_percent: Percent,
 
-    /// The memory that must be free, such as 20GB or 500MB.
+    /// Minimum free memory, such as 20GB or 500MB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub min_free_memory: Option<Bytes>,
 
-    /// The highest utilisation, in percent.
+    /// Maximum utilisation of a free GPU, in percent.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub max_util: Option<Percent>,
 
-    /// Only cards with this in their name, in any case. Several times: one of them.
+    /// Only GPUs whose name contains TEXT (case-insensitive). If repeated, one match is enough.
     #[arg(long, value_name = "TEXT", action = ArgAction::Append)]
     pub gpu_model: Vec<String>,
 
-    /// Print UUIDs, and offer MIG instances too.
+    /// Print UUIDs, and include MIG instances.
     #[arg(long)]
     pub uuid: bool,
 
-    /// Which first: power, free-memory, temperature, index; several with commas, a - before one turns it round.
+    /// Sort keys, comma-separated: power, free-memory, temperature, index; a - prefix reverses a key.
     #[arg(long, value_name = "KEYS", allow_hyphen_values = true)]
     pub order: Option<Order>,
 
-    /// Take this user's processes for gone, by name or uid. Can be given several times.
+    /// Ignore the processes of this user (name or UID). Can be repeated.
     #[arg(long, value_name = "USER", action = ArgAction::Append)]
     pub account_as_free: Vec<String>,
 
-    /// How long a card must have been truly idle, as far as a running daemon knows.
+    /// Minimum idle time of a free GPU; needs a running daemon.
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "60s")]
     pub free_for: Duration,
 
-    /// Lease them for so long, so that nobody else who asks gua is sent to them. One card, unless -l or --count says more.
+    /// Lease the GPUs for this duration; gua offers them to no other user. Leases one GPU unless -l or --count is
+    /// given.
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
     pub claim: Option<Duration>,
 
-    /// The process that the lease is for and ends with [default: the one that called gua].
+    /// Process to which the lease is bound; the lease ends with it [default: the process that called gua].
     #[arg(long = "for", value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub for_pid: Option<u32>,
 
-    /// `gua run` asks: what is said is said in its name.
+    /// Set by `gua run`: messages are prefixed with `gua run`.
     #[arg(long, hide = true)]
     pub for_run: bool,
 
-    /// Wait for cards, in order of arrival, at most so long [default: as long as it takes]. Leases them for a minute
-    /// if --claim does not say how long.
+    /// Wait for free GPUs, first come, first served, for at most TIMEOUT [default: no limit]. Leases them for one
+    /// minute unless --claim is given.
     #[arg(long, value_name = "TIMEOUT", value_parser = crate::duration::parse, num_args = 0..=1)]
     pub wait: Option<Option<Duration>>,
 
-    /// None for somebody who is over a limit of `gua quota`, whatever is free; exit code 3 then, too.
+    /// Exit with 3 if the user is over a limit of `gua quota`, even if GPUs are free.
     #[arg(long)]
     pub respect_quota: bool,
 
-    /// By which rule a card is free; nvgpu's looks at memory alone and exits with 0 though none is.
+    /// Rule that defines a free GPU; nvgpu checks only memory and exits with 0 even if no GPU is free.
     #[arg(long, value_name = "RULE", value_enum, default_value_t)]
     pub rule: RuleName,
 
     #[command(flatten)]
     pub format: FormatArgs,
 
-    /// Do not say who holds the other cards.
+    /// Do not print the holders of the other GPUs.
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// The history to ask [default: that of your running daemon, else /var/lib/gua/gua.db, else
-    /// ~/.gua/gua.db].
+    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
 impl AvailableArgs {
-    /// The command in whose name it speaks.
+    /// Prefix of messages.
     #[must_use]
     pub fn speaker(&self) -> &'static str {
         if self.for_run {
@@ -185,44 +185,43 @@ impl AvailableArgs {
     }
 }
 
-/// Say why a card is in the state that it is in: what was seen, and the rule behind it.
+/// Explain the state of a GPU: the readings and the rule that applies.
 ///
-/// Looks at the card now; with --at it says from the history which tick stands for a moment and how its time was counted, or
-/// why nobody looked.
+/// Samples the GPU now. With --at, it shows from the history which tick covers the given time and how that time was
+/// counted, or why there is no sample.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A card is its number, its UUID or the beginning of one; a MIG instance is its UUID. docs/states.md lists\n\
+    after_help = "A GPU is given by its index, its UUID or a UUID prefix; a MIG instance by its UUID. docs/states.md lists\n\
                   the states.\n\n\
                   Examples:\n  \
-                  gua explain 0                          why is card 0 called what it is called\n  \
-                  gua explain 0 --at 2h                  what was counted two hours ago, and why\n  \
+                  gua explain 0                          explain the current state of GPU 0\n  \
+                  gua explain 0 --at 2h                  explain the state two hours ago\n  \
                   gua explain GPU-5f3a --at 2026-11-01T03:00 --tz UTC\n  \
                   gua explain 0 --json | jq .state"
 )]
 pub struct ExplainArgs {
-    /// The card: its number, its UUID or the beginning of one.
+    /// GPU: its index, its UUID or a UUID prefix.
     #[arg(value_name = "GPU")]
     pub gpu: String,
 
-    /// The moment: how long ago, such as 2h, or a date like 2026-11-01 or 2026-11-01T03:00 [default: now].
+    /// Time: a duration before now such as 2h, or a date and time such as 2026-11-01T03:00 [default: now].
     #[arg(long, value_name = "TIME")]
     pub at: Option<String>,
 
-    /// The time zone of what is written and shown, such as UTC or Asia/Seoul [default: the local one].
+    /// Time zone of --at and of displayed times, such as UTC or Asia/Seoul [default: local time zone].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
 
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 
-    /// The history to ask [default: that of your running daemon, else /var/lib/gua/gua.db, else
-    /// ~/.gua/gua.db].
+    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
-/// The rules by which a card is free.
+/// Rule that defines a free GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RuleName {
     #[default]
@@ -230,7 +229,7 @@ pub enum RuleName {
     Nvgpu,
 }
 
-/// The program under nvgpu's name.
+/// Command line under the name `nvgpu`. Its help texts are part of that tool's interface and keep their wording.
 #[derive(Debug, Parser)]
 #[command(
     name = "nvgpu",
@@ -267,7 +266,7 @@ fn percent(text: &str) -> Result<Percent, String> {
         .ok_or_else(|| "a whole number from 0 to 100 is expected".to_owned())
 }
 
-/// A number with a unit. A megabyte is 1048576 bytes here, as everywhere in gua.
+/// Parses a size with a unit. A megabyte is 1048576 bytes, as everywhere in gua.
 fn size(text: &str) -> Result<Bytes, String> {
     let expected = || "write it like 500MB, 20GB or 1.5GB".to_owned();
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
@@ -326,36 +325,35 @@ mod tests {
     }
 }
 
-/// Watch the cards and who holds them, live.
+/// Show a live view of the GPUs and their holders.
 ///
-/// Per card: utilisation, memory, power and temperature with their history, its state and since when. Below: every process
-/// with its owner, or every user. ? shows the keys.
+/// For each GPU: utilisation, memory, power and temperature with their history, and the state with its duration. Below:
+/// every process with its owner, or every user. Press ? for the keys.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                  gua top                   q quits, ? explains\n  \
-                  gua top --interval 200ms  more often\n  \
-                  gua top --readonly        nothing can be signalled\n  \
-                  gua top --once            one picture as text, for a pipe or a mail\n  \
-                  gua top --fake            made-up cards, to see what it looks like")]
+                  gua top                   q quits, ? shows help\n  \
+                  gua top --interval 200ms  sample more often\n  \
+                  gua top --readonly        disable signals to processes\n  \
+                  gua top --once            print one frame as text, for a pipe or a mail\n  \
+                  gua top --fake            show simulated GPUs")]
 pub struct TopArgs {
-    /// The time from one look to the next.
+    /// Sampling interval.
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "1s")]
     pub interval: Duration,
 
-    /// Print one picture as text and end. Needs no terminal.
+    /// Print one frame as text and exit. Needs no terminal.
     #[arg(long)]
     pub once: bool,
 
-    /// Never signal a process.
+    /// Disable signals to processes.
     #[arg(long)]
     pub readonly: bool,
 
-    /// Show three made-up cards instead of this machine's.
+    /// Show three simulated GPUs instead of those of this host.
     #[arg(long)]
     pub fake: bool,
 
-    /// The history to scroll back into [default: that of your running daemon, else /var/lib/gua/gua.db, else
-    /// ~/.gua/gua.db].
+    /// History file for scrolling back [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What can be typed to report to a board.
+//! Commands that enrol this host at a board and push data to it.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -10,14 +10,15 @@ use clap::{Args, ValueHint};
 
 use crate::config::FlagValue;
 
-/// Enrol this host at a board, with the one-time token that the board has shown.
+/// Enrol this host at a board with a one-time token.
 ///
-/// What `gua sync-once` and `gua daemon --cloud` send from then on is told by docs/wire.md: the cards with their load, and
-/// the processes on them with pid, login user and short name; never command lines. Nothing is sent by itself.
+/// The board shows the token. After enrolment, `gua sync-once` and `gua daemon --cloud` push the GPUs with their load
+/// and their processes with PID, login user and short name, but never command lines; docs/wire.md lists all fields.
+/// Enrolment alone starts no pushes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A token on the command line can be read by every user of this host while the command runs;\n\
-                  `-` reads it from standard input, unseen on a terminal, and GUA_ENROLLMENT_TOKEN gives it as well.\n\n\
+    after_help = "A token on the command line is visible to all users of this host while the command runs. Use `-` to read it\n\
+                  from standard input (without echo on a terminal), or set GUA_ENROLLMENT_TOKEN.\n\n\
                   Examples:\n  \
                   gua enroll --server-url https://board.example.com --enrollment-token - < token\n  \
                   GUA_ENROLLMENT_TOKEN=... gua enroll --server-url https://board.example.com\n  \
@@ -25,11 +26,11 @@ use crate::config::FlagValue;
                   gua enroll --server-url http://127.0.0.1:8080 --enrollment-token - --force"
 )]
 pub struct EnrollArgs {
-    /// The board's address; https, unless it is on this machine [default: cloud.url of the configuration].
+    /// URL of the board; https is required unless the board is on this host [default: setting cloud.url].
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     pub server_url: Option<OsString>,
 
-    /// The one-time token, or - for standard input [default: the variable GUA_ENROLLMENT_TOKEN].
+    /// One-time token, or - to read it from standard input [default: GUA_ENROLLMENT_TOKEN].
     #[arg(long, value_name = "TOKEN")]
     pub enrollment_token: Option<Secret>,
 
@@ -39,26 +40,26 @@ pub struct EnrollArgs {
     #[command(flatten)]
     pub way: WayArgs,
 
-    /// The name under which the board is to show this host [default: the host's name].
+    /// Name of this host on the board [default: the host name].
     #[arg(long, value_name = "NAME")]
     pub hostname: Option<String>,
 
-    /// The version that the board is told [default: this gua's].
+    /// Agent version to report to the board [default: the version of gua].
     #[arg(long, value_name = "VERSION")]
     pub agent_version: Option<String>,
 
-    /// The driver's version that the board is told [default: what the driver says, if there is one].
+    /// Driver version to report to the board [default: the version of the installed driver].
     #[arg(long, value_name = "VERSION")]
     pub driver_version: Option<String>,
 
-    /// Replace an enrolment that is there already.
+    /// Replace an existing enrolment.
     #[arg(long)]
     pub force: bool,
 }
 
-/// Forget the board: remove this host's enrolment with its secret.
+/// Remove this host's enrolment and its secret.
 ///
-/// The board is not asked and keeps what it has; remove the host there as well, so that its token is worth nothing.
+/// The board is not contacted and keeps its data. Remove the host on the board as well to revoke its token.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gua unenroll")]
 pub struct UnenrollArgs {
@@ -66,17 +67,17 @@ pub struct UnenrollArgs {
     pub enrolment: EnrolmentArgs,
 }
 
-/// Look at the cards once, keep what was seen in the local history, and send it to the board.
+/// Take one sample, store it in the local history and push it to the board.
 ///
-/// The local history is written before anything is sent; a board that is away costs nothing but its own copy. A driver
-/// that cannot be read is told to the board as well.
+/// The sample is stored before it is pushed, so an unreachable board never loses local data. If the driver cannot be
+/// read, the error is reported to the board.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                  gua sync-once                        one look, for a timer or a test of the link\n  \
-                  gua sync-once --fake                 made-up cards, kept in a file of their own\n  \
-                  gua sync-once --db /data/gpus.db     into another history")]
+                  gua sync-once                        one sample, for a timer or to test the connection\n  \
+                  gua sync-once --fake                 simulated GPUs, stored in a separate file\n  \
+                  gua sync-once --db /data/gpus.db     store the sample in another history")]
 pub struct SyncOnceArgs {
-    /// The history file to write [default: ~/.gua/gua.db; with --fake a new file].
+    /// History file to write [default: ~/.gua/gua.db; with --fake, a new file].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
@@ -86,34 +87,34 @@ pub struct SyncOnceArgs {
     #[command(flatten)]
     pub way: WayArgs,
 
-    /// Send made-up cards instead of this host's.
+    /// Push simulated GPUs instead of those of this host.
     #[arg(long)]
     pub fake: bool,
 
-    /// Send the closed days of the history to the board's archive too, unless that was done today.
+    /// Also upload closed days to the board's archive, unless this was done today.
     #[arg(long, conflicts_with = "fake")]
     pub archive: bool,
 }
 
-/// Send the closed days of the local history to the board's archive.
+/// Upload closed days of the local history to the board's archive.
 ///
-/// Each day in UTC that is over and that the board lacks goes there as two files, with all that gpu-usage-audit records:
-/// docs/wire.md tells every column. The board is then asked to delete days that are older than the retention. Nothing
-/// changes here, and what was sent is not sent again: after a failure, run it once more.
+/// Each closed UTC day that the board lacks is uploaded as two files with everything that gpu-usage-audit records;
+/// docs/wire.md lists every column. The board is then asked to delete days older than the retention. The local history
+/// is not changed. Uploaded days are not sent again: after a failure, run the command again.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "How users are named there is the setting cloud.users: plain, hash or omit.\n\n\
+    after_help = "The setting cloud.users controls user names in the archive: plain, hash or omit.\n\n\
                   Examples:\n  \
-                  gua sync-archive                        the last 30 days, as far as the board lacks them\n  \
-                  gua sync-archive --retention-days 90    of the last 90, and delete older ones there\n  \
-                  gua sync-archive --db /data/gpus.db     of another history, one of gpu-usage-audit too"
+                  gua sync-archive                        upload missing days of the last 30\n  \
+                  gua sync-archive --retention-days 90    upload the last 90 days; delete older ones there\n  \
+                  gua sync-archive --db /data/gpus.db     from another history, or one of gpu-usage-audit"
 )]
 pub struct SyncArchiveArgs {
-    /// The history file to read [default: your own or the host's].
+    /// History file to read [default: the user's own or the host's].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
-    /// How many days the archive keeps [default: 30].
+    /// Retention of the archive in days [default: 30].
     #[arg(long, value_name = "DAYS")]
     pub retention_days: Option<OsString>,
 
@@ -124,22 +125,22 @@ pub struct SyncArchiveArgs {
     pub way: WayArgs,
 }
 
-/// Where the enrolment is.
+/// Location of the enrolment.
 #[derive(Debug, Args)]
 pub struct EnrolmentArgs {
-    /// The file of the enrolment [default: ~/.gua/cloud.json].
+    /// Enrolment file [default: ~/.gua/cloud.json].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 }
 
-/// How the board is reached.
+/// Connection options for the board.
 #[derive(Debug, Args)]
 pub struct WayArgs {
-    /// A file with certificate authorities (PEM) to believe beside the system's.
+    /// PEM file with CA certificates to trust in addition to those of the system.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub ca_file: Option<PathBuf>,
 
-    /// Send the secret unencrypted to another machine, where everyone on the way can read it.
+    /// Allow unencrypted HTTP to another host; the secret can then be read on the network.
     #[arg(long)]
     pub allow_http: bool,
 }
@@ -194,7 +195,7 @@ impl WayArgs {
     }
 }
 
-/// A text that is not to be shown, whatever is wrong with it.
+/// Secret string; its `Debug` output and error messages never contain the value.
 #[derive(Clone)]
 pub struct Secret(pub String);
 

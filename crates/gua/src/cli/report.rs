@@ -1,4 +1,4 @@
-//! What can be typed to get numbers out and old histories in.
+//! Arguments of `gua report`, `gua export` and `gua import`.
 
 use std::path::PathBuf;
 
@@ -6,121 +6,119 @@ use clap::{Args, Parser, ValueEnum, ValueHint};
 
 use crate::config::FlagValue;
 
-/// Take the rows of an old history into ours.
+/// Import a history of gpu-usage-audit or the CSV files of gpu_stats.
 ///
-/// Reads files of gpu-usage-audit 1.0.2 to 1.8.0, and the daily CSV of gpu_stats, and never changes them. What was
-/// imported before is not imported again, so a file that has grown can be imported anew. An old file at the path of the
-/// history itself is set aside afterwards.
+/// Reads files of gpu-usage-audit 1.0.2 to 1.8.0 and the daily CSV files of gpu_stats; they are never changed. Rows
+/// that were imported before are skipped, so a file that has grown can be imported again. An old file at the path of
+/// the history itself is renamed afterwards.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                        gua import /tmp/gua.db                  an old history of gpu-usage-audit 1.0.2\n  \
-                        gua import backup/gua.db --db all.db    into a history of its own\n  \
-                        gua import --gpu-stats ~/gpu_stats      all days that gpu_stats has written\n  \
+                        gua import /tmp/gua.db                  a history of gpu-usage-audit 1.0.2\n  \
+                        gua import backup/gua.db --db all.db    into a separate history\n  \
+                        gua import --gpu-stats ~/gpu_stats      all CSV files of gpu_stats\n  \
                         gua import --gpu-stats ~/gpu_stats --interval 1m --replace\n                                          \
-                        the same, each row as one minute")]
+                        the same, counting each row as one minute")]
 pub struct ImportArgs {
-    /// The old history.
+    /// History file of gpu-usage-audit.
     #[arg(value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "gpu_stats", conflicts_with = "gpu_stats")]
     pub path: Option<PathBuf>,
 
-    /// The directory of gpu_stats' daily CSV, or one of its files, instead of an old history.
+    /// Directory of gpu_stats CSV files, or one of the files, to import instead of PATH.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub gpu_stats: Option<PathBuf>,
 
-    /// What each row of gpu_stats stands for [default: the usual time from one of its rows to the next].
+    /// Duration of each gpu_stats row [default: the most frequent interval between rows].
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, requires = "gpu_stats")]
     pub interval: Option<std::time::Duration>,
 
-    /// Import days of gpu_stats anew that are here already: in place of what was imported, with another --interval or
-    /// after a file was changed.
+    /// Replace gpu_stats days that were imported before, to apply another --interval or a changed file.
     #[arg(long, requires = "gpu_stats")]
     pub replace: bool,
 
-    /// The history to import into [default: ~/.gua/gua.db].
+    /// History file to import into [default: ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
-/// Write a history in a form that other programs read.
+/// Export a history as CSV, JSON lines or Parquet.
 ///
-/// Tables as CSV, JSON lines or Parquet, with the same values in each; docs/export.md lists their columns. Sums over a
-/// window are those of `gua report`. What nobody measured is absent, and never zero.
+/// All formats contain the same values; docs/export.md lists the columns. Sums over a time range equal those of `gua
+/// report`. Values that were not measured are empty, never zero.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Times are durations before now (30s, 1h, 7d) or moments (2026-11-01, 2026-11-01T12:00).\n\
-                  gpu-usage-audit: a file as its release 1.8.0 writes it, for that tool and what was built around it.\n\
-                  Names of users and programs are in all of them: look before you share.\n\n\
+    after_help = "Times are durations before now (30s, 1h, 7d) or dates and times (2026-11-01, 2026-11-01T12:00).\n\
+                  --format gpu-usage-audit writes a history file of release 1.8.0 for that tool and tools built on it.\n\
+                  All formats contain names of users and programs: review the files before you share them.\n\n\
                   Examples:\n  \
                   gua export --since 24h > samples.csv                     every GPU at every tick\n  \
-                  gua export --what sessions -o sessions.parquet           who held what, from when to when\n  \
+                  gua export --what sessions -o sessions.parquet           who held which GPU from when to when\n  \
                   gua export --what user-totals --since 30d --format jsonl | jq .user\n  \
                   gua export --what samples --format parquet -o lake/ --since 2d --overwrite\n                                                           \
-                  a file for each day, renewed\n  \
+                  one file per day, overwritten\n  \
                   gua export --format gpu-usage-audit --output old.db"
 )]
 pub struct ExportArgs {
-    /// Which rows.
+    /// Table to export.
     #[arg(long, value_name = "TABLE", value_enum, default_value_t)]
     pub what: ExportWhat,
 
-    /// The form to write [default: by the ending of the file, else csv].
+    /// Output format [default: by the file extension, else csv].
     #[arg(long, value_name = "FORM", value_enum)]
     pub format: Option<ExportFormat>,
 
-    /// Where the window begins: how long ago, or a moment [default: the first tick].
+    /// Start of the time range: a duration before now, or a date and time [default: the first tick].
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub since: Option<String>,
 
-    /// Where the window ends: how long ago, or a moment [default: now].
+    /// End of the time range: a duration before now, or a date and time [default: now].
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub until: Option<String>,
 
-    /// The file to write, or a directory to write a file for each day into; `-` is stdout [default: stdout].
+    /// Output file, or a directory for one file per day; `-` is stdout [default: stdout].
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub output: Option<PathBuf>,
 
-    /// Write over files that are there.
+    /// Overwrite existing files.
     #[arg(long)]
     pub overwrite: bool,
 
-    /// The time zone whose days rows are put together by [default: the local one].
+    /// Time zone of the days into which rows are grouped [default: local time zone].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
 
-    /// The history to export [default: that of your running daemon, else /var/lib/gua/gua.db, else
-    /// ~/.gua/gua.db].
+    /// History file to export [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
-/// The tables of a history.
+/// Tables of a history that can be exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ExportWhat {
-    /// Every GPU at every tick: readings, state, and the time that they stand for.
+    /// Every GPU at every tick: readings, state and covered time.
     #[default]
     Samples,
     /// Every process on every GPU at every tick.
     Processes,
-    /// Every process that held a GPU, from when to when.
+    /// Every process that held a GPU, with start and end.
     Sessions,
-    /// Every GPU in every quarter hour.
+    /// Totals of every GPU per 15 minutes.
     Totals,
-    /// Every person on every GPU in every quarter hour.
+    /// Totals of every user on every GPU per 15 minutes.
     UserTotals,
 }
 
-/// The forms that a history can be written in.
+/// Export formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
     Csv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     Parquet,
     /// A history file of gpu-usage-audit 1.8.0.
     GpuUsageAudit,
 }
 
-/// How a table is printed.
+/// Output format of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TableFormat {
     #[default]
@@ -129,29 +127,28 @@ pub enum TableFormat {
     Csv,
 }
 
-/// Say who held which GPU, since when, and whether it was used.
+/// Report who held which GPU, since when, and whether it was used.
 ///
-/// Works while a daemon writes, after it has stopped, on a read-only copy, and on files of gpu-usage-audit as they are.
-/// Nothing is created or changed.
+/// Works while a daemon is writing, after it has stopped, on a read-only copy, and on files of gpu-usage-audit. Nothing
+/// is created or changed.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Times are durations before now (30s, 1h, 7d) or moments (2026-11-01, 2026-11-01T12:00).\n\n\
+    after_help = "Times are durations before now (30s, 1h, 7d) or dates and times (2026-11-01, 2026-11-01T12:00).\n\n\
                   Examples:\n  \
-                  gua report                                    the last hour\n  \
-                  gua report --since 7d                         the last week\n  \
-                  gua report --since 7d --by user --top 50      who held how much\n  \
+                  gua report                                    last hour\n  \
+                  gua report --since 7d                         last week\n  \
+                  gua report --since 7d --by user --top 50      hours by user\n  \
                   gua report --since 2026-10-01 --until 2026-11-01 --by day --csv\n  \
-                  gua report --since 30d --user ada             one person's part\n  \
+                  gua report --since 30d --user ada             only one user\n  \
                   gua report --since 30d --format html > report.html\n  \
-                  gua report --db /tmp/old-gua.db               a file of gpu-usage-audit, as it is"
+                  gua report --db /tmp/old-gua.db               a file of gpu-usage-audit"
 )]
 pub struct ReportArgs {
-    /// The history file [default: that of your running daemon, else /var/lib/gua/gua.db, else
-    /// ~/.gua/gua.db].
+    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
-    /// Where the window begins: how long ago, or a moment.
+    /// Start of the time range: a duration before now, or a date and time.
     #[arg(
         long,
         value_name = "WHEN",
@@ -160,68 +157,68 @@ pub struct ReportArgs {
     )]
     pub since: String,
 
-    /// Where the window ends: how long ago, or a moment [default: now].
+    /// End of the time range: a duration before now, or a date and time [default: now].
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub until: Option<String>,
 
-    /// One table instead of the sections.
+    /// Print one table instead of the sections.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub by: Option<ReportBy>,
 
-    /// Only this person's part.
+    /// Show only this user.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
-    /// Only this GPU: its number, its UUID or the beginning of that. Can be repeated.
+    /// Show only this GPU: its index, its UUID or a UUID prefix. Can be repeated.
     #[arg(long, value_name = "GPU")]
     pub gpu: Vec<String>,
 
-    /// How many rows a list of people, cards or holders shows in text and HTML; one line tells of the rest.
+    /// Maximum number of rows per list of users, GPUs or holders in text and HTML; the rest are counted in one line.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
 
-    /// What each row of an old file stands for, instead of the recorded interval.
+    /// Duration of each row of a gpu-usage-audit file, instead of the recorded interval.
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
     pub interval: Option<std::time::Duration>,
 
-    /// The columns of the bar.
+    /// Width of the bar in columns.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub width: u16,
 
-    /// The time zone to show times in, such as UTC or Asia/Seoul [default: the local one].
+    /// Time zone of displayed times, such as UTC or Asia/Seoul [default: local time zone].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
 
-    /// Count processes that only draw (a desktop) as holders.
+    /// Count graphics-only processes (such as a desktop) as holders.
     #[arg(long)]
     pub count_graphics: bool,
 
-    /// From which utilisation on a GPU is active, in percent.
+    /// Minimum utilisation of an active GPU, in percent.
     #[arg(long, value_name = "PERCENT")]
     pub active_util: Option<std::ffi::OsString>,
 
-    /// With more than how much memory a GPU is held, in MB.
+    /// Memory use above which a GPU counts as held, in MB.
     #[arg(long, value_name = "MB")]
     pub held_mb: Option<std::ffi::OsString>,
 
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub format: ReportFormat,
 
-    /// The same as --format json.
+    /// Same as --format json.
     #[arg(long, conflicts_with_all = ["format", "csv"])]
     pub json: bool,
 
-    /// The same as --format csv: one table, by GPU unless --by says otherwise.
+    /// Same as --format csv: one table, by GPU unless --by is given.
     #[arg(long, conflicts_with = "format")]
     pub csv: bool,
 
-    /// The language of the text: `ko` is the action report of gpu-usage-audit 1.7 and later.
+    /// Language of the report; `ko` prints the action report of gpu-usage-audit 1.7 and later.
     #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t)]
     pub lang: Language,
 }
 
-/// What the rows of a report's table are.
+/// Rows of the table of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportBy {
     User,
@@ -229,24 +226,24 @@ pub enum ReportBy {
     Day,
     /// By hour of the day, with the quietest hours.
     Hour,
-    /// From Monday on.
+    /// Weeks start on Monday.
     Week,
     Month,
     State,
 }
 
-/// How a report is printed.
+/// Output format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     #[default]
     Text,
     Json,
     Csv,
-    /// One file with charts, to look at and to print.
+    /// One printable file with charts.
     Html,
 }
 
-/// The language of a report.
+/// Language of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Language {
     #[default]
@@ -255,7 +252,7 @@ pub enum Language {
 }
 
 impl Default for ReportArgs {
-    /// What `gua report` alone asks for.
+    /// Arguments of `gua report` without flags.
     fn default() -> Self {
         Self {
             db: None,
@@ -280,7 +277,7 @@ impl Default for ReportArgs {
 }
 
 impl ReportArgs {
-    /// What was asked for by `--format` or its short forms.
+    /// Output format selected by `--format`, `--json` or `--csv`.
     #[must_use]
     pub fn form(&self) -> ReportFormat {
         match (self.json, self.csv) {
@@ -290,7 +287,7 @@ impl ReportArgs {
         }
     }
 
-    /// Those of these flags that stand for settings.
+    /// Flags that override settings.
     #[must_use]
     pub fn settings(&self) -> Vec<FlagValue> {
         let graphics = self.count_graphics.then_some("true");

@@ -1,4 +1,4 @@
-//! The manual pages: one per command, `gua.1` with the variables, files and exit codes.
+//! Manual pages: one per command. `gua.1` also lists the environment variables, files and exit codes.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::cli::ManArgs;
 use crate::config::ENTRIES;
 use crate::output;
 
-/// Variables that are no settings.
+/// Environment variables that do not correspond to a setting.
 const OTHER_VARIABLES: &[(&str, &str)] = &[
     (
         "GUA_CONFIG",
@@ -19,49 +19,52 @@ const OTHER_VARIABLES: &[(&str, &str)] = &[
     ),
     (
         "NO_COLOR",
-        "If set, there is no colour unless --color asks for it.",
+        "If set, output is not colored unless --color requests it.",
     ),
 ];
 
 const FILES: &[(&str, &str)] = &[
     (
         "~/.gua/config.toml",
-        "The user's configuration; GUA_CONFIG names another file instead.",
+        "The user's configuration. GUA_CONFIG replaces it with another file.",
     ),
     (
         "/etc/gua/config.toml",
-        "The configuration for all users of the machine.",
+        "The configuration for all users of the host.",
     ),
 ];
 
 const EXIT_CODES: &[(&str, &str)] = &[
-    ("0", "Done. A closed pipe is success too."),
+    (
+        "0",
+        "Success. Writing to a closed pipe (EPIPE) also exits with 0.",
+    ),
     (
         "1",
-        "It could not be done, or a check found something; `gua doctor` says so only with --strict.",
+        "Failure, or a check found a problem. `gua doctor` uses this code only with --strict.",
     ),
     (
         "2",
-        "Wrong use: unknown command or flag, bad value, broken configuration.",
+        "Usage error: unknown command or flag, invalid value or invalid configuration.",
     ),
     (
         "3",
-        "Nothing is available: `gua available` found no free card.",
+        "No GPU is available: `gua available` found no free GPU.",
     ),
 ];
 
 const OTHER_NAMES: &[(&str, &str)] = &[
     (
         "nvgpu, nvl",
-        "Called as nvgpu, it lists the cards and the free ones with that tool's table, rules and wording; nvl is `nvgpu list`.",
+        "If called as nvgpu, the program lists GPUs and free GPUs with the table, rules and wording of that tool. nvl is `nvgpu list`.",
     ),
     (
         "gpu-usage-audit",
-        "Called so, it will do the work of that tool. This version has its `daemon`, `help` and `version`.",
+        "If called as gpu-usage-audit, the program provides `daemon`, `report`, `demo`, `help` and `version` of that tool.",
     ),
 ];
 
-/// Prints one page, or writes all of them.
+/// Prints one page, or writes all pages to a directory.
 pub fn run(args: &ManArgs) -> anyhow::Result<()> {
     let Some(dir) = &args.dir else {
         return output::raw(&page(&super::find(&args.command)?)?);
@@ -86,7 +89,7 @@ fn page(command: &clap::Command) -> anyhow::Result<Vec<u8>> {
         .get_after_long_help()
         .or_else(|| command.get_after_help());
     let after = after.map(ToString::to_string).unwrap_or_default();
-    // clap_mangen lists positional arguments among the options, so each of the two sections hides the other.
+    // clap_mangen lists positional arguments among the options, so each of the two sections hides the other kind.
     let only = |keep: fn(&clap::Arg) -> bool| {
         let hide = |argument: clap::Arg| match keep(&argument) {
             true => argument,
@@ -128,10 +131,10 @@ fn page(command: &clap::Command) -> anyhow::Result<Vec<u8>> {
     Ok(tidied(&title, &String::from_utf8(page)?).into_bytes())
 }
 
-/// The title, the preamble once instead of before every section, and no line break twice in a row.
+/// Adds the title, keeps the preamble only once instead of before every section, and removes repeated line breaks.
 fn tidied(title: &str, sections: &str) -> String {
     let preamble = Roff::new().render();
-    // Written out because Roff leaves an empty argument (the date) out, and the following ones move up.
+    // Written by hand because Roff omits an empty argument (the date), which would shift the following ones.
     let heading = format!(
         ".TH \"{}\" \"1\" \"\" \"gua {}\" \"gua manual\"\n",
         title.to_uppercase(),
@@ -143,7 +146,7 @@ fn tidied(title: &str, sections: &str) -> String {
     preamble + &heading + &sections
 }
 
-/// What `--help` ends with: notes, then examples, which keep their lines.
+/// Final sections from the text after the options: notes, then examples, which keep their line breaks.
 fn closing(after: &str) -> Roff {
     let mut roff = Roff::new();
     let is_heading = |line: &&str| matches!(*line, "Example:" | "Examples:");
@@ -180,7 +183,7 @@ fn section<'a>(title: &str, items: impl Iterator<Item = (&'a str, &'a str)>) -> 
     roff
 }
 
-/// `gua-config-check`, as the page and the file are called.
+/// Name of the page and of its file, such as `gua-config-check`.
 fn page_name(command: &clap::Command) -> String {
     command
         .get_display_name()
