@@ -37,7 +37,7 @@ pub(crate) fn enrolled(loaded: &Loaded) -> Result<Arc<Enrolled>, Failure> {
     })
 }
 
-/// What the user can do about an unusable enrolment.
+/// Hint for an unusable enrolment.
 pub(crate) fn remedy(error: &LoadError) -> &'static str {
     match error {
         LoadError::Missing(_) => {

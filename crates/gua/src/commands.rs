@@ -1,4 +1,4 @@
-//! One module per command, named as it is typed.
+//! One module per command, named after the command.
 
 pub mod bench;
 pub mod config;

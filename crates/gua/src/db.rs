@@ -1,4 +1,4 @@
-//! `gua db`: looks after the history file.
+//! `gua db`: checks, copies and maintains the history file.
 
 mod set_aside;
 
@@ -23,7 +23,7 @@ use crate::failure::{Exit, Failure, set_aside_hint};
 use crate::progress::Bar;
 use crate::{output, which};
 
-/// Runs one of the commands on the history of the settings.
+/// Runs one of the commands on the configured history.
 pub fn run(command: &DbCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let db = loaded.settings.history.db.value.as_path();
     match command {
@@ -75,7 +75,7 @@ fn explained(error: OpenError) -> anyhow::Error {
     .into()
 }
 
-/// What SQLite cannot read may be damaged; it does not always say so.
+/// Error for a history that cannot be read. Any SQLite error may mean damage, so the hint is always added.
 fn unreadable(db: &Path, error: &ReadError) -> anyhow::Error {
     let hint = matches!(error, ReadError::Sqlite(_)).then(|| set_aside_hint(Some(db)));
     Failure {
@@ -86,7 +86,7 @@ fn unreadable(db: &Path, error: &ReadError) -> anyhow::Error {
     .into()
 }
 
-/// What failed because SQLite says that the file is damaged gets the way out; everything else only its words.
+/// Error with the hint for damaged files, but only if SQLite reports damage.
 pub(crate) fn damaged(db: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
     Failure {
         exit: Exit::Failed,
@@ -100,7 +100,7 @@ fn size(db: &Path) -> u64 {
     std::fs::metadata(db).map_or(0, |facts| facts.len())
 }
 
-/// Exit 1 where anything is wrong.
+/// Checks the history; exits with 1 on any finding.
 fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
     let history = read(db)?;
     let mut bar = Bar::new("checking");
@@ -148,7 +148,7 @@ fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What a check found, by kind.
+/// Findings of a check by kind.
 fn findings(report: &CheckReport) -> Vec<(&'static str, String)> {
     let file = report.file.iter().map(|what| ("file", what.clone()));
     let dangling = report
@@ -287,7 +287,7 @@ fn backup(db: &Path, target: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Erases a person, after a question on a terminal or with `--yes`.
+/// Erases a user's identity, after confirmation on a terminal or with `--yes`.
 fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
     let mut store = write(db)?;
     if !yes
@@ -326,7 +326,7 @@ fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks. The hint is for whoever cannot be asked.
+/// Asks for confirmation. The hint is shown if there is no terminal.
 fn confirmed(question: &str, hint: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage("give --yes where nobody can be asked")
@@ -345,7 +345,7 @@ fn pretty(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
 }
 
-/// A cell of CSV: quoted where it must be.
+/// CSV cell, quoted if necessary.
 fn cell(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

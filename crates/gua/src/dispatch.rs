@@ -1,4 +1,4 @@
-//! From arguments to an exit code: which command runs, with which settings, and what a wrong use is answered with.
+//! From arguments to an exit code: selects the command, loads its settings and reports usage errors.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -21,14 +21,14 @@ use crate::{
     plot, quota, report, runs, statement,
 };
 
-/// The number that `gua version` prints.
+/// Version number that `gua version` prints.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Runs the program with the arguments of the process, the program's own name among them.
+/// Runs the program with the arguments of the process, including the program name.
 #[must_use]
 pub fn main(arguments: &[OsString]) -> ExitCode {
     ignored::heed_children();
-    // The reader child is this program again; it must not depend on what the command line knows.
+    // The reader child is this same program; it must not depend on the command-line interface.
     if arguments
         .get(1)
         .is_some_and(|first| first == READER_ARGUMENT)
@@ -56,7 +56,7 @@ fn gua(arguments: &[OsString]) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return answer(error, arguments),
     };
-    // Known for certain only now: the flag may have been shortened.
+    // Certain only after parsing, because the flag may be abbreviated.
     match cli.color {
         clap::ColorChoice::Always => ColorChoice::Always.write_global(),
         clap::ColorChoice::Never => ColorChoice::Never.write_global(),
@@ -81,7 +81,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => return explain::run(args, &load(&command.settings())?),
         Command::Top(args) => return top::run(args, &load(&command.settings())?),
         Command::Doctor(args) => {
-            // A broken configuration is one of its findings.
+            // An invalid configuration is one of its findings.
             let loaded = Loaded::from(&Inputs::of_this_process(), &command.settings());
             return doctor::run(args, &loaded);
         }
@@ -125,21 +125,21 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The settings of this process under these flags; a problem with them is a wrong use.
+/// Loads the settings of this process with these flags. A problem with the settings is a usage error.
 pub fn load(flags: &[FlagValue]) -> Result<Loaded, Failure> {
     let loaded = Loaded::from(&Inputs::of_this_process(), flags);
     settled(&loaded)?;
     Ok(loaded)
 }
 
-/// The same for commands that must work with a broken configuration too: only a wrong flag is refused.
+/// Loads the settings for commands that must also work with an invalid configuration: only an invalid flag is an error.
 fn load_what_is_sound(flags: &[FlagValue]) -> Result<Loaded, Failure> {
     let loaded = Loaded::from(&Inputs::of_this_process(), flags);
     sound_flags(&loaded)?;
     Ok(loaded)
 }
 
-/// A wrong flag stands before the eyes of whoever wrote it; `gua config check` knows nothing of it.
+/// Reports an invalid flag. The message does not refer to `gua config check`, which does not see flags.
 fn sound_flags(loaded: &Loaded) -> Result<(), Failure> {
     let is_flag = |problem: &&config::Problem| matches!(problem.place, config::Place::Flag(_));
     match loaded.problems.iter().find(is_flag) {
@@ -148,7 +148,7 @@ fn sound_flags(loaded: &Loaded) -> Result<(), Failure> {
     }
 }
 
-/// The settings, or the first problem with them as a wrong use.
+/// Returns the settings, or the first problem with them as a usage error.
 pub fn settled(loaded: &Loaded) -> Result<&config::Settings, Failure> {
     sound_flags(loaded)?;
     match loaded.problems.as_slice() {
@@ -161,7 +161,7 @@ pub fn settled(loaded: &Loaded) -> Result<&config::Settings, Failure> {
     }
 }
 
-/// What clap has to say: help and version on stdout, everything else on stderr as a wrong use.
+/// Prints the message of clap: help and version to stdout, all others to stderr as usage errors.
 fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
     if arguments.iter().any(|argument| argument == "enroll") {
         hide_what_was_typed(&mut error);
@@ -171,7 +171,7 @@ fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
         ErrorKind::DisplayHelp => output::data(&text),
         ErrorKind::DisplayVersion => output::data(&format!("{VERSION}\n")),
         _ => {
-            // clap leaves the usage out where a value is wrong.
+            // clap omits the usage for invalid values.
             if !text.contains("Usage:") {
                 let more = text.find("For more information").unwrap_or(text.len());
                 text.insert_str(more, &format!("{}\n\n", manual::usage(arguments)));
@@ -186,7 +186,7 @@ fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// A word in the wrong place may be the token, whatever it looks like. Names of flags stay.
+/// Redacts the typed word in an error, because a misplaced word may be the token. Names of flags are kept.
 fn hide_what_was_typed(error: &mut clap::Error) {
     for kind in [
         ContextKind::InvalidArg,
@@ -196,13 +196,13 @@ fn hide_what_was_typed(error: &mut clap::Error) {
         let is_flag = |value: &ContextValue| matches!(value, ContextValue::String(word) if word.starts_with('-'));
         if error.get(kind).is_some_and(|value| !is_flag(value)) {
             error.insert(kind, ContextValue::String(Token::HIDDEN.to_owned()));
-            // It says the word again.
+            // The suggestion repeats the word.
             error.remove(ContextKind::Suggested);
         }
     }
 }
 
-/// `--color`, looked up before the arguments are parsed, since what parsing has to say is coloured too.
+/// Value of `--color`, read before the arguments are parsed because parse errors are colored too.
 fn wanted_color(arguments: &[OsString]) -> ColorChoice {
     let mut rest = arguments
         .iter()

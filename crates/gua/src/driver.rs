@@ -1,4 +1,4 @@
-//! How every command reaches the driver: the reader child, with the settings in force.
+//! Access of all commands to the driver: through the reader child process, with the effective settings.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -13,20 +13,20 @@ use gua_probe::reader::{Awaited, Reader, ReaderOptions};
 use crate::config::{Settings, Source};
 use crate::output;
 
-/// How long the driver may take before whoever waits is told.
+/// Delay after which a message says that the driver is slow.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A reader that starts its child with the first question.
+/// Creates a reader, which starts its child process at the first request.
 #[must_use]
 pub fn reader(settings: &Settings) -> Reader {
     Reader::new(options(settings))
 }
 
-/// How the child is started and waited for.
+/// Options for starting the child process and its timeouts.
 #[must_use]
 pub fn options(settings: &Settings) -> ReaderOptions {
     let driver = &settings.driver;
-    // Without a wish the probe knows the name itself, and says so when it is not found.
+    // By default, the probe chooses the library name itself and reports it if the library is not found.
     let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
     let probe = ProbeOptions {
         library,
@@ -36,7 +36,7 @@ pub fn options(settings: &Settings) -> ReaderOptions {
     ReaderOptions::this_program(probe, driver.deadline.value)
 }
 
-/// One sample. Who waits is told when it takes its time.
+/// Takes one sample, with a message on stderr if the driver is slow.
 pub fn sample(reader: &mut Reader) -> Result<Sample, DriverFault> {
     reader.begin()?;
     let longest = match reader.waiting().map(|waiting| waiting.what) {
@@ -46,10 +46,10 @@ pub fn sample(reader: &mut Reader) -> Result<Sample, DriverFault> {
     telling_who_waits(longest, || reader.finish())
 }
 
-/// Does something slow, and says so when it takes its time: what is silent for long looks dead, to people and in logs.
+/// Runs `work`, and prints a message if it is slow: a long silence looks like a hang to users and in logs.
 fn telling_who_waits<T>(longest: Duration, work: impl FnOnce() -> T) -> T {
     let (done, wait) = mpsc::channel::<()>();
-    // Without a thread for it nothing is said; the answer is what counts.
+    // If the thread cannot be started, only the message is missing.
     let _ = thread::Builder::new().spawn(move || {
         if wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             output::talk(&format!(

@@ -1,4 +1,4 @@
-//! `gua export`: writes a history in a form that other programs read.
+//! `gua export`: exports a history in formats for other programs.
 
 mod audit;
 mod outlet;
@@ -25,7 +25,7 @@ use crate::report::question::{moment, zone};
 use crate::whole_file::Over;
 use crate::{output as print, which};
 
-/// Exports the history of the settings.
+/// Exports the configured history.
 pub fn run(args: &ExportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let target = Target::of(args)?;
     let format = form(args, &target)?;
@@ -65,12 +65,12 @@ pub fn run(args: &ExportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the rows go.
+/// Destination of the rows.
 #[derive(Clone, Copy, Debug)]
 enum Target<'a> {
     Stdout,
     File(&'a Path),
-    /// A file for each day.
+    /// One file per day.
     Directory(&'a Path),
 }
 
@@ -95,7 +95,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The form that was named, else that of the file's ending, else CSV; `None` is the old tool's.
+/// Output format: the given one, else by the file extension, else CSV. `None` is the format of gpu-usage-audit.
 fn form(args: &ExportArgs, target: &Target<'_>) -> Result<Option<Format>, Failure> {
     let named = args.format.map(|format| match format {
         ExportFormat::Csv => Some(Format::Csv),
@@ -135,7 +135,7 @@ fn ending(format: Format) -> &'static str {
     }
 }
 
-/// The history at a path; what is there instead is told as a wrong use.
+/// Opens the history at a path. Any other kind of file is a usage error.
 pub fn open(db: &Path) -> anyhow::Result<History> {
     match History::open(db) {
         Err(OpenError::Missing { path }) => Err(which::no_history(&path).into()),
@@ -152,7 +152,7 @@ pub fn open(db: &Path) -> anyhow::Result<History> {
     }
 }
 
-/// What the flags ask for, without a file to write: for those who take the rows themselves.
+/// Query described by the flags, for callers that consume the rows themselves instead of writing a file.
 pub fn question(args: &ExportArgs) -> Result<Ask, Failure> {
     ask(args, Format::JsonLines, &Target::Stdout)
 }
@@ -183,7 +183,7 @@ fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Fa
     };
     let window = match by_day {
         false => window,
-        // A file in a directory is a whole day, so that no part of one takes its place.
+        // A file in a directory covers a whole day, so that a partial day never replaces a complete one.
         true => {
             let from = match from == Timestamp::MIN {
                 true => from,
@@ -221,13 +221,13 @@ fn what(what: ExportWhat) -> gua_export::What {
     }
 }
 
-/// A file that is there is found before an hour of work, not after it.
+/// Rejects existing output files before the export starts, which may take long.
 fn refuse_what_is_there(ask: &Ask, target: &Target<'_>, format: Format) -> Result<(), Failure> {
     match target {
         Target::Stdout => Ok(()),
         Target::File(path) => Over::Refuse.allows(path),
         Target::Directory(directory) => {
-            // Before all time there is no file to look for.
+            // An unbounded range has no first day to check.
             let bounded = ask.window.from() > Timestamp::MIN;
             let days = if bounded {
                 days(ask.window, &ask.zone)

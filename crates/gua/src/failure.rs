@@ -1,4 +1,4 @@
-//! How a failed command ends: its sentence, its hint, its exit code.
+//! Failures of commands: the error message, an optional hint and the exit code.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,11 +16,11 @@ use crate::{output, which};
 /// The exit codes that scripts may rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It could not be done, or a check found something.
+    /// The command failed, or a check found a problem.
     Failed = 1,
-    /// The command was used wrongly.
+    /// Usage error.
     Usage = 2,
-    /// No GPU is available. An empty listing is not this: it is a success.
+    /// No GPU is available. An empty listing does not count: it is a success.
     Nothing = 3,
 }
 
@@ -30,7 +30,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that knows its exit code, and perhaps what to do about it. Any other error ends with 1.
+/// Error with an exit code and an optional hint. All other errors exit with 1.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -58,7 +58,7 @@ impl Failure {
     }
 }
 
-/// Says on stderr what went wrong in `command` (such as `gua doctor`), once, and returns the code to end with.
+/// Prints the error of `command` (such as `gua doctor`) to stderr and returns the exit code.
 pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
     if error.is::<output::Closed>() {
         return ExitCode::SUCCESS;
@@ -74,7 +74,7 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
         .into()
 }
 
-/// The failure of a question: what the user got wrong is a usage error, and an error of the store is shown as it is.
+/// Converts the error of a query: a user's mistake is a usage error, an error of the store is shown unchanged.
 #[must_use]
 pub fn of_query(error: QueryError) -> anyhow::Error {
     match error {
@@ -114,7 +114,7 @@ fn of_open(error: BoxedError) -> anyhow::Error {
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error of the store by its own type, so that its hint is found.
+/// Converts an error of the store back to its own type, so that its hint is found.
 fn of_store(error: BoxedError) -> anyhow::Error {
     let error = match error.downcast::<ReadError>() {
         Ok(error) => return (*error).into(),
@@ -138,7 +138,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
             return Some(set_aside_hint(None));
         }
         match cause.downcast_ref() {
-            // A history whose first page is torn is no database any more.
+            // SQLite does not recognize a history with a damaged first page as a database.
             Some(
                 OpenError::Damaged { path, .. }
                 | OpenError::NotOurs {
@@ -154,7 +154,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     })
 }
 
-/// What can be done about a history that is damaged.
+/// Hint for a damaged history.
 #[must_use]
 pub fn set_aside_hint(db: Option<&Path>) -> String {
     let flag = db.map_or_else(String::new, |db| {

@@ -1,5 +1,5 @@
-//! Made-up telemetry: three cards that do the same every five ticks, as in the tool that this program replaces. For
-//! `demo` and for trying commands without a GPU; nothing of it depends on the machine.
+//! Simulated telemetry: three GPUs that repeat the same pattern every five ticks, as in gpu-usage-audit. Used by `demo`
+//! and for trying commands without a GPU; it does not depend on the host.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use jiff::Timestamp;
 
 const BOOT: BootId = BootId(0);
 
-/// Which release's telemetry is played.
+/// Release of gpu-usage-audit whose telemetry is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
-    /// Release 1.1: nothing is on the third card.
+    /// Release 1.1: the third GPU has no process.
     V1_1,
-    /// Release 1.4 and later: a desktop draws on the third card.
+    /// Release 1.4 and later: the third GPU has a desktop process.
     V1_8,
 }
 
-/// What the cards show in one of the five phases.
+/// Sample of the GPUs in one of the five phases.
 #[must_use]
 pub fn sample(script: Script, phase: u64, at: Timestamp, since_boot: Duration) -> Sample {
     let alice = process(

@@ -1,4 +1,4 @@
-//! `gua import`: takes the rows of an old history into ours.
+//! `gua import`: imports histories of the replaced tools.
 
 mod gpu_stats;
 
@@ -20,7 +20,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Bar;
 
-/// Imports what the arguments name into the history of the settings.
+/// Imports the given files into the configured history.
 pub fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let db = loaded.settings.history.db.value.as_path();
     let Some(old) = &args.path else {
@@ -29,7 +29,7 @@ pub fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     if is_same(old, db) {
         return take_over(db);
     }
-    // Looked at before a history is made for it.
+    // Checked before a history is created for it.
     gua_compat::gpu_usage_audit::OldFile::open(old).map_err(explained)?;
     let mut store = open(loaded)?;
     let mut bar = Bar::new("importing");
@@ -52,7 +52,7 @@ pub fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The history to import into, made where it is not there.
+/// Opens the history to import into; creates it if it does not exist.
 fn open(loaded: &Loaded) -> anyhow::Result<Store> {
     let setting = &loaded.settings.history.db;
     let db = setting.value.as_path();
@@ -65,7 +65,7 @@ fn open(loaded: &Loaded) -> anyhow::Result<Store> {
     Store::open(db, OpenMode::CreateOrAppend, &WriterOptions::default()).map_err(busy)
 }
 
-/// The old history stands where ours would: it becomes ours, and the old file is set aside.
+/// Handles an old history at the path of the new one: imports it into a new file and renames the old file.
 fn take_over(path: &Path) -> anyhow::Result<ExitCode> {
     let collector = match python_writer(&HostRoot::real(), path) {
         Some(_) => OldCollector::Running,
@@ -120,7 +120,7 @@ fn sentence(imported: &Imported) -> String {
     )
 }
 
-/// A writer at work is told apart from everything else that keeps a history from being opened.
+/// Error for a history that cannot be opened, with a distinct message if a collector is writing to it.
 fn busy(error: OpenError) -> anyhow::Error {
     let hint = match &error {
         OpenError::Busy { .. } => {
@@ -136,7 +136,7 @@ fn busy(error: OpenError) -> anyhow::Error {
     .into()
 }
 
-/// What to do about an old file that cannot be imported, where there is something to do.
+/// Adds a hint to the error of an old file that cannot be imported, if there is a remedy.
 pub(crate) fn explained(error: LegacyError) -> anyhow::Error {
     let (exit, hint) = match &error {
         LegacyError::NoFile { .. } => (

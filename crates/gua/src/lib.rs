@@ -1,7 +1,7 @@
-//! The command line of `gua`: arguments, configuration, what is printed and how it ends.
+//! The command line of `gua`: arguments, configuration, output and exit codes.
 //!
-//! This is a library only so that tests and fuzz targets can reach its parsers; it promises nothing to other programs.
-//! No rule about GPUs stands here: those are in `gua-model`.
+//! This is a library only so that tests and fuzz targets can use its parsers; it has no stable API. Rules about GPUs
+//! are not implemented here but in `gua-model`.
 
 pub mod available;
 pub mod claim;
@@ -34,6 +34,6 @@ pub mod statement;
 pub mod which;
 mod whole_file;
 
-// The old path of the settings, until every module names the crate.
+// Former path of the settings, until every module uses the crate directly.
 pub use gua_settings as config;
 pub use gua_settings::duration;

@@ -1,4 +1,4 @@
-//! Hands the arguments over to the library. Nothing else happens here.
+//! Entry point: passes the arguments to the library.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The names under which other tools' users call this program. As long as their commands are not built, it says so.
+//! Names of the replaced tools under which this program can be called. Commands that are not implemented are reported.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::failure::{self, Exit};
 use crate::{daemon, report};
 use crate::{nvgpu, output};
 
-/// Which tool the program was called as.
+/// Tool name under which the program was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     Gua,
@@ -20,7 +20,7 @@ pub enum Name {
 }
 
 impl Name {
-    /// From the path that the program was started with.
+    /// Determines the name from the path with which the program was started.
     #[must_use]
     pub fn of(program: &Path) -> Self {
         match program.file_name().and_then(|name| name.to_str()) {
@@ -47,7 +47,7 @@ Commands:
 `gua doctor` looks at this machine.
 ";
 
-/// Answers for one of the other names. `arguments` come without the program's name.
+/// Runs the program under one of the other names. `arguments` do not include the program name.
 #[must_use]
 pub fn run(name: Name, arguments: &[OsString]) -> ExitCode {
     match name {

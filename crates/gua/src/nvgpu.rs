@@ -1,5 +1,5 @@
-//! The program under the names `nvgpu` and `nvl`: nvgpu's table and its list of free cards, with its rules and its
-//! wording, and without its mistakes (`46.0 %`, `nan`, an end in the middle when a process cannot be seen).
+//! The program under the names `nvgpu` and `nvl`: the table and the list of free GPUs of nvgpu, with its rules and
+//! wording but without its bugs (`46.0 %`, `nan`, a crash if a process is not visible).
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ use crate::failure::{self, Exit};
 use crate::look::people;
 use crate::{driver, output};
 
-/// `nvgpu`, with the arguments behind the name.
+/// Runs `nvgpu` with the arguments after the name.
 #[must_use]
 pub fn nvgpu(arguments: &[OsString]) -> ExitCode {
     let words = std::iter::once(OsString::from("nvgpu")).chain(arguments.iter().cloned());
@@ -36,8 +36,8 @@ pub fn nvgpu(arguments: &[OsString]) -> ExitCode {
     done.unwrap_or_else(|error| failure::report("nvgpu", &error))
 }
 
-/// `nvl`, which is `nvgpu list`. As the original it takes whatever stands behind its name for nothing, save a lone question
-/// for help or the version, which the original answers with its table too.
+/// Runs `nvl`, which is `nvgpu list`. Like the original it ignores its arguments. Unlike the original, which prints its
+/// table, a single flag for help or the version is answered.
 #[must_use]
 pub fn nvl(arguments: &[OsString]) -> ExitCode {
     let only = match arguments {
@@ -67,7 +67,7 @@ fn act(command: &NvgpuCommand) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Help and version on stdout, everything else on stderr as a wrong use.
+/// Prints help and version to stdout, all other messages to stderr as usage errors.
 fn answer(error: &clap::Error) -> ExitCode {
     let text = error.render().ansi().to_string();
     let written = match error.kind() {
@@ -90,7 +90,7 @@ fn sample() -> anyhow::Result<Sample> {
     Ok(driver::sample(&mut driver::reader(settings))?)
 }
 
-/// Numbers with commas between them; an empty line and success where there are none.
+/// Prints comma-separated indexes; if no GPU is free, an empty line, and exits with 0.
 fn available(limit: Option<isize>) -> anyhow::Result<()> {
     let sample = sample()?;
     let wish = Wish {
@@ -107,7 +107,7 @@ fn available(limit: Option<isize>) -> anyhow::Result<()> {
     output::data(&format!("{}\n", limited(&free, limit).join(",")))
 }
 
-/// As the original counts: none and 0 are no limit, a negative number leaves so many out at the end.
+/// Applies the limit like the original: `None` and 0 mean no limit, a negative number omits that many at the end.
 fn limited(free: &[String], limit: Option<isize>) -> &[String] {
     let length = free.len();
     let most = match limit {
@@ -138,7 +138,7 @@ const TITLES: [&str; 11] = [
     "cmd",
 ];
 
-/// One line of the table, and its colour.
+/// Line of the table with its color.
 struct Row {
     color: AnsiColor,
     cells: Vec<String>,
@@ -182,7 +182,7 @@ fn row(gpu: &Gpu, sample: &Sample, is_coloured: bool) -> Row {
         |_| missing(),
         |util| match is_coloured {
             true => format!("{:>3} %", util.get()),
-            // Without colour the original's table takes the blanks away.
+            // Without colors, the table of the original removes the padding.
             false => format!("{} %", util.get()),
         },
     );
@@ -209,7 +209,7 @@ fn row(gpu: &Gpu, sample: &Sample, is_coloured: bool) -> Row {
     }
 }
 
-/// A card that does not even say its name.
+/// Row of a GPU that cannot be read at all.
 fn lost(index: u32) -> Row {
     let missing = || "N/A".to_owned();
     let (status, empty) = ("[!]".to_owned(), String::new);
@@ -231,7 +231,7 @@ fn lost(index: u32) -> Row {
     }
 }
 
-/// What computes on a card, its instances included: the original knows no instances.
+/// Compute processes on a GPU and its MIG instances, which the original does not distinguish.
 fn computing<'a>(gpu: &Gpu, sample: &'a Sample) -> Vec<&'a Process> {
     let is_of_it = |other: &&Gpu| other.uuid == gpu.uuid || other.place.parent() == Some(&gpu.uuid);
     let of_it = sample.gpus.iter().filter(is_of_it);
@@ -241,7 +241,7 @@ fn computing<'a>(gpu: &Gpu, sample: &'a Sample) -> Vec<&'a Process> {
         .collect()
 }
 
-/// The user that a process runs as; the number where there is no name.
+/// User of a process; the UID if there is no name.
 fn user(process: &Process) -> String {
     let own = process
         .identity
@@ -258,7 +258,7 @@ fn user(process: &Process) -> String {
     )
 }
 
-/// Thousands of millions of bytes, with one or two decimals.
+/// Formats bytes in units of 10^9 bytes, with one or two decimals.
 fn gigabytes(bytes: Bytes) -> String {
     #[expect(
         clippy::cast_precision_loss,
@@ -297,7 +297,7 @@ fn command(processes: &[&Process]) -> String {
     first.unwrap_or_default()
 }
 
-/// Columns of numbers to the right, of text to the left; each at least two wider than its title.
+/// Formats the table: numbers right-aligned, text left-aligned, each column at least two wider than its title.
 fn laid_out(rows: &[Row]) -> String {
     let letters = |text: &str| text.chars().count();
     let columns: Vec<(usize, bool)> = TITLES
@@ -315,7 +315,7 @@ fn laid_out(rows: &[Row]) -> String {
             let padded = cells.iter().zip(&columns).enumerate().map(
                 |(place, (cell, (width, is_number)))| {
                     let blanks = " ".repeat(width.saturating_sub(letters(cell)));
-                    // The number of the card has no colour.
+                    // The index of the GPU is not colored.
                     let cell = match place == 0 || cell.is_empty() {
                         true => cell.clone(),
                         false => format!("{style}{cell}{style:#}"),
@@ -346,7 +346,7 @@ fn laid_out(rows: &[Row]) -> String {
     text
 }
 
-/// Whole numbers, also with commas after every third digit; nothing is no text either.
+/// Whether a cell is an integer, possibly with thousands separators. An empty cell counts as a number.
 fn is_number(text: &str) -> bool {
     let mut groups = text.split(',');
     let first = groups.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The only way to stdout and stderr. A reader that went away is no error of ours; a full disk is.
+//! All output to stdout and stderr goes through this module. A closed pipe (EPIPE) is not an error; a full disk is.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -6,12 +6,12 @@ use anyhow::Context as _;
 use gua_wire::Token;
 use thiserror::Error;
 
-/// Whoever read our output has closed it. The program then stops, and that is success.
+/// The reader of our output has closed the pipe. The program then exits with status 0.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the reader of the output went away")]
 pub struct Closed;
 
-/// Writes data to stdout. Colours in it are dropped unless the terminal, `NO_COLOR` and `--color` want them.
+/// Writes data to stdout. Colors are removed depending on the terminal, `NO_COLOR` and `--color`.
 pub fn data(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -25,15 +25,15 @@ pub fn raw(bytes: &[u8]) -> anyhow::Result<()> {
     settle(written)
 }
 
-/// Writes talk to stderr, without whatever looks like a token: it may repeat what was typed. When that is impossible
-/// there is nobody left to tell.
+/// Writes a message to stderr. Anything that looks like a token is redacted, because messages may quote the command
+/// line. Write errors are ignored: there is no other place to report them.
 pub fn talk(text: &str) {
     let text = Token::hide_all_in(text);
     let mut out = anstream::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Whether a person looks at stdout.
+/// Whether stdout is a terminal.
 #[must_use]
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()

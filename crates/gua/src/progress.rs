@@ -1,4 +1,4 @@
-//! How far long work is, on one line of a terminal. Nothing is shown where stderr is not a terminal.
+//! Progress of long operations on one line of a terminal. Nothing is shown if stderr is not a terminal.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use gua_probe::clock;
 
 use crate::output;
 
-/// A line that is written over and over.
+/// Progress line that is redrawn in place.
 #[derive(Debug)]
 pub(crate) struct Bar {
     what: &'static str,
     began: Duration,
-    /// When it was last drawn; `None` before the first time.
+    /// Time of the last redraw; `None` before the first one.
     drawn: Option<Duration>,
     shown: bool,
 }
 
-/// A line that changes more often than this cannot be read.
+/// Minimum time between redraws; a line that changes more often is not readable.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Bar {
@@ -41,7 +41,7 @@ impl Bar {
         output::talk(&format!("\r\x1b[K{text}"));
     }
 
-    /// The same for work of which only the share that is done is known, from 0 to 1.
+    /// Shows the completed share, from 0 to 1, if nothing else is known about the progress.
     pub(crate) fn share(&mut self, share: f64) {
         let now = clock::monotonic();
         if self.is_due(now) {
@@ -57,7 +57,7 @@ impl Bar {
         self.shown && !soon
     }
 
-    /// Takes the line away, so that what follows stands alone.
+    /// Erases the line before other output.
     pub(crate) fn clear(&mut self) {
         if self.drawn.take().is_some() {
             output::talk("\r\x1b[K");

@@ -1,4 +1,4 @@
-//! Which history a command reads that was given none: that of the user's own daemon, else the host's.
+//! Default history of a command: that of the user's own daemon, else the host's.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,37 +13,38 @@ use gua_store::{FileKind, OpenError, what_is_this};
 use crate::config::{Inputs, Layer, Loaded, Source};
 use crate::failure::Failure;
 
-/// Where the service keeps the host's history.
+/// Path of the host's history, which the service writes.
 pub const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
 
-/// The history that was named; else the user's own while its daemon runs; else the host's; else the user's own, whether
-/// or not it is there.
+/// Path of the history to read: the configured one; else the user's own while its daemon is running; else the host's;
+/// else the user's own, which may not exist.
 #[must_use]
 pub fn history(loaded: &Loaded) -> PathBuf {
     among(loaded, Path::new(OF_THE_HOST))
 }
 
-/// The source of answers about [`history`].
+/// Query source for [`history`].
 #[must_use]
 pub fn source(loaded: &Loaded) -> RecordsSource<'static> {
     source_at(history(loaded))
 }
 
-/// The source of answers about the history at a path, whichever program wrote it.
+/// Query source for the history at a path, whichever program wrote it.
 #[must_use]
 pub fn source_at(path: PathBuf) -> RecordsSource<'static> {
     RecordsSource::new(move || open_records(&path))
 }
 
-/// The history that limits of a file are judged by. Those of the host are judged by the host's, where there is one: what a
-/// user's own daemon has seen since yesterday, or a history that their own file names, says little about a month.
+/// History against which the limits of a configuration file are evaluated. Limits of the host use the host's history if
+/// there is one: the history of a user's own daemon, or one named in their own file, may cover only a part of the
+/// period.
 #[must_use]
 pub fn for_limits(loaded: &Loaded, layer: Layer) -> PathBuf {
     for_limits_among(loaded, layer, Path::new(OF_THE_HOST))
 }
 
-/// The same where limits hold somebody back: those of the host are not judged by a history that the one who is held back
-/// names with --db.
+/// History for enforcing limits. Limits of the host ignore `--db`, so that users cannot evade them with another
+/// history.
 #[must_use]
 pub fn to_refuse(loaded: &Loaded, layer: Layer) -> PathBuf {
     to_refuse_among(loaded, layer, Path::new(OF_THE_HOST))
@@ -56,10 +57,10 @@ fn to_refuse_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
     }
 }
 
-/// What to do without a history.
+/// Hint for a missing history.
 pub(crate) const WITHOUT_HISTORY: &str = "`gua daemon` begins one; --db PATH names another";
 
-/// What a command says that was given no history, or one that is not there.
+/// Error of a command whose history does not exist.
 #[must_use]
 pub fn no_history(path: &Path) -> Failure {
     let path = path.to_owned();
@@ -98,7 +99,7 @@ fn among(loaded: &Loaded, host: &Path) -> PathBuf {
         .unwrap_or_else(|| db.value.clone())
 }
 
-/// The history of the daemon that the user has in the background.
+/// History of the user's background daemon.
 fn of_own_daemon(loaded: &Loaded) -> Option<PathBuf> {
     let pid_file = PidFile::at(&loaded.settings.collect.pid_file.value);
     let PidOwner::Managed(managed) = owner_of(pid_file.read()?, &pid_file) else {
@@ -111,7 +112,8 @@ fn of_own_daemon(loaded: &Loaded) -> Option<PathBuf> {
     words.nth(1).map(PathBuf::from)
 }
 
-/// Whether a file was written lately: its journal is, with every tick. A daemon in the foreground has no pid file.
+/// Whether a history was written recently, by the time of its journal, which changes with every tick. Detects a
+/// foreground daemon, which has no PID file.
 fn is_fresh(path: &Path) -> bool {
     const LATELY: Duration = Duration::from_secs(600);
     let mut journal = path.as_os_str().to_owned();
@@ -149,7 +151,7 @@ mod tests {
         std::fs::write(home.path().join(".gua/gua.db-wal"), "").unwrap();
         assert_eq!(among(&loaded, &host), own);
 
-        // The host's limits are judged by what the host has seen, whatever the user has.
+        // Limits of the host use the host's history, even if the user has one.
         let of = |loaded: &Loaded, layer| for_limits_among(loaded, layer, &host);
         assert_eq!(of(&loaded, Layer::Host), host);
         assert_eq!(of(&loaded, Layer::User), own);
@@ -166,7 +168,7 @@ mod tests {
         let loaded = Loaded::from(&inputs, named.as_slice());
         assert_eq!(among(&loaded, &host), Path::new("/x.db"));
         assert_eq!(of(&loaded, Layer::Host), Path::new("/x.db"));
-        // Not where the limits hold back the one who names it.
+        // `--db` has no effect where limits are enforced.
         let held_back = |layer| to_refuse_among(&loaded, layer, &host);
         assert_eq!(held_back(Layer::Host), Path::new("/of-host.db"));
         assert_eq!(held_back(Layer::User), Path::new("/x.db"));

@@ -1,7 +1,8 @@
-//! Files that are there as a whole or not at all: a reader sees the old one or the new one, and what ends the program
-//! before it is done, a signal too, leaves nothing behind.
+//! Atomic file writes: a reader sees either the old file or the complete new one. If the program ends early, also by a
+//! signal, no partial file is left behind.
 //!
-//! What is written over stays what it was: a link stays one, a file keeps its mode, and a pipe or a device is written into.
+//! Overwriting keeps the kind of file: a symbolic link stays a link, a file keeps its mode, and pipes and devices are
+//! written to directly.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -20,7 +21,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::failure::Failure;
 
-/// Whether a file that is there may be written over.
+/// Whether an existing file may be overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     Refuse,
@@ -28,12 +29,12 @@ pub(crate) enum Over {
 }
 
 impl Over {
-    /// As `--overwrite` says.
+    /// Converts the flag `--overwrite`.
     pub(crate) fn of(overwrite: bool) -> Self {
         if overwrite { Over::Write } else { Over::Refuse }
     }
 
-    /// Refuses a path that may not be written, before the work and not after it.
+    /// Rejects a path that may not be overwritten, before the work is done.
     pub(crate) fn allows(self, path: &Path) -> Result<(), Failure> {
         if self == Over::Write || path.symlink_metadata().is_err() {
             return Ok(());
@@ -43,7 +44,7 @@ impl Over {
     }
 }
 
-/// Writes a file at once.
+/// Writes a file in one call.
 pub(crate) fn write(path: &Path, bytes: &[u8], over: Over) -> anyhow::Result<()> {
     over.allows(path)?;
     let attempt = || -> io::Result<()> {
@@ -54,7 +55,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8], over: Over) -> anyhow::Result<()>
     attempt().with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// A file in the making.
+/// File that is being written.
 #[derive(Debug)]
 pub(crate) struct WholeFile {
     pub(crate) file: File,
@@ -63,19 +64,19 @@ pub(crate) struct WholeFile {
     until_whole: UntilWhole,
 }
 
-/// Where the bytes are until the file is whole.
+/// Location of the bytes until the file is complete.
 #[derive(Debug)]
 enum UntilWhole {
-    /// In a file without a name.
+    /// File without a name (`O_TMPFILE`).
     Unnamed,
-    /// In a file with a name of its own.
+    /// Temporary file with a name.
     Named(Part),
-    /// Where they belong: with a pipe or a device there is nothing to replace.
+    /// The destination itself: a pipe or a device cannot be replaced.
     There,
 }
 
 impl WholeFile {
-    /// Begins a file, without a name where the file system can do that.
+    /// Starts a file, without a name if the file system supports this.
     pub(crate) fn begin(path: &Path, over: Over) -> io::Result<Self> {
         Self::begin_with(path, over, |path| match unnamed(path) {
             Some(file) => Ok((file, UntilWhole::Unnamed)),
@@ -101,7 +102,7 @@ impl WholeFile {
             Ok(facts) if facts.is_file() => {
                 let path = path.canonicalize()?;
                 let begun = begun(path.clone(), make(&path)?);
-                // Only the superuser can give a file to its owner; for all others it is their own file.
+                // Only root can change the owner; other users write their own files.
                 let _ = fchown(&begun.file, Some(facts.uid()), Some(facts.gid()));
                 begun.allow(facts.permissions())?;
                 Ok(begun)
@@ -111,7 +112,7 @@ impl WholeFile {
                 Ok(begun(path.to_owned(), (file, UntilWhole::There)))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
-                // A link to what is not there yet.
+                // A symbolic link to a file that does not exist yet.
                 Ok(target) => Self::begin_with(&directory(path).join(target), over, make),
                 Err(_) => Ok(begun(path.to_owned(), make(path)?)),
             },
@@ -123,7 +124,7 @@ impl WholeFile {
         self.file.set_permissions(permissions)
     }
 
-    /// Gives the file its name, when its bytes are on the disk.
+    /// Syncs the file to disk and gives it its name.
     pub(crate) fn finish(self) -> io::Result<()> {
         if let UntilWhole::There = self.until_whole {
             return Ok(());
@@ -134,20 +135,20 @@ impl WholeFile {
             (UntilWhole::There, _) => {}
             (UntilWhole::Unnamed, Over::Refuse) => name_it(&self.file, path)?,
             (UntilWhole::Unnamed, Over::Write) => {
-                // A name is not given twice; the one that replaces another needs one of its own for a moment.
+                // linkat(2) does not replace an existing file, so the new file gets a temporary name first.
                 let part = Part::new(beside(path), &OF_THIS_PROCESS);
                 name_it(&self.file, &part.name)?;
                 fs::rename(&part.name, path)?;
             }
             (UntilWhole::Named(part), Over::Write) => fs::rename(&part.name, path)?,
-            // A link fails where somebody has put a file there meanwhile; a rename would write over it.
+            // A hard link fails if the file was created in the meantime; a rename would overwrite it.
             (UntilWhole::Named(part), Over::Refuse) => match fs::hard_link(&part.name, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
                 Err(_) => fs::rename(&part.name, path)?,
                 Ok(()) => {}
             },
         }
-        // The name too; where a directory cannot be synced, the file system does that by itself.
+        // Sync the directory entry too. File systems that cannot sync a directory do this themselves.
         if let Ok(directory) = File::open(directory(path)) {
             let _ = directory.sync_all();
         }
@@ -160,9 +161,9 @@ fn named(path: &Path) -> io::Result<(File, UntilWhole)> {
     Ok((File::create(&part.name)?, UntilWhole::Named(part)))
 }
 
-/// A file without a name in the directory of `path`; `None` where that is not to be had.
+/// Creates a file without a name in the directory of `path`; `None` if this is not supported.
 fn unnamed(path: &Path) -> Option<File> {
-    // It gets its name by way of this.
+    // The file gets its name through /proc/self/fd.
     if !Path::new("/proc/self/fd").exists() {
         return None;
     }
@@ -183,13 +184,13 @@ fn directory(path: &Path) -> &Path {
     }
 }
 
-/// Where a file is made before it gets its name: hidden, in the same directory, and no one else's.
+/// Path of the temporary file: hidden, in the same directory, and unique to this process.
 fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.part", std::process::id()))
 }
 
-/// Files that somebody else makes and will remove or rename: a signal removes them too.
+/// Partial files that other code creates and then removes or renames; a signal removes them too.
 #[derive(Debug)]
 pub(crate) struct Parts(#[expect(dead_code, reason = "it is there to be dropped")] Vec<Part>);
 
@@ -204,7 +205,7 @@ impl Parts {
     }
 }
 
-/// The name of a file that is not whole: removed when this goes, or when a signal ends the program.
+/// Name of a partial file, which is removed on drop or when a signal ends the program.
 #[derive(Debug)]
 struct Part {
     name: PathBuf,
@@ -221,19 +222,19 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // What was renamed is not there, and why it cannot be removed is worth less than what went wrong before.
+        // A renamed file no longer exists under this name. Other errors matter less than the one before.
         let _ = fs::remove_file(&self.name);
         self.among.lock().remove(&self.name);
     }
 }
 
-/// The names that a signal removes.
+/// Names of the files that a signal removes.
 #[derive(Debug, Default)]
 struct Unfinished(Mutex<BTreeSet<PathBuf>>);
 
-/// What a signal does is one for the whole process, and cannot be given back: so there is one of these.
+/// Partial files of this process. Signal handlers are per process and cannot be uninstalled, so there is only one.
 static OF_THIS_PROCESS: LazyLock<Arc<Unfinished>> = LazyLock::new(|| {
-    // What the program was started to ignore, as by nohup(1), it goes on to ignore.
+    // Signals that were ignored at the start, such as by nohup(1), stay ignored.
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter();
     let heeded: Vec<i32> = signals.filter(|signal| !was_ignored(*signal)).collect();
     Unfinished::watched(&heeded, |signal| {
@@ -242,8 +243,8 @@ static OF_THIS_PROCESS: LazyLock<Arc<Unfinished>> = LazyLock::new(|| {
 });
 
 impl Unfinished {
-    /// From now on these signals remove the files; `then` hears of them after that. Where they cannot be heeded they end
-    /// the program as ever.
+    /// Installs handlers that remove the files and then call `then`. If handlers cannot be installed, the signals end
+    /// the program as usual.
     fn watched(signals: &[i32], then: impl Fn(i32) + Send + 'static) -> Arc<Self> {
         let all = Arc::new(Self::default());
         if let Ok(mut signals) = Signals::new(signals) {
@@ -284,7 +285,7 @@ mod tests {
         names
     }
 
-    /// Both ways to make a file, which must not be told apart by what they leave.
+    /// Test of one kind of temporary file; both kinds must give the same result.
     #[track_caller]
     fn check(begin: fn(&Path, Over) -> io::Result<WholeFile>) {
         let home = tempfile::tempdir().unwrap();

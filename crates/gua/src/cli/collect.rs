@@ -67,7 +67,7 @@ pub struct ServiceScopeArgs {
     #[arg(long)]
     pub user: bool,
 
-    /// Change an image below this directory instead of the running system.
+    /// Use the image below this directory instead of the running system.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
 }

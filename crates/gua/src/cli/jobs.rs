@@ -215,8 +215,8 @@ impl RunsCommand {
 pub enum ClaimCommand {
     /// List leased GPUs, their holders and deadlines, and the waiting processes.
     ///
-    /// A lease ends when its process exits, at its deadline, or when it is released. After its deadline or its release,
-    /// a GPU stays claimed while that process or one of its descendants uses it.
+    /// A lease ends when its process exits, at its deadline, or when it is released. After that, a GPU stays claimed
+    /// while that process or one of its descendants uses it.
     #[command(
         after_help = "Examples:\n  gua claim list\n  gua claim list --json | jq '.claims[].id'\n  \
                       gua claim list --csv > claims.csv"

@@ -131,12 +131,12 @@ pub struct AvailableArgs {
     #[arg(long, value_name = "USER", action = ArgAction::Append)]
     pub account_as_free: Vec<String>,
 
-    /// Minimum idle time of a free GPU; needs a running daemon.
+    /// Minimum idle time of a free GPU; checked only if a daemon is running.
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "60s")]
     pub free_for: Duration,
 
-    /// Lease the GPUs for this duration; gua offers them to no other user. Leases one GPU unless -l or --count is
-    /// given.
+    /// Lease the GPUs for this duration, so that gua does not offer them to others. Leases one GPU unless -l or --count
+    /// is given.
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
     pub claim: Option<Duration>,
 

@@ -43,7 +43,7 @@ pub struct ImportArgs {
 /// Export a history as CSV, JSON lines or Parquet.
 ///
 /// All formats contain the same values; docs/export.md lists the columns. Sums over a time range equal those of `gua
-/// report`. Values that were not measured are empty, never zero.
+/// report`. Values that were not measured are missing, never zero.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Times are durations before now (30s, 1h, 7d) or dates and times (2026-11-01, 2026-11-01T12:00).\n\

@@ -1,5 +1,5 @@
-//! `gua bench`: what one tick, one day of history and one report cost on this machine. Everything that it writes is in a
-//! directory of its own, which it removes.
+//! `gua bench`: measures the cost of a tick, a day of history and a report on this host. All files are written to a
+//! temporary directory, which is removed afterwards.
 
 mod page;
 
@@ -26,35 +26,35 @@ use crate::progress::Bar;
 use crate::report::{self, question::Asked};
 use crate::{driver, failure, output, which};
 
-/// Looks at the driver; the first, which opens it, is not counted.
+/// Number of driver reads; the first one, which opens the driver, is not counted.
 const LOOKS: u32 = 20;
-/// Looks stop here, however slow the driver is.
+/// Maximum total time of the driver reads, for a slow driver.
 const LONGEST: Duration = Duration::from_secs(5);
 const DAY: Duration = Duration::from_secs(86_400);
 const INTERVAL: Duration = Duration::from_secs(30);
-/// Reports of the same day; the cheapest counts, as the others met something else.
+/// Number of reports of the same day. The fastest one counts, because the others were disturbed by other work.
 const REPORTS: u32 = 5;
 
-/// What things cost.
+/// Results of the benchmark.
 #[derive(Debug)]
 pub struct Costs {
     pub telemetry: Telemetry,
-    /// `None` without a driver: made-up telemetry costs nothing to read.
+    /// `None` without a driver: reading simulated telemetry costs nothing.
     pub look: Option<Look>,
     pub history: Written,
     pub report: Reported,
 }
 
-/// Where the numbers of the day came from.
+/// Source of the telemetry.
 #[derive(Debug)]
 pub struct Telemetry {
-    /// The driver's version; `None` is made up.
+    /// Driver version; `None` for simulated telemetry.
     pub driver: Option<String>,
     pub cards: usize,
     pub processes: usize,
 }
 
-/// One look at all cards, with the child that reads the driver.
+/// Cost of one sample of all GPUs, including the reader child process.
 #[derive(Debug)]
 pub struct Look {
     pub number: u32,
@@ -63,17 +63,17 @@ pub struct Look {
     pub reader_memory: Option<Bytes>,
 }
 
-/// A day of ticks in a history file.
+/// Cost of a day of ticks in a history file.
 #[derive(Debug)]
 pub struct Written {
     pub ticks: u32,
-    /// Of one tick.
+    /// CPU time per tick.
     pub processor: Duration,
-    /// The file after the day.
+    /// Size of the file after the day.
     pub bytes: Bytes,
 }
 
-/// The report of that day.
+/// Cost of the report of that day.
 #[derive(Debug)]
 pub struct Reported {
     pub processor: Duration,
@@ -100,7 +100,7 @@ pub fn run(args: &BenchArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looks at the driver. Without one, or where none is wanted, telemetry is made up.
+/// Measures driver reads. Without a driver, or with `--fake`, the telemetry is simulated.
 fn look(args: &BenchArgs, settings: &Settings) -> (Telemetry, Option<Look>, Option<Sample>) {
     let made_up = || Telemetry {
         driver: None,
@@ -154,7 +154,7 @@ fn look(args: &BenchArgs, settings: &Settings) -> (Telemetry, Option<Look>, Opti
     (telemetry, look, Some(first))
 }
 
-/// Writes a day that ends now, as a daemon writes it.
+/// Writes a day of ticks that ends now, in the same way as a daemon.
 fn write(db: &Path, end: Timestamp, sample: Option<&Sample>) -> anyhow::Result<Written> {
     let options = WriterOptions::default();
     let mut store = Store::open(db, OpenMode::Create, &options)?;
@@ -197,7 +197,8 @@ fn write(db: &Path, end: Timestamp, sample: Option<&Sample>) -> anyhow::Result<W
     })
 }
 
-/// A tick of the day. Readings differ from tick to tick, as sensors do: equal ones would take next to no room.
+/// Creates a tick of the day. Readings vary from tick to tick like those of real sensors: equal readings would take
+/// almost no space.
 fn day(
     sample: Option<&Sample>,
     number: u32,
@@ -228,12 +229,12 @@ fn day(
     sample
 }
 
-/// Numbers that look random and are the same every time.
+/// Deterministic pseudorandom numbers.
 struct Restless(u64);
 
 impl Restless {
     fn below(&mut self, limit: u32) -> u32 {
-        // Knuth's MMIX; the upper bits are random enough here.
+        // Linear congruential generator with Knuth's MMIX constants; the upper bits are random enough here.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -242,7 +243,7 @@ impl Restless {
     }
 }
 
-/// Tells the day in the form for people.
+/// Reports the day as text.
 fn tell(db: &Path, end: Timestamp, settings: &Settings) -> anyhow::Result<Reported> {
     let args = ReportArgs {
         since: "24h".to_owned(),
@@ -264,7 +265,7 @@ fn tell(db: &Path, end: Timestamp, settings: &Settings) -> anyhow::Result<Report
     })
 }
 
-/// A directory that goes when this does.
+/// Temporary directory that is removed on drop.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -281,7 +282,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What cannot be removed lies in the directory for files that nobody will miss.
+        // Files that cannot be removed are left in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

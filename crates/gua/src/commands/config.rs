@@ -1,4 +1,4 @@
-//! `gua config`: show, check and explain the configuration.
+//! `gua config`: shows, checks and explains the configuration.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ pub fn run(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints every mistake in one file, or in all that is in use.
+/// Prints every error in the given file, or in all files and variables in use.
 fn check(path: Option<&Path>, inputs: &Inputs) -> anyhow::Result<ExitCode> {
     let (problems, files, unknown) = match path {
         Some(path) => {

@@ -1,4 +1,4 @@
-//! `gua csv`: the daily CSV of gpu_stats, one sample at a time, by hand or by a timer of the user's own.
+//! `gua csv`: writes daily CSV files like gpu_stats, one sample per call, run manually or by a user timer.
 
 mod timer;
 
@@ -16,7 +16,7 @@ use crate::config::{Loaded, Settings};
 use crate::failure::{Exit, Failure};
 use crate::{driver, output};
 
-/// Where gpu_stats keeps its files, below the home of its user.
+/// Directory of gpu_stats below the home directory.
 const USUAL: &str = "gpu_stats";
 
 pub fn run(command: &CsvCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -27,7 +27,7 @@ pub fn run(command: &CsvCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The format of the daily CSV that the settings ask for.
+/// Configured format of the daily CSV.
 pub(crate) fn form(settings: &Settings) -> Form {
     match settings.csv.format.value {
         CsvFormat::Classic => Form::Classic,
@@ -35,13 +35,13 @@ pub(crate) fn form(settings: &Settings) -> Form {
     }
 }
 
-/// Looks once and appends what was seen.
+/// Takes one sample and appends its rows.
 fn sample(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let settings = &loaded.settings;
     let files = DayFiles::new(directory(loaded)?, form(settings));
     let mut reader = driver::reader(settings);
     let sample = driver::sample(&mut reader)?;
-    // By the moment of the readings, whatever the clock says by now.
+    // The minute of the readings; the clock may have moved on.
     let minute = Minute::of(sample.at, &TimeZone::system());
     let lines = lines(&sample, files.form(), minute, &settings.thresholds());
     if !lines.unread.is_empty() {
@@ -85,7 +85,7 @@ fn unread(cards: &[u32]) -> String {
     format!("the processes of GPU {numbers} could not be read; there is no row for them")
 }
 
-/// The directory that was named, that of the settings, or the usual one.
+/// Configured directory, or the default one.
 fn directory(loaded: &Loaded) -> Result<PathBuf, Failure> {
     if let Some(named) = named_directory(&loaded.settings) {
         return Ok(named);

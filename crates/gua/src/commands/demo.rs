@@ -1,4 +1,5 @@
-//! `gua demo`: made-up telemetry through the real store and the real report, on a clock that need not pass.
+//! `gua demo`: records simulated telemetry with the real store and report code, on a simulated clock unless
+//! `--real-time` is given.
 
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -25,9 +26,9 @@ use crate::fake::{self, Script};
 use crate::report::{self, question::Asked};
 use crate::{daemon, output, which};
 
-/// When a demo takes place that leaves no history behind to be asked again: always the same, so that it prints the same.
+/// Start time of a demo without `--db`. It is constant, so that the output is always the same.
 const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
-/// The host of made-up telemetry.
+/// Host name of simulated telemetry.
 pub(crate) const HOST: &str = "demo";
 
 pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -52,7 +53,7 @@ pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let clock = match (args.real_time, &args.db) {
         (true, _) => Clock::Real,
         (false, None) => Clock::From(STAGE),
-        // A history that stays is to be found by `gua report`, so it ends now.
+        // A history that is kept ends now, so that `gua report` finds it.
         (false, Some(_)) => Clock::From(clock::now().checked_sub(length)?),
     };
     let end = record(args, &db, clock, interval)?;
@@ -77,7 +78,7 @@ pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `gpu-usage-audit demo`. `arguments` are those after the word.
+/// Runs `gpu-usage-audit demo`. `arguments` are those after `demo`.
 #[must_use]
 pub fn audit(arguments: &[OsString]) -> ExitCode {
     const NAME: &str = "gpu-usage-audit demo";
@@ -91,7 +92,7 @@ pub fn audit(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Made-up telemetry must not come into a history of a real host.
+/// Rejects the history of a real host, which must not contain simulated telemetry.
 pub(crate) fn refuse_real(db: &Path) -> anyhow::Result<()> {
     if let Ok(history) = History::open(db)
         && history.host()?.is_some_and(|host| host != HOST)
@@ -109,13 +110,13 @@ pub(crate) fn refuse_real(db: &Path) -> anyhow::Result<()> {
 
 #[derive(Clone, Copy, Debug)]
 enum Clock {
-    /// Time passes.
+    /// Real time.
     Real,
-    /// It stands still between ticks, and the first is here.
+    /// Simulated time that starts here and advances only with each tick.
     From(Timestamp),
 }
 
-/// Writes the ticks. Returns when it was over.
+/// Writes the ticks. Returns the end time.
 fn record(
     args: &DemoArgs,
     db: &Path,
@@ -149,7 +150,7 @@ fn record(
             .interval
             .saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
         if let Clock::Real = clock {
-            // Against the clock that began with the first tick, so that no tick delays the next.
+            // Relative to the first tick, so that delays do not accumulate.
             let left = since_boot.saturating_sub(clock::monotonic().saturating_sub(began));
             std::thread::sleep(left);
             now = clock::now();
@@ -175,7 +176,7 @@ fn record(
     Ok(now)
 }
 
-/// A directory of its own for a demo that was given no file. It stays, so that the history can be looked at.
+/// Creates a directory for a demo without `--db`. It is kept, so that the history can be examined.
 pub(crate) fn fresh(temporary: &Path) -> anyhow::Result<PathBuf> {
     let unique = clock::now().as_nanosecond();
     let directory = temporary.join(format!("gpu-usage-audit-demo-{unique:x}"));

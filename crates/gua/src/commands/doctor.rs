@@ -1,5 +1,5 @@
-//! `gua doctor`: shows what gua can see on this host, and what prevents it from collecting. It changes nothing, and contacts
-//! nobody but the board of an enrolled host. The checks are those of `gua_probe::doctor`.
+//! `gua doctor`: shows what gua can see on this host, and what prevents it from collecting. It changes nothing, and
+//! contacts only the board of an enrolled host. The checks are those of `gua_probe::doctor`.
 
 use std::io::IsTerminal as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -76,8 +76,8 @@ pub fn run(args: &DoctorArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// One sample for a program or a bug report. Mistakes in the configuration are an error here, because the thresholds in force
-/// would not be the intended ones.
+/// One sample for a program or a bug report. Mistakes in the configuration are an error here, because the thresholds in
+/// force would not be the intended ones.
 fn sample(loaded: &Loaded) -> anyhow::Result<serde_json::Value> {
     if let Some(first) = loaded.problems.first() {
         return Err(
@@ -221,8 +221,8 @@ fn unreadable_files(loaded: &Loaded) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a path is the default one. Components are compared as text: `//` and `/./` are ignored, links and `..` are not
-/// resolved.
+/// Whether a path is the default one. Components are compared as text: `//` and `/./` are ignored, links and `..` are
+/// not resolved.
 fn choice(path: &Path, home: Option<&Path>) -> Choice {
     match home.map(gua_settings::default_db) {
         Some(default) if default == path => Choice::Default,

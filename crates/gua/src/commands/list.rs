@@ -1,4 +1,4 @@
-//! `gua list`: every card, who holds it since when, and what it is doing; once, or again and again.
+//! `gua list`: lists every GPU with its holders and state, once or repeatedly.
 
 mod document;
 pub mod row;
@@ -25,7 +25,7 @@ use document::document;
 use row::{Leased, Row, Terms};
 use table::Detail;
 
-/// A terminal that does not say how wide it is.
+/// Width of a terminal that does not report its own.
 const USUAL_WIDTH: usize = 80;
 
 pub fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -39,7 +39,7 @@ pub fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     watch::run(args, loaded, &mut reader, interval)
 }
 
-/// Whether something is printed for the first time.
+/// Whether this is the first output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum First {
     Yes,
@@ -86,14 +86,14 @@ fn page(args: &ListArgs, loaded: &Loaded, sample: &Sample, first: First) -> anyh
     })
 }
 
-/// The document that `gua list --json` prints, for a sample.
+/// JSON document of `gua list --json` for a sample.
 #[must_use]
 pub fn listing(loaded: &Loaded, sample: &Sample) -> ListDocument {
     let (rows, unread) = rows(loaded, sample, None);
     document(sample, &rows, unread.as_deref())
 }
 
-/// The lines of the listing; what kept the claims from being read.
+/// Rows of the listing, and the error if the claims could not be read.
 fn rows<'a>(
     loaded: &Loaded,
     sample: &'a Sample,
@@ -109,7 +109,7 @@ fn rows<'a>(
     (rows, unread)
 }
 
-/// Since when each card has been as it is, where a running daemon knows.
+/// Adds the start of each GPU's state, if a daemon is running.
 fn remember(rows: &mut [Row<'_>], loaded: &Loaded, sample: &Sample) {
     let states: Vec<_> = rows
         .iter()
@@ -121,7 +121,7 @@ fn remember(rows: &mut [Row<'_>], loaded: &Loaded, sample: &Sample) {
     }
 }
 
-/// To whom cards are leased; what keeps that from being read.
+/// Adds the leases of the GPUs; returns the error if they could not be read.
 fn note_claims(rows: &mut [Row<'_>], loaded: &Loaded, sample: &Sample) -> Option<String> {
     let taken = match claims::taken(&loaded.settings, sample, Vec::new()) {
         Ok(taken) => taken,
@@ -146,7 +146,7 @@ fn note_claims(rows: &mut [Row<'_>], loaded: &Loaded, sample: &Sample) -> Option
     None
 }
 
-/// `None` where nobody's eyes are limited: a file, a pipe.
+/// Width of the terminal; `None` for a file or a pipe.
 fn width() -> Option<usize> {
     let out = std::io::stdout();
     if !out.is_terminal() {

@@ -1,4 +1,4 @@
-//! `gua phase`: a mark for the `gua run` around this process.
+//! `gua phase`: sends a mark to the `gua run` that watches this process.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::config::Inputs;
 use crate::failure::Failure;
 use crate::output;
 
-/// A job must not fail for a mark: only a wrong use is an error.
+/// Sends the marks. Only a usage error fails, because a job must not fail because of a mark.
 pub fn run(args: &PhaseArgs) -> anyhow::Result<ExitCode> {
     let names = args.name.iter().chain(&args.event);
     if names.into_iter().any(|name| name.trim().is_empty()) {
@@ -30,7 +30,7 @@ pub fn run(args: &PhaseArgs) -> anyhow::Result<ExitCode> {
         lines.push(line);
     }
     let said = match pipe(&Inputs::of_this_process()) {
-        // Each line whole: the pipe takes as much at once or nothing.
+        // Writes of at most PIPE_BUF bytes are atomic (pipe(7)), so each line is written completely or not at all.
         Some(mut pipe) => lines
             .iter()
             .try_for_each(|line| pipe.write_all(line.as_bytes()))
@@ -59,7 +59,8 @@ fn marks(args: &PhaseArgs) -> Vec<Mark> {
     phase.into_iter().chain(set).collect()
 }
 
-/// The pipe by the name of the process that reads it; else, where that is out of sight, by the descriptor that we inherited.
+/// Opens the pipe by its path, which contains the PID of the reader; if that is not accessible, by the inherited
+/// descriptor.
 #[must_use]
 pub fn pipe(inputs: &Inputs) -> Option<File> {
     let by_name = inputs.variable(PIPE_VARIABLE).map(PathBuf::from);
@@ -73,7 +74,7 @@ pub fn pipe(inputs: &Inputs) -> Option<File> {
         .find_map(|path| open(&path))
 }
 
-/// Only a pipe: whatever else has the number by now is not for us.
+/// Opens the path only if it is a pipe: the descriptor may have been reused for another file.
 fn open(path: &Path) -> Option<File> {
     let is_pipe = path.metadata().ok()?.file_type().is_fifo();
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;

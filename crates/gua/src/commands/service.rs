@@ -1,6 +1,6 @@
 //! `gua service`: the collector as a systemd service, for the whole host or for one user.
 //!
-//! It writes one unit file and lets systemctl do the rest. It never touches a unit that it did not write.
+//! Writes one unit file and calls systemctl for everything else. Units that gua did not write are never changed.
 
 mod board;
 pub(crate) mod place;
@@ -27,7 +27,7 @@ use systemctl::Systemctl;
 use unit::{Pushing, Readers, UnitFacts};
 use units::{Removal, begins_with, stranger, write_unit};
 
-/// The service's name, and the one under which gpu-usage-audit was installed.
+/// Unit name of the service, followed by the unit name that gpu-usage-audit used.
 pub const NAME: &str = "gua.service";
 pub const ALIAS: &str = "gpu-usage-audit.service";
 
@@ -71,7 +71,7 @@ fn install(args: &ServiceInstallArgs) -> anyhow::Result<()> {
         if args.no_start {
             said.push_str(&format!("  start: {}\n", systemctl.shown(&["start", NAME])));
         } else {
-            // Also takes up a changed unit when this was an update.
+            // A restart also applies a changed unit after an update.
             systemctl.run(&["restart", NAME])?;
             said.push_str("  started\n");
         }
@@ -119,7 +119,7 @@ fn facts(args: &ServiceInstallArgs, place: &Place) -> anyhow::Result<UnitFacts> 
     })
 }
 
-/// What has to be told of the collector's unit.
+/// Notes about the collector's unit for the user.
 fn notes(facts: &UnitFacts, args: &ServiceInstallArgs, place: &Place) -> String {
     let mut said = different_readers(args, place, sync::SERVICE);
     if let Some(Pushing { board, .. }) = &facts.cloud {
@@ -133,7 +133,7 @@ fn notes(facts: &UnitFacts, args: &ServiceInstallArgs, place: &Place) -> String 
     said
 }
 
-/// Who is to read the history: as is said, else as the units that are there have it, since all share its directory.
+/// Readers of the history: as given, else as in the installed units, because all units share the directory.
 fn readers(args: &ServiceInstallArgs, place: &Place) -> Result<Readers, Failure> {
     match &args.readable_by {
         Some(word) => word
@@ -152,7 +152,7 @@ fn installed_readers(place: &Place, name: &str) -> Option<Readers> {
     is_ours.then(|| Readers::of_unit(&text)).flatten()
 }
 
-/// A line where another unit has it otherwise.
+/// Warning if another installed unit has different readers.
 fn different_readers(args: &ServiceInstallArgs, place: &Place, other: &str) -> String {
     let (Ok(ours), Some(theirs)) = (readers(args, place), installed_readers(place, other)) else {
         return String::new();
@@ -165,8 +165,8 @@ fn different_readers(args: &ServiceInstallArgs, place: &Place, other: &str) -> S
     )
 }
 
-/// Everyone may read what everyone sees in `/proc` anyway. Where `/proc` hides strangers' processes, only those may who
-/// are shown them.
+/// Default readers: everyone, because `/proc` shows the same processes to everyone. If `/proc` is mounted with hidepid,
+/// only the group that can see all processes, or root.
 fn default_readers() -> Readers {
     let root = HostRoot::real();
     match mount::hiding(&mount::mounts(&root), Path::new("/proc")) {
@@ -178,7 +178,7 @@ fn default_readers() -> Readers {
     }
 }
 
-/// A unit of this name that somebody else wrote is theirs.
+/// Rejects units with these names that gua did not write.
 fn refuse_strangers(place: &Place, force: bool) -> anyhow::Result<()> {
     for name in [NAME, ALIAS] {
         let path = place.unit(name);

@@ -1,4 +1,4 @@
-//! `gua summarize`: the ten numbers of a run from its metric files, of gua or of the original.
+//! `gua summarize`: computes the ten values of ResourceSummary from the metric files of `gua run` or run_monitor.
 
 mod files;
 
@@ -14,10 +14,10 @@ use crate::cli::SummarizeArgs;
 use crate::output;
 use files::Files;
 
-/// The event with which a run begins; a log may hold several.
+/// First event of a run; a log may contain several runs.
 const RUN_STARTED: &str = "run_started";
 
-/// No line of a log that is of use here is longer.
+/// Maximum length of a relevant log line.
 const LONGEST_LINE: u64 = 64 << 10;
 
 pub fn run(args: &SummarizeArgs) -> anyhow::Result<ExitCode> {
@@ -40,8 +40,8 @@ pub fn run(args: &SummarizeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the job said of JAX's own peak: the last word counts. Of several runs in one log it is the last that is meant, as its
-/// metric files are.
+/// Peak memory of JAX as reported by the job; the last value counts. If a log contains several runs, the last run
+/// counts, because the metric files are those of the last run.
 fn jax_peak(log: &Path) -> Result<Option<f64>, UnreadableFile> {
     let unreadable = |source| UnreadableFile {
         path: log.to_owned(),
@@ -96,7 +96,7 @@ fn text(found: &Summarized) -> String {
     entries.iter().map(line).collect()
 }
 
-/// Whether the number rests on something. JAX's peak is shown only where it was told.
+/// Whether a value was measured. The peak of JAX is shown only if the job reported it.
 fn is_measured(found: &Summarized, name: &str) -> bool {
     let of = |prefix: &str| {
         match prefix {

@@ -1,4 +1,5 @@
-//! `gua top`: the live view. The picture and the keys are gua-tui's; here are the driver, the history, the signals.
+//! `gua top`: the live view. gua-tui draws the screen and interprets keys; this module provides the driver, the history
+//! and the signals.
 
 mod events;
 mod panics;
@@ -25,13 +26,13 @@ use crate::fake::{self, Script};
 use crate::output;
 use record::Record;
 
-/// Where samples come from: asked once an interval, in a thread of its own.
+/// Source of samples, called once per interval on its own thread.
 pub type Samples = Box<dyn FnMut() -> Result<Sample, DriverFault> + Send>;
 
-/// Below this the driver is busy with being asked.
+/// Minimum interval; a shorter one would keep the driver busy.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The width of a picture on paper where no terminal tells another.
+/// Width of `--once` output if stdout is not a terminal.
 const PAPER_WIDTH: u16 = 100;
 
 pub fn run(args: &TopArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -51,7 +52,7 @@ pub fn run(args: &TopArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The live view of these samples.
+/// Runs the live view with a source of samples.
 pub fn watch(args: &TopArgs, loaded: &Loaded, samples: Samples) -> anyhow::Result<ExitCode> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let message = "this needs a terminal to draw on, and stdin or stdout is none";
@@ -71,7 +72,7 @@ fn record(args: &TopArgs, loaded: &Loaded) -> Option<Record> {
     }
 }
 
-/// As in the replaced tool, the second says what is played.
+/// Simulated sample. As in gpu-usage-audit, the current second selects the phase.
 fn made_up() -> Sample {
     let now = clock::now();
     let phase = now.as_second().rem_euclid(5).unsigned_abs();

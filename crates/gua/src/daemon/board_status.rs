@@ -1,4 +1,4 @@
-//! The state of the link to a board, for `gua status`. It shows no secret and contacts nobody.
+//! The state of the link to a board, for `gua status`. It shows no secrets and makes no connections.
 
 use std::path::Path;
 

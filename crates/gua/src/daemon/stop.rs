@@ -11,7 +11,7 @@ use crate::config::Loaded;
 use crate::failure::Exit;
 use crate::output;
 
-/// How long it may take to end.
+/// Maximum time to wait for the daemon to exit.
 const LIMIT: Duration = Duration::from_secs(5);
 
 pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! `gua db set-aside`: puts a history that cannot be used out of the way. It renames, and never removes or overwrites.
+//! `gua db set-aside`: renames a damaged history. Nothing is deleted or overwritten.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,10 +12,10 @@ use gua_store::{FileKind, OpenError, WriterLock, what_is_this};
 use crate::failure::{Exit, Failure};
 use crate::{output, which};
 
-/// Renames the history, after a question on a terminal or with `--yes`.
+/// Renames the history, after confirmation on a terminal or with `--yes`.
 pub(super) fn run(db: &Path, yes: bool) -> anyhow::Result<ExitCode> {
     let path = target(db)?;
-    // Held while it is renamed.
+    // Held during the rename.
     let _lock = WriterLock::take_if_there(&path).map_err(super::explained)?;
     if let Some(pid) = python_writer(&HostRoot::real(), &path) {
         return Err(super::explained(OpenError::Busy {
@@ -40,7 +40,7 @@ pub(super) fn run(db: &Path, yes: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file itself, with links followed: a link that was renamed would leave the file where it is.
+/// Path of the file with symbolic links resolved: renaming a link would leave the file in place.
 fn target(db: &Path) -> anyhow::Result<PathBuf> {
     match what_is_this(db) {
         FileKind::Missing => Err(which::no_history(db).into()),

@@ -1,4 +1,4 @@
-//! `gua export --format gpu-usage-audit`: a file as release 1.8.0 of that tool writes it.
+//! `gua export --format gpu-usage-audit`: writes a history file of release 1.8.0 of that tool.
 
 use std::ops::ControlFlow;
 use std::path::Path;

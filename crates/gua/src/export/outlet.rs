@@ -1,4 +1,4 @@
-//! Where the rows of an export go: stdout, one file, or a file for each day. A file has its name when it is whole.
+//! Destinations of an export: stdout, one file, or one file per day. A file gets its name when it is complete.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use jiff::civil::Date;
 
 use crate::whole_file::{Over, WholeFile};
 
-/// Stdout, for other programs to read.
+/// Standard output.
 pub(super) struct Stdout;
 
 impl Outlet for Stdout {
@@ -21,11 +21,11 @@ impl Outlet for Stdout {
     }
 }
 
-/// Files in a directory: the one that was named, or one for each day.
+/// Output files: the given one, or one per day in a directory.
 pub(super) struct Files {
     target: Target,
     over: Over,
-    /// The file in the making, and what it will be called.
+    /// File that is being written, with its final path.
     open: Option<(WholeFile, PathBuf)>,
 }
 

@@ -1,4 +1,4 @@
-//! `gua import --gpu-stats`: the days of gpu_stats. Every line that is not taken is told, and why.
+//! `gua import --gpu-stats`: imports the daily CSV files of gpu_stats. Skipped lines are reported with the reason.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,13 +26,13 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Bar;
 
-/// How often gpu_stats looks unless its timer was changed.
+/// Default interval of gpu_stats.
 const USUAL: Duration = Duration::from_secs(300);
-/// A day has a line for each card and minute at most; more than this is no day of gpu_stats.
+/// Maximum size of a file. A day has at most one line per GPU and minute, so a larger file is not from gpu_stats.
 const MOST_BYTES: u64 = 64 << 20;
-/// A longer pause between two looks is not how often gpu_stats looks.
+/// Maximum interval in seconds; a longer gap between two samples is not the interval of gpu_stats.
 const LONGEST_PAUSE: i64 = 86_400;
-/// Bad lines of a file that are told one by one.
+/// Maximum number of invalid lines per file that are reported individually.
 const TOLD: usize = 5;
 
 pub(super) fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -41,7 +41,7 @@ pub(super) fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode
         return Err(Failure::usage("--interval: a row stands for more than no time").into());
     }
     let files = files(place)?;
-    // One day at a time is in memory. None is imported before all were seen to be days.
+    // Only one day is in memory at a time. Nothing is imported before all files have been checked.
     let usual = usual_interval(&files)?;
     let wanted = Wanted {
         interval: match args.interval {
@@ -77,7 +77,7 @@ pub(super) fn run(args: &ImportArgs, loaded: &Loaded) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// How days are to be imported.
+/// Import options.
 struct Wanted {
     interval: StatsInterval,
     again: Again,
@@ -121,7 +121,7 @@ fn import(
     Ok(())
 }
 
-/// What can be done about a day that was imported otherwise before.
+/// Adds a hint to the error of a day that was imported before with other options.
 fn refused(error: LegacyError) -> anyhow::Error {
     let (message, hint) = match &error {
         LegacyError::OtherInterval { known, asked, .. } => (
@@ -146,7 +146,7 @@ fn refused(error: LegacyError) -> anyhow::Error {
     .into()
 }
 
-/// What all days came to.
+/// Totals over all days.
 #[derive(Default)]
 struct Sums {
     rows: Imported,
@@ -154,7 +154,7 @@ struct Sums {
     without_usage: u64,
     left_out: u64,
     days_left_out: u64,
-    /// How many days have rows that stand for so long.
+    /// Number of days by the duration of their rows.
     intervals: BTreeMap<Duration, u64>,
 }
 
@@ -242,7 +242,7 @@ fn cannot(path: &Path) -> String {
     format!("cannot read `{}`", path.display())
 }
 
-/// The files of all days of a directory, or the one file, in the order of time.
+/// Files of a directory, or the single file, in chronological order.
 fn files(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = BTreeMap::new();
     match fs::metadata(place).map(|facts| facts.is_dir()) {
@@ -270,7 +270,7 @@ fn files(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files.into_values().collect())
 }
 
-/// The rows of one day.
+/// Reads the rows of one day.
 fn read(path: &Path) -> anyhow::Result<Parsed> {
     let facts = fs::metadata(path).with_context(|| cannot(path))?;
     anyhow::ensure!(
@@ -282,7 +282,7 @@ fn read(path: &Path) -> anyhow::Result<Parsed> {
     parse(&bytes).with_context(|| format!("`{}` is not of gpu_stats", path.display()))
 }
 
-/// The most frequent time from one look to the next, which is how often gpu_stats was told to look.
+/// Most frequent time between samples, which is the configured interval of gpu_stats.
 fn usual_interval(files: &[PathBuf]) -> anyhow::Result<Duration> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
     let mut before = None;
@@ -297,7 +297,7 @@ fn usual_interval(files: &[PathBuf]) -> anyhow::Result<Duration> {
             }
         }
     }
-    // The shorter of two that are as frequent: it claims less.
+    // If two are equally frequent, the shorter one: it counts less time.
     let most = counts.into_iter().rev().max_by_key(|(_, count)| *count);
     Ok(most
         .and_then(|(seconds, _)| u64::try_from(seconds).ok())

@@ -1,4 +1,4 @@
-//! The costs for people and for programs.
+//! Results of the benchmark as text and as JSON.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Costs;
 
-/// The version of this JSON. Keys are added under the same number; none changes its meaning.
+/// Version of the JSON document. New keys do not change the version; existing keys keep their meaning.
 const SCHEMA_VERSION: u32 = 1;
 
 pub(super) fn text(costs: &Costs) -> String {

@@ -1,4 +1,4 @@
-//! The timer that takes samples: two units of the user's own, written and started like the service.
+//! Timer that takes samples: two systemd user units, written and started like the service.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,20 +21,20 @@ use crate::output;
 
 const SERVICE: &str = "gua-csv.service";
 const TIMER: &str = "gua-csv.timer";
-/// The timer of the tool that this one replaces.
+/// Timer of gpu_stats, which this one replaces.
 const OLD_TIMER: &str = "gpu_stats.timer";
 
-/// By this line a unit is known to be ours.
+/// First line of the units, which identifies units written by gua.
 const FIRST_LINE: &str = "# Written by `gua csv install`. Changes here are lost when it runs again; use `systemctl --user edit`.";
 
-/// Where systemd notes whose services outlive their sessions (loginctl(1)).
+/// Directory with a file for each user with lingering enabled (loginctl(1)).
 const LINGERING: &str = "/var/lib/systemd/linger";
 
-/// What the units depend on.
+/// Contents of the units.
 #[derive(Clone, Debug)]
 struct Facts {
     program: PathBuf,
-    /// `None`: where the settings of that time say.
+    /// `None`: use the directory configured at the time of each sample.
     directory: Option<PathBuf>,
     form: Option<CsvFormat>,
     every: Duration,
@@ -45,7 +45,7 @@ pub(super) fn install(args: &CsvInstallArgs, settings: &Settings) -> anyhow::Res
     let csv = &settings.csv;
     let facts = Facts {
         program: std::env::current_exe().context("cannot tell where this program is")?,
-        // What stands in the configuration is read anew at every sample.
+        // The configuration is read again for every sample, so only flags go into the unit.
         directory: is_flag(&csv.dir.source)
             .then(|| named_directory(settings))
             .flatten(),
@@ -102,7 +102,7 @@ pub(super) fn uninstall(args: &CsvUninstallArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Always the user's own, root's too.
+/// Always the scope of a user, also for root.
 fn place(root: Option<PathBuf>) -> Result<Place, Failure> {
     Place::of(&ServiceScopeArgs {
         system: false,
@@ -115,7 +115,7 @@ fn is_flag(source: &Source) -> bool {
     matches!(source, Source::Flag(_))
 }
 
-/// Whether this user's timers go on without a session.
+/// Whether lingering is enabled, so that the user's timers run without a session.
 fn lingers() -> bool {
     let uid = Uid(rustix::process::getuid().as_raw());
     let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
@@ -179,7 +179,7 @@ mod tests {
 
     fn facts(minutes: u64) -> Facts {
         Facts {
-            // Any program that exists: systemd looks whether it can be executed.
+            // Any existing program: systemd checks that it is executable.
             program: "/bin/true".into(),
             directory: Some("/home/a b/100% \"x\"".into()),
             form: Some(CsvFormat::Full),

@@ -1,4 +1,4 @@
-//! The list for programs: [`ListDocument`] from the rows of the table.
+//! JSON output of `gua list`: builds a [`ListDocument`] from the rows of the table.
 
 use gua_model::Sample;
 use gua_probe::host::time::ticks_per_second;

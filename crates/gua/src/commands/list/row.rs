@@ -1,4 +1,4 @@
-//! One line of the listing: a card or a MIG instance, who holds it, its sign and its state.
+//! Row of the listing: a GPU or a MIG instance with its holders, sign and state.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use gua_render::listing::ListedClaim;
 
 use crate::look::people;
 
-/// What decides how a sample is read.
+/// Settings that affect how a sample is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub thresholds: Thresholds,
     pub ticks_per_second: u64,
 }
 
-/// nvgpu's signs.
+/// Signs of nvgpu in front of each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// Nobody holds it.
+    /// No process holds the GPU.
     Free,
-    /// Somebody does.
+    /// A process holds the GPU.
     Held,
-    /// A holder is gone or cannot be seen, the card is at work without one, or it cannot be read.
+    /// A holder has exited or is not visible, the GPU is busy without a holder, or it cannot be read.
     Wrong,
 }
 
@@ -52,27 +52,27 @@ impl Sign {
     }
 }
 
-/// A card, or an instance below its card.
+/// A GPU, or a MIG instance below its parent.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
     pub index: u32,
-    /// `None` for a card that does not even say its name.
+    /// `None` for a GPU that cannot be read at all.
     pub gpu: Option<&'a Gpu>,
     pub sign: Sign,
-    /// `None` where the card's instances stand for it.
+    /// `None` for a GPU whose MIG instances have the states.
     pub state: Option<State>,
-    /// Why the state was not seen.
+    /// Reason for an unknown state.
     pub unseen: Option<Missing>,
     pub holders: Vec<&'a Process>,
-    /// How long the oldest holder has lived.
+    /// Age of the oldest holder.
     pub oldest: Option<Duration>,
-    /// Since when it has been in its state, where a daemon knows.
+    /// Start of the current state, if a daemon has recorded it.
     pub since: Option<Since>,
-    /// To whom it is leased.
+    /// Leases on this GPU.
     pub claims: Vec<Leased>,
 }
 
-/// A lease on a card.
+/// Lease on a GPU.
 #[derive(Clone, Debug)]
 pub struct Leased {
     /// `ada (pid 4711 bash) until 14:30:05`.
@@ -81,7 +81,7 @@ pub struct Leased {
     pub listed: ListedClaim,
 }
 
-/// The cards in the wished order, instances below their card, the nameless ones by their number.
+/// Rows in the requested order: MIG instances below their parent, unreadable GPUs by index.
 #[must_use]
 pub fn rows<'a>(sample: &'a Sample, terms: &Terms, order: Option<&Order>) -> Vec<Row<'a>> {
     let is_instance = |gpu: &&Gpu| matches!(gpu.place, Place::Instance { .. });
@@ -167,18 +167,18 @@ impl Row<'_> {
             .is_some_and(|gpu| matches!(gpu.place, Place::Instance { .. }))
     }
 
-    /// Whether nobody holds it, and somebody has leased it.
+    /// Whether the GPU is leased but not held yet.
     #[must_use]
     pub fn is_only_claimed(&self) -> bool {
         self.sign == Sign::Free && !self.claims.is_empty()
     }
 
-    /// A reading of the card, for showing; `None` where there is none.
+    /// Reading of the GPU for display; `None` if it is missing.
     pub fn reading<T>(&self, of: impl Fn(&Gpu) -> Reading<T>) -> Option<T> {
         of(self.gpu?).ok()
     }
 
-    /// The card's name; an instance stands below its card, whose name is not said again.
+    /// Name of the GPU. For a MIG instance, which is listed below its parent, the parent's name is removed.
     #[must_use]
     pub fn name(&self, sample: &Sample) -> Option<String> {
         let gpu = self.gpu?;
@@ -190,7 +190,7 @@ impl Row<'_> {
         Some(sanitize(short.map_or(name.as_str(), str::trim_start)))
     }
 
-    /// The command line of the first holder that can be seen, shortened. For a person's eyes alone.
+    /// Command line of the first visible holder, truncated. Only for the table, not for machine-readable output.
     #[must_use]
     pub fn command(&self) -> Option<CommandLine> {
         let root = ProcRoot::default();
@@ -201,8 +201,8 @@ impl Row<'_> {
         lines.next().map(|line| line.in_short())
     }
 
-    /// The command line of every holder in the order of the pids, whole; `?` for one that cannot be seen. For a person's
-    /// eyes alone.
+    /// Full command lines of all holders in PID order; `?` for a holder that is not visible. Only for the table, not
+    /// for machine-readable output.
     #[must_use]
     pub fn commands(&self) -> Vec<String> {
         let root = ProcRoot::default();

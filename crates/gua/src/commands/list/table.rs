@@ -1,4 +1,4 @@
-//! The listing for people: as many columns as the terminal has room for, the most telling ones last to go.
+//! Table of `gua list`: as many columns as fit the terminal; the least important ones are dropped first.
 
 use anstyle::{AnsiColor, Style};
 use gua_model::since::Start;
@@ -11,18 +11,18 @@ use super::row::{Row, Sign};
 use crate::look::people;
 use gua_model::text::gigabytes;
 
-/// The sign of a card that is free and leased; nvgpu knows no leases.
+/// Sign of a GPU that is free but leased; nvgpu has no leases.
 const CLAIMED: &str = "[c]";
 
-/// How much a line shows.
+/// Level of detail of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     Usual,
-    /// Whole command lines, and UUIDs.
+    /// Full command lines and UUIDs.
     Whole,
 }
 
-/// One line of the table, as it is shown.
+/// Formatted line of the table.
 struct Line {
     index: Option<u32>,
     status: &'static str,
@@ -50,7 +50,7 @@ const fn column(
     Column::new(title, title, cell).on_screen(align, priority, min_width)
 }
 
-/// The columns of `gua list`, from left to right.
+/// Columns of `gua list` from left to right.
 const COLUMNS: [Column<Line>; 14] = [
     column("", Align::Right, None, 14, |line| {
         line.index
@@ -95,7 +95,7 @@ const COLUMNS: [Column<Line>; 14] = [
     }),
 ];
 
-/// The table with colours, which the output removes where they are not wanted.
+/// Table with colors, which the output removes if they are disabled.
 #[must_use]
 pub fn text(sample: &Sample, rows: &[Row<'_>], width: Option<usize>, detail: Detail) -> String {
     if rows.is_empty() {
@@ -104,7 +104,7 @@ pub fn text(sample: &Sample, rows: &[Row<'_>], width: Option<usize>, detail: Det
     let lines: Vec<Line> = rows.iter().map(|row| line(row, sample, detail)).collect();
     let shown = COLUMNS.len() - usize::from(detail == Detail::Usual);
     let table = Table::of(&COLUMNS[..shown], &lines);
-    // The headings and the dashes below them have no colour.
+    // The headings and the dashes below them are not colored.
     let styles = [None, None].into_iter();
     let styles = styles.chain(rows.iter().map(|row| Some(style(row))));
     let lines = table.lines(width, Underline::Yes).zip(styles);
@@ -159,13 +159,13 @@ fn line(row: &Row<'_>, sample: &Sample, detail: Detail) -> Line {
     }
 }
 
-/// Who has leased a card that nobody uses yet.
+/// Holder of the lease on a GPU that is not used yet.
 fn claimed(row: &Row<'_>) -> String {
     let claims = row.claims.iter().map(|claim| claim.text.clone());
     format!("claimed by {}", people::distinct(claims).join(", "))
 }
 
-/// The state and, where a daemon knows, for how long; `>` where it may be longer.
+/// State with its duration, if a daemon has recorded it; `>` marks a lower bound.
 fn state(row: &Row<'_>, sample: &Sample) -> String {
     let Some(state) = row.state else {
         return "MIG".to_owned();
@@ -185,7 +185,7 @@ fn state(row: &Row<'_>, sample: &Sample) -> String {
     }
 }
 
-/// nvgpu's colours, and one for cards that are leased and not used yet.
+/// Colors of nvgpu, and one more for GPUs that are leased but not used yet.
 fn style(row: &Row<'_>) -> Style {
     let color = match row.sign {
         _ if row.is_only_claimed() => AnsiColor::Yellow,

@@ -1,4 +1,4 @@
-//! The listing again and again, until it is stopped.
+//! `gua list --watch`: repeats the listing until interrupted.
 
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
@@ -14,16 +14,17 @@ use crate::config::Loaded;
 use crate::failure::Failure;
 use crate::{driver, output};
 
-/// Below this, looking would be most of what the machine does.
+/// Minimum interval; a shorter one would keep the host busy with sampling.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Puts the cursor at the top, and clears from there on once the page is written over the old one.
+/// Escape sequences to redraw the page: move the cursor to the top left, and clear the screen, a line or the lines
+/// below.
 const HOME: &str = "\u{1b}[H";
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 const CLEAR_LINE: &str = "\u{1b}[K";
 const CLEAR_BELOW: &str = "\u{1b}[J";
 
-/// A driver that does not answer is said so, and asked again.
+/// Runs the loop. If the driver does not answer, a message is printed and the next sample is attempted.
 pub(super) fn run(
     args: &ListArgs,
     loaded: &Loaded,
@@ -36,7 +37,7 @@ pub(super) fn run(
     let is_text = args.format.wanted() == TableFormat::Text;
     let redraws = is_text && io::stdout().is_terminal();
     let mut first = First::Yes;
-    // Looks in a row that the driver did not answer.
+    // Consecutive samples without an answer of the driver.
     let mut unanswered = 0_u64;
     loop {
         let due = clock::monotonic().saturating_add(interval);
@@ -54,11 +55,11 @@ pub(super) fn run(
                 })?;
                 first = First::No;
             }
-            // Nothing to show was ever seen: it is an error as without --watch.
+            // Without any sample so far, this is an error as without --watch.
             Err(fault) if first == First::Yes => return Err(fault.into()),
             Err(fault) => {
                 unanswered += 1;
-                // Once is enough: it goes on until something else is said.
+                // Printed only once per outage.
                 if unanswered == 1 {
                     let said = format!("gua list: {}\n", chain(&fault));
                     match redraws {
@@ -80,15 +81,15 @@ fn over(unanswered: u64) -> String {
     format!("gua list: the driver answers again, after {looks} without an answer\n")
 }
 
-/// The page over the one before it, without a moment in which there is none. What does not fit would scroll the rest away,
-/// so it is counted instead.
+/// Redraws the page over the previous one without flicker. Lines that do not fit the terminal would scroll the page, so
+/// they are only counted.
 fn over_the_last(page: &str, first: First, height: Option<usize>) -> String {
     let begin = match first {
         First::Yes => CLEAR,
         First::No => HOME,
     };
     let lines: Vec<&str> = page.lines().collect();
-    // The cursor stands on a line of its own.
+    // One line is reserved for the cursor.
     let room = height.map_or(usize::MAX, |height| height.saturating_sub(1).max(1));
     let mut text = begin.to_owned();
     let kept = match lines.len() > room {
@@ -106,7 +107,7 @@ fn over_the_last(page: &str, first: First, height: Option<usize>) -> String {
     text
 }
 
-/// Lines of the terminal, where it says how many it has.
+/// Number of lines of the terminal, if it reports it.
 fn height() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_row > 0).then_some(size.ws_row.into())

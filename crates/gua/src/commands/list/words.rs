@@ -1,4 +1,4 @@
-//! Ages in nvgpu's words.
+//! Ages in the wording of nvgpu.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
 const YEAR: u64 = 365 * DAY;
 
-/// As nvgpu says it. `months` are those of the calendar between then and now, a part of more than two weeks for a whole.
+/// Formats an age like nvgpu. `months` is the result of [`months_between`].
 #[must_use]
 pub fn ago(age: Duration, months: u64) -> String {
     let seconds = age.as_millis().saturating_add(500) / 1000;
@@ -29,7 +29,7 @@ pub fn ago(age: Duration, months: u64) -> String {
     }
 }
 
-/// Months of the calendar between two days, a rest of more than two weeks for a whole one.
+/// Calendar months between two days; a remainder of more than two weeks counts as a month.
 #[must_use]
 pub fn months_between(then: &jiff::Zoned, now: &jiff::Zoned) -> u64 {
     let between = then.until((jiff::Unit::Year, now)).unwrap_or_default();

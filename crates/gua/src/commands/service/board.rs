@@ -1,5 +1,5 @@
-//! What a unit needs to speak to the board as the one who installs it would: the enrolment, the settings of this
-//! environment, which a service does not have, and the right to read it all.
+//! Requirements of a unit that pushes to the board: the enrolment, the settings from the installing user's environment,
+//! which a service does not inherit, and read access to the files.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use crate::config::kind::UserNames;
 use crate::config::{FileState, Loaded, Source};
 use crate::failure::Failure;
 
-/// How a unit reaches the board.
+/// Board configuration of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BoardFacts {
     pub(super) enrolment: PathBuf,
-    /// Names and values of the unit's environment.
+    /// Environment variables of the unit.
     pub(super) variables: Vec<(String, String)>,
-    /// What it reads; it must not be hidden from it.
+    /// Files that the unit reads; the sandbox must not hide them.
     pub(super) files: Vec<PathBuf>,
-    /// Variables that are not written into a file that everybody can read.
+    /// Variables with secrets, which are not written to the unit because all users can read it.
     pub(super) withheld: Vec<&'static str>,
 }
 
@@ -43,13 +43,13 @@ impl BoardFacts {
         if let Some(file) = &cloud.ca_file.value {
             facts.files.push(absolute(file)?);
         }
-        // Also where it is not there yet: it may be written tomorrow.
+        // Included even if it does not exist yet, because it may be created later.
         let own = loaded.inputs.candidates().into_iter().next();
         facts.files.extend(own.map(|candidate| candidate.path));
         for shown in loaded.settings.shown() {
             let is_given = matches!(shown.source, Source::Environment(_) | Source::Flag(_));
-            // The address is the enrolment's from now on, which a flag names to the host's service. The salt is the one
-            // that is looked at here, though the service may have another home.
+            // The URL is that of the enrolment, whose path is passed to the host's service as a flag. The path of the
+            // salt is passed because the service may have another home directory.
             let is_needed = match (shown.entry.key, place.scope) {
                 ("url", _) | ("config", Scope::System) => false,
                 ("salt_file", Scope::System) => cloud.users.value == UserNames::Hash,
@@ -75,14 +75,14 @@ impl BoardFacts {
         Ok(facts)
     }
 
-    /// What is true of this system, and not of an image.
+    /// Adds the configuration file and the proxies of the running system; they do not apply to an image.
     fn add_surroundings(&mut self, loaded: &Loaded, place: &Place) -> anyhow::Result<()> {
         let named = loaded.inputs.variable(CONFIG_VARIABLE).is_some();
         let own = loaded.files.first();
         let own = own.filter(|file| {
             file.state != FileState::Absent && file.path != loaded.inputs.system_file
         });
-        // Root's home is not always the one of whoever became root.
+        // With sudo, the home directory may not be that of root.
         if let Some(file) = own.filter(|_| named || place.scope == Scope::System) {
             let path = std::path::absolute(&file.path)?
                 .to_string_lossy()
@@ -98,7 +98,7 @@ impl BoardFacts {
         Ok(())
     }
 
-    /// Refuses a unit that could never do its work. The salt of hidden names is made, which a service may not.
+    /// Rejects a unit that could never push. Creates the salt of pseudonyms, which the service may not create.
     pub(super) fn admit(&self, loaded: &Loaded, place: &Place) -> anyhow::Result<()> {
         if place.is_image() {
             return Ok(());
@@ -133,7 +133,7 @@ impl BoardFacts {
         Ok(())
     }
 
-    /// Lines of the unit.
+    /// `Environment=` lines of the unit.
     pub(super) fn environment(&self) -> String {
         let line = |(name, value): &(String, String)| {
             format!("Environment={}\n", quoted(&format!("{name}={value}")))
@@ -141,7 +141,7 @@ impl BoardFacts {
         self.variables.iter().map(line).collect()
     }
 
-    /// What has to be told of it.
+    /// Notes about withheld variables for the user.
     pub(super) fn said(&self) -> String {
         let said = |name: &&str| {
             format!(
@@ -152,7 +152,7 @@ impl BoardFacts {
     }
 }
 
-/// For a unit that needs the network.
+/// Lines of a unit that needs the network.
 pub(super) fn network(scope: Scope) -> &'static str {
     match scope {
         Scope::System => "Wants=network-online.target\nAfter=network-online.target\n",

@@ -1,4 +1,4 @@
-//! Where units lie: the host's or the user's, on this system or in an image.
+//! Locations of units: of the host or of a user, on the running system or in an image.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use crate::cli::ServiceScopeArgs;
 use crate::config::Inputs;
 use crate::failure::Failure;
 
-/// For whom the service runs.
+/// Scope of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     System,
@@ -17,13 +17,13 @@ pub(crate) enum Scope {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) scope: Scope,
-    /// An image that is being prepared, instead of this system.
+    /// Root of an image to change instead of the running system.
     pub(crate) root: Option<PathBuf>,
     directory: PathBuf,
 }
 
 impl Place {
-    /// For root the host's service, for everyone else their own, unless they say otherwise.
+    /// Determines the scope: by the flags, else the host for root and the user for everyone else.
     pub(crate) fn of(args: &ServiceScopeArgs) -> Result<Self, Failure> {
         let is_root = rustix::process::geteuid().is_root();
         let scope = if args.system || (is_root && !args.user) {
@@ -58,7 +58,7 @@ impl Place {
         self.root.is_some()
     }
 
-    /// When the service will begin, as far as it is not started now.
+    /// Time at which a service that is not started now will start.
     pub(crate) fn begins(&self) -> &'static str {
         match (self.scope, self.is_image()) {
             (Scope::System, false) => "it will be started at the next boot",
@@ -68,7 +68,7 @@ impl Place {
         }
     }
 
-    /// Where the service keeps its history, as seen from here.
+    /// Path of the service's history as seen from the running system.
     pub(crate) fn history(&self) -> String {
         let path = unit::database(self.scope);
         match (&self.root, self.scope) {

@@ -1,4 +1,4 @@
-//! The timer of `gua sync-once`: two units beside the collector's, written, started and removed like it.
+//! Timer of `gua sync-once`: two units that are written, started and removed like the collector's unit.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) const SERVICE: &str = "gua-sync.service";
 pub(super) const TIMER: &str = "gua-sync.timer";
 const USUAL: Duration = Duration::from_secs(300);
 
-/// What the units depend on.
+/// Contents of the units.
 #[derive(Clone, Debug)]
 struct Facts {
     program: PathBuf,
@@ -109,7 +109,7 @@ pub(super) fn uninstall(args: &ServiceScopeArgs) -> anyhow::Result<()> {
     )
 }
 
-/// Some lines where the timer is installed.
+/// Lines about the timer; empty if it is not installed.
 pub(super) fn status(place: &Place) -> String {
     let path = place.unit(TIMER);
     if !path.exists() {
@@ -140,7 +140,7 @@ fn service(facts: &Facts) -> String {
     ];
     if facts.scope == Scope::System {
         words.extend(["--db".to_owned(), unit::database(Scope::System).to_owned()]);
-        // The host's service has no home of its own to look in.
+        // The host's service has no home directory for the default path.
         let enrolment = word(&facts.board.enrolment.to_string_lossy());
         words.extend(["--config".to_owned(), enrolment]);
     }
@@ -175,13 +175,13 @@ fn service(facts: &Facts) -> String {
         network = network(facts.scope),
         environment = facts.board.environment(),
         exec = words.join(" "),
-        // A first archive has many files to send.
+        // The first upload to an archive may send many files.
         limit = if facts.archive { "1h" } else { "2min" },
     )
 }
 
 fn timer(facts: &Facts) -> String {
-    // So that the hosts of a site do not come all at once.
+    // Spreads the pushes of the hosts of a site.
     let spread = (facts.every / 10).min(Duration::from_secs(30)).as_secs();
     format!(
         "{first}\n\
@@ -210,7 +210,7 @@ mod tests {
         for scope in [Scope::System, Scope::User] {
             for (archive, minutes) in [(false, 5), (true, 7)] {
                 let facts = Facts {
-                    // Any program that exists: systemd looks whether it can be executed.
+                    // Any existing program: systemd checks that it is executable.
                     program: "/bin/true".into(),
                     scope,
                     readers: Readers::Everyone,

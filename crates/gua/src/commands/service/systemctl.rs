@@ -1,4 +1,4 @@
-//! systemctl, for the host or for one user, on this system or in an image that is being prepared.
+//! Calls of systemctl for the host or a user, on the running system or in an image.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,13 +8,13 @@ use anyhow::Context as _;
 use super::place::{Place, Scope};
 use crate::failure::{Exit, Failure};
 
-/// Runs systemctl for the scope at hand.
+/// Runs systemctl for one scope.
 pub(crate) struct Systemctl<'a> {
     pub(crate) place: &'a Place,
 }
 
 impl Systemctl<'_> {
-    /// Whether systemd manages this system; in an image or a plain container it does not.
+    /// Whether systemd is running; false for an image and in most containers.
     pub(crate) fn is_running(&self) -> bool {
         !self.place.is_image() && Path::new("/run/systemd/system").is_dir()
     }
@@ -22,7 +22,7 @@ impl Systemctl<'_> {
     fn arguments(&self, words: &[&str]) -> Vec<String> {
         let mut arguments = Vec::new();
         if self.place.scope == Scope::User {
-            // In an image there is no one user: it is enabled for all of them.
+            // In an image, user units are enabled for all users.
             let scope = if self.place.is_image() {
                 "--global"
             } else {

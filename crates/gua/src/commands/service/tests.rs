@@ -1,4 +1,4 @@
-//! The units as systemd itself judges them.
+//! Checks the units with systemd's own tools.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::unit::{Pushing, Readers, UnitFacts, text};
 use super::{ALIAS, NAME};
 use crate::commands::service::place::Scope;
 
-/// `systemd-analyze verify` says nothing about units that it likes.
+/// Requires that `systemd-analyze verify` prints nothing, as it does for valid units.
 #[track_caller]
 pub(super) fn verify(units: &[(&str, String)], scope: Scope) {
     let directory = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ fn check(facts: &UnitFacts) {
 
 fn facts(scope: Scope, readers: Readers) -> UnitFacts {
     UnitFacts {
-        // Any program that exists: systemd looks whether it can be executed.
+        // Any existing program: systemd checks that it is executable.
         program: PathBuf::from("/bin/true"),
         scope,
         interval: None,
@@ -50,7 +50,7 @@ fn facts(scope: Scope, readers: Readers) -> UnitFacts {
     }
 }
 
-/// An enrolment and settings with all that has to be quoted.
+/// Enrolment and settings with all characters that must be quoted.
 pub(super) fn board() -> BoardFacts {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     BoardFacts {
@@ -138,7 +138,7 @@ fn a_collector_that_pushes_can_read_what_it_needs() {
     ] {
         assert!(unit.contains(part), "{part}{unit}");
     }
-    // Without a board too, where the settings are in a home.
+    // Also without a board if the settings are in a home directory.
     let home = |settings: Option<&str>| {
         let unit = text(&UnitFacts {
             settings: settings.map(PathBuf::from),

@@ -1,4 +1,4 @@
-//! The text of the unit. Nothing here touches a file.
+//! Text of the collector's unit. This module writes no files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,34 +10,34 @@ use super::board::{BoardFacts, network};
 use super::place::Scope;
 use crate::duration;
 
-/// By this line a unit is known to be ours.
+/// First line of the units, which identifies units written by gua.
 pub(super) const FIRST_LINE: &str = "# Written by `gua service install`. Changes here are lost when it runs again; use `systemctl edit`.";
 
-/// What the unit depends on.
+/// Contents of the unit.
 #[derive(Clone, Debug)]
 pub(super) struct UnitFacts {
     pub(super) program: PathBuf,
     pub(super) scope: Scope,
     pub(super) interval: Option<Duration>,
     pub(super) readers: Readers,
-    /// A file of settings that is not to be hidden.
+    /// Configuration file that the sandbox must not hide.
     pub(super) settings: Option<PathBuf>,
-    /// Where ticks are pushed too.
+    /// Board to which ticks are pushed.
     pub(super) cloud: Option<Pushing>,
 }
 
-/// What a collector sends to the board.
+/// Pushes of a collector to the board.
 #[derive(Clone, Debug)]
 pub(super) struct Pushing {
     pub(super) board: BoardFacts,
     pub(super) archive: bool,
 }
 
-/// Who may read the host's history.
+/// Users who may read the host's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Readers {
     Everyone,
-    /// By name or number.
+    /// Group name or GID.
     Group(String),
     Root,
 }
@@ -64,7 +64,7 @@ impl FromStr for Readers {
 }
 
 impl Readers {
-    /// From a unit of ours for the whole host, so that a second one does not change what the first has settled.
+    /// Parses the readers of an installed system unit, so that a second unit uses the same.
     pub(super) fn of_unit(text: &str) -> Option<Self> {
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
         match (value("UMask=")?, value("Group=")) {
@@ -76,7 +76,7 @@ impl Readers {
     }
 }
 
-/// As `--readable-by` takes it.
+/// Formats the value of `--readable-by`.
 impl fmt::Display for Readers {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -87,12 +87,12 @@ impl fmt::Display for Readers {
     }
 }
 
-/// What is taken from whom of a new file.
+/// Values of `UMask=` for each kind of readers.
 const EVERYONE: &str = "0022";
 const GROUP: &str = "0027";
 const ROOT: &str = "0077";
 
-/// Where the history of a scope lies, as people write it.
+/// Path of the history of a scope for display.
 pub(super) fn database(scope: Scope) -> &'static str {
     match scope {
         Scope::System => "/var/lib/gua/gua.db",
@@ -100,7 +100,7 @@ pub(super) fn database(scope: Scope) -> &'static str {
     }
 }
 
-/// The whole unit file.
+/// Complete unit file.
 pub(super) fn text(facts: &UnitFacts) -> String {
     let mut words = vec![
         word(&facts.program.to_string_lossy()),
@@ -160,7 +160,7 @@ pub(super) fn text(facts: &UnitFacts) -> String {
     )
 }
 
-/// For every unit that reads the cards.
+/// Hardening options of every unit that reads GPUs.
 pub(super) const HARDENING: &str = "# What it needs is the driver's devices, /proc, and its own directory.\n\
      NoNewPrivileges=yes\n\
      LockPersonality=yes\n\
@@ -171,7 +171,8 @@ pub(super) const HARDENING: &str = "# What it needs is the driver's devices, /pr
      SystemCallArchitectures=native\n\
      SystemCallFilter=@system-service\n";
 
-/// The host's service runs as root with next to no capabilities: it must see every process, also under hidepid.
+/// Lines of the host's units, which run as root with almost no capabilities: they must see every process, even with
+/// hidepid.
 pub(super) fn system_lines(readers: &Readers, files: &[&Path]) -> String {
     let (group, mask, mode) = match readers {
         Readers::Everyone => (None, EVERYONE, "0755"),
@@ -210,8 +211,8 @@ fn is_below_a_home(program: &Path) -> bool {
         .any(|home| program.starts_with(home))
 }
 
-/// By the clock where the period divides an hour or a day, so that it does not drift; else from one run to the next
-/// (systemd.timer(5), systemd.time(7)).
+/// Schedule of a timer: calendar times if the period divides an hour or a day, so that it does not drift, else relative
+/// to the last run (systemd.timer(5), systemd.time(7)).
 pub(crate) fn when(every: Duration) -> String {
     let (minutes, rest) = (every.as_secs() / 60, every.as_secs() % 60);
     let hours = minutes / 60;
@@ -224,7 +225,7 @@ pub(crate) fn when(every: Duration) -> String {
     }
 }
 
-/// One word of a command line as systemd reads it (systemd.service(5), "Command lines").
+/// Quotes a word of a command line for systemd (systemd.service(5), "Command lines").
 pub(crate) fn word(text: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@,=".contains(letter);
     if !text.is_empty() && text.chars().all(plain) {
@@ -233,7 +234,7 @@ pub(crate) fn word(text: &str) -> String {
     quoted(text).replace('$', "$$")
 }
 
-/// One value in quotes as systemd reads it elsewhere (systemd.exec(5), `Environment=`): no variable is looked for in it.
+/// Quotes a value for other options (systemd.exec(5), `Environment=`), in which systemd expands no variables.
 pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {

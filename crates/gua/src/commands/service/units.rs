@@ -1,5 +1,5 @@
-//! Units that belong together, such as a timer and what it starts: shown, written and removed as one. Units that somebody
-//! else wrote are left alone.
+//! Groups of units, such as a timer and its service, that are printed, written and removed together. Units that gua did
+//! not write are not changed.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use super::place::Place;
 use super::systemctl::Systemctl;
 use crate::failure::{Exit, Failure};
 
-/// Their names with their texts, and the line by which they are known to be ours.
+/// Units with their names and texts, and the first line that identifies units written by gua.
 pub(crate) struct Units<'a> {
     pub(crate) place: &'a Place,
     pub(crate) first_line: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct Units<'a> {
 }
 
 impl Units<'_> {
-    /// All of them, each under its name.
+    /// Text of all units, each below its name.
     pub(crate) fn printed(&self) -> String {
         let texts = self.texts.iter();
         let texts: Vec<String> = texts
@@ -28,7 +28,7 @@ impl Units<'_> {
         texts.join("\n")
     }
 
-    /// Puts them into their places, unless one is somebody else's and is not to be replaced.
+    /// Writes the units. Fails if gua did not write an existing one and `force` is not set.
     pub(crate) fn write(&self, force: bool) -> anyhow::Result<()> {
         for (name, _) in &self.texts {
             let path = self.place.unit(name);
@@ -44,14 +44,14 @@ impl Units<'_> {
     }
 }
 
-/// Whether there was something to remove.
+/// Whether a unit was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
     NotThere,
     Done,
 }
 
-/// Stops and disables the first of the units, and removes all of them.
+/// Stops and disables the first unit, then removes all units.
 pub(crate) fn remove(place: &Place, names: &[&str], first_line: &str) -> anyhow::Result<Removal> {
     let paths = names.iter().map(|name| place.unit(name));
     let there: Vec<_> = paths.filter(|path| path.exists()).collect();
@@ -77,14 +77,14 @@ pub(crate) fn remove(place: &Place, names: &[&str], first_line: &str) -> anyhow:
     Ok(Removal::Done)
 }
 
-/// Whether a unit begins with the line by which ours are known.
+/// Whether a unit starts with the line that identifies units written by gua.
 pub(crate) fn begins_with(path: &Path, first_line: &str) -> anyhow::Result<bool> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(text.starts_with(first_line))
 }
 
-/// What is said of a unit that somebody else wrote.
+/// Error for a unit that gua did not write.
 pub(crate) fn stranger(path: &Path, rest: &str, hint: Option<String>) -> Failure {
     Failure {
         exit: Exit::Failed,
@@ -93,7 +93,7 @@ pub(crate) fn stranger(path: &Path, rest: &str, hint: Option<String>) -> Failure
     }
 }
 
-/// A reader sees the old unit or the new one.
+/// Writes a unit atomically.
 pub(crate) fn write_unit(path: &Path, text: &str) -> anyhow::Result<()> {
     let directory = path.parent().expect("a unit lies in a directory");
     fs::create_dir_all(directory)

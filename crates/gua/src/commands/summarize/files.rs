@@ -1,4 +1,4 @@
-//! Which files are meant, and which of a run's files each is.
+//! Finds the metric files of a run and determines their kinds.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -8,7 +8,7 @@ use gua_run::{RunFile, UnreadableFile};
 
 use crate::failure::{Exit, Failure};
 
-/// So much of a file is looked at to find out what it is.
+/// Maximum number of bytes read to determine the kind of a file.
 const LOOKED_AT: u64 = 64 << 10;
 
 #[derive(Debug, Default)]
@@ -68,7 +68,8 @@ impl Files {
     }
 }
 
-/// Told by what is in it, since people name files as they like; by its name where nothing in it tells.
+/// Determines the kind of a file by its contents, because file names vary; by its name if the contents are
+/// inconclusive.
 fn kind(path: &Path) -> anyhow::Result<RunFile> {
     let look = Look::at(path).map_err(|source| UnreadableFile {
         path: path.to_owned(),
@@ -103,7 +104,7 @@ enum Look {
 }
 
 impl Look {
-    /// The first line that is one of a run's files decides: nvidia-smi's complaints can stand before it.
+    /// Uses the first recognized line, because messages of nvidia-smi may precede it.
     fn at(path: &Path) -> std::io::Result<Self> {
         let mut reader = BufReader::new(File::open(path)?.take(LOOKED_AT));
         let mut line = Vec::new();

@@ -1,5 +1,5 @@
-//! Everything that can happen while `top` runs, in one queue: keys, samples, signals, pages of history. Each comes from a
-//! thread of its own, so a driver that does not answer keeps nobody from typing.
+//! Event queue of `top`: keys, samples, signals and pages of history. Each source has its own thread, so a hanging
+//! driver does not block the keyboard.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,32 +17,32 @@ use signal_hook::iterator::Signals;
 
 use super::Samples;
 
-/// Something that happened.
+/// Event of a session.
 #[derive(Debug)]
 pub(super) enum Event {
     Input(Input),
-    /// The terminal cannot be read any more.
+    /// The terminal can no longer be read.
     Deaf,
     Answer(Box<Result<Sample, DriverFault>>),
     Signal(i32),
-    /// The last picture has reached the terminal.
+    /// The last frame was written to the terminal.
     Drawn,
-    /// A thread failed; what it said is kept by [`super::panics`].
+    /// A thread panicked; [`super::panics`] keeps the message.
     Panicked,
-    /// Recorded moments that were asked for.
+    /// Requested moments of the history.
     Recorded(Vec<Moment>),
-    /// What the history knows about the states that go on.
+    /// Start times of the current states from the history.
     Since(BTreeMap<GpuUuid, Since>),
 }
 
-/// More than this many unread events mean that nobody reads.
+/// Capacity of the queue; it is full only if the session does not read.
 const MOST_WAITING: usize = 256;
 
 pub(super) fn queue() -> (SyncSender<Event>, Receiver<Event>) {
     sync_channel(MOST_WAITING)
 }
 
-/// Asks for a sample at every interval, on a fixed schedule; what is missed is not caught up.
+/// Takes a sample at every interval on a fixed schedule; missed samples are skipped.
 pub(super) fn sample(
     mut samples: Samples,
     interval: Duration,
@@ -53,7 +53,7 @@ pub(super) fn sample(
         loop {
             let answer = Box::new(samples());
             match events.try_send(Event::Answer(answer)) {
-                // While the program is stopped or the line is slow, old answers are of no use.
+                // While the program is stopped or the terminal is slow, old samples are dropped.
                 Ok(()) | Err(TrySendError::Full(_)) => {}
                 Err(TrySendError::Disconnected(_)) => return,
             }
@@ -93,7 +93,7 @@ pub(super) fn heed_signals(events: SyncSender<Event>) -> io::Result<()> {
     })
 }
 
-/// Runs something that ends with one event, or with none.
+/// Runs work on a thread that ends with at most one event.
 pub(super) fn later(
     name: &str,
     events: &SyncSender<Event>,
@@ -102,13 +102,13 @@ pub(super) fn later(
     let events = events.clone();
     spawn(name, move || {
         if let Some(event) = work() {
-            // Nobody waits for it any more.
+            // The session may have ended.
             let _ = events.send(event);
         }
     })
 }
 
-/// Fails where the user or the container may have no more threads.
+/// Starts a thread. Fails at the thread limit of the user or the container.
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
     started.map(drop)

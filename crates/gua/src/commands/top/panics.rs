@@ -1,4 +1,4 @@
-//! Panics while the screen is ours: what one says is kept until the terminal can show it, and the session ends.
+//! Panics while `top` controls the screen: the message is kept until the terminal is restored, and the session ends.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{self, PanicHookInfo};
@@ -10,14 +10,14 @@ use super::events::Event;
 
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Sync + Send + 'static>;
 
-/// Keeps what a panic of any thread says, as long as it lives.
+/// Panic hook that keeps the message of a panic of any thread; removed on drop.
 pub(super) struct Panics {
     said: Arc<Mutex<Option<String>>>,
     before: Option<Hook>,
 }
 
 impl Panics {
-    /// From now on a panic is kept, and told to the session as an event.
+    /// Installs the hook. It keeps the message and sends an event to the session.
     pub(super) fn keep(events: SyncSender<Event>) -> Self {
         let said = Arc::new(Mutex::new(None));
         let kept = Arc::clone(&said);
@@ -25,10 +25,10 @@ impl Panics {
         panic::set_hook(Box::new(move |what| {
             let text = told(what);
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            // The first is the cause; others follow from it.
+            // The first panic is the cause; later ones are consequences.
             kept.get_or_insert(text);
             drop(kept);
-            // With a full queue the session is awake, and looks before it draws again.
+            // If the queue is full, the session is awake and checks for panics before it draws again.
             let _ = events.try_send(Event::Panicked);
         }));
         Self {
@@ -37,7 +37,7 @@ impl Panics {
         }
     }
 
-    /// What the first panic said, if there was one.
+    /// Message of the first panic, if any.
     pub(super) fn said(&self) -> Option<String> {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.clone()
@@ -46,7 +46,7 @@ impl Panics {
 
 impl Drop for Panics {
     fn drop(&mut self) {
-        // A thread that panics may not set a hook; it ends with the program, whose hook is of no use then.
+        // A panicking thread may not set a hook. The program ends then, so the previous hook is not needed.
         if let Some(before) = self.before.take()
             && !thread::panicking()
         {
@@ -55,7 +55,7 @@ impl Drop for Panics {
     }
 }
 
-/// As the standard hook says it.
+/// Formats the message like the standard hook.
 fn told(what: &PanicHookInfo<'_>) -> String {
     let thread = thread::current();
     let name = thread.name().unwrap_or("without a name");

@@ -1,4 +1,4 @@
-//! The recorded history behind the live view: pages of the past, and since when a state goes on.
+//! History behind the live view: pages of past ticks, and the start times of current states.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use crate::config::Loaded;
 use crate::which;
 
-/// How far back is looked, step by step, until something is found.
+/// Time ranges that are searched one after another until ticks are found.
 const REACH: [Duration; 4] = [
     Duration::from_hours(1),
     Duration::from_hours(24),
@@ -27,7 +27,7 @@ const REACH: [Duration; 4] = [
 /// Ticks in one page.
 const PAGE: usize = 240;
 
-/// A history of ours that is there.
+/// An existing history of gua.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     path: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The history that was named, else that of the running daemon, else the host's.
+    /// Finds the configured history, else that of the running daemon, else the host's.
     pub(super) fn find(loaded: &Loaded) -> Option<Self> {
         let path = which::history(loaded);
         let is_ours = matches!(what_is_this(&path), FileKind::OurHistory { .. });
@@ -45,7 +45,7 @@ impl Record {
         })
     }
 
-    /// The last moments before a time, in order; none where there are none.
+    /// Last moments before a time, in chronological order; may be empty.
     pub(super) fn page_before(&self, before: Timestamp) -> Vec<Moment> {
         for reach in REACH {
             let mut page = VecDeque::new();
@@ -66,7 +66,7 @@ impl Record {
         Vec::new()
     }
 
-    /// Since when the cards of a sample have been as they are; nothing where it cannot be told.
+    /// Start times of the states of the GPUs in a sample; empty if unknown.
     pub(super) fn since(&self, sample: &Sample) -> BTreeMap<GpuUuid, Since> {
         let roll_ups = sample.gpus.iter().filter_map(|gpu| {
             let state = classify(gpu, &self.thresholds, None).state;
@@ -81,7 +81,7 @@ impl Record {
         source.since(&question).unwrap_or_default()
     }
 
-    /// Every readable tick of the time before.
+    /// All readable ticks of a time range before a time.
     fn ticks(
         &self,
         before: Timestamp,
@@ -89,7 +89,7 @@ impl Record {
         mut each: impl FnMut(Tick),
     ) -> Result<(), ReadError> {
         let from = before.checked_sub(reach).unwrap_or(Timestamp::MIN);
-        // It can be damaged or away by now; the view goes on without it.
+        // The file may be damaged or deleted by now; the view continues without it.
         let Ok(history) = History::open(&self.path) else {
             return Ok(());
         };

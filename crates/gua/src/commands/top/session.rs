@@ -1,4 +1,4 @@
-//! One session at a terminal, from taking it over to giving it back.
+//! Session of `top` at a terminal, from setting up the screen to restoring it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use super::panics::Panics;
 use super::record::Record;
 use super::{Samples, signal};
 
-/// How long to wait for a first answer before the screen is taken: most drivers answer at once, or refuse.
+/// Maximum wait for the first sample before the screen is set up: most drivers answer or fail immediately.
 const FIRST_LOOK: Duration = Duration::from_millis(700);
 
 const NO_THREAD: &str = "cannot start a thread";
@@ -39,7 +39,7 @@ pub(super) fn run(
         sender,
         has_answered: false,
     };
-    // A driver that is not there ends it before anything is drawn.
+    // A missing driver ends the session before anything is drawn.
     let mut early = Vec::new();
     let until = clock::monotonic() + FIRST_LOOK;
     while !session.has_answered {
@@ -58,11 +58,11 @@ pub(super) fn run(
     let palette = session.app_palette();
     let drawn = session.sender.clone();
     let on_written = move || {
-        // With a full queue the session is awake, and looks at the line when it draws.
+        // If the queue is full, the session is awake and checks the terminal when it draws.
         let _ = drawn.try_send(Event::Drawn);
     };
     let mut screen = Screen::enter(palette, on_written).context("cannot take over the terminal")?;
-    // A panic in this thread ends as one in any other: with the terminal given back, and then told.
+    // A panic in this thread is handled like one in any other: the terminal is restored, then the message is printed.
     let ended = catch_unwind(AssertUnwindSafe(|| {
         events::listen(session.sender.clone()).context(NO_THREAD)?;
         for event in early {
@@ -74,7 +74,7 @@ pub(super) fn run(
     if let Some(said) = panics.said() {
         anyhow::bail!("{said}");
     }
-    // A panic was kept, and told by now.
+    // A panic was kept and has been reported by now.
     ended.unwrap_or(Ok(()))?;
     given_back.context("cannot give the terminal back")?;
     Ok(ExitCode::SUCCESS)
@@ -83,11 +83,11 @@ pub(super) fn run(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Draw,
-    /// Everything, since something else was on the screen.
+    /// Redraw everything, because other output was on the screen.
     Repaint,
-    /// After a stop that could not be seen coming (SIGSTOP): the shell has had the terminal meanwhile.
+    /// Set up the terminal again after an unexpected stop (SIGSTOP), during which the shell used it.
     Retake,
-    /// The terminal is to be given back, and the program to be stopped.
+    /// Restore the terminal and stop the program.
     Stop,
     End,
 }
@@ -110,9 +110,9 @@ impl Session {
         screen: &mut Screen,
         panics: &Panics,
     ) -> anyhow::Result<()> {
-        // Longer than an interval, so that a healthy driver sets the pace, and the clock goes on without one.
+        // Longer than the default interval, so that samples trigger redraws; without samples, the clock still advances.
         let pulse = Duration::from_millis(1200);
-        // What is on the screen is older than what is known.
+        // Whether the screen is out of date.
         let mut is_stale = true;
         loop {
             if is_stale {
@@ -124,11 +124,11 @@ impl Session {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            // The clock goes on.
+            // Redraw the clock.
             is_stale |= first.is_none();
-            // What waits is taken together and drawn once.
+            // All pending events are handled before one redraw.
             for event in first.into_iter().chain(events.try_iter()) {
-                // That a picture has arrived is no reason for another, unless one was left out.
+                // A finished frame does not require another one, unless one was skipped.
                 is_stale |= !matches!(event, Event::Drawn);
                 match self.heed(event)? {
                     Next::Draw => {}
@@ -154,7 +154,7 @@ impl Session {
                     self.app.take_sample(sample);
                     self.look_up();
                 }
-                // A driver that never answered and says why is not there; one that hangs may come back.
+                // A driver that has never answered and returns an error is unusable; one that hangs may recover.
                 Err(fault) if !self.has_answered && !is_silence(&fault) => return Err(fault.into()),
                 Err(fault) => self.app.take_fault(fault.to_string(), clock::now()),
             },
@@ -176,7 +176,7 @@ impl Session {
         Ok(Next::Draw)
     }
 
-    /// What began before this run is in the history, if anywhere.
+    /// Requests the start times of states that began before this session from the history.
     fn ask_since_when(&self, sample: &Sample) -> anyhow::Result<()> {
         if let Some(record) = self.record.clone() {
             let sample = sample.clone();
@@ -213,7 +213,7 @@ impl Session {
         Ok(Next::Draw)
     }
 
-    /// Who started whom, where that is shown.
+    /// Updates the parents of the processes, if they are displayed.
     fn look_up(&mut self) {
         if self.app.wants_lineage() {
             let found = ancestry(&ProcRoot::default(), &self.app.holders());
@@ -226,10 +226,10 @@ impl Session {
     }
 }
 
-/// Stops as the shell's job control expects it, and goes on where it was when it is continued.
+/// Stops the process for the shell's job control, and resumes when it is continued.
 fn stop(screen: &mut Screen) -> anyhow::Result<()> {
     screen.leave().context("cannot give the terminal back")?;
-    // This thread is the process's first, so it stops before it returns from here.
+    // This is the main thread, so it stops before the call returns.
     kill_process(getpid(), Signal::STOP).context("cannot stop")?;
     screen.take().context("cannot take the terminal again")
 }

@@ -1,5 +1,5 @@
-//! Signals to one's own processes, and to nobody else's. The process is pinned before it is looked at, so that a number
-//! that was given to another process meanwhile is never hit.
+//! Signals to the user's own processes only. The process is pinned with a pidfd before it is checked, so that a reused
+//! PID is never signalled.
 
 use gua_model::{DriverPids, Pid, ProcessKey, Uid};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
@@ -7,7 +7,7 @@ use gua_tui::{Me, Signal};
 use rustix::io::Errno;
 use rustix::process::{self, PidfdFlags, pidfd_open, pidfd_send_signal};
 
-/// The person who runs this program.
+/// User who runs this program.
 pub(super) fn me() -> Me {
     let uid = Uid(process::geteuid().as_raw());
     let mut table = own_table();
@@ -24,7 +24,7 @@ fn own_table() -> ProcessTable {
     ProcessTable::new(ProcRoot::default(), Passwd::System).with_driver_pids(DriverPids::Here)
 }
 
-/// Sends a signal to this very process, and says what became of it.
+/// Sends a signal to exactly this process and returns the result as a message.
 pub(super) fn send(key: ProcessKey, signal: Signal, me: Me) -> Result<String, String> {
     let pid = key.pid;
     let number = i32::try_from(pid.0).ok().and_then(process::Pid::from_raw);
@@ -37,7 +37,7 @@ pub(super) fn send(key: ProcessKey, signal: Signal, me: Me) -> Result<String, St
         }
         error => format!("{pid}: {error}; nothing was sent"),
     })?;
-    // From here on the number stands for one process only. Is it the one that was meant, and is it ours?
+    // From here on, the PID refers to one process only. Check that it is the intended one and belongs to the user.
     let mut table = own_table();
     let identity = table.resolve(pid).map_err(|_| ended())?;
     if identity.key != key {
