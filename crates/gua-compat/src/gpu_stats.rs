@@ -1,8 +1,9 @@
-//! The daily CSV of gpu_stats: what its files are called, what its rows say, and how rows of others are read.
+//! The daily CSV of gpu_stats: file names, rows, and parsing of existing files.
 //!
-//! gpu_stats writes one row for each card that has a process, naming the first process alone, and one row of dashes where
-//! no card has any. That form is kept to the letter. Where it would have stopped, a value is left empty instead: a card
-//! without a readable utilisation has a row without a usage. [`full`] is a form of our own, with every process.
+//! gpu_stats writes one row for each GPU that has a process, with the first process only, and one row of dashes if no
+//! GPU has any. This format is reproduced exactly. In cases where gpu_stats would have failed, a value is left empty
+//! instead: a GPU without a readable utilisation has a row without a usage. [`full`] is an extended format specific to
+//! gua, with every process.
 
 pub mod full;
 mod import;
@@ -20,19 +21,19 @@ use jiff::tz::TimeZone;
 pub use self::import::{Again, StatsDay, StatsImported, StatsInterval, StatsRow, import_day};
 pub use self::read::{NotGpuStats, Parsed, RowError, parse};
 
-/// The first line of every file.
+/// First line of every file.
 pub const HEADER: &str = "timestamp,user,pid,gpu,usage";
 
-/// What stands in a row that names nobody.
+/// Placeholder in a row without a process.
 const NOBODY: &str = "-";
 
-/// In which form a day is written.
+/// Format of a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// As gpu_stats writes it.
+    /// The format of gpu_stats.
     #[default]
     Classic,
-    /// Every process, with all that is known of its card.
+    /// Every process, with all readings of its GPU.
     Full,
 }
 
@@ -45,7 +46,7 @@ impl Form {
         }
     }
 
-    /// The file of a day. The two forms never share one.
+    /// File name of a day. The two formats never share a file.
     #[must_use]
     pub fn file_name(self, day: Date) -> String {
         let day = day.strftime("%Y%m%d");
@@ -58,7 +59,7 @@ impl Form {
 
 const CLASSIC: &str = "_gpu_stats.csv";
 
-/// The day of a file in gpu_stats' form; `None` for files of other names.
+/// Date of a file in the format of gpu_stats; `None` for other file names.
 #[must_use]
 pub fn day_of(file_name: &str) -> Option<Date> {
     let day = file_name.strip_suffix(CLASSIC)?;
@@ -70,11 +71,11 @@ pub fn day_of(file_name: &str) -> Option<Date> {
     Date::new(part(0..4)?, small(4..6)?, small(6..8)?).ok()
 }
 
-/// The minute that rows carry, and the day whose file they belong to: both of one moment, so that neither midnight nor a
-/// clock change can part them.
+/// Minute of the rows, and the day whose file they belong to. Both come from the same timestamp, so that they agree at
+/// midnight and across clock changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Minute {
-    /// Where the minute of the wall clock began, in seconds since 1970.
+    /// Start of the wall-clock minute, in seconds since 1970.
     pub second: i64,
     pub day: Date,
 }
@@ -90,34 +91,34 @@ impl Minute {
     }
 }
 
-/// One row: a card and its first process, or nobody at all.
+/// One row: a GPU and its first process, or no process at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub timestamp: i64,
     pub holder: Option<Holder>,
 }
 
-/// The first process of a card.
+/// First process of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub user: String,
     pub pid: u32,
-    /// The card by its place among the cards of the host.
+    /// Index of the GPU on the host.
     pub gpu: u32,
-    /// The utilisation of the card, in percent; `None` where it could not be read.
+    /// Utilisation of the GPU, in percent; `None` if it could not be read.
     pub usage: Option<u32>,
 }
 
-/// What one look at the cards gives to a file.
+/// Output of one sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
     /// Whole lines.
     pub text: String,
-    /// Cards whose processes could not be read: of them nothing is said.
+    /// GPUs whose processes could not be read; they have no lines.
     pub unread: Vec<u32>,
 }
 
-/// The lines of a sample in a form.
+/// Formats a sample.
 #[must_use]
 pub fn lines(
     sample: &Sample,
@@ -139,8 +140,8 @@ pub fn lines(
     Lines { text, unread }
 }
 
-/// The rows of a sample, as gpu_stats chooses them. Where nobody is seen and a card could not be read, there is none:
-/// that nobody used a card is only said where it is known.
+/// Rows of a sample, selected as gpu_stats does. If no process is seen and a GPU could not be read, there is no row:
+/// the row of dashes requires that all GPUs are known to be unused.
 #[must_use]
 pub fn rows(sample: &Sample, minute: Minute) -> Vec<Row> {
     let cards = sample
@@ -170,7 +171,7 @@ pub fn rows(sample: &Sample, minute: Minute) -> Vec<Row> {
     rows
 }
 
-/// The first process of a card or of its instances: one that can be named, else one that cannot.
+/// First process of a GPU or of its MIG instances; processes with a known user are preferred.
 fn first<'sample>(sample: &'sample Sample, card: &'sample Gpu) -> Option<&'sample Process> {
     let instances = sample
         .gpus
@@ -185,8 +186,8 @@ fn first<'sample>(sample: &'sample Sample, card: &'sample Gpu) -> Option<&'sampl
     named.or_else(|| all().next())
 }
 
-/// The name of the user that a process runs as, which is what gpu_stats reads in `/proc`; where that cannot be seen, of
-/// the one who is answerable for it.
+/// Name of the user that a process runs as, which gpu_stats reads from `/proc`; if that is not readable, the name of
+/// its owner.
 fn user(process: &Process) -> Option<String> {
     let who = process.identity.as_ref().ok()?;
     match &who.own {
@@ -195,7 +196,7 @@ fn user(process: &Process) -> Option<String> {
     }
 }
 
-/// A user without a name is called by the number.
+/// Name of a user, or the uid if the name is unknown.
 fn name_of(user: &User) -> String {
     match &user.name {
         Some(name) => sanitize(name),
@@ -203,13 +204,13 @@ fn name_of(user: &User) -> String {
     }
 }
 
-/// Cards whose list of processes is not known, by their numbers.
+/// Indexes of the GPUs whose processes could not be read.
 fn unread(sample: &Sample) -> Vec<u32> {
     let of_cards = sample.gpus.iter().filter(|gpu| {
         let by_instances = matches!(gpu.place, Place::Parent { instances: 1.. });
         gpu.compute_list.is_err() && gpu.processes.is_empty() && !by_instances
     });
-    // A card that has fallen off the bus is a problem with a number and no more.
+    // A GPU that has fallen off the bus appears only as a problem with its index.
     let lost = sample
         .problems
         .iter()
@@ -240,7 +241,7 @@ pub fn push(text: &mut String, row: &Row) {
     };
 }
 
-/// A text as a field: in quotes where it would otherwise be two.
+/// Formats a CSV field, quoted if necessary.
 fn field(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     push_text(&mut bytes, text);

@@ -1,4 +1,4 @@
-//! The same rows as Arrow record batches, for programs in the same process. A separate thread reads one batch ahead.
+//! Exports the rows as Arrow record batches, for programs in the same process. A separate thread reads one batch ahead.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

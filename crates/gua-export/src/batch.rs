@@ -61,7 +61,7 @@ impl Batch {
         }
     }
 
-    /// Creates an empty batch with the same capacities: a day is much like the one before.
+    /// Creates an empty batch with the same capacities: consecutive days have similar sizes.
     pub(crate) fn of_the_same_size(&self, columns: &[Column]) -> Self {
         let mut batch = Self::new(columns);
         for (mine, theirs) in batch.columns.iter_mut().zip(&self.columns) {

@@ -1,16 +1,16 @@
-//! Columns, and the macro that declares those of a table.
+//! Columns of tables, and the macro that declares them.
 
 /// One column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Name; it carries the unit.
+    /// Name, including the unit.
     pub name: &'static str,
     pub kind: Kind,
     /// Description in one sentence.
     pub about: &'static str,
 }
 
-/// Type of the values. Any value may be missing: then it was not measured.
+/// Type of the values. Any value may be missing, if it was not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Microseconds since 1970 in UTC.
@@ -90,7 +90,7 @@ pub(crate) const fn flatten<const COUNT: usize>(parts: &[&[Column]]) -> [Column;
     all
 }
 
-/// Declares a row and its table. The fields are the columns, in this order; a field of the kind `Readings` stands for
+/// Declares a row and its table. The fields are the columns, in this order; a field of the kind `Readings` expands to
 /// the columns of all readings of a GPU.
 macro_rules! columns {
     ($(#[$doc:meta])* $row:ident { $($name:ident: $kind:ident = $about:expr,)* }) => {

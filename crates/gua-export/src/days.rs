@@ -33,7 +33,7 @@ pub fn days(window: Period, zone: &TimeZone) -> Vec<Day> {
     days
 }
 
-/// Returns the first quarter hour that begins at a time or after it.
+/// Returns the start of the first quarter hour at or after a time.
 fn quarter_from(at: Timestamp) -> Timestamp {
     let quarter = Quarter::of(at).period();
     match quarter.from() == at {

@@ -1,4 +1,4 @@
-//! What the host, its cards and its people are called.
+//! Names of the host, its GPUs and its users.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use gua_store::History;
 
 use crate::error::ExportError;
 
-/// Names that rows are told with.
+/// Names used in rows.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) host: Option<String>,
@@ -41,7 +41,7 @@ impl Names {
         self.host.as_deref()
     }
 
-    /// The number of a card, as it was seen last.
+    /// Last known index of a GPU.
     pub(crate) fn card_index(&self, gpu: &GpuUuid) -> Option<i64> {
         self.cards.get(gpu)?.index.map(i64::from)
     }
@@ -55,7 +55,7 @@ impl Names {
         self.cards.get(gpu)?.parent.as_ref().map(GpuUuid::as_str)
     }
 
-    /// Makes a person's name known; a user without one is called by the number, as in reports.
+    /// Looks up the name of a user; a user without a name is shown by uid, as in reports.
     pub(crate) fn learn(&mut self, uid: Option<Uid>) {
         if let Some(uid) = uid
             && !self.told.contains_key(&uid)
@@ -65,12 +65,12 @@ impl Names {
         }
     }
 
-    /// The name of a person who was learned; `None` is the unknown owner.
+    /// Name of a user passed to `learn` before; `None` is the unknown owner.
     pub(crate) fn person(&self, uid: Option<Uid>) -> Option<&str> {
         self.told.get(&uid?).map(String::as_str)
     }
 
-    /// When our own ticks began to tell of each card.
+    /// Time of the first own tick of each GPU.
     pub(crate) fn own_since(&self) -> BTreeMap<GpuUuid, jiff::Timestamp> {
         let cards = self.cards.iter();
         cards

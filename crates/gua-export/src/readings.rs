@@ -54,7 +54,7 @@ const fn place(field: &str) -> usize {
     position(row)
 }
 
-/// Values of the columns; `None` where nothing was measured.
+/// Values of the columns; `None` if not measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Values([Option<i64>; COUNT]);
 

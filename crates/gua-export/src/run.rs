@@ -52,7 +52,7 @@ pub enum Format {
 pub enum Edges {
     /// Only the part inside the window counts, so that sums equal those of a report.
     Cut,
-    /// Time belongs to the day in which its tick or session began, so that days that are exported one by one add up.
+    /// Time belongs to the day in which its tick or session began, so that days exported one by one add up.
     Whole,
 }
 
@@ -60,7 +60,7 @@ pub enum Edges {
 pub trait Outlet: Send {
     /// Opens the file of a day, or the one file for all.
     fn open(&mut self, day: Option<Date>) -> io::Result<Box<dyn Write + Send>>;
-    /// Completes the file that was opened last.
+    /// Completes the last opened file.
     fn close(&mut self, file: Box<dyn Write + Send>) -> io::Result<()>;
 }
 
@@ -69,15 +69,15 @@ pub trait Outlet: Send {
 pub struct Exported {
     pub rows: u64,
     pub files: u64,
-    /// Number of ticks that cannot be read, and have no rows.
+    /// Number of unreadable ticks, which have no rows.
     pub ticks_damaged: u64,
-    /// Requested ticks before this time are no longer kept.
+    /// Requested ticks before this time have been deleted by retention.
     pub kept_from: Option<Timestamp>,
-    /// Quarter hours at an edge are whole, because their ticks are no longer kept.
+    /// Quarter hours at an edge are whole, because their ticks have been deleted.
     pub widened: bool,
 }
 
-/// Writes the rows of a history. `progress` is called with the share of the window that is done.
+/// Writes the rows of a history. `progress` is called with the completed fraction of the window.
 pub fn run(
     history: &History,
     ask: &Ask,
@@ -96,7 +96,7 @@ pub fn run(
     Ok(Exported { files, ..exported })
 }
 
-/// Passes the rows batch by batch to `each` instead of writing them, until it returns that it wants no more.
+/// Passes the rows batch by batch to `each` instead of writing them, until it asks to stop.
 #[cfg(feature = "arrow")]
 pub(crate) fn batches(
     history: &History,
@@ -117,7 +117,7 @@ pub(crate) fn batches(
     Ok(exported)
 }
 
-/// Reads on this thread, and on a second one in turns of days if ticks are read; `write` runs on another.
+/// Reads on this thread and, if ticks are read, on a second one that takes every other day; `write` runs on another.
 fn both<T: Send>(
     history: &History,
     ask: &Ask,
@@ -253,7 +253,7 @@ fn read(
     let mine = part.days.iter().enumerate().skip(part.reader);
     for (place, &Day { date, period }) in mine.step_by(part.readers) {
         let (is_first, is_last) = (place == 0, place + 1 == count);
-        // Imported rows cover whole ticks; without a given end the last day has all that are dated later.
+        // Imported rows cover whole ticks. Without a given end, the last day includes all rows dated later.
         let old = match is_last && !ask.ends {
             true => Period::new(period.from(), Timestamp::MAX),
             false => period,
@@ -378,7 +378,7 @@ impl Sink {
         }
     }
 
-    /// The writer has stopped, so reading on is useless.
+    /// Fails if the writer has stopped, since reading on is then useless.
     pub(crate) fn go_on(&self) -> Result<(), ReadStop> {
         match self.is_closed {
             true => Err(ReadStop::Closed),
@@ -386,7 +386,7 @@ impl Sink {
         }
     }
 
-    /// Returns the result of reading. A closed channel is explained by the writer's error.
+    /// Converts the result of reading. A closed channel is not an error here: the writer's error explains it.
     pub(crate) fn settle(&self, read: Result<u32, ReadStop>) -> Result<u32, ExportError> {
         match read {
             Ok(damaged) => Ok(damaged),
@@ -396,7 +396,7 @@ impl Sink {
     }
 }
 
-/// Why reading stopped.
+/// Reason that reading stopped.
 #[derive(Debug)]
 pub(crate) enum ReadStop {
     Closed,

@@ -1,4 +1,4 @@
-//! The tables: their rows, and how a day of a history becomes rows.
+//! The tables: their rows, and the conversion of a day of a history to rows.
 
 pub(crate) mod processes;
 pub(crate) mod samples;
@@ -20,11 +20,11 @@ pub enum What {
     Samples,
     /// One row for each process on each GPU at each tick.
     Processes,
-    /// One row for each process that held a GPU, from when to when.
+    /// One row for each process that held a GPU, with its start and end.
     Sessions,
     /// One row for each GPU in each quarter hour.
     Totals,
-    /// One row for each person on each GPU in each quarter hour.
+    /// One row for each user on each GPU in each quarter hour.
     UserTotals,
 }
 

@@ -1,4 +1,4 @@
-//! Readers of different days pass on their rows in the order of the days.
+//! Synchronises readers of different days, so that they pass on their rows in the order of the days.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -1,12 +1,12 @@
-//! The fuller form of a day: one line for each process of each card, and one for a card without any. Times are those of
-//! the tick, to the second; what was not to be had is empty.
+//! Extended form of a day: one line for each process of each GPU, and one for a GPU without processes. Times are the
+//! times of the ticks, in seconds; unavailable values are empty.
 
 use gua_model::text::sanitize;
 use gua_model::{Gpu, Process, ProcessKind, Reading, Sample, Thresholds, classify};
 
 use super::{field, name_of};
 
-/// The first line of every file.
+/// First line of every file.
 pub const HEADER: &str = "timestamp,gpu,uuid,name,state,usage,memory_used_mb,memory_total_mb,power_w,temperature_c,\
 pid,user,owner,owner_from,process,type,process_memory_mb";
 

@@ -1,7 +1,9 @@
-//! Days of gpu_stats, imported like old histories: laid out as one in memory, and then taken in row by row.
+//! Imports days of gpu_stats like old histories: the rows are laid out as such a history in memory, then imported one
+//! by one.
 //!
-//! What gpu_stats does not write stays unknown: no UUID, so that a card is called by its number; no memory, no login, no
-//! kind of process; no utilisation of a card without a process, so that such a card has no row at that time.
+//! Values that gpu_stats does not write stay unknown. There is no UUID, so a GPU is identified by its index. There is
+//! no memory, no login user and no kind of process. There is no utilisation of a GPU without a process, so such a GPU
+//! has no row at that time.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,10 +20,10 @@ use rusqlite::Connection;
 
 use crate::gpu_usage_audit::{OldFile, import_open};
 
-/// What the facts of days begin with.
+/// Prefix of the facts that identify days.
 const FACT: &str = "gpu_stats ";
 
-/// The tables that such a day has. There is no host in it, and nothing is known of the models of its cards.
+/// Tables of such a day. It has no host and no GPU models.
 const TABLES: &str = "
 CREATE TABLE daemon_run (id INTEGER PRIMARY KEY, started_at DATETIME NOT NULL, interval_seconds REAL NOT NULL);
 CREATE TABLE gpu_sample (
@@ -33,36 +35,36 @@ CREATE TABLE proc_sample (
 );
 ";
 
-/// The rows of one file, in its order.
+/// Rows of one file, in order.
 #[derive(Clone, Debug)]
 pub struct StatsDay {
-    /// Where it lies.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Which day it is, as its name says: what it is known by.
+    /// Date from the file name, which identifies the day.
     pub date: Date,
     pub interval: StatsInterval,
     pub rows: Vec<StatsRow>,
 }
 
-/// What each row of a day stands for.
+/// Time that each row of a day covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatsInterval {
-    /// Somebody said so: a day that was imported as something else is refused.
+    /// Given by the user: a day that was imported with another interval is refused.
     Said(Duration),
-    /// For a day that was not imported before; another keeps its own.
+    /// Default for a day that was not imported before; other days keep their interval.
     Usual(Duration),
 }
 
-/// What is done with a day that was imported before.
+/// Handling of a day that was imported before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// What is new in it is added.
+    /// Add its new rows.
     Continue,
-    /// Its rows go, and it is imported as if for the first time.
+    /// Remove its rows and import it again from the start.
     Replace,
 }
 
-/// One row of gpu_stats that names a process.
+/// One row of gpu_stats that contains a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsRow {
     pub at: Timestamp,
@@ -72,24 +74,25 @@ pub struct StatsRow {
     pub usage: u32,
 }
 
-/// What became of a day.
+/// Result of importing a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatsImported {
     pub imported: Imported,
-    /// Rows of times that the history knows of by itself, or from gpu-usage-audit: they would count twice.
+    /// Number of rows skipped because the history already covers their time, from its own ticks or from
+    /// gpu-usage-audit: they would count twice.
     pub left_out: u64,
-    /// What each of its rows stands for from now on.
+    /// Time that each of its rows now covers.
     pub interval: Duration,
 }
 
-/// Rows have the minute of their look, which may have been at its end.
+/// Resolution of the time of a row. The sample may have been taken at the end of that minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Imports a day, or what is new in it. A day is recognised by its date, wherever its file is: one whose known rows are
-/// not the same any more is refused, or replaced as a whole. `None` where it has no row.
+/// Imports a day, or its new rows. A day is identified by its date, wherever its file is. If its known rows have
+/// changed, the day is refused, or replaced as a whole. Returns `None` if it has no rows.
 ///
-/// Whether a row is left out is decided once, when it is first seen before a row that is taken: what the history
-/// learns or forgets later changes nothing that was imported. All of it is one change of the history, or none.
+/// The decision to skip a row is made once, when the row is first seen before an imported row: data that the history
+/// gains or loses later does not change earlier imports. The import is one transaction.
 pub fn import_day(
     store: &mut Store,
     day: &StatsDay,
@@ -157,19 +160,19 @@ impl StatsDay {
         }))
     }
 
-    /// What it is recognised by (part of the file format).
+    /// Fact that identifies the day (part of the file format).
     fn fact(&self) -> String {
         format!("{FACT}{}", self.date)
     }
 
-    /// The number of its only run: the date as in the name of its file.
+    /// Number of its only run: the date, as in the name of its file.
     fn number(&self) -> i64 {
         let (year, month, day) = (self.date.year(), self.date.month(), self.date.day());
         i64::from(year) * 10_000 + i64::from(month) * 100 + i64::from(day)
     }
 }
 
-/// From the first moment that any of these rows stands for to the last.
+/// Start of the first and end of the last period that these rows cover.
 fn ends(rows: &[StatsRow], interval: Duration) -> (i64, i64) {
     let times = || rows.iter().map(|row| row.at.as_microsecond());
     let stands_for = i64::try_from(interval.max(MINUTE).as_micros()).unwrap_or(i64::MAX);
@@ -177,15 +180,15 @@ fn ends(rows: &[StatsRow], interval: Duration) -> (i64, i64) {
     (first, last.saturating_add(stands_for))
 }
 
-/// What is stored of a day that was imported before.
+/// Stored state of a day that was imported before.
 #[derive(Debug, Default)]
 struct KnownDay(Option<KnownImport>);
 
 impl KnownDay {
-    /// What is stored of a day, or nothing once that was removed to be replaced.
+    /// Finds the stored state of a day; none after it was removed to be replaced.
     fn find(store: &Store, day: &StatsDay, again: Again) -> Result<Self, LegacyError> {
         let known = store.known_import(&day.fact(), day.number())?;
-        // Earlier versions recognised a day by its first row.
+        // Earlier versions identified a day by its first row.
         let strays = store.hostless_imports(&day.path, FACT)?;
         if known.as_ref().is_some_and(|known| known.is_erased) {
             return Err(LegacyError::Erased);
@@ -222,7 +225,7 @@ fn differs(row: i64) -> LegacyError {
     }
 }
 
-/// Rows as an old history: each by its number in the file, whichever were left out.
+/// Lays out rows as an old history. Each keeps its number in the file, even if rows before it were skipped.
 fn lay_out(
     (run, began, interval): (i64, Timestamp, Duration),
     rows: &[(i64, &StatsRow)],

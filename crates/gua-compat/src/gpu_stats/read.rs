@@ -1,5 +1,5 @@
-//! Reading a day that gpu_stats, or gua in its place, has written. Every line is judged by itself: one that is broken
-//! costs itself, and is told with its number.
+//! Reads a day written by gpu_stats, or by gua in the same format. Every line is parsed independently: an invalid line
+//! is skipped and reported with its number.
 
 use std::fmt;
 
@@ -11,23 +11,23 @@ use super::{HEADER, Holder, NOBODY, Row};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
     pub rows: Vec<Row>,
-    /// Lines that are no rows, by their numbers from 1 on.
+    /// Invalid lines, by their numbers from 1 on.
     pub bad: Vec<(usize, RowError)>,
-    /// The number of a last line that has no end: it may be half of a row, whatever it looks like.
+    /// Number of a last line without a newline: it may be a partial row, even if it parses.
     pub torn: Option<usize>,
 }
 
-/// A file that does not begin as gpu_stats' files do.
+/// A file that does not begin with the header of gpu_stats.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("its first line is not `{HEADER}`")]
 pub struct NotGpuStats;
 
-/// Why a line is no row.
+/// Reason a line is not a valid row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowError {
     NotText,
     Fields(usize),
-    /// The column, and what stands there.
+    /// The column and its invalid value.
     Value(&'static str, String),
 }
 
@@ -47,10 +47,10 @@ impl fmt::Display for RowError {
 
 impl std::error::Error for RowError {}
 
-/// Reads a whole file.
+/// Parses a whole file.
 ///
 /// # Errors
-/// When the first line is not the header. An empty file has no rows, and is none either.
+/// If the first line is not the header. An empty file has no rows and is not an error.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, NotGpuStats> {
     let mut parsed = Parsed::default();
     if bytes.is_empty() {
@@ -71,7 +71,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, NotGpuStats> {
             }
             continue;
         }
-        // Two writers may each have begun the file.
+        // Two writers may each have written the header.
         if line.is_empty() || line == HEADER.as_bytes() {
             continue;
         }
@@ -93,7 +93,7 @@ fn row(line: &str) -> Result<Row, RowError> {
     };
     let bad = |column, text: &str| RowError::Value(column, text.to_owned());
     let timestamp: i64 = number(at).ok_or_else(|| bad("timestamp", at))?;
-    // Within the calendar, and after GPUs that compute were made.
+    // Within the range of valid times, and no earlier than GPU computing.
     if !(1_000_000_000..100_000_000_000).contains(&timestamp) {
         return Err(bad("timestamp", at));
     }
@@ -131,7 +131,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     digits.then(|| text.parse().ok())?
 }
 
-/// The fields of a line, without the quotes around those that have them.
+/// Splits a line into its fields and removes the quotes around quoted ones.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;

@@ -1,8 +1,9 @@
-//! Taking over an old history at the default path: imported into a new file, checked, and only then set aside.
+//! Adopts an old history at the default path: imports it into a new file, verifies the import, and only then renames
+//! the old file.
 //!
-//! The new file is made under another name. What follows are renames, each of which happens or does not: the old file
-//! (then its log) to its new name, the new one to the old place. A crash in between leaves the old file at its place, or
-//! both files beside it; the next adoption finishes what was begun.
+//! The new file is created under another name. The remaining steps are atomic renames: the old file (then its log) to
+//! its new name, and the new file to the original path. A crash in between leaves the old file at its path, or both
+//! files beside it; the next adoption completes the interrupted one.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,25 +19,25 @@ use jiff::Timestamp;
 
 use super::import::import;
 
-/// Whether a collector of gpu-usage-audit writes the file; the caller has looked.
+/// Whether a collector of gpu-usage-audit is writing to the file. The caller has checked this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldCollector {
     Running,
     NotRunning,
 }
 
-/// An old history that was taken over.
+/// An adopted old history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adopted {
-    /// Our history, now at the path of the old one.
+    /// The new history, now at the path of the old one.
     pub new_file: PathBuf,
     pub old_renamed_to: PathBuf,
-    /// `None` where an adoption that was cut off after its import was finished.
+    /// `None` if this call completed an adoption that was interrupted after its import.
     pub imported: Option<Imported>,
 }
 
-/// Takes over the old history at `path`, or finishes an adoption that was cut off. `Ok(None)` where there is nothing to
-/// take over: no file, or one that is not an old history.
+/// Adopts the old history at `path`, or completes an interrupted adoption. Returns `Ok(None)` if there is nothing to
+/// adopt: no file, or one that is not an old history.
 pub fn adopt(
     path: &Path,
     now: Timestamp,
@@ -47,7 +48,7 @@ pub fn adopt(
     adopt_with(path, now, collector, options, on_progress, &mut |_| Ok(()))
 }
 
-/// The points between two steps, where a test may cut an adoption off.
+/// Points between two steps at which a test can interrupt an adoption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Point {
     Imported,
@@ -68,10 +69,10 @@ pub(super) fn adopt_with(
     let Some(_) = begun(path, &staged)? else {
         return Ok(None);
     };
-    // One at a time: another that starts now waits for nothing and is refused.
+    // Only one adoption at a time: a second one does not wait but fails.
     let _lock = WriterLock::take(path).map_err(|error| LegacyError::History(Box::new(error)))?;
     match begun(path, &staged)? {
-        // Another has done it between the look and the lock.
+        // Another process completed the adoption between the check and the lock.
         None => return Ok(None),
         Some(Begun::Imported { aside }) => {
             finish(path, &staged, &aside, reached)?;
@@ -89,7 +90,7 @@ pub(super) fn adopt_with(
     discard(&staged)?;
     let before = facts(path);
     let imported = stage(path, &staged, now, options, on_progress)?;
-    // A collector that came meanwhile has rows that were not imported.
+    // A collector that started meanwhile has written rows that were not imported.
     if facts(path) != before {
         return Err(LegacyError::CollectorRuns { path: path.into() });
     }
@@ -104,16 +105,17 @@ pub(super) fn adopt_with(
     }))
 }
 
-/// How far an adoption is that has something to do.
+/// State of an adoption that is not complete.
 enum Begun {
     Not,
-    /// The import is complete; what is left are renames.
+    /// The import is complete; only the renames remain.
     Imported {
         aside: PathBuf,
     },
 }
 
-/// `None` where there is nothing to adopt. A newer file, a foreign one or damage is for whoever opens it to refuse.
+/// Returns the state of an adoption; `None` if there is nothing to adopt. A newer, foreign or damaged file is not an
+/// error here: opening it reports that.
 fn begun(path: &Path, staged: &Path) -> Result<Option<Begun>, LegacyError> {
     match what_is_this(path) {
         FileKind::GpuUsageAudit => Ok(Some(Begun::Not)),
@@ -122,15 +124,15 @@ fn begun(path: &Path, staged: &Path) -> Result<Option<Begun>, LegacyError> {
     }
 }
 
-/// Beside the history, the new one in the making.
+/// Suffix of the new history while it is being created.
 const STAGED: &str = ".importing";
-/// Beside that, the name that the old file gets. It is written when the import is complete and checked, so that its
-/// presence says so.
+/// Suffix of a note with the new name of the old file, beside the new history. It is written after the import is
+/// complete and verified, so its existence marks that.
 const NOTE: &str = "-old-becomes";
-/// The files that SQLite keeps beside a database.
+/// Suffixes of SQLite's companion files.
 const COMPANIONS: [&str; 2] = ["-wal", "-shm"];
 
-/// Sizes and times of the file and its log.
+/// Sizes and modification times of the file and its log.
 fn facts(path: &Path) -> Vec<Option<(u64, Option<std::time::SystemTime>)>> {
     let one = |path: &Path| {
         fs::metadata(path)
@@ -148,7 +150,7 @@ fn stage(
     on_progress: OnProgress<'_>,
 ) -> Result<Imported, LegacyError> {
     let opened = |error: OpenError| LegacyError::History(Box::new(error));
-    // Readable by whom the old one was.
+    // Keep the permissions of the old file.
     let mode = fs::metadata(path)
         .ok()
         .map(|facts| std::os::unix::fs::PermissionsExt::mode(&facts.permissions()) & 0o777);
@@ -163,7 +165,7 @@ fn stage(
         .map_err(|error| LegacyError::Close(Box::new(error)))?;
     remove(&beside(staged, "-lock"))?;
     sync(staged)?;
-    // Had the last close left a log, a rename of the file alone would lose it.
+    // If the close left a log behind, renaming only the file would lose it.
     match beside(staged, "-wal").exists() {
         true => Err(LegacyError::Unverified(
             "the new history could not be closed".to_owned(),
@@ -172,7 +174,7 @@ fn stage(
     }
 }
 
-/// The renames. Each is done unless an earlier, interrupted adoption did it.
+/// Performs the renames. Each is skipped if an interrupted adoption already did it.
 fn finish(
     path: &Path,
     staged: &Path,
@@ -198,7 +200,7 @@ fn finish(
     remove(&beside(staged, NOTE))
 }
 
-/// Throws away what an adoption left that did not come to the end of its import.
+/// Removes the files of an adoption whose import did not complete.
 fn discard(staged: &Path) -> Result<(), LegacyError> {
     for suffix in ["", "-wal", "-shm", "-lock", NOTE] {
         remove(&beside(staged, suffix))?;
@@ -206,7 +208,7 @@ fn discard(staged: &Path) -> Result<(), LegacyError> {
     Ok(())
 }
 
-/// The first of `gua.db.gpu-usage-audit-1`, `-2`, ... that nothing has.
+/// First unused name of `gua.db.gpu-usage-audit-1`, `-2`, ...
 fn free_name(path: &Path) -> PathBuf {
     let names = (1_u32..).map(|number| beside(path, &format!(".gpu-usage-audit-{number}")));
     let mut free = names.filter(|name| !name.exists() && !beside(name, "-wal").exists());
@@ -223,7 +225,7 @@ fn write_note(staged: &Path, aside: &Path) -> Result<(), LegacyError> {
     sync(directory(&note))
 }
 
-/// The name that the old file gets, where an import was completed.
+/// New name of the old file, if an import was completed.
 fn read_note(staged: &Path) -> Result<Option<PathBuf>, LegacyError> {
     use std::os::unix::ffi::OsStrExt as _;
 

@@ -1,5 +1,6 @@
-//! The rows of an old table as a fold takes them: only the cells that count, moment by moment, in the order that was asked
-//! for. A history has millions of rows that say nearly what the ones before them said; that is what makes this quick.
+//! Reads the rows of an old table for a fold: only the cells that affect the accounting, grouped by time, in the
+//! requested order. A history has millions of rows that are almost the same as the ones before them, and this module
+//! exploits that for speed.
 
 use gua_store::imported::{LegacyError, Moments, Stamp, TextId, Texts};
 use rusqlite::types::ValueRef;
@@ -9,42 +10,42 @@ use super::open::OldFile;
 use super::rows::{BadCell, OldRow};
 use super::scan::Choice;
 
-/// What a fold is over.
+/// Rows to be folded.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// All rows of the window, and maybe others.
+    /// All rows of the window, and possibly others.
     pub(crate) rows: Choice,
-    /// The first time that counts, and the first after it that does not, as the old tool writes them. Times are compared
-    /// as texts, as it does.
+    /// Start (inclusive) and end (exclusive) of the window, as gpu-usage-audit writes times. Times are compared as
+    /// text, as it does.
     pub(crate) window: (String, String),
 }
 
-/// Straight from an old file.
+/// Iterates over the rows of an old file.
 pub(crate) struct Cursor<'statement, R> {
     file: &'statement OldFile,
     rows: Rows<'statement>,
     shape: Shape,
     window: (String, String),
-    /// The row that begins the next moment.
+    /// First row of the next moment.
     ahead: Option<(Option<i64>, R)>,
-    /// Its time, and the text that it was read from.
+    /// Time of that row, and its original text.
     at_us: i64,
     stamp: Vec<u8>,
     recalls: Vec<Recall>,
 }
 
-/// Which cells a query has.
+/// Cells that a query returns.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     has_run: bool,
-    /// For each counted column.
+    /// Whether each counted column is present.
     has: Vec<bool>,
-    /// Where the row's number stands: last, as only errors ask for it.
+    /// Position of the row number: last, since only errors need it.
     number: usize,
 }
 
 impl OldFile {
-    /// Prepares to read what counts of the chosen rows.
+    /// Prepares a query for the counted cells of the chosen rows.
     pub(crate) fn select_counted<R: OldRow>(
         &self,
         wanted: &Wanted,
@@ -96,7 +97,7 @@ impl<'statement, R: OldRow> Cursor<'statement, R> {
         Ok(cursor)
     }
 
-    /// Adds rows up to the first of another time, which is then ahead.
+    /// Adds rows up to the first with another time, which becomes the row ahead.
     fn step(
         &mut self,
         texts: &mut Texts,
@@ -107,7 +108,7 @@ impl<'statement, R: OldRow> Cursor<'statement, R> {
             let Some(row) = row.map_err(|source| self.file.failed(source))? else {
                 return Ok(());
             };
-            // To the old tool, what is no text lies in no window.
+            // gpu-usage-audit excludes values that are not text from every window.
             let ValueRef::Text(stamp) = cell(row, 0) else {
                 continue;
             };
@@ -179,7 +180,7 @@ fn wrong<R: OldRow>(row: &Row<'_>, shape: &Shape, what: String) -> LegacyError {
     }
 }
 
-/// The cells of one row that count, taken one after the other. Those that the file does not have come as absent.
+/// Counted cells of one row, read in order. Columns missing in the file are read as NULL.
 pub(crate) struct CountedCells<'a, 'row> {
     row: &'a Row<'row>,
     shape: &'a Shape,
@@ -225,7 +226,7 @@ impl<'a> CountedCells<'a, '_> {
         text.ok_or_else(|| self.absent())
     }
 
-    /// Whether a text is this word.
+    /// Returns whether a text equals this word.
     pub(crate) fn is(&self, text: TextId, word: &str) -> bool {
         self.texts.get(text) == Some(word)
     }
@@ -248,11 +249,11 @@ impl<'a> CountedCells<'a, '_> {
     }
 }
 
-/// What a column said lately. It mostly says the same again, or what followed this the last time.
+/// Recent values of a column. The next value is usually the same, or the one that followed it last time.
 #[derive(Clone, Debug, Default)]
 struct Recall {
     last: Option<TextId>,
-    /// By text: the other one that followed it last.
+    /// By text id: the different text that followed it last.
     follower: Vec<Option<TextId>>,
 }
 

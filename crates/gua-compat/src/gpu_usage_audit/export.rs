@@ -1,7 +1,7 @@
-//! Writing a history as gpu-usage-audit 1.8.0 would have: its tables, columns, texts and rounding.
+//! Writes a history in the format of gpu-usage-audit 1.8.0: its tables, columns, texts and rounding.
 //!
-//! Imported rows are written back as they stood. Of our own ticks, what that form can hold: a card without a utilisation
-//! reading is left out, since the column must be filled and nothing is invented.
+//! Imported rows are written back unchanged. Ticks of gua are written as far as the format allows: a GPU without a
+//! utilisation reading is skipped, since the column is mandatory and no value is made up.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,19 +21,19 @@ use part::{Numbering, Part, Source};
 mod own;
 pub(super) mod part;
 
-/// What an export wrote.
+/// Result of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     pub card_rows: u64,
     pub process_rows: u64,
     pub runs: u64,
-    /// Readings of our own ticks that had no utilisation and were left out.
+    /// Number of skipped readings of gua's own ticks, which had no utilisation.
     pub cards_without_util: u64,
-    /// Our own ticks that could not be read.
+    /// Number of gua's own ticks that could not be read.
     pub damaged_ticks: u64,
 }
 
-/// The tables of a fresh 1.8.0 file, columns in its order.
+/// Tables of a new 1.8.0 file, with the columns in its order.
 const TABLES: &str = "
 CREATE TABLE host (
     hostname TEXT NOT NULL, env_kind TEXT NOT NULL, driver_version TEXT,
@@ -58,14 +58,15 @@ CREATE TABLE gpu_device (
 );
 ";
 
-/// Made when the rows are in, which is faster; `IF NOT EXISTS` is how the old tool asks for them too.
+/// Indexes, created after the rows because that is faster. gpu-usage-audit creates its indexes with `IF NOT EXISTS`, so
+/// it accepts these.
 const INDEXES: &str = "
 CREATE INDEX idx_gpu_sample_uuid_ts ON gpu_sample(gpu_uuid, ts);
 CREATE INDEX idx_proc_sample_uuid_ts ON proc_sample(gpu_uuid, ts);
 CREATE UNIQUE INDEX idx_gpu_device_uuid ON gpu_device(gpu_uuid);
 ";
 
-/// Writes everything in a history to a new file at `output`. Nothing is there until all of it is.
+/// Writes a whole history to a new file at `output`. The file appears only when it is complete.
 pub fn export(
     history: &History,
     output: &Path,
@@ -80,12 +81,12 @@ pub fn export(
     let exported = match remove(&partial).and_then(|()| write(history, &partial, on_progress)) {
         Ok(exported) => exported,
         Err(error) => {
-            // The reason for the failure is worth more than that of the cleaning up.
+            // The original error is more useful than an error of the cleanup.
             let _ = remove(&partial);
             return Err(error);
         }
     };
-    // A link fails where somebody has put a file there meanwhile; a rename would write over it.
+    // A hard link fails if a file has been created there meanwhile; a rename would overwrite it.
     let placed = fs::hard_link(&partial, output);
     let placed = match placed {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -105,16 +106,16 @@ pub fn export(
     Ok(exported)
 }
 
-/// What an export is called until it is whole.
+/// Suffix of an incomplete export.
 const EXPORTING: &str = ".exporting";
 
-/// What there is of an export to `output` before it is whole: what one that is ended half-way would leave behind.
+/// Files of an incomplete export to `output`, which an interrupted export would leave behind.
 #[must_use]
 pub fn unfinished_export(output: &Path) -> Vec<PathBuf> {
     files_of(&beside(output, EXPORTING))
 }
 
-/// A file of SQLite's, and what it makes beside it.
+/// An SQLite database and its companion files.
 fn files_of(path: &Path) -> Vec<PathBuf> {
     let suffixes = ["", "-wal", "-shm", "-journal"];
     suffixes.iter().map(|suffix| beside(path, suffix)).collect()
@@ -169,7 +170,7 @@ fn write(
     };
     let finish = || -> Result<(), rusqlite::Error> {
         output.pragma_update(None, "synchronous", "FULL")?;
-        // The old tool opens its files in this mode and refuses others.
+        // gpu-usage-audit opens its files in this mode and refuses others.
         output.pragma_update(None, "journal_mode", "WAL")
     };
     finish().map_err(LegacyError::Write)?;
@@ -185,7 +186,7 @@ fn write(
     Ok(exported)
 }
 
-/// Lays out a part of a history in a file without a name.
+/// Lays out a part of a history in an unnamed temporary file.
 pub(super) fn scratch(
     history: &History,
     numbering: &Numbering,
@@ -204,16 +205,16 @@ pub(super) fn scratch(
 }
 
 fn prepare(output: &Connection) -> Result<(), rusqlite::Error> {
-    // Nobody sees the file before it is complete, so a crash may leave it broken.
+    // The file is not visible before it is complete, so a crash may leave it corrupt.
     output.pragma_update(None, "journal_mode", "OFF")?;
     output.pragma_update(None, "synchronous", "OFF")?;
-    // The old tool does not enforce them either: rows may name a run that is gone.
+    // gpu-usage-audit does not enforce foreign keys either: rows may refer to a deleted run.
     output.pragma_update(None, "foreign_keys", "OFF")?;
     output.pragma_update(None, "cache_size", -16_000)?;
     output.execute_batch(TABLES)
 }
 
-/// How many rows an export of everything writes.
+/// Number of rows in an export of the whole history.
 fn rows(history: &History) -> Result<u64, LegacyError> {
     let imported = history.old_sources()?;
     let imported = imported
@@ -288,7 +289,8 @@ impl<'a> Export<'a> {
         Ok(self.exported)
     }
 
-    /// Writes back a small table. A host or GPU that another source has too keeps one row, seen as long as both.
+    /// Writes back a small table. A host or GPU that occurs in several sources has one row, with the combined time
+    /// range.
     fn small(
         &mut self,
         source: &Source,
@@ -338,7 +340,7 @@ impl<'a> Export<'a> {
         }
     }
 
-    /// Where the host or card has a row already, widens the time in which it was seen.
+    /// Extends the time range of a host or GPU that already has a row; returns whether it has one.
     fn extend(&self, table: SmallTable, values: &[Value]) -> Result<bool, LegacyError> {
         let [Value::Text(name), .., first, last] = values else {
             return Ok(false);
@@ -402,7 +404,7 @@ impl<'a> Export<'a> {
 /// Rows between two reports of progress.
 const STEP: u64 = 50_000;
 
-/// Whether rows keep the numbers that they had. Those of a second source would clash with the first one's.
+/// Whether rows keep their original numbers. The numbers of a second source would conflict with the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbers {
     Kept,

@@ -1,4 +1,4 @@
-//! What a file of gpu-usage-audit says besides its rows: the host, the models of its GPUs, and how far it reaches back.
+//! Metadata of a file of gpu-usage-audit: the host, the models of its GPUs, and the time range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl OldFile {
                 facts.gpus.entry(uuid).or_default().index = card.index;
             }
         }
-        // By card, so that the index answers.
+        // One query per GPU, so that the index is used.
         for card in self.seen_cards().map_err(read)? {
             let (first, last): (Option<String>, Option<String>) = connection
                 .query_row(
@@ -64,7 +64,7 @@ impl OldFile {
 }
 
 impl OldFile {
-    /// Every login user that a row names. It reads the whole file.
+    /// Every login user in the rows. Reads the whole file.
     pub fn people(&self) -> Result<BTreeSet<String>, LegacyError> {
         let sql = "SELECT DISTINCT loginuid_user FROM proc_sample WHERE loginuid_user IS NOT NULL";
         let read = || -> Result<BTreeSet<String>, rusqlite::Error> {
@@ -96,7 +96,7 @@ fn cards(
     while let Some(row) = rows.next()? {
         let uuid: String = row.get(0)?;
         let memory: i64 = row.get(2)?;
-        // A name that no driver gives is not shown; its rows are refused where they are read.
+        // Skip an invalid GPU UUID; its rows are rejected when they are read.
         if let Ok(uuid) = uuid.parse() {
             let card = ImportedGpu {
                 index: None,

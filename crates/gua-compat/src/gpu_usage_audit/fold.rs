@@ -1,4 +1,4 @@
-//! Folding the moments of a file of gpu-usage-audit in place.
+//! Folds the rows of a file of gpu-usage-audit in place.
 
 use gua_model::Period;
 use gua_model::legacy::LegacyMoment;
@@ -13,8 +13,8 @@ use super::open::OldFile;
 use super::scan::Choice;
 
 impl OldFile {
-    /// Folds every moment of a window, in the order of time. Where the file's rows turn out not to be in that order,
-    /// the fold begins anew with sorted ones; that is why `start` is asked for what to begin with.
+    /// Folds every moment of a window in order of time. If the file's rows turn out not to be in that order, the fold
+    /// starts over with sorted rows; `start` therefore creates the initial value and may be called twice.
     pub fn fold<A>(
         &self,
         window: Period,
@@ -63,7 +63,7 @@ impl OldFile {
         }
     }
 
-    /// The recorded interval of every run.
+    /// Recorded interval of every run.
     fn intervals(&self) -> Result<Intervals, LegacyError> {
         if !self.columns().has("daemon_run", "interval_seconds") {
             return Ok(Intervals::default());
@@ -79,8 +79,8 @@ impl OldFile {
         Ok(Intervals::new(seconds))
     }
 
-    /// For a window that is a small part of the file: its rows by the index on card and time. `None` where a scan of
-    /// the whole file is no slower, or where there is no such index.
+    /// Selects the rows of a small window by the index on GPU and time. `None` if a scan of the whole file is no
+    /// slower, or if there is no such index.
     fn narrow(&self, window: Period) -> Result<Option<Choice>, LegacyError> {
         let read = |source| self.failed(source);
         let indexes: i64 = self
@@ -139,12 +139,12 @@ impl OldFile {
         Ok(Some(choice))
     }
 
-    /// Every card that has rows.
+    /// Every GPU that has rows.
     pub(super) fn seen_cards(&self) -> Result<Vec<String>, rusqlite::Error> {
         self.cards(CardRow::TABLE)
     }
 
-    /// Every card of a table, by hopping from one to the next in the index.
+    /// Every GPU of a table, found by skipping from one to the next in the index.
     fn cards(&self, table: &str) -> Result<Vec<String>, rusqlite::Error> {
         let sql =
             format!("SELECT gpu_uuid FROM {table} WHERE gpu_uuid > ?1 ORDER BY gpu_uuid LIMIT 1");
@@ -160,17 +160,17 @@ impl OldFile {
     }
 }
 
-/// A window is narrow when it is at most one in this many parts of the file: to sort more costs more than a scan.
+/// A window is narrow if it is at most this fraction (1/N) of the file: sorting more takes longer than a scan.
 const NARROW: i64 = 10;
-/// A scan never comes back to a page, so that few of them, which stay near the processor, are faster than many.
+/// Page cache of a scan. A scan never returns to a page, so a small cache that fits the CPU caches is faster.
 const SCAN_CACHE: i64 = 256;
-/// What may be used to sort, in kilobytes; the rest goes to a temporary file.
+/// Memory for sorting, in kilobytes; the rest goes to a temporary file.
 const SORT_CACHE: i64 = 8_000;
-/// Beyond this the file is scanned.
+/// Maximum number of GPUs for the index; with more, the file is scanned.
 const MOST_CARDS: usize = 500;
 
-/// In the order of writing, which is that of time unless the clock was set back or two collectors wrote. All rows are
-/// read: to have SQLite look at each time takes longer.
+/// Selects all rows in the order of writing, which is the order of time unless the clock was set back or two collectors
+/// wrote. A filter on the time in SQLite would take longer than reading all rows.
 fn by_row() -> Choice {
     Choice {
         clause: "ORDER BY rowid".to_owned(),
@@ -178,8 +178,8 @@ fn by_row() -> Choice {
     }
 }
 
-/// The plus keeps SQLite from trying, for every row, whether the text is a number after all: the column's declared type
-/// would have it so.
+/// Selects the rows of a window, sorted by time. The unary plus prevents SQLite from trying to convert every text to a
+/// number, as the declared column type would require.
 fn sorted(window: Period) -> Choice {
     let (from, to) = ends(window);
     Choice {

@@ -1,4 +1,4 @@
-//! Copying a file of gpu-usage-audit into a history of ours, row by row. `gua_store::imported::Importer` stores the rows.
+//! Copies a file of gpu-usage-audit into a history, row by row. `gua_store::imported::Importer` stores the rows.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use super::rows::OldRow;
 use super::scan::{Choice, Scan};
 use super::verify;
 
-/// Imports a file, or what is new in it, and verifies that all of it is stored. A file that a writer changed meanwhile is
-/// opened again, and the import continues.
+/// Imports a file, or its new rows, and verifies that all of them are stored. If a writer changed the file meanwhile,
+/// it is opened again and the import continues.
 pub fn import(
     store: &mut Store,
     path: &Path,
@@ -76,7 +76,7 @@ pub(crate) fn import_open(
     })
 }
 
-/// Refuses a file with a column that this program does not know: it would be lost, so such a file is only read in place.
+/// Refuses a file with an unknown column: its values would be lost, so such a file is only read in place.
 fn refuse_newer(old: &OldFile) -> Result<(), LegacyError> {
     let unknown = old.columns().0.iter().find(|(table, column)| {
         let column = column.as_str();
@@ -104,8 +104,8 @@ fn refuse_newer(old: &OldFile) -> Result<(), LegacyError> {
     }
 }
 
-/// What stays the same when a file grows, is copied or loses old samples: its first host and run, with their times to the
-/// microsecond. Which of the two is written first differs, so each of them is enough.
+/// Facts that stay the same when a file grows, is copied or loses old samples: its first host and run, with their times
+/// to the microsecond. Either may be written first, so each of them is sufficient.
 fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
     if let Some(fact) = &old.known_by {
         return Ok(vec![fact.clone()]);
@@ -132,7 +132,7 @@ fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
     facts.extend(first("host", &["hostname", "first_seen"])?);
     facts.extend(first("daemon_run", &["id", "started_at"])?);
     if facts.is_empty() {
-        // Samples alone, as in a file that was put together by hand.
+        // Only samples, as in a file assembled by hand.
         facts.extend(first("gpu_sample", &["gpu_uuid", "ts"])?);
         facts.extend(first("proc_sample", &["gpu_uuid", "ts"])?);
     }
@@ -147,7 +147,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Copies one table and returns how many rows it has and how many of them are new.
+    /// Copies one table and returns its number of rows and the number of new rows.
     fn copy<R: OldRow>(&mut self) -> Result<(u64, u64), LegacyError> {
         let choice = Choice {
             clause: "ORDER BY rowid".to_owned(),
@@ -171,7 +171,7 @@ impl Work<'_> {
     }
 }
 
-/// All rows of a small table; none where the file does not have it.
+/// All rows of a small table; empty if the file does not have it.
 fn small_rows(old: &OldFile, table: SmallTable) -> Result<Vec<SmallRow>, LegacyError> {
     if !old.has_small(table) {
         return Ok(Vec::new());
@@ -206,7 +206,7 @@ impl OldFile {
             .map_err(|source| self.failed(source))
     }
 
-    /// Whether the file has a small table with all its columns.
+    /// Returns whether the file has a small table with all its columns.
     pub(super) fn has_small(&self, table: SmallTable) -> bool {
         let mut columns = table.columns().iter();
         columns.all(|column| self.columns().has(table.name(), column))

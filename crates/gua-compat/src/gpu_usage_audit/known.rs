@@ -1,11 +1,11 @@
-//! Which cards an old history knows, by hopping from one to the next in its index.
+//! GPUs of an old history, found by skipping from one to the next in its index.
 
 use gua_store::imported::LegacyError;
 use rusqlite::OptionalExtension as _;
 
 use super::open::OldFile;
 
-/// A card of an old history, as it was seen last.
+/// Last known state of a GPU of an old history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldCard {
     pub uuid: String,
@@ -13,11 +13,11 @@ pub struct OldCard {
     pub name: Option<String>,
 }
 
-/// More cards than this are not one host's.
+/// Maximum number of GPUs. More cannot belong to one host.
 const MOST: usize = 4096;
 
 impl OldFile {
-    /// All cards that have rows, in the order of their names.
+    /// All GPUs that have rows, in the order of their names.
     pub fn known_cards(&self) -> Result<Vec<OldCard>, LegacyError> {
         self.read_cards().map_err(|source| self.failed(source))
     }

@@ -1,7 +1,7 @@
-//! A history as gpu-usage-audit's own tables, a day at a time: for those who send or keep it in that form.
+//! A history in the tables of gpu-usage-audit, one day at a time, for consumers that send or store that format.
 //!
-//! Our own rows are laid out by the rule of the export, in a scratch file without a name that is gone when it is closed.
-//! SQLite holds little of it in memory. A history of gpu-usage-audit itself is read where it lies.
+//! The rows of a gua history are laid out as in the export, in an unnamed temporary file that is deleted when it is
+//! closed. SQLite keeps little of it in memory. A history of gpu-usage-audit itself is read in place.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use super::export::part::{Numbering, Part};
 use super::export::scratch;
 use super::open::OldFile;
 
-/// A history that can be told in the old form.
+/// A history that can be read in the format of gpu-usage-audit.
 #[derive(Debug)]
 pub struct OldForm(Kind);
 
@@ -30,11 +30,11 @@ enum Kind {
     Theirs(OldFile),
 }
 
-/// Tables as gpu-usage-audit has them.
+/// Tables in the format of gpu-usage-audit.
 #[derive(Debug)]
 pub struct OldTables<'a> {
     held: Held<'a>,
-    /// Only rows of this day, where the tables hold more.
+    /// Restricts the rows to this day, if the tables hold more.
     day: Option<Date>,
 }
 
@@ -53,26 +53,26 @@ pub enum OldCell<'a> {
 }
 
 impl OldForm {
-    /// One of our own, with what was imported into it.
+    /// Uses a history of gua, including imported rows.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn ours(history: History) -> Result<Self, LegacyError> {
         let numbering = Numbering::of(&history)?;
         Ok(Self(Kind::Ours { history, numbering }))
     }
 
-    /// One that gpu-usage-audit has written.
+    /// Uses a file written by gpu-usage-audit.
     #[must_use]
     pub fn theirs(file: OldFile) -> Self {
         Self(Kind::Theirs(file))
     }
 
-    /// The days in UTC, from the first and before the second, of which there are ticks or rows. Of ours one may be among
-    /// them that has no row in the old form.
+    /// UTC days of `[from, to)` with ticks or rows. For a history of gua, a day may have ticks but no row in this
+    /// format.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn days(&self, from: Date, to: Date) -> Result<Days, LegacyError> {
         match &self.0 {
             Kind::Ours { history, .. } => Ok(history.days(from, to)?),
@@ -86,10 +86,10 @@ impl OldForm {
         }
     }
 
-    /// The rows of one day. What `on_progress` is told are rows done; it may end the work.
+    /// Rows of one day. `on_progress` receives the number of rows done, and may stop the work.
     ///
     /// # Errors
-    /// When they cannot be read or laid out.
+    /// If they cannot be read or laid out.
     pub fn day(
         &self,
         day: Date,
@@ -100,10 +100,10 @@ impl OldForm {
         self.tables(rows, Some(day), on_progress)
     }
 
-    /// All runs and cards.
+    /// All runs and GPUs.
     ///
     /// # Errors
-    /// When they cannot be read or laid out.
+    /// If they cannot be read or laid out.
     pub fn lists(&self, on_progress: OnProgress<'_>) -> Result<OldTables<'_>, LegacyError> {
         self.tables(Part::Lists, None, on_progress)
     }
@@ -127,7 +127,7 @@ impl OldForm {
     }
 }
 
-/// What one row is given to.
+/// Callback that receives one row.
 pub type EachRow<'a, E> = &'a mut dyn FnMut(&[Option<OldCell<'_>>]) -> Result<(), E>;
 
 impl OldTables<'_> {
@@ -145,10 +145,10 @@ impl OldTables<'_> {
         }
     }
 
-    /// The columns of a table in the order in which they stand. None where there is no such table.
+    /// Columns of a table in their order; empty if the table does not exist.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn columns(&self, table: &str) -> Result<Vec<String>, LegacyError> {
         let read = || -> Result<Vec<String>, rusqlite::Error> {
             let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
@@ -158,12 +158,12 @@ impl OldTables<'_> {
         read().map_err(|source| self.failed(source))
     }
 
-    /// Whether a table has a row.
+    /// Returns whether a table has a row.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn has_rows(&self, table: &str) -> Result<bool, LegacyError> {
-        // Those of a file were found by their days.
+        // The days of a file were found by its rows, so there are some.
         let Held::Scratch(connection) = &self.held else {
             return Ok(true);
         };
@@ -172,10 +172,10 @@ impl OldTables<'_> {
         found.map_err(|source| self.failed(source))
     }
 
-    /// Gives each row of a table to `each`: those with a time in its order, others as they lie there.
+    /// Calls `each` with each row of a table: ordered by time if the table has times, otherwise in table order.
     ///
     /// # Errors
-    /// When it cannot be read, and whatever `each` fails with.
+    /// If it cannot be read, or if `each` fails.
     pub fn rows<E: From<LegacyError>>(&self, table: &str, each: EachRow<'_, E>) -> Result<(), E> {
         let failed = |source| E::from(self.failed(source));
         let columns = self.columns(table)?;
@@ -236,14 +236,14 @@ fn written_days(file: &OldFile, from: Date, to: Date) -> Result<BTreeSet<Date>, 
         let window = [from.to_string(), to.to_string()];
         let words = query.query_map(window, |row| row.get::<_, String>(0))?;
         for word in words {
-            // What is no date has no name in an archive.
+            // Skip invalid dates: they have no file name in an archive.
             days.extend(word?.parse::<Date>());
         }
     }
     Ok(days)
 }
 
-/// The first moment of a day in UTC, in microseconds since 1970.
+/// Start of a day in UTC, in microseconds since 1970.
 fn start(day: Date) -> i64 {
     match TimeZone::UTC.to_timestamp(day.to_datetime(jiff::civil::Time::midnight())) {
         Ok(moment) => moment.as_microsecond(),

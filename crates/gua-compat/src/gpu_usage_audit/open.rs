@@ -1,4 +1,5 @@
-//! Opening an old history without touching it: no lock that stays, no schema, no migration, no new file beside it.
+//! Opens an old history without changing anything: no lasting lock, no schema change, no migration, no new file beside
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -14,21 +15,21 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::rows::OldRow as _;
 
-/// A history of gpu-usage-audit, open for reading alone.
+/// A history of gpu-usage-audit, opened read-only.
 #[derive(Debug)]
 pub struct OldFile {
     pub(crate) path: PathBuf,
     pub(crate) connection: Connection,
     columns: Columns,
-    /// What the file looked like, where it was opened as one that nobody writes.
+    /// State of the file if it was opened as one without a writer.
     still: Option<Print>,
-    /// Whether it had a log then.
+    /// Whether it had a write-ahead log at that time.
     logged: bool,
-    /// What it is known by, where its rows do not tell.
+    /// Fact that identifies the file, if its rows do not.
     pub(crate) known_by: Option<String>,
 }
 
-/// Which of the five tables and their columns a file has.
+/// The tables and columns that a file has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Columns(pub(crate) BTreeSet<(String, String)>);
 
@@ -37,7 +38,7 @@ impl Columns {
         self.0.contains(&(table.to_owned(), column.to_owned()))
     }
 
-    /// One line, for the record of where rows came from.
+    /// Formats the columns as one line, for the record of the source.
     pub(crate) fn line(&self) -> String {
         let names = self
             .0
@@ -57,10 +58,10 @@ const TABLES: [&str; 5] = [
 ];
 
 impl OldFile {
-    /// Opens the history at `path`, whoever owns it and whether or not its directory can be written.
+    /// Opens the history at `path`, even if it belongs to another user and its directory is not writable.
     ///
-    /// A file without a write-ahead log beside it is read as it lies there. One with a log may have a writer and is read
-    /// through the log, as of one moment, without hindering the writer.
+    /// A file without a write-ahead log is read directly. A file with a log may have a writer; it is read through the
+    /// log, as a snapshot, without blocking the writer.
     pub fn open(path: &Path) -> Result<Self, LegacyError> {
         match what_is_this(path) {
             FileKind::Missing => return Err(LegacyError::NoFile { path: path.into() }),
@@ -78,7 +79,7 @@ impl OldFile {
                 opened?;
             }
             FileKind::Empty if is_empty(path) => return Err(not_a_history(path, "it is empty")),
-            // The tables of a history that was cut off may be in its log alone, so these are looked into.
+            // The tables of a history whose writer was killed may be in its log only, so these are opened too.
             FileKind::Empty | FileKind::OtherSqlite | FileKind::GpuUsageAudit => {}
         }
         let (connection, still) = connect(path)?;
@@ -86,7 +87,7 @@ impl OldFile {
             path: path.into(),
             source,
         };
-        // One moment for everything that is read from here on.
+        // One snapshot for all reads from here on.
         connection.execute_batch("BEGIN").map_err(read)?;
         let columns = columns(&connection).map_err(read)?;
         if let Some(missing) = missing(&columns) {
@@ -103,7 +104,7 @@ impl OldFile {
         })
     }
 
-    /// Rows that were laid out as an old history in memory, where they were read, and what they are known by.
+    /// Wraps rows laid out as an old history in memory, with the path of their file and the fact that identifies it.
     pub(crate) fn in_memory(
         path: &Path,
         known_by: String,
@@ -129,7 +130,7 @@ impl OldFile {
         &self.columns
     }
 
-    /// Fails where a writer came while the file was read as one that nobody writes; what was read is then worthless.
+    /// Fails if a writer appeared while the file was read as one without a writer; the data read is then invalid.
     pub fn confirm(&self) -> Result<(), LegacyError> {
         let changed = match &self.still {
             None => false,
@@ -155,7 +156,7 @@ impl OldFile {
     }
 }
 
-/// Enough of a file's facts to see that somebody wrote to it.
+/// File metadata that shows whether the file was written to.
 #[derive(Debug, PartialEq, Eq)]
 struct Print(u64, u64, u64, i64, i64);
 
@@ -172,7 +173,8 @@ impl Print {
     }
 }
 
-/// A write-ahead log beside the file means that somebody writes or was cut off; without one the file is whole.
+/// Connects to the file. A write-ahead log beside it means that it has a writer or that a writer was killed; without a
+/// log the file is complete.
 fn connect(path: &Path) -> Result<(Connection, Option<Print>), LegacyError> {
     let read = |source| LegacyError::Read {
         path: path.into(),
@@ -189,13 +191,14 @@ fn connect(path: &Path) -> Result<(Connection, Option<Print>), LegacyError> {
         look(&connection).map_err(read)?;
         return Ok((connection, None));
     }
-    // A writer always has the log's index; without one nobody writes. It is built in memory, so that none is left here.
+    // A writer always has the shared-memory index of the log, so there is no writer without one. The index is built in
+    // memory here, so that no file is created.
     let connection = open_with(path, INDEX_IN_MEMORY).map_err(read)?;
     look(&connection).map_err(read)?;
     Ok((connection, print))
 }
 
-/// Nobody else has the file, so that no locks are needed and the index of the log can be our own.
+/// Options for a file that no other process uses: no locks are needed, and the index of the log can be private.
 const INDEX_IN_MEMORY: &str = "mode=ro&vfs=unix-none";
 
 fn open_with(path: &Path, options: &str) -> Result<Connection, rusqlite::Error> {
@@ -206,13 +209,13 @@ fn open_with(path: &Path, options: &str) -> Result<Connection, rusqlite::Error> 
     let connection =
         Connection::open_with_flags(format!("file:{}?{options}", escaped(&absolute)), flags)?;
     connection.busy_timeout(Duration::from_secs(5))?;
-    // The last to close a log empties and removes it; that is the old tool's business.
+    // The last connection to close checkpoints and removes the log. That is left to gpu-usage-audit.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     if options == INDEX_IN_MEMORY {
-        // Before anything is read, or SQLite would want its index as a file.
+        // This must precede the first read; otherwise SQLite would create the index as a file.
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     }
-    // Sorting must not take memory without end; the rest of a scan needs little.
+    // Bounds the memory for sorting; the rest of a scan needs little.
     connection.pragma_update(None, "cache_size", -8_000)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
@@ -222,7 +225,7 @@ fn look(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
 }
 
-/// A path for a `file:` address: what is not plain becomes a percent code.
+/// Percent-encodes a path for a `file:` URI.
 fn escaped(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes().iter();
     bytes
@@ -256,8 +259,8 @@ fn columns(connection: &Connection) -> Result<Columns, rusqlite::Error> {
     Ok(Columns(found))
 }
 
-/// What a file lacks to be a history; `None` when it is one. The other three tables came with later releases, or may be
-/// missing in a copy of the samples.
+/// Describes a missing table or column that a history must have; `None` if it has all. The other three tables came with
+/// later releases, or may be missing in a copy of the samples.
 fn missing(columns: &Columns) -> Option<String> {
     let cards = CardRow::REQUIRED
         .iter()

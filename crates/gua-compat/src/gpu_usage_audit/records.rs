@@ -104,7 +104,7 @@ impl Records for OldFile {
     }
 
     fn imported_moments(&self, window: Period, visitor: &mut dyn MomentVisitor) -> Result<()> {
-        // The fold starts over where rows turn out not to be in order.
+        // The fold starts over if rows turn out not to be in order.
         let visitor = RefCell::new(visitor);
         let begin = || visitor.borrow_mut().begin();
         let each = |(): &mut (), moment: &LegacyMoment<'_>| visitor.borrow_mut().moment(moment);

@@ -1,4 +1,4 @@
-//! Reading rows of the two large tables from a file of gpu-usage-audit, whichever release wrote it.
+//! Reads rows of the two large tables from a file of gpu-usage-audit of any supported release.
 
 use gua_store::imported::{COMPUTE, CardRow, ImportedRow, ProcessRow, TextId, Texts};
 use rusqlite::Row;
@@ -8,25 +8,25 @@ use super::cursor::CountedCells;
 
 /// A row that can be read from a file of gpu-usage-audit.
 pub(crate) trait OldRow: ImportedRow {
-    /// The columns in the order in which `read` takes them, after rowid, ts and run_id; those a release may lack last.
+    /// Columns in the order in which `read` takes them, after rowid, ts and run_id; optional ones come last.
     const COLUMNS: &'static [&'static str];
-    /// The columns that decide how a row counts, in the order in which `read_counted` takes them.
+    /// Columns that affect the accounting, in the order in which `read_counted` takes them.
     const COUNTED: &'static [&'static str];
-    /// The columns that every release has.
+    /// Columns that every release has.
     const REQUIRED: &'static [&'static str];
 
     fn read(cells: &mut Cells<'_, '_>) -> Result<Self, BadCell>;
     fn read_counted(cells: &mut CountedCells<'_, '_>) -> Result<Self, BadCell>;
 }
 
-/// A cell that holds what no release writes there.
+/// A cell with a value that no release writes.
 #[derive(Debug)]
 pub(crate) struct BadCell {
     pub(crate) column: &'static str,
     pub(crate) found: &'static str,
 }
 
-/// The cells of one row, taken one after the other.
+/// Cells of one row, read in order.
 pub(crate) struct Cells<'row, 'texts> {
     pub(crate) row: &'row Row<'row>,
     pub(crate) next: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Cells<'row, 'texts> {
     pub(crate) columns: &'static [&'static str],
 }
 
-/// The number of cells before those of `OldRow::COLUMNS`: rowid, ts, run_id.
+/// Number of cells before the cells of `OldRow::COLUMNS`: rowid, ts, run_id.
 pub(crate) const LEADING: usize = 3;
 
 impl<'row> Cells<'row, '_> {

@@ -1,4 +1,4 @@
-//! Blocks of rows straight from a file of gpu-usage-audit, in an order of the caller's choice.
+//! Reads blocks of rows from a file of gpu-usage-audit, in an order chosen by the caller.
 
 use gua_store::imported::{Block, Blocks, LegacyError, Stamp, Texts};
 use rusqlite::types::ValueRef;
@@ -7,10 +7,10 @@ use rusqlite::{Rows, Statement};
 use super::open::OldFile;
 use super::rows::{BadCell, Cells, LEADING, OldRow};
 
-/// No block in memory has more rows than this, whatever a file holds.
+/// Maximum number of rows of a block in memory.
 const LONGEST: usize = 4096;
 
-/// Which rows of an old table, and in which order.
+/// Selection and order of the rows of an old table.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
     /// SQL after `FROM table`; its parameters are texts.
@@ -19,7 +19,7 @@ pub(crate) struct Choice {
 }
 
 impl OldFile {
-    /// Prepares to read the chosen rows. Columns that this file does not have read as absent.
+    /// Prepares a query for the chosen rows. Columns missing in this file are read as NULL.
     pub(crate) fn select<R: OldRow>(&self, choice: &Choice) -> Result<Statement<'_>, LegacyError> {
         let cell = |column: &str| match self.columns().has(R::TABLE, column) {
             true => column.to_owned(),
@@ -42,13 +42,13 @@ impl OldFile {
     }
 }
 
-/// Blocks straight from an old file.
+/// Iterates over the blocks of an old file.
 pub(crate) struct Scan<'statement, R> {
     file: &'statement OldFile,
     rows: Rows<'statement>,
-    /// The first row of the next block, read to see that the block before had ended.
+    /// First row of the next block, which was read to find the end of the previous block.
     ahead: Option<(i64, Option<i64>, R)>,
-    /// The time of the row ahead, and the text that it was read from.
+    /// Time of the row ahead, and its original text.
     stamp: Stamp,
     stamp_text: String,
 }
@@ -71,7 +71,7 @@ impl<'statement, R: OldRow> Scan<'statement, R> {
         })
     }
 
-    /// Reads one row. `Ok(Some(true))` means that its time differs from the one before.
+    /// Reads one row.
     fn read(&mut self, texts: &mut Texts) -> Result<Option<Read<R>>, LegacyError> {
         let Some(row) = self
             .rows
@@ -132,7 +132,7 @@ struct Read<R> {
     number: i64,
     run: Option<i64>,
     cells: R,
-    /// The time of the row before, where this one has another.
+    /// Time of the previous row, if it differs from the time of this one.
     before: Option<Stamp>,
 }
 

@@ -1,4 +1,4 @@
-//! The check after an import: as many rows, and the same sums, on both sides.
+//! Verification after an import: the number of rows and the sums must match.
 
 use gua_store::imported::{
     CardRow, ImportedRow, Importer, LegacyError, ProcessRow, SmallTable, Tally,
@@ -6,7 +6,7 @@ use gua_store::imported::{
 
 use super::open::OldFile;
 
-/// Fails with a sentence that says what differs.
+/// Fails with a message that describes the difference.
 pub(crate) fn verify(old: &OldFile, importer: &Importer<'_>) -> Result<(), LegacyError> {
     compare::<CardRow>(old, importer)?;
     compare::<ProcessRow>(old, importer)?;
@@ -49,7 +49,8 @@ fn compare<R: ImportedRow>(old: &OldFile, importer: &Importer<'_>) -> Result<(),
 
 fn tally_there<R: ImportedRow>(old: &OldFile) -> Result<Tally, LegacyError> {
     let column = |column: &str| match old.columns().has(R::TABLE, column) {
-        // Two sums of half a number each, since SQLite's sum of large numbers would overflow.
+        // Sum the upper and the lower half of each number separately, since SQLite's sum of large numbers would
+        // overflow.
         true => format!("count({column}), sum({column} >> 32), sum({column} & 4294967295)"),
         false => "0, NULL, NULL".to_owned(),
     };

@@ -69,7 +69,7 @@ pub(crate) fn rows(
     let damaged = history.each_tick(part, *thresholds, |tick: &Tick, spans: &[Span]| {
         let at = tick.sample.at;
         let begins = part.contains(at);
-        // Of the tick before the window only the time inside the window counts, and no other day has it.
+        // For the tick before the window, only the time inside the window counts. No other day contains that time.
         let reaches = first && *edges == Edges::Cut && at < part.from();
         if !begins && !reaches {
             return Ok(());

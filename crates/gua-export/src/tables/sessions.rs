@@ -1,4 +1,4 @@
-//! One row for each process that held a GPU, from when to when.
+//! One row for each session: a process that held a GPU, with its start and end.
 
 use gua_model::{Bytes, LegacyMoment, LegacySession, LegacySessions, Period, Session, UtilSource};
 use jiff::Timestamp;
@@ -69,7 +69,7 @@ impl OldSessions {
         Ok(Self { waiting })
     }
 
-    /// Returns those that begin before a time, the earliest first.
+    /// Calls `each` with the sessions that begin before a time, the earliest first.
     fn until(&mut self, to: Timestamp, mut each: impl FnMut(&LegacySession)) {
         while let Some(session) = self.waiting.pop_if(|session| session.from < to) {
             each(&session);

@@ -1,5 +1,4 @@
-//! Quarter hours: one row for each GPU, or for each person on each GPU. They are kept for good, and add up to any
-//! report.
+//! Quarter hours: one row for each GPU, or for each user on each GPU. They are never deleted, and add up to any report.
 
 use gua_model::legacy::{LegacyCount, LegacyKey};
 use gua_model::{
@@ -42,7 +41,7 @@ columns! {
 }
 
 columns! {
-    /// One person on one GPU in one quarter hour.
+    /// One user on one GPU in one quarter hour.
     UserTotalRow {
         quarter_at: Time = about::QUARTER_AT,
         host: Text = about::HOST,
@@ -127,7 +126,7 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
     TotalRow {
         source: Some(OWN),
         mig_parent_uuid: names.card_parent(&card.gpu),
-        // A GPU whose MIG instances were counted in its place all the time has no row.
+        // A GPU whose MIG instances were counted in its place for the whole quarter has no row.
         ticks: Some(if states.is_empty() {
             0
         } else {
@@ -151,7 +150,7 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
     }
 }
 
-/// Place and time of a row, for own and imported ones.
+/// GPU and time of a row, for own and imported ones.
 fn of_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> TotalRow<'a> {
     TotalRow {
         quarter_at: Some(quarter.period().from()),
@@ -163,7 +162,7 @@ fn of_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> TotalRow
     }
 }
 
-/// Place, time and person of a row, for own and imported ones.
+/// GPU, time and user of a row, for own and imported ones.
 fn on_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> UserTotalRow<'a> {
     UserTotalRow {
         quarter_at: Some(quarter.period().from()),

@@ -1,8 +1,8 @@
-//! Frames to bytes and back. The format, whose number is the first byte:
+//! Encoding of frames as bytes. The first byte is the number of the format:
 //!
-//! `form, flags, [chain], time, body, checksum`; numbers are those of `varint`. A key tick is the difference to an
-//! empty frame. The checksum is seeded with that of the tick before, so that a difference is never applied to the wrong
-//! one.
+//! `form, flags, [chain], time, body, checksum`; numbers are encoded as in `varint`. A key tick is the difference to an
+//! empty frame. The checksum is seeded with the one of the previous tick, so that a difference is never applied to the
+//! wrong base.
 
 use gua_model::sample::ProcessKind;
 use gua_model::{Missing, Reading};

@@ -61,7 +61,7 @@ impl CardFrame {
 }
 
 impl ProcessFrame {
-    /// Returns what stays the same while a process is on a GPU.
+    /// Returns the fields that stay the same while a process is on a GPU.
     pub(crate) fn shape(&self) -> (u32, ProcessKind, Slot) {
         (self.pid, self.kind, self.who)
     }

@@ -1,15 +1,15 @@
-//! The readings of a GPU as a row of numbers. The order is part of the stored format: readings that change often come
+//! Readings of a GPU as an array of numbers. The order is part of the stored format: readings that change often come
 //! first, so that the mask of changes is short.
 //!
-//! Which reading has which slot is declared in [`gua_model::readings`]; the slots below are those of the GPU's index,
-//! name and place.
+//! The slot of each reading is declared in [`gua_model::readings`]. The slots below are for the GPU's index, name and
+//! place.
 
 use gua_model::sample::Slice;
 use gua_model::{Gpu, GpuUuid, Missing, Place, READINGS, Reading, ReadingKind};
 
 use super::Damage;
 
-/// A number, or the reason why it is missing.
+/// A number, or the reason it is missing.
 pub(crate) type Slot = Reading<u64>;
 
 pub(crate) const SLOTS: usize = 34;
@@ -32,8 +32,8 @@ const GPU_INSTANCE: usize = 28;
 const COMPUTE_INSTANCE: usize = 29;
 const SLICE: usize = 30;
 
-/// First slot that the first release left unused. Its files have 0 there, which must not become a reading of 0: from this
-/// slot on, 0 stands for [`Missing::Unsupported`], and a value is stored plus one.
+/// First slot that the first release left unused. Its files have 0 there, which must not be read as a reading of 0:
+/// from this slot on, 0 means [`Missing::Unsupported`], and a value is stored plus one.
 const FIRST_ADDED: usize = 31;
 
 /// Values of the slot `PLACE`.
@@ -41,8 +41,8 @@ const IS_WHOLE: u64 = 0;
 const IS_PARENT: u64 = 1;
 const IS_INSTANCE: u64 = 2;
 
-/// Returns the value that a slot is compared with: the one before; for the energy counter, the one that the power which
-/// was just read predicts. Power is slot 0, so it is known first.
+/// Returns the value that a slot is compared with: the previous one or, for the energy counter, the value predicted
+/// from the power reading. Power is slot 0, so it is known first.
 pub(crate) fn expected(slot: usize, now: &Slots, before: Slot, elapsed_ms: u64) -> Slot {
     match (slot, now[POWER], before) {
         (ENERGY, Ok(power), Ok(energy)) => {
@@ -65,7 +65,7 @@ pub(crate) fn from_gpu(gpu: &Gpu, names: &GpuNames<u64, u64>) -> Slots {
         slots[reading.slot] = to_slot(reading.slot, (reading.stored)(gpu));
     }
     if gpu.ecc_mode.is_err() {
-        // The format has the reason in the slot of the mode alone.
+        // The format stores the reason only in the slot of the mode.
         slots[ECC_CORRECTED] = Ok(0);
         slots[ECC_UNCORRECTED] = Ok(0);
     }

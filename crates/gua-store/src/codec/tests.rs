@@ -1,4 +1,4 @@
-//! Whatever is written is read back, and changed bytes are rejected.
+//! Checks that written ticks are read back unchanged, and that altered bytes are rejected.
 
 use super::arbitrary::{alike, tick};
 use super::bytes::chain;
@@ -234,7 +234,7 @@ proptest! {
         let place = place.index(bodies[0].len());
         bodies[0][place] ^= 1 << bit;
         prop_assert!(read(&bodies, &mut names).is_err());
-        // The decoder behind the checksum must not rely on it.
+        // The decoder must not rely on the checksum.
         let content = &bodies[0][..bodies[0].len() - 2];
         let _ = decode_anything(content);
     }

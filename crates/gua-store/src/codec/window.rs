@@ -1,4 +1,4 @@
-//! The driver's buffered samples of one GPU: what changed in the window since the one before.
+//! Encoding of the driver's buffered samples of one GPU, as the changes since the previous window.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl WindowFrame {
         }
     }
 
-    /// Reads the window, or the code of the reason why it is missing.
+    /// Reads the window, or the code of the reason it is missing.
     pub(crate) fn get(before: &Self, input: &mut Input<'_>) -> Result<Result<Self, u8>, Damage> {
         let code = input.small()?;
         if let Ok(why @ 0..4) = u8::try_from(code) {
@@ -130,7 +130,7 @@ impl WindowFrame {
     }
 }
 
-/// Returns the sum before, adjusted by the changes of the bins.
+/// Returns the previous sum, adjusted by the changes of the bins.
 fn expected_sum(bins: &[u32; BINS], before: &WindowFrame) -> i128 {
     i128::from(before.sum) + guess(bins) - guess(&before.bins)
 }

@@ -1,25 +1,26 @@
-//! How rows of a block are packed: a byte that says which optional cells are there, then every cell as a short number.
+//! Packed rows of a block: a byte with a bit for each optional cell that is present, then every cell as a
+//! variable-length number.
 //!
 //! Part of the file format: a released form is never changed.
 
 use super::rows::{CardRow, ImportedRow, ProcessRow, TextId};
 
-/// A block is closed once its cells reach this size: the payload of a clustered row must stay on its page.
+/// Size at which a block is closed: the payload of a clustered row must fit on its page.
 pub(super) const FULL: usize = 800;
 
-/// Rows of one table that follow each other and carry the same time and run.
+/// Consecutive rows of one table that have the same time and run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block<R> {
-    /// The number of the first row in the old file; the others follow it without a hole.
+    /// Number of the first row in the old file; the others follow it without a gap.
     pub first_row: i64,
     pub stamp: super::stamp::Stamp,
     pub run: Option<i64>,
     pub rows: Vec<R>,
 }
 
-/// The rows of a packed block; `None` where the bytes are not `count` whole rows.
+/// Returns the rows of a packed block; `None` if the bytes are not exactly `count` rows.
 pub(super) fn unpack<R: ImportedRow>(mut bytes: &[u8], count: usize) -> Option<Vec<R>> {
-    // A row takes three bytes at least, so a wrong count cannot ask for much memory.
+    // A row takes at least three bytes, so a wrong count cannot allocate much memory.
     let mut rows = Vec::with_capacity(count.min(bytes.len()));
     for _ in 0..count {
         rows.push(R::decode(&mut bytes)?);
@@ -132,7 +133,7 @@ fn flag(there: bool, bit: u8) -> u8 {
     if there { bit } else { 0 }
 }
 
-/// `None` outside means damage, `None` inside an absent cell.
+/// Reads an optional cell. The outer `None` means damage, the inner one a missing cell.
 fn if_there<T>(
     there: u8,
     bit: u8,
@@ -145,7 +146,7 @@ fn if_there<T>(
     take(bytes).map(Some)
 }
 
-/// Small numbers of either sign first: 0, -1, 1, -2, ...
+/// Writes a number with zigzag encoding: 0, -1, 1, -2, ...
 fn put(out: &mut Vec<u8>, number: i64) {
     put_unsigned(
         out,
@@ -157,7 +158,7 @@ fn put_text(out: &mut Vec<u8>, text: TextId) {
     put_unsigned(out, text.0.into());
 }
 
-/// Seven bits a byte, low ones first; the top bit says that more follow.
+/// Writes seven bits per byte, lowest first; the top bit marks that more bytes follow.
 fn put_unsigned(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);

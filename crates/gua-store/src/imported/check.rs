@@ -1,5 +1,5 @@
-//! `gua db check` on imported rows: every block can be read, names texts and runs that are there, and none is missing at
-//! the end. That their sources are there, SQLite's own check of references says.
+//! `gua db check` for imported rows: every block can be read, its texts and runs exist, and no rows are missing at the
+//! end. SQLite's foreign key check verifies that their sources exist.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,14 +11,14 @@ use super::rows::{CardRow, ImportedRow, ProcessRow, Texts};
 use super::stamp::Stamp;
 use super::stored::load_texts;
 
-/// What was found in imported rows.
+/// Problems found in imported rows.
 #[derive(Debug, Default)]
 pub(crate) struct OldFindings {
     pub(crate) rows_read: u64,
     pub(crate) wrong: Vec<String>,
 }
 
-/// Looks at everything that was imported; more findings than `most` are not kept.
+/// Checks everything that was imported; keeps at most `most` findings.
 pub(crate) fn check(connection: &Connection, most: usize) -> Result<OldFindings, LegacyError> {
     let mut findings = OldFindings::default();
     if let Some(what) = texts_wrong(connection).map_err(LegacyError::Write)? {
@@ -30,7 +30,7 @@ pub(crate) fn check(connection: &Connection, most: usize) -> Result<OldFindings,
     Ok(findings)
 }
 
-/// Rows name texts by their place, so one that is missing shifts all that follow.
+/// Finds a missing text. Rows refer to texts by position, so a missing one shifts all that follow.
 fn texts_wrong(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let (count, last): (i64, i64) = connection.query_row(
         "SELECT count(*), ifnull(max(id), -1) FROM old_text",
@@ -114,7 +114,7 @@ fn runs(connection: &Connection) -> rusqlite::Result<HashSet<(i64, i64)>> {
     rows.collect()
 }
 
-/// Up to which row each source was imported.
+/// Number of the last imported row of each source.
 fn last_rows<R: ImportedRow>(connection: &Connection) -> rusqlite::Result<Vec<(i64, i64)>> {
     let column = if R::BLOCKS == CardRow::BLOCKS {
         "last_card_row"

@@ -1,5 +1,5 @@
-//! The times of which a history knows from somebody else than gpu_stats: its own ticks, and rows of gpu-usage-audit. Rows
-//! of gpu_stats in such times would tell of the same hours a second time.
+//! Times for which a history has data from another source than gpu_stats: its own ticks, and rows of gpu-usage-audit.
+//! Rows of gpu_stats at such times would count the same hours twice.
 
 use gua_model::legacy::stats_card_number;
 use gua_model::{Period, Span, State};
@@ -15,16 +15,16 @@ use crate::maintain::RAW_FROM;
 use crate::store::{meta, quarter};
 use crate::{rule, totals};
 
-/// An old row stands for less than this.
+/// Upper bound of the time that an old row covers.
 const LONGEST: i64 = 86_400_000_000;
 
-/// Stretches of time in microseconds since 1970, in order, none touching another.
+/// Intervals in microseconds since 1970, ordered, disjoint and not adjacent.
 #[derive(Debug, Default)]
 pub struct Covered(Vec<(i64, i64)>);
 
 impl Covered {
-    /// What is known within `[from, to)`. Where ticks are no longer kept, a quarter hour is known from its first to its
-    /// last.
+    /// Times covered within `[from, to)`. If the ticks of a quarter hour have been deleted, it is covered from its
+    /// first tick to its last.
     pub(super) fn of(history: &Connection, (from, to): (i64, i64)) -> Result<Self, LegacyError> {
         let mut found = Self::default();
         found.add_own(history, (from, to))?;
@@ -37,7 +37,7 @@ impl Covered {
         Ok(joined)
     }
 
-    /// Whether any moment of `[from, to)` is known.
+    /// Returns whether any time in `[from, to)` is covered.
     #[must_use]
     pub fn touches(&self, from: i64, to: i64) -> bool {
         let after = self.0.partition_point(|(_, end)| *end <= from);

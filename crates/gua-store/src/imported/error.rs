@@ -1,11 +1,11 @@
-//! What can go wrong with an old history.
+//! Errors of an old history.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why an old history could not be read, imported, exported or adopted.
+/// Reason an old history could not be read, imported, exported or adopted.
 #[derive(Debug, Error)]
 pub enum LegacyError {
     #[error("there is no file at `{}`", path.display())]

@@ -1,4 +1,4 @@
-//! What imported files say besides their rows: the host, the models of its GPUs, and how far they reach back.
+//! Metadata of imported files: the host, the models of its GPUs, and the time range.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::error::LegacyError;
 use crate::history::History;
 
 impl History {
-    /// The facts of everything that was imported; `None` where nothing was.
+    /// Metadata of everything imported; `None` if nothing was.
     pub fn old_facts(&self) -> Result<Option<ImportedFacts>, LegacyError> {
         let connection = &self.connection;
         let read = || -> Result<Option<ImportedFacts>, rusqlite::Error> {
@@ -67,7 +67,7 @@ fn cards(
     while let Some(row) = rows.next()? {
         let uuid: String = row.get(0)?;
         let memory: i64 = row.get(2)?;
-        // A name that no driver gives is not shown; its rows are refused where they are read.
+        // Skip an invalid GPU UUID; its rows are rejected when they are read.
         if let Ok(uuid) = uuid.parse() {
             let card = ImportedGpu {
                 index: None,

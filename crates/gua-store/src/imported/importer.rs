@@ -1,8 +1,8 @@
-//! Writing imported rows: every row, in chunks, as often as the caller likes.
+//! Writer of imported rows. It copies every row, in chunks, and can be run repeatedly.
 //!
 //! A file is recognised by its content, so that a copy of it, or a later version with more rows, is the same source.
-//! Rows that were imported before are compared and stay as they are; only new ones are added. A crash between two chunks
-//! loses nothing: the next import continues after the last commit. Inside of [`Store::in_one_change`] all chunks belong
+//! Rows that were imported before are compared and stay unchanged; only new ones are added. A crash between two chunks
+//! loses nothing: the next import continues after the last commit. Inside [`Store::in_one_change`], all chunks belong
 //! to that one transaction.
 
 use std::ops::ControlFlow;
@@ -31,17 +31,17 @@ pub struct Progress {
 /// Result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// GPU rows in the file, and how many of them were not here before.
+    /// GPU rows in the file; of these, `new_card_rows` were not imported before.
     pub card_rows: u64,
     pub new_card_rows: u64,
-    /// Process rows likewise.
+    /// Process rows, counted like the GPU rows.
     pub process_rows: u64,
     pub new_process_rows: u64,
-    /// Runs of the replaced collector that are new here.
+    /// Runs of the replaced collector that were not imported before.
     pub new_runs: u64,
 }
 
-/// Called between two chunks; breaking ends the work with what is committed.
+/// Called between two chunks; breaking stops the work and keeps the committed rows.
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
 /// A file that is about to be imported.
@@ -50,9 +50,9 @@ pub struct NewSource {
     pub path: PathBuf,
     /// Tables and columns of the file, for the record.
     pub columns: String,
-    /// What the file is recognised by; one known fact is enough.
+    /// Facts that identify the file; one known fact is enough.
     pub facts: Vec<String>,
-    /// When it is imported.
+    /// Time of the import.
     pub at: Timestamp,
 }
 
@@ -65,7 +65,7 @@ pub struct Importer<'a> {
     last_card_row: i64,
     last_process_row: i64,
     texts: Texts,
-    /// Number of texts that are in the file already.
+    /// Number of texts already saved in the history.
     saved_texts: usize,
 }
 
@@ -78,7 +78,7 @@ pub struct Chunk {
     pub is_last: bool,
 }
 
-/// The number of a table's rows, and of each summed column how many cells are filled and their sum.
+/// Number of rows of a table; for each summed column, the number of non-null cells and their sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub rows: u64,
@@ -104,7 +104,7 @@ impl Store {
         }))
     }
 
-    /// Runs several changes as one: all of them are stored, or none.
+    /// Runs several changes in one transaction: all of them are stored, or none.
     pub fn in_one_change<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, LegacyError>,
@@ -117,14 +117,14 @@ impl Store {
         let done = work(self);
         match &done {
             Ok(_) => run(self, "COMMIT")?,
-            // The first failure is reported, and not that there is nothing left to undo.
+            // Report the original error, even if the rollback fails.
             Err(_) => drop(run(self, "ROLLBACK")),
         }
         done
     }
 }
 
-/// A source as earlier imports left it.
+/// State of a source after earlier imports.
 struct KnownSource {
     id: i64,
     last_card_row: i64,
@@ -185,7 +185,7 @@ fn begin(history: &mut Connection, new: &NewSource) -> Result<KnownSource, Legac
 }
 
 impl Importer<'_> {
-    /// Copies the next rows of a table and commits them, unless `confirm` says that the file changed meanwhile.
+    /// Copies the next rows of a table and commits them, unless `confirm` reports that the file changed meanwhile.
     pub fn chunk<R: ImportedRow>(
         &mut self,
         blocks: &mut impl Blocks<R>,
@@ -258,7 +258,7 @@ impl Importer<'_> {
         Ok(new_runs)
     }
 
-    /// Number and sums of the rows that are stored of this file.
+    /// Number and sums of the stored rows of this file.
     pub fn tally<R: ImportedRow>(&self) -> Result<Tally, LegacyError> {
         let mut texts = load_texts(self.history)?;
         let mut statement = stored_statement::<R>(self.history, Order::Time)?;
@@ -278,13 +278,13 @@ impl Importer<'_> {
         Ok(tally)
     }
 
-    /// Number of rows that are stored of a small table.
+    /// Number of stored rows of a small table.
     pub fn count(&self, table: SmallTable) -> Result<u64, LegacyError> {
         small::count(self.history, self.source, table)
     }
 }
 
-/// Compares rows that were imported before and adds the rest; returns how many were added.
+/// Compares rows that were imported before and adds the rest; returns the number of added rows.
 fn take<R: ImportedRow>(
     change: &Connection,
     source: i64,

@@ -1,4 +1,4 @@
-//! What is stored of a source that was imported before, for importers that decide row by row.
+//! State of a source that was imported before, for importers that decide row by row.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use super::covered::Covered;
 use super::error::LegacyError;
 use crate::store::Store;
 
-/// A source as earlier imports left it.
+/// State of a source after earlier imports.
 #[derive(Debug)]
 pub struct KnownImport {
     pub source: i64,
-    /// Recorded interval of the run that was asked for; `None` where the import did not come to its end.
+    /// Recorded interval of the requested run; `None` if the import did not complete.
     pub interval: Option<Duration>,
     /// Number of the last row that was considered.
     pub last_row: i64,
-    /// Whether a person was erased from it.
+    /// Whether a user was erased from it.
     pub is_erased: bool,
-    /// The first and the last row of each block, in order.
+    /// First and last row of each block, in order.
     blocks: Vec<(i64, i64)>,
 }
 
 impl KnownImport {
-    /// Whether a row was imported.
+    /// Returns whether a row was imported.
     #[must_use]
     pub fn has(&self, row: i64) -> bool {
         let block = self.blocks.partition_point(|(_, last)| *last < row);
@@ -35,7 +35,7 @@ impl KnownImport {
 }
 
 impl Store {
-    /// The source that a fact recognises, with the interval of its run `run`.
+    /// Source identified by a fact, with the interval of its run `run`.
     pub fn known_import(&self, fact: &str, run: i64) -> Result<Option<KnownImport>, LegacyError> {
         let read = || -> Result<Option<KnownImport>, rusqlite::Error> {
             let found = self
@@ -88,7 +88,7 @@ impl Store {
         Ok(found.into_iter().filter_map(of_this_name).collect())
     }
 
-    /// Removes everything that was imported of a source.
+    /// Removes everything imported from a source.
     pub fn remove_import(&self, source: i64) -> Result<(), LegacyError> {
         let remove = || -> Result<(), rusqlite::Error> {
             for table in [
@@ -107,7 +107,7 @@ impl Store {
         remove().map_err(LegacyError::Write)
     }
 
-    /// The times within `[from, to)` that this history observed itself or knows from rows of gpu-usage-audit.
+    /// Times within `[from, to)` that this history observed itself or has from rows of gpu-usage-audit.
     pub fn covered(&self, ends: (i64, i64)) -> Result<Covered, LegacyError> {
         Covered::of(&self.connection, ends)
     }

@@ -1,5 +1,5 @@
-//! Card-ticks of imported rows, moment by moment, with no more than one moment in memory. How they count is decided in
-//! `gua-model`. The same merge serves rows that are read from a foreign file in place.
+//! GPU ticks of imported rows, grouped by time, with only one time in memory. Their accounting is in `gua-model`. The
+//! same merge is used for rows read from a foreign file in place.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use super::stored::{Blocks, Order, Stored, load_texts, stored_statement};
 /// Process type of rows that gpu_stats wrote, which does not know the kind of a process.
 pub const OF_GPU_STATS: &str = "gpu_stats";
 
-/// Rows with the run that wrote them, all of one moment at once.
+/// Rows with the run that wrote them, grouped by time.
 pub trait Moments<R> {
-    /// The time of the rows that are next, in microseconds.
+    /// Time of the next rows, in microseconds.
     fn peek(&self) -> Option<i64>;
-    /// Adds the rows that are next and have one time.
+    /// Appends the next rows, all of which have the same time.
     fn take(
         &mut self,
         texts: &mut Texts,
@@ -29,7 +29,7 @@ pub trait Moments<R> {
     ) -> Result<(), LegacyError>;
 }
 
-/// Folds what was imported from one source; it lies in the order of time.
+/// Folds the rows imported from one source, which are stored in order of time.
 pub(super) fn fold_stored(
     history: &Connection,
     source: i64,
@@ -48,7 +48,7 @@ pub(super) fn fold_stored(
     merge(cards, processes, &mut texts, &intervals, each).map(drop)
 }
 
-/// From blocks that were imported.
+/// Rows from imported blocks.
 pub(super) struct Unpacked<B, R> {
     blocks: B,
     ahead: Option<Block<R>>,
@@ -79,15 +79,15 @@ impl<R, B: Blocks<R>> Moments<R> for Unpacked<B, R> {
     }
 }
 
-/// What each run's ticks stand for.
+/// Interval of each run: the time that one of its ticks covers.
 #[derive(Debug, Default)]
 pub struct Intervals(HashMap<i64, Duration>);
 
 impl Intervals {
-    /// Intervals by the number of the run, in seconds.
+    /// Creates the intervals from the number of each run and its interval in seconds.
     #[must_use]
     pub fn new(seconds: impl IntoIterator<Item = (i64, f64)>) -> Self {
-        // No release writes an interval that is no length of time.
+        // Skip invalid durations, which no release writes.
         let known = seconds
             .into_iter()
             .filter_map(|(run, seconds)| Some((run, Duration::try_from_secs_f64(seconds).ok()?)));
@@ -103,7 +103,7 @@ impl Intervals {
     }
 }
 
-/// The recorded interval of every run of a source.
+/// Recorded interval of every run of a source.
 fn intervals(history: &Connection, source: i64) -> Result<Intervals, rusqlite::Error> {
     let mut query =
         history.prepare("SELECT row, interval_seconds FROM old_run WHERE source = ?1")?;
@@ -111,15 +111,15 @@ fn intervals(history: &Connection, source: i64) -> Result<Intervals, rusqlite::E
     Ok(Intervals::new(rows.collect::<Result<Vec<_>, _>>()?))
 }
 
-/// How a merge ended.
+/// Outcome of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merged {
     Whole,
-    /// A moment came after a later one: what was given so far is worthless.
+    /// Rows were not in order of time: the results so far must be discarded.
     Disordered,
 }
 
-/// Reads both tables side by side, moment by moment.
+/// Merges both tables in order of time.
 pub fn merge(
     mut cards: impl Moments<CardRow>,
     mut processes: impl Moments<ProcessRow>,
@@ -149,17 +149,17 @@ pub fn merge(
     Ok(Merged::Whole)
 }
 
-/// All rows of one moment, and to which card-tick each belongs.
+/// All rows of one time, and the GPU tick that each belongs to.
 #[derive(Default)]
 struct Moment {
     cards: Vec<(Option<i64>, CardRow)>,
     processes: Vec<(Option<i64>, ProcessRow)>,
-    /// The first row of every card and run.
+    /// First row of every GPU and run.
     heads: Vec<(Option<i64>, CardRow)>,
-    /// Further rows of a card and run: its place in `heads`, and the utilisation.
+    /// Further rows of a GPU and run: index in `heads`, and utilisation.
     more: Vec<(usize, i64)>,
-    /// For every process row in the order of `heads`: its place there and its own in `processes`. Those whose run has no
-    /// row for their card come last.
+    /// For every process row, its index in `heads` and its own index in `processes`, in the order of `heads`. Processes
+    /// whose run has no row for their GPU come last.
     order: Vec<(usize, usize)>,
 }
 
@@ -194,7 +194,7 @@ impl Moment {
                 }
             }
         }
-        // As a rule they come in this order.
+        // They usually are in this order already.
         if !self.order.is_sorted() {
             self.order.sort_unstable();
         }
@@ -253,7 +253,7 @@ impl Moment {
     }
 }
 
-/// Where the card and run stand; `likely` is looked at first, and the place after it.
+/// Index of the GPU and run; `likely` is tried first, then the index after it.
 fn place_of(
     heads: &[(Option<i64>, CardRow)],
     likely: usize,
@@ -290,12 +290,12 @@ fn process<'a>(row: &ProcessRow, texts: &'a Texts) -> LegacyProcess<'a> {
     }
 }
 
-/// Cards by their text, each checked once.
+/// GPU UUIDs by text id, each parsed once.
 #[derive(Default)]
 struct Names(Vec<Option<GpuUuid>>);
 
 impl Names {
-    /// Whether the text can be the name of a card.
+    /// Parses a text; returns whether it is a valid GPU UUID.
     fn learn(&mut self, id: TextId, text: &str) -> bool {
         let place = id.0 as usize;
         if self.0.len() <= place {

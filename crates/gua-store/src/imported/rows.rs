@@ -1,23 +1,23 @@
-//! Rows of the two large tables of gpu-usage-audit. Columns that a release does not have are `None`.
+//! Rows of the two large tables of gpu-usage-audit. Columns missing in a release are `None`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::block;
 
-/// A text that occurs over and over (a card, a user, a name), by its number.
+/// Id of a text that occurs repeatedly (a GPU, a user, a name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TextId(pub u32);
 
-/// Every text seen so far, each once.
+/// Every text seen so far, without duplicates.
 #[derive(Debug, Default)]
 pub struct Texts {
     ids: HashMap<Box<str>, TextId, Quick>,
     all: Vec<Box<str>>,
 }
 
-/// Names are looked up millions of times, in files of the user's own: quick hashing goes before hashing that withstands
-/// an attacker.
+/// Fast hasher. Texts are looked up millions of times, in the user's own files, so speed matters more than resistance
+/// to hash flooding.
 type Quick = BuildHasherDefault<QuickHasher>;
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Hasher for QuickHasher {
 }
 
 impl QuickHasher {
-    /// Multiplies by an odd number without a pattern and brings the well mixed upper half down.
+    /// Multiplies by an odd constant and folds the well-mixed upper half into the lower one.
     fn mix(&mut self, word: u64) {
         let product = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ (product >> 32);
@@ -72,7 +72,7 @@ impl Texts {
         self.all.get(id.0 as usize).map(Box::as_ref)
     }
 
-    /// All texts in the order of their numbers.
+    /// All texts in the order of their ids.
     pub fn all(&self) -> &[Box<str>] {
         &self.all
     }
@@ -100,32 +100,32 @@ pub struct ProcessRow {
     pub owner_user: Option<TextId>,
     pub gpu_index: Option<i64>,
     pub process_name: Option<TextId>,
-    /// `None` for compute processes: files from before 1.4 know no others and have no such column, and a later release
-    /// fills it so when it migrates them. The rows are the same.
+    /// `None` for compute processes: files from before 1.4 contain no others and lack this column, and later releases
+    /// fill it accordingly when they migrate such a file. Both forms are the same row.
     pub process_type: Option<TextId>,
 }
 
-/// A row of one of the two large tables, as a block holds it.
+/// A row of one of the two large tables, as stored in a block.
 pub trait ImportedRow: Copy + PartialEq + std::fmt::Debug + Sized {
-    /// The table of the replaced tool.
+    /// Table name in the replaced tool.
     const TABLE: &'static str;
-    /// Our table of blocks.
+    /// Table of blocks in the history.
     const BLOCKS: &'static str;
 
     fn encode(&self, out: &mut Vec<u8>);
     fn decode(bytes: &mut &[u8]) -> Option<Self>;
-    /// Whether every text that the row names is known.
+    /// Returns whether every text id of the row is known.
     fn knows(&self, texts: &Texts) -> bool;
-    /// The numbers whose sums are compared after an import, in the order of `SUMS`.
+    /// Values whose sums are compared after an import, in the order of `SUMS`.
     fn sums(&self) -> [Option<i64>; SUMMED];
-    /// The columns that those sums are of.
+    /// Columns that are summed.
     const SUMS: [&'static str; SUMMED];
 }
 
 /// Number of columns of each table that are summed for comparison.
 pub const SUMMED: usize = 3;
 
-/// Process type that a row without one has.
+/// Process type of a row without one.
 pub const COMPUTE: &str = "compute";
 
 impl ImportedRow for CardRow {

@@ -24,7 +24,7 @@ pub struct SmallRow {
 impl SmallTable {
     pub const ALL: [Self; 3] = [Self::Host, Self::Run, Self::Device];
 
-    /// The name in gpu-usage-audit's file.
+    /// Table name in a file of gpu-usage-audit.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl SmallTable {
         }
     }
 
-    /// The name in our file.
+    /// Table name in a history.
     fn stored_as(self) -> &'static str {
         match self {
             Self::Host => "old_host",
@@ -43,7 +43,7 @@ impl SmallTable {
         }
     }
 
-    /// The columns, all of which came with the table.
+    /// Columns of the table. All releases that have the table have all of them.
     #[must_use]
     pub fn columns(self) -> &'static [&'static str] {
         match self {
@@ -67,7 +67,7 @@ impl SmallTable {
 }
 
 impl History {
-    /// The rows of a small table that were imported from a source, in their original order.
+    /// Rows of a small table imported from a source, in their original order.
     pub fn imported_small(
         &self,
         table: SmallTable,
@@ -94,7 +94,8 @@ impl History {
     }
 }
 
-/// Writes rows of a small table, which the collector of gpu-usage-audit also changes. Returns how many are new.
+/// Writes rows of a small table; existing ones are updated, since the collector of gpu-usage-audit changes them too.
+/// Returns the number of new rows.
 pub(super) fn put(
     change: &Connection,
     source: i64,

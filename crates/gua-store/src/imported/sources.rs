@@ -1,4 +1,4 @@
-//! The files that were imported, their moments, and how a person is erased from their rows.
+//! Imported files, their rows by time, and erasing a user from them.
 
 use gua_model::Period;
 use gua_model::legacy::LegacyMoment;
@@ -12,28 +12,28 @@ use super::rows::{ImportedRow as _, ProcessRow, TextId};
 use super::stored::load_texts;
 use crate::history::History;
 
-/// A file that was imported.
+/// An imported file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldSource {
     pub id: i64,
-    /// Where it lay at its last import.
+    /// Path at the last import.
     pub path: String,
     pub imported: Timestamp,
     pub card_rows: u64,
     pub process_rows: u64,
-    /// Whether the last import came to its end.
+    /// Whether the last import completed.
     pub complete: bool,
-    /// The highest number of a run that its rows or its table of runs name.
+    /// Highest run number in its rows or its table of runs.
     pub highest_run: i64,
 }
 
 impl History {
-    /// The files that were imported.
+    /// All imported files.
     pub fn old_sources(&self) -> Result<Vec<OldSource>, LegacyError> {
         sources(&self.connection)
     }
 
-    /// Gives every imported moment of a window to `each`: one source after the other, each in the order of time.
+    /// Calls `each` with every imported moment of a window: one source after the other, each in order of time.
     pub fn old_moments(
         &self,
         window: Period,
@@ -73,9 +73,8 @@ fn sources(history: &Connection) -> Result<Vec<OldSource>, LegacyError> {
     read().map_err(LegacyError::Write)
 }
 
-/// Erases a person from imported rows: their rows stay, as those of one whom nobody can name, without the names of their
-/// programs. The sources then count as erased, so that a later import does not bring the name back. Returns how many
-/// rows named them.
+/// Erases a user from imported rows. The rows stay under an anonymous name, without the names of the programs. The
+/// sources are marked as erased, so that a later import does not restore the name. Returns the number of affected rows.
 pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, LegacyError> {
     let texts = load_texts(change)?;
     let Some(name) = texts.find(user) else {
@@ -94,7 +93,7 @@ pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, Legacy
                 .map_err(LegacyError::Write)?;
         }
         if rows > 0 {
-            // Where the file lay often has its owner's name in it.
+            // The path of the file often contains the name of its owner.
             change
                 .execute(
                     "UPDATE old_source SET erased = 1, path = 'forgotten' WHERE id = ?1",
@@ -104,7 +103,7 @@ pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, Legacy
         }
     }
     if erased > 0 {
-        // A program that was called like the person is called otherwise from now on too.
+        // This also renames programs that have the same name as the user.
         change
             .execute(
                 "UPDATE old_text SET text = 'forgotten-old-' || id WHERE id = ?1",
@@ -115,10 +114,10 @@ pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, Legacy
     Ok(erased)
 }
 
-/// A block with other cells: its time, its first row and what it holds now.
+/// A modified block: its time, its first row and its new content.
 type Changed = (i64, i64, Vec<u8>);
 
-/// How many rows of a source are a person's, and the blocks in which their programs had names.
+/// Number of rows of a user in a source, and the blocks in which their programs had names.
 fn without_programs(
     change: &Transaction<'_>,
     source: i64,

@@ -1,9 +1,10 @@
-//! Times as the old tool writes them: text in UTC, with six digits of fraction or with none at all when they are zero.
+//! Timestamps as gpu-usage-audit writes them: text in UTC, with six decimals, or none if the fraction is zero.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// A time of an old row, in microseconds since 1970. Its text is kept where it is not the one the old tool would write.
+/// Time of an old row, in microseconds since 1970. The text is kept if it differs from the one that gpu-usage-audit
+/// would write.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Stamp {
     pub at_us: i64,
@@ -11,7 +12,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// `None` for a text that is no time, or one without an offset.
+    /// Parses a text; `None` if it is not a time or has no UTC offset.
     pub fn parse(text: &str) -> Option<Self> {
         let at_us = Self::micros(text)?;
         let usual = text_of(at_us).is_some_and(|usual| usual == text);
@@ -21,12 +22,12 @@ impl Stamp {
         })
     }
 
-    /// The time alone.
+    /// Parses a text and returns only the time.
     pub fn micros(text: &str) -> Option<i64> {
         Some(text.parse::<Timestamp>().ok()?.as_microsecond())
     }
 
-    /// The text as it stood in the old file.
+    /// Text as written in the old file.
     pub fn text(&self) -> String {
         match &self.written_as {
             Some(text) => text.as_ref().to_owned(),
@@ -35,13 +36,13 @@ impl Stamp {
     }
 }
 
-/// The form that the old tool writes and compares; `None` for microseconds beyond the calendar.
+/// Formats a time as gpu-usage-audit writes and compares it; `None` for a time out of range.
 pub(super) fn text_of(at_us: i64) -> Option<String> {
     let time = Timestamp::from_microsecond(at_us).ok()?;
     Some(old_text(time))
 }
 
-/// The form that the old tool writes and compares. Text in this form sorts by time.
+/// Formats a time as gpu-usage-audit writes and compares it. Text in this form sorts by time.
 #[must_use]
 pub fn old_text(time: Timestamp) -> String {
     let time = TimeZone::UTC.to_datetime(time);

@@ -1,4 +1,4 @@
-//! Blocks of one source, read back from our tables in the order of time or of the original rows.
+//! Reads the blocks of one source from the history, in order of time or of the original rows.
 
 use rusqlite::{Connection, Rows, Statement};
 
@@ -8,18 +8,18 @@ use super::rows::{ImportedRow, Texts};
 use super::stamp::Stamp;
 use crate::history::History;
 
-/// Blocks of one table, one after the other.
+/// Iterates over the blocks of one table.
 pub trait Blocks<R> {
     fn next(&mut self, texts: &mut Texts) -> Result<Option<Block<R>>, LegacyError>;
 }
 
 impl History {
-    /// Every text that imported rows name.
+    /// Every text used by imported rows.
     pub fn imported_texts(&self) -> Result<Texts, LegacyError> {
         load_texts(&self.connection)
     }
 
-    /// Gives the blocks of a source with a time in `[from, to)` to `each`.
+    /// Calls `each` with the blocks of a source that have a time in `[from, to)`.
     pub fn imported_blocks<R: ImportedRow>(
         &self,
         source: i64,
@@ -37,7 +37,7 @@ impl History {
     }
 }
 
-/// All texts, in the order of their numbers.
+/// All texts, in the order of their ids.
 pub(super) fn load_texts(history: &Connection) -> Result<Texts, LegacyError> {
     let load = || -> Result<Texts, rusqlite::Error> {
         let mut texts = Texts::default();
@@ -51,7 +51,7 @@ pub(super) fn load_texts(history: &Connection) -> Result<Texts, LegacyError> {
     load().map_err(LegacyError::Write)
 }
 
-/// Blocks of one source from our own tables.
+/// Blocks of one source in the history.
 pub(super) struct Stored<'statement> {
     rows: Rows<'statement>,
 }
@@ -60,7 +60,7 @@ pub(super) struct Stored<'statement> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Time,
-    /// As in the old file.
+    /// The order of the old file.
     Rows,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn stored_statement<R: ImportedRow>(
 }
 
 impl<'statement> Stored<'statement> {
-    /// Blocks with a time from `from_us` and before `to_us`.
+    /// Selects the blocks with a time in `[from_us, to_us)`.
     pub(super) fn new(
         statement: &'statement mut Statement<'_>,
         source: i64,

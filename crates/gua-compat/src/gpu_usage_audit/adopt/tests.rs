@@ -1,4 +1,4 @@
-//! An adoption cut off at every point.
+//! Tests of an adoption that is interrupted at every point.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::gpu_usage_audit::OldFile;
 
-/// A small old history in a directory of its own.
+/// Creates a small old history in a temporary directory.
 fn old_history() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gua.db");
@@ -28,7 +28,7 @@ fn old_history() -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// Leaves a log behind, as a collector does that is killed.
+/// Leaves a write-ahead log behind, like a collector that is killed.
 fn leave_a_log(path: &Path) {
     let copy = path.with_file_name("copy.db");
     let connection = rusqlite::Connection::open(path).unwrap();
@@ -116,7 +116,7 @@ fn a_crash_at_any_point_loses_nothing_and_is_finished_later() {
             let at_place = what_is_this(&path) == FileKind::GpuUsageAudit;
             let aside = found.iter().any(|name| name == "gua.db.gpu-usage-audit-1");
             assert!(at_place || aside, "{point:?}: {found:?}");
-            // In both cases the new one is complete.
+            // In both cases the new file is complete.
             let finished = run(&path, None).unwrap();
             assert_eq!(finished.is_none(), point == Point::InPlace, "{point:?}");
             assert_eq!(card_rows(&path), rows, "{point:?}");

@@ -1,4 +1,4 @@
-//! Our own ticks in the old form.
+//! Converts ticks of gua to rows of gpu-usage-audit.
 
 use std::collections::HashMap;
 
@@ -11,24 +11,24 @@ use jiff::Timestamp;
 use super::part::Part;
 use super::{Export, Seen};
 
-/// What a state can depend on lies so many ticks back at most: after ten with a reading, earlier ones decide nothing.
-/// There are more of them here, since readings can be missing.
+/// Number of earlier ticks that a state can depend on. After ten ticks with a reading, earlier ones have no influence;
+/// this is larger, since readings can be missing.
 const REMEMBERED_TICKS: u32 = 40;
 const LEAST_REMEMBERED_MICROS: i64 = 3_600_000_000;
 
-/// How many ticks will be written.
+/// Number of ticks that will be written.
 pub(super) fn count(history: &History) -> Result<u64, LegacyError> {
     Ok(history.info()?.ticks)
 }
 
 impl Export<'_> {
-    /// The runs, and the cards of ticks that are not written.
+    /// Writes the runs, and the GPUs of ticks that are not written.
     pub(super) fn own_lists(&mut self) -> Result<(), LegacyError> {
         for run in self.history.runs()? {
             self.run_row(&run)?;
         }
         let ends = self.history.sights(is_listed)?;
-        // What the last one tells of a card is what counts.
+        // The last tick of a GPU takes precedence.
         for Sight { at, gpu } in ends.firsts.iter().chain(&ends.lasts) {
             self.device_row(gpu, &old_text(*at))?;
         }
@@ -145,7 +145,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Cards are listed as the old tool lists them.
+    /// Adds or updates the row of a GPU, as gpu-usage-audit does.
     fn device_row(&mut self, gpu: &Gpu, at: &str) -> Result<(), LegacyError> {
         let (true, Ok(name), Ok(total)) = (is_listed(gpu), &gpu.name, gpu.memory_total) else {
             return Ok(());
@@ -245,12 +245,12 @@ impl Export<'_> {
     }
 }
 
-/// Whether gpu-usage-audit would list the GPU: it has a name, a size and a utilisation.
+/// Returns whether gpu-usage-audit would list the GPU: it has a name, a memory size and a utilisation.
 fn is_listed(gpu: &Gpu) -> bool {
     gpu.name.is_ok() && gpu.memory_total.is_ok() && gpu.util.is_ok()
 }
 
-/// The time that is this many microseconds after 1970, or the end of the calendar before it.
+/// Time from microseconds since 1970, clamped to the valid range.
 fn nearest(micros: i64) -> Timestamp {
     let end = match micros < 0 {
         true => Timestamp::MIN,
@@ -259,7 +259,7 @@ fn nearest(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros).unwrap_or(end)
 }
 
-/// How far back of a window ticks are looked at, in microseconds.
+/// Time before a window for which ticks are read, in microseconds.
 fn remembered(runs: &[RunInfo]) -> i64 {
     let longest = runs
         .iter()

@@ -1,15 +1,15 @@
-//! How much of a history is written in the old form, and which numbers its runs have there.
+//! Part of a history to be exported, and the run numbers used in the export.
 
 use gua_store::History;
 use gua_store::imported::LegacyError;
 
-/// What is written.
+/// Part to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Everything,
-    /// The rows of cards and processes with a time from the first and before the second, in microseconds since 1970.
+    /// Rows of GPUs and processes with a time in `[from, to)`, in microseconds since 1970.
     Rows(i64, i64),
-    /// Runs and cards, and hosts as far as they were imported.
+    /// Runs and GPUs, and hosts if they were imported.
     Lists,
 }
 
@@ -22,7 +22,7 @@ impl Part {
         !matches!(self, Part::Rows(..))
     }
 
-    /// The times that are looked at.
+    /// Time range that is read.
     pub(super) fn window(self) -> (i64, i64) {
         match self {
             Part::Rows(from, to) => (from, to),
@@ -31,14 +31,14 @@ impl Part {
     }
 }
 
-/// What is added to the numbers of runs, so that no two sources share one.
+/// Offsets added to run numbers, so that no two sources share one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Numbering {
     pub(super) sources: Vec<Source>,
     pub(super) own_offset: i64,
 }
 
-/// A file that was imported.
+/// An imported file.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(super) id: i64,

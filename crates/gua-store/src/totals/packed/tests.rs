@@ -1,4 +1,4 @@
-//! What was packed comes back; what was altered does not.
+//! Checks that packed totals are read back unchanged, and that altered bytes are rejected.
 
 use super::*;
 use proptest::prelude::*;
