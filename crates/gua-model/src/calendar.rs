@@ -33,7 +33,7 @@ impl CalendarUnit {
     }
 }
 
-/// A local hour, day, week or month, as far as it lies in the window.
+/// The part of a local hour, day, week or month that lies in the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Wall-clock time at which the whole unit begins. An hour that a clock change repeats occurs twice.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// missing or, worse, identifies another user's process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriverPids {
-    /// The host's, unless the kernel does not say which namespace this is. PIDs are looked up unless this process is known
-    /// to be in another namespace.
+    /// The host's, unless the kernel does not say which namespace this is. PIDs are looked up unless this process is
+    /// known to be in another namespace.
     #[default]
     Auto,
     /// The host's. PIDs are looked up only if this process is known to be in that namespace.

@@ -88,7 +88,7 @@ impl Measure {
     }
 }
 
-/// Amount that a person used, as far as it was measured.
+/// Measured amount that a person used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Amount {
     at_least: u64,
@@ -198,7 +198,7 @@ pub struct Standing {
     pub who: Who,
     pub limit: Limit,
     pub period: Period,
-    /// Amount used, as far as it was measured.
+    /// Measured amount; the actual use may be larger.
     pub at_least: u64,
     /// Total amount used; `None` if a part of it was not measured.
     pub used: Option<u64>,

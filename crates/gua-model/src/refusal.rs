@@ -70,7 +70,7 @@ pub struct Refusal {
 pub struct Blocking {
     pub gpu: GpuUuid,
     pub holder: Uid,
-    /// Whether the card was idle-held.
+    /// Whether the GPU was idle-held.
     pub is_idle: bool,
 }
 

@@ -193,8 +193,8 @@ pub struct Process {
     pub memory: Reading<Bytes>,
     /// Mean SM utilisation since the last tick; `Ok(None)` if the driver has no sample of the process.
     pub sm_util: Reading<Option<Percent>>,
-    /// Identity of the process. `Err(Gone)` only if the kernel reports that there is no such process; `Err(Denied)` if it
-    /// is hidden (`hidepid`) or in another pid namespace.
+    /// Identity of the process. `Err(Gone)` only if the kernel reports that there is no such process; `Err(Denied)` if
+    /// it is hidden (`hidepid`) or in another pid namespace.
     pub identity: Reading<Identity>,
 }
 

@@ -1,7 +1,7 @@
 //! Since when a GPU has been in its state: the unbroken run of one roll-up that reaches to now.
 //!
-//! A missed sample ([`Cadence::is_missed`]) ends the run. It may have lasted longer than was seen, so then the answer is a
-//! bound.
+//! A missed sample ([`Cadence::is_missed`]) ends the run. The state may have begun earlier than observed, so the answer
+//! is then a bound.
 
 use std::time::Duration;
 

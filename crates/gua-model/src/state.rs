@@ -141,7 +141,7 @@ pub struct ThresholdOverrides {
 }
 
 impl ThresholdOverrides {
-    /// Returns the stored thresholds, overridden by those of the query.
+    /// Returns the stored thresholds, overridden by the query's thresholds.
     #[must_use]
     pub fn over(self, stored: Thresholds) -> Thresholds {
         Thresholds {

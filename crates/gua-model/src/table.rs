@@ -1,8 +1,9 @@
-//! Tables for every output: columns are declared once, and text, CSV, JSON, HTML and the terminal view are drawn from them.
+//! Tables for every output: columns are declared once, and text, CSV, JSON, HTML and the terminal view are rendered
+//! from them.
 //!
-//! A [`Column`] knows its key for programs, its title for people, how it is aligned, how important it is when the screen is
-//! narrow, and how to get its [`Cell`] from a row. [`Table::of`] evaluates the columns over rows. A cell holds a number with
-//! its unit; each output only decides how many digits it shows.
+//! A [`Column`] knows its key for programs, its title for people, how it is aligned, how important it is when the
+//! screen is narrow, and how to get its [`Cell`] from a row. [`Table::of`] evaluates the columns over rows. A cell
+//! holds a number with its unit; each output only decides how many digits it shows.
 
 use jiff::Timestamp;
 
@@ -365,8 +366,8 @@ impl Table {
     }
 }
 
-/// Widths of the columns that fit into `width`; `None` for a dropped column. The columns with the lowest priority are dropped
-/// until the narrowest form of the others fits; then the widest are truncated until all do.
+/// Widths of the columns that fit into `width`; `None` for a dropped column. The columns with the lowest priority are
+/// dropped until the narrowest form of the others fits; then the widest are truncated until all do.
 #[must_use]
 pub fn fitted(layouts: &[Layout], natural: &[usize], width: usize) -> Vec<Option<usize>> {
     let narrowest = |place: usize| match layouts[place].min_width {

@@ -30,8 +30,8 @@ pub(crate) trait Backend {
     /// GPU that cannot be identified is left out.
     fn read(&mut self, index: u32, now: Duration, scan: &mut Scan);
 
-    /// Appends the GPUs that were seen in earlier scans and not in this one, without readings. Returns whether there are
-    /// any.
+    /// Appends the GPUs that were seen in earlier scans and not in this one, without readings. Returns whether there
+    /// are any.
     fn add_lost(&mut self, scan: &mut Scan) -> bool;
 
     /// Lists the processes of a GPU of this scan again; `None` if the list cannot be read.

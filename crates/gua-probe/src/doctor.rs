@@ -1,9 +1,10 @@
-//! The examination behind `gua doctor`: [`gather`] collects facts about this host, [`checks::all`] judges them, [`plan::plan`]
-//! says what to do first, and [`render`] turns the findings into text or JSON. Nothing is printed or changed.
+//! The examination behind `gua doctor`: [`gather`] collects facts about this host, [`checks::all`] judges them,
+//! [`plan::plan`] says what to do first, and [`render`] turns the findings into text or JSON. Nothing is printed or
+//! changed.
 //!
-//! The checks depend on [`facts::Facts`] alone, so a test can make up any host. What this crate cannot know (the settings, the
-//! claim directory, the board) the caller passes in as [`Known`]. Every step has a time limit: an unresponsive driver or file
-//! server costs its own verdict and not the others.
+//! The checks depend on [`facts::Facts`] alone, so a test can describe any host. The caller passes facts from outside
+//! this crate (the settings, the claim directory, the board) as [`Known`]. Every step has a time limit: an unresponsive
+//! driver or file server affects only its own verdict.
 
 pub mod cards;
 pub mod check;

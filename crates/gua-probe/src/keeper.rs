@@ -1,7 +1,7 @@
 //! A thread that owns the driver, for programs that cannot execute themselves as a reader child, such as the Python
 //! module.
 //!
-//! A hanging driver costs each caller a deadline and no more: the thread stays blocked, and answers again if the driver
+//! A hanging driver delays each caller by at most a deadline: the thread stays blocked, and answers again if the driver
 //! returns. Where a child is possible, [`crate::reader::Reader`] is better, because a child can be replaced.
 
 use std::io;

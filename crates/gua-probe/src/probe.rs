@@ -1,5 +1,5 @@
-//! One sample of all GPUs and their processes. A failing call costs one reading, with its reason; a lost GPU costs its
-//! own readings; only a driver that does not answer at all costs the sample.
+//! One sample of all GPUs and their processes. If a call fails, one reading is missing, with its reason; if a GPU is
+//! lost, its readings are missing. The sample fails only if the driver does not respond at all.
 //!
 //! The probe opens the driver, scans it through a [`Backend`], and identifies the processes against `/proc` right after
 //! they were listed.
@@ -98,8 +98,8 @@ impl Probe {
         })
     }
 
-    /// Takes back the memory of a sample that was sent. Allocating a list of that size at every tick makes the allocator
-    /// consolidate its free memory each time.
+    /// Takes back the memory of a sample that was sent. Allocating a list of that size at every tick makes the
+    /// allocator consolidate its free memory each time.
     pub(crate) fn recycle(&mut self, sample: Sample) {
         self.buffer = sample.gpus;
         self.buffer.clear();
@@ -110,15 +110,15 @@ impl Probe {
         self.backend.drain(clock::monotonic());
     }
 
-    /// Returns when [`Probe::drain`] is due on the monotonic clock: half of what the shortest buffer covers after it was
-    /// last read. `None` while no GPU has a buffer.
+    /// Returns when [`Probe::drain`] is due on the monotonic clock: half of what the shortest buffer covers after it
+    /// was last read. `None` while no GPU has a buffer.
     #[must_use]
     pub fn drain_due(&self) -> Option<Duration> {
         self.backend.drain_due()
     }
 
-    /// Scans once, and again with the driver reopened if a GPU is lost or the driver does not answer. Reopening is retried
-    /// with back-off: `nvmlInit_v2` succeeds whatever state a single GPU is in.
+    /// Scans once, and again with the driver reopened if a GPU is lost or the driver does not answer. Reopening is
+    /// retried with back-off: `nvmlInit_v2` succeeds whatever state a single GPU is in.
     fn read(&mut self) -> Result<Scanned, DriverFault> {
         if !self.backend.is_open() {
             self.open()?;
@@ -221,8 +221,8 @@ impl Probe {
     }
 }
 
-/// Leaves out processes that ended between the driver's list and the look into `/proc`. Only a pid that the driver still
-/// lists after that belongs to an orphan.
+/// Leaves out processes that ended between the driver's list and the look into `/proc`. Only a pid that the driver
+/// still lists after that belongs to an orphan.
 fn leave_out_ended(
     backend: &mut dyn Backend,
     gpu: &mut Gpu,

@@ -116,8 +116,8 @@ struct Instance {
     of: u32,
 }
 
-/// Lists the instances of a GPU. Their numbers have holes, so every number is tried; the second value says whether every
-/// one could be.
+/// Lists the instances of a GPU. Their numbers have gaps, so every number is tried. The second value reports whether
+/// all numbers could be tried.
 fn list_instances(calls: &mut Calls<'_>, parent: Device) -> (Vec<Instance>, Reading<()>) {
     let name = "nvmlDeviceGetMaxMigDeviceCount";
     let most = match calls.number(name, MOST_INSTANCES, |library| {

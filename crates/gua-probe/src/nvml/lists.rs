@@ -183,8 +183,8 @@ impl Lists {
         Ok(decode(self.records.records.as_flattened(), count, version))
     }
 
-    /// Returns `(driver time in microseconds, percent)` of the buffered utilisation after `since`, in order of time. Empty
-    /// if the driver has none. Values are unchecked.
+    /// Returns `(driver time in microseconds, percent)` of the buffered utilisation after `since`, in order of time.
+    /// Empty if the driver has none. Values are unchecked.
     pub(crate) fn utilisation(
         &mut self,
         library: &Library,

@@ -40,8 +40,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Returns the cached settings, or reads them if they are not recent or a call for the GPU has failed. After a failure
-    /// the cache is left empty.
+    /// Returns the cached settings, or reads them if they are not recent or a call for the GPU has failed. After a
+    /// failure the cache is left empty.
     pub(super) fn read(
         cache: &mut Option<Cached<Self>>,
         calls: &mut Calls<'_>,

@@ -13,7 +13,8 @@ use super::lists::Lists;
 use super::settings::{Cached, MAX_AGE, Settings};
 use crate::backend::Scan;
 
-/// Maximum number of GPUs to remember. Without it, a driver that reports a new UUID at every scan would fill the memory.
+/// Maximum number of GPUs to remember. Without it, a driver that reports a new UUID at every scan would fill the
+/// memory.
 const MOST_GPUS: usize = 1024;
 
 /// Longest meaningful time between two reads of a buffer, in microseconds. It also keeps sums of percentages from

@@ -18,7 +18,7 @@ pub struct Ancestor {
 /// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
 const LONGEST_CHAIN: usize = 64;
 
-/// Looks up processes and their ancestors, as far as they are visible. Processes that end meanwhile are left out.
+/// Looks up processes and their visible ancestors. Processes that end meanwhile are omitted.
 #[must_use]
 pub fn ancestry(root: &ProcRoot, pids: &[Pid]) -> HashMap<Pid, Ancestor> {
     let mut known = HashMap::new();

@@ -2,8 +2,8 @@
 //!
 //! A path is parsed from its root, and each part is trusted only if an unprivileged user cannot have chosen it. Below
 //! `user-N.slice` the user N names cgroups freely (systemd delegates `user@N.service`), below a container its processes
-//! do, and below a service the account that it runs as. There a name can still identify a container, which holds nobody
-//! accountable; it can no longer identify a user, a job or a pod.
+//! do, and below a service the account that it runs as. There a name can still identify a container, which makes no
+//! user accountable; it can no longer identify a user, a job or a pod.
 //!
 //! A user who controls a container runtime that runs as root chooses the parent cgroup too, and is trusted like root.
 

@@ -29,8 +29,8 @@ static REMEMBER: extern "C" fn() = remember;
 /// Runs when the program is loaded, before the runtime and `main`.
 extern "C" fn remember() {
     for signal in SIGNALS {
-        // SAFETY: the struct is plain numbers, for which zeros are values; with no new action sigaction(2) only writes the
-        // one that there is.
+        // SAFETY: the struct is plain numbers, for which zeros are values; with no new action sigaction(2) only writes
+        // the one that there is.
         let is_ignored = unsafe {
             let mut now: libc::sigaction = mem::zeroed();
             libc::sigaction(signal, ptr::null(), &raw mut now) == 0
