@@ -1,5 +1,5 @@
-//! A report as pages: text in sections, the action report in Korean, JSON, CSV and HTML. All of them print the numbers of
-//! one [`Report`], and none computes any.
+//! Output formats of a report: text in sections, the action report in Korean, JSON, CSV and HTML. All of them print the
+//! numbers of one [`Report`] and compute none.
 
 mod by;
 mod figures;
@@ -26,21 +26,21 @@ pub use self::korean::korean;
 pub use self::sections::text;
 use crate::chart::Language;
 
-/// How a report is shown.
+/// Display options of a report.
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
     pub report: &'a Report,
     pub zone: TimeZone,
-    /// As `Window:` says it.
+    /// Text of the `Window:` line.
     pub window: String,
-    /// Columns of the bar.
+    /// Width of the bar in columns.
     pub width: usize,
-    /// How many rows a list has at most; the rest is one line.
+    /// Maximum number of rows in a list; the rest is one line.
     pub top: usize,
     pub by: Option<By>,
-    /// Of pages with charts; each text has its own.
+    /// Language of pages with charts; each text format has a fixed language.
     pub language: Language,
-    /// Of the program.
+    /// Version of the program.
     pub version: &'a str,
 }
 

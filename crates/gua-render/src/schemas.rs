@@ -24,7 +24,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
 /// The schema of a document with its name as `$id`.
 #[must_use]
 pub fn named<Document: JsonSchema>(name: &'static str) -> (&'static str, Schema) {
-    // A key that may be null is always there.
+    // Keys with nullable values are always present, hence required.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<Document>();
     schema.insert("$id".to_owned(), name.into());

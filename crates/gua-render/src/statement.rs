@@ -1,4 +1,4 @@
-//! A monthly statement as text, as a page for each person to print, and as JSON. All print the same numbers.
+//! Monthly statements as text, as a printable page for each person, and as JSON. All formats print the same numbers.
 
 mod days;
 mod html;
@@ -18,14 +18,14 @@ pub use self::text::text;
 use crate::quota;
 use crate::table::{Cell, Table};
 
-/// How a statement is shown.
+/// Display options of a statement.
 #[derive(Clone, Debug)]
 pub struct Sheet<'a> {
     pub statement: &'a Statement,
     pub zone: TimeZone,
-    /// The person that it is for alone; their name stands on no other's page.
+    /// The only person to include. The names of other people are not printed.
     pub only: Option<&'a str>,
-    /// Of the program.
+    /// Version of the program.
     pub version: &'a str,
 }
 
@@ -34,7 +34,7 @@ impl Sheet<'_> {
         self.statement.month.strftime("%B %Y").to_string()
     }
 
-    /// What stands in the place of a name where no person had anything.
+    /// Returns the text shown in place of a name if the statement has no people.
     fn nobody(&self) -> &'static str {
         let balance = &self.statement.balance;
         match balance.capacity > balance.gap {
@@ -67,10 +67,10 @@ impl Sheet<'_> {
     }
 }
 
-/// One line of an account: its key, what it is called, and its value.
+/// One line of an account: key, label and value.
 type Line = (&'static str, &'static str, Cell);
 
-/// The amounts of a person.
+/// Returns the amounts of a person.
 fn amounts(account: &Account) -> Vec<Line> {
     let sums = &account.sums;
     vec![
@@ -86,7 +86,7 @@ fn amounts(account: &Account) -> Vec<Line> {
     ]
 }
 
-/// What stands before an amount of which only a part was measured, as in the quota.
+/// Returns the lower-bound sign for an amount that was only partly measured, as in the quota.
 fn bound(account: &Account, key: &str, cell: &Cell) -> &'static str {
     let is_all = match key {
         "charged_hours" => account.sums.charged_is_all(),
@@ -99,12 +99,12 @@ fn bound(account: &Account, key: &str, cell: &Cell) -> &'static str {
     }
 }
 
-/// How the time of all cards is divided: the person's part, where there is one, and everything else.
+/// Divides the time of all GPUs: the person's part, if there is one, and everything else.
 fn parts(statement: &Statement, account: Option<&Account>) -> Vec<(&'static str, String, Micros)> {
     let balance = &statement.balance;
     let mut parts = Vec::new();
     let mut others = ("people", "people".to_owned(), balance.people);
-    // Who is known from old rows alone is in those: they are charged to nobody.
+    // A person known only from imported rows has no part: those rows are charged to no one.
     if let Some(account) = account
         && account.sums.charged_time().is_some()
     {
@@ -126,7 +126,7 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<(&'static str,
     parts
 }
 
-/// What makes the parts of the time of all cards, for whoever reads the page.
+/// Explains a part of the time of all GPUs to the reader.
 fn explained(key: &str) -> &'static str {
     match key {
         "charged" => "charged: time on a card, shared equally among the people on it",
@@ -138,7 +138,7 @@ fn explained(key: &str) -> &'static str {
     }
 }
 
-/// `ada 8.00 + other people 40.00 + ... = 1488.00`, so that everybody can add it up.
+/// Formats `ada 8.00 + other people 40.00 + ... = 1488.00`, so that readers can verify the sum.
 fn equation(statement: &Statement, account: Option<&Account>) -> String {
     let parts = parts(statement, account);
     let terms: Vec<String> = parts
@@ -151,7 +151,7 @@ fn equation(statement: &Statement, account: Option<&Account>) -> String {
         0 => format!(
             "{terms} = capacity {capacity:.2} GPU-hours (exact to the microsecond; rounded here)"
         ),
-        // It cannot be; if it is, nobody should trust this page.
+        // This is a bug if it happens, and the numbers cannot be trusted.
         off => format!(
             "{terms} is not the capacity {capacity:.2}: off by {off} microseconds, please report this"
         ),
@@ -188,7 +188,7 @@ fn card(hold: &Hold) -> String {
     }
 }
 
-/// `charged 8.00 of 100.00 h a month, 92.00 left`.
+/// Formats a limit: `charged 8.00 of 100.00 h a month, 92.00 left`.
 fn limit(standing: &Standing) -> String {
     let limit = &standing.limit;
     let shown = |amount| quota::amount(limit.measure, amount).shown();
@@ -210,7 +210,7 @@ fn limit(standing: &Standing) -> String {
     format!("{whose}{measure} {used} of {most} {unit} a month, {rest}")
 }
 
-/// What has to be known to read the numbers right.
+/// Returns the notes needed to interpret the numbers.
 fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
     let statement = sheet.statement;
     let mut remarks = Vec::new();
@@ -300,7 +300,7 @@ mod tests {
         sums.add_old(12, 0, 300_000_000_000);
         assert_eq!(told(&account(sums)), ["", "", "", "≥ ", "≥ "]);
         assert!(!json::Person::from(&account(sums)).charged_is_all);
-        // Old rows alone: nothing is known, which is no bound.
+        // With imported rows only, nothing is known, so there is no lower bound.
         sums.own = gua_model::OwnerTotal::default();
         assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
     }

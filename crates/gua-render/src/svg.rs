@@ -1,10 +1,10 @@
-//! SVG and pages as text: elements, attributes and numbers, escaped. Knows nothing of charts.
+//! SVG and HTML as text: elements, attributes and numbers, escaped. This module is independent of charts.
 
 use std::fmt::Write as _;
 
 use gua_model::text::is_harmful;
 
-/// A document that grows. What is open is closed by whoever opened it.
+/// A document under construction. The caller closes every element that it opens.
 #[derive(Debug, Default)]
 pub(crate) struct Svg {
     out: String,
@@ -15,7 +15,7 @@ impl Svg {
         self.out
     }
 
-    /// An element that others go into, until `close`.
+    /// Opens an element, which `close` ends.
     pub(crate) fn open(&mut self, name: &str, attributes: &[(&str, &str)]) {
         self.tag(name, attributes);
         self.out.push('>');
@@ -27,37 +27,37 @@ impl Svg {
         self.out.push('>');
     }
 
-    /// An element with nothing in it.
+    /// Writes an empty element.
     pub(crate) fn leaf(&mut self, name: &str, attributes: &[(&str, &str)]) {
         self.tag(name, attributes);
         self.out.push_str("/>");
     }
 
-    /// An element with text in it.
+    /// Writes an element with text.
     pub(crate) fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
         self.open(name, attributes);
         escape(&mut self.out, text);
         self.close(name);
     }
 
-    /// Text beside other elements.
+    /// Writes text beside other elements.
     pub(crate) fn content(&mut self, text: &str) {
         escape(&mut self.out, text);
     }
 
-    /// Everything that another document has.
+    /// Appends the content of another document.
     pub(crate) fn append(&mut self, other: &Self) {
         self.out.push_str(&other.out);
     }
 
-    /// A style sheet of ours; it has nothing to escape.
+    /// Writes a trusted style sheet without escaping.
     pub(crate) fn style(&mut self, sheet: &str) {
         self.open("style", &[]);
         self.out.push_str(sheet);
         self.close("style");
     }
 
-    /// What is markup already: a chart in a page.
+    /// Writes finished markup without escaping, such as a chart in a page.
     pub(crate) fn markup(&mut self, finished: &str) {
         self.out.push_str(finished);
     }
@@ -79,7 +79,7 @@ impl Svg {
     }
 }
 
-/// A coordinate: two decimals are finer than a screen, and trailing zeros are left out.
+/// Formats a coordinate with at most two decimals, which is finer than a screen's resolution.
 pub(crate) fn number(value: f64) -> String {
     let mut text = format!("{value:.2}");
     if text.contains('.') {
@@ -88,8 +88,8 @@ pub(crate) fn number(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text }
 }
 
-/// Text from anybody, fit for XML: what could steer a reader is replaced, line breaks of ours stay, and so do the
-/// letters that XML forbids not.
+/// Escapes untrusted text for XML. Control characters and characters that XML forbids are replaced; line feeds are
+/// kept.
 fn escape(out: &mut String, text: &str) {
     for letter in text.chars() {
         match letter {

@@ -313,7 +313,7 @@ pub fn state_rows(report: &Report) -> Vec<StateRow> {
         .filter(|state| *state != State::Unobserved)
     {
         let own = report.all.state(state);
-        // Old rows know the three classes alone, each under the state of its name.
+        // Imported rows have only three classes; each is added to the state of the same name.
         let old = match state {
             State::Active => report.all.old_hours(RollUp::Active),
             State::IdleHeld => report.all.old_hours(RollUp::IdleHeld),

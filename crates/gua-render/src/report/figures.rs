@@ -1,4 +1,4 @@
-//! The numbers of a report as charts, before anything is drawn: the page and `gua plot` draw the same ones.
+//! Charts of a report before they are drawn. The HTML page and `gua plot` draw the same ones.
 
 use gua_model::report::{CardRow, Hold, HoldSums, PersonRow, Report, SlotRow, Sums};
 use gua_model::{Micros, RollUp};
@@ -15,17 +15,17 @@ mod sessions;
 pub(super) use self::grid::{Grid, GridCell, grid};
 pub(super) use self::sessions::sessions;
 
-/// How many hours are called quiet.
+/// Number of hours that are marked as quiet.
 pub(super) const QUIET: usize = 5;
 
-/// Whose rows a chart has.
+/// Subject of a chart's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     User,
     Gpu,
 }
 
-/// How a slot's time was spent: by the cards, or by the one person that the report is about.
+/// Time of a slot by state: of the GPUs, or of the one person that the report covers.
 pub(super) fn slot_hours(report: &Report, row: &SlotRow) -> StateHours {
     match report.person {
         Some(_) => held_hours(&row.sums.held),
@@ -60,7 +60,7 @@ pub(super) fn people(page: &Page<'_>) -> HoursBars {
     bars(page, page.report.people.iter().map(row).collect())
 }
 
-/// The same by card.
+/// GPU-hours by GPU.
 pub(super) fn cards(page: &Page<'_>) -> HoursBars {
     let report = page.report;
     let row = |card: &CardRow| HoursRow {
@@ -70,7 +70,7 @@ pub(super) fn cards(page: &Page<'_>) -> HoursBars {
             None => state_hours(&card.sums),
         },
     };
-    // All of them: a bar for many cards together would make those of single ones too short to compare.
+    // Show all GPUs: a combined bar would make the others too short to compare.
     HoursBars {
         top: usize::MAX - 1,
         ..bars(page, report.cards.iter().map(row).collect())
@@ -86,12 +86,12 @@ fn bars(page: &Page<'_>, rows: Vec<HoursRow>) -> HoursBars {
     }
 }
 
-/// Whether anybody looked at any card in the window.
+/// Whether any GPU was observed in the window.
 pub(super) fn was_observed(report: &Report) -> bool {
     report.coverage.observed > Micros(0) || !report.sessions.is_empty()
 }
 
-/// A card by its number and model, or by as much of its UUID as tells cards apart.
+/// Name of a GPU: its index and model, or the beginning of its UUID.
 pub(super) fn card_name(card: &CardRow) -> String {
     match (card.index, &card.name) {
         (Some(index), Some(name)) => format!("#{index} {name}"),
@@ -139,8 +139,8 @@ pub(super) fn day(report: &Report) -> DayHours {
     }
 }
 
-/// The hours of the day with the least use, and how much that was: the quietest first. Of a report about one person, the
-/// hours in which the least was held.
+/// Returns the hours of the day with the least use and their use, the quietest first. In a report about one person,
+/// these are the hours with the least held time.
 pub(super) fn quietest(report: &Report) -> Vec<(usize, f64)> {
     let used = |sums: &Sums| match report.person {
         Some(_) => Some(sums.held.hours()),
@@ -180,19 +180,20 @@ pub(super) fn held_hours(sums: &HoldSums) -> StateHours {
     }
 }
 
-/// How a session's time was spent, as far as it was observed.
+/// Observed time of a session by state.
 pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
     let mut hours = StateHours::default();
     let (Some(observed), Some(active), Some(idle)) = (hold.observed, hold.active, hold.idle_held)
     else {
-        // Old rows do not say how the time of a session was spent.
+        // Imported sessions do not record the time in each state.
         hours.held_unknown = hold.whole().micros().hours();
         return hours;
     };
     hours.active = active.hours();
     hours.idle_held = idle.hours();
     let rest = Micros(observed.0.saturating_sub(active.0 + idle.0)).hours();
-    // A trifle of memory on a card that nobody uses leaves the card truly idle; else its use is unknown.
+    // A session at or below the memory threshold does not hold its GPU, so the rest of its time counts as unused.
+    // Otherwise it is unknown whether the GPU was used.
     let over = |memory: gua_model::Bytes| memory.whole_mb() > report.thresholds.held_mb;
     match hold.peak_memory.is_none_or(over) {
         true => hours.held_unknown = rest,

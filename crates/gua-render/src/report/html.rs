@@ -1,5 +1,6 @@
-//! The report as one page of HTML: charts and the numbers of the text, to look at and to print. The file needs nothing
-//! else: no network, no fonts, no scripts. It is well-formed XML too, and every number carries its exact value.
+//! The report as one HTML page: charts and the numbers of the text, for the screen and for print. The file is
+//! self-contained: no network, fonts or scripts. It is also well-formed XML, and every number has its exact value as an
+//! attribute.
 
 mod charts;
 mod holders;
@@ -14,11 +15,11 @@ use super::{Page, labels};
 use crate::chart::{Language, page_style};
 
 pub(crate) const SHEET: &str = include_str!("html/page.css");
-/// What the page may load: nothing. Styles stand in the page itself.
+/// Content security policy: the page may load nothing. Styles are inline.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// The whole page, or with `--by` its head and that table.
+/// Returns the whole page or, with `--by`, its header and that table.
 #[must_use]
 pub fn html(page: &Page<'_>) -> String {
     let mut html = Html::default();
@@ -42,7 +43,7 @@ fn head(html: &mut Html, page: &Page<'_>) {
     document_head(html, &title, page.version, &sheet);
 }
 
-/// What every page of ours begins with.
+/// Writes the head that all HTML documents share.
 pub(crate) fn document_head(html: &mut Html, title: &str, version: &str, sheet: &str) {
     html.void("meta", &[("charset", "utf-8")]);
     html.void(
@@ -70,7 +71,7 @@ fn body(html: &mut Html, page: &Page<'_>) {
     if let Some(by) = page.by {
         sections::by(html, page, by);
     } else if page.report.cards.is_empty() {
-        // Nine sections without a number would only hide that.
+        // Omit the sections: without GPUs they would all be empty.
     } else {
         charts::over_time(html, page);
         group(html, |html| {
@@ -97,7 +98,7 @@ fn body(html: &mut Html, page: &Page<'_>) {
     sections::method(html, page);
 }
 
-/// Sections that begin a page of their own on paper.
+/// Groups sections that start a new page in print.
 fn group(html: &mut Html, inside: impl FnOnce(&mut Html)) {
     html.element("div", &[("class", "group")], inside);
 }

@@ -17,9 +17,9 @@ use crate::chart::Language;
 use crate::table::Cell;
 
 const WIDTH: usize = 74;
-/// How many of those that are gone are listed.
+/// Maximum number of past holders in the list.
 const PAST_ROWS: usize = 8;
-/// A holder that was seen so recently is still there.
+/// Maximum age of the last sample of a holder that counts as present.
 const STILL_THERE_SECONDS: i64 = 300;
 
 /// The whole report, or with `--by` its head and that table.
@@ -49,7 +49,7 @@ pub fn korean(page: &Page<'_>) -> String {
     out
 }
 
-/// Rows of readings in the window: one for each card and tick.
+/// Number of readings in the window: one for each GPU and tick.
 fn observations(page: &Page<'_>) -> u64 {
     page.report.all.ticks + page.report.all.old.rows
 }
@@ -182,7 +182,7 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
             .index
             .map_or_else(|| hold.gpu.to_string(), |index| index.to_string());
         let look = format!("ssh {host} 'nvidia-smi -i {card}'");
-        // A process of long ago may be another by now.
+        // There is no stop command for an old process: its PID may have been reused.
         let stop = words::commands(page, hold).map(|(_, stop)| stop);
         let _ = match (stop, hold.by_login) {
             (Some(stop), true) => writeln!(out, "    ↳ 확인하고 정리:  {look}  →  {stop}"),
@@ -357,7 +357,7 @@ fn notes(out: &mut String, page: &Page<'_>) {
 fn by_table(out: &mut String, page: &Page<'_>, by: By) {
     let mut rows = table(page.report, by);
     let all = rows.rows.len();
-    // Time is a series: cutting it off would hide the newest.
+    // A time series is not truncated: that would hide the newest rows.
     if matches!(by, By::User | By::Gpu) {
         rows.rows.truncate(page.top);
     }
@@ -418,7 +418,7 @@ fn util(hold: &Hold) -> String {
         .map_or_else(|| "—".to_owned(), |(util, _)| format!("{util:.0}%"))
 }
 
-/// The second part of a uuid, which tells cards apart.
+/// Returns the second part of a UUID, which identifies the GPU.
 fn short(uuid: &str) -> &str {
     uuid.split('-').nth(1).unwrap_or(uuid)
 }

@@ -1,4 +1,4 @@
-//! The words of a page in each language, in one place. What programs read (keys, names of states in files) stands elsewhere.
+//! The text of pages in each language. Stable names (keys, names of states in files) are defined elsewhere.
 
 use super::figures::Whose;
 use gua_model::report::{BlockRow, Note, Report};
@@ -8,7 +8,7 @@ use gua_model::{CalendarUnit, GapReason, State};
 use super::{By, Page, words};
 use crate::chart::Language;
 
-/// The same words in each language.
+/// One text in each language.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label {
     english: &'static str,
@@ -118,7 +118,7 @@ pub(super) const PAST_MEANS: Label = label(
     "GPU를 잡고도 쓰지 않다가 지금은 끝난 프로세스입니다.",
 );
 
-/// A state as a page names it.
+/// Returns the display name of a state.
 pub(super) fn state(state: State, language: Language) -> &'static str {
     let korean = match state {
         State::Active => "실가동",
@@ -133,7 +133,7 @@ pub(super) fn state(state: State, language: Language) -> &'static str {
     pick(language, state.as_str(), korean)
 }
 
-/// A state by the name that tables of states have in their first column.
+/// Returns the display name of a state by its stable name in the first column of a table.
 pub(super) fn state_word(word: &str, language: Language) -> &str {
     if word == GAP.english {
         return GAP.of(language);
@@ -142,7 +142,7 @@ pub(super) fn state_word(word: &str, language: Language) -> &str {
     known.map_or(word, |known| state(known, language))
 }
 
-/// A column's title by its key; the title itself is English.
+/// Returns the title of a column by its key. `title` is the English one.
 pub(super) fn column(key: &str, title: &str, language: Language) -> String {
     let korean = match key {
         "user" | "owner" => "사용자",
@@ -182,7 +182,7 @@ pub(super) fn column(key: &str, title: &str, language: Language) -> String {
     pick(language, title, korean).to_owned()
 }
 
-/// What a gap's reason means.
+/// Explains the reason for a gap.
 pub(super) fn reason(reason: GapReason, language: Language) -> &'static str {
     let korean = match reason {
         GapReason::CollectorDown => "수집기가 실행되지 않음",
@@ -228,7 +228,7 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
     pick(language, words::note(page, note), korean)
 }
 
-/// Whose idle-held card stood in whose way, in a sentence.
+/// Formats a sentence about a person whose idle-held GPUs blocked another's request.
 pub(super) fn in_the_way(row: &BlockRow, language: Language) -> String {
     let card = match row.index {
         Some(index) => format!("GPU {index}"),
@@ -260,7 +260,7 @@ pub(super) fn in_the_way(row: &BlockRow, language: Language) -> String {
     )
 }
 
-/// What the states mean, with the thresholds of this report.
+/// Explains the states with the thresholds of this report.
 pub(super) fn rule(report: &Report, language: Language) -> String {
     let (util, memory) = (
         report.thresholds.active_util.get(),
@@ -278,7 +278,7 @@ pub(super) fn rule(report: &Report, language: Language) -> String {
     )
 }
 
-/// What stands for the rows that a list has no room for.
+/// Label of the row for the hidden rows of a list.
 pub(super) fn rest(count: usize, language: Language) -> String {
     pick(
         language,
@@ -287,7 +287,7 @@ pub(super) fn rest(count: usize, language: Language) -> String {
     )
 }
 
-/// What the rows of the one table are.
+/// Title of the table of `--by`.
 pub(super) fn by(by: By, language: Language) -> &'static str {
     let label = match by {
         By::User => label("By person", "사용자별"),
@@ -301,7 +301,7 @@ pub(super) fn by(by: By, language: Language) -> &'static str {
     label.of(language)
 }
 
-/// How finely time is cut.
+/// Name of a calendar unit as the resolution of time.
 pub(super) fn per(unit: CalendarUnit, language: Language) -> &'static str {
     let label = match unit {
         CalendarUnit::Hour => label("by hour", "시간별"),
@@ -312,7 +312,7 @@ pub(super) fn per(unit: CalendarUnit, language: Language) -> &'static str {
     label.of(language)
 }
 
-/// What stands for the GPUs or people that a chart has no room for.
+/// Note about the GPUs or people that a chart does not show.
 pub(super) fn rows_left_out(count: usize, whose: Whose, language: Language) -> String {
     match whose {
         Whose::Gpu => pick(
@@ -328,7 +328,7 @@ pub(super) fn rows_left_out(count: usize, whose: Whose, language: Language) -> S
     }
 }
 
-/// What is said of sessions that lie above each other.
+/// Note about overlapping sessions.
 pub(super) fn sessions_overlap(count: usize, language: Language) -> String {
     pick(
         language,
@@ -345,7 +345,7 @@ pub(super) const IMPORTED_SESSIONS: Label = label(
     "가져온 세션은 시간을 어떻게 썼는지 알려 주지 않습니다.",
 );
 
-/// What is said where a chart has no room for all sessions.
+/// Note for a chart that does not show all sessions.
 pub(super) fn sessions_left_out(shown: usize, all: usize, language: Language) -> String {
     pick(
         language,
@@ -354,7 +354,7 @@ pub(super) fn sessions_left_out(shown: usize, all: usize, language: Language) ->
     )
 }
 
-/// What stands for the columns that a table has no room for.
+/// Note about the columns that a table does not show.
 pub(super) fn columns_left_out(count: usize, language: Language) -> String {
     pick(
         language,

@@ -1,5 +1,5 @@
-//! One chart of a report: as SVG, for a terminal, and as the numbers that it draws. Which one is the caller's to say; what
-//! it shows is what every report prints.
+//! One chart of a report: as SVG, as text for a terminal, and as a table of its numbers. The caller selects the chart;
+//! its numbers are the ones that every report prints.
 
 mod numbers;
 mod terminal;
@@ -19,26 +19,26 @@ use crate::chart::{
 use crate::document::{Rows, Window, pretty};
 use crate::table::Table;
 
-/// The name of the form of [`Plot::json`]. A change that breaks readers gets the next number.
+/// Format name of [`Plot::json`]. A breaking change gets the next number.
 pub const SCHEMA: &str = "gua.plot.v1";
 
-/// What is drawn.
+/// Type of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// How the time of all cards was spent, slot by slot.
+    /// Time of all GPUs by state, slot by slot.
     States,
-    /// Weekdays by hours; or cards or people by columns of time.
+    /// Weekdays by hours; or GPUs or people by columns of time.
     Heat(Option<(Whose, Cross)>),
     /// GPU-hours with their idle-held share.
     Hours(Whose),
-    /// Who held what, when.
+    /// Sessions over time.
     Sessions(Whose),
-    /// The hours of the day, with the quietest of them; or each card's or person's.
+    /// Hours of the day with the quietest marked, in total or for each GPU or person.
     Quiet(Option<Whose>),
 }
 
 impl Kind {
-    /// What a report has to be crossed by for this chart.
+    /// Returns the cross that the report needs for this chart.
     #[must_use]
     pub fn cross(self) -> Option<Cross> {
         match self {
@@ -80,7 +80,7 @@ enum Chart {
     Day(Box<DayHours>),
 }
 
-/// How a picture looks.
+/// Appearance of a picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     pub theme: Theme,
@@ -89,7 +89,7 @@ pub struct Look {
 }
 
 impl Plot {
-    /// The chart of a report, which has to be crossed by what [`Kind::cross`] says.
+    /// Creates a chart of a report, whose cross must be the one that [`Kind::cross`] returns.
     #[must_use]
     pub fn new(page: &Page<'_>, kind: Kind) -> Self {
         let mut told = None;
@@ -130,7 +130,7 @@ impl Plot {
         }
     }
 
-    /// The same under another title.
+    /// Replaces the title, if one is given.
     #[must_use]
     pub fn titled(self, title: Option<String>) -> Self {
         Self {
@@ -159,7 +159,7 @@ impl Plot {
         }
     }
 
-    /// The picture in letters, for a terminal of so many columns. With colours, which whoever prints it may drop.
+    /// Draws the chart as text for a terminal of this width. It contains colour codes, which the caller may strip.
     #[must_use]
     pub fn text(&self, columns: usize) -> String {
         let mut text = format!("{}\n{}\n\n", self.title, self.subtitle);
@@ -210,7 +210,7 @@ fn title(page: &Page<'_>, kind: Kind) -> &'static str {
     label.of(page.language)
 }
 
-/// The host, the window, the zone, and whom and what it is limited to.
+/// Formats the host, the window, the time zone and the filters.
 fn subtitle(page: &Page<'_>, told: Option<String>) -> String {
     let report = page.report;
     let mut parts = Vec::new();

@@ -1,5 +1,5 @@
-//! The report as text. Sections 1 to 5 keep the labels, columns and rounding that readers of gpu-usage-audit know;
-//! what that tool could not tell follows them.
+//! The report as text. Sections 1 to 5 keep the labels, columns and rounding of gpu-usage-audit; the later sections
+//! contain what that tool does not report.
 
 mod beyond;
 mod hours;
@@ -16,7 +16,7 @@ use self::beyond::{
 };
 use super::{By, Page, table, words};
 
-/// The whole report, or with `--by` its head and that table.
+/// Returns the whole report or, with `--by`, its header and that table.
 #[must_use]
 pub fn text(page: &Page<'_>) -> String {
     let mut out = header(page);
@@ -144,7 +144,7 @@ fn person_headline(out: &mut String, page: &Page<'_>, sums: &Sums) {
     );
 }
 
-/// Each part rounded to the nearest whole column, halves to the even one; the rest fills up.
+/// Draws a bar. Each part is rounded to the nearest whole column, halves to even; `rest` fills the remaining width.
 fn bar(width: usize, parts: &[(char, f64)], rest: char) -> String {
     let mut text = String::new();
     let mut used = 0;
@@ -210,7 +210,7 @@ fn idle_capacity(out: &mut String, page: &Page<'_>) {
     line(out, "truly-idle", RollUp::TrulyIdle, "free");
 }
 
-/// A share in as many columns and its sign; a line where nobody measured it.
+/// Formats a share as a percentage in this many columns; a dash if it was not measured.
 fn percent(share: Option<f64>, columns: usize) -> String {
     match share {
         Some(share) => format!("{:columns$.1}%", share * 100.0),
@@ -267,7 +267,7 @@ fn per_gpu(out: &mut String, page: &Page<'_>) {
     }
 }
 
-/// Whether anything is known of a card: a window may be shorter than a tick.
+/// Whether a GPU has any data: a window may be shorter than a tick.
 fn has_any(report: &Report, sums: &Sums) -> bool {
     match report.person {
         Some(_) => sums.held.hours() > 0.0,
@@ -352,7 +352,7 @@ fn heat_map(out: &mut String, page: &Page<'_>) {
 fn by_table(out: &mut String, page: &Page<'_>, by: By) {
     let mut table = table(page.report, by);
     let all = table.rows.len();
-    // Calendar rows are a series: cutting them off would hide the newest.
+    // A time series is not truncated: that would hide the newest rows.
     let cut = matches!(by, By::User | By::Gpu) && all > page.top;
     if cut {
         table.rows.truncate(page.top);

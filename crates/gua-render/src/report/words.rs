@@ -1,11 +1,11 @@
-//! Sentences that several formats say about a report.
+//! Text that several formats share.
 
 use gua_model::GapReason;
 use gua_model::report::{Hold, Note};
 
 use super::Page;
 
-/// What a gap's reason means.
+/// Explains the reason for a gap.
 pub(super) fn reason(reason: GapReason) -> &'static str {
     match reason {
         GapReason::CollectorDown => "no collector ran",
@@ -56,19 +56,19 @@ pub(super) fn note(page: &Page<'_>, note: &Note) -> String {
     }
 }
 
-/// The card as a command line names it.
+/// Formats a GPU as a command-line argument.
 pub(super) fn card(hold: &Hold) -> String {
     hold.index
         .map_or_else(|| hold.gpu.to_string(), |index| index.to_string())
 }
 
-/// The number of a process, as a table shows it.
+/// Formats a PID for a table.
 pub(super) fn pid(hold: &Hold) -> String {
     hold.pid
         .map_or_else(|| "?".to_owned(), |pid| pid.to_string())
 }
 
-/// How to look at a holder, and how to stop it; `None` where it is not there any more, or may not be.
+/// Returns commands to inspect and to stop a holder; `None` if it may have exited.
 pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)> {
     let pid = hold
         .pid

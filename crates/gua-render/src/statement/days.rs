@@ -1,4 +1,5 @@
-//! A person's month day by day: as bars on a page, as a calendar in text. A day on which nobody looked is no day of rest.
+//! A person's month by day: as bars on a page, as a calendar in text. An unobserved day is distinct from a day without
+//! use.
 
 use std::fmt::Write as _;
 
@@ -6,16 +7,16 @@ use gua_model::statement::{Account, Day};
 
 use crate::report::html::markup::Html;
 
-/// The sizes of the picture.
+/// Dimensions of the picture.
 const WIDE: f64 = 920.0;
 const HIGH: f64 = 130.0;
 const HEAD: f64 = 8.0;
 const FOOT: f64 = 20.0;
 const LEFT: f64 = 38.0;
-/// Between the strokes of what was not observed.
+/// Distance between the strokes of the hatch for unobserved days.
 const STROKES: f64 = 7.0;
 
-/// Held hours in rows of weeks. Nothing where nothing was held.
+/// Writes held hours in rows of weeks, or nothing if there are none.
 pub(super) fn weeks(text: &mut String, account: &Account) {
     if most(account) <= 0.0 {
         return;
@@ -45,7 +46,7 @@ pub(super) fn weeks(text: &mut String, account: &Account) {
     }
 }
 
-/// Held hours day by day, the idle-held part of each in its own colour.
+/// Draws held hours by day, with the idle-held part in its own colour.
 pub(super) fn picture(html: &mut Html, account: &Account) {
     let most = most(account);
     if most <= 0.0 {
@@ -157,12 +158,12 @@ fn rectangle(html: &mut Html, class: &str, (x, y): (f64, f64), (width, height): 
     );
 }
 
-/// Nobody looked: hatched from foot to head.
+/// Hatches an unobserved day over the full height.
 fn hatched(html: &mut Html, left: f64, width: f64) {
     let mut strokes = String::new();
     let mut start = HEAD - width + STROKES;
     while start < HIGH {
-        // As far as the stroke lies within the day's column.
+        // Clip the stroke to the day's column.
         let (from, to) = (start.max(HEAD), (start + width).min(HIGH));
         let (x, long) = (left + from - start, to - from);
         let _ = write!(strokes, "M{x:.1} {from:.1}l{long:.1} {long:.1}");
@@ -181,7 +182,7 @@ fn has_unseen(account: &Account) -> bool {
     account.days.iter().any(|day| day.sums.is_none())
 }
 
-/// The next round number.
+/// Rounds up to a round number.
 fn nice(most: f64) -> f64 {
     let power = 10f64.powf(most.log10().floor());
     let steps = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];

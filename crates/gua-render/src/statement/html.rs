@@ -1,4 +1,4 @@
-//! The statement as HTML, a page of paper for each person. The file needs nothing else: no network, no fonts, no scripts.
+//! The statement as HTML, one printed page for each person. The file is self-contained: no network, fonts or scripts.
 
 use gua_model::Micros;
 use gua_model::statement::Account;

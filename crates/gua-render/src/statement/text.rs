@@ -21,7 +21,7 @@ pub fn text(sheet: &Sheet<'_>) -> String {
     }
     for (place, account) in sheet.statement.people.iter().enumerate() {
         if place > 0 {
-            // A page of its own on a printer.
+            // A form feed starts a new page on a printer.
             text.push_str("\n\u{c}");
         }
         person(&mut text, sheet, account);

@@ -1,4 +1,4 @@
-//! Cards or people by columns of time, from a report that is crossed by them: one heat map, and its numbers.
+//! GPUs or people by columns of time: one heat map and its numbers.
 
 use gua_model::report::{CardCross, Cross, CrossRow, HoldSums, Report};
 use gua_model::{CalendarUnit, Micros, RollUp};
@@ -17,9 +17,9 @@ pub(in crate::report) struct Grid<'a> {
     pub(in crate::report) cells: Vec<Vec<GridCell<'a>>>,
     column_title: &'static str,
     value_title: &'static str,
-    /// How many rows are of one card or person each; one for the rest may follow.
+    /// Number of rows with one GPU or person each; a combined row for the rest may follow.
     scaled_rows: usize,
-    /// Whether cells are amounts of one person's or all people's hours, and not a card's share.
+    /// Whether cells are held hours instead of a GPU's active share.
     is_hours: bool,
 }
 
@@ -27,12 +27,12 @@ pub(in crate::report) struct Grid<'a> {
 #[derive(Clone, Debug)]
 pub(in crate::report) enum GridCell<'a> {
     Card(&'a CardCross),
-    /// `None` where nobody looked.
+    /// `None` if nothing was observed.
     Person(Option<HoldSums>),
 }
 
 impl GridCell<'_> {
-    /// What the heat map shows of it.
+    /// Returns the value that the heat map shows.
     pub(in crate::report) fn value(&self, is_hours: bool) -> Option<f64> {
         match self {
             GridCell::Card(card) if is_hours => Some(card.sums.held.hours()),
@@ -42,7 +42,7 @@ impl GridCell<'_> {
     }
 }
 
-/// The grid of a report. `cross` is what the report is crossed by.
+/// Returns the grid of a report. `cross` must be the cross of the report.
 pub(in crate::report) fn grid<'a>(page: &Page<'a>, whose: Whose, cross: Cross) -> Grid<'a> {
     let report = page.report;
     let columns = column_names(report, cross, page.language);
@@ -101,7 +101,7 @@ impl Grid<'_> {
 }
 
 fn cards(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
-    // By their numbers, as people call them.
+    // Sort by index.
     let mut order: Vec<usize> = (0..report.cards.len()).collect();
     order.sort_by_key(|place| {
         let card = &report.cards[*place];
@@ -122,13 +122,14 @@ fn cards(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
     )
 }
 
-/// How many people have a row of their own. One for the rest takes as much room as the one person it would stand for.
+/// Returns the number of people with their own row. A row for the rest takes as much space as the one person it would
+/// replace.
 fn named_people(page: &Page<'_>) -> usize {
     let all = page.report.people.len();
     if all <= page.top + 1 { all } else { page.top }
 }
 
-/// The longest holders, and the rest in one row.
+/// Returns the people with the most held hours, and the rest in one row.
 fn people<'a>(page: &Page<'a>) -> (Vec<String>, Vec<Vec<GridCell<'a>>>) {
     let report = page.report;
     let all = report.people.len();

@@ -1,4 +1,4 @@
-//! Sessions as rows of cards or of people, with what nobody observed.
+//! Sessions as rows of GPUs or people, with unobserved periods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use crate::chart::{SessionBar, SessionChart, SessionRow};
 use crate::natural::natural;
 use crate::report::{Page, labels};
 
-/// How many rows of sessions a chart has room for.
+/// Maximum number of rows in a chart.
 const MOST_ROWS: usize = 104;
-/// How many gaps of a row can be told apart in a chart.
+/// Maximum number of gaps in a row that can be distinguished.
 const MOST_GAPS: usize = 200;
 
-/// The longest sessions, and what has to be said where not all are shown.
+/// Returns the longest sessions, and a note if not all of them are shown.
 pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChart, Option<String>) {
     let report = page.report;
     let language = page.language;
@@ -61,7 +61,7 @@ fn bar(hold: &Hold, label: String, report: &Report) -> SessionBar {
     }
 }
 
-/// A row for each card, in order of their numbers: a card that nobody held has one too, and an empty one tells so.
+/// Returns a row for each GPU, sorted by index. A GPU without sessions has an empty row.
 fn card_rows(page: &Page<'_>) -> Vec<SessionRow> {
     let report = page.report;
     let mut bars: BTreeMap<&GpuUuid, Vec<SessionBar>> = BTreeMap::new();
@@ -95,7 +95,7 @@ fn card_rows(page: &Page<'_>) -> Vec<SessionRow> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// A row for each person who held a card.
+/// Returns a row for each person who held a GPU.
 fn person_rows(page: &Page<'_>) -> Vec<SessionRow> {
     let report = page.report;
     let names = names(&numbers(report));
@@ -106,7 +106,7 @@ fn person_rows(page: &Page<'_>) -> Vec<SessionRow> {
             .or_default()
             .push(bar(hold, card, report));
     }
-    // A person could have been on any card: only where nobody looked at any of them nothing is known.
+    // A person could have used any GPU, so only time in which no GPU was observed is a gap.
     let gaps = largest(&everywhere(&report.cards));
     let row = |(name, bars)| SessionRow {
         name,
@@ -118,7 +118,7 @@ fn person_rows(page: &Page<'_>) -> Vec<SessionRow> {
     rows
 }
 
-/// The number of every card of the report: the one that it has, else the one that it had in its last session.
+/// Returns the index of every GPU of the report: its current one, or else that of its last session.
 fn numbers(report: &Report) -> BTreeMap<&GpuUuid, Option<u32>> {
     let of_sessions = report.sessions.iter().map(|hold| (&hold.gpu, hold.index));
     let of_cards = report.cards.iter().map(|card| (&card.gpu, card.index));
@@ -130,7 +130,7 @@ fn numbers(report: &Report) -> BTreeMap<&GpuUuid, Option<u32>> {
     numbers
 }
 
-/// Every card in few letters. A number that two cards had, one after the other, names neither.
+/// Returns a short name for every GPU. An index that two GPUs had at different times is not used alone.
 fn names<'a>(numbers: &BTreeMap<&'a GpuUuid, Option<u32>>) -> BTreeMap<&'a GpuUuid, String> {
     let by_number = |gpu: &GpuUuid, number: Option<u32>| match number {
         Some(number) => format!("#{number}"),
@@ -167,13 +167,13 @@ fn names<'a>(numbers: &BTreeMap<&'a GpuUuid, Option<u32>>) -> BTreeMap<&'a GpuUu
     names
 }
 
-/// When nobody looked at any of the cards.
+/// Returns the periods in which no GPU was observed.
 fn everywhere(cards: &[CardRow]) -> Vec<Period> {
     let mut cards = cards.iter();
     let first = cards.next().map(|card| card.unseen.clone());
     cards.fold(first.unwrap_or_default(), |all, card| {
         let parts = all.iter().flat_map(|one| {
-            // Both are in order of time, and no two of either overlap.
+            // Both lists are in chronological order and contain no overlaps.
             let first = card
                 .unseen
                 .partition_point(|other| other.to() <= one.from());
@@ -186,7 +186,7 @@ fn everywhere(cards: &[CardRow]) -> Vec<Period> {
     })
 }
 
-/// As many as can be told apart, in order of time.
+/// Returns the longest periods, at most [`MOST_GAPS`], in chronological order.
 fn largest(periods: &[Period]) -> Vec<Period> {
     let mut largest = periods.to_vec();
     largest.sort_by_key(|period| std::cmp::Reverse(period.micros()));

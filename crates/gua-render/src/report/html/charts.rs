@@ -5,7 +5,7 @@ use crate::chart::{Frame, Theme};
 use crate::report::figures::{self, Whose};
 use crate::report::{Page, labels};
 
-/// For screens and paper, and for telephones.
+/// Chart widths: for wide screens and print, and for phones.
 const WIDTHS: [(&str, u32); 2] = [("wide", 960), ("narrow", 372)];
 
 /// A section that is one chart.
@@ -16,7 +16,7 @@ struct Figure<'a> {
 }
 
 impl Figure<'_> {
-    /// Drawn for each width; the style sheet shows the one that fits.
+    /// Draws the chart for each width; the style sheet shows the one that fits.
     fn write(&self, html: &mut Html, page: &Page<'_>, draw: &dyn Fn(&Frame) -> String) {
         html.element("section", &[("class", "figure"), ("id", self.id)], |html| {
             html.text("h2", &[("class", "unseen")], self.title);

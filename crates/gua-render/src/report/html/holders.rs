@@ -1,4 +1,4 @@
-//! Who holds what at the last tick, what can be done about it, and who wasted what before.
+//! Holders at the last tick with commands to inspect and stop them, and earlier waste.
 
 use gua_model::report::{CardNow, Hold};
 use gua_model::text::sanitize;
@@ -11,7 +11,7 @@ use crate::report::labels::{self, pick};
 use crate::report::{Page, words};
 use crate::table::{Cell, Table};
 
-/// Who holds without using, and what can be done about it.
+/// Writes the holders that do not use their GPU, with commands to inspect and stop them.
 pub(super) fn holders(html: &mut Html, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     let Some(now) = &report.now else { return };
@@ -173,7 +173,7 @@ fn hold_table(page: &Page<'_>, holds: &[Hold]) -> Table {
     rows
 }
 
-/// Every GPU at the last tick: this list is never cut, because a free GPU must not be missed.
+/// Writes every GPU at the last tick. The list is never truncated, so that no free GPU is missed.
 pub(super) fn now(html: &mut Html, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     let Some(now) = &report.now else { return };
@@ -232,7 +232,7 @@ pub(super) fn now(html: &mut Html, page: &Page<'_>) {
     );
 }
 
-/// Who asked for cards and did not get them at once, and whose unused cards stood in the way.
+/// Writes the requests for GPUs that were not granted at once, and the holders whose unused GPUs blocked them.
 pub(super) fn asked_in_vain(html: &mut Html, page: &Page<'_>) {
     let language = page.language;
     let Some(refused) = &page.report.refused else {
@@ -265,7 +265,7 @@ pub(super) fn asked_in_vain(html: &mut Html, page: &Page<'_>) {
     });
 }
 
-/// With a capital and a full stop.
+/// Adds an initial capital and a full stop.
 fn sentence(words: &str) -> String {
     let mut letters = words.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);

@@ -1,4 +1,4 @@
-//! Elements and tables of a page. Closed by construction, escaped, and well-formed also as XML.
+//! Elements and tables of a page. They are always closed, escaped and well-formed XML.
 
 use crate::chart::Language;
 use crate::report::labels;
@@ -61,7 +61,7 @@ impl Html {
         self.out.markup(svg);
     }
 
-    /// A number as people read it, with its exact value for programs.
+    /// Writes a number for display, with its exact value as an attribute.
     pub(crate) fn number(&mut self, key: &str, cell: &Cell) {
         let value = cell.exact();
         self.text(
@@ -72,25 +72,25 @@ impl Html {
     }
 }
 
-/// From how many rows on a table is set closely.
+/// Number of rows above which a table has a dense layout.
 const MANY: usize = 24;
-/// From how many letters on a text takes several lines.
+/// Number of characters above which a text may wrap.
 const LONG: usize = 30;
 
-/// How a table is shown.
+/// Display options of a table.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) id: &'a str,
     pub(crate) language: Language,
-    /// How many rows are shown; one row sums up the rest.
+    /// Maximum number of rows; one row sums up the rest.
     pub(crate) top: usize,
-    /// What stands in a cell before its value, by row and column.
+    /// Writes content before the value of a cell, by row and column.
     pub(crate) before: &'a dyn Fn(&mut Html, usize, usize),
-    /// What stands under its value.
+    /// Writes content below the value of a cell.
     pub(crate) below: &'a dyn Fn(&mut Html, usize, usize),
 }
 
-/// Nothing but the values.
+/// Writes no additional content.
 pub(crate) fn nothing(_: &mut Html, _: usize, _: usize) {}
 
 pub(crate) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
@@ -145,7 +145,7 @@ pub(crate) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
     );
 }
 
-/// A text; of a UUID only the beginning is seen, and the rest is there for who points at it.
+/// Writes a text. Of a UUID only the beginning is visible; a tooltip has the rest.
 fn name(html: &mut Html, text: &str) {
     if is_uuid(text) {
         html.text("span", &[("class", "uuid"), ("title", text)], text);
@@ -158,7 +158,7 @@ fn is_uuid(text: &str) -> bool {
     text.starts_with("GPU-") || text.starts_with("MIG-")
 }
 
-/// What stands around a value.
+/// Additional content of a cell.
 struct Around<'a> {
     before: &'a dyn Fn(&mut Html),
     below: &'a dyn Fn(&mut Html),
@@ -167,7 +167,7 @@ struct Around<'a> {
 fn value_cell(html: &mut Html, cell: &Cell, class: &str, around: &Around<'_>) {
     let shown = cell.shown();
     let value = cell.exact();
-    // Only what is long may be broken.
+    // Only long text may wrap.
     let class = match shown.chars().count() > LONG && !is_uuid(&shown) {
         true => "t long",
         false => class,
@@ -179,7 +179,7 @@ fn value_cell(html: &mut Html, cell: &Cell, class: &str, around: &Around<'_>) {
     });
 }
 
-/// The rows that are not shown, in one: what can be added is added, so that columns still add up.
+/// Writes one row for the hidden rows. Numbers are summed, so that the columns still add up.
 fn rest_cells(html: &mut Html, rest: &[Vec<Cell>], language: Language) {
     let columns = rest.first().map_or(0, Vec::len);
     for place in 0..columns {

@@ -63,7 +63,7 @@ pub(super) fn people(html: &mut Html, page: &Page<'_>) {
     );
 }
 
-/// The same shares for each card.
+/// Writes the shares of each GPU.
 pub(super) fn gpus(html: &mut Html, page: &Page<'_>) {
     let report = page.report;
     section(
@@ -108,7 +108,7 @@ fn write_gpus(html: &mut Html, page: &Page<'_>, id: &str) {
     write_table(html, &with_columns(&rows, says), look);
 }
 
-/// Columns that say nothing take room from those that do.
+/// Whether a column contains information. Empty columns are omitted to save space.
 fn says_something(key: &str, cells: &[&Cell]) -> bool {
     let nothing = |cell: &&Cell| match cell {
         Cell::Missing => true,
@@ -222,7 +222,7 @@ fn gap_table(page: &Page<'_>) -> Table {
                 page.short(gap.period.from()),
                 page.short(gap.period.to())
             )),
-            // A card can be in many gaps, so these are not to be added up.
+            // Text instead of a count, because a GPU can be in many gaps and the counts must not be summed.
             Cell::Text(gap.cards.to_string()),
             Cell::Hours(gap.micros.hours()),
             Cell::Text(format!("{reason}{detail}")),
@@ -282,7 +282,7 @@ fn write_states(html: &mut Html, page: &Page<'_>, mut states: Table, id: &str) {
     write_table(html, &states, look);
 }
 
-/// The one table that was asked for, under the chart that shows the same.
+/// Writes the table of `--by` below its chart.
 pub(super) fn by(html: &mut Html, page: &Page<'_>, by: By) {
     let rows = table(page.report, by);
     match by {
@@ -296,7 +296,7 @@ pub(super) fn by(html: &mut Html, page: &Page<'_>, by: By) {
         if rows.rows.is_empty() {
             return say(html, labels::NOTHING.of(page.language));
         }
-        // Time is a series: cutting it off would hide the newest.
+        // A time series is not truncated: that would hide the newest rows.
         let whole = Look {
             top: usize::MAX,
             ..look(page, "by-table")
@@ -319,7 +319,7 @@ pub(super) fn by(html: &mut Html, page: &Page<'_>, by: By) {
     });
 }
 
-/// Only the first cards and people of those that have a column each, and how many have none.
+/// Returns the columns of the first GPUs and people, and the number of omitted columns.
 fn first_columns(rows: &Table, top: usize) -> (Table, usize) {
     let HourColumns { all, cards, people } = hour_columns(rows);
     let first = [&cards, &people].map(|each| each.iter().take(top));
@@ -349,7 +349,7 @@ pub(super) fn notes(html: &mut Html, page: &Page<'_>) {
     );
 }
 
-/// What the words mean, in the thresholds of this report.
+/// Explains the states with the thresholds of this report.
 pub(super) fn method(html: &mut Html, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     section(

@@ -1,4 +1,4 @@
-//! What stands first on the page: shares, idle capacity and coverage at a glance.
+//! The top of the page: shares, idle capacity and coverage at a glance.
 
 use gua_model::{RollUp, State};
 
@@ -159,7 +159,7 @@ fn person_summary(html: &mut Html, page: &Page<'_>) {
     });
 }
 
-/// One number, large, with what belongs to it below.
+/// One large number with details below.
 struct Tile<'a> {
     class: &'a str,
     name: &'a str,
@@ -183,7 +183,7 @@ impl Tile<'_> {
     }
 }
 
-/// How time is divided among states, without numbers: those stand beside it.
+/// Draws the shares of the states without numbers, which are printed beside it.
 pub(super) fn state_bar(html: &mut Html, hours: &StateHours, class: &str) {
     let total = hours.total();
     let class = format!("gua-chart bar {class}");

@@ -1,12 +1,12 @@
-//! Tables drawn with lines, as wide as a terminal shows the letters: a Korean one takes two columns.
+//! Tables with box-drawing lines, aligned by terminal width: a Korean letter takes two columns.
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// Where a column's cells stand.
+/// Alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
     Left,
-    /// Numbers; their title stands in the middle.
+    /// For numbers; the title is centred.
     Right,
 }
 

@@ -7,10 +7,10 @@ use gua_model::Micros;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 3600;
 const DAY: u64 = 86_400;
-/// What the old tool assumes of a history that names no interval.
+/// Interval that the replaced tool assumes if the history records none.
 const NO_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long a window is: in whole days, hours or minutes if it is whole, else to the second.
+/// Formats the length of a window: in whole days, hours or minutes if possible, otherwise to the second.
 pub(super) fn since(window: Micros) -> String {
     let seconds = window.0 / Micros::PER_SECOND;
     let whole = |unit: u64| window.0.is_multiple_of(unit * Micros::PER_SECOND);
@@ -42,7 +42,7 @@ pub(super) fn interval(known: Option<Duration>) -> String {
     if interval.subsec_nanos() == 0 && seconds >= MINUTE && seconds.is_multiple_of(MINUTE) {
         return format!("{}분", seconds / MINUTE);
     }
-    // Six significant digits, as C's %g has them, for every length that a daemon accepts.
+    // Six significant digits, like C's %g, for every interval that a daemon accepts.
     let text = format!("{:.6}", interval.as_secs_f64());
     format!("{}초", text.trim_end_matches('0').trim_end_matches('.'))
 }

@@ -1,4 +1,4 @@
-//! The numbers that a chart draws, as one table. Keys and digits are those of the report's own tables.
+//! The numbers of a chart as one table, with the keys and precision of the report's tables.
 
 use gua_model::report::{Cross, HoldSums, Report};
 use gua_model::{Micros, RollUp};
@@ -125,7 +125,7 @@ pub(super) fn cards(report: &Report) -> Table {
     table(report, By::Gpu)
 }
 
-/// One row for each cell: who or which card, in which column of time, and what there was.
+/// Returns one row for each cell: the person or GPU, the column of time, and the values.
 pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
     let of_cards = grid.whose == Whose::Gpu && page.report.person.is_none();
     let who = match grid.whose {

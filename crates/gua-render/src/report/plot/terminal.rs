@@ -1,4 +1,4 @@
-//! Charts in letters. Each state has a letter of its own, so that nothing rests on colour.
+//! Charts as text. Each state has its own character, so that the charts are readable without colour.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,10 @@ use crate::chart::{
 };
 
 const LEAST_COLUMNS: usize = 40;
-/// The widest name at the side.
+/// Maximum width of a row's name.
 const NAME: usize = 24;
 const RESET: &str = "\x1b[0m";
-/// From nothing to all.
+/// Characters for levels from zero to the maximum.
 const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub(super) fn draw(out: &mut String, chart: &Chart, columns: usize, language: Language) {
@@ -30,7 +30,7 @@ pub(super) fn draw(out: &mut String, chart: &Chart, columns: usize, language: La
     }
 }
 
-/// The letter of a state, and its colour.
+/// Returns the character and the colour of a state.
 fn letter(state: Shown) -> (char, &'static str) {
     match state {
         Shown::Active => ('█', "\x1b[38;5;33m"),
@@ -41,7 +41,7 @@ fn letter(state: Shown) -> (char, &'static str) {
     }
 }
 
-/// What the letters mean, in as many lines as they need.
+/// Writes the meaning of the characters, wrapped into lines.
 fn legend(
     out: &mut String,
     total: &StateHours,
@@ -68,7 +68,7 @@ fn legend(
     out.push_str("\n\n");
 }
 
-/// Parts of a whole as letters: `whole` takes `width` columns, and each part ends where the sum so far does.
+/// Draws the parts of a whole: `whole` takes `width` columns, and each part ends at the cumulative sum.
 fn stack(hours: &StateHours, whole: f64, width: usize, states: &[Shown]) -> String {
     let mut text = String::new();
     let mut sum = 0.0;
@@ -101,7 +101,7 @@ fn columns_of(share: f64, width: usize) -> usize {
     ((share * width as f64).round().max(0.0) as usize).min(width)
 }
 
-/// A name cut or filled to so many columns.
+/// Truncates or pads a name to this width.
 fn padded(name: &str, width: usize) -> String {
     let name = sanitize(name);
     let mut text = String::new();
@@ -162,7 +162,7 @@ fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language)
     let names = widest(rows.iter().map(|row| row.name.as_str())).max(12);
     let width = columns.saturating_sub(2 + names + 1 + 12 + 16);
     let mut line = |name: &str, hours: &StateHours| {
-        // Many together would make single ones too short to compare: they are told in numbers alone.
+        // A long bar for the rest would make the others too short to compare, so only its numbers are shown.
         let bar = match hours.held() <= largest {
             true => stack(hours, largest, width, &Shown::HELD),
             false => " ".repeat(width),
@@ -181,7 +181,7 @@ fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language)
     }
 }
 
-/// One letter a cell; what is too wide goes on below.
+/// Draws a heat map with one character per cell; columns that do not fit continue below.
 fn heat(out: &mut String, chart: &HeatMap, columns: usize, language: Language) {
     let values = || chart.cells.iter().flatten().flatten();
     if values().next().is_none() {
@@ -201,10 +201,10 @@ fn heat(out: &mut String, chart: &HeatMap, columns: usize, language: Language) {
         language.no_data()
     );
     let names = widest(chart.rows.iter().map(String::as_str));
-    // Two letters a cell where there is room: a week of hours is then as wide as it is readable.
+    // Use two characters per cell if there is space, which makes a week of hours easier to read.
     let each = if chart.columns.len() <= 31 { 2 } else { 1 };
     let room = (columns.saturating_sub(names + 4) / each).max(8);
-    // Whole days stand together.
+    // Keep whole days on one line.
     let room = if room > 24 { room / 24 * 24 } else { room };
     let mut from = 0;
     while from < chart.columns.len() {
@@ -312,7 +312,7 @@ fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: La
     }
 }
 
-/// The window in so many parts.
+/// Divides the window into `width` parts.
 fn cells(window: Period, width: usize) -> impl Iterator<Item = Period> {
     let (start, length) = (window.from(), window.micros().0);
     let parts = width as u64;
@@ -326,7 +326,7 @@ fn cells(window: Period, width: usize) -> impl Iterator<Item = Period> {
     (0..parts).map(move |place| Period::new(at(place), at(place + 1)))
 }
 
-/// What most of the sessions in a part of the window were: the state that took the most of them.
+/// Returns the state to show for a part of the window: the longest state of a session in it.
 fn of_cell(bars: &[SessionBar], cell: Period) -> Option<Shown> {
     let here = bars.iter().filter(|bar| bar.period.overlap(cell).is_some());
     let mut found = None;
@@ -337,7 +337,7 @@ fn of_cell(bars: &[SessionBar], cell: Period) -> Option<Shown> {
         let state = most
             .filter(|state| bar.hours.of(*state) > 0.0)
             .unwrap_or(Shown::Gap);
-        // Use is worth more to know of than waste beside it.
+        // If sessions overlap, an active one takes precedence.
         if found.is_none() || state == Shown::Active {
             found = Some(state);
         }

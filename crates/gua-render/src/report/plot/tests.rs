@@ -45,8 +45,8 @@ fn of(shape: Shape, kind: Kind) -> Report {
     crossed(shape, &TimeZone::UTC, cross)
 }
 
-/// Every chart of a host, by its place in [`KINDS`]. Making a report takes longer than drawing it, so that charts that are
-/// crossed alike share one.
+/// Calls `each` for every chart of a host, with its position in [`KINDS`]. Building a report takes longer than drawing
+/// it, so charts with the same cross share one.
 fn each_kind(shape: Shape, mut each: impl FnMut(usize, Kind, &Report)) {
     for cross in [Cross::HourOfDay, Cross::WeekHour, Cross::Slot] {
         let report = crossed(shape, &TimeZone::UTC, cross);
@@ -325,7 +325,7 @@ fn the_rest_of_many_people_does_not_shorten_the_bars_of_those_who_are_named() {
     );
     assert!(values(rest) > chart.largest());
     assert_eq!(chart.at_least(), "≥ ");
-    // Its numbers are there, and no bar.
+    // The rest has its numbers, but no bar.
     let rects = svg
         .split("<rect ")
         .filter(|rect| rect.contains("data-name=\"others"));

@@ -1,4 +1,4 @@
-//! Sections 6 to 11: what gpu-usage-audit could not tell. How much was observed, who holds without use, what it cost.
+//! Sections 6 to 11, which gpu-usage-audit does not have: coverage, unused holders, charged hours and energy.
 
 use std::fmt::Write as _;
 
@@ -231,7 +231,7 @@ fn now_row(page: &Page<'_>, card: &CardNow) -> Vec<Cell> {
     ]
 }
 
-/// Who asked for cards and did not get them at once, and whose unused cards stood in the way.
+/// Writes the requests for GPUs that were not granted at once, and the holders whose unused GPUs blocked them.
 pub(super) fn asked_in_vain(out: &mut String, page: &Page<'_>) {
     let Some(refused) = &page.report.refused else {
         return;
@@ -257,7 +257,7 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
     let _ = writeln!(out, "§10 Charged hours and energy (kWh, NVML-reported)");
     if report.person.is_none() {
         let mut states = table(report, By::State);
-        // Of the eight states most never occur.
+        // Omit the states that did not occur, usually most of the eight.
         states
             .rows
             .retain(|row| !matches!(row.get(1), Some(Cell::Hours(hours)) if *hours == 0.0));

@@ -8,14 +8,14 @@ use super::more;
 use crate::report::{By, Page, figures, hour_columns, table};
 use crate::table::Table;
 
-/// The one table that files have in parts that a screen has room for.
+/// Splits the table that files contain as a whole into parts that fit on a screen.
 pub(super) fn hours(out: &mut String, page: &Page<'_>) {
     let report = page.report;
     let all = table(report, By::Hour);
     let parts = hour_columns(&all);
     let (of_all, of_cards, of_people) = (parts.all, parts.cards, parts.people);
     out.push_str(&all.only(&of_all).text(2));
-    // Which column tells of all cards what the others tell of each.
+    // Column for all GPUs with the same value as the columns per GPU.
     let whole = all
         .columns
         .iter()
@@ -39,7 +39,7 @@ pub(super) fn hours(out: &mut String, page: &Page<'_>) {
     quietest(out, report);
 }
 
-/// One column for each card or person, after `first`.
+/// Writes one column for each GPU or person, after `first`.
 fn side_by_side(
     out: &mut String,
     all: &Table,
