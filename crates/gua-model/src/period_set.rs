@@ -38,6 +38,15 @@ impl PeriodSet {
         Some(free)
     }
 
+    /// Removes the periods that end at or before this moment.
+    pub(crate) fn forget_before(&mut self, at: Timestamp) {
+        while let Some(first) = self.0.first_entry()
+            && *first.get() <= at
+        {
+            first.remove();
+        }
+    }
+
     /// The parts of `period` that are in the set.
     pub(crate) fn parts(&self, period: Period) -> impl Iterator<Item = Period> {
         let before = self.0.range(..=period.from()).next_back();
@@ -113,6 +122,18 @@ mod tests {
                 cursor = part.to();
             }
             prop_assert_eq!(cursor, asked.to());
+        }
+
+        #[test]
+        fn forgetting_the_past_changes_nothing_after_it(added in prop::collection::vec((0i64..60, 0i64..12), 0..12), at in 0i64..80) {
+            let mut set = PeriodSet::default();
+            added.iter().for_each(|one| set.add(period(*one)));
+            let mut later = set.clone();
+            later.forget_before(period((at, 0)).from());
+            for moment in at..80 {
+                prop_assert_eq!(has(&set, moment), has(&later, moment));
+            }
+            prop_assert!(later.0.values().all(|to| *to > period((at, 0)).from()));
         }
 
         #[test]

@@ -82,6 +82,14 @@ impl Spans {
         self.open.as_ref().map(|tick| tick.sample.at)
     }
 
+    /// Frees what is remembered about time before the open tick. The caller promises that no later tick is before it, as on
+    /// a clock that is never set.
+    pub fn forget_past(&mut self) {
+        if let Some(open) = self.open_since() {
+            self.accounted.forget_before(open);
+        }
+    }
+
     /// The spans of the last tick, which end with its interval or at `until`.
     pub fn finish(mut self, until: Timestamp) -> Vec<Span> {
         let Some(open) = self.open.take() else {

@@ -166,7 +166,8 @@ impl QuarterTotal {
         self.owners.clear();
     }
 
-    fn add(&mut self, span: &Span, piece: Period) {
+    /// Adds the part of a span that lies in `piece`.
+    pub fn add(&mut self, span: &Span, piece: Period) {
         let begins = u64::from(piece.contains(span.from));
         self.card.add(span, piece);
         if !span.counts {

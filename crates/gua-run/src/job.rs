@@ -1,5 +1,5 @@
-//! The job's first process: started as it would be without us, in our process group and with our terminal, so that what is
-//! typed there reaches it and us alike. A signal that somebody sends to us alone is passed on. Its end becomes ours.
+//! The job's first process. It is started as it would be without us, in our process group and with our terminal, so that
+//! signals of the terminal reach both. A signal that is sent to us alone is forwarded. We exit as the job exits.
 
 use std::ffi::OsString;
 use std::io;
@@ -22,19 +22,19 @@ use signal_hook::low_level::siginfo::{Cause, Sent};
 
 use crate::marks::{HandedDown, Marks};
 
-/// What is passed on. Others end or stop us as they would any program, and the job goes on.
-const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+/// Signals that are forwarded. Others end or stop us like any program, and the job continues.
+const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// What to run.
+/// The command of a job.
 #[derive(Clone, Debug)]
 pub struct JobCommand {
     pub program: OsString,
     pub arguments: Vec<OsString>,
-    /// Besides what it inherits.
+    /// Added to the inherited environment.
     pub variables: Vec<(String, OsString)>,
 }
 
-/// How a job ended.
+/// Exit status of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Code(i32),
@@ -42,7 +42,7 @@ pub enum End {
 }
 
 impl End {
-    /// As a shell tells it: 128 and the number of the signal for a job that was killed.
+    /// As in a shell: 128 plus the number of the signal for a job that was killed.
     #[must_use]
     pub fn shell_code(self) -> i32 {
         match self {
@@ -52,11 +52,11 @@ impl End {
     }
 }
 
-/// What signals were about that are not passed on.
+/// Signals that were received and not forwarded.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Heard {
-    /// A child of ours has ended, stopped or gone on.
-    pub is_of_children: bool,
+pub struct Received {
+    /// A child has ended, stopped or continued (SIGCHLD).
+    pub has_child_event: bool,
 }
 
 /// A running job.
@@ -68,17 +68,17 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts it. From here on this process is given the orphans among its descendants, until it ends itself.
+    /// Starts the job. From here on this process is the reaper of orphans among its descendants (prctl(2)).
     pub fn start(command: &JobCommand, marks: &Marks) -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
-        // What was ignored when we were started (nohup, a background job) stays so: a handler would become the default
-        // in the job.
-        let wanted = PASSED_ON
+        // A signal that was ignored when we were started (nohup, a background job) stays ignored: a handler would become
+        // the default action in the job.
+        let wanted = FORWARDED
             .into_iter()
             .filter(|signal| !was_ignored(*signal))
             .chain([SIGCHLD]);
         let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted)?;
-        // A kernel that cannot costs the orphans' numbers.
+        // Without it, resource use of orphans is not counted.
         let _ = set_child_subreaper(Some(getpid()));
         marks.hand_down(HandedDown::Yes)?;
         let mut program = Command::new(&command.program);
@@ -105,33 +105,33 @@ impl Job {
         Pid(self.child.id())
     }
 
-    /// Readable when there is a signal to [`Job::attend`] to.
+    /// Readable when there are signals for [`Job::forward_signals`].
     #[must_use]
     pub fn waiting(&self) -> BorrowedFd<'_> {
         self.signals.get_read().as_fd()
     }
 
-    /// Passes signals on. What the terminal sent has reached the job by itself.
-    pub fn attend(&mut self) -> Heard {
-        let mut heard = Heard::default();
+    /// Forwards signals to the job. Those of the terminal reached the job directly.
+    pub fn forward_signals(&mut self) -> Received {
+        let mut received = Received::default();
         for origin in self.signals.pending() {
             let is_sent = matches!(
                 origin.cause,
                 Cause::Sent(Sent::User | Sent::Queue | Sent::TKill)
             );
-            heard.is_of_children |= origin.signal == SIGCHLD;
+            received.has_child_event |= origin.signal == SIGCHLD;
             if origin.signal != SIGCHLD
                 && is_sent
                 && let Some(signal) = Signal::from_named_raw(origin.signal)
             {
-                // A job that has just ended is not reaped yet, so its number is no other's.
+                // A job that has just ended is not reaped yet, so its pid is not reused.
                 let _ = kill_process(self.number, signal);
             }
         }
-        heard
+        received
     }
 
-    /// Whether its first process has ended. It is not reaped by this, and what it has used can still be read.
+    /// Whether the first process has ended. This does not reap it, so its resource use can still be read.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -151,7 +151,7 @@ impl Job {
         }
     }
 
-    /// Buries it once it has ended, and says how it did.
+    /// Waits for the job, reaps it and returns its exit status.
     pub fn end(&mut self) -> io::Result<End> {
         let status = self.child.wait()?;
         Ok(match (status.code(), status.signal()) {

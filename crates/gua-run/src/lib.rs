@@ -1,11 +1,11 @@
-//! One watched job: what it says of itself, what its cards and processors did meanwhile, and the files that keep it.
+//! One watched job: what it reports about itself, what its GPUs and processors did meanwhile, and the files of the run.
 //!
-//! A program that watches itself uses three things, which stand in for those of the same names in
+//! A program that watches itself uses three items, which replace those of the same names in
 //! `pytyche.diagnostics.run_monitor`:
 //!
-//! - [`RunLog`]: phases and events, in memory and in a file that grows as it happens
-//! - [`HwMonitor`]: samples cards and processors into three files until it is stopped
-//! - [`build_resource_summary`]: ten numbers from those files, ours or the original's
+//! - [`RunLog`]: phases and events, in memory and appended to a file at once
+//! - [`HwMonitor`]: samples GPUs and processors into three files until it is stopped
+//! - [`build_resource_summary`]: ten numbers from those files, written by us or by the original
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,12 +32,10 @@
 //! ```
 //!
 //! This crate reads no environment and prints nothing. The driver is read by [`gua_probe`]; a driver that hangs costs
-//! readings and never the job.
+//! readings and never delays the job.
 
-mod attend;
-mod card_use;
-mod digest;
 mod energy;
+mod gpu_use;
 mod job;
 mod lines;
 mod log;
@@ -48,8 +46,9 @@ mod own;
 mod phases;
 mod record;
 mod rolled_up;
-mod stretch;
+mod run_summary;
 mod summary;
+mod supervise;
 mod tree_use;
 mod watch;
 
@@ -59,9 +58,7 @@ pub use gua_wire::run::kind::RunFile;
 pub use gua_wire::run::log::Seconds;
 pub use gua_wire::run::summary::ResourceSummary;
 
-pub use attend::{Options, Outcome, StartError, attend};
-pub use card_use::CardSummary;
-pub use digest::{JAX_PEAK, RunFacts, RunName, RunSummary};
+pub use gpu_use::GpuSummary;
 pub use job::{End, Job, JobCommand, end_by};
 pub use lines::LineFile;
 pub use log::RunLog;
@@ -70,6 +67,8 @@ pub use monitor::{Cards, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
 pub use phases::PhaseSummary;
 pub use record::{OutputError, Record};
 pub use rolled_up::RolledUp;
+pub use run_summary::{JAX_PEAK, RunFacts, RunName, RunSummary};
 pub use summary::{Summarized, UnreadableFile, build_resource_summary, summarize};
+pub use supervise::{Options, Outcome, StartError, supervise};
 pub use tree_use::TreeSummary;
-pub use watch::{CardLines, Scope, Watch, sample_fields};
+pub use watch::{GpuLines, Scope, Watch, sample_fields};

@@ -165,9 +165,9 @@ impl Marks {
         marks
     }
 
-    /// Whether there is something that nobody has taken.
+    /// Whether there is unread data in the pipe.
     #[must_use]
-    pub fn is_left(&self) -> bool {
+    pub fn has_unread(&self) -> bool {
         ioctl_fionread(&self.read).is_ok_and(|bytes| bytes > 0)
     }
 
@@ -263,9 +263,9 @@ mod tests {
         assert_eq!(written, Ok(many.len()));
         assert_eq!(marks.take().len(), AT_ONCE / line.len());
         assert_eq!(marks.take_last().len(), WHOLE_PIPE / line.len());
-        assert!(marks.is_left());
+        assert!(marks.has_unread());
         assert_eq!(marks.take_last().len(), (WHOLE_PIPE - AT_ONCE) / line.len());
-        assert!(!marks.is_left());
+        assert!(!marks.has_unread());
         assert_eq!(marks.take(), []);
     }
 

@@ -1,31 +1,32 @@
-//! Means over time, in room that does not grow.
+//! Time-weighted means in constant memory.
 
 use std::time::Duration;
 
-/// A value that stood for some time, and then another: their mean by time, and the highest.
+/// Mean of a value by time, and its maximum.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mean {
-    sum: f64,
-    time: f64,
+    integral: f64,
+    time: Duration,
     most: Option<f64>,
 }
 
 impl Mean {
-    /// The value stood for so long.
-    pub(crate) fn stood(&mut self, value: f64, time: Duration) {
-        self.sum += value * time.as_secs_f64();
-        self.time += time.as_secs_f64();
-        self.reached(value);
-    }
-
-    /// It was so high at one moment.
-    pub(crate) fn reached(&mut self, value: f64) {
+    /// Adds a value that lasted this long.
+    pub(crate) fn add(&mut self, value: f64, time: Duration) {
+        self.integral += value * time.as_secs_f64();
+        self.time += time;
         self.most = Some(self.most.map_or(value, |most| most.max(value)));
     }
 
-    /// `None` where nothing stood for any time.
+    /// `None` if no value lasted any time.
     pub(crate) fn mean(&self) -> Option<f64> {
-        (self.time > 0.0).then(|| self.sum / self.time)
+        let (integral, time) = self.integral()?;
+        Some(integral / time.as_secs_f64())
+    }
+
+    /// Sum of value times seconds, and the time that it is for.
+    pub(crate) fn integral(&self) -> Option<(f64, Duration)> {
+        (!self.time.is_zero()).then_some((self.integral, self.time))
     }
 
     pub(crate) fn most(&self) -> Option<f64> {
@@ -33,14 +34,14 @@ impl Mean {
     }
 }
 
-/// The nearest number with so many decimals, for files that people read.
+/// Rounds to this many decimals, for files that people read.
 pub(crate) fn rounded(value: f64, decimals: usize) -> f64 {
     format!("{value:.decimals$}").parse().unwrap_or(value)
 }
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "megabytes and joules of a job fit the mantissa, and these are for showing"
+    reason = "megabytes and joules of a job fit the mantissa, and these are for display"
 )]
 pub(crate) fn float(number: u64) -> f64 {
     number as f64
@@ -54,8 +55,9 @@ mod tests {
     fn a_mean_is_weighted_by_time_and_nothing_has_none() {
         let mut mean = Mean::default();
         assert_eq!((mean.mean(), mean.most()), (None, None));
-        mean.stood(10.0, Duration::from_secs(3));
-        mean.stood(50.0, Duration::from_secs(1));
+        mean.add(10.0, Duration::from_secs(3));
+        mean.add(50.0, Duration::from_secs(1));
         assert_eq!((mean.mean(), mean.most()), (Some(20.0), Some(50.0)));
+        assert_eq!(mean.integral(), Some((80.0, Duration::from_secs(4))));
     }
 }

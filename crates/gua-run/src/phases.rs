@@ -6,14 +6,22 @@ use gua_wire::run::log::stamp;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::card_use::Busy;
 use crate::means::{Mean, rounded};
 
-/// As many as a summary has room for; the log has all of them.
+/// Maximum number of phases in a summary; the log has all of them.
 const MOST: usize = 64;
 
-/// A name is a word or a few.
+/// Maximum length of a name, in characters.
 const LONGEST_NAME: usize = 120;
+
+/// Utilisation of a GPU during a span.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Busy {
+    pub(crate) util_pct: f64,
+    /// Start of the span, as time since boot.
+    pub(crate) from: Duration,
+    pub(crate) time: Duration,
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Phases {
@@ -38,12 +46,12 @@ pub struct PhaseSummary {
     /// UTC.
     pub started: String,
     pub seconds: f64,
-    /// Of the run's cards together, between looks that lie in the phase; `null` where there are no two of them.
+    /// Mean of the run's GPUs, over spans that lie in the phase; `null` if there are none.
     pub gpu_util_mean_pct: Option<f64>,
 }
 
 impl Phases {
-    /// A new one begins. The one that ends with it is told.
+    /// Begins a phase, and returns the one that ends with it.
     pub(crate) fn begin(
         &mut self,
         name: &str,
@@ -60,7 +68,7 @@ impl Phases {
         ended
     }
 
-    /// The one that there is ends.
+    /// Ends the current phase.
     pub(crate) fn end(&mut self, now: Duration) -> Option<PhaseSummary> {
         let phase = self.current.take()?;
         let ended = PhaseSummary {
@@ -77,13 +85,13 @@ impl Phases {
         Some(ended)
     }
 
-    /// A card was so busy between two looks. What began before the phase is in part the use of the phase before, and
-    /// nobody knows which part: it counts for neither.
-    pub(crate) fn used(&mut self, busy: Busy) {
+    /// Adds the utilisation of a span. A span that began before the phase belongs in part to the phase before, in an
+    /// unknown proportion, so it counts for neither.
+    pub(crate) fn add(&mut self, busy: Busy) {
         if let Some(phase) = &mut self.current
             && phase.began <= busy.from
         {
-            phase.util.stood(busy.util_pct, busy.time);
+            phase.util.add(busy.util_pct, busy.time);
         }
     }
 
@@ -91,7 +99,7 @@ impl Phases {
         &self.done
     }
 
-    /// How many more there were than are told.
+    /// Number of phases beyond [`MOST`].
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -110,9 +118,9 @@ mod tests {
             from: Duration::from_secs(from),
             time: Duration::from_secs(1),
         };
-        phases.used(busy(50.0, 0));
+        phases.add(busy(50.0, 0));
         assert_eq!(phases.begin("load", at, Duration::from_secs(1)), None);
-        phases.used(busy(20.0, 1));
+        phases.add(busy(20.0, 1));
         let ended = phases.begin("train", at, Duration::from_millis(3500));
         let ended = ended.unwrap();
         assert_eq!((ended.name.as_str(), ended.seconds), ("load", 2.5));
@@ -123,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn more_phases_than_anybody_reads_are_counted_and_not_kept() {
+    fn phases_beyond_the_maximum_are_counted_and_not_kept() {
         let mut phases = Phases::default();
         for second in 0..1000 {
             phases.begin("step", Timestamp::UNIX_EPOCH, Duration::from_secs(second));

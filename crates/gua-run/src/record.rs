@@ -1,5 +1,5 @@
-//! The directory of a run, and its files. It is made before the job starts, and what an earlier run left in it is kept until
-//! then. What cannot be written afterwards is counted, and costs the job nothing.
+//! The directory of a run, and its files. It is created before the job starts; files of an earlier run are kept until the job
+//! has started. Lines that cannot be written afterwards are counted, and never disturb the job.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use gua_wire::run::json::Fields;
 use gua_wire::run::{log, metrics};
 use jiff::Timestamp;
 
-use crate::digest::counted;
 use crate::lines::LineFile;
 use crate::log::{beside, replace};
 use crate::phases::PhaseSummary;
-use crate::watch::CardLines;
+use crate::run_summary::counted;
+use crate::watch::GpuLines;
 
-/// Why there is no directory to write to.
+/// Error of opening a run's directory.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to `{}`", path.display())]
 pub struct OutputError {
@@ -33,14 +33,14 @@ pub struct Record {
     dmon: LineFile,
     cpu: LineFile,
     has_dmon_head: bool,
-    /// Why what an earlier run left could not be taken away.
+    /// Why files of an earlier run could not be removed.
     begin_error: Option<io::Error>,
     summary_error: Option<io::Error>,
 }
 
 impl Record {
-    /// Makes the directory and the files, and finds out whether they can be written. What an earlier run left in them stays,
-    /// until the job begins.
+    /// Creates the directory and the files, and checks that they can be written. Content of an earlier run stays until the
+    /// job starts.
     pub fn open(directory: &Path) -> Result<Self, OutputError> {
         let fail = |path: &Path| {
             let path = path.to_owned();
@@ -48,7 +48,7 @@ impl Record {
         };
         std::fs::create_dir_all(directory).map_err(fail(directory))?;
         let at = |name: &str| directory.join(name);
-        // The summary comes with a new file, which takes the place of the old one.
+        // The summary is written to a new file, which then replaces the old one.
         can_replace(&at(file::SUMMARY)).map_err(fail(&at(file::SUMMARY)))?;
         let append = |name: &str| LineFile::append(&at(name)).map_err(fail(&at(name)));
         Ok(Self {
@@ -63,7 +63,7 @@ impl Record {
         })
     }
 
-    /// The job has begun. `run.jsonl` goes on where an earlier run in the same directory ended; the other files begin anew.
+    /// Truncates the files, once the job has started. `run.jsonl` is appended to across runs in one directory.
     pub(crate) fn begin(&mut self) {
         let metrics = [&mut self.gpu, &mut self.dmon, &mut self.cpu];
         let emptied: io::Result<()> = metrics.into_iter().try_for_each(LineFile::empty);
@@ -97,7 +97,7 @@ impl Record {
         self.log.write(&log::other(at, "sample", fields));
     }
 
-    pub(crate) fn cards(&mut self, lines: &CardLines) {
+    pub(crate) fn gpus(&mut self, lines: &GpuLines) {
         for line in &lines.gpu {
             self.gpu.write(line);
         }
@@ -118,9 +118,9 @@ impl Record {
         self.summary_error = replace(&path, text.as_bytes()).err();
     }
 
-    /// What could not be written so far, in sentences.
+    /// Write failures so far, in sentences.
     #[must_use]
-    pub fn trouble(&self) -> Vec<String> {
+    pub fn problems(&self) -> Vec<String> {
         let files = [&self.log, &self.gpu, &self.dmon, &self.cpu];
         let lost: u64 = files.iter().map(|file| file.lost()).sum();
         let error = files.iter().find_map(|file| file.last_error());
@@ -133,15 +133,15 @@ impl Record {
         old.into_iter().chain(lines).collect()
     }
 
-    /// Why there is no summary, in a sentence.
+    /// Why the summary was not written, in a sentence.
     #[must_use]
-    pub fn summary_trouble(&self) -> Option<String> {
+    pub fn summary_problem(&self) -> Option<String> {
         let error = self.summary_error.as_ref()?;
         Some(format!("{} is not written: {error}", file::SUMMARY))
     }
 }
 
-/// Whether a file can be put in the place of this one.
+/// Checks that this file can be replaced.
 fn can_replace(path: &Path) -> io::Result<()> {
     if path.symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_made_and_one_that_cannot_be_is_named() {
+    fn a_directory_is_created_and_an_error_names_it() {
         let folder = tempfile::tempdir().unwrap();
         Record::open(&folder.path().join("a/b")).unwrap();
         let file = folder.path().join("file");
@@ -169,19 +169,19 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_left_is_there_until_the_next_one_begins() {
+    fn files_of_an_earlier_run_stay_until_the_next_one_begins() {
         let folder = tempfile::tempdir().unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).ok();
-        let line = || CardLines {
+        let line = || GpuLines {
             gpu: vec!["card".to_owned()],
-            ..CardLines::default()
+            ..GpuLines::default()
         };
         let mut record = Record::open(folder.path()).unwrap();
         record.begin();
         record.event(Timestamp::UNIX_EPOCH, "e", &Fields::new());
-        record.cards(&line());
+        record.gpus(&line());
         record.summary("{}\n");
-        assert_eq!(record.trouble(), [""; 0]);
+        assert_eq!(record.problems(), [""; 0]);
         drop(record);
         let mut record = Record::open(folder.path()).unwrap();
         assert_eq!(read("hw_metrics.csv").unwrap(), "card\n");

@@ -1,29 +1,28 @@
-//! The states of a card as time of three kinds: at work, not at work, and not known to be either.
+//! Time of a GPU as active, idle and unknown.
 
 use std::iter::Sum;
 use std::ops::Add;
 
 use gua_model::{RollUp, State};
 
-/// A share of a card's time below which the card was as good as unused.
+/// A GPU that was active for less than this share of its time counts as unused.
 const UNUSED: f64 = 0.01;
 
-/// Seconds of one card or of several.
+/// Seconds of one GPU or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RolledUp {
     pub active: f64,
-    /// Held without being used, or held by nobody.
+    /// Held without being used, or not held.
     pub idle: f64,
-    /// In states that do not tell whether the card was used.
+    /// In states that do not say whether the GPU was used.
     pub unknown: f64,
 }
 
 impl RolledUp {
-    /// Of states by their names. A name that is no state of ours tells nothing.
-    pub fn of<'a>(states: impl IntoIterator<Item = (&'a str, f64)>) -> Self {
+    /// Sums seconds by state; `None` is a state that this version does not know.
+    pub fn of(states: impl IntoIterator<Item = (Option<State>, f64)>) -> Self {
         let mut sum = Self::default();
-        for (word, seconds) in states {
-            let state = State::ALL.into_iter().find(|state| state.as_str() == word);
+        for (state, seconds) in states {
             *match state.and_then(State::roll_up) {
                 Some(RollUp::Active) => &mut sum.active,
                 Some(RollUp::IdleHeld | RollUp::TrulyIdle) => &mut sum.idle,
@@ -33,19 +32,19 @@ impl RolledUp {
         sum
     }
 
-    /// The time of which it is known whether the card was used.
+    /// Time of which it is known whether the GPU was used.
     #[must_use]
     pub fn known(self) -> f64 {
         self.active + self.idle
     }
 
-    /// The share of the known time in which the card was at work; `None` where nothing is known.
+    /// Active share of the known time; `None` if nothing is known.
     #[must_use]
     pub fn active_share(self) -> Option<f64> {
         (self.known() > 0.0).then(|| self.active / self.known())
     }
 
-    /// Whether the card was never used. Time in which it may have been speaks against that.
+    /// Whether the GPU was never used, not even in time whose state is unknown.
     #[must_use]
     pub fn is_unused(self) -> bool {
         self.idle > 0.0 && self.active + self.unknown < UNUSED * (self.known() + self.unknown)
@@ -65,7 +64,7 @@ impl Add for RolledUp {
 }
 
 impl Sum for RolledUp {
-    // From zero: the sum of no floats is minus zero.
+    // Starts at zero, because the empty sum of floats is minus zero.
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), Add::add)
     }
@@ -76,9 +75,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_roll_up_and_the_unknown_stands_apart() {
+    fn states_roll_up_and_unknown_time_is_apart() {
         let check = |states: &[(&str, f64)], share: Option<f64>, is_unused: bool| {
-            let sum = RolledUp::of(states.iter().copied());
+            let state = |name: &str| State::ALL.into_iter().find(|it| it.as_str() == name);
+            let sum = RolledUp::of(states.iter().map(|(name, time)| (state(name), *time)));
             assert_eq!(sum.active_share(), share, "{states:?}");
             assert_eq!(sum.is_unused(), is_unused, "{states:?}");
             let zeros = [sum.active, sum.idle, sum.unknown];

@@ -1,10 +1,14 @@
-//! What is known of a running job so far, from looks at its cards, its processes and the host. It reads and writes
-//! nothing: whoever looks brings what was seen, and takes the lines that are to be written.
+//! State of a running job, built from samples of its GPUs, its processes and the host. It does no I/O: the caller passes
+//! samples in and writes the lines that come back.
+//!
+//! GPU time is accounted by [`gua_model::Spans`], as a history does it, so that a run and a report agree on the same hour.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gua_model::{Gpu, Pid, Process, Sample, Thresholds, VisibleDevices};
+use gua_model::{
+    Cadence, Floors, Gpu, Pid, Process, Sample, Span, Spans, Thresholds, Tick, VisibleDevices,
+};
 use gua_probe::host::processor::ProcessorTime;
 use gua_probe::process::family::FamilyUse;
 use gua_wire::run::json::Fields;
@@ -14,75 +18,75 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use crate::card_use::{CardUse, Rules};
+use crate::gpu_use::{GpuSummary, GpuUse};
 use crate::marks::Mark;
 use crate::means::rounded;
 use crate::own;
-use crate::phases::{PhaseSummary, Phases};
+use crate::phases::{Busy, PhaseSummary, Phases};
 use crate::tree_use::TreeUse;
 
-/// Which cards are the job's.
+/// Which GPUs are the job's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Those on which its processes are seen, from then on.
+    /// GPUs on which its processes are seen, from then on.
     Seen,
-    /// Those that it was given, and others on which its processes are seen.
+    /// GPUs that it was given, and others on which its processes are seen.
     Given(VisibleDevices),
     All,
 }
 
-/// Values that a job may set; more are counted and not kept.
+/// Maximum number of values that a job may set; more are counted and not kept.
 const MOST_VALUES: usize = 64;
 
-/// A value as large as this belongs in a file of its own.
+/// Maximum length of a value with its name, in bytes of JSON.
 const LONGEST_VALUE: usize = 256;
 
-/// What is known so far.
+/// State of a running job.
 #[derive(Debug)]
 pub struct Watch {
     scope: Scope,
-    rules: Rules,
     zone: TimeZone,
+    cadence: Cadence,
+    /// The same fold as in a history, over the job's GPUs.
+    spans: Spans,
+    /// Wall clock and time since boot of the first sample. A run's own timeline starts here and follows the time since
+    /// boot, so that setting the wall clock neither loses nor doubles time.
+    origin: Option<(Timestamp, Duration)>,
     pub(crate) tally: Tally,
-    pub(crate) cards: Vec<CardUse>,
+    pub(crate) gpus: Vec<GpuUse>,
     pub(crate) tree: TreeUse,
     pub(crate) phases: Phases,
     pub(crate) values: Map<String, Value>,
     pub(crate) values_dropped: u64,
     pub(crate) samples: u64,
-    /// Whether a card that the job was given was ever found.
+    /// Whether a GPU that the job was given was ever found.
     has_given: bool,
-    /// The job's processes on cards at the look before.
+    /// The job's processes on GPUs at the last sample.
     own: BTreeSet<Pid>,
     processors: Option<ProcessorTime>,
 }
 
-/// What a look at the cards adds to the files.
+/// Lines that a sample of the GPUs adds to the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CardLines {
+pub struct GpuLines {
     pub gpu: Vec<String>,
     pub dmon: Vec<String>,
-    /// The cards in the line of `run.jsonl`.
-    pub told: Vec<Value>,
+    /// The GPUs in the line of `run.jsonl`.
+    pub log: Vec<Value>,
 }
 
 impl Watch {
-    /// `interval` is the time from one look to the next; a look stands for no longer.
+    /// `interval` is the planned time from one sample to the next.
     #[must_use]
     pub fn new(scope: Scope, thresholds: Thresholds, zone: TimeZone, interval: Duration) -> Self {
-        let mut tally = Tally::default();
-        for head in metrics::DMON_HEADER.lines() {
-            tally.dmon_line(head);
-        }
         Self {
             scope,
-            rules: Rules {
-                thresholds,
-                interval,
-            },
             zone,
-            tally,
-            cards: Vec::new(),
+            cadence: Cadence::new(interval),
+            spans: Spans::new(thresholds, Floors::new()),
+            origin: None,
+            tally: Tally::default(),
+            gpus: Vec::new(),
             tree: TreeUse::default(),
             phases: Phases::default(),
             values: Map::new(),
@@ -94,116 +98,154 @@ impl Watch {
         }
     }
 
-    /// A look at all cards. `is_member` tells the job's processes from others.
-    pub fn cards(&mut self, sample: &Sample, is_member: impl Fn(Pid) -> bool) -> CardLines {
-        // The driver's number means a process here only if that process was found.
-        let seen = |process: &Process| process.identity.is_ok() && is_member(process.pid);
-        let mut own: BTreeSet<Pid> = BTreeSet::new();
-        for gpu in &sample.gpus {
-            own.extend(gpu.processes.iter().filter(|p| seen(p)).map(|p| p.pid));
-        }
+    /// Adds a sample. `is_member` says which processes are the job's.
+    pub fn gpus(&mut self, sample: &Sample, is_member: impl Fn(Pid) -> bool) -> GpuLines {
+        // In another pid namespace the driver's number means another process, so only processes that were found count.
+        let is_own = |process: &&Process| process.identity.is_ok() && is_member(process.pid);
+        let processes = sample.gpus.iter().flat_map(|gpu| &gpu.processes);
+        let own: BTreeSet<Pid> = processes.filter(is_own).map(|it| it.pid).collect();
         let given = match &self.scope {
             Scope::Given(list) => list.cards(&sample.gpus),
             Scope::Seen | Scope::All => BTreeSet::new(),
         };
-        let is_ours = |gpu: &Gpu, cards: &[CardUse]| {
-            gpu.place.counts()
-                && (self.scope == Scope::All
-                    || given.contains(&gpu.uuid)
-                    || cards.iter().any(|card| *card.uuid() == gpu.uuid)
-                    || gpu
-                        .processes
-                        .iter()
-                        .any(|process| own.contains(&process.pid)))
-        };
         let ours: Vec<Gpu> = sample
             .gpus
             .iter()
-            .filter(|gpu| is_ours(gpu, &self.cards))
+            .filter(|gpu| {
+                gpu.place.counts()
+                    && (self.scope == Scope::All
+                        || given.contains(&gpu.uuid)
+                        || self.knows(gpu)
+                        || gpu.processes.iter().any(|it| own.contains(&it.pid)))
+            })
             .cloned()
             .collect();
         self.samples += 1;
         self.has_given |= !given.is_empty();
-        let lines = self.write_down(sample.at, &ours, &own);
-        self.add(sample.since_boot, ours, &own);
+        let lines = self.lines(sample.at, &ours, &own);
+        self.add(sample, ours, &own);
         self.own = own;
         lines
     }
 
-    /// The last look, after the job has ended: for the time since the one before, and for cards that are known.
+    /// Adds the last sample, taken after the job has ended: it closes the span before it, and adds no GPU.
     pub fn close(&mut self, sample: &Sample) {
-        let ours: Vec<Gpu> = sample
-            .gpus
-            .iter()
-            .filter(|gpu| self.cards.iter().any(|card| *card.uuid() == gpu.uuid))
-            .cloned()
-            .collect();
-        self.add(sample.since_boot, ours, &BTreeSet::new());
+        let known = sample.gpus.iter().filter(|gpu| self.knows(gpu));
+        let known = known.cloned().collect();
+        self.add(sample, known, &BTreeSet::new());
     }
 
-    /// Whether cards were named and the driver knows none of them.
-    pub(crate) fn is_without_given_cards(&self) -> bool {
+    /// Summaries of the job's GPUs so far.
+    #[must_use]
+    pub fn gpu_summaries(&self) -> Vec<GpuSummary> {
+        self.gpus.iter().map(GpuUse::summary).collect()
+    }
+
+    fn knows(&self, gpu: &Gpu) -> bool {
+        self.gpus.iter().any(|known| *known.uuid() == gpu.uuid)
+    }
+
+    /// Whether GPUs were named and the driver knows none of them.
+    pub(crate) fn is_without_given_gpus(&self) -> bool {
         matches!(self.scope, Scope::Given(_)) && self.samples > 0 && !self.has_given
     }
 
-    fn write_down(&mut self, at: Timestamp, ours: &[Gpu], own: &BTreeSet<Pid>) -> CardLines {
+    fn lines(&mut self, at: Timestamp, ours: &[Gpu], own: &BTreeSet<Pid>) -> GpuLines {
         let local = at.to_zoned(self.zone.clone());
-        let mut lines = CardLines::default();
+        let mut lines = GpuLines::default();
         for gpu in ours {
-            let line = metrics::gpu_line(&local, gpu);
-            self.tally.gpu_line(&line);
-            lines.gpu.push(line);
-            let line = metrics::dmon_line(gpu);
-            self.tally.dmon_line(&line);
-            lines.dmon.push(line);
-            lines.told.push(told(gpu, own));
+            self.tally.gpu(gpu);
+            lines.gpu.push(metrics::gpu_line(&local, gpu));
+            lines.dmon.push(metrics::dmon_line(gpu));
+            lines.log.push(log_entry(gpu, own));
         }
         lines
     }
 
-    /// Adds the time since the look before.
-    fn add(&mut self, since_boot: Duration, ours: Vec<Gpu>, own: &BTreeSet<Pid>) {
+    /// Converts a time since boot to the run's timeline.
+    fn moment(&self, since_boot: Duration) -> Option<Timestamp> {
+        let (at, origin) = self.origin?;
+        at.checked_add(since_boot.checked_sub(origin)?).ok()
+    }
+
+    /// Pushes the job's GPUs as one tick, and accounts for the spans that it closes.
+    fn add(&mut self, sample: &Sample, ours: Vec<Gpu>, own: &BTreeSet<Pid>) {
+        self.origin.get_or_insert((sample.at, sample.since_boot));
+        let open = self.spans.open_since();
+        let now = self.moment(sample.since_boot);
+        let Some(at) = now.filter(|at| open.is_none_or(|open| *at > open)) else {
+            return;
+        };
         let is_own = |process: &Process| {
             let pid = &process.pid;
             self.own.contains(pid) || own.contains(pid)
         };
-        for gpu in ours {
-            let place = self.cards.iter().position(|card| *card.uuid() == gpu.uuid);
+        for gpu in &ours {
+            let place = self.gpus.iter().position(|it| *it.uuid() == gpu.uuid);
             let place = place.unwrap_or_else(|| {
-                self.cards.push(CardUse::new(&gpu));
-                self.cards.len() - 1
+                self.gpus.push(GpuUse::new(gpu, at, self.cadence));
+                self.gpus.len() - 1
             });
-            let card = &mut self.cards[place];
-            if let Some(busy) = card.pass(since_boot, gpu, &self.rules, is_own) {
-                self.phases.used(busy);
+            self.gpus[place].sample(gpu, at, is_own);
+        }
+        let (before, spans) = self.spans.push_owned(Tick {
+            sample: Sample {
+                at,
+                since_boot: sample.since_boot,
+                boot: sample.boot,
+                driver: sample.driver.clone(),
+                gpus: ours,
+                problems: Vec::new(),
+            },
+            interval: self.cadence.interval,
+        });
+        self.spans.forget_past();
+        let Some((before, after)) = before.as_ref().zip(self.spans.open()) else {
+            return;
+        };
+        for span in &spans {
+            let later = gpu_of(span, after);
+            account(&mut self.gpus, span, before, later, is_own);
+            if let (Ok(util), Some(_)) = (span.util, later) {
+                self.phases.add(Busy {
+                    util_pct: f64::from(util.0) / 100.0,
+                    from: before.sample.since_boot,
+                    time: Duration::from_micros(span.period().micros().0),
+                });
             }
         }
     }
 
-    /// The job ended at this time since boot. What was not looked at until then is counted as far as the last look stands
-    /// for it; the rest is a gap.
+    /// Ends the run at this time since boot. The last sample covers its interval at most; the rest is a gap.
     pub fn end(&mut self, since_boot: Duration) {
+        let Some(until) = self.moment(since_boot) else {
+            return;
+        };
         let is_own = |process: &Process| self.own.contains(&process.pid);
-        for card in &mut self.cards {
-            card.end(since_boot, &self.rules, is_own);
+        if let Some(last) = self.spans.open().cloned() {
+            for span in &self.spans.clone().finish(until) {
+                account(&mut self.gpus, span, &last, None, is_own);
+            }
+        }
+        for gpu in &mut self.gpus {
+            gpu.end(until);
         }
     }
 
-    /// A look at the job's processes; the processors that were busy for it since the last, where that can be told.
+    /// Adds the job's processes; returns the CPU cores that were busy for it since the last time, if known.
     pub fn tree(&mut self, now: Duration, found: &FamilyUse) -> Option<f64> {
         self.tree.look(now, found)
     }
 
-    /// A look at the host's processors; the line of `cpu_metrics.csv` from the second look on.
+    /// Adds the host's processor time; returns the line of `cpu_metrics.csv`, from the second time on.
     pub fn processors(&mut self, at: Timestamp, now: ProcessorTime) -> Option<String> {
         let before = self.processors.replace(now)?;
         let shares = now.since(&before)?;
-        let line = metrics::cpu_line(at, shares.usr_pct, shares.idle_pct);
-        self.tally.cpu_line(&line);
-        Some(line)
+        self.tally.cpu(shares.usr_pct, shares.idle_pct);
+        Some(metrics::cpu_line(at, shares.usr_pct, shares.idle_pct))
     }
 
-    /// Something that the job said, at this time since boot. A phase that ends with it is told.
+    /// Adds a mark of the job; returns the phase that ends with it.
     pub fn mark(
         &mut self,
         mark: &Mark,
@@ -228,15 +270,15 @@ impl Watch {
         }
     }
 
-    /// The run ends, and with it the phase that there is.
+    /// Ends the current phase with the run.
     pub fn end_phase(&mut self, since_boot: Duration) -> Option<PhaseSummary> {
         self.phases.end(since_boot)
     }
 }
 
-/// A look at processes and cards as `run.jsonl` has it.
+/// A sample of processes and GPUs, as `run.jsonl` has it.
 #[must_use]
-pub fn sample_fields(found: &FamilyUse, cores: Option<f64>, cards: Vec<Value>) -> Fields {
+pub fn sample_fields(found: &FamilyUse, cores: Option<f64>, gpus: Vec<Value>) -> Fields {
     let storage = found.storage.as_ref().ok();
     Fields::new()
         .with("processes", found.processes)
@@ -248,10 +290,28 @@ pub fn sample_fields(found: &FamilyUse, cores: Option<f64>, cards: Vec<Value>) -
             "written_mb",
             storage.map(|storage| storage.written.whole_mb()),
         )
-        .with("gpus", Value::Array(cards))
+        .with("gpus", Value::Array(gpus))
 }
 
-fn told(gpu: &Gpu, own: &BTreeSet<Pid>) -> Value {
+fn gpu_of<'a>(span: &Span, tick: &'a Tick) -> Option<&'a Gpu> {
+    tick.sample.gpus.iter().find(|gpu| gpu.uuid == span.gpu)
+}
+
+/// Adds a span of the tick `before` to its GPU.
+fn account(
+    gpus: &mut [GpuUse],
+    span: &Span,
+    before: &Tick,
+    after: Option<&Gpu>,
+    is_own: impl Fn(&Process) -> bool,
+) {
+    let gpu = gpus.iter_mut().find(|gpu| *gpu.uuid() == span.gpu);
+    if let Some((gpu, before)) = gpu.zip(gpu_of(span, before)) {
+        gpu.cover(span, before, after, is_own);
+    }
+}
+
+fn log_entry(gpu: &Gpu, own: &BTreeSet<Pid>) -> Value {
     let is_own = |process: &Process| own.contains(&process.pid);
     let own_memory = own::memory(gpu, is_own).ok();
     serde_json::json!({

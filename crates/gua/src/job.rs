@@ -20,7 +20,7 @@ use gua_probe::host::namespace::{PidLookup, pid_lookup, surroundings};
 use gua_probe::host::{self, HostRoot};
 use gua_probe::reader::Reader;
 use gua_run::{
-    End, JobCommand, Options, Outcome, Record, RunName, Scope, StartError, attend, end_by,
+    End, JobCommand, Options, Outcome, Record, RunName, Scope, StartError, end_by, supervise,
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -90,10 +90,10 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         reader: driver::options(&loaded.settings),
         record,
         notes,
-        unknown_cards: unknown_cards(args, &inputs),
+        unknown_gpus: unknown_gpus(args, &inputs),
     };
     let recorder = RunRecorder::new(&loaded.settings);
-    match attend(options, |name, started| recorder.started(name, started)) {
+    match supervise(options, |name, started| recorder.started(name, started)) {
         Ok(outcome) => {
             // Before we end, perhaps by a signal.
             drop(lease);
@@ -192,7 +192,7 @@ fn check_cards(list: &str, loaded: &Loaded) -> Result<(), Failure> {
 }
 
 /// What is said where the driver knows none of the cards. That a job is shown no card at all can be what is wanted.
-fn unknown_cards(args: &RunArgs, inputs: &Inputs) -> Option<String> {
+fn unknown_gpus(args: &RunArgs, inputs: &Inputs) -> Option<String> {
     if args.claim.is_some() {
         return None;
     }

@@ -1,5 +1,6 @@
 //! `gua run` as people and scripts use it: the job behaves as it would without it, and what is said of it is true.
 
+mod agreement;
 mod cards;
 mod claim;
 mod files;

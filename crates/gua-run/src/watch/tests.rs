@@ -1,13 +1,13 @@
-//! What becomes of looks and marks.
+//! What becomes of samples and marks.
 
 use std::time::Duration;
 
-use gua_model::{Bytes, Driver, Missing, Percent, ProcessKind};
+use gua_model::{Bytes, Driver, Missing, Percent, ProcessKind, State};
 use proptest::prelude::*;
 
 use super::*;
 
-/// Cards as `util:pid,pid`.
+/// GPUs as `util:pid,pid`.
 fn sample(second: u64, cards: &[&str]) -> Sample {
     let card = |(index, text): (usize, &&str)| {
         let (util, pids) = text.split_once(':').unwrap();
@@ -35,6 +35,10 @@ fn sample(second: u64, cards: &[&str]) -> Sample {
             ..Gpu::without_readings(uuid, u32::try_from(index).unwrap(), Missing::Unsupported)
         }
     };
+    sample_of(second, cards.iter().enumerate().map(card).collect())
+}
+
+pub(crate) fn sample_of(second: u64, gpus: Vec<Gpu>) -> Sample {
     Sample {
         at: Timestamp::from_second(i64::try_from(second).unwrap()).unwrap(),
         since_boot: Duration::from_secs(second),
@@ -43,7 +47,7 @@ fn sample(second: u64, cards: &[&str]) -> Sample {
             version: Err(Missing::Failed),
             cuda: Err(Missing::Failed),
         },
-        gpus: cards.iter().enumerate().map(card).collect(),
+        gpus,
         problems: Vec::new(),
     }
 }
@@ -67,11 +71,20 @@ pub(crate) fn identity(pid: Pid) -> gua_model::Identity {
     }
 }
 
+/// A run on all GPUs with samples every so many seconds.
+pub(crate) fn watch_all(seconds: u64) -> Watch {
+    watch(Scope::All, seconds)
+}
+
+fn watch(scope: Scope, seconds: u64) -> Watch {
+    let interval = Duration::from_secs(seconds);
+    Watch::new(scope, Thresholds::default(), TimeZone::UTC, interval)
+}
+
 fn watched(scope: Scope, samples: &[Sample]) -> Watch {
-    let interval = Duration::from_secs(10);
-    let mut watch = Watch::new(scope, Thresholds::default(), TimeZone::UTC, interval);
+    let mut watch = watch(scope, 10);
     for sample in samples {
-        watch.cards(sample, |pid| pid.0 < 10);
+        watch.gpus(sample, |pid| pid.0 < 10);
     }
     watch
 }
@@ -87,8 +100,8 @@ fn a_card_is_the_jobs_from_when_it_is_seen_there_and_neighbours_are_left_out() {
             sample(6, &["0:", "99:50"]),
         ],
     );
-    assert_eq!(watch.cards.len(), 1);
-    let card = watch.cards[0].summary();
+    assert_eq!(watch.gpus.len(), 1);
+    let card = watch.gpus[0].summary();
     assert_eq!((card.index, card.observed_seconds), (0, 4.0));
     assert_eq!(card.shared_seconds, Some(2.0));
     assert_eq!(card.own_memory_max_mb, Some(200));
@@ -102,14 +115,14 @@ fn a_card_that_was_given_counts_from_the_start_though_it_lies_idle() {
         given,
         &[sample(0, &["0:", "0:"]), sample(10, &["0:5", "0:"])],
     );
-    let cards: Vec<_> = watch.cards.iter().map(CardUse::summary).collect();
+    let cards: Vec<_> = watch.gpus.iter().map(GpuUse::summary).collect();
     assert_eq!(
         cards.len(),
         2,
         "a job that takes another card is seen there"
     );
     assert_eq!(cards[0].index, 1);
-    assert_eq!(cards[0].states_seconds["truly-idle"], 10.0);
+    assert_eq!(cards[0].states_seconds[&State::TrulyIdle], 10.0);
     assert_eq!(cards[1].observed_seconds, 0.0);
 }
 
@@ -147,7 +160,7 @@ fn phase(name: &str) -> Mark {
 
 /// Seconds in states, and in gaps.
 fn divided(watch: &Watch) -> (f64, f64) {
-    let card = watch.cards[0].summary();
+    let card = watch.gpus[0].summary();
     let states: f64 = card.states_seconds.values().sum();
     assert!((states - card.observed_seconds).abs() < 0.01, "{card:?}");
     (card.observed_seconds, card.gap_seconds)
@@ -159,8 +172,8 @@ fn time_in_which_nobody_looked_is_a_gap_and_in_no_state() {
     let looks = [0, 10, 3610, 3620].map(|second| sample(second, &["80:5"]));
     let mut watch = watched(Scope::All, &looks);
     assert_eq!(divided(&watch), (30.0, 3590.0));
-    let card = watch.cards[0].summary();
-    assert_eq!(card.states_seconds["active"], 30.0);
+    let card = watch.gpus[0].summary();
+    assert_eq!(card.states_seconds[&State::Active], 30.0);
     // And none before the end, though the job lived on.
     watch.end(Duration::from_secs(4000));
     assert_eq!(divided(&watch), (40.0, 3960.0));
@@ -175,7 +188,7 @@ fn a_card_that_is_not_listed_for_a_while_is_a_gap_too() {
         sample(30, &["80:5", "0:5"]),
     ];
     let watch = watched(Scope::All, &looks);
-    let card = watch.cards[1].summary();
+    let card = watch.gpus[1].summary();
     assert_eq!((card.observed_seconds, card.gap_seconds), (10.0, 20.0));
 }
 
@@ -188,7 +201,7 @@ fn a_look_that_lies_in_two_phases_counts_for_neither() {
         marked.extend(watch.mark(&phase(name), Timestamp::UNIX_EPOCH, since_boot));
     };
     let look = |watch: &mut Watch, second: u64, util: u32| {
-        watch.cards(&sample(second, &[&format!("{util}:5")]), |_| true);
+        watch.gpus(&sample(second, &[&format!("{util}:5")]), |_| true);
     };
     mark(&mut watch, "load", 0);
     look(&mut watch, 0, 10);
@@ -216,7 +229,7 @@ fn memory_of_the_job_is_zero_only_where_every_process_is_known() {
     let check = |card: &str, change: fn(&mut Gpu), expected: Value| {
         let mut gpu = sample(0, &[card]).gpus.remove(0);
         change(&mut gpu);
-        assert_eq!(told(&gpu, &own)["own_memory_mb"], expected, "{card}");
+        assert_eq!(log_entry(&gpu, &own)["own_memory_mb"], expected, "{card}");
     };
     let unlisted = |gpu: &mut Gpu| gpu.compute_list = Err(Missing::Denied);
     let nameless = |gpu: &mut Gpu| gpu.processes[0].identity = Err(Missing::Gone);
@@ -250,4 +263,32 @@ proptest! {
         let whole = Duration::from_secs(now + rest).as_secs_f64();
         prop_assert!((states + gap - whole).abs() < 0.01, "{states} {gap} {whole}");
     }
+}
+
+#[test]
+fn a_wall_clock_that_is_set_neither_loses_nor_doubles_time() {
+    for step in [-7200, -15, 15, 7200] {
+        let mut samples = [0, 10, 20, 30].map(|second| sample(second, &["80:5"]));
+        for sample in &mut samples[2..] {
+            sample.at += jiff::SignedDuration::from_secs(step);
+        }
+        let mut watch = watched(Scope::All, &samples);
+        watch.end(Duration::from_secs(40));
+        assert_eq!(divided(&watch), (40.0, 0.0), "{step}");
+    }
+}
+
+#[test]
+fn a_late_sample_leaves_a_gap_and_only_a_missed_one_is_noted() {
+    let check = |seconds: &[u64], end: u64, gap: f64, missed: u64| {
+        let samples: Vec<Sample> = seconds.iter().map(|at| sample(*at, &["80:5"])).collect();
+        let mut watch = watched(Scope::All, &samples);
+        watch.end(Duration::from_secs(end));
+        assert_eq!(divided(&watch).1, gap, "{seconds:?}");
+        assert_eq!(watch.gpus[0].missed(), Duration::from_secs(missed));
+    };
+    check(&[0, 11, 21, 35], 40, 5.0, 0);
+    check(&[0, 20, 30], 40, 10.0, 0);
+    check(&[0, 21, 31], 40, 11.0, 11);
+    check(&[0, 10], 100, 80.0, 80);
 }

@@ -52,7 +52,8 @@ fn sample(look: u64) -> Sample {
     };
     Sample {
         at,
-        since_boot: Duration::from_secs(look * 2),
+        // Every second one is late, and leaves a hole behind the one before it.
+        since_boot: Duration::from_millis(look * 2000 + look % 2 * 20),
         boot: Err(Missing::Failed),
         driver: Driver {
             version: Err(Missing::Failed),
@@ -74,7 +75,7 @@ fn a_day_of_looks_stays_below_ten_megabytes() {
         }
         let now = Duration::from_secs(look * 2);
         let sample = sample(look);
-        let lines = watch.cards(&sample, |_| true);
+        let lines = watch.gpus(&sample, |_| true);
         assert_eq!(lines.gpu.len(), 8);
         let found = FamilyUse {
             processes: 4,
@@ -85,7 +86,7 @@ fn a_day_of_looks_stays_below_ten_megabytes() {
             ended: Vec::new(),
         };
         let cores = watch.tree(now, &found);
-        let line = sample_fields(&found, cores, lines.told).to_json();
+        let line = sample_fields(&found, cores, lines.log).to_json();
         assert!(line.len() < 4096, "{line}");
         let time = ProcessorTime {
             usr: look * 10,

@@ -2,7 +2,7 @@
 //!
 //! A missing reading is `[N/A]` in `hw_metrics.csv` and `-` in `hw_dmon.csv`, as in nvidia-smi's output.
 
-use gua_model::{Gpu, Reading};
+use gua_model::{Gpu, Milliwatts, Reading};
 use jiff::{Timestamp, Zoned};
 
 use super::log::stamp;
@@ -26,7 +26,7 @@ pub fn gpu_line(at: &Zoned, gpu: &Gpu) -> String {
         shown(gpu.memory_util.map(|util| util.get())),
         shown(gpu.memory_used.map(|used| used.whole_mb())),
         shown(gpu.memory_total.map(|total| total.whole_mb())),
-        shown(gpu.power.map(|power| hundredths(power.0))),
+        shown(gpu.power.map(watts)),
         shown(gpu.temperature.map(|temperature| temperature.0)),
         shown(gpu.sm_clock.map(|clock| clock.0)),
         shown(gpu.memory_clock.map(|clock| clock.0)),
@@ -54,15 +54,20 @@ fn shown<T: ToString>(reading: Reading<T>) -> String {
     reading.map_or_else(|_| "[N/A]".to_owned(), |value| value.to_string())
 }
 
-/// Formats milliwatts as watts with two decimals, rounded to the nearest.
-fn hundredths(milliwatts: u64) -> String {
-    let rounded = milliwatts.saturating_add(5) / 10;
+/// Watts with two decimals.
+fn watts(power: Milliwatts) -> String {
+    let rounded = hundredths(power);
     format!("{}.{:02}", rounded / 100, rounded % 100)
+}
+
+/// Hundredths of a watt, rounded to the nearest.
+pub(super) fn hundredths(power: Milliwatts) -> u64 {
+    power.0.saturating_add(5) / 10
 }
 
 #[cfg(test)]
 mod tests {
-    use gua_model::{Bytes, Celsius, Megahertz, Milliwatts, Missing, Percent};
+    use gua_model::{Bytes, Celsius, Megahertz, Missing, Percent};
     use jiff::tz::TimeZone;
 
     use super::*;

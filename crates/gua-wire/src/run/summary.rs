@@ -1,7 +1,9 @@
 //! Resource usage of a job in the ten numbers of the original program. It is computed from the lines of the metric
 //! files, one at a time, in constant memory.
 
-use super::metrics::GPU_FIELDS;
+use gua_model::{Gpu, Milliwatts};
+
+use super::metrics::{GPU_FIELDS, hundredths};
 
 /// Resource usage of a job. A value that was never measured is also zero, as in the original; [`Tally::missing`] lists
 /// such values.
@@ -103,6 +105,24 @@ const MEM_UNNAMED: usize = 2;
 pub(super) const DMON_FIELDS: usize = 4;
 
 impl Tally {
+    /// Adds the readings of a GPU, as [`super::metrics::gpu_line`] and [`super::metrics::dmon_line`] write them.
+    pub fn gpu(&mut self, gpu: &Gpu) {
+        self.gpu_util
+            .add(gpu.util.ok().map(|util| f64::from(util.get())));
+        self.vram
+            .add(gpu.memory_used.ok().map(|used| float(used.whole_mb())));
+        let watts = |power: Milliwatts| float(hundredths(power)) / 100.0;
+        self.power.add(gpu.power.ok().map(watts));
+        self.mem_util
+            .add(gpu.memory_util.ok().map(|util| f64::from(util.get())));
+    }
+
+    /// Adds processor shares, as [`super::metrics::cpu_line`] writes them.
+    pub fn cpu(&mut self, usr_pct: f64, idle_pct: f64) {
+        self.cpu_usr.add(Some(one_decimal(usr_pct)));
+        self.cpu_idle.add(Some(one_decimal(idle_pct)));
+    }
+
     /// Adds a line of `hw_metrics.csv`. Returns whether it is valid.
     pub fn gpu_line(&mut self, line: &str) -> bool {
         let fields: Vec<&str> = line.split(',').collect();
@@ -229,6 +249,14 @@ impl Sum {
     }
 }
 
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "megabytes and hundredths of a watt of a GPU fit the mantissa"
+)]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
 fn number(text: &str) -> Option<f64> {
     text.trim()
         .parse()
@@ -238,8 +266,12 @@ fn number(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use gua_model::{Bytes, Missing, Percent};
+    use jiff::Timestamp;
+    use jiff::tz::TimeZone;
     use proptest::prelude::*;
 
+    use super::super::metrics;
     use super::*;
 
     #[test]
@@ -328,6 +360,32 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn readings_count_as_their_lines_do(
+            util in prop::option::of(0u32..=100),
+            memory in prop::option::of(0u64..200_000_000_000),
+            power in prop::option::of(0u64..2_000_000),
+            usr in 0f64..100.0,
+        ) {
+            let gpu = Gpu {
+                util: util.and_then(Percent::new).ok_or(Missing::Failed),
+                memory_util: util.and_then(Percent::new).ok_or(Missing::Failed),
+                memory_used: memory.map(Bytes).ok_or(Missing::Denied),
+                power: power.map(Milliwatts).ok_or(Missing::Unsupported),
+                ..Gpu::without_readings("GPU-1".parse().unwrap(), 0, Missing::Unsupported)
+            };
+            let at = Timestamp::UNIX_EPOCH;
+            let (mut direct, mut parsed) = (Tally::default(), Tally::default());
+            direct.gpu(&gpu);
+            direct.cpu(usr, 100.0 - usr);
+            parsed.gpu_line(&metrics::gpu_line(&at.to_zoned(TimeZone::UTC), &gpu));
+            parsed.dmon_line(metrics::DMON_HEADER.lines().next().unwrap());
+            parsed.dmon_line(&metrics::dmon_line(&gpu));
+            parsed.cpu_line(&metrics::cpu_line(at, usr, 100.0 - usr));
+            prop_assert_eq!(direct.summary(), parsed.summary());
+            prop_assert_eq!(direct.missing(), parsed.missing());
+        }
+
         #[test]
         fn no_line_is_too_strange(lines: Vec<String>, near in "[#0-9a-z, .\\-\\[\\]]{0,80}") {
             let mut tally = Tally::default();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use gua_model::text::{Clockwise, sanitize};
-use gua_run::{CardSummary, RunSummary};
+use gua_run::{GpuSummary, RunSummary};
 
 /// Less time of a run than this says little about it.
 const SHORT: f64 = 0.5;
@@ -43,7 +43,7 @@ fn took(seconds: f64) -> String {
     Clockwise(Duration::from_secs_f64(seconds.round())).to_string()
 }
 
-fn card(card: &CardSummary) -> String {
+fn card(card: &GpuSummary) -> String {
     let name = card.name.as_deref().unwrap_or("unknown model");
     let mut parts = Vec::new();
     if card.observed_seconds > 0.0 {
@@ -160,12 +160,13 @@ fn energy(joules: f64) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
+    use gua_model::State;
     use gua_run::{ResourceSummary, RunFacts, TreeSummary};
 
     use super::*;
 
-    fn card(index: u32, active: f64, util: Option<f64>) -> CardSummary {
-        CardSummary {
+    fn card(index: u32, active: f64, util: Option<f64>) -> GpuSummary {
+        GpuSummary {
             index,
             uuid: format!("GPU-{index}"),
             name: Some("NVIDIA A100".to_owned()),
@@ -185,12 +186,15 @@ mod tests {
             observed_seconds: 3600.0,
             gap_seconds: 0.0,
             shared_seconds: Some(0.0),
-            states_seconds: BTreeMap::from([("active", active), ("idle-held", 3600.0 - active)]),
+            states_seconds: BTreeMap::from([
+                (State::Active, active),
+                (State::IdleHeld, 3600.0 - active),
+            ]),
             missing: BTreeMap::new(),
         }
     }
 
-    fn summary(gpus: Vec<CardSummary>) -> RunSummary {
+    fn summary(gpus: Vec<GpuSummary>) -> RunSummary {
         RunSummary {
             resources: ResourceSummary::default(),
             run: RunFacts {
@@ -244,7 +248,7 @@ mod tests {
     #[test]
     fn a_card_that_tells_nothing_is_not_called_unused() {
         let mut silent = card(0, 0.0, None);
-        silent.states_seconds = BTreeMap::from([("held-unknown", 3600.0)]);
+        silent.states_seconds = BTreeMap::from([(State::HeldUnknown, 3600.0)]);
         let told = text(&summary(vec![silent]), None);
         assert!(told.contains("utilisation unknown"), "{told}");
         assert!(!told.contains("never used"), "{told}");
@@ -253,26 +257,26 @@ mod tests {
 
     #[test]
     fn a_card_that_worked_for_nobody_we_saw_was_used() {
-        let with = |index, states: &[(&'static str, f64)]| {
+        let with = |index, states: &[(State, f64)]| {
             let mut with = card(index, 0.0, Some(97.0));
             with.states_seconds = states.iter().copied().collect();
             with
         };
-        let check = |cards: Vec<CardSummary>, expected: &str| {
+        let check = |cards: Vec<GpuSummary>, expected: &str| {
             let told = text(&summary(cards), None);
             let line = told.lines().find(|line| line.contains("wasted"));
             assert_eq!(line.unwrap_or_default().trim(), expected, "{told}");
         };
-        let ghost = with(0, &[("ghost", 3600.0)]);
+        let ghost = with(0, &[(State::Ghost, 3600.0)]);
         let told = text(&summary(vec![ghost.clone()]), None);
         assert!(told.contains("97 % busy, active 100 % of the time"));
         check(vec![ghost], "wasted: 0.0 s of 1:00:00 card time (0 %)");
-        let mostly_unknown = with(0, &[("held-unknown", 3599.0), ("truly-idle", 1.0)]);
+        let mostly_unknown = with(0, &[(State::HeldUnknown, 3599.0), (State::TrulyIdle, 1.0)]);
         check(
             vec![mostly_unknown],
             "wasted: 1.0 s of 1.0 s card time (100 %)",
         );
-        let idle = |index| with(index, &[("truly-idle", 3600.0)]);
+        let idle = |index| with(index, &[(State::TrulyIdle, 3600.0)]);
         check(
             vec![idle(0), idle(2)],
             "wasted: 2:00:00 of 2:00:00 card time (100 %); GPUs 0 and 2 were never used",

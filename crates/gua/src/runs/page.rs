@@ -1,5 +1,6 @@
 //! Runs as text, tables and JSON (`docs/schema/gua.runs.v1.json`). What a summary says is its user's word, in any shape: what does not fit is left out.
 
+use gua_model::State;
 use gua_model::text::{Clockwise, sanitize};
 use gua_query::WatchedRun;
 use gua_render::table::{Cell, Header, Table};
@@ -157,7 +158,10 @@ impl<'a> Told<'a> {
 fn rolled_up(card: &Value) -> RolledUp {
     let states = card["states_seconds"].as_object();
     let states = states.into_iter().flatten();
-    RolledUp::of(states.filter_map(|(word, seconds)| Some((word.as_str(), seconds.as_f64()?))))
+    RolledUp::of(states.filter_map(|(name, seconds)| {
+        let state = State::ALL.into_iter().find(|state| state.as_str() == name);
+        Some((state, seconds.as_f64()?))
+    }))
 }
 
 fn number(value: Option<f64>) -> Cell {

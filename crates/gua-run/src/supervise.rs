@@ -1,5 +1,5 @@
-//! The loop around a job: one thread waits for its end, for signals, for what it says, for the driver and for the time of
-//! the next look. The job is started first; nothing that is done for watching it holds it up.
+//! The loop around a job. One thread waits for its end, for signals, for its marks, for the driver and for the next
+//! sample's time. The job is started first, and nothing that is done to watch it delays it.
 
 use std::io;
 use std::time::Duration;
@@ -17,26 +17,27 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rustix::io::Errno;
 
-use crate::digest::{RunName, RunSummary, RunTime, counted};
 use crate::job::{End, Job, JobCommand, reap};
 use crate::marks::{Mark, Marks, RUN_VARIABLE};
 use crate::record::Record;
+use crate::run_summary::{RunName, RunSummary, RunTime, counted};
 use crate::watch::{Scope, Watch, sample_fields};
 
-/// A job that ends before this is not looked at: reading the driver would take longer than the job.
-const FIRST_LOOK: Duration = Duration::from_millis(50);
+/// Delay before the first sample. A job that ends before it is not sampled: reading the driver would take longer than the
+/// job.
+const FIRST_SAMPLE: Duration = Duration::from_millis(50);
 
-/// How long the last look may take, once the job has ended.
-const LAST_LOOK: Duration = Duration::from_millis(150);
+/// Maximum duration of the last sample, after the job has ended.
+const LAST_SAMPLE: Duration = Duration::from_millis(150);
 
-/// And how long after a job beside which that is little: what it used since the look before is known from this one alone.
-const LAST_LOOK_OF_LONG: Duration = Duration::from_millis(500);
+/// The same for a long job, beside which it is little: only this sample says what was used since the one before.
+const LAST_SAMPLE_OF_LONG: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(5);
 
-/// A driver that has not answered for this long when the job ends is told of.
+/// A driver that has not answered for this long when the job ends is noted.
 const LONG_SILENCE: Duration = Duration::from_secs(1);
 
-/// How long after its end an orphan is reaped at the latest: many that end together are found by one look.
+/// Maximum delay before an orphan is reaped. Many that end together are reaped at once.
 const REAP_DELAY: Duration = Duration::from_millis(100);
 
 /// How a job is watched.
@@ -50,13 +51,13 @@ pub struct Options {
     pub zone: TimeZone,
     pub reader: ReaderOptions,
     pub record: Option<Record>,
-    /// Said in the summary beside what is found.
+    /// Notes for the summary, beside those of the run.
     pub notes: Vec<String>,
-    /// Said where the scope names cards and the driver knows none of them.
-    pub unknown_cards: Option<String>,
+    /// Note for a scope that names GPUs of which the driver knows none.
+    pub unknown_gpus: Option<String>,
 }
 
-/// What became of it.
+/// How a run ended.
 #[derive(Debug)]
 pub struct Outcome {
     pub end: End,
@@ -67,12 +68,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Writes the summary where the run has a directory, with what else is to be said in it.
+    /// Adds a note, and writes the summary if the run has a directory.
     pub fn conclude(&mut self, note: Option<String>) {
         self.summary.notes.extend(note);
         if let Some(record) = &mut self.record {
             record.summary(&self.summary.to_json());
-            self.summary.notes.extend(record.summary_trouble());
+            self.summary.notes.extend(record.summary_problem());
         }
     }
 }
@@ -82,11 +83,11 @@ impl Outcome {
 #[error("cannot start the job")]
 pub struct StartError(#[source] pub io::Error);
 
-/// Runs the job and watches it until its first process has ended; [`Outcome::conclude`] writes the summary. `told` is called once, when the job has lived long enough
-/// to be looked at.
-pub fn attend(
+/// Runs a job and watches it until its first process has ended; [`Outcome::conclude`] writes the summary. `on_first_sample`
+/// is called once, if the job lives until its first sample.
+pub fn supervise(
     options: Options,
-    told: impl FnOnce(&RunName, Timestamp),
+    on_first_sample: impl FnOnce(&RunName, Timestamp),
 ) -> Result<Outcome, StartError> {
     let marks = Marks::new().map_err(StartError)?;
     let mut command = options.command.clone();
@@ -99,14 +100,14 @@ pub fn attend(
         .push((RUN_VARIABLE.to_owned(), options.name.id.clone().into()));
     let start = Moment::now();
     let job = Job::start(&command, &marks).map_err(StartError)?;
-    let mut attendance = Attendance::new(options, job, marks, start);
-    attendance.announce();
-    attendance.run(told);
-    Ok(attendance.finish())
+    let mut supervisor = Supervisor::new(options, job, marks, start);
+    supervisor.log_start();
+    supervisor.run(on_first_sample);
+    Ok(supervisor.finish())
 }
 
-/// One moment on the three clocks: the wall's, the one of samples, which goes on while the machine sleeps, and the one of
-/// schedules, which does not.
+/// One moment on three clocks: the wall clock, the clock of samples, which runs while the machine is suspended, and the
+/// clock of schedules, which does not.
 #[derive(Clone, Copy)]
 struct Moment {
     at: Timestamp,
@@ -124,7 +125,7 @@ impl Moment {
     }
 }
 
-struct Attendance {
+struct Supervisor {
     job: Job,
     marks: Marks,
     name: RunName,
@@ -132,10 +133,10 @@ struct Attendance {
     start: Moment,
     next: Duration,
     reader: Reader,
-    /// When the driver was asked what it has not answered yet, on the monotonic clock.
-    asked: Option<Duration>,
-    has_looked: bool,
-    /// When orphans are to be reaped, on the monotonic clock.
+    /// Time of the open request to the driver, on the monotonic clock.
+    requested: Option<Duration>,
+    has_scanned: bool,
+    /// Time at which orphans are reaped, on the monotonic clock.
     reap_at: Option<Duration>,
     fault: Option<DriverFault>,
     family: Family,
@@ -143,10 +144,10 @@ struct Attendance {
     watch: Watch,
     record: Option<Record>,
     notes: Vec<String>,
-    unknown_cards: Option<String>,
+    unknown_gpus: Option<String>,
 }
 
-impl Attendance {
+impl Supervisor {
     fn new(options: Options, job: Job, marks: Marks, start: Moment) -> Self {
         let family = Family::new(ProcRoot::default(), job.pid(), Pid(std::process::id()));
         Self {
@@ -155,10 +156,10 @@ impl Attendance {
             name: options.name,
             interval: options.interval,
             start,
-            next: start.monotonic + FIRST_LOOK,
+            next: start.monotonic + FIRST_SAMPLE,
             reader: Reader::new(options.reader),
-            asked: None,
-            has_looked: false,
+            requested: None,
+            has_scanned: false,
             reap_at: None,
             fault: None,
             family,
@@ -171,11 +172,11 @@ impl Attendance {
             ),
             record: options.record,
             notes: options.notes,
-            unknown_cards: options.unknown_cards,
+            unknown_gpus: options.unknown_gpus,
         }
     }
 
-    fn announce(&mut self) {
+    fn log_start(&mut self) {
         let data = Fields::new()
             .with("id", self.name.id.as_str())
             .with("name", self.name.name.as_str())
@@ -188,54 +189,54 @@ impl Attendance {
         }
     }
 
-    fn run(&mut self, told: impl FnOnce(&RunName, Timestamp)) {
-        let mut told = Some(told);
+    fn run(&mut self, on_first_sample: impl FnOnce(&RunName, Timestamp)) {
+        let mut on_first_sample = Some(on_first_sample);
         while !self.job.has_ended() {
-            let heard = match self.wait() {
-                Ok(heard) => heard,
+            let woken = match self.wait() {
+                Ok(woken) => woken,
                 Err(Errno::INTR) => continue,
-                // Without a way to wait there is nothing left but the job itself.
+                // Without a way to wait, only waiting for the job itself is left.
                 Err(_) => return,
             };
-            let [signal, mark] = heard.others;
+            let [signal, mark] = woken.others;
             if signal {
-                let heard = self.job.attend();
+                let signals = self.job.forward_signals();
                 if self.job.has_ended() {
                     return;
                 }
-                if heard.is_of_children {
-                    // The next look can be an hour away.
+                if signals.has_child_event {
+                    // The next sample can be an hour away.
                     self.reap_at.get_or_insert(clock::monotonic() + REAP_DELAY);
                 }
                 self.job.stop_with_it();
             }
             if mark {
                 let marks = self.marks.take();
-                self.take_down(&marks, Moment::now());
+                self.add_marks(&marks, Moment::now());
             }
-            if heard.words {
+            if woken.words {
                 self.reader.hear();
             }
-            if self.asked.is_some() && (heard.answer || self.is_overdue()) {
+            if self.requested.is_some() && (woken.answer || self.is_overdue()) {
                 self.take_answer();
             }
             let now = clock::monotonic();
             if self.reap_at.take_if(|reap_at| *reap_at <= now).is_some() {
-                self.look_at_processes();
+                self.scan_processes();
             }
             if now >= self.next {
-                if let Some(told) = told.take() {
-                    told(&self.name, self.start.at);
+                if let Some(on_first_sample) = on_first_sample.take() {
+                    on_first_sample(&self.name, self.start.at);
                 }
-                // A job may have been stopped for hours: there is no catching up.
+                // The job may have been stopped for hours: samples that were missed are not made up for.
                 self.next = self.next.saturating_add(self.interval).max(now);
-                self.ask();
+                self.request();
             }
         }
     }
 
     fn wait(&self) -> rustix::io::Result<Woken<2>> {
-        let waiting = self.reader.waiting().filter(|_| self.asked.is_some());
+        let waiting = self.reader.waiting().filter(|_| self.requested.is_some());
         let until = match waiting.as_ref().map(|waiting| waiting.what) {
             Some(Awaited::Answer { until }) => until.min(self.next),
             _ => self.next,
@@ -255,16 +256,16 @@ impl Attendance {
         })
     }
 
-    /// Begins a look. Without a driver, and while it does not answer, the processes and the host are looked at alone.
-    fn ask(&mut self) {
-        if self.asked.is_some() {
-            // The last question is still open, and its answer will be as good as any.
-            self.look(None);
+    /// Requests a sample. Without a driver, and while it does not answer, only processes and host are sampled.
+    fn request(&mut self) {
+        if self.requested.is_some() {
+            // The last request is still open, and its answer will be as good as any.
+            self.add_sample(None);
             return;
         }
         match self.reader.begin() {
-            Ok(()) => self.asked = Some(clock::monotonic()),
-            Err(fault) => self.look(Some(Err(fault))),
+            Ok(()) => self.requested = Some(clock::monotonic()),
+            Err(fault) => self.add_sample(Some(Err(fault))),
         }
         if let Some(pid) = self.reader.child_pid() {
             self.family.exclude(Pid(pid));
@@ -272,14 +273,14 @@ impl Attendance {
     }
 
     fn take_answer(&mut self) {
-        self.asked = None;
+        self.requested = None;
         let answer = self.reader.finish();
-        self.look(Some(answer));
+        self.add_sample(Some(answer));
     }
 
-    /// Takes down everything of one moment.
-    fn look(&mut self, answer: Option<Result<Sample, DriverFault>>) {
-        let found = self.look_at_processes();
+    /// Records everything about one moment.
+    fn add_sample(&mut self, answer: Option<Result<Sample, DriverFault>>) {
+        let found = self.scan_processes();
         let cores = self.watch.tree(clock::monotonic(), &found);
         let at = clock::now();
         if let Ok(time) = processor_time(&self.host)
@@ -289,21 +290,21 @@ impl Attendance {
             record.cpu(&line);
         }
         let lines = match answer {
-            Some(Ok(sample)) => self.watch.cards(&sample, |pid| self.family.has(pid)),
+            Some(Ok(sample)) => self.watch.gpus(&sample, |pid| self.family.has(pid)),
             Some(Err(fault)) => {
-                self.complain(fault);
+                self.note_fault(fault);
                 Default::default()
             }
             None => Default::default(),
         };
         if let Some(record) = &mut self.record {
-            record.cards(&lines);
-            record.sample(at, &sample_fields(&found, cores, lines.told));
+            record.gpus(&lines);
+            record.sample(at, &sample_fields(&found, cores, lines.log));
         }
     }
 
-    fn look_at_processes(&mut self) -> FamilyUse {
-        self.has_looked = true;
+    fn scan_processes(&mut self) -> FamilyUse {
+        self.has_scanned = true;
         let found = self.family.look();
         for pid in &found.ended {
             if *pid != self.job.pid() {
@@ -314,8 +315,8 @@ impl Attendance {
         found
     }
 
-    /// The first reason is kept; that we wait before we try again is none.
-    fn complain(&mut self, fault: DriverFault) {
+    /// Keeps the first fault. Backing off before a retry is not one.
+    fn note_fault(&mut self, fault: DriverFault) {
         if self.fault.is_none() && !matches!(fault, DriverFault::BackingOff { .. }) {
             if let Some(record) = &mut self.record {
                 let data = Fields::new().with("reason", fault.to_string());
@@ -325,8 +326,8 @@ impl Attendance {
         }
     }
 
-    /// What the job said, as said at this moment.
-    fn take_down(&mut self, marks: &[Mark], moment: Moment) {
+    /// Records marks of the job with this moment as their time.
+    fn add_marks(&mut self, marks: &[Mark], moment: Moment) {
         let at = moment.at;
         for mark in marks {
             let ended = self.watch.mark(mark, at, moment.since_boot);
@@ -347,18 +348,18 @@ impl Attendance {
         }
     }
 
-    /// The job has ended and is not reaped yet: what it has used can still be read.
+    /// Ends the run. The job has ended and is not reaped yet, so what it used can still be read.
     fn finish(mut self) -> Outcome {
         let end = Moment::now();
         let marks = self.marks.take_last();
-        self.take_down(&marks, end);
-        let last = match self.has_looked || self.asked.is_some() {
-            true => self.look_at_processes(),
-            // Too short a job to go through the processes of the host for it.
+        self.add_marks(&marks, end);
+        let last = match self.has_scanned || self.requested.is_some() {
+            true => self.scan_processes(),
+            // The job was too short to be worth a scan of all processes.
             false => self.family.look_at_known(),
         };
         self.watch.tree(end.monotonic, &last);
-        self.last_look(end.monotonic);
+        self.last_sample(end.monotonic);
         self.watch.end(end.since_boot);
         let how = self.job.end().unwrap_or(End::Code(1));
         if let Some(phase) = self.watch.end_phase(end.since_boot)
@@ -379,7 +380,7 @@ impl Attendance {
                 .with("exit_code", how.shell_code())
                 .with("seconds", summary.run.seconds);
             record.event(end.at, "run_ended", &data);
-            summary.notes.extend(record.trouble());
+            summary.notes.extend(record.problems());
         }
         Outcome {
             end: how,
@@ -390,16 +391,16 @@ impl Attendance {
         }
     }
 
-    /// One more look at the cards, for the time since the last: only where the driver has answered before, and answers at
-    /// once.
-    fn last_look(&mut self, now: Duration) {
+    /// Takes one more sample of the GPUs, for the time since the last: only if the driver has answered before, and answers
+    /// at once.
+    fn last_sample(&mut self, now: Duration) {
         if self.watch.samples == 0 || self.fault.is_some() {
             return;
         }
-        if self.asked.is_none() && self.reader.begin().is_err() {
+        if self.requested.is_none() && self.reader.begin().is_err() {
             return;
         }
-        let until = now + last_look_after(now.saturating_sub(self.start.monotonic));
+        let until = now + last_sample_limit(now.saturating_sub(self.start.monotonic));
         loop {
             let Some(waiting) = self.reader.waiting() else {
                 return;
@@ -414,7 +415,7 @@ impl Attendance {
                 _ => return,
             }
         }
-        self.asked = None;
+        self.requested = None;
         if let Ok(sample) = self.reader.finish() {
             self.watch.close(&sample);
         }
@@ -424,42 +425,42 @@ impl Attendance {
         let mut notes = std::mem::take(&mut self.notes);
         if let Some(fault) = &self.fault {
             let said = fault.to_string();
-            // What the loader has to say stands in the log.
+            // The loader's details are in the log.
             let said = said.split(". Detail:").next().unwrap_or(&said);
             notes.push(match self.watch.samples {
-                0 => format!("no card was read: {said}"),
-                _ => format!("cards could not be read all the time: {said}"),
+                0 => format!("no GPU was read: {said}"),
+                _ => format!("GPUs could not be read all the time: {said}"),
             });
         }
-        let silence = self.asked.map(|asked| end.saturating_sub(asked));
+        let silence = self.requested.map(|asked| end.saturating_sub(asked));
         if let Some(silence) = silence.filter(|silence| *silence >= LONG_SILENCE) {
             let seconds = silence.as_secs_f64();
             notes.push(match self.watch.samples {
-                0 => format!("no card was read: the driver did not answer for {seconds:.0} s"),
+                0 => format!("no GPU was read: the driver did not answer for {seconds:.0} s"),
                 _ => format!("the driver did not answer for the last {seconds:.0} s"),
             });
         }
         let garbled = self.marks.garbled();
         notes.extend(counted(
             garbled,
-            "mark of the job meant nothing",
-            "marks of the job meant nothing",
+            "mark of the job is invalid",
+            "marks of the job are invalid",
         ));
-        if self.marks.is_left() {
-            notes.push("marks of the job came too fast, and the last ones are lost".to_owned());
+        if self.marks.has_unread() {
+            notes.push("marks of the job came too fast; the last ones are lost".to_owned());
         }
-        if self.watch.is_without_given_cards() {
-            notes.extend(self.unknown_cards.take());
+        if self.watch.is_without_given_gpus() {
+            notes.extend(self.unknown_gpus.take());
         }
         notes
     }
 }
 
-/// How long the last look may take after a job that took so long.
-fn last_look_after(took: Duration) -> Duration {
+/// Maximum duration of the last sample, by the duration of the job.
+fn last_sample_limit(took: Duration) -> Duration {
     match took < LONG {
-        true => LAST_LOOK,
-        false => LAST_LOOK_OF_LONG,
+        true => LAST_SAMPLE,
+        false => LAST_SAMPLE_OF_LONG,
     }
 }
 
@@ -474,9 +475,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_last_look_is_waited_for_longer_where_that_is_little_beside_the_job() {
-        let seconds = |seconds| last_look_after(Duration::from_secs(seconds));
-        assert_eq!((seconds(0), seconds(9)), (LAST_LOOK, LAST_LOOK_OF_LONG));
-        assert!(LAST_LOOK_OF_LONG * 10 <= LONG);
+    fn the_last_sample_of_a_long_job_may_take_longer() {
+        let seconds = |seconds| last_sample_limit(Duration::from_secs(seconds));
+        assert_eq!((seconds(0), seconds(9)), (LAST_SAMPLE, LAST_SAMPLE_OF_LONG));
+        assert!(LAST_SAMPLE_OF_LONG * 10 <= LONG);
     }
 }

@@ -1,7 +1,8 @@
-//! What a run came to: the document `summary.json`, and what goes to the history.
+//! The summary of a run: the document `summary.json`, which the history keeps too.
 
 use std::time::Duration;
 
+use gua_model::Micros;
 use gua_probe::process::family::FamilyUse;
 use gua_wire::run::log::stamp;
 use gua_wire::run::summary::ResourceSummary;
@@ -10,8 +11,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::card_use::{CardSummary, CardUse};
 use crate::energy::Measured;
+use crate::gpu_use::{GpuSummary, GpuUse};
 use crate::job::End;
 use crate::means::rounded;
 use crate::phases::PhaseSummary;
@@ -19,49 +20,49 @@ use crate::rolled_up::RolledUp;
 use crate::tree_use::TreeSummary;
 use crate::watch::Watch;
 
-/// The value by which a job tells JAX's own peak.
+/// Name of the value by which a job reports JAX's own peak.
 pub const JAX_PEAK: &str = "jax_peak_bytes_mb";
 
-/// A gap of so many seconds is told to people; all of them stand in the summary.
-const GAP_TO_TELL: f64 = 3.0;
+/// Missed samples are noted from this much time on.
+const NOTABLE_GAP: Duration = Duration::from_secs(3);
 
-/// What a run came to. The ten numbers come first, as the original writes them.
+/// Summary of a run. The ten numbers come first, as the original writes them.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunSummary {
     #[serde(flatten, serialize_with = "numbers")]
     pub resources: ResourceSummary,
     pub run: RunFacts,
-    pub gpus: Vec<CardSummary>,
+    pub gpus: Vec<GpuSummary>,
     pub tree: TreeSummary,
     pub phases: Vec<PhaseSummary>,
-    /// What the job set.
+    /// Values that the job set.
     pub values: Map<String, Value>,
-    /// Numbers above that stand as zero because nothing was measured.
+    /// Numbers above that are zero because nothing was measured.
     pub unmeasured: Vec<&'static str>,
-    /// What went wrong with watching, in sentences.
+    /// What went wrong while watching, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Which run it was.
+/// Identity and outcome of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunFacts {
     pub version: u32,
     pub id: String,
-    /// The short name of the program; never its arguments.
+    /// Short name of the program; never its arguments.
     pub name: String,
     pub host: String,
     pub started: String,
     pub ended: String,
     pub seconds: f64,
-    /// As a shell tells it: 128 and the signal's number for a job that was killed.
+    /// As in a shell: 128 plus the signal's number for a job that was killed.
     pub exit_code: i32,
     pub signal: Option<i32>,
     pub interval_seconds: f64,
-    /// Looks at the cards.
+    /// Number of samples of the GPUs.
     pub samples: u64,
 }
 
-/// What was known before the job began.
+/// Identity of a run, known before the job starts.
 #[derive(Clone, Debug)]
 pub struct RunName {
     pub id: String,
@@ -69,7 +70,7 @@ pub struct RunName {
     pub host: String,
 }
 
-/// When it was.
+/// Times of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunTime {
     pub(crate) started: Timestamp,
@@ -101,9 +102,9 @@ impl RunSummary {
             "value was not kept",
             "values were not kept",
         ));
-        let gpus: Vec<CardSummary> = watch.cards.iter().map(|card| card.summary()).collect();
-        notes.extend(unwatched(&gpus));
-        notes.extend(watch.cards.iter().filter_map(unmeasured_energy));
+        let gpus = watch.gpu_summaries();
+        notes.extend(unobserved(&watch.gpus));
+        notes.extend(watch.gpus.iter().filter_map(unmeasured_energy));
         Self {
             resources,
             run: RunFacts {
@@ -131,7 +132,7 @@ impl RunSummary {
         }
     }
 
-    /// The document, for people and programs.
+    /// The JSON document.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text =
@@ -140,14 +141,14 @@ impl RunSummary {
         text
     }
 
-    /// The time of all cards.
+    /// Time of all GPUs.
     #[must_use]
     pub fn rolled_up(&self) -> RolledUp {
-        self.gpus.iter().map(CardSummary::rolled_up).sum()
+        self.gpus.iter().map(GpuSummary::rolled_up).sum()
     }
 }
 
-/// Something that there is one or more of; nothing where there is none.
+/// A count in words; `None` for zero.
 pub(crate) fn counted(number: u64, one: &str, more: &str) -> Option<String> {
     match number {
         0 => None,
@@ -156,23 +157,24 @@ pub(crate) fn counted(number: u64, one: &str, more: &str) -> Option<String> {
     }
 }
 
-/// That nobody looked for a while, in a sentence.
-fn unwatched(gpus: &[CardSummary]) -> Option<String> {
-    let longest = gpus.iter().map(|card| card.gap_seconds).reduce(f64::max);
-    let gap = longest.filter(|gap| *gap >= GAP_TO_TELL)?;
+/// Note that samples were missed for a while.
+fn unobserved(gpus: &[GpuUse]) -> Option<String> {
+    let longest = gpus.iter().map(GpuUse::missed).max();
+    let gap = longest.filter(|gap| *gap >= NOTABLE_GAP)?.as_secs_f64();
     Some(format!(
-        "for {gap:.0} s nobody looked at the cards: that time counts neither as used nor as wasted"
+        "for {gap:.0} s no GPU was observed: that time counts neither as used nor as wasted"
     ))
 }
 
-/// That the energy is that of a part of the time, in a sentence.
-fn unmeasured_energy(card: &CardUse) -> Option<String> {
-    let energy = card.energy().filter(Measured::is_partial)?;
+/// Note that the energy is that of a part of the time.
+fn unmeasured_energy(gpu: &GpuUse) -> Option<String> {
+    let energy = gpu.energy().filter(Measured::is_partial)?;
+    let seconds = |time: Micros| Duration::from_micros(time.0).as_secs_f64();
     Some(format!(
         "the energy of GPU {} is that of {:.1} s of {:.1} s: the rest was not measured",
-        card.index(),
-        energy.time.as_secs_f64(),
-        energy.of.as_secs_f64()
+        gpu.index(),
+        seconds(energy.time),
+        seconds(energy.observed)
     ))
 }
 
@@ -186,55 +188,47 @@ fn numbers<S: Serializer>(summary: &ResourceSummary, out: S) -> Result<S::Ok, S:
 
 #[cfg(test)]
 mod tests {
-    use gua_model::{Gpu, Millijoules, Missing, Thresholds};
+    use gua_model::{Gpu, Millijoules, Missing};
 
     use super::*;
-    use crate::card_use::Rules;
+    use crate::watch::tests::{sample_of, watch_all};
 
     #[test]
-    fn one_is_one_and_none_is_not_told() {
-        let told = [0, 1, 2].map(|number| counted(number, "mark is", "marks are"));
+    fn one_is_singular_and_zero_is_not_mentioned() {
+        let counts = [0, 1, 2].map(|number| counted(number, "mark is", "marks are"));
         assert_eq!(
-            told.map(Option::unwrap_or_default),
+            counts.map(Option::unwrap_or_default),
             ["", "1 mark is", "2 marks are"]
         );
     }
 
     #[test]
-    fn a_gap_is_told_where_it_is_long() {
+    fn a_gap_is_noted_if_it_is_long() {
         let gpu = Gpu::without_readings("GPU-1".parse().unwrap(), 0, Missing::Unsupported);
-        let rules = Rules {
-            thresholds: Thresholds::default(),
-            interval: Duration::from_secs(2),
-        };
         let after = |seconds: u64| {
-            let mut card = CardUse::new(&gpu);
-            card.pass(Duration::ZERO, gpu.clone(), &rules, |_| true);
-            card.end(Duration::from_secs(seconds), &rules, |_| true);
-            unwatched(&[card.summary()])
+            let mut watch = watch_all(2);
+            watch.gpus(&sample_of(0, vec![gpu.clone()]), |_| true);
+            watch.end(Duration::from_secs(seconds));
+            unobserved(&watch.gpus)
         };
         assert_eq!(after(4), None);
-        let told = after(62).unwrap();
-        assert!(told.starts_with("for 60 s nobody looked"), "{told}");
+        let note = after(62).unwrap();
+        assert!(note.starts_with("for 60 s no GPU was observed"), "{note}");
     }
 
     #[test]
-    fn energy_of_a_part_of_the_time_is_told_as_that() {
-        let rules = Rules {
-            thresholds: Thresholds::default(),
-            interval: Duration::from_secs(5),
-        };
-        let look = |joules: u64| Gpu {
+    fn energy_of_a_part_of_the_time_is_noted() {
+        let gpu = |joules: u64| Gpu {
             energy: Ok(Millijoules(joules * 1000)),
             ..Gpu::without_readings("GPU-1".parse().unwrap(), 3, Missing::Unsupported)
         };
         let check = |end: u64, expected: Option<&str>| {
-            let mut card = CardUse::new(&look(0));
-            card.pass(Duration::ZERO, look(0), &rules, |_| true);
-            card.pass(Duration::from_secs(5), look(500), &rules, |_| true);
-            card.end(Duration::from_millis(end), &rules, |_| true);
-            assert_eq!(card.summary().energy_seconds, Some(5.0));
-            assert_eq!(unmeasured_energy(&card).as_deref(), expected);
+            let mut watch = watch_all(5);
+            watch.gpus(&sample_of(0, vec![gpu(0)]), |_| true);
+            watch.gpus(&sample_of(5, vec![gpu(500)]), |_| true);
+            watch.end(Duration::from_millis(end));
+            assert_eq!(watch.gpus[0].summary().energy_seconds, Some(5.0));
+            assert_eq!(unmeasured_energy(&watch.gpus[0]).as_deref(), expected);
         };
         check(5200, None);
         check(

@@ -1,129 +1,127 @@
-//! One card during a run: how long it was in which state, what it drew, what the job and others had on it.
+//! One GPU during a run: the same spans and totals as in a history, and beside them what only a run needs to know (peaks,
+//! the job's own share, whether others used the GPU).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gua_model::period::micros_between;
 use gua_model::{
-    Bytes, Gpu, GpuUuid, Missing, Process, Reading, State, Thresholds, UtilWindow, divide,
+    Basis, Bytes, Cadence, Gpu, GpuUuid, Micros, Missing, Process, QuarterTotal, Reading, Span,
+    State, UtilSum,
 };
-use serde::Serialize;
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 
-use crate::energy::{Energy, Measured};
+use crate::energy::Measured;
 use crate::means::{Mean, float, rounded};
 use crate::own;
 use crate::rolled_up::RolledUp;
-use crate::stretch::Stretch;
 
-/// What a card did while it was the job's.
+/// What a GPU did while it was the job's.
 #[derive(Clone, Debug)]
-pub(crate) struct CardUse {
+pub(crate) struct GpuUse {
     uuid: GpuUuid,
     index: u32,
     name: Reading<String>,
     memory_total: Reading<Bytes>,
-    /// The last look, and the time since boot at it.
-    last: Option<(Duration, Gpu)>,
-    observed: Duration,
-    gap: Duration,
-    states: [Duration; State::ALL.len()],
-    util: Mean,
+    cadence: Cadence,
+    /// First sample that counts.
+    from: Timestamp,
+    /// Last sample, or the end of the run.
+    to: Timestamp,
+    /// End of the last span; `from` before there is one.
+    covered_to: Timestamp,
+    /// Totals of all spans of the run.
+    total: QuarterTotal,
+    /// Time in which samples were missed. Other holes are those of late samples.
+    missed: Micros,
+    util_max: Option<f64>,
     own_util: Mean,
     memory_util: Mean,
     memory_used: Option<Bytes>,
     own_memory: Option<Bytes>,
     power: Mean,
     temperature: Option<i32>,
-    energy: Energy,
-    /// How long others were on the card, where it was always known whose its processes are.
-    shared: Reading<Duration>,
+    /// Time in which others used the GPU; a reason once the owner of some process was unknown.
+    shared: Reading<Micros>,
     missing: BTreeMap<&'static str, Missing>,
 }
 
-/// How looks become time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    pub(crate) thresholds: Thresholds,
-    /// From one look to the next, if all goes well.
-    pub(crate) interval: Duration,
-}
-
-/// How busy a card was between two looks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Busy {
-    pub(crate) util_pct: f64,
-    /// The time since boot at the first of them.
-    pub(crate) from: Duration,
-    pub(crate) time: Duration,
-}
-
-/// A card in `summary.json`. `null` is what nobody measured.
+/// A GPU in `summary.json`. `null` was not measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CardSummary {
+pub struct GpuSummary {
     pub index: u32,
     pub uuid: String,
     pub name: Option<String>,
     pub memory_total_mb: Option<u64>,
-    /// By everybody on the card.
+    /// Used by all processes on the GPU.
     pub memory_used_max_mb: Option<u64>,
-    /// By the job's own processes.
+    /// Used by the job's own processes.
     pub own_memory_max_mb: Option<u64>,
     pub util_mean_pct: Option<f64>,
     pub util_max_pct: Option<f64>,
-    /// By the job's own processes.
+    /// Of the job's own processes.
     pub own_util_mean_pct: Option<f64>,
     pub mem_util_mean_pct: Option<f64>,
     pub power_watts_mean: Option<f64>,
     pub power_watts_max: Option<f64>,
     pub temperature_max_c: Option<i32>,
     pub energy_joules: Option<f64>,
-    /// `counter`, or `power` where power and time were multiplied.
+    /// `counter`, or `power` for an estimate from power and time.
     pub energy_from: Option<&'static str>,
-    /// For how long it was measured. A counter goes on in gaps.
+    /// The part of the observed time for which energy is known.
     pub energy_seconds: Option<f64>,
-    /// The time that was observed: the sum of the states.
+    /// Time covered by samples: the sum of the states.
     pub observed_seconds: f64,
-    /// The time in between in which nobody looked. It is in no state.
+    /// Time between the first sample and the end that no sample covers. It is in no state.
     pub gap_seconds: f64,
-    /// The part of the observed time in which others had processes on the card; `null` where some process on it could be
-    /// anybody's.
+    /// Observed time in which others had processes on the GPU; `null` if the owner of some process is unknown.
     pub shared_seconds: Option<f64>,
-    pub states_seconds: BTreeMap<&'static str, f64>,
-    /// Readings that the card never gave, each with the reason.
+    #[serde(serialize_with = "by_name")]
+    pub states_seconds: BTreeMap<State, f64>,
+    /// Readings that the GPU never gave, each with the reason.
     pub missing: BTreeMap<&'static str, &'static str>,
 }
 
-impl CardSummary {
-    /// Its states as time at work, not at work, and unknown.
+impl GpuSummary {
+    /// The time of all states as active, idle and unknown.
     #[must_use]
     pub fn rolled_up(&self) -> RolledUp {
-        RolledUp::of(
-            self.states_seconds
-                .iter()
-                .map(|(word, time)| (*word, *time)),
-        )
+        let states = self.states_seconds.iter();
+        RolledUp::of(states.map(|(state, time)| (Some(*state), *time)))
     }
 }
 
-impl CardUse {
-    pub(crate) fn new(gpu: &Gpu) -> Self {
+fn by_name<S: Serializer>(states: &BTreeMap<State, f64>, out: S) -> Result<S::Ok, S::Error> {
+    let named: BTreeMap<&str, &f64> = states
+        .iter()
+        .map(|(it, time)| (it.as_str(), time))
+        .collect();
+    named.serialize(out)
+}
+
+impl GpuUse {
+    /// Begins with the first sample that counts.
+    pub(crate) fn new(gpu: &Gpu, at: Timestamp, cadence: Cadence) -> Self {
         Self {
             uuid: gpu.uuid.clone(),
             index: gpu.index,
             name: gpu.name.clone(),
             memory_total: gpu.memory_total,
-            last: None,
-            observed: Duration::ZERO,
-            gap: Duration::ZERO,
-            states: Default::default(),
-            util: Mean::default(),
+            cadence,
+            from: at,
+            to: at,
+            covered_to: at,
+            total: QuarterTotal::default(),
+            missed: Micros(0),
+            util_max: None,
             own_util: Mean::default(),
             memory_util: Mean::default(),
             memory_used: None,
             own_memory: None,
             power: Mean::default(),
             temperature: None,
-            energy: Energy::default(),
-            shared: Ok(Duration::ZERO),
+            shared: Ok(Micros(0)),
             missing: BTreeMap::new(),
         }
     }
@@ -136,15 +134,13 @@ impl CardUse {
         &self.uuid
     }
 
-    /// The card at one moment.
-    fn look(&mut self, gpu: &Gpu, is_own: impl Fn(&Process) -> bool) {
+    /// Adds the readings of one sample.
+    pub(crate) fn sample(&mut self, gpu: &Gpu, at: Timestamp, is_own: impl Fn(&Process) -> bool) {
+        self.to = self.to.max(at);
         self.memory_used = self.memory_used.max(gpu.memory_used.ok());
-        self.temperature = self
-            .temperature
-            .max(gpu.temperature.ok().map(|celsius| celsius.0));
-        if let Ok(util) = gpu.util {
-            self.util.reached(f64::from(util.get()));
-        }
+        let celsius = gpu.temperature.ok().map(|celsius| celsius.0);
+        self.temperature = self.temperature.max(celsius);
+        self.reach_util(gpu.util.ok().map(|util| util.get()));
         let own_memory = own::memory(gpu, is_own);
         self.own_memory = self.own_memory.max(own_memory.ok());
         let readings = [
@@ -157,177 +153,160 @@ impl CardUse {
             ("temperature", gpu.temperature.err()),
         ];
         for (name, why) in readings {
-            self.lacks(name, why);
+            self.lack(name, why);
         }
     }
 
-    /// The first reason is kept.
-    fn lacks(&mut self, name: &'static str, why: Option<Missing>) {
+    /// Adds a span: the time that the sample `before` covers. `after` is the next sample, if it has this GPU.
+    pub(crate) fn cover(
+        &mut self,
+        span: &Span,
+        before: &Gpu,
+        after: Option<&Gpu>,
+        is_own: impl Fn(&Process) -> bool,
+    ) {
+        self.skip_to(span.from);
+        self.covered_to = span.to;
+        self.total.add(span, span.period());
+        let time = Duration::from_micros(span.period().micros().0);
+        if let Some(after) = after {
+            let window = after.window.as_ref().ok();
+            let window = window.filter(|_| span.basis == Basis::Buffer);
+            self.reach_util(window.and_then(|it| it.max).map(|util| util.get()));
+            match own::util(before, after, &is_own) {
+                Ok(Some(util)) => self.own_util.add(util, time),
+                Ok(None) => {}
+                Err(why) => self.lack("own_util", Some(why)),
+            }
+        }
+        // The driver averages these two over the time before a reading, so the later one describes the span.
+        let later = after.unwrap_or(before);
+        if let Ok(util) = later.memory_util {
+            self.memory_util.add(f64::from(util.get()), time);
+        }
+        if let Ok(power) = later.power {
+            self.power.add(float(power.0) / 1000.0, time);
+        }
+        let is_shared = own::is_shared(before, is_own);
+        self.lack("shared", is_shared.err());
+        self.shared = self.shared.and_then(|shared| {
+            Ok(match is_shared? {
+                true => shared + span.period().micros(),
+                false => shared,
+            })
+        });
+    }
+
+    /// Ends the run.
+    pub(crate) fn end(&mut self, at: Timestamp) {
+        self.to = self.to.max(at);
+        self.skip_to(at);
+    }
+
+    /// Notes the hole between the last span and this moment, if samples were missed in it.
+    fn skip_to(&mut self, at: Timestamp) {
+        let hole = micros_between(self.covered_to, at);
+        if self.cadence.is_break(hole) {
+            self.missed += hole;
+        }
+    }
+
+    fn reach_util(&mut self, percent: Option<u8>) {
+        let percent = percent.map(f64::from);
+        self.util_max = match (self.util_max, percent) {
+            (Some(most), Some(now)) => Some(most.max(now)),
+            (most, now) => most.or(now),
+        };
+    }
+
+    /// Keeps the first reason why a reading is missing.
+    fn lack(&mut self, name: &'static str, why: Option<Missing>) {
         if let Some(why) = why {
             self.missing.entry(name).or_insert(why);
         }
     }
 
-    /// A look, and the time since the one before.
-    pub(crate) fn pass(
-        &mut self,
-        now: Duration,
-        gpu: Gpu,
-        rules: &Rules,
-        is_own: impl Fn(&Process) -> bool,
-    ) -> Option<Busy> {
-        self.look(&gpu, &is_own);
-        let before = self.last.take();
-        let busy = before.and_then(|(from, before)| {
-            let stretch = Stretch::new(now.checked_sub(from)?, rules.interval);
-            let util_pct = self.between(&before, &gpu, stretch, rules, is_own)?;
-            Some(Busy {
-                util_pct,
-                from,
-                time: stretch.counted,
-            })
-        });
-        self.last = Some((now, gpu));
-        busy
-    }
-
-    /// The time between two looks: who was there at its beginning, and what the driver buffered meanwhile.
-    fn between(
-        &mut self,
-        before: &Gpu,
-        after: &Gpu,
-        stretch: Stretch,
-        rules: &Rules,
-        is_own: impl Fn(&Process) -> bool,
-    ) -> Option<f64> {
-        // A buffer that does not reach back to the look before says nothing about the time after it.
-        let window = after.window.as_ref().ok();
-        let window = window.filter(|window| window.covers(stretch.whole));
-        let time = stretch.counted;
-        if let Some(most) = window.and_then(|window| window.max) {
-            self.util.reached(f64::from(most.get()));
-        }
-        if let Ok(util) = after.memory_util {
-            self.memory_util.stood(f64::from(util.get()), time);
-        }
-        match own::util(before, after, &is_own) {
-            Ok(Some(util)) => self.own_util.stood(util, time),
-            Ok(None) => {}
-            Err(why) => self.lacks("own_util", Some(why)),
-        }
-        self.energy.pass(before, after, stretch);
-        self.draw(after, time);
-        self.stand(before, window, stretch, rules, is_own)
-    }
-
-    /// The run has ended, and there was no further look at the card.
-    pub(crate) fn end(&mut self, now: Duration, rules: &Rules, is_own: impl Fn(&Process) -> bool) {
-        if let Some((from, before)) = self.last.take()
-            && let Some(whole) = now.checked_sub(from)
-        {
-            let stretch = Stretch::new(whole, rules.interval);
-            self.energy.stand(&before, stretch.counted);
-            self.draw(&before, stretch.counted);
-            self.stand(&before, None, stretch, rules, is_own);
-        }
-    }
-
-    /// The card as it was stood for this time, with the utilisation that is given back.
-    fn stand(
-        &mut self,
-        before: &Gpu,
-        window: Option<&UtilWindow>,
-        stretch: Stretch,
-        rules: &Rules,
-        is_own: impl Fn(&Process) -> bool,
-    ) -> Option<f64> {
-        let time = stretch.counted;
-        self.observed += time;
-        self.gap += stretch.gap();
-        let division = divide(before, window, &rules.thresholds, None);
-        for part in division.parts.iter().flatten() {
-            let share = float(part.samples) / float(part.of.max(1));
-            self.states[part.verdict.state.place()] += time.mul_f64(share);
-        }
-        let is_shared = own::is_shared(before, is_own);
-        self.lacks("shared", is_shared.err());
-        self.shared = self.shared.and_then(|shared| {
-            Ok(match is_shared? {
-                true => shared + time,
-                false => shared,
-            })
-        });
-        let mean = window.and_then(UtilWindow::mean);
-        let util = mean.or_else(|| before.util.ok().map(|util| f64::from(util.get())))?;
-        self.util.stood(util, time);
-        Some(util)
-    }
-
-    /// It drew what it draws at this look, for so long.
-    fn draw(&mut self, look: &Gpu, time: Duration) {
-        if let Ok(power) = look.power {
-            self.power.stood(float(power.0) / 1000.0, time);
-        }
-    }
-
-    /// What it used, and for how long that was measured.
+    /// Energy, and for how much of the observed time it is known.
     pub(crate) fn energy(&self) -> Option<Measured> {
-        self.energy.measured(self.observed, self.gap)
+        Measured::of(&self.total.card, &self.power)
     }
 
-    /// How long it was in this state.
-    pub(crate) fn in_state(&self, state: State) -> Duration {
-        self.states[state.place()]
+    /// Time in which samples were missed.
+    pub(crate) fn missed(&self) -> Duration {
+        Duration::from_micros(self.missed.0)
     }
 
-    pub(crate) fn summary(&self) -> CardSummary {
+    fn states(&self) -> BTreeMap<State, Micros> {
+        let mut states = BTreeMap::new();
+        for ((state, _), total) in &self.total.states {
+            *states.entry(*state).or_insert(Micros(0)) += total.micros;
+        }
+        states.retain(|_, time| *time > Micros(0));
+        states
+    }
+
+    pub(crate) fn summary(&self) -> GpuSummary {
         let energy = self.energy();
+        let card = &self.total.card;
+        let util = UtilSum {
+            sum: card.util_sum,
+            known: card.util_known,
+        };
         let one = |value: Option<f64>| value.map(|value| rounded(value, 1));
-        let mut missing = self.missing.clone();
-        // Given once, it is not missing.
-        let was_given = [
-            ("util", self.util.most().is_some()),
-            ("memory_util", self.memory_util.most().is_some()),
-            ("memory_used", self.memory_used.is_some()),
-            ("own_memory", self.own_memory.is_some()),
-            ("own_util", self.own_util.most().is_some()),
-            ("power", self.power.most().is_some()),
-            ("energy", self.energy.was_counted()),
-            ("temperature", self.temperature.is_some()),
-        ];
-        missing.retain(|name, _| !was_given.contains(&(*name, true)));
-        CardSummary {
+        let gap = micros_between(self.from, self.to)
+            .0
+            .saturating_sub(card.present.0);
+        GpuSummary {
             index: self.index,
             uuid: self.uuid.to_string(),
             name: self.name.clone().ok(),
             memory_total_mb: self.memory_total.ok().map(Bytes::whole_mb),
             memory_used_max_mb: self.memory_used.map(Bytes::whole_mb),
             own_memory_max_mb: self.own_memory.map(Bytes::whole_mb),
-            util_mean_pct: one(self.util.mean()),
-            util_max_pct: one(self.util.most()),
+            util_mean_pct: one(util.mean().map(|mean| f64::from(mean.0) / 100.0)),
+            util_max_pct: one(self.util_max),
             own_util_mean_pct: one(self.own_util.mean()),
             mem_util_mean_pct: one(self.memory_util.mean()),
             power_watts_mean: one(self.power.mean()),
             power_watts_max: one(self.power.most()),
             temperature_max_c: self.temperature,
             energy_joules: one(energy.map(|energy| energy.joules)),
-            energy_from: energy.map(|energy| energy.from),
-            energy_seconds: energy.map(|energy| rounded(energy.time.as_secs_f64(), 3)),
-            observed_seconds: rounded(self.observed.as_secs_f64(), 3),
-            gap_seconds: rounded(self.gap.as_secs_f64(), 3),
-            shared_seconds: self.shared.ok().map(|time| rounded(time.as_secs_f64(), 3)),
-            states_seconds: State::ALL
+            energy_from: energy.map(|energy| energy.from.as_str()),
+            energy_seconds: energy.map(|energy| seconds(energy.time)),
+            observed_seconds: seconds(card.present),
+            gap_seconds: seconds(Micros(gap)),
+            shared_seconds: self.shared.ok().map(seconds),
+            states_seconds: self
+                .states()
                 .into_iter()
-                .map(|state| (state.as_str(), self.in_state(state)))
-                .filter(|(_, time)| !time.is_zero())
-                .map(|(word, time)| (word, rounded(time.as_secs_f64(), 3)))
+                .map(|(state, time)| (state, seconds(time)))
                 .collect(),
-            missing: missing
-                .into_iter()
-                .map(|(name, why)| (name, why.as_str()))
-                .collect(),
+            missing: self.never_given(),
         }
     }
+
+    /// Readings that no sample had.
+    fn never_given(&self) -> BTreeMap<&'static str, &'static str> {
+        let given = [
+            ("util", self.util_max.is_some()),
+            ("memory_util", self.memory_util.most().is_some()),
+            ("memory_used", self.memory_used.is_some()),
+            ("own_memory", self.own_memory.is_some()),
+            ("own_util", self.own_util.most().is_some()),
+            ("power", self.power.most().is_some()),
+            ("energy", self.total.card.energy_known > Micros(0)),
+            ("temperature", self.temperature.is_some()),
+        ];
+        let missing = self.missing.iter();
+        missing
+            .filter(|(name, _)| !given.contains(&(**name, true)))
+            .map(|(name, why)| (*name, why.as_str()))
+            .collect()
+    }
+}
+
+fn seconds(time: Micros) -> f64 {
+    rounded(Duration::from_micros(time.0).as_secs_f64(), 3)
 }
 
 #[cfg(test)]
@@ -335,7 +314,7 @@ mod tests {
     use gua_model::{Millijoules, Milliwatts, Percent, Pid, ProcessKind};
 
     use super::*;
-    use crate::watch::tests::identity;
+    use crate::watch::tests::{identity, sample_of, watch_all};
 
     fn card(util: u32, energy: Option<u64>, pids: &[u32]) -> Gpu {
         let process = |pid: &u32| Process {
@@ -357,19 +336,15 @@ mod tests {
         }
     }
 
-    /// Looks ten seconds apart.
-    fn after(looks: &[Gpu]) -> CardSummary {
-        let is_own = |process: &Process| process.pid == Pid(2);
-        let rules = Rules {
-            thresholds: Thresholds::default(),
-            interval: Duration::from_secs(10),
-        };
-        let mut used = CardUse::new(&looks[0]);
-        for (now, look) in looks.iter().enumerate() {
-            let now = Duration::from_secs(10 * u64::try_from(now).unwrap());
-            used.pass(now, look.clone(), &rules, is_own);
+    /// Samples ten seconds apart, as planned; the job has process 2.
+    fn after(samples: &[Gpu]) -> GpuSummary {
+        let mut watch = watch_all(10);
+        for (number, gpu) in (0..).zip(samples) {
+            watch.gpus(&sample_of(10 * number, vec![gpu.clone()]), |pid| {
+                pid == Pid(2)
+            });
         }
-        used.summary()
+        watch.gpus[0].summary()
     }
 
     #[test]
@@ -380,8 +355,8 @@ mod tests {
             card(0, Some(601_000), &[]),
         ]);
         assert_eq!(summary.observed_seconds, 20.0);
-        assert_eq!(summary.states_seconds["active"], 10.0);
-        assert_eq!(summary.states_seconds["idle-held"], 10.0);
+        assert_eq!(summary.states_seconds[&State::Active], 10.0);
+        assert_eq!(summary.states_seconds[&State::IdleHeld], 10.0);
         assert_eq!(summary.shared_seconds, Some(10.0));
         assert_eq!(summary.own_memory_max_mb, Some(200));
         assert_eq!(summary.memory_used_max_mb, Some(1000));
