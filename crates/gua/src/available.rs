@@ -1,8 +1,9 @@
-//! `gua available`: the cards that are free, for a script; and for a person, who holds the others.
+//! `gua available`: prints the GPUs that are free, for scripts, and who holds the others, for people.
 
 mod json;
-mod lease;
+pub(crate) mod lease;
 mod page;
+pub(crate) mod query;
 
 use std::process::ExitCode;
 
@@ -21,44 +22,46 @@ use crate::config::Loaded;
 use crate::failure::{Exit, Failure};
 use crate::{driver, output, quota, which};
 use page::Page;
+use query::Query;
 
 pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
-    for user in &args.account_as_free {
-        // A number needs no name; a directory that does not answer may know them.
+    let query = &Query::from(args);
+    for user in &query.account_as_free {
+        // A uid needs no name, and a directory service that does not answer may know the name.
         if user.parse::<u32>().is_err() && is_user(user) == Some(false) {
             let user = sanitize(user);
-            let speaker = args.speaker();
+            let speaker = query.speaker;
             output::talk(&format!("{speaker}: no user `{user}` is known here\n"));
         }
     }
     if args.respect_quota {
-        quota::refuse_who_is_over(loaded, args.speaker())?;
+        quota::refuse_who_is_over(loaded, query.speaker)?;
     }
-    if args.claim.is_some() || args.wait.is_some() {
-        return lease::run(args, loaded);
+    if query.claim.is_some() || query.wait.is_some() {
+        return lease::run(query, loaded);
     }
-    if args.for_pid.is_some() {
+    if query.for_pid.is_some() {
         return Err(Failure::usage("--for needs --claim or --wait").into());
     }
     let settings = &loaded.settings;
     let sample = driver::sample(&mut driver::reader(settings))?;
-    let wish = wish(args, loaded, &sample);
-    let mut found = Found::new(args, loaded, &sample, &wish);
+    let wish = wish(query, loaded, &sample);
+    let mut found = Found::new(query, loaded, &sample, &wish);
     let mut claims = Vec::new();
     // nvgpu knows of no claims.
-    if args.rule == RuleName::Gua {
+    if query.rule == RuleName::Gua {
         match claims::taken(settings, &sample, found.free_uuids()) {
             Ok(taken) => claims = found.leave_out(taken, &wish),
-            Err(error) => output::talk(&format!("{}: {error}\n", args.speaker())),
+            Err(error) => output::talk(&format!("{}: {error}\n", query.speaker)),
         }
     }
-    let wanted = args
+    let wanted = query
         .count
         .map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     let is_enough =
         !found.free.is_empty() && wanted.is_none_or(|wanted| found.free.len() >= wanted);
     let had = found.free.len();
-    match wanted.or(args.limit.filter(|limit| *limit > 0)) {
+    match wanted.or(query.limit.filter(|limit| *limit > 0)) {
         _ if !is_enough => found.free.clear(),
         Some(most) => found.free.truncate(most),
         None => {}
@@ -66,20 +69,20 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let page = Page {
         sample: &sample,
         wish: &wish,
-        args,
+        query,
         found: &found,
         claims: &claims,
         granted: None,
     };
-    page.print(is_enough || args.rule == RuleName::Nvgpu)?;
-    if args.rule == RuleName::Nvgpu {
+    page.print(is_enough || query.rule == RuleName::Nvgpu)?;
+    if query.rule == RuleName::Nvgpu {
         return Ok(ExitCode::SUCCESS);
     }
-    if !args.quiet {
+    if !query.quiet {
         let mut told = page.told();
         if !is_enough {
-            told.push_str(&found.hidden_instances(args));
-            told.push_str(&found.shortage(args, &wish, had, wanted));
+            told.push_str(&found.hidden_instances(query));
+            told.push_str(&found.shortage(query, &wish, had, wanted));
         }
         output::talk(&told);
     }
@@ -89,28 +92,28 @@ pub fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The cards of a sample by a wish: those that are free in the wished order, and what speaks against the others.
+/// The GPUs of a sample: those that are free, in the wanted order, and the obstacles of the others.
 #[derive(Debug)]
 struct Found<'a> {
     free: Vec<&'a Gpu>,
     others: Vec<(&'a Gpu, Obstacle)>,
-    /// Of the others, those that would be taken once they are free.
+    /// Those of the others that are acceptable once they are free.
     awaited: Vec<GpuUuid>,
-    /// Free MIG instances that were not asked for.
+    /// Number of free MIG instances that the query leaves out.
     instances: usize,
 }
 
 impl<'a> Found<'a> {
-    fn new(args: &AvailableArgs, loaded: &Loaded, sample: &'a Sample, wish: &Wish) -> Self {
+    fn new(query: &Query, loaded: &Loaded, sample: &'a Sample, wish: &Wish) -> Self {
         let mut past = LastUse::new();
         let (mut free, mut others) = divide(sample, wish, &past);
-        // Only of cards that could be taken the past matters.
+        // The past matters only for GPUs that could be taken.
         if !free.is_empty() {
-            past = last_use(args, wish, loaded, sample);
+            past = last_use(query, wish, loaded, sample);
             (free, others) = divide(sample, wish, &past);
         }
-        order(&mut free, args.order.as_ref());
-        let has_name = |gpu: &Gpu| has_name(gpu, args);
+        order(&mut free, query.order.as_ref());
+        let has_name = |gpu: &Gpu| has_name(gpu, query);
         let instances = free.iter().filter(|gpu| !has_name(gpu)).count();
         free.retain(|gpu| has_name(gpu));
         let is_awaited = |gpu: &&Gpu| has_name(gpu) && is_awaited(gpu, wish, &past);
@@ -127,7 +130,7 @@ impl<'a> Found<'a> {
         self.free.iter().map(|gpu| gpu.uuid.clone()).collect()
     }
 
-    /// What is asked for: the free cards, and after them those that are worth waiting for.
+    /// GPUs to ask for: the free ones, then those that are worth waiting for.
     fn choice(&self) -> Choice {
         let free = self.free_uuids();
         Choice {
@@ -136,7 +139,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Takes out what is claimed or kept for others, and gives back the claims that counted.
+    /// Removes GPUs that are claimed or kept for others, and returns the claims that count.
     fn leave_out(&mut self, taken: Taken, wish: &Wish) -> Vec<LiveClaim> {
         let mut names = Names::default();
         let mut claims = taken.survey.claims;
@@ -151,7 +154,7 @@ impl<'a> Found<'a> {
         claims
     }
 
-    /// Moves free cards that are claimed, or kept for those who wait, to the others.
+    /// Moves free GPUs that are claimed, or kept for those who wait, to the others.
     fn against(&mut self, claims: &[LiveClaim], is_kept: impl Fn(&GpuUuid) -> bool) {
         let why = |gpu: &Gpu| {
             let is_claimed = claims.iter().any(|live| holds(live, &gpu.uuid));
@@ -165,15 +168,9 @@ impl<'a> Found<'a> {
         self.free.retain(|gpu| why(gpu).is_none());
     }
 
-    /// Why there are too few: `had` of the `wanted` ones.
-    fn shortage(
-        &self,
-        args: &AvailableArgs,
-        wish: &Wish,
-        had: usize,
-        wanted: Option<usize>,
-    ) -> String {
-        let speaker = args.speaker();
+    /// Message that only `had` of the `wanted` GPUs are free.
+    fn shortage(&self, query: &Query, wish: &Wish, had: usize, wanted: Option<usize>) -> String {
+        let speaker = query.speaker;
         match wanted {
             Some(wanted) if had > 0 => format!("{speaker}: {had} free, {wanted} wanted\n"),
             _ if self.is_without_model(wish) => format!(
@@ -188,7 +185,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Whether a model was asked for and no card here is of it.
+    /// Whether a model was asked for that no GPU of this host has.
     fn is_without_model(&self, wish: &Wish) -> bool {
         let is_other =
             |(_, why): &(&Gpu, Obstacle)| matches!(why, Obstacle::OtherModel | Obstacle::Divided);
@@ -196,10 +193,10 @@ impl<'a> Found<'a> {
         !wish.models.is_empty() && has_none && self.others.iter().all(is_other)
     }
 
-    fn hidden_instances(&self, args: &AvailableArgs) -> String {
+    fn hidden_instances(&self, query: &Query) -> String {
         match self.instances {
             0 => String::new(),
-            _ if args.uuid => String::new(),
+            _ if query.uuid => String::new(),
             1 => "gua available: 1 MIG instance is free; --uuid names it\n".to_owned(),
             instances => {
                 format!("gua available: {instances} MIG instances are free; --uuid names them\n")
@@ -208,28 +205,28 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Whether the card can be told: MIG instances have no numbers.
-fn has_name(gpu: &Gpu, args: &AvailableArgs) -> bool {
-    args.uuid || !matches!(gpu.place, Place::Instance { .. })
+/// Whether the GPU can be named in the answer: MIG instances have no index.
+fn has_name(gpu: &Gpu, query: &Query) -> bool {
+    query.uuid || !matches!(gpu.place, Place::Instance { .. })
 }
 
 fn holds(live: &LiveClaim, gpu: &GpuUuid) -> bool {
     live.cards.iter().any(|card| card.gpu == *gpu)
 }
 
-fn wish(args: &AvailableArgs, loaded: &Loaded, sample: &Sample) -> Wish {
-    let free_for = SignedDuration::try_from(args.free_for).unwrap_or(SignedDuration::MAX);
+fn wish(query: &Query, loaded: &Loaded, sample: &Sample) -> Wish {
+    let free_for = SignedDuration::try_from(query.free_for).unwrap_or(SignedDuration::MAX);
     Wish {
-        rule: match args.rule {
+        rule: match query.rule {
             RuleName::Gua => FreeRule::Unheld,
             RuleName::Nvgpu => FreeRule::MemoryAlone,
         },
         thresholds: loaded.settings.thresholds(),
-        max_used: args.max_used_percent,
-        min_free: args.min_free_memory,
-        max_util: args.max_util,
-        models: args.gpu_model.clone(),
-        as_free: args.account_as_free.clone(),
+        max_used: query.max_used_percent,
+        min_free: query.min_free_memory,
+        max_util: query.max_util,
+        models: query.gpu_model.clone(),
+        as_free: query.account_as_free.clone(),
         idle_since: sample
             .at
             .checked_sub(free_for)
@@ -238,8 +235,8 @@ fn wish(args: &AvailableArgs, loaded: &Loaded, sample: &Sample) -> Wish {
     }
 }
 
-/// What a running daemon saw lately. Without one, or where its history cannot be read, the look of this moment decides.
-fn last_use(args: &AvailableArgs, wish: &Wish, loaded: &Loaded, sample: &Sample) -> LastUse {
+/// Recent use according to a running daemon. Without one, or if its history cannot be read, only the sample decides.
+fn last_use(query: &Query, wish: &Wish, loaded: &Loaded, sample: &Sample) -> LastUse {
     let Some(from) = wish.idle_since.filter(|_| wish.rule == FreeRule::Unheld) else {
         return LastUse::new();
     };
@@ -254,7 +251,7 @@ fn last_use(args: &AvailableArgs, wish: &Wish, loaded: &Loaded, sample: &Sample)
         // Without a history nothing is known of the past.
         Err(QueryError::Open(_)) => LastUse::new(),
         Err(error) => {
-            let speaker = args.speaker();
+            let speaker = query.speaker;
             output::talk(&format!(
                 "{speaker}: the history cannot be asked: {error}\n"
             ));
@@ -263,7 +260,7 @@ fn last_use(args: &AvailableArgs, wish: &Wish, loaded: &Loaded, sample: &Sample)
     }
 }
 
-/// The free cards, and the others with what speaks against them.
+/// Divides the GPUs of a sample into free ones and others with their obstacles.
 pub(crate) fn divide<'a>(
     sample: &'a Sample,
     wish: &Wish,
@@ -280,7 +277,7 @@ pub(crate) fn divide<'a>(
     (free, others)
 }
 
-/// Whole cards before instances, since no program can use both at once; then by the wished order.
+/// Sorts by the wanted order, whole GPUs before MIG instances: no program can use both at once.
 fn order(free: &mut [&Gpu], order: Option<&Order>) {
     if let Some(order) = order {
         sort(free, order, |gpu| gpu);

@@ -304,7 +304,7 @@ impl Command {
     pub fn name(&self) -> &'static str {
         match self {
             Command::List(_) => "gua list",
-            Command::Available(args) => args.speaker(),
+            Command::Available(_) => AvailableArgs::NAME,
             Command::Explain(_) => "gua explain",
             Command::Top(_) => "gua top",
             Command::Doctor(_) => "gua doctor",

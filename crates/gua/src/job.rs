@@ -1,5 +1,4 @@
-//! `gua run`: runs a command, watches it, and says at the end what it used and what it wasted. How the job ends is how we
-//! end.
+//! `gua run`: runs a command, watches it, and prints at the end what it used and what it wasted. It exits as the job does.
 
 mod history;
 mod lease;
@@ -30,21 +29,20 @@ use crate::config::{CUDA_VISIBLE_DEVICES, Inputs, Loaded};
 use crate::failure::Failure;
 use crate::{driver, output};
 use history::RunRecorder;
-use lease::Obtained;
 
-/// More often than this nobody needs to look.
+/// Minimum of `--interval`.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// As shells and env(1) end where a command is there and cannot be run, and where there is none.
+/// Exit codes of shells and env(1) for a command that cannot be run, and for one that does not exist.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 const LONGEST_NAME: usize = 64;
 
-/// What `--gpus` is where nobody says otherwise.
+/// Default of `--gpus`.
 const AUTOMATIC: &str = "auto";
 
-/// How long a job may be held up by a driver that is asked whether cards are there.
+/// Maximum delay of a job by the check that its GPUs exist.
 const LONGEST_CHECK: Duration = Duration::from_secs(2);
 
 pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
@@ -66,12 +64,12 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     }
     let record = args.out.as_deref().map(open).transpose()?;
     let mut variables = Vec::new();
-    let lease = match args.claim.map(|count| lease::obtain(count, args, loaded)) {
+    let mut lease = match args.claim.map(|count| lease::obtain(count, args, loaded)) {
         None => None,
         Some(Err(error)) => return Err(error),
-        Some(Ok(Obtained::Refused(code))) => return Ok(code),
-        Some(Ok(Obtained::Leased(lease))) => {
-            scope = Scope::Given(VisibleDevices::parse(&lease.cards()));
+        Some(Ok(Err(code))) => return Ok(code),
+        Some(Ok(Ok(lease))) => {
+            scope = Scope::Given(VisibleDevices::parse(&lease.gpus()));
             variables = lease.variables();
             Some(lease)
         }
@@ -93,9 +91,12 @@ pub fn run(args: &RunArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         unknown_gpus: unknown_gpus(args, &inputs),
     };
     let recorder = RunRecorder::new(&loaded.settings);
+    if let Some(lease) = &mut lease {
+        lease.release_signals();
+    }
     match supervise(options, |name, started| recorder.started(name, started)) {
         Ok(outcome) => {
-            // Before we end, perhaps by a signal.
+            // Given back before we exit, perhaps by a signal.
             drop(lease);
             Ok(ended(args, &recorder, outcome))
         }
@@ -125,7 +126,7 @@ fn not_started(program: &OsStr, error: &io::Error) -> ExitCode {
     })
 }
 
-/// A directory that cannot be written is a wrong use, told before the job starts.
+/// Opens the run's directory. A directory that cannot be written is a usage error, reported before the job starts.
 fn open(directory: &Path) -> Result<Record, Failure> {
     Record::open(directory).map_err(|error| {
         Failure::usage(format!("{error}: {}", error.source))
@@ -133,7 +134,7 @@ fn open(directory: &Path) -> Result<Record, Failure> {
     })
 }
 
-/// The program's name without its directory, and never its arguments: they can hold secrets.
+/// Name of the run: the program without its directory, and never its arguments, which can hold secrets.
 fn name(args: &RunArgs, program: &OsString) -> RunName {
     let own = Path::new(program).file_name().unwrap_or(program);
     let name = args.name.clone();
@@ -145,7 +146,7 @@ fn name(args: &RunArgs, program: &OsString) -> RunName {
     }
 }
 
-/// What a run is called. A process in a container can have the number that another has outside.
+/// A new run id. A process in a container can have the pid of another outside, so a random part is added.
 fn new_id(at: Timestamp) -> String {
     let moment = at.strftime("%Y%m%dT%H%M%S");
     format!("{moment}-{:x}-{}", std::process::id(), random_word())
@@ -172,7 +173,8 @@ fn scope(
     }
 }
 
-/// Cards that were named and are not there are a wrong use, told before the job starts. A driver that cannot say holds nothing up.
+/// GPUs that are named and do not exist are a usage error, reported before the job starts. A driver that does not answer
+/// delays nothing.
 fn check_cards(list: &str, loaded: &Loaded) -> Result<(), Failure> {
     let mut reader = Reader::new(driver::options(&loaded.settings));
     let Ok(sample) = reader.sample_within(LONGEST_CHECK) else {
@@ -191,7 +193,7 @@ fn check_cards(list: &str, loaded: &Loaded) -> Result<(), Failure> {
     }
 }
 
-/// What is said where the driver knows none of the cards. That a job is shown no card at all can be what is wanted.
+/// Note for a run whose named GPUs the driver does not know. An empty list is no mistake: it hides all GPUs on purpose.
 fn unknown_gpus(args: &RunArgs, inputs: &Inputs) -> Option<String> {
     if args.claim.is_some() {
         return None;
@@ -205,9 +207,9 @@ fn unknown_gpus(args: &RunArgs, inputs: &Inputs) -> Option<String> {
     is_named.then(|| format!("CUDA_VISIBLE_DEVICES={list} names no card of this host"))
 }
 
-/// The cards that the job was given by its environment, else those on which it is seen.
+/// The GPUs that the environment gives the job, else those on which its processes are seen.
 fn automatic(inputs: &Inputs, driver_pids: DriverPids, notes: &mut Vec<String>) -> Scope {
-    // Set to nothing, it hides every card.
+    // An empty value hides every GPU.
     if let Some(list) = inputs.variables.get(CUDA_VISIBLE_DEVICES) {
         return Scope::Given(VisibleDevices::parse(&list.to_string_lossy()));
     }

@@ -1,5 +1,5 @@
-//! `gua available --claim` and `--wait`: leases cards, at once or when the turn comes, and tells the collector when
-//! somebody did not get what they asked for.
+//! `gua available --claim` and `--wait`, and `gua run --claim`: leases GPUs, at once or in turn, and records refusals for
+//! the collector.
 
 mod patience;
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, ClaimDir, ClaimError, Event, Grant, Kernel as _, Look, Offer, Outcome, Refusal,
+    Answer, Claim, ClaimDir, ClaimError, Event, Grant, Kernel as _, Look, Offer, Outcome, Refusal,
     Request, Short, Standing,
 };
 use gua_model::pick::{Wish, could_be_free};
@@ -15,36 +15,57 @@ use gua_model::{GpuUuid, Sample};
 use gua_probe::clock;
 use gua_probe::reader::Reader;
 use jiff::SignedDuration;
+use signal_hook::iterator::Handle;
 
 use super::page::Page;
+use super::query::Query;
 use super::{Found, has_name, wish};
 use crate::claims::refusal::Asked;
 use crate::claims::words::{Names, moment};
 use crate::claims::{Caller, Claims, look};
-use crate::cli::{AvailableArgs, RuleName};
+use crate::cli::RuleName;
 use crate::config::Loaded;
 use crate::duration::written;
 use crate::failure::{Exit, Failure};
 use crate::{driver, output};
 use patience::{Line, Next, Patience};
 
-/// The lease of those who only wait: as long as a program needs to come onto its card, so that the next in the queue is
-/// not sent to the same one.
+/// Lease of `--wait` without `--claim`: long enough for a program to start on its GPU, so that the next in the queue is not
+/// sent to the same one.
 const LEASE_OF_WAITERS: Duration = Duration::from_mins(1);
 
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
-/// How often cards that are free at one look may be taken by the next, before it is told that there are none.
+/// Number of attempts to lease GPUs that others take between two samples.
 const MOST_TRIES: usize = 8;
 
-pub(super) fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
-    let caller = Caller::now(args.for_pid);
-    let lease = lease(args, loaded)?;
+pub(super) fn run(query: &Query, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    Ok(match acquire(query, loaded)? {
+        Acquired::Leased { .. } => ExitCode::SUCCESS,
+        Acquired::Refused(code) => code,
+    })
+}
+
+/// Result of asking for a lease.
+pub(crate) enum Acquired {
+    Leased {
+        claim: Claim,
+        /// Signals that were handled while waiting. Until it is closed they still end the process.
+        signals: Option<Handle>,
+    },
+    /// The reason was printed.
+    Refused(ExitCode),
+}
+
+/// Leases GPUs, at once or in turn, and prints what the query wants printed.
+pub(crate) fn acquire(query: &Query, loaded: &Loaded) -> anyhow::Result<Acquired> {
+    let caller = Caller::now(query.for_pid);
+    let lease = lease(query, loaded)?;
     caller.check()?;
     let claims = Claims::open(&loaded.settings)?;
     let mut reader = driver::reader(&loaded.settings);
     let sample = driver::sample(&mut reader)?;
-    let wanted = Wanted::of(args);
+    let wanted = Wanted::of(query);
     let asker = Asker {
         request: Request {
             at_least: wanted.at_least,
@@ -53,47 +74,59 @@ pub(super) fn run(args: &AvailableArgs, loaded: &Loaded) -> anyhow::Result<ExitC
             for_process: claims.for_process(&caller)?,
             asker: claims.this_process()?,
         },
-        args,
+        query,
         loaded,
         claims,
         caller,
     };
-    let end = match args.wait {
+    let end = match query.wait {
         None => asker.at_once(&mut reader, sample)?,
         Some(longest) => asker.in_turn(&mut reader, sample, longest)?,
     };
     match end {
-        End::Granted { grant, sample } => asker.answer(*grant, &sample),
-        End::Without(exit) => Ok(exit),
+        End::Granted {
+            grant,
+            sample,
+            signals,
+        } => Ok(Acquired::Leased {
+            claim: asker.answer(*grant, &sample)?,
+            signals,
+        }),
+        End::Without(code) => Ok(Acquired::Refused(code)),
     }
 }
 
-/// How asking ended.
+/// End of a request.
 enum End {
-    /// With cards, and the sample at which they were still free. Nobody was told yet.
-    Granted { grant: Box<Grant>, sample: Sample },
-    /// Without; what there is to say was said.
+    /// GPUs were granted, and free at this sample. Nothing was printed yet.
+    Granted {
+        grant: Box<Grant>,
+        sample: Box<Sample>,
+        signals: Option<Handle>,
+    },
+    /// No GPUs; the reason was printed.
     Without(ExitCode),
 }
 
 impl End {
-    fn granted(grant: Grant, sample: Sample) -> Self {
+    fn granted(grant: Grant, sample: Sample, signals: Option<Handle>) -> Self {
         Self::Granted {
             grant: Box::new(grant),
-            sample,
+            sample: Box::new(sample),
+            signals,
         }
     }
 }
 
-/// How long the lease is to be, if it may be asked for.
-fn lease(args: &AvailableArgs, loaded: &Loaded) -> Result<Duration, Failure> {
-    if args.rule == RuleName::Nvgpu {
+/// The length of the lease, if it is allowed.
+fn lease(query: &Query, loaded: &Loaded) -> Result<Duration, Failure> {
+    if query.rule == RuleName::Nvgpu {
         return Err(Failure::usage(
             "nvgpu's rule knows no claims and no waiting",
         ));
     }
     let longest = loaded.settings.claim.longest.value;
-    let lease = args.claim.unwrap_or(LEASE_OF_WAITERS.min(longest));
+    let lease = query.claim.unwrap_or(LEASE_OF_WAITERS.min(longest));
     if lease < SHORTEST_LEASE {
         return Err(Failure::usage("--claim needs 1s or more"));
     }
@@ -107,16 +140,16 @@ fn lease(args: &AvailableArgs, loaded: &Loaded) -> Result<Duration, Failure> {
     Ok(lease)
 }
 
-/// One card, unless more were asked for: whoever leases all cards of a host should have to say so.
+/// Number of GPUs to lease: one, unless more were asked for. Leasing all GPUs of a host has to be explicit.
 struct Wanted {
     at_least: usize,
     at_most: usize,
 }
 
 impl Wanted {
-    fn of(args: &AvailableArgs) -> Self {
+    fn of(query: &Query) -> Self {
         let number = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
-        match (args.count.map(number), args.limit) {
+        match (query.count.map(number), query.limit) {
             (Some(count), _) => Self {
                 at_least: count,
                 at_most: count,
@@ -133,7 +166,7 @@ impl Wanted {
 }
 
 struct Asker<'a> {
-    args: &'a AvailableArgs,
+    query: &'a Query,
     loaded: &'a Loaded,
     claims: Claims,
     caller: Caller,
@@ -143,8 +176,8 @@ struct Asker<'a> {
 impl Asker<'_> {
     fn at_once(&self, reader: &mut Reader, mut sample: Sample) -> anyhow::Result<End> {
         for _ in 0..MOST_TRIES {
-            let wish = wish(self.args, self.loaded, &sample);
-            let mut found = Found::new(self.args, self.loaded, &sample, &wish);
+            let wish = wish(self.query, self.loaded, &sample);
+            let mut found = Found::new(self.query, self.loaded, &sample, &wish);
             if let Some(end) = self.impossible(&sample, &wish, &mut found)? {
                 return Ok(End::Without(end));
             }
@@ -159,7 +192,7 @@ impl Asker<'_> {
                 Answer::Offered(offer) => Some(offer),
                 Answer::LookAgain => None,
                 Answer::Short(short) => {
-                    let page = refused(&short, &sample, &wish, self.args, &mut found);
+                    let page = refused(&short, &sample, &wish, self.query, &mut found);
                     page.print(false)?;
                     self.tell(&page);
                     self.tell_shortage(&short, &page);
@@ -169,7 +202,7 @@ impl Asker<'_> {
             };
             let next = driver::sample(reader)?;
             if let Some(grant) = offer.and_then(|offer| self.confirm(offer, &next)) {
-                return Ok(End::granted(grant, next));
+                return Ok(End::granted(grant, next, None));
             }
             sample = next;
         }
@@ -182,7 +215,7 @@ impl Asker<'_> {
         .into())
     }
 
-    /// Takes a place in the queue and keeps it until its turn, the end of patience or a signal.
+    /// Joins the queue and waits for the turn, the timeout or a signal.
     fn in_turn(
         &self,
         reader: &mut Reader,
@@ -191,13 +224,13 @@ impl Asker<'_> {
     ) -> anyhow::Result<End> {
         let began = clock::monotonic();
         let mut patience = Patience::new(began, longest)?;
-        let mut line = Line::new(self.args);
+        let mut line = Line::new(self.query);
         let mut ticket = None;
         let mut refusal: Option<Refusal> = None;
         let kernel = &self.claims.kernel;
         loop {
-            let wish = wish(self.args, self.loaded, &sample);
-            let mut found = Found::new(self.args, self.loaded, &sample, &wish);
+            let wish = wish(self.query, self.loaded, &sample);
+            let mut found = Found::new(self.query, self.loaded, &sample, &wish);
             if let Some(end) = self.impossible(&sample, &wish, &mut found)? {
                 return Ok(End::Without(end));
             }
@@ -216,7 +249,7 @@ impl Asker<'_> {
                 .dir
                 .advance(place, &self.request, &look, kernel)
                 .map_err(fail)?;
-            // `None` where nothing was answered: then nobody is known to have stood in the way.
+            // `None` if there was no answer: then nobody is known to be in the way.
             let short = match answer {
                 Answer::Short(short) => Some(short),
                 Answer::LookAgain => None,
@@ -229,9 +262,9 @@ impl Asker<'_> {
                         line.clear();
                         let waited = clock::monotonic().saturating_sub(began);
                         self.record_end(refusal, Outcome::Granted, waited);
-                        return Ok(End::granted(grant, next));
+                        return Ok(End::granted(grant, next, Some(patience.handle())));
                     }
-                    // The cards are given back, the place in the queue is kept.
+                    // The GPUs are given back, the place in the queue is kept.
                     Err(fault) => {
                         drop(offer);
                         line.trouble(&fault);
@@ -244,7 +277,7 @@ impl Asker<'_> {
             if !is_answer {
                 found.free.clear();
             }
-            let page = refused(&short, &sample, &wish, self.args, &mut found);
+            let page = refused(&short, &sample, &wish, self.query, &mut found);
             if is_answer && refusal.is_none() {
                 refusal = Some(self.refusal(&page, &short));
                 self.tell(&page);
@@ -259,7 +292,7 @@ impl Asker<'_> {
                     Next::Again => {}
                     end => break Err(end),
                 }
-                // A driver that does not answer keeps nobody here for whom nobody waits any more.
+                // A driver that does not answer must not keep a request alive that nobody waits for.
                 self.check_wanted()?;
                 match driver::sample(reader) {
                     Ok(next) => {
@@ -273,7 +306,7 @@ impl Asker<'_> {
                 Ok(next) => sample = next,
                 Err(end) => {
                     line.clear();
-                    // The place in the queue is given up before anything else is told.
+                    // Leave the queue before anything is printed.
                     drop(ticket);
                     let waited = clock::monotonic().saturating_sub(began);
                     self.record_end(refusal, Outcome::GaveUp, waited);
@@ -288,21 +321,21 @@ impl Asker<'_> {
         }
     }
 
-    /// What a sample says to those who judge claims.
+    /// The facts of a sample by which claims are judged.
     fn look(&self, sample: &Sample, found: &Found<'_>) -> Look {
         let thresholds = self.loaded.settings.thresholds();
         look(sample, self.claims.kernel.boot, &thresholds, found.choice())
     }
 
-    /// Makes sure that the cards are free at a sample from after the offer.
+    /// Confirms the offer if the GPUs are free at a sample taken after it.
     fn confirm(&self, offer: Offer, sample: &Sample) -> Option<Grant> {
-        let wish = wish(self.args, self.loaded, sample);
-        let found = Found::new(self.args, self.loaded, sample, &wish);
+        let wish = wish(self.query, self.loaded, sample);
+        let found = Found::new(self.query, self.loaded, sample, &wish);
         let look = self.look(sample, &found);
         offer.confirm(&self.claims.dir, &look, &self.claims.kernel)
     }
 
-    /// Refuses to go on when the caller, or the process that the claim is for, has ended.
+    /// Fails if the caller, or the process that the claim is for, has ended.
     fn check_wanted(&self) -> Result<(), Failure> {
         self.caller.check()?;
         match self.claims.kernel.standing(&self.request.for_process) {
@@ -320,14 +353,14 @@ impl Asker<'_> {
 }
 
 impl Asker<'_> {
-    /// A wish that no waiting fulfils ends at once.
+    /// Ends a request at once that no waiting can fulfil.
     fn impossible<'a>(
         &self,
         sample: &'a Sample,
         wish: &Wish,
         found: &mut Found<'a>,
     ) -> anyhow::Result<Option<ExitCode>> {
-        let could = |gpu: &&gua_model::Gpu| has_name(gpu, self.args) && could_be_free(gpu, wish);
+        let could = |gpu: &&gua_model::Gpu| has_name(gpu, self.query) && could_be_free(gpu, wish);
         let could_be_had = sample.gpus.iter().filter(could).count();
         if could_be_had >= self.request.at_least {
             return Ok(None);
@@ -336,31 +369,31 @@ impl Asker<'_> {
         let page = Page {
             sample,
             wish,
-            args: self.args,
+            query: self.query,
             found,
             claims: &[],
             granted: None,
         };
         page.print(false)?;
-        if !self.args.quiet {
-            let (speaker, wanted) = (self.args.speaker(), self.request.at_least);
+        if !self.query.quiet {
+            let (speaker, wanted) = (self.query.speaker, self.request.at_least);
             let why = match found.is_without_model(wish) {
-                true => found.shortage(self.args, wish, 0, None),
+                true => found.shortage(self.query, wish, 0, None),
                 false => format!(
                     "{speaker}: {wanted} wanted, and this host has {could_be_had} that could ever be had\n"
                 ),
             };
-            output::talk(&format!("{why}{}", found.hidden_instances(self.args)));
+            output::talk(&format!("{why}{}", found.hidden_instances(self.query)));
         }
         Ok(Some(Exit::Nothing.into()))
     }
 
-    /// Prints what was leased, and then hands it over: cards that nobody was told of are given back, also when this
-    /// process is killed on the way.
-    fn answer(&self, grant: Grant, sample: &Sample) -> anyhow::Result<ExitCode> {
-        let wish = wish(self.args, self.loaded, sample);
-        let mut found = Found::new(self.args, self.loaded, sample, &wish);
-        // What is leased is told, whatever a history says by now.
+    /// Prints the lease, and then hands it over: GPUs that were not printed are given back, also if this process is
+    /// killed in between.
+    fn answer(&self, grant: Grant, sample: &Sample) -> anyhow::Result<Claim> {
+        let wish = wish(self.query, self.loaded, sample);
+        let mut found = Found::new(self.query, self.loaded, sample, &wish);
+        // A lease is printed, whatever a history says by now.
         let card = |uuid: &GpuUuid| sample.gpus.iter().find(|gpu| gpu.uuid == *uuid);
         found.free = grant.claim().cards.iter().filter_map(card).collect();
         found
@@ -369,43 +402,43 @@ impl Asker<'_> {
         Page {
             sample,
             wish: &wish,
-            args: self.args,
+            query: self.query,
             found: &found,
             claims: &[],
             granted: Some(grant.claim()),
         }
         .print(true)?;
         let claim = grant.hand_over(&self.claims.dir, &self.claims.kernel)?;
-        if !self.args.quiet {
+        if !self.query.quiet {
             let left = claim.deadline.saturating_sub(sample.since_boot);
             let until = sample.at.checked_add(left).unwrap_or(sample.at);
             let cards: Vec<String> = found.free.iter().map(|gpu| gpu.index.to_string()).collect();
             let process = Names::default().process(claim.for_process.pid);
             output::talk(&format!(
                 "{}: claim {}: gpu {} until {}, or until {process} ends\n",
-                self.args.speaker(),
+                self.query.speaker,
                 claim.id,
                 cards.join(","),
                 moment(until, sample.at)
             ));
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(claim)
     }
 
     fn tell(&self, page: &Page<'_>) {
-        if !self.args.quiet {
+        if !self.query.quiet {
             output::talk(&page.told());
         }
     }
 
     fn tell_shortage(&self, short: &Short, page: &Page<'_>) {
-        if self.args.quiet {
+        if self.query.quiet {
             return;
         }
-        let wanted = self.args.count.map(|_| self.request.at_least);
-        let mut text = page.found.hidden_instances(self.args);
+        let wanted = self.query.count.map(|_| self.request.at_least);
+        let mut text = page.found.hidden_instances(self.query);
         let found = page.found;
-        text.push_str(&found.shortage(self.args, page.wish, short.left.len(), wanted));
+        text.push_str(&found.shortage(self.query, page.wish, short.left.len(), wanted));
         output::talk(&text);
     }
 
@@ -431,14 +464,14 @@ impl Asker<'_> {
         }
     }
 
-    /// For the collector. That it cannot be told changes nothing for the asker.
+    /// Records a refusal for the collector. A failure to do so is only a message.
     fn record(&self, refusal: &Refusal) {
         let event = Event::Refusal(refusal.clone());
         if let Err(error) = self.claims.dir.record(&event, clock::now())
-            && !self.args.quiet
+            && !self.query.quiet
         {
             let error = self.claims.explained(error);
-            let speaker = self.args.speaker();
+            let speaker = self.query.speaker;
             output::talk(&format!(
                 "{speaker}: the refusal is not recorded: {error:#}\n"
             ));
@@ -446,12 +479,12 @@ impl Asker<'_> {
     }
 }
 
-/// The page of a refusal: what is claimed and what is kept for others stands among the reasons.
+/// The page of a refusal, with claims and reservations of waiters among the reasons.
 fn refused<'a>(
     short: &'a Short,
     sample: &'a Sample,
     wish: &'a Wish,
-    args: &'a AvailableArgs,
+    query: &'a Query,
     found: &'a mut Found<'a>,
 ) -> Page<'a> {
     found.against(&short.claims, |gpu| !short.left.contains(gpu));
@@ -459,7 +492,7 @@ fn refused<'a>(
     Page {
         sample,
         wish,
-        args,
+        query,
         found,
         claims: &short.claims,
         granted: None,

@@ -1,4 +1,4 @@
-//! What `gua available` prints: the cards for a script, and for people who holds the others.
+//! Output of `gua available`: the GPUs for a script, and for people who holds the others.
 
 use gua_claim::{Claim, LiveClaim};
 use gua_model::pick::{Obstacle, Wish, against};
@@ -8,38 +8,40 @@ use gua_probe::host::time::ticks_per_second;
 use gua_render::document::pretty;
 use gua_render::table::csv;
 
+use super::query::Query;
 use super::{Found, holds, json};
 use crate::claims::words::Names;
-use crate::cli::{AvailableArgs, RuleName, TableFormat};
+use crate::cli::{RuleName, TableFormat};
 use crate::look::people;
 use crate::output;
 
-/// Holders beyond this are counted and not named.
+/// Maximum number of holders that are named; more are counted.
 const NAMED: usize = 4;
 
-/// Everything that an answer is made of.
+/// Everything that an answer contains.
 pub(super) struct Page<'a> {
     pub(super) sample: &'a Sample,
     pub(super) wish: &'a Wish,
-    pub(super) args: &'a AvailableArgs,
+    pub(super) query: &'a Query,
     pub(super) found: &'a Found<'a>,
     pub(super) claims: &'a [LiveClaim],
-    /// The claim on the cards that are printed.
+    /// The claim on the GPUs that are printed.
     pub(super) granted: Option<&'a Claim>,
 }
 
 impl Page<'_> {
-    /// Prints the cards, or all of it in another format.
+    /// Prints the GPUs as text, or everything as JSON or CSV.
     pub(super) fn print(&self, has_answer: bool) -> anyhow::Result<()> {
-        match self.args.format.wanted() {
-            TableFormat::Json => {
+        match self.query.format {
+            None => return Ok(()),
+            Some(TableFormat::Json) => {
                 return output::raw(pretty(&json::document(self)).as_bytes());
             }
-            TableFormat::Csv => return output::data(&csv(&json::document(self).table())),
-            TableFormat::Text if !has_answer => return Ok(()),
-            TableFormat::Text => {}
+            Some(TableFormat::Csv) => return output::data(&csv(&json::document(self).table())),
+            Some(TableFormat::Text) if !has_answer => return Ok(()),
+            Some(TableFormat::Text) => {}
         }
-        let name = |gpu: &&Gpu| match self.args.uuid {
+        let name = |gpu: &&Gpu| match self.query.uuid {
             true => gpu.uuid.to_string(),
             false => gpu.index.to_string(),
         };
@@ -47,15 +49,15 @@ impl Page<'_> {
         output::data(&format!("{}\n", names.join(",")))
     }
 
-    /// What the rule is called.
+    /// Name of the rule.
     pub(super) fn rule(&self) -> &'static str {
-        match self.args.rule {
+        match self.query.rule {
             RuleName::Gua => "gua",
             RuleName::Nvgpu => "nvgpu",
         }
     }
 
-    /// How long ago history saw the card in use, where that speaks against it.
+    /// Age of the last recorded use, if that is the obstacle.
     pub(super) fn used_seconds_ago(&self, why: &Obstacle) -> Option<i64> {
         match why {
             Obstacle::UsedAt(at) => Some(self.sample.at.duration_since(*at).as_secs()),
@@ -63,7 +65,7 @@ impl Page<'_> {
         }
     }
 
-    /// One line a card that is not free.
+    /// One line for each GPU that is not free.
     pub(super) fn told(&self) -> String {
         let mut names = Names::default();
         let mut text = String::new();
@@ -87,11 +89,11 @@ impl Page<'_> {
                 }
                 other => format!("{card} is not free: {other}"),
             };
-            text.push_str(&format!("{}: {line}\n", self.args.speaker()));
+            text.push_str(&format!("{}: {line}\n", self.query.speaker));
         }
         let of_no_card = |problem: &&gua_model::Problem| problem.gpu.is_none();
         for problem in self.sample.problems.iter().filter(of_no_card) {
-            text.push_str(&format!("{}: {problem}\n", self.args.speaker()));
+            text.push_str(&format!("{}: {problem}\n", self.query.speaker));
         }
         text
     }

@@ -144,10 +144,6 @@ pub struct AvailableArgs {
     #[arg(long = "for", value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub for_pid: Option<u32>,
 
-    /// Set by `gua run`: messages are prefixed with `gua run`.
-    #[arg(long, hide = true)]
-    pub for_run: bool,
-
     /// Wait for free GPUs, first come, first served, for at most TIMEOUT [default: no limit]. Leases them for one
     /// minute unless --claim is given.
     #[arg(long, value_name = "TIMEOUT", value_parser = crate::duration::parse, num_args = 0..=1)]
@@ -174,15 +170,8 @@ pub struct AvailableArgs {
 }
 
 impl AvailableArgs {
-    /// Prefix of messages.
-    #[must_use]
-    pub fn speaker(&self) -> &'static str {
-        if self.for_run {
-            "gua run"
-        } else {
-            "gua available"
-        }
-    }
+    /// The command as messages name it.
+    pub const NAME: &'static str = "gua available";
 }
 
 /// Explain the state of a GPU: the readings and the rule that applies.

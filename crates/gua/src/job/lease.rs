@@ -1,106 +1,77 @@
-//! `gua run --claim`: cards for the run. `gua available` asks for them, as a program of its own: what it does with signals
-//! while it waits is then no matter of the job's. The lease is for this process, and ends with it at the latest.
+//! `gua run --claim`: leases GPUs for the run. The lease is for this process, and ends with it at the latest.
 
 use std::ffi::OsString;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
-use anyhow::Context as _;
-use gua_claim::{ClaimDir, ClaimId};
-use gua_run::end_by;
-use serde_json::Value;
+use gua_claim::{Claim, ClaimDir};
+use signal_hook::iterator::Handle;
 
+use crate::available::lease::{Acquired, acquire};
+use crate::available::query::Query;
 use crate::claims;
 use crate::cli::RunArgs;
 use crate::config::{CUDA_VISIBLE_DEVICES, Loaded};
-use crate::duration::written;
 
-/// Cards that are ours until this is dropped.
+/// A lease that is given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Lease {
-    id: ClaimId,
-    cards: Vec<String>,
+    claim: Claim,
     directory: ClaimDir,
-}
-
-pub(super) enum Obtained {
-    Leased(Lease),
-    /// It was told why.
-    Refused(ExitCode),
+    /// Signals that were handled while waiting for the lease.
+    signals: Option<Handle>,
 }
 
 impl Lease {
-    /// UUIDs with commas.
-    pub(super) fn cards(&self) -> String {
-        self.cards.join(",")
+    /// UUIDs, separated by commas.
+    pub(super) fn gpus(&self) -> String {
+        let uuids: Vec<&str> = self.claim.cards.iter().map(|gpu| gpu.as_str()).collect();
+        uuids.join(",")
     }
 
-    /// What shows the job these cards alone. Numbers that it prints are then those of `nvidia-smi`.
+    /// Environment that shows the job these GPUs alone, in the order of `nvidia-smi`.
     pub(super) fn variables(&self) -> Vec<(String, OsString)> {
         vec![
-            (CUDA_VISIBLE_DEVICES.to_owned(), self.cards().into()),
+            (CUDA_VISIBLE_DEVICES.to_owned(), self.gpus().into()),
             ("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".into()),
         ]
+    }
+
+    /// Leaves signals to the job, which is about to start.
+    pub(super) fn release_signals(&mut self) {
+        if let Some(signals) = self.signals.take() {
+            signals.close();
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // What stays ends with this process.
-        let _ = self.directory.release(&self.id);
+        // If this fails, the lease ends with this process.
+        let _ = self.directory.release(&self.claim.id);
     }
 }
 
-pub(super) fn obtain(count: u32, args: &RunArgs, loaded: &Loaded) -> anyhow::Result<Obtained> {
-    // The link and not the path behind it: after an update of the binary on disk it is still this program.
-    let mut command = Command::new("/proc/self/exe");
-    command
-        .arg0("gua")
-        .args(["available", "--for-run", "--json", "--uuid"])
-        .arg(format!("--count={count}"))
-        .arg(format!(
-            "--claim={}",
-            written(loaded.settings.claim.longest.value)
-        ))
-        .arg(format!("--for={}", std::process::id()))
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit());
-    match args.wait {
-        None => {}
-        Some(None) => _ = command.arg("--wait"),
-        Some(Some(longest)) => _ = command.arg(format!("--wait={}", written(longest))),
-    }
-    if args.quiet {
-        command.arg("--quiet");
-    }
-    let output = command.output().context("cannot ask for cards")?;
-    if let Some(signal) = output.status.signal() {
-        end_by(signal);
-    }
-    if !output.status.success() {
-        let code = output
-            .status
-            .code()
-            .and_then(|code| u8::try_from(code).ok());
-        return Ok(Obtained::Refused(ExitCode::from(code.unwrap_or(1))));
-    }
-    let answer: Value =
-        serde_json::from_slice(&output.stdout).context("`gua available` gave no answer")?;
-    let lease = read(&answer, claims::directory(&loaded.settings)?);
-    lease
-        .map(Obtained::Leased)
-        .context("`gua available` told of no claim")
-}
-
-fn read(answer: &Value, directory: ClaimDir) -> Option<Lease> {
-    let card = |card: &Value| card["uuid"].as_str().map(str::to_owned);
-    Some(Lease {
-        id: answer["claim"]["id"].as_str()?.parse().ok()?,
-        cards: answer["available"]
-            .as_array()?
-            .iter()
-            .map(card)
-            .collect::<Option<_>>()?,
-        directory,
+/// Leases GPUs for this process; the exit code after a refusal, whose reason was printed.
+pub(super) fn obtain(
+    count: u32,
+    args: &RunArgs,
+    loaded: &Loaded,
+) -> anyhow::Result<Result<Lease, ExitCode>> {
+    let query = Query {
+        count: Some(count),
+        uuid: true,
+        claim: Some(loaded.settings.claim.longest.value),
+        for_pid: Some(std::process::id()),
+        wait: args.wait,
+        quiet: args.quiet,
+        ..Query::new("gua run")
+    };
+    Ok(match acquire(&query, loaded)? {
+        Acquired::Leased { claim, signals } => Ok(Lease {
+            claim,
+            directory: claims::directory(&loaded.settings)?,
+            signals,
+        }),
+        Acquired::Refused(code) => Err(code),
     })
 }

@@ -1,4 +1,4 @@
-//! Waiting for a turn: the pause between two looks, the end of patience, signals, and the one line that tells of it.
+//! Waiting in the queue: the pause between two samples, the timeout, signals, and the status line.
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -13,16 +13,16 @@ use gua_model::text::short_age;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::cli::AvailableArgs;
+use crate::available::query::Query;
 use crate::output;
 
-/// How long a signal may wait for a driver that does not answer.
+/// Maximum delay of a signal while the driver does not answer.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
-/// What comes after a pause.
+/// What follows a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Again,
@@ -30,23 +30,25 @@ pub(super) enum Next {
     Signal(i32),
 }
 
-/// How long is still waited, unless a signal comes.
+/// The timeout of a wait, and signals that end it.
 pub(super) struct Patience {
-    /// On the clock for deadlines; `None` for as long as it takes.
+    /// Deadline on the monotonic clock; `None` for no timeout.
     until: Option<Duration>,
     signals: Receiver<i32>,
+    handle: Handle,
 }
 
 impl Patience {
     pub(super) fn new(began: Duration, longest: Option<Duration>) -> anyhow::Result<Self> {
-        let mut heeded =
+        let mut handled =
             Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+        let handle = handled.handle();
         let (sender, signals) = channel();
         thread::spawn(move || {
-            for signal in heeded.forever() {
-                let is_heard = sender.send(signal).is_ok();
-                if is_heard {
-                    // The place in the queue is left in good order, unless the driver keeps us from it.
+            for signal in handled.forever() {
+                let is_received = sender.send(signal).is_ok();
+                if is_received {
+                    // Time to leave the queue, unless the driver blocks.
                     thread::sleep(LAST_MOMENT);
                 }
                 let _ = emulate_default_handler(signal);
@@ -55,7 +57,13 @@ impl Patience {
         Ok(Self {
             until: longest.map(|longest| began.saturating_add(longest)),
             signals,
+            handle,
         })
+    }
+
+    /// Stops handling signals when it is closed. Until then a signal ends the process.
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.clone()
     }
 
     pub(super) fn pause(&mut self, usual: Duration) -> Next {
@@ -72,28 +80,28 @@ impl Patience {
     }
 }
 
-/// Ends as if the signal had not been heeded, so that a shell sees what happened.
+/// Ends the process by the signal's default action, so that a shell sees what happened.
 pub(super) fn end_by(signal: i32) -> ExitCode {
     let _ = emulate_default_handler(signal);
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
 }
 
-/// One line on stderr: written over on a terminal, said once elsewhere.
+/// Status line on stderr: overwritten on a terminal, printed once elsewhere.
 pub(super) struct Line {
     speaker: &'static str,
     is_terminal: bool,
     is_quiet: bool,
     is_shown: bool,
-    /// A driver that stopped answering is told once, until it has answered again.
+    /// A driver that stopped answering is reported once, until it has answered again.
     in_trouble: bool,
 }
 
 impl Line {
-    pub(super) fn new(args: &AvailableArgs) -> Self {
+    pub(super) fn new(query: &Query) -> Self {
         Self {
-            speaker: args.speaker(),
+            speaker: query.speaker,
             is_terminal: std::io::stderr().is_terminal(),
-            is_quiet: args.quiet,
+            is_quiet: query.quiet,
             is_shown: false,
             in_trouble: false,
         }
