@@ -1,4 +1,4 @@
-//! Asking for cards: at once, or with a place in the queue; and giving them back.
+//! Requests for GPUs, at once or with a place in the queue, and their release.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::user_dirs::Whose;
 
 pub use gua_model::claim::LONGEST_LEASE;
 
-/// No ticket counts longer.
+/// Maximum lifetime of a ticket.
 pub const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);
 
 /// No host has more cards and instances; keeps a claim's file well below its limit, and what others read of an event.
 pub const MOST_CARDS: usize = 256;
 
-/// What is asked for.
+/// A request for GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Fewer are no help: all of them, or none.
+    /// Minimum number: fewer are not taken.
     pub at_least: usize,
-    /// More are taken if they are free.
+    /// Maximum number, if so many are free.
     pub at_most: usize,
     pub lease: Duration,
     /// The process that the claim ends with.
@@ -38,28 +38,28 @@ pub struct Request {
     pub asker: ProcessKey,
 }
 
-/// What was answered.
+/// Answer to a request.
 #[derive(Debug)]
 pub enum Answer {
-    /// Cards, if a second look agrees.
+    /// GPUs, subject to a second look.
     Offered(Offer),
     Short(Short),
     /// The look is too old.
     LookAgain,
 }
 
-/// Too few are left, and why.
+/// Too few GPUs are left, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Short {
-    /// What could be had now; fewer than asked for.
+    /// GPUs that are available now; fewer than asked for.
     pub left: Vec<GpuUuid>,
     pub claims: Vec<LiveClaim>,
-    /// Those who came before, first come first.
+    /// Waiters ahead, in order of arrival.
     pub ahead: Vec<Waiter>,
 }
 
 impl ClaimDir {
-    /// Takes cards at once, or tells why there are too few. Those who wait go before.
+    /// Takes GPUs at once, or returns why there are too few. Waiters go first.
     pub fn take(
         &self,
         request: &Request,
@@ -71,8 +71,7 @@ impl ClaimDir {
         self.take_locked(&lock, request, None, look, kernel)
     }
 
-    /// Takes a place at the end of the queue, for the process that asks. It is kept until the ticket is dropped or the
-    /// process ends.
+    /// Joins the end of the queue for the asking process, until the ticket is dropped or the process ends.
     pub fn join(
         &self,
         request: &Request,
@@ -111,7 +110,7 @@ impl ClaimDir {
         Ok(ticket)
     }
 
-    /// Takes cards if the ticket's turn has come. The ticket should be dropped once they are handed over.
+    /// Takes GPUs if it is the ticket's turn. Drop the ticket once they are handed over.
     pub fn advance(
         &self,
         ticket: &mut Ticket,
@@ -140,7 +139,7 @@ impl ClaimDir {
         written.map_err(|source| self.cannot_write(source))
     }
 
-    /// How long to pause before the next [`ClaimDir::advance`], with so many ahead: those far back need not hurry.
+    /// Pause before the next [`ClaimDir::advance`], by the number of waiters ahead.
     #[must_use]
     pub fn pause(ahead: usize) -> Duration {
         let steps = u32::try_from(ahead).unwrap_or(u32::MAX).min(8);
@@ -197,7 +196,7 @@ impl ClaimDir {
         Ok(())
     }
 
-    /// Picks and writes, with nobody else doing so meanwhile.
+    /// Chooses GPUs and writes the claim, under the lock.
     fn take_locked(
         &self,
         lock: &Lock,

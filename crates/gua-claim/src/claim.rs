@@ -1,4 +1,4 @@
-//! A claim: cards leased to a process until a deadline, how it is written down, and the rule by which it lives.
+//! A claim (GPUs leased to a process until a deadline), its file format, and the rule that decides when it ends.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,10 +15,10 @@ use crate::user_dir::random_word;
 
 pub(crate) const CLAIM: &str = "claim-";
 const VERSION: u32 = 1;
-/// An older look says nothing about now: whoever was stopped in between has to look again.
+/// Maximum age of a look. A process that was stopped in between has to look again.
 pub(crate) const LOOK_AGE: Duration = Duration::from_mins(1);
 
-/// What a claim is called, for `release`: eight hexadecimal digits.
+/// Identifier of a claim, for `release`: eight hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimId(String);
 
@@ -51,22 +51,22 @@ impl fmt::Display for ClaimId {
     }
 }
 
-/// Cards leased to a process.
+/// GPUs leased to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub id: ClaimId,
-    /// Whose it is, by the kernel's word.
+    /// Owner of the file, according to the kernel.
     pub owner: Uid,
     pub cards: Vec<GpuUuid>,
-    /// The claim ends with this process, unless something that it started is on the card by then.
+    /// The claim ends with this process, unless a process that it started uses the GPU by then.
     pub for_process: ProcessKey,
-    /// Where the process has this pid.
+    /// PID namespace of the pid.
     pub namespace: Option<PidNamespace>,
-    /// The process's session, by which those that it started are known when their parents have ended.
+    /// Session of the process: it identifies descendants whose parents have ended.
     pub session: Option<Session>,
     /// For display; the wall clock may have been set since.
     pub made: Timestamp,
-    /// On the clock that never jumps, of the process's boot.
+    /// Time since boot, in the boot of the process.
     pub deadline: Duration,
 }
 
@@ -74,9 +74,9 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveClaim {
     pub claim: Claim,
-    /// The cards that are still claimed: after the end of the lease only those that are in use.
+    /// GPUs that are still claimed: after the end of the lease only those in use.
     pub cards: Vec<ClaimedCard>,
-    /// What is left of the lease; zero when the claim lives by use alone.
+    /// Remaining time of the lease; zero if only use keeps the claim alive.
     pub left: Duration,
 }
 
@@ -86,39 +86,39 @@ pub struct ClaimedCard {
     pub by: ClaimedBy,
 }
 
-/// What keeps a card claimed.
+/// Why a GPU is still claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimedBy {
-    /// Nothing but the lease, so far.
+    /// Only the lease.
     Lease,
-    /// The claim's process, or one that it started, is on the card.
+    /// The claim's process, or one that it started, uses the GPU.
     Use,
-    /// The lease is over, and whether somebody is on the card could not be read.
+    /// The lease is over, and the processes on the GPU could not be read.
     Doubt,
 }
 
-/// How a claim stands at a look.
+/// State of a claim at a look.
 #[derive(Debug)]
 pub(crate) enum Judged {
     Live(LiveClaim),
     Ended(Ended),
-    /// Nobody is given so long a lease; it was written by hand.
+    /// The lease is longer than any that is granted: the file was written by hand.
     TooLong,
 }
 
-/// Whether more than one look is needed to know that a claim has ended.
+/// Whether one look suffices to know that a claim has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// At the look it was past its deadline, or of another boot.
     ForGood,
-    /// Its process has ended. That was asked after the look, so something may have come onto the card in between.
+    /// Its process has ended. This was checked after the look, so a process may have started on the GPU in between.
     WithItsProcess,
 }
 
 impl Claim {
-    /// The one rule: a lease ends with its boot, its process or its deadline; after that the cards stay claimed on which
-    /// the process, or one that it started, is, as long as that is so. A process of another pid namespace cannot be
-    /// asked after, so its claim ends at the deadline.
+    /// The one rule: a lease ends with its boot, its process or its deadline. After that, GPUs stay claimed while the process,
+    /// or one that it started, uses them. A process in another pid namespace cannot be checked, so its claim ends at the
+    /// deadline.
     pub(crate) fn judge(self, look: &Look, kernel: &dyn Kernel) -> Judged {
         if self.for_process.boot != look.at.boot {
             return Judged::Ended(Ended::ForGood);
@@ -192,8 +192,8 @@ impl Claim {
         serde_json::to_vec(&written).expect("plain fields always fit JSON")
     }
 
-    /// `None` where the name or the bytes are no claim. A newer version counts if it still has what we know: a claim that
-    /// is ignored is a card given twice.
+    /// `None` if the name or the bytes are not a claim. A newer version counts if it has the fields that we know: an ignored
+    /// claim is a GPU given twice.
     pub(crate) fn from_bytes(owner: Uid, name: &str, bytes: &[u8]) -> Option<Self> {
         let id = name.strip_prefix(CLAIM)?.parse().ok()?;
         let written: WrittenClaim = serde_json::from_slice(bytes).ok()?;
@@ -224,7 +224,7 @@ struct WrittenClaim {
     deadline_us: u64,
 }
 
-/// A process as JSON has it: the boot as the kernel writes it, since JSON has no numbers of 128 bits.
+/// A process in JSON. The boot id is text, because JSON has no 128-bit numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WrittenProcess {
     boot: String,

@@ -1,4 +1,4 @@
-//! What can go wrong, in sentences, and what was found in user directories that is no claim.
+//! Errors, and problems with entries of user directories.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ pub enum ClaimError {
     NotYours { id: ClaimId, owner: Uid },
 }
 
-/// Something in a user directory that does not count, and why. It never stops anyone but its owner.
+/// An entry of a user directory that does not count, and why. It affects nobody but its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Who made it, as the kernel says.
@@ -102,7 +102,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What is wrong with an entry.
+/// Why an entry does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// It cannot be opened: a link, no directory, another file system, or not readable by us.

@@ -1,7 +1,6 @@
-//! Events: what users tell the collector, as files in their user directories. Whose an event is, is told by the file's owner.
+//! Events: messages of users to the collector, as files in their user directories, attributed to the owner of the file.
 //!
-//! What an event says about *others* (who held which card) is the word of the one who wrote it; the collector has its own
-//! history to compare with.
+//! Claims of an event about *others* (who held which GPU) are unverified; the collector has its own history to compare with.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -18,9 +17,9 @@ use crate::user_dirs::Whose;
 
 const EVENT: &str = "event-";
 const VERSION: u32 = 1;
-/// A user's events; the oldest goes when one more is written.
+/// Maximum number of events of a user; the oldest is removed when one more is written.
 const MOST_EVENTS: usize = 128;
-/// What is taken in at once from one user, so that nobody's flood keeps the collector from its ticks.
+/// Maximum number of events read at once from one user, so that a flood does not delay the collector's ticks.
 const MOST_AT_ONCE: usize = 64;
 
 /// Something that a user's program did.
@@ -30,7 +29,7 @@ pub enum Event {
     Run(Run),
 }
 
-/// Somebody asked for cards and did not get them at once.
+/// A request for GPUs that was not granted at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// When they asked.
@@ -56,7 +55,7 @@ pub enum Outcome {
     GaveUp,
 }
 
-/// A card that somebody else held when it was asked for.
+/// A GPU that somebody else held when it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockingCard {
     pub gpu: GpuUuid,
@@ -66,7 +65,7 @@ pub struct BlockingCard {
     pub idle_since: Option<Timestamp>,
 }
 
-/// A watched job. Never its command line.
+/// A watched job, without its command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// What the run is called, unique for its user.
@@ -74,16 +73,16 @@ pub struct Run {
     /// The short name of the program.
     pub name: String,
     pub started: Timestamp,
-    /// `None` in the event that tells of the start.
+    /// `None` in the event of the start.
     pub ended: Option<Timestamp>,
-    /// As a shell tells it: 128 and the signal's number for a job that was killed.
+    /// As in a shell: 128 plus the signal's number for a job that was killed.
     pub exit_code: Option<i32>,
     pub gpus: Vec<GpuUuid>,
     /// The summary in the form of `summary.json`.
     pub summary: Map<String, Value>,
 }
 
-/// An event, for telling it from all others: whose, and the name of its file.
+/// Identity of an event: its owner and the name of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EventId {
     pub owner: Uid,
@@ -104,7 +103,7 @@ pub struct TakenIn {
 }
 
 impl ClaimDir {
-    /// Leaves an event for the collector, and removes the caller's oldest ones. Needs the lock only to make a user directory.
+    /// Writes an event for the collector, and removes the caller's oldest ones. Needs the lock only to create a user directory.
     pub fn record(&self, event: &Event, now: Timestamp) -> Result<(), ClaimError> {
         let bytes = to_bytes(event);
         if bytes.len() > LARGEST_FILE {

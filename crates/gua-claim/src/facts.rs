@@ -1,11 +1,11 @@
-//! What the caller has seen: the cards at a look, and what the kernel says now. Claims are judged by these alone.
+//! Facts that the caller provides: the GPUs at a look, and the kernel's answers. Claims are judged by these alone.
 
 use std::time::Duration;
 
 use gua_model::{BootId, GpuUuid, ProcessKey, Uid};
 use jiff::Timestamp;
 
-/// One moment on both clocks. Deadlines and order are kept on the one that never jumps; the wall clock is for display.
+/// One moment on both clocks. Deadlines and order use the time since boot; the wall clock is for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub boot: BootId,
@@ -14,38 +14,38 @@ pub struct Moment {
     pub wall: Timestamp,
 }
 
-/// One look at the cards. It is taken without the lock, so that a slow driver keeps nobody else waiting; what has changed
+/// One look at the GPUs. It is taken without the lock, so that a slow driver delays nobody else; what has changed
 /// between a look and the lock is found by a second look ([`crate::Offer::confirm`]).
 ///
-/// Deadlines are judged at the moment of the look and not later. So a claim whose process came onto its card after the
-/// look is not taken for ended: at that moment its deadline had not passed.
+/// Deadlines are judged at the moment of the look and not later. A claim whose process started to use its GPU after the
+/// look does not count as ended, because its deadline had not passed at that moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     pub at: Moment,
-    /// The cards that the asker would take if there were no claims, best first.
+    /// GPUs that the asker would take if there were no claims, best first.
     pub free: Vec<GpuUuid>,
-    /// Every card that the asker would take once it is free, best first; those of `free` are among them.
+    /// All GPUs that the asker would take once they are free, best first; includes those of `free`.
     pub acceptable: Vec<GpuUuid>,
-    /// The cards on which nobody is, whatever the asker wants.
+    /// GPUs without processes, whatever the asker wants.
     pub vacant: Vec<GpuUuid>,
-    /// How many cards the host has, so that nobody is kept waiting by one who wants more.
+    /// Number of GPUs of the host: a waiter that wants more does not block others.
     pub cards: usize,
-    /// The processes that compute on the cards.
+    /// Processes that compute on the GPUs.
     pub on_cards: Vec<OnCard>,
-    /// The cards whose processes could not be read. Nothing is said to have left them.
+    /// GPUs whose processes could not be read: nothing is known to have left them.
     pub unread: Vec<GpuUuid>,
 }
 
-/// A process that is on a card.
+/// A process on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnCard {
     pub gpu: GpuUuid,
     pub process: ProcessKey,
-    /// The user that it runs as, where that can be seen.
+    /// User that it runs as, if visible.
     pub user: Option<Uid>,
 }
 
-/// How a process stands.
+/// State of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Running,
@@ -53,7 +53,7 @@ pub enum Standing {
     Stopped,
     /// Gone, a zombie, or its pid belongs to a later process.
     Ended,
-    /// It cannot be seen from here (another pid namespace, `hidepid`). Counts as running until a deadline says otherwise.
+    /// Not visible from here (another pid namespace, `hidepid`). Counts as running until a deadline.
     Unknown,
 }
 
@@ -66,12 +66,12 @@ pub struct PidNamespace(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session(pub u32);
 
-/// What the kernel says at the moment of asking.
+/// The kernel's answers at the moment of the call.
 pub trait Kernel {
-    /// Asked anew after each wait for the lock.
+    /// Read again after each wait for the lock.
     fn now(&self) -> Moment;
 
-    /// The namespace whose pids these are; `None` where the kernel does not tell.
+    /// PID namespace of this process; `None` if unknown.
     fn namespace(&self) -> Option<PidNamespace>;
 
     fn standing(&self, process: &ProcessKey) -> Standing;
@@ -79,12 +79,12 @@ pub trait Kernel {
     /// Whether `process` was started, directly or through others that still live, by `ancestor`.
     fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool;
 
-    /// The session of a process; `None` where it has ended, cannot be seen, or the session is another namespace's.
+    /// Session of a process; `None` if it has ended, is not visible, or the session belongs to another namespace.
     fn session(&self, process: &ProcessKey) -> Option<Session>;
 }
 
-/// Whether a process was written down in another pid namespace than ours: then nothing here can be asked about it, and a
-/// process of the same pid is not it. What names no namespace is taken for one of ours.
+/// Whether a process was recorded in another pid namespace than ours: then it cannot be checked here, and a process with the
+/// same pid is another one. A missing namespace counts as ours.
 pub(crate) fn is_elsewhere(written: Option<PidNamespace>, kernel: &dyn Kernel) -> bool {
     written.is_some() && written != kernel.namespace()
 }

@@ -1,12 +1,12 @@
-//! From an offer to a claim, in two steps, so that no card is given twice and none is leaked.
+//! From an offer to a claim in steps, so that no GPU is given twice and none is leaked.
 //!
-//! 1. **Offered**: under the lock the cards are claimed for the process that asks. From here on nobody else is given them;
-//!    if the asker is killed, the claim ends with it.
+//! 1. **Offered**: under the lock, the GPUs are claimed for the asking process. From here on nobody else gets them; if the
+//!    asker is killed, the claim ends with it.
 //! 2. **Confirmed**: a look that was taken after the offer still shows them free. The look before the lock may have been old:
-//!    somebody may have claimed the card, come onto it and given the claim back in between.
-//! 3. **Handed over**: once the answer is told, the claim is written anew with the process that it is for.
+//!    somebody may have claimed the GPU, started to use it and released the claim in between.
+//! 3. **Handed over**: once the answer is printed, the claim is rewritten with the process that it is for.
 //!
-//! What is dropped on the way is given back.
+//! An offer or grant that is dropped is released.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::facts::{Kernel, Look, Standing};
 use crate::survey::Leftover;
 use crate::user_dir::UserDir;
 
-/// Cards that are kept for the asker until it has looked again.
+/// GPUs that are reserved for the asker until its second look.
 #[derive(Debug)]
 pub struct Offer {
     kept: Kept,
@@ -28,11 +28,11 @@ pub struct Offer {
     leftovers: Vec<Leftover>,
 }
 
-/// Cards that the asker has, and that are still to be handed to the process that they are for.
+/// GPUs that the asker has, to be handed to the process that they are for.
 #[derive(Debug)]
 pub struct Grant(Kept);
 
-/// A claim of the asking process, given back when it is dropped.
+/// A claim of the asking process, released when it is dropped.
 #[derive(Debug)]
 struct Kept {
     /// As it will be.
@@ -81,7 +81,7 @@ impl ClaimDir {
         })
     }
 
-    /// Whether a look is too old to say anything about now.
+    /// Whether a look is too old.
     pub(crate) fn is_stale(look: &Look, kernel: &dyn Kernel) -> bool {
         kernel.now().since_boot.saturating_sub(look.at.since_boot) > LOOK_AGE
     }
@@ -93,8 +93,8 @@ impl Offer {
         &self.kept.claim.cards
     }
 
-    /// Makes sure with a look that was taken after the offer. `None`: one of the cards is not free any more, or the look is
-    /// not from after it; the cards are given back, and are to be asked for again by a new look.
+    /// Confirms the offer with a look that was taken after it. `None` if one of the GPUs is no longer free, or the look is
+    /// older than the offer; the GPUs are released then.
     #[must_use]
     pub fn confirm(self, dir: &ClaimDir, look: &Look, kernel: &dyn Kernel) -> Option<Grant> {
         let is_after = look.at.since_boot >= self.made && !ClaimDir::is_stale(look, kernel);
@@ -114,14 +114,14 @@ impl Grant {
         &self.0.claim
     }
 
-    /// Gives the claim to the process that it is for. To be called once the answer is told: until then it ends with the
-    /// asker.
+    /// Transfers the claim to the process that it is for. Call it once the answer is printed: until then the claim ends with
+    /// the asker.
     pub fn hand_over(mut self, dir: &ClaimDir, kernel: &dyn Kernel) -> Result<Claim, ClaimError> {
         let claim = &self.0.claim;
         if kernel.standing(&claim.for_process) == Standing::Ended {
             return Err(ClaimError::ProcessEnded);
         }
-        // The asker may have been stopped in between. Past the deadline the cards may be another's.
+        // The asker may have been stopped in between. After the deadline the GPUs may belong to others.
         if kernel.now().since_boot >= claim.deadline {
             return Err(ClaimError::TooLate(claim.id.clone()));
         }

@@ -1,4 +1,4 @@
-//! What stands in all user directories: the claims that live, those who wait, what does not count, and what may be removed.
+//! Contents of all user directories: live claims, waiters, entries that do not count, and files that may be removed.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use crate::queue::{TICKET, Waiter, set_aside};
 use crate::user_dir::{Allowance, Entry, UserDir};
 use crate::user_dirs::Whose;
 
-/// Everything in the shared directory that counts, and what does not.
+/// Contents of the shared directory, and problems with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// By owner and id.
@@ -42,14 +42,14 @@ pub(crate) enum Sweep {
 }
 
 impl Survey {
-    /// The cards that somebody has claimed.
+    /// GPUs that are claimed.
     #[must_use]
     pub fn claimed(&self) -> HashSet<GpuUuid> {
         let cards = self.claims.iter().flat_map(|live| &live.cards);
         cards.map(|card| card.gpu.clone()).collect()
     }
 
-    /// The free cards that are kept for those who wait.
+    /// Free GPUs that are reserved for waiters.
     #[must_use]
     pub fn kept(&self, look: &Look, kernel: &dyn Kernel) -> HashSet<GpuUuid> {
         let now = kernel.now();
@@ -60,7 +60,7 @@ impl Survey {
 }
 
 impl ClaimDir {
-    /// Who has what and who waits, without the lock: for listings.
+    /// Reads claims and waiters without the lock, for listings.
     pub fn survey(&self, look: &Look, kernel: &dyn Kernel) -> Result<Survey, ClaimError> {
         Ok(self.read_all(look, kernel, Sweep::Nothing)?.0)
     }

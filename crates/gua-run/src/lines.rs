@@ -1,5 +1,5 @@
-//! A file that only grows, a line at a time. Each line is handed to the kernel as a whole, so that `tail -f` shows it at
-//! once, and the death of this process loses nothing. A line that cannot be written is lost and told; later ones are tried.
+//! An append-only file of lines. Each line is passed to the kernel as a whole, so that `tail -f` shows it at once and a crash
+//! of this process loses nothing. A line that cannot be written is lost and counted; later ones are tried.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -11,31 +11,30 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct LineFile {
     file: File,
-    /// What the file ends with is no line end: a write stopped in the middle, ours or that of an earlier run, because the disk
-    /// was full or the machine went down.
+    /// The file does not end with a newline: a write was truncated, ours or that of an earlier run, by a full disk or a crash.
     is_torn: bool,
     lost: u64,
     last_error: Option<io::Error>,
 }
 
 impl LineFile {
-    /// Opens the file, and makes it where there is none. What is in it stays.
+    /// Opens the file for appending, and creates it if it does not exist.
     pub fn append(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         let mut file = Self::of(file);
-        // What cannot be read is written to all the same.
+        // A file that cannot be read can still be written.
         file.is_torn = file.ends_within_a_line().unwrap_or(false);
         Ok(file)
     }
 
-    /// Makes the file anew, without what was in it.
+    /// Creates the file, or truncates it.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut file = Self::append(path)?;
         file.empty()?;
         Ok(file)
     }
 
-    /// Takes out what is in the file. What is no plain file is left alone.
+    /// Truncates a regular file.
     pub(crate) fn empty(&mut self) -> io::Result<()> {
         if self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
@@ -44,7 +43,7 @@ impl LineFile {
         Ok(())
     }
 
-    /// Whether what is in a plain file ends without a line end.
+    /// Whether a regular file ends without a newline.
     fn ends_within_a_line(&self) -> io::Result<bool> {
         if self.length()?.unwrap_or(0) == 0 {
             return Ok(false);
@@ -56,25 +55,25 @@ impl LineFile {
         Ok(last != *b"\n")
     }
 
-    /// The file once more, for reading; the same one, though its name may be another's by now.
+    /// Opens the same file for reading, even if it was renamed.
     pub(crate) fn reader(&self) -> io::Result<File> {
         File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
-    /// Whether lines can be read back, and how long the file is.
+    /// Length of a regular file, which can be read back.
     pub(crate) fn length(&self) -> io::Result<Option<u64>> {
         let facts = self.file.metadata()?;
         Ok(facts.is_file().then_some(facts.len()))
     }
 
-    /// Whether this name is the file's.
+    /// Whether the path still names this file.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         let place = |facts: Metadata| (facts.dev(), facts.ino());
         let own = self.file.metadata().map(place);
         own.is_ok_and(|own| path.metadata().is_ok_and(|facts| place(facts) == own))
     }
 
-    /// Goes on in another file. What was lost stays counted.
+    /// Continues in another file. The count of lost lines stays.
     pub(crate) fn go_on(&mut self, path: &Path) -> io::Result<()> {
         let other = Self::append(path)?;
         self.file = other.file;
@@ -91,7 +90,7 @@ impl LineFile {
         }
     }
 
-    /// Writes the line and its end. Whether it is in the file.
+    /// Writes the line with a newline; returns whether it is in the file.
     pub fn write(&mut self, line: &str) -> bool {
         let mut bytes = Vec::with_capacity(line.len() + 2);
         if self.is_torn {
@@ -112,19 +111,19 @@ impl LineFile {
         }
     }
 
-    /// How many lines could not be written.
+    /// Number of lines that could not be written.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Why the last of them could not.
+    /// Error of the last of them.
     #[must_use]
     pub fn last_error(&self) -> Option<&io::Error> {
         self.last_error.as_ref()
     }
 
-    /// The same error for handing on; errors cannot be cloned.
+    /// A copy of the error; `io::Error` cannot be cloned.
     pub(crate) fn copied_error(&self) -> Option<io::Error> {
         let error = self.last_error.as_ref()?;
         Some(match error.raw_os_error() {
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_costs_lines_and_is_told() {
+    fn lines_lost_to_a_full_disk_are_counted() {
         // Every write to it fails as on a full disk (full(4)).
         let mut file = LineFile::append(Path::new("/dev/full")).unwrap();
         assert!(!file.write("one"));

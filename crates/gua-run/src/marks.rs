@@ -1,8 +1,7 @@
-//! What a job says while it runs: phases, events and values, a line each, through a pipe that it inherits.
+//! Marks of a running job: phases, events and values, one per line, through a pipe that it inherits.
 //!
 //! A line that begins with `{` is one JSON object with one of the keys `phase`, `event` (and perhaps `data`) and `set`; any
-//! other line is the name of a phase. What cannot be understood is counted and otherwise left alone: a job must not fail
-//! for it.
+//! other line is the name of a phase. Invalid lines are counted and otherwise ignored: they must not make a job fail.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -16,22 +15,22 @@ use serde_json::{Map, Value};
 
 pub use gua_model::run_variables::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
 
-/// A line of at most so many bytes reaches us whole, whoever else writes at the same time (`PIPE_BUF` in pipe(7)).
+/// Maximum length of a line that is written atomically (`PIPE_BUF` in pipe(7)).
 pub const LONGEST_MARK: usize = 4096;
 
-/// As much as is read at once. A job that says more and more has other things to be attended to as well.
+/// Number of bytes read at once, so that a job that floods the pipe does not block the loop.
 const AT_ONCE: usize = 2 * LONGEST_MARK;
 
-/// What a pipe holds unless somebody makes it larger (pipe(7)).
+/// Default capacity of a pipe (pipe(7)).
 const WHOLE_PIPE: usize = 64 << 10;
 
-/// Shells without many descriptors (dash) name those up to 9 only; the first ones are often taken.
+/// Some shells (dash) can only name descriptors up to 9, and the first ones are often taken.
 const LOWEST_DESCRIPTOR: i32 = 7;
 
-/// Something that a job said.
+/// A mark of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mark {
-    /// A new phase begins, and the one before it ends.
+    /// Begins a phase, and ends the one before it.
     Phase(String),
     Event {
         name: String,
@@ -42,7 +41,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Reads a line; `None` for one that means nothing.
+    /// Parses a line; `None` if it is invalid.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
@@ -69,7 +68,7 @@ impl Mark {
         }
     }
 
-    /// The line without its end, as [`Mark::parse`] reads it.
+    /// The line without its newline, as [`Mark::parse`] reads it.
     #[must_use]
     pub fn line(&self) -> String {
         let value = match self {
@@ -81,21 +80,21 @@ impl Mark {
     }
 }
 
-/// Our end of the pipe, and the job's until it was started.
+/// Both ends of the pipe.
 #[derive(Debug)]
 pub struct Marks {
     read: File,
     /// The job's end, kept open: the file that [`PIPE_VARIABLE`] names is this one, and without it the pipe would end with
     /// the first process that closes it.
     write: OwnedFd,
-    /// What has come of a line so far.
+    /// The beginning of an incomplete line.
     begun: Vec<u8>,
     garbled: u64,
 }
 
 impl Marks {
     pub fn new() -> io::Result<Self> {
-        // A job is never held up: if we do not read, its marks are lost.
+        // The job never blocks: if we do not read, its marks are lost.
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let write = fcntl_dupfd_cloexec(own_reader(write), LOWEST_DESCRIPTOR)?;
         Ok(Self {
@@ -106,7 +105,7 @@ impl Marks {
         })
     }
 
-    /// The variables by which the job finds it.
+    /// Variables by which the job finds the pipe.
     #[must_use]
     pub fn variables(&self) -> [(&'static str, String); 2] {
         let (own, number) = (std::process::id(), self.write.as_raw_fd());
@@ -116,7 +115,7 @@ impl Marks {
         ]
     }
 
-    /// Whether a program that is started now inherits the descriptor.
+    /// Sets whether a program that is started now inherits the descriptor.
     pub(crate) fn hand_down(&self, handed: HandedDown) -> io::Result<()> {
         let flags = match handed {
             HandedDown::Yes => FdFlags::empty(),
@@ -125,18 +124,18 @@ impl Marks {
         Ok(fcntl_setfd(&self.write, flags)?)
     }
 
-    /// Readable when the job has said something.
+    /// Readable when there are marks.
     #[must_use]
     pub fn waiting(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
 
-    /// Some of what was said since, without waiting: the rest is there to be taken next.
+    /// Reads some marks without blocking; the rest can be read next.
     pub fn take(&mut self) -> Vec<Mark> {
         self.take_at_most(AT_ONCE)
     }
 
-    /// As much as a job can have said before it ended. Who says more goes on after it.
+    /// Reads as many marks as a pipe can hold, after the job has ended.
     pub fn take_last(&mut self) -> Vec<Mark> {
         self.take_at_most(WHOLE_PIPE)
     }
@@ -171,15 +170,15 @@ impl Marks {
         ioctl_fionread(&self.read).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// How many lines meant nothing.
+    /// Number of invalid lines.
     #[must_use]
     pub fn garbled(&self) -> u64 {
         self.garbled
     }
 }
 
-/// The same end opened for reading too (fifo(7)): who holds it is a reader, so that a mark does not end the job by SIGPIPE when
-/// we are gone. Without /proc it stays as it is.
+/// Opens the write end for reading too (fifo(7)), so that the job is itself a reader and gets no SIGPIPE after we have exited.
+/// Without /proc the end stays as it is.
 fn own_reader(write: OwnedFd) -> OwnedFd {
     let path = format!("/proc/self/fd/{}", write.as_raw_fd());
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -1,9 +1,9 @@
-//! What of a card is the job's own, and whether others are on it. A process that nobody could be found for may be anybody's:
-//! where it matters whose it is, nothing is known.
+//! The job's own share of a GPU, and whether others use it. The owner of an unidentified process is unknown: where it
+//! matters, the answer is a reason and not a value.
 
 use gua_model::{Bytes, Gpu, Missing, Pid, Process, Reading};
 
-/// Memory of the job's own processes. It is none only where every process is known to be another's.
+/// Memory of the job's own processes. It is zero only if every process is known to be another's.
 pub(crate) fn memory(gpu: &Gpu, is_own: impl Fn(&Process) -> bool) -> Reading<Bytes> {
     let mut own = own(gpu, is_own).peekable();
     if own.peek().is_none() {
@@ -13,7 +13,7 @@ pub(crate) fn memory(gpu: &Gpu, is_own: impl Fn(&Process) -> bool) -> Reading<By
     own.map(|process| process.memory).sum()
 }
 
-/// How busy the job's own processes kept the card between two looks, in percent. The driver has no sample of a process at rest.
+/// Utilisation by the job's own processes between two samples, in percent. The driver has no value for an idle process.
 pub(crate) fn util(
     before: &Gpu,
     after: &Gpu,
@@ -21,7 +21,7 @@ pub(crate) fn util(
 ) -> Reading<Option<f64>> {
     let pids: Vec<Pid> = own(after, &is_own).map(|process| process.pid).collect();
     if own(before, &is_own).any(|process| !pids.contains(&process.pid)) {
-        // What a process did before it ended is lost with it.
+        // The utilisation of a process that has ended is lost.
         return Ok(None);
     }
     if pids.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn util(
         .map(Some)
 }
 
-/// Whether others compute on the card.
+/// Whether others compute on the GPU.
 pub(crate) fn is_shared(gpu: &Gpu, is_own: impl Fn(&Process) -> bool) -> Reading<bool> {
     let others = || {
         let others = gpu.processes.iter().filter(|process| !is_own(process));
@@ -42,7 +42,7 @@ pub(crate) fn is_shared(gpu: &Gpu, is_own: impl Fn(&Process) -> bool) -> Reading
     if others().any(|process| process.identity.is_ok()) {
         return Ok(true);
     }
-    // One that has just ended is nobody's.
+    // A process that has just ended belongs to nobody.
     let mut nameless = others().filter_map(|process| process.identity.as_ref().err());
     let nameless = nameless.find(|why| **why != Missing::Gone);
     nameless.map_or(gpu.compute_list.map(|()| false), |why| Err(*why))
@@ -55,7 +55,7 @@ fn own<'a>(
     gpu.processes.iter().filter(move |process| is_own(process))
 }
 
-/// Whether the card's processes are all listed and all somebody's.
+/// Checks that all processes on the GPU are listed and identified.
 fn all_known(gpu: &Gpu) -> Reading<()> {
     gpu.compute_list?;
     gpu.graphics_list?;

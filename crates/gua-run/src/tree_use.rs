@@ -1,4 +1,4 @@
-//! The processes of a job together: processor time, memory and storage.
+//! Processor time, memory and storage of all processes of a job.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::means::{float, rounded};
 
-/// What the processes of a job have used.
+/// Resource use of a job's processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TreeUse {
     last: Option<(Duration, FamilyUse)>,
@@ -18,27 +18,27 @@ pub(crate) struct TreeUse {
     cores_most: Option<f64>,
 }
 
-/// A job's processes in `summary.json`. `null` is what nobody measured.
+/// A job's processes in `summary.json`. `null` was not measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TreeSummary {
     pub processes_max: u32,
     pub threads_max: u64,
     pub cpu_seconds: f64,
-    /// Processors that were busy for the job, on average over the whole run.
+    /// CPU cores that were busy for the job, averaged over the run.
     pub cpu_cores_mean: Option<f64>,
-    /// The most between two looks.
+    /// Maximum between two samples.
     pub cpu_cores_max: Option<f64>,
-    /// Memory in RAM, summed over processes: what they share counts for each. `null` for a run too short to be looked at.
+    /// Resident memory, summed over processes; shared pages count for each. `null` for a run too short to be sampled.
     pub memory_max_mb: Option<u64>,
     pub read_mb: Option<f64>,
     pub written_mb: Option<f64>,
 }
 
-/// Less time between two looks tells too little: the kernel counts in hundredths of a second.
+/// Minimum time between two samples: the kernel counts processor time in hundredths of a second.
 const SHORTEST: Duration = Duration::from_millis(500);
 
 impl TreeUse {
-    /// What was found at this moment. The processors that were busy since the look before, where that can be told.
+    /// Adds a sample; returns the CPU cores that were busy since the one before, if known.
     pub(crate) fn look(&mut self, now: Duration, found: &FamilyUse) -> Option<f64> {
         self.processes = self.processes.max(found.processes);
         self.threads = self.threads.max(found.threads);
@@ -57,7 +57,7 @@ impl TreeUse {
         cores
     }
 
-    /// `last` is what was found when the job had ended, `took` the time from its start.
+    /// `last` is the sample after the job has ended, `took` the duration of the run.
     pub(crate) fn summary(&self, last: &FamilyUse, took: Duration) -> TreeSummary {
         let mb = |bytes: Bytes| float(bytes.0) / float(Bytes::PER_MB);
         let storage = |part: fn(&Storage) -> Bytes| -> Reading<f64> {
@@ -87,8 +87,8 @@ trait MaxBy {
 }
 
 impl MaxBy for Option<f64> {
-    /// The higher of two that may not be known. A mean can be above every look: the first and the last part of a run lie
-    /// outside them.
+    /// Maximum of two values that may be unknown. A mean can exceed every sample: the first and the last part of a run lie
+    /// outside of them.
     fn max_by(self, other: Self) -> Self {
         match (self, other) {
             (Some(one), Some(other)) => Some(one.max(other)),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_are_told_over_a_time_that_is_long_enough() {
+    fn cpu_cores_are_measured_over_a_minimum_time() {
         let mut tree = TreeUse::default();
         let at = Duration::from_millis;
         assert_eq!(tree.look(at(0), &found(0, 10)), None);
