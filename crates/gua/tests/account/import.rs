@@ -53,7 +53,7 @@ fn people(host: &TestHost) -> Vec<(String, f64, f64)> {
 #[test]
 fn an_hour_of_gpu_stats_is_an_hour_of_its_user_and_twice_imported_is_once_counted() {
     let host = host("");
-    host.write("gpu_stats/20261031_gpu_stats.csv", &a_day());
+    host.write("gpu_stats/20261031_gpu_stats.csv", a_day());
     let said = host.fine("import --gpu-stats gpu_stats");
     assert!(
         said.starts_with("imported 12 rows of 1 day from gpu_stats into "),
@@ -71,7 +71,7 @@ fn an_hour_of_gpu_stats_is_an_hour_of_its_user_and_twice_imported_is_once_counte
     assert!(again.starts_with("imported 0 rows of 1 day"), "{again}");
     assert!(again.contains("(12 were here already)"), "{again}");
     // A copy of the file is the same file.
-    host.write("copy/20261031_gpu_stats.csv", &a_day());
+    host.write("copy/20261031_gpu_stats.csv", a_day());
     host.fine("import --gpu-stats copy/20261031_gpu_stats.csv");
     assert_eq!(people(&host), expected);
 
@@ -113,7 +113,7 @@ fn a_day_that_grows_is_imported_on_and_half_a_line_waits_until_it_is_whole() {
     // A day before it, and a broken line in a day after it, are no matter.
     host.write(
         "gpu_stats/20261030_gpu_stats.csv",
-        &format!("{HEADER}{},bob,8,1,50\n", DAY - 300),
+        format!("{HEADER}{},bob,8,1,50\n", DAY - 300),
     );
     let broken = format!(
         "{HEADER}{},ada,7\n{},ada,7,1,40\n",
@@ -151,7 +151,7 @@ fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
     record(&host.path(".gua/gua.db"), own, 60, |_| vec![(90, &["ada"])]);
     host.write(
         "gpu_stats/20261031_gpu_stats.csv",
-        &looks(DAY, DAY + 3 * 3600),
+        looks(DAY, DAY + 3 * 3600),
     );
     let in_part = "old rows do not say how a GPU was shared or what it drew: they are charged";
     let page = || host.fine("report --since 2026-10-30 --until 2026-11-02");
@@ -171,7 +171,7 @@ fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
     assert!(again.contains(left_out), "{again}");
     host.write(
         "gpu_stats/20261031_gpu_stats.csv",
-        &looks(DAY, DAY + 4 * 3600),
+        looks(DAY, DAY + 4 * 3600),
     );
     let grown = host.fine("import --gpu-stats gpu_stats");
     assert!(grown.starts_with("imported 12 rows of 1 day"), "{grown}");
@@ -179,7 +179,7 @@ fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
     // A row that reaches into what was seen would count in part: it does not at all.
     host.write(
         "more/20261030_gpu_stats.csv",
-        &format!("{HEADER}{},bob,9,1,90\n", DAY + 3600 - 299),
+        format!("{HEADER}{},bob,9,1,90\n", DAY + 3600 - 299),
     );
     let said = host.fine("import --gpu-stats more");
     assert!(said.contains("\n  left out 1 row of 1 day"), "{said}");
@@ -212,7 +212,7 @@ fn hours_that_gpu_usage_audit_has_seen_are_not_counted_again() {
     let hour_ago = gua_probe::clock::now().as_second() - 3600;
     host.write(
         "gpu_stats/20261031_gpu_stats.csv",
-        &looks(hour_ago, hour_ago + 1500),
+        looks(hour_ago, hour_ago + 1500),
     );
     let said = host.fine("import --gpu-stats gpu_stats");
     assert!(said.starts_with("imported 0 rows of 1 day"), "{said}");
@@ -222,7 +222,7 @@ fn hours_that_gpu_usage_audit_has_seen_are_not_counted_again() {
 #[test]
 fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
     let host = host("");
-    host.write("gpu_stats/20261031_gpu_stats.csv", &a_day());
+    host.write("gpu_stats/20261031_gpu_stats.csv", a_day());
     host.fine("import --gpu-stats gpu_stats --interval 10m");
     let ten = [("ada".to_owned(), 2.0, 1.0)];
     assert_eq!(people(&host), ten);
@@ -239,7 +239,7 @@ fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
     // Where nothing is said, a day keeps what it was imported as, and one that is new has the usual.
     host.write(
         "gpu_stats/20261101_gpu_stats.csv",
-        &looks(DAY + 86_400, DAY + 90_000),
+        looks(DAY + 86_400, DAY + 90_000),
     );
     let said = host.fine("import --gpu-stats gpu_stats");
     assert!(
@@ -254,7 +254,7 @@ fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
     // A file that was changed is no grown one.
     host.write(
         "gpu_stats/20261031_gpu_stats.csv",
-        &a_day().replacen(",90\n", ",0\n", 3).replacen(
+        a_day().replacen(",90\n", ",0\n", 3).replacen(
             &format!("{},ada", DAY + 300),
             &format!("{},eve", DAY + 300),
             1,
@@ -275,11 +275,11 @@ fn a_first_line_that_was_repaired_is_not_a_second_day() {
     let host = host("");
     let file = "gpu_stats/20261031_gpu_stats.csv";
     let first = format!("{DAY},ada,4711,0,90\n");
-    host.write(file, &a_day().replacen(&first, "broken\n", 1));
+    host.write(file, a_day().replacen(&first, "broken\n", 1));
     host.fine("import --gpu-stats gpu_stats");
     let held = || people(&host)[0].1;
     assert!((held() - 11.0 / 12.0).abs() < 1e-3, "{}", held());
-    host.write(file, &a_day());
+    host.write(file, a_day());
     let ended = host.gua("import --gpu-stats gpu_stats");
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(
@@ -289,7 +289,7 @@ fn a_first_line_that_was_repaired_is_not_a_second_day() {
     host.fine("import --gpu-stats gpu_stats --replace");
     assert_eq!(people(&host), [("ada".to_owned(), 1.0, 0.5)]);
     // A copy of it is the same day.
-    host.write("copy/20261031_gpu_stats.csv", &a_day());
+    host.write("copy/20261031_gpu_stats.csv", a_day());
     host.fine("import --gpu-stats copy");
     assert_eq!(people(&host), [("ada".to_owned(), 1.0, 0.5)]);
 }

@@ -111,7 +111,7 @@ fn the_token_comes_from_the_flag_the_variable_or_standard_input() {
     assert_eq!(sent(), "gua_enroll_variable");
     // The configuration may name the board.
     let host = without_driver();
-    host.write(".gua/config.toml", &format!("[cloud]\nurl = \"{url}\"\n"));
+    host.write(".gua/config.toml", format!("[cloud]\nurl = \"{url}\"\n"));
     let ended = typed(
         &host,
         "enroll --enrollment-token -",

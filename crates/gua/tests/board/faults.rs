@@ -141,7 +141,7 @@ fn nobody_listens() {
     let file = host.read(".gua/cloud.json");
     host.write(
         ".gua/cloud.json",
-        &file.replace(&board.port().to_string(), &port.to_string()),
+        file.replace(&board.port().to_string(), &port.to_string()),
     );
     fails(
         &host,

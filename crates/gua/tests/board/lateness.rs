@@ -116,7 +116,7 @@ fn misbehaving() -> Vec<Timed> {
     let file = host.read(".gua/cloud.json");
     host.write(
         ".gua/cloud.json",
-        &file.replace(&board.port().to_string(), &port),
+        file.replace(&board.port().to_string(), &port),
     );
     timed.push(Timed::start("nobody listens", host, board));
     timed

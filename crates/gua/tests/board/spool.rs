@@ -180,7 +180,7 @@ fn what_was_kept_for_another_is_dropped_and_told() {
             .unwrap();
         host.write(
             ".gua/cloud.json",
-            &file.replace(&format!("http{old}"), &new.url()),
+            file.replace(&format!("http{old}"), &new.url()),
         );
     });
     check(&|host, _| {

@@ -13,7 +13,7 @@ use gua_test::http::CLAIM_ANSWER;
 pub(crate) fn enrolled(host: TestHost, board: &Board) -> TestHost {
     let mut file: Value = serde_json::from_str(CLAIM_ANSWER).unwrap();
     file["serverUrl"] = board.url().into();
-    host.write(".gua/cloud.json", &file.to_string());
+    host.write(".gua/cloud.json", file.to_string());
     host
 }
 

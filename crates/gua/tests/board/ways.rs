@@ -33,7 +33,7 @@ fn a_certificate_is_believed_when_its_authority_is() {
     host.fine(&format!("sync-once --ca-file {}", ca_file.display()));
     host.write(
         ".gua/config.toml",
-        &format!("cloud.ca_file = \"{}\"\n", ca_file.display()),
+        format!("cloud.ca_file = \"{}\"\n", ca_file.display()),
     );
     host.fine("sync-once");
     assert_eq!(board.take().len(), 2);
@@ -72,7 +72,7 @@ fn a_server_that_never_greets_ends_the_attempt() {
     let file = host.read(".gua/cloud.json");
     host.write(
         ".gua/cloud.json",
-        &file.replace(&board.port().to_string(), &port.to_string()),
+        file.replace(&board.port().to_string(), &port.to_string()),
     );
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -140,7 +140,7 @@ const GRANTED: &str = "HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n"
 fn a_proxy_of_the_environment_is_used_and_not_for_this_machine() {
     let board = Board::start();
     let (port, asked) = proxy(board.port(), GRANTED);
-    let host = host(TWO_GPUS).variable("HTTP_PROXY", &format!("http://ada:pass@127.0.0.1:{port}"));
+    let host = host(TWO_GPUS).variable("HTTP_PROXY", format!("http://ada:pass@127.0.0.1:{port}"));
     let host = enrolled(host, &board);
     host.fine("sync-once");
     assert!(asked.lock().unwrap().is_empty(), "loopback needs no proxy");
@@ -165,7 +165,7 @@ fn a_proxy_that_refuses_is_told_without_its_password() {
     let refusal = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n";
     let (port, _) = proxy(board.port(), refusal);
     let host = host(TWO_GPUS)
-        .variable("http_proxy", &format!("http://ada:pass@127.0.0.1:{port}"))
+        .variable("http_proxy", format!("http://ada:pass@127.0.0.1:{port}"))
         .variable("GUA_ALLOW_HTTP", "true");
     let host = enrolled(host, &board);
     far_away(&host, &board);

@@ -157,7 +157,7 @@ fn a_newer_history_is_refused_before_a_daemon_is_started() {
 #[test]
 fn a_damaged_history_stops_a_daemon_with_the_way_out() {
     let host = host(TWO_GPUS);
-    host.write(".gua/gua.db", &"no database ".repeat(400));
+    host.write(".gua/gua.db", "no database ".repeat(400));
     for line in ["daemon", "daemon --foreground"] {
         let ended = host.gua(line);
         assert_eq!(ended.code, 1, "{ended:?}");

@@ -55,11 +55,11 @@ fn a_dead_number_is_stale_and_cleared() {
             format!("gua daemon: not running (removed stale pid {NOBODY})\n"),
         ),
     ] {
-        host.write(".gua/gua.pid", &format!("  {NOBODY} \n"));
+        host.write(".gua/gua.pid", format!("  {NOBODY} \n"));
         assert_eq!(host.fine(command), expected);
         assert!(!file.exists(), "{command}");
     }
-    host.write(".gua/gua.pid", &NOBODY.to_string());
+    host.write(".gua/gua.pid", NOBODY.to_string());
     let said = host.fine("start --interval 1h");
     assert!(
         said.starts_with("gua daemon: started pid "),
@@ -76,7 +76,7 @@ fn a_foreign_process_is_never_signalled() {
         .unwrap();
     let pid = foreign.id();
     for command in ["status", "stop"] {
-        host.write(".gua/gua.pid", &format!("{pid}\n"));
+        host.write(".gua/gua.pid", format!("{pid}\n"));
         assert_eq!(
             host.fine(command),
             format!(
@@ -85,7 +85,7 @@ fn a_foreign_process_is_never_signalled() {
         );
         assert!(!host.state("gua.pid").exists());
     }
-    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    host.write(".gua/gua.pid", format!("{pid}\n"));
     let said = host.fine("start --interval 1h");
     let mut lines = said.lines();
     assert_eq!(
@@ -110,7 +110,7 @@ fn our_daemon_under_another_pid_file_is_not_ours_to_stop() {
     let host = host(TWO_GPUS);
     host.fine("start --interval 1h --pid-file other.pid --log-file other.log");
     let pid: u32 = host.read("other.pid").trim().parse().unwrap();
-    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    host.write(".gua/gua.pid", format!("{pid}\n"));
     let said = host.fine("stop");
     assert!(said.contains("belongs to another process"), "{said}");
     assert!(is_running(pid), "it lives");
@@ -125,7 +125,7 @@ fn a_collector_of_the_python_tool_is_seen_and_stopped() {
     let host = host(TWO_GPUS);
     let mut python = python_shaped("read line");
     let pid = python.id();
-    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    host.write(".gua/gua.pid", format!("{pid}\n"));
     assert_eq!(
         host.fine("start"),
         format!("gua daemon: already running (pid {pid})\n")
@@ -151,7 +151,7 @@ fn one_that_does_not_end_is_told_and_its_file_kept() {
     let mut ready = [0; 6];
     std::io::Read::read_exact(stubborn.stdout.as_mut().unwrap(), &mut ready).unwrap();
     let pid = stubborn.id();
-    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    host.write(".gua/gua.pid", format!("{pid}\n"));
     let ended = host.gua("stop");
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("still alive after 5 s"), "{ended:?}");
@@ -168,7 +168,7 @@ fn without_permission_nothing_is_stopped_and_the_file_stays() {
     let host = host(TWO_GPUS);
     let mut python = python_shaped("read line");
     let pid = python.id();
-    host.write(".gua/gua.pid", &format!("{pid}\n"));
+    host.write(".gua/gua.pid", format!("{pid}\n"));
     // The other user has to reach the program and the files.
     let program = host.path("gua");
     std::fs::copy(GUA, &program).unwrap();

@@ -64,8 +64,7 @@ fn with_none_free_it_prints_nothing_and_exits_with_3() {
     assert!(said.contains("no card is free"), "{said}");
     check(&host, "--gpu-model h100 --rule nvgpu", 0, "\n");
     let script = format!(
-        "CUDA_VISIBLE_DEVICES=$({} available -q --gpu-model h100) || exit; echo went on",
-        GUA
+        "CUDA_VISIBLE_DEVICES=$({GUA} available -q --gpu-model h100) || exit; echo went on"
     );
     let output = host.command("sh").args(["-c", &script]).output().unwrap();
     assert_eq!((output.status.code(), output.stdout), (Some(3), Vec::new()));
