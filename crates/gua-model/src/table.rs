@@ -244,8 +244,9 @@ impl Cell {
             Cell::Text(text) => text.clone(),
             Cell::Missing => String::new(),
             other => match other.measure() {
-                // As JSON prints it: 12.0, not 12.
-                Some(number) => format!("{number:?}"),
+                // As JSON prints it: 12.0 and 0.000077, not 12 and 7.7e-5.
+                Some(number) if number.fract() == 0.0 => format!("{number:.1}"),
+                Some(number) => number.to_string(),
                 None => other.shown(),
             },
         }
@@ -458,6 +459,7 @@ mod tests {
         };
         assert_eq!(exact(0), "ada,1.234568,0.5");
         assert_eq!(exact(1), "김,12.0,");
+        assert_eq!(Cell::Hours(0.000_077).exact(), "0.000077");
     }
 
     #[test]
