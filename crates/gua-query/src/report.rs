@@ -51,7 +51,7 @@ pub(crate) fn report_and_sessions(
     add_imported(records, &known, &mut sums)?;
     refuse_unknown_person(records, &known, &sums)?;
     let since = list_sessions(records, &known, &mut sums)?;
-    lay_out(records, known, sums, &since)
+    lay_out(records, &known, sums, &since)
 }
 
 /// What the records know, before anything is counted.
@@ -401,7 +401,7 @@ fn hold(session: &Session, known: &Known<'_>, names: &mut PersonNames) -> Hold {
 /// Lays out what was counted, with the host, the last tick and refusals.
 fn lay_out(
     records: &dyn Records,
-    known: Known<'_>,
+    known: &Known<'_>,
     mut sums: Sums,
     since: &HeldSince,
 ) -> Result<(Report, SessionsByPerson)> {
@@ -421,7 +421,7 @@ fn lay_out(
         });
     }
     let now = match (&known.last, &known.imported) {
-        (Some(last), _) => Some(now::at_tick(last, &known, since)),
+        (Some(last), _) => Some(now::at_tick(last, known, since)),
         (None, Some(facts)) => {
             imported::last_moment(records, facts, question, &sums.fold, known.thresholds)?
         }
@@ -440,7 +440,7 @@ fn lay_out(
         host_observed: sums.host_observed,
         host: host.or_else(|| imported::host(facts?)),
         now,
-        refused: refused(records, &known)?,
+        refused: refused(records, known)?,
         tick_interval: match records.tick_interval()? {
             None => facts.and_then(|facts| facts.interval),
             interval => interval,
