@@ -23,7 +23,8 @@ use crate::table::{Cell, Table};
 pub struct Sheet<'a> {
     pub statement: &'a Statement,
     pub zone: TimeZone,
-    /// The only person to include. The names of other people are not printed.
+    /// The person, if the statement covers only one. The title then shows this name instead of the host's, so that a
+    /// name is never printed on another person's page.
     pub only: Option<&'a str>,
     /// Version of the program.
     pub version: &'a str,
@@ -260,7 +261,7 @@ mod tests {
         }
     }
 
-    /// Two cards for an hour.
+    /// Two GPUs for an hour.
     fn statement(people: Micros, free: Micros) -> Statement {
         let hour = Micros(3_600_000_000);
         Statement {

@@ -7,7 +7,7 @@ use super::{Whose, card_name};
 use crate::chart::{HeatMap, HeatUnit, Language, Tone};
 use crate::report::{Page, labels};
 
-/// Rows of cards or people, columns of time.
+/// Rows of GPUs or people, columns of time.
 #[derive(Clone, Debug)]
 pub(in crate::report) struct Grid<'a> {
     pub(in crate::report) whose: Whose,

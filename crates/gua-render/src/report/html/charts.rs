@@ -79,7 +79,7 @@ pub(super) fn heat(html: &mut Html, page: &Page<'_>) {
     figure.write(html, page, &|frame| chart.draw(frame));
 }
 
-/// The longest sessions, card by card.
+/// The longest sessions by GPU.
 pub(super) fn sessions(html: &mut Html, page: &Page<'_>) {
     let (chart, told) = figures::sessions(page, Whose::Gpu);
     let title = labels::SESSIONS.of(page.language);

@@ -81,7 +81,7 @@ pub(super) fn gpus(html: &mut Html, page: &Page<'_>) {
 
 fn write_gpus(html: &mut Html, page: &Page<'_>, id: &str) {
     let report = page.report;
-    // The number, the model and a bar stand under the name of the GPU, where they take no columns.
+    // The index, the model and a bar are below the name of the GPU, where they need no columns.
     let below = |html: &mut Html, row: usize, column: usize| {
         let (0, Some(card)) = (column, report.cards.get(row)) else {
             return;

@@ -1,5 +1,5 @@
-//! Every chart of hosts of any size: no two labels touch, nothing lies outside, the numbers are those of the report, and an
-//! empty window says so.
+//! Every chart of hosts of any size: no two labels touch, nothing is drawn outside, the numbers match the report, and
+//! an empty window has a message.
 
 use gua_model::Period;
 use gua_model::report::Report;
@@ -352,7 +352,8 @@ fn what_is_left_out_is_said_in_full_on_a_narrow_picture_too() {
     assert!(said.contains(words), "{said}");
 }
 
-/// The rows of the sessions of a host with three cards and a day, after `change`: name, bars, and the hours that are hatched.
+/// Returns the session rows of a host with three GPUs over one day, after `change`: name, number of bars, and hatched
+/// hours.
 fn session_rows(whose: Whose, change: impl FnOnce(&mut Report)) -> Vec<(String, usize, f64)> {
     let shape = Shape {
         cards: 3,
@@ -361,7 +362,7 @@ fn session_rows(whose: Whose, change: impl FnOnce(&mut Report)) -> Vec<(String, 
     };
     let mut report = of(shape, Kind::Sessions(whose));
     report.cards.sort_by_key(|card| card.index);
-    // One session of the first card, two of the second, three of the third.
+    // One session of the first GPU, two of the second, three of the third.
     let mut kept = [0; 3];
     report.sessions.retain(|hold| {
         let card = hold.index.unwrap();
@@ -379,7 +380,7 @@ fn session_rows(whose: Whose, change: impl FnOnce(&mut Report)) -> Vec<(String, 
 
 #[test]
 fn a_session_is_on_the_row_of_its_card_whatever_number_it_had() {
-    // The first card is known from an import alone, and had the number that another has now.
+    // The first GPU is known only from an import, and had the index that another GPU has now.
     let rows = session_rows(Whose::Gpu, |report| {
         let imported = report.cards[0].gpu.clone();
         report.cards[0].index = None;
@@ -396,7 +397,7 @@ fn a_session_is_on_the_row_of_its_card_whatever_number_it_had() {
     bars[1..].sort_unstable();
     assert_eq!(bars, [2, 1, 3], "{rows:?}");
 
-    // All of them from an import: each has one row, with the number that its sessions had.
+    // All of them are imported: each GPU has one row, with the index from its sessions.
     let rows = session_rows(Whose::Gpu, |report| {
         for card in &mut report.cards {
             card.index = None;
@@ -420,7 +421,7 @@ fn time_before_a_card_was_first_seen_is_hatched_on_its_row_alone() {
         .map(|row| row.2)
         .collect();
     assert_eq!(hatched, [6.0, 6.0, 12.0]);
-    // Of a person nothing is known only while no card was looked at: the gap is from 4 to 10 h of the day.
+    // A person's row has a gap only while no GPU was observed: from 4 to 10 h of the day.
     let rows = session_rows(Whose::User, late);
     assert!(
         !rows.is_empty() && rows.iter().all(|row| row.2 == 6.0),
