@@ -48,7 +48,7 @@ fn sample(number: u64) -> Sample {
             // Busy, idle and held, then free; the counter is reset once.
             gpu(
                 0,
-                if number % 3 == 0 { 80 } else { 0 },
+                if number.is_multiple_of(3) { 80 } else { 0 },
                 Ok(Millijoules((millis * 250) % 500_000_000)),
                 (number % 10 < 8).then_some(5),
             ),
@@ -60,7 +60,7 @@ fn sample(number: u64) -> Sample {
                     0 => Err(Missing::Failed),
                     _ => Ok(Millijoules(millis * 60)),
                 },
-                (number % 2 == 0).then_some(50),
+                number.is_multiple_of(2).then_some(50),
             ),
         ],
         problems: Vec::new(),
