@@ -96,13 +96,13 @@ enum Liveness {
 }
 
 impl ProcessTable {
+    /// A table that resolves PIDs of this process's own namespace, such as those of claims.
     #[must_use]
     pub fn new(root: ProcRoot, passwd: Passwd) -> Self {
         Self::with(Tree::new(root), Names::new(passwd))
     }
 
-    /// Sets the PID namespace of the PIDs to resolve: the driver's, or with [`DriverPids::Here`] the namespace of this
-    /// process and its relatives.
+    /// Resolves PIDs that the driver reports instead, by the setting `driver.pids`.
     #[must_use]
     pub fn with_driver_pids(self, driver_pids: DriverPids) -> Self {
         Self {

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use gua_model::Pid;
 use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
 use gua_model::report::PersonNames;
 use gua_model::text::{counted, sanitize};
-use gua_model::{DriverPids, Pid};
 use gua_probe::clock;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
 use gua_query::Source as _;
@@ -63,8 +63,7 @@ pub(crate) fn refuse_who_is_over(loaded: &Loaded, speaker: &str) -> anyhow::Resu
     if quotas.is_empty() {
         return Ok(());
     }
-    let table = ProcessTable::new(ProcRoot::default(), Passwd::System);
-    let mut table = table.with_driver_pids(DriverPids::Here);
+    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
     let own = table.resolve(Pid(std::process::id())).ok();
     let Some(user) = own.and_then(|own| own.owner()).map(|owner| owner.user) else {
         output::talk(&format!(

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 fn gua(image: &Path, arguments: &[&str]) -> Output {
     crate::without_driver()
+        .variable("HOME", "/home/nobody-has-this")
         .command(crate::GUA)
         .arg("service")
         .args(arguments)

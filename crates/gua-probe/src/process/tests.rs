@@ -21,6 +21,7 @@ fn table(tree: &FakeProc) -> ProcessTable {
         "root:x:0:0::/:/bin/sh\nada:x:1000:1000::/:/bin/sh\n",
     );
     ProcessTable::new(tree.root(), Passwd::File(tree.path("passwd")))
+        .with_driver_pids(DriverPids::Auto)
 }
 
 fn next_tick(table: &mut ProcessTable) -> Reading<Identity> {

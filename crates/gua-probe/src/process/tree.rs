@@ -140,7 +140,7 @@ impl Tree {
         Self {
             root,
             directory: OnceCell::new(),
-            driver_pids: DriverPids::default(),
+            driver_pids: DriverPids::Here,
             pid_lookup: OnceCell::new(),
             sees_all_users: OnceCell::new(),
             path: String::new(),

@@ -111,6 +111,11 @@ fn example(name: &str) -> PathBuf {
     if profile.ends_with("release") {
         build.arg("--release");
     }
-    assert!(build.status().unwrap().success());
-    profile.join("examples").join(name)
+    let example = profile.join("examples").join(name);
+    match build.status() {
+        Ok(status) => assert!(status.success()),
+        // Where the tests run without cargo (scripts/test-container), all targets were built before.
+        Err(error) => assert!(example.exists(), "{error}, and no {}", example.display()),
+    }
+    example
 }

@@ -10,10 +10,7 @@ use super::*;
 
 /// Creates a table over the real `/proc`. Children of the tests are in the same pid namespace.
 fn real_table() -> ProcessTable {
-    ProcessTable::with(
-        Tree::new(ProcRoot::default()).with_driver_pids(DriverPids::Here),
-        Names::new(Passwd::System),
-    )
+    ProcessTable::with(Tree::new(ProcRoot::default()), Names::new(Passwd::System))
 }
 
 struct Running(Child);

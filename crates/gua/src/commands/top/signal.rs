@@ -1,7 +1,7 @@
 //! Signals to the user's own processes only. The process is pinned with a pidfd before it is checked, so that a reused
 //! PID is never signalled.
 
-use gua_model::{DriverPids, Pid, ProcessKey, Uid};
+use gua_model::{Pid, ProcessKey, Uid};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_tui::{Me, Signal};
 use rustix::io::Errno;
@@ -10,18 +10,13 @@ use rustix::process::{self, PidfdFlags, pidfd_open, pidfd_send_signal};
 /// User who runs this program.
 pub(super) fn me() -> Me {
     let uid = Uid(process::geteuid().as_raw());
-    let mut table = own_table();
+    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
     let own = table.resolve(Pid(std::process::id())).ok();
     let owner = own.and_then(|identity| identity.owner());
     Me {
         uid,
         owner: owner.map_or(uid, |owner| owner.user.uid),
     }
-}
-
-/// A table that resolves PIDs of this process's own namespace, whichever namespace the driver's belong to.
-fn own_table() -> ProcessTable {
-    ProcessTable::new(ProcRoot::default(), Passwd::System).with_driver_pids(DriverPids::Here)
 }
 
 /// Sends a signal to exactly this process and returns the result as a message.
@@ -38,7 +33,7 @@ pub(super) fn send(key: ProcessKey, signal: Signal, me: Me) -> Result<String, St
         error => format!("{pid}: {error}; nothing was sent"),
     })?;
     // From here on, the PID refers to one process only. Check that it is the intended one and belongs to the user.
-    let mut table = own_table();
+    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
     let identity = table.resolve(pid).map_err(|_| ended())?;
     if identity.key != key {
         return Err(format!("{pid} is another process now; nothing was sent"));
@@ -82,7 +77,7 @@ mod tests {
         }
 
         fn key(&self) -> ProcessKey {
-            let mut table = own_table();
+            let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
             table.resolve(Pid(self.0.id())).unwrap().key
         }
     }
