@@ -256,19 +256,19 @@ fn sessions(cards: usize, hours: i64) -> SessionChart {
 
 type Draw = Box<dyn Fn(&Frame) -> String>;
 
-fn cases() -> Vec<(&'static str, &'static str, Draw)> {
+type Case = (&'static str, &'static str, Draw);
+
+fn cases() -> Vec<Case> {
+    let mut cases = cases_of_states();
+    cases.extend(other_cases());
+    cases
+}
+
+fn cases_of_states() -> Vec<Case> {
     use CalendarUnit::{Day, Hour};
     let empty = || StatesOverTime {
         slots: Vec::new(),
         ..states(1, 1.0, Hour, Measure::GpuHours)
-    };
-    let empty_week = || HeatMap {
-        cells: Vec::new(),
-        ..week(Tone::Use, HeatUnit::Share, Language::English)
-    };
-    let no_sessions = || SessionChart {
-        rows: Vec::new(),
-        ..sessions(1, 24)
     };
     vec![
         (
@@ -316,6 +316,19 @@ fn cases() -> Vec<(&'static str, &'static str, Draw)> {
             "States, an empty window",
             Box::new(move |frame| empty().draw(frame)),
         ),
+    ]
+}
+
+fn other_cases() -> Vec<Case> {
+    let empty_week = || HeatMap {
+        cells: Vec::new(),
+        ..week(Tone::Use, HeatUnit::Share, Language::English)
+    };
+    let no_sessions = || SessionChart {
+        rows: Vec::new(),
+        ..sessions(1, 24)
+    };
+    vec![
         (
             "week-use",
             "When the cards are used",

@@ -108,6 +108,14 @@ enum End {
     Without(ExitCode),
 }
 
+/// The state of a request that waits in the queue.
+struct Waiting<'a> {
+    /// When it joined, on the monotonic clock.
+    began: Duration,
+    patience: &'a mut Patience,
+    line: &'a mut Line,
+}
+
 impl End {
     fn granted(grant: Grant, sample: Sample, signals: Option<Handle>) -> Self {
         Self::Granted {
@@ -282,26 +290,12 @@ impl Asker<'_> {
                 refusal = Some(self.refusal(&page, &short));
                 self.tell(&page);
             }
-            let next = loop {
-                line.show(
-                    &self.request,
-                    &short,
-                    clock::monotonic().saturating_sub(began),
-                );
-                match patience.pause(ClaimDir::pause(short.ahead.len())) {
-                    Next::Again => {}
-                    end => break Err(end),
-                }
-                // A driver that does not answer must not keep a request alive that nobody waits for.
-                self.check_wanted()?;
-                match driver::sample(reader) {
-                    Ok(next) => {
-                        line.trouble_is_over();
-                        break Ok(next);
-                    }
-                    Err(fault) => line.trouble(&fault),
-                }
+            let mut waiting = Waiting {
+                began,
+                patience: &mut patience,
+                line: &mut line,
             };
+            let next = self.next_sample(reader, &short, &mut waiting)?;
             match next {
                 Ok(next) => sample = next,
                 Err(end) => {
@@ -317,6 +311,33 @@ impl Asker<'_> {
                     self.tell_shortage(&short, &page);
                     return Ok(End::Without(Exit::Nothing.into()));
                 }
+            }
+        }
+    }
+
+    /// Pauses and reads the GPUs again, until the driver answers. The error is the reason for which waiting ends.
+    fn next_sample(
+        &self,
+        reader: &mut Reader,
+        short: &Short,
+        waiting: &mut Waiting<'_>,
+    ) -> anyhow::Result<Result<Sample, Next>> {
+        loop {
+            let waited = clock::monotonic().saturating_sub(waiting.began);
+            waiting.line.show(&self.request, short, waited);
+            let pause = ClaimDir::pause(short.ahead.len());
+            match waiting.patience.pause(pause) {
+                Next::Again => {}
+                end => return Ok(Err(end)),
+            }
+            // A driver that does not answer must not keep a request alive that nobody waits for.
+            self.check_wanted()?;
+            match driver::sample(reader) {
+                Ok(next) => {
+                    waiting.line.trouble_is_over();
+                    return Ok(Ok(next));
+                }
+                Err(fault) => waiting.line.trouble(&fault),
             }
         }
     }
