@@ -2,7 +2,7 @@
 //!
 //! [`TestHost`] is a temporary home with a simulated driver in which the real program runs. Around it are the things that
 //! such tests need: real processes ([`Sleeper`], [`Running`]), terminals ([`Pty`], [`Terminal`]), a board that records
-//! requests ([`board`]), Python environments with the replaced tools ([`originals`], [`python`]), a JSON schema validator
+//! requests (`board`), Python environments with the replaced tools ([`originals`], [`python`]), a JSON schema validator
 //! ([`schema`]), and builders of samples, histories and reports.
 //!
 //! Every command of a [`TestHost`] starts with an empty environment plus an explicit list of variables, so that a test
