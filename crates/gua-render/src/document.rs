@@ -1,7 +1,7 @@
 //! Building blocks of JSON documents. Every document is a type that serde writes and schemars describes, so that the
 //! published schemas in `docs/schema` cannot disagree with the program.
 //!
-//! [`rows!`] declares the rows of a table once: the fields are the JSON keys, the CSV columns and the headings for people.
+//! The macro `rows!` declares the rows of a table once: the fields are the JSON keys, the CSV columns and the headings for people.
 
 use gua_model::table::{Cell, Column, Header, Table, rounded};
 use gua_model::{Micros, Millijoules, Period};
