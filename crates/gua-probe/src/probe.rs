@@ -1,7 +1,7 @@
 //! One sample of all GPUs and their processes. If a call fails, one reading is missing, with its reason; if a GPU is
 //! lost, its readings are missing. The sample fails only if the driver does not respond at all.
 //!
-//! The probe opens the driver, scans it through a [`Backend`], and identifies the processes against `/proc` right after
+//! The probe opens the driver, scans it through a `Backend`, and identifies the processes against `/proc` right after
 //! they were listed.
 
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 //! mistakes one file for the other.
 //!
 //! The first writer that opens a file with an earlier schema migrates it in one transaction. A reader never writes: it
-//! creates temporary views over such a file ([`adapt`]), so that every query can use the tables of the newest schema.
+//! creates temporary views over such a file (`adapt`), so that every query can use the tables of the newest schema.
 
 use rusqlite::{Connection, TransactionBehavior};
 
