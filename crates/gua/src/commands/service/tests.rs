@@ -26,6 +26,11 @@ pub(super) fn verify(units: &[(&str, String)], scope: Scope) {
         .output()
         .expect("systemd-analyze is needed (Debian: systemd)");
     let said = String::from_utf8_lossy(&verified.stderr);
+    // An ordinary user on a machine without systemd cannot verify units of the system.
+    if said.contains("Failed to create directory '/run/systemd/'") {
+        eprintln!("not verified: systemd-analyze needs /run/systemd or root");
+        return;
+    }
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("gua")).collect();
     assert!(
         verified.status.success() && ours.is_empty(),
