@@ -274,8 +274,11 @@ fn a_signal_ends_it_within_a_second_though_the_driver_hangs() {
     // And before the first answer, when there is no history yet.
     let other = crate::host("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let mut daemon = other.foreground("daemon --foreground");
-    wait_for("the directory", || {
-        other.path(".gua").exists().then_some(())
+    // The daemon handles signals before it starts its reader.
+    let pid = daemon.child.id();
+    wait_for("the reader", || {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        (!children.unwrap().is_empty()).then_some(())
     });
     let took = daemon.stop();
     assert!(took < Duration::from_secs(1), "{took:?}");
