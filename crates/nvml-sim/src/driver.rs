@@ -2,17 +2,11 @@
 //!
 //! A symbol that a generation lacks is really absent: its name in the copied library's symbol table is changed, so that
 //! `dlsym` does not find it. Nothing is installed outside the directory that the caller names.
-#![expect(
-    unsafe_code,
-    reason = "exports the byte that tells an installed library its generation"
-)]
-
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::elf;
 use crate::foreign;
 
 /// A driver branch whose library differs from others in a way that clients notice, oldest first.
@@ -38,6 +32,20 @@ pub enum Generation {
 
 use Generation::{R390, R418, R450, R470, R525, R535_54, R535_104, R535_261, R550, R580};
 
+/// Each generation with its driver version and its CUDA version, in the order of the enum.
+const TABLE: [(Generation, &str, i32); 10] = [
+    (R390, "390.157", 9010),
+    (R418, "418.226.00", 10010),
+    (R450, "450.248.02", 11000),
+    (R470, "470.256.02", 11040),
+    (R525, "525.147.05", 12000),
+    (R535_54, "535.54.03", 12020),
+    (R535_104, "535.104.05", 12020),
+    (R535_261, "535.261.03", 12020),
+    (R550, "550.163.01", 12040),
+    (R580, "580.95.05", 13000),
+];
+
 impl Generation {
     pub const ALL: [Generation; 10] = [
         R390, R418, R450, R470, R525, R535_54, R535_104, R535_261, R550, R580,
@@ -46,32 +54,12 @@ impl Generation {
 
     /// Returns the driver version that a library of this generation reports, unless the scenario sets another.
     pub fn version(self) -> &'static str {
-        match self {
-            R390 => "390.157",
-            R418 => "418.226.00",
-            R450 => "450.248.02",
-            R470 => "470.256.02",
-            R525 => "525.147.05",
-            R535_54 => "535.54.03",
-            R535_104 => "535.104.05",
-            R535_261 => "535.261.03",
-            R550 => "550.163.01",
-            R580 => "580.95.05",
-        }
+        TABLE[self as usize].1
     }
 
     /// Returns the CUDA version of this generation, as the driver counts: 12040 is 12.4.
     pub fn cuda_version(self) -> i32 {
-        match self {
-            R390 => 9010,
-            R418 => 10010,
-            R450 => 11000,
-            R470 => 11040,
-            R525 => 12000,
-            R535_54 | R535_104 | R535_261 => 12020,
-            R550 => 12040,
-            R580 => 13000,
-        }
+        TABLE[self as usize].2
     }
 
     /// Reports whether a library of this generation exports the function.
@@ -93,19 +81,9 @@ impl Generation {
 
     /// Returns the generation that this library was installed as.
     pub(crate) fn installed() -> Generation {
-        let [number] = foreign::as_installed(&NVML_SIM_GENERATION);
-        Generation::ALL
-            .get(usize::from(number))
-            .copied()
-            .unwrap_or(Generation::LATEST)
-    }
-
-    fn number(self) -> u8 {
-        Generation::ALL
-            .iter()
-            .zip(0..)
-            .find_map(|(generation, number)| (*generation == self).then_some(number))
-            .unwrap_or(u8::MAX)
+        let number = foreign::as_installed(&STAMP)[NUMBER];
+        let found = Generation::ALL.get(usize::from(number));
+        found.copied().unwrap_or(Generation::LATEST)
     }
 }
 
@@ -164,13 +142,22 @@ pub fn install(directory: impl AsRef<Path>, generation: Generation) -> io::Resul
 /// As [`install`], from a library file that the caller has found.
 pub fn install_from(built: &Path, directory: &Path, generation: Generation) -> io::Result<PathBuf> {
     let mut bytes = std::fs::read(built)?;
-    let not_ours = |why: elf::ElfError| {
-        let message = format!("`{}` is not the simulated library: {why}", built.display());
-        io::Error::new(io::ErrorKind::InvalidData, message)
-    };
-    let stamp = elf::object(&bytes, STAMP).map_err(not_ours)?;
-    bytes[stamp].fill(generation.number());
-    elf::hide_symbols(&mut bytes, &generation.missing()).map_err(not_ours)?;
+    let missing = generation.missing();
+    let mut is_ours = false;
+    // Names in a library's string tables lie between zero bytes, as the stamp does.
+    for text in bytes.split_mut(|byte| *byte == 0) {
+        if text == &STAMP[1..STAMP.len() - 1] {
+            text[NUMBER - 1] = generation as u8;
+            is_ours = true;
+        } else if text.starts_with(b"nvml") && missing.iter().any(|name| name.as_bytes() == text) {
+            // The loader's hash table still has the symbol, but the comparison of the names fails.
+            text[0] = b'x';
+        }
+    }
+    if !is_ours {
+        let message = format!("`{}` is not the simulated library", built.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
     std::fs::create_dir_all(directory)?;
     let path = directory.join(LIBRARY_NAME);
     let fresh = directory.join(format!("{LIBRARY_NAME}.{}.new", std::process::id()));
@@ -179,12 +166,10 @@ pub fn install_from(built: &Path, directory: &Path, generation: Generation) -> i
     Ok(path)
 }
 
-/// The generation's number, overwritten in the library file by `install`. A library that was not installed is the
-/// latest.
-#[unsafe(no_mangle)]
-static NVML_SIM_GENERATION: [u8; 1] = [u8::MAX];
-
-const STAMP: &str = "NVML_SIM_GENERATION";
+/// A text that only the simulated library contains. The byte at [`NUMBER`] is the generation, which `install` sets in the
+/// library file; a library that was not installed is the latest.
+static STAMP: [u8; 23] = *b"\0nvml-sim generation:\xff\0";
+const NUMBER: usize = STAMP.len() - 2;
 
 #[cfg(test)]
 mod tests {

@@ -5,15 +5,15 @@
 //! never touches a real driver or a real GPU.
 
 #[expect(
+    non_snake_case,
     unsafe_code,
-    reason = "exporting a name is an unsafe attribute; there is no unsafe block in it"
+    reason = "fields have the header's names; exporting a name is an unsafe attribute, and there is no unsafe block in it"
 )]
 mod api;
 mod call;
 mod clock;
 mod code;
 pub mod driver;
-mod elf;
 mod foreign;
 mod layout;
 mod line;

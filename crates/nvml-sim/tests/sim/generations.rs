@@ -36,9 +36,7 @@ fn a_file_that_is_no_library_is_not_installed() {
     std::fs::write(&text, "not a library").unwrap();
     let error = nvml_sim::driver::install_from(&text, folder.path(), Generation::R390).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("not a 64-bit little-endian ELF file"),
+        error.to_string().contains("is not the simulated library"),
         "{error}"
     );
     assert!(!folder.path().join("libnvidia-ml.so.1").exists());
