@@ -3,11 +3,11 @@
 use std::ffi::CStr;
 use std::fmt;
 
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// Return code of a call. Any number is allowed, because drivers have returned numbers that no header lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Code(pub u32);
 
 macro_rules! codes {
@@ -86,51 +86,35 @@ impl fmt::Display for Code {
     }
 }
 
-impl Serialize for Code {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.name() {
-            Some(name) => serializer.serialize_str(name),
-            None => serializer.serialize_u32(self.0),
+/// A code in a scenario: its name, or any number.
+#[derive(Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "invalid value: expected an NVML code such as 15 or \"GPU_IS_LOST\""
+)]
+enum Written {
+    Number(u32),
+    Name(String),
+}
+
+impl From<Code> for Written {
+    fn from(code: Code) -> Written {
+        match code.name() {
+            Some(name) => Written::Name(name.to_owned()),
+            None => Written::Number(code.0),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Code {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CodeVisitor)
-    }
-}
+impl TryFrom<Written> for Code {
+    type Error = String;
 
-struct CodeVisitor;
-
-impl Visitor<'_> for CodeVisitor {
-    type Value = Code;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an NVML code such as 15 or \"GPU_IS_LOST\"")
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Code, E> {
-        u32::try_from(number).map(Code).map_err(|_| {
-            E::invalid_value(
-                de::Unexpected::Signed(number),
-                &"a code from 0 to 4294967295",
-            )
-        })
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Code, E> {
-        u32::try_from(number).map(Code).map_err(|_| {
-            E::invalid_value(
-                de::Unexpected::Unsigned(number),
-                &"a code from 0 to 4294967295",
-            )
-        })
-    }
-
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<Code, E> {
-        Code::from_name(name)
-            .ok_or_else(|| E::invalid_value(de::Unexpected::Str(name), &"the name of an NVML code"))
+    fn try_from(written: Written) -> Result<Code, String> {
+        match written {
+            Written::Number(number) => Ok(Code(number)),
+            Written::Name(name) => Code::from_name(&name)
+                .ok_or_else(|| format!("invalid value: `{name}` is not the name of an NVML code")),
+        }
     }
 }
 

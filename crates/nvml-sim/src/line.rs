@@ -2,7 +2,7 @@
 //!
 //! A line uses no clock. Time is in seconds since the scenario's origin and may be negative.
 
-use crate::scenario::{Shape, TimeLine, Value};
+use crate::scenario::{Burst, Ramp, TimeLine, Value};
 
 /// A reading over time.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Line {
 #[derive(Clone, Debug)]
 enum Curve {
     Constant(f64),
-    Ramp { from: f64, to: f64, seconds: f64 },
+    Ramp(Ramp),
     Steps(Vec<Step>),
 }
 
@@ -46,49 +46,23 @@ impl Line {
     }
 
     fn from_time_line(line: &TimeLine) -> Line {
-        let (curve, phase, own_period) = match &line.shape {
-            Shape::Ramp { from, to, seconds } => (
-                Curve::Ramp {
-                    from: *from,
-                    to: *to,
-                    seconds: *seconds,
-                },
-                0.0,
-                None,
-            ),
-            Shape::Square {
-                low,
-                high,
-                period,
-                duty,
-                phase,
-            } => (
-                steps(&[(0.0, *high), (duty * period, *low)]),
-                *phase,
-                Some(*period),
-            ),
-            Shape::Bursts { bursts, otherwise } => {
-                let value_at = |t: f64| {
-                    bursts
-                        .iter()
-                        .find(|burst| burst.at <= t && t < burst.at + burst.seconds)
-                        .map_or(*otherwise, |burst| burst.value)
-                };
-                let mut edges: Vec<f64> = bursts
-                    .iter()
-                    .flat_map(|burst| [burst.at, burst.at + burst.seconds])
-                    .collect();
-                edges.sort_by(f64::total_cmp);
-                edges.dedup();
-                let mut points = vec![(f64::MIN, *otherwise)];
-                points.extend(edges.into_iter().map(|edge| (edge, value_at(edge))));
-                (steps(&points), 0.0, None)
-            }
-            Shape::Steps(points) => (steps(points), 0.0, None),
+        let (mut every, mut phase) = (line.every, 0.0);
+        let curve = if let Some(ramp) = line.ramp {
+            Curve::Ramp(ramp)
+        } else if let Some(square) = line.square {
+            (every, phase) = (Some(square.period), square.phase);
+            steps(&[
+                (0.0, square.high),
+                (square.duty * square.period, square.low),
+            ])
+        } else if let Some(bursts) = &line.bursts {
+            steps_of_bursts(bursts, line.otherwise.unwrap_or(0.0))
+        } else {
+            steps(line.steps.as_deref().unwrap_or_default())
         };
         Line {
             curve,
-            every: own_period.or(line.every),
+            every,
             phase,
         }
     }
@@ -131,7 +105,7 @@ impl Curve {
     fn at(&self, t: f64) -> f64 {
         match self {
             Curve::Constant(value) => *value,
-            Curve::Ramp { from, to, seconds } => {
+            Curve::Ramp(Ramp { from, to, seconds }) => {
                 if t <= 0.0 {
                     *from
                 } else if t >= *seconds {
@@ -147,7 +121,7 @@ impl Curve {
     fn area(&self, t: f64) -> f64 {
         match self {
             Curve::Constant(value) => value * t,
-            Curve::Ramp { from, to, seconds } => {
+            Curve::Ramp(Ramp { from, to, seconds }) => {
                 let rising = t.clamp(0.0, seconds.max(0.0));
                 let before = t.min(0.0) * from;
                 let after = (t - seconds.max(0.0)).max(0.0) * to;
@@ -167,6 +141,22 @@ impl Curve {
 fn step_at(steps: &[Step], t: f64) -> Option<&Step> {
     let after = steps.partition_point(|step| step.at <= t);
     steps.get(after.saturating_sub(1))
+}
+
+/// Of two bursts at the same time, the first one counts.
+fn steps_of_bursts(bursts: &[Burst], otherwise: f64) -> Curve {
+    let value_at = |t: f64| {
+        let mut bursts = bursts.iter();
+        let burst = bursts.find(|burst| burst.at <= t && t < burst.at + burst.seconds);
+        burst.map_or(otherwise, |burst| burst.value)
+    };
+    let edges = |burst: &Burst| [burst.at, burst.at + burst.seconds];
+    let mut edges: Vec<f64> = bursts.iter().flat_map(edges).collect();
+    edges.sort_by(f64::total_cmp);
+    edges.dedup();
+    let mut points = vec![(f64::MIN, otherwise)];
+    points.extend(edges.into_iter().map(|edge| (edge, value_at(edge))));
+    steps(&points)
 }
 
 fn steps(points: &[(f64, f64)]) -> Curve {
@@ -197,7 +187,7 @@ fn steps(points: &[(f64, f64)]) -> Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Burst;
+    use crate::scenario::Square;
 
     fn check(value: &Value, every: Option<f64>, readings: &[(f64, f64)]) {
         let line = match value.clone() {
@@ -258,15 +248,18 @@ mod tests {
                 (-1.0, 10.0),
             ],
         );
-        let ahead = Shape::Square {
-            low: 0.0,
-            high: 8.0,
-            period: 10.0,
-            duty: 0.2,
-            phase: 9.0,
+        let ahead = TimeLine {
+            square: Some(Square {
+                low: 0.0,
+                high: 8.0,
+                period: 10.0,
+                duty: 0.2,
+                phase: 9.0,
+            }),
+            ..TimeLine::default()
         };
         check(
-            &ahead.into(),
+            &Value::Line(ahead),
             None,
             &[(0.0, 0.0), (1.0, 8.0), (2.9, 8.0), (3.0, 0.0)],
         );

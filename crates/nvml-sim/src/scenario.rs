@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use card::{Card, Instance, Kind, Process};
-pub use value::{Burst, Shape, TimeLine, Value};
+pub use value::{Burst, Ramp, Square, TimeLine, Value};
 
 use crate::code::Code;
 
@@ -24,14 +24,12 @@ use crate::code::Code;
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
     /// Every call is appended to this file as `PID TID function card`. A relative path starts at the scenario's folder.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<PathBuf>,
     /// The process is aborted when a second thread of it calls into the library.
     pub one_owner: bool,
     /// Interval at which this file is checked for changes. A check costs as much as twenty calls, which would distort
     /// the measurement of a client; with more than the default, [`Scenario::write`] returns before all clients have
     /// noticed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub look_every_ms: Option<u32>,
     /// Behaviour of a process list when its size is queried with a NULL buffer.
     pub null_size_query: NullSizeQuery,
@@ -41,9 +39,9 @@ pub struct Scenario {
     pub clock: Clock,
     pub buffers: Buffers,
     /// In NVML's index order.
-    #[serde(rename = "card", skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "card")]
     pub cards: Vec<Card>,
-    #[serde(rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "fault")]
     pub faults: Vec<Fault>,
 }
 
@@ -51,12 +49,9 @@ pub struct Scenario {
 #[serde(deny_unknown_fields, default)]
 pub struct Driver {
     /// Default: the version of the installed generation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvml_version: Option<String>,
     /// As the driver counts it: 12040 is 12.4.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cuda_version: Option<i32>,
     /// A client that initialised under another number holds a stale library.
     pub epoch: u64,
@@ -86,12 +81,10 @@ impl Default for Driver {
 #[serde(deny_unknown_fields, default)]
 pub struct Clock {
     /// Second 0 of every time line. Default: the scenario file's modification time, which is the same for all clients.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub origin_unix_ms: Option<u64>,
     /// Scenario seconds per real second.
     pub scale: f64,
     /// Time stops at this second.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<f64>,
     pub stamps: Stamps,
 }
@@ -163,14 +156,10 @@ pub struct Fault {
     /// Name of a function; `*` matches any characters.
     pub function: String,
     /// Default: every GPU, and functions without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<Selector>,
     /// Return code of the function.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<f64>,
     /// Number of matching calls of a process that succeed first.
     pub after_calls: u64,

@@ -20,43 +20,46 @@ pub enum Value {
 impl Value {
     /// Rises or falls from one value to another, and then stays constant.
     pub fn ramp(from: f64, to: f64, seconds: f64) -> Value {
-        Shape::Ramp { from, to, seconds }.into()
+        Value::Line(TimeLine {
+            ramp: Some(Ramp { from, to, seconds }),
+            ..TimeLine::default()
+        })
     }
 
     /// High for the first half of every period, low for the second.
     pub fn square(low: f64, high: f64, period: f64) -> Value {
-        Shape::Square {
-            low,
-            high,
-            period,
-            duty: 0.5,
-            phase: 0.0,
-        }
-        .into()
+        let (duty, phase) = (half(), 0.0);
+        Value::Line(TimeLine {
+            square: Some(Square {
+                low,
+                high,
+                period,
+                duty,
+                phase,
+            }),
+            ..TimeLine::default()
+        })
     }
 
     /// `(second, value from then on)`, in order.
     pub fn steps(steps: impl Into<Vec<(f64, f64)>>) -> Value {
-        Shape::Steps(steps.into()).into()
+        Value::Line(TimeLine {
+            steps: Some(steps.into()),
+            ..TimeLine::default()
+        })
     }
 
     /// `otherwise`, except during bursts.
     pub fn bursts(bursts: impl Into<Vec<Burst>>, otherwise: f64) -> Value {
-        Shape::Bursts {
-            bursts: bursts.into(),
-            otherwise,
-        }
-        .into()
+        Value::Line(TimeLine {
+            bursts: Some(bursts.into()),
+            otherwise: Some(otherwise),
+            ..TimeLine::default()
+        })
     }
 
     pub(super) fn is_word(&self) -> bool {
         matches!(self, Value::Unsupported | Value::Unknown)
-    }
-}
-
-impl From<Shape> for Value {
-    fn from(shape: Shape) -> Value {
-        Value::Line(TimeLine { shape, every: None })
     }
 }
 
@@ -72,36 +75,46 @@ impl From<u32> for Value {
     }
 }
 
-/// A value that changes with the seconds since the scenario's origin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Table", into = "Table")]
+/// A value that changes with the seconds since the scenario's origin: one of four shapes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct TimeLine {
-    pub shape: Shape,
+    /// `(second, value from then on)`, in order.
+    pub steps: Option<Vec<(f64, f64)>>,
+    /// Value outside of the bursts; 0 by default.
+    #[serde(rename = "else")]
+    pub otherwise: Option<f64>,
     /// Period in seconds after which the line repeats; a square wave has its own period instead.
     pub every: Option<f64>,
+    pub ramp: Option<Ramp>,
+    pub square: Option<Square>,
+    pub bursts: Option<Vec<Burst>>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub enum Shape {
-    Ramp {
-        from: f64,
-        to: f64,
-        seconds: f64,
-    },
-    Square {
-        low: f64,
-        high: f64,
-        period: f64,
-        /// Share of each period in which the wave is high.
-        duty: f64,
-        /// Number of seconds by which the wave is ahead.
-        phase: f64,
-    },
-    Bursts {
-        bursts: Vec<Burst>,
-        otherwise: f64,
-    },
-    Steps(Vec<(f64, f64)>),
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ramp {
+    pub from: f64,
+    pub to: f64,
+    pub seconds: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Square {
+    pub low: f64,
+    pub high: f64,
+    pub period: f64,
+    /// Share of each period in which the wave is high.
+    #[serde(default = "half")]
+    pub duty: f64,
+    /// Number of seconds by which the wave is ahead.
+    #[serde(default)]
+    pub phase: f64,
+}
+
+fn half() -> f64 {
+    0.5
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,166 +126,52 @@ pub struct Burst {
     pub value: f64,
 }
 
-/// The time line in the file: one of four keys, and its parameters.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Table {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    steps: Option<Vec<(f64, f64)>>,
-    #[serde(rename = "else", skip_serializing_if = "Option::is_none")]
-    otherwise: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    every: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ramp: Option<Ramp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    square: Option<Square>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bursts: Option<Vec<Burst>>,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Ramp {
-    from: f64,
-    to: f64,
-    seconds: f64,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Square {
-    low: f64,
-    high: f64,
-    period: f64,
-    #[serde(default = "half")]
-    duty: f64,
-    #[serde(default)]
-    phase: f64,
-}
-
-fn half() -> f64 {
-    0.5
-}
-
-impl TryFrom<Table> for TimeLine {
-    type Error = &'static str;
-
-    fn try_from(table: Table) -> Result<TimeLine, &'static str> {
-        let Table {
-            steps,
-            otherwise,
-            every,
-            ramp,
-            square,
-            bursts,
-        } = table;
-        if otherwise.is_some() && bursts.is_none() {
-            return Err("`else` goes with `bursts`");
-        }
-        if every.is_some() && square.is_some() {
-            return Err("a square wave repeats by its `period`, not by `every`");
-        }
-        let shape = match (ramp, square, bursts, steps) {
-            (Some(Ramp { from, to, seconds }), None, None, None) => {
-                Shape::Ramp { from, to, seconds }
-            }
-            (None, Some(square), None, None) => Shape::Square {
-                low: square.low,
-                high: square.high,
-                period: square.period,
-                duty: square.duty,
-                phase: square.phase,
-            },
-            (None, None, Some(bursts), None) => Shape::Bursts {
-                bursts,
-                otherwise: otherwise.unwrap_or(0.0),
-            },
-            (None, None, None, Some(steps)) => Shape::Steps(steps),
-            _ => return Err("a time line is one of `ramp`, `square`, `bursts`, `steps`"),
-        };
-        let line = TimeLine { shape, every };
-        line.check()?;
-        Ok(line)
-    }
-}
-
 impl TimeLine {
     fn check(&self) -> Result<(), &'static str> {
-        let numbers = match &self.shape {
-            Shape::Ramp { from, to, seconds } => vec![*from, *to, *seconds],
-            Shape::Square {
-                low,
-                high,
-                period,
-                duty,
-                phase,
-            } => {
-                if *period <= 0.0 {
-                    return Err("a period must be above 0");
-                }
-                if !(0.0..=1.0).contains(duty) {
-                    return Err("a duty is a share from 0 to 1");
-                }
-                vec![*low, *high, *period, *phase]
+        let mut numbers: Vec<f64> = self.every.into_iter().chain(self.otherwise).collect();
+        let mut shapes = 0;
+        if let Some(Ramp { from, to, seconds }) = self.ramp {
+            shapes += 1;
+            numbers.extend([from, to, seconds]);
+        }
+        if let Some(square) = self.square {
+            shapes += 1;
+            if self.every.is_some() {
+                return Err("a square wave repeats by its `period`, not by `every`");
             }
-            Shape::Bursts { bursts, otherwise } => bursts
-                .iter()
-                .flat_map(|burst| [burst.at, burst.seconds, burst.value])
-                .chain([*otherwise])
-                .collect(),
-            Shape::Steps(steps) => {
-                if steps.is_empty() || !steps.is_sorted_by(|a, b| a.0 < b.0) {
-                    return Err("steps are at least one, each later than the one before");
-                }
-                steps.iter().flat_map(|(at, value)| [*at, *value]).collect()
+            if square.period <= 0.0 {
+                return Err("a period must be above 0");
             }
-        };
+            if !(0.0..=1.0).contains(&square.duty) {
+                return Err("a duty is a share from 0 to 1");
+            }
+            numbers.extend([square.low, square.high, square.period, square.phase]);
+        }
+        if let Some(bursts) = &self.bursts {
+            shapes += 1;
+            let of_burst = |burst: &Burst| [burst.at, burst.seconds, burst.value];
+            numbers.extend(bursts.iter().flat_map(of_burst));
+        } else if self.otherwise.is_some() {
+            return Err("`else` goes with `bursts`");
+        }
+        if let Some(steps) = &self.steps {
+            shapes += 1;
+            if steps.is_empty() || !steps.is_sorted_by(|a, b| a.0 < b.0) {
+                return Err("steps are at least one, each later than the one before");
+            }
+            numbers.extend(steps.iter().flat_map(|(at, value)| [*at, *value]));
+        }
+        if shapes != 1 {
+            return Err("a time line is one of `ramp`, `square`, `bursts`, `steps`");
+        }
         if self.every.is_some_and(|every| every <= 0.0) {
             return Err("`every` must be above 0");
         }
-        if numbers
-            .into_iter()
-            .chain(self.every)
-            .all(|number| number.is_finite() && number.abs() <= 1e18)
-        {
-            Ok(())
-        } else {
-            Err("a time line's numbers are finite and at most 1e18")
+        let is_sane = |number: &f64| number.is_finite() && number.abs() <= 1e18;
+        match numbers.iter().all(is_sane) {
+            true => Ok(()),
+            false => Err("a time line's numbers are finite and at most 1e18"),
         }
-    }
-}
-
-impl From<TimeLine> for Table {
-    fn from(line: TimeLine) -> Table {
-        let mut table = Table {
-            every: line.every,
-            ..Table::default()
-        };
-        match line.shape {
-            Shape::Ramp { from, to, seconds } => table.ramp = Some(Ramp { from, to, seconds }),
-            Shape::Square {
-                low,
-                high,
-                period,
-                duty,
-                phase,
-            } => {
-                table.square = Some(Square {
-                    low,
-                    high,
-                    period,
-                    duty,
-                    phase,
-                });
-            }
-            Shape::Bursts { bursts, otherwise } => {
-                table.bursts = Some(bursts);
-                table.otherwise = Some(otherwise);
-            }
-            Shape::Steps(steps) => table.steps = Some(steps),
-        }
-        table
     }
 }
 
@@ -293,6 +192,7 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
+/// Not an untagged enum: that would not say which key of a time line is wrong.
 struct ValueVisitor;
 
 impl<'de> Visitor<'de> for ValueVisitor {
@@ -310,16 +210,10 @@ impl<'de> Visitor<'de> for ValueVisitor {
         Ok(Value::Number(number as f64))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "as for i64")]
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Value, E> {
-        Ok(Value::Number(number as f64))
-    }
-
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Value, E> {
-        if number.is_finite() {
-            Ok(Value::Number(number))
-        } else {
-            Err(E::custom("a reading must be a finite number"))
+        match number.is_finite() {
+            true => Ok(Value::Number(number)),
+            false => Err(E::custom("a reading must be a finite number")),
         }
     }
 
@@ -332,6 +226,8 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Value, A::Error> {
-        TimeLine::deserialize(MapAccessDeserializer::new(map)).map(Value::Line)
+        let line = TimeLine::deserialize(MapAccessDeserializer::new(map))?;
+        line.check().map_err(de::Error::custom)?;
+        Ok(Value::Line(line))
     }
 }
