@@ -14,7 +14,7 @@ use crate::code::Code;
 use crate::driver::Generation;
 use crate::foreign::{Argument, Device, Out};
 use crate::state::{self, State};
-use crate::world::{Card, End, Instance, Unit, World};
+use crate::world::{Card, End, Instance, Reading, Sensors, Unit, World};
 
 /// An exported function.
 #[derive(Clone, Copy, Debug)]
@@ -22,22 +22,10 @@ pub struct Function {
     pub name: &'static str,
     /// First driver generation that has it.
     pub since: Generation,
-    parameters: fn() -> Vec<String>,
+    pub(crate) parameters: fn() -> Vec<String>,
 }
 
 impl Function {
-    pub(crate) const fn new(
-        name: &'static str,
-        since: Generation,
-        parameters: fn() -> Vec<String>,
-    ) -> Function {
-        Function {
-            name,
-            since,
-            parameters,
-        }
-    }
-
     /// Returns the C prototype.
     pub fn prototype(&self) -> String {
         let parameters = (self.parameters)();
@@ -56,16 +44,18 @@ impl Function {
 /// - `library`: runs without initialisation, the body gets the name;
 /// - `system`: needs initialisation, the body gets the world;
 /// - `card`: the first parameter is a handle, the body gets what it refers to;
-/// - `finder`: takes a key and a place for a handle, the body looks up the key.
+/// - `finder`: takes a key and a place for a handle, the body looks up the key;
+/// - `value`: takes a handle and a place for one value, which is the body;
+/// - `same`: takes a handle and two places for the same value, which is the body.
 macro_rules! exports {
     ($($since:ident $kind:ident fn $name:ident($($argument:ident: $type:ty),*) |$seen:ident| $body:expr;)*) => {
         /// Functions of this file.
         pub(crate) const FUNCTIONS: &[$crate::call::Function] = &[$(
-            $crate::call::Function::new(
-                stringify!($name),
-                $crate::driver::Generation::$since,
-                || vec![$(<$type as $crate::foreign::Argument>::c_type()),*],
-            ),
+            $crate::call::Function {
+                name: stringify!($name),
+                since: $crate::driver::Generation::$since,
+                parameters: || vec![$(<$type as $crate::foreign::Argument>::c_type()),*],
+            },
         )*];
 
         $(
@@ -84,6 +74,16 @@ macro_rules! exports {
     };
     (@card $name:ident ($device:ident $(, $argument:ident)*) $seen:ident $body:expr) => {
         $crate::call::card(stringify!($name), $device, &[$(&$argument),*], |$seen| $body)
+    };
+    (@value $name:ident ($device:ident, $value:ident) $seen:ident $body:expr) => {
+        $crate::call::card(stringify!($name), $device, &[&$value], |$seen| $value.set($body))
+    };
+    (@same $name:ident ($device:ident, $one:ident, $other:ident) $seen:ident $body:expr) => {
+        $crate::call::card(stringify!($name), $device, &[&$one, &$other], |$seen| {
+            let value = $body;
+            $one.set(value)?;
+            $other.set(value)
+        })
     };
     (@finder $name:ident ($key:ident, $device:ident) $seen:ident $body:expr) => {
         $crate::call::finder(stringify!($name), $device, |$seen| $body)
@@ -126,6 +126,22 @@ impl Seen {
     /// Returns the GPU itself; for an instance the argument is invalid.
     pub(crate) fn hardware(&self) -> Result<&Card, Code> {
         self.whole_card(Code::INVALID_ARGUMENT)
+    }
+
+    /// Returns a reading of the GPU itself at the time of the call.
+    pub(crate) fn read(&self, pick: fn(&Sensors) -> &Reading) -> Result<f64, Code> {
+        pick(&self.sensor()?.sensors).at(self.time)
+    }
+
+    /// Returns a value that is the same for every GPU itself.
+    pub(crate) fn constant<T>(&self, value: T) -> Result<T, Code> {
+        self.sensor().map(|_| value)
+    }
+
+    /// As [`Seen::read`], for a reading that a GPU in MIG mode does not have.
+    pub(crate) fn read_without_mig(&self, pick: fn(&Sensors) -> &Reading) -> Result<f64, Code> {
+        self.sensor()?.check_no_mig()?;
+        self.read(pick)
     }
 
     fn whole_card(&self, otherwise: Code) -> Result<&Card, Code> {

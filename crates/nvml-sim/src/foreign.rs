@@ -5,9 +5,9 @@
 #![expect(unsafe_code, reason = "reads and writes through a C caller's pointers")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
+use std::ptr::NonNull;
 
 use crate::code::Code;
-use crate::layout::Record;
 
 /// A parameter of an exported function.
 pub(crate) trait Argument {
@@ -28,56 +28,31 @@ pub(crate) trait Argument {
 /// Byte that a garbage fault writes.
 const GARBAGE: u8 = 0xA5;
 
-/// Types that have a name in C.
+/// Types that have a name in C. Passed by value, they are inputs.
 pub(crate) trait Named {
-    fn name() -> String;
+    const NAME: &'static str;
 }
 
-impl Named for c_uint {
-    fn name() -> String {
-        "unsigned int".to_owned()
-    }
+macro_rules! named {
+    ($($type:ty = $name:literal,)*) => { $(impl Named for $type { const NAME: &'static str = $name; })* };
 }
 
-impl Named for c_int {
-    fn name() -> String {
-        "int".to_owned()
-    }
+named! {
+    c_uint = "unsigned int",
+    c_int = "int",
+    c_ulonglong = "unsigned long long",
+    Device = "nvmlDevice_t",
 }
 
-impl Named for c_ulonglong {
-    fn name() -> String {
-        "unsigned long long".to_owned()
-    }
-}
-
-impl<T: Record> Named for T {
-    fn name() -> String {
-        T::C_NAME.to_owned()
-    }
-}
-
-impl Argument for c_uint {
+impl<T: Named> Argument for T {
     fn c_type() -> String {
-        c_uint::name()
+        T::NAME.to_owned()
     }
 }
 
-impl Argument for c_int {
-    fn c_type() -> String {
-        c_int::name()
-    }
-
-    /// Only field values pass a signed number; it is their count.
-    fn capacity(&self) -> Option<usize> {
-        usize::try_from(*self).ok()
-    }
-}
-
-impl Argument for c_ulonglong {
-    fn c_type() -> String {
-        c_ulonglong::name()
-    }
+/// Rejects NULL.
+fn target<T>(pointer: *mut T) -> Result<NonNull<T>, Code> {
+    NonNull::new(pointer).ok_or(Code::INVALID_ARGUMENT)
 }
 
 /// An `nvmlDevice_t`: a number that looks like a pointer and is never dereferenced.
@@ -95,18 +70,6 @@ impl Device {
     }
 }
 
-impl Named for Device {
-    fn name() -> String {
-        "nvmlDevice_t".to_owned()
-    }
-}
-
-impl Argument for Device {
-    fn c_type() -> String {
-        Device::name()
-    }
-}
-
 /// A pointer to one value that the function sets.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
@@ -114,35 +77,26 @@ pub(crate) struct Out<T>(*mut T);
 
 impl<T: Copy> Out<T> {
     pub(crate) fn set(self, value: T) -> Result<(), Code> {
-        if self.0.is_null() {
-            return Err(Code::INVALID_ARGUMENT);
-        }
         // SAFETY: the caller passed a pointer to a T, by the function's prototype; alignment is not relied on.
-        unsafe { self.0.write_unaligned(value) };
+        unsafe { target(self.0)?.write_unaligned(value) };
         Ok(())
     }
 
     /// Returns the caller's value, for parameters that are both input and output.
     pub(crate) fn get(self) -> Result<T, Code> {
-        if self.0.is_null() {
-            return Err(Code::INVALID_ARGUMENT);
-        }
         // SAFETY: as in `set`; the prototypes that use this require the caller to fill the value first, and every T
         // here consists of plain numbers and pointers, for which any bytes are valid.
-        Ok(unsafe { self.0.read_unaligned() })
+        Ok(unsafe { target(self.0)?.read_unaligned() })
     }
 }
 
 impl<T: Named> Argument for Out<T> {
     fn c_type() -> String {
-        format!("{} *", T::name())
+        format!("{} *", T::NAME)
     }
 
     fn spoil(&self, _capacity: usize) {
-        if !self.0.is_null() {
-            // SAFETY: the caller passed a buffer for one T.
-            unsafe { self.0.cast::<u8>().write_bytes(GARBAGE, size_of::<T>()) };
-        }
+        Array(self.0).spoil(1);
     }
 }
 
@@ -153,9 +107,8 @@ pub(crate) struct Count(Out<c_uint>);
 
 impl Count {
     pub(crate) fn get(self) -> Result<usize, Code> {
-        self.0
-            .get()
-            .and_then(|count| usize::try_from(count).map_err(|_| Code::INVALID_ARGUMENT))
+        let count = self.0.get()?;
+        usize::try_from(count).map_err(|_| Code::INVALID_ARGUMENT)
     }
 
     pub(crate) fn set(self, count: usize) -> Result<(), Code> {
@@ -198,43 +151,31 @@ impl<T: Copy> Array<T> {
 
     /// Writes all items. The caller has checked that they fit into the buffer.
     pub(crate) fn write(self, items: &[T]) -> Result<(), Code> {
-        if items.is_empty() {
-            return Ok(());
-        }
-        if self.0.is_null() {
-            return Err(Code::INVALID_ARGUMENT);
-        }
         for (place, item) in items.iter().enumerate() {
             // SAFETY: the number of items was compared with the buffer's size as stated by the C caller.
-            unsafe { self.0.add(place).write_unaligned(*item) };
+            unsafe { target(self.0)?.add(place).write_unaligned(*item) };
         }
         Ok(())
     }
 
     pub(crate) fn read(self, count: usize) -> Result<Vec<T>, Code> {
-        if self.0.is_null() {
-            return Err(Code::INVALID_ARGUMENT);
-        }
+        let start = target(self.0)?;
         // SAFETY: the C caller states that there are `count` elements, and any bytes are valid for these T.
-        Ok((0..count)
-            .map(|place| unsafe { self.0.add(place).read_unaligned() })
-            .collect())
+        let item = |place| unsafe { start.add(place).read_unaligned() };
+        Ok((0..count).map(item).collect())
     }
 }
 
 impl<T: Named> Argument for Array<T> {
     fn c_type() -> String {
-        format!("{} *", T::name())
+        Out::<T>::c_type()
     }
 
     fn spoil(&self, capacity: usize) {
-        if !self.0.is_null() {
+        if let Ok(start) = target(self.0) {
+            let bytes = size_of::<T>() * capacity;
             // SAFETY: the C caller stated that the array has room for `capacity` elements.
-            unsafe {
-                self.0
-                    .cast::<u8>()
-                    .write_bytes(GARBAGE, size_of::<T>() * capacity);
-            };
+            unsafe { start.cast::<u8>().write_bytes(GARBAGE, bytes) };
         }
     }
 }
@@ -245,8 +186,8 @@ impl<T: Named> Argument for Array<T> {
 pub(crate) struct Text(*mut c_char);
 
 impl Text {
-    pub(crate) fn set(self, text: &str, Length(length): Length) -> Result<(), Code> {
-        let room = usize::try_from(length).unwrap_or(0);
+    pub(crate) fn set(self, text: &str, length: Length<c_uint>) -> Result<(), Code> {
+        let room = length.capacity().unwrap_or(0);
         if self.0.is_null() || room == 0 {
             return Err(Code::INVALID_ARGUMENT);
         }
@@ -254,8 +195,7 @@ impl Text {
             return Err(Code::INSUFFICIENT_SIZE);
         }
         let bytes = Array(self.0.cast::<u8>());
-        bytes.write(text.as_bytes())?;
-        Array(self.0.wrapping_add(text.len()).cast::<u8>()).write(&[0])
+        bytes.write(&[text.as_bytes(), &[0]].concat())
     }
 }
 
@@ -266,28 +206,28 @@ impl Argument for Text {
 
     /// Writes garbage with a NUL terminator: no C client can survive an unterminated string.
     fn spoil(&self, capacity: usize) {
-        if let (false, Some(last)) = (self.0.is_null(), capacity.checked_sub(1)) {
+        if let (Ok(start), Some(last)) = (target(self.0), capacity.checked_sub(1)) {
             // SAFETY: the C caller stated that the buffer has `capacity` bytes.
             unsafe {
-                self.0.cast::<u8>().write_bytes(GARBAGE, last);
-                self.0.add(last).write(0);
+                start.cast::<u8>().write_bytes(GARBAGE, last);
+                start.add(last).write(0);
             }
         }
     }
 }
 
-/// The length of a text buffer.
+/// The length of a buffer, passed by value.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Length(c_uint);
+pub(crate) struct Length<N>(N);
 
-impl Argument for Length {
+impl<N: Named + Copy + TryInto<usize>> Argument for Length<N> {
     fn c_type() -> String {
-        c_uint::name()
+        N::NAME.to_owned()
     }
 
     fn capacity(&self) -> Option<usize> {
-        usize::try_from(self.0).ok()
+        self.0.try_into().ok()
     }
 }
 
@@ -298,14 +238,10 @@ pub(crate) struct Words(*const c_char);
 
 impl Words {
     pub(crate) fn get(self) -> Result<String, Code> {
-        if self.0.is_null() {
-            return Err(Code::INVALID_ARGUMENT);
-        }
+        let start = target(self.0.cast_mut())?;
         // SAFETY: the prototype requires a NUL-terminated string.
-        let text = unsafe { CStr::from_ptr(self.0) };
-        text.to_str()
-            .map(str::to_owned)
-            .map_err(|_| Code::INVALID_ARGUMENT)
+        let text = unsafe { CStr::from_ptr(start.as_ptr()) }.to_str();
+        text.map(str::to_owned).map_err(|_| Code::INVALID_ARGUMENT)
     }
 }
 

@@ -7,7 +7,7 @@ mod card;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use card::{Card, Instance, Process, Sizes};
+pub(crate) use card::{Card, Instance, Process, Reading, Sensors, Sizes};
 
 use crate::code::Code;
 use crate::scenario::{Fault, Scenario, Selector, Stamps};
@@ -29,6 +29,16 @@ pub(crate) struct World {
 pub(crate) struct Unit {
     pub(crate) card: usize,
     pub(crate) instance: Option<usize>,
+}
+
+impl Unit {
+    /// Refers to a whole GPU.
+    pub(crate) fn card(card: usize) -> Unit {
+        Unit {
+            card,
+            instance: None,
+        }
+    }
 }
 
 /// Effect of the faults on one call.
@@ -109,10 +119,7 @@ impl World {
     pub(crate) fn find_card(&self, time: f64, is_it: impl Fn(&Card) -> bool) -> Result<Unit, Code> {
         self.present(time)
             .find(|(_, card)| is_it(card))
-            .map(|(card, _)| Unit {
-                card,
-                instance: None,
-            })
+            .map(|(card, _)| Unit::card(card))
             .ok_or(Code::NOT_FOUND)
     }
 
@@ -120,10 +127,7 @@ impl World {
     pub(crate) fn find_uuid(&self, uuid: &str) -> Option<Unit> {
         self.cards.iter().enumerate().find_map(|(card, one)| {
             if one.uuid == uuid {
-                return Some(Unit {
-                    card,
-                    instance: None,
-                });
+                return Some(Unit::card(card));
             }
             let place = one.instances.iter().position(|part| part.uuid == uuid)?;
             Some(Unit {

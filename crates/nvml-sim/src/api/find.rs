@@ -2,26 +2,21 @@
 
 use std::ffi::{c_int, c_uint};
 
-use crate::call::exports;
+use nvml_wrapper_sys::bindings::{nvmlPciInfo_t, nvmlPciInfoExt_v1_t};
+
+use super::reading::check_version;
+use crate::call::{Now, exports};
 use crate::code::Code;
 use crate::foreign::{Device, Length, Out, Text, Words};
-use crate::layout::{PciInfo, PciInfoExt, fixed, version_of};
+use crate::layout::{fixed, version_of};
 use crate::pci::Address;
 use crate::world::{Card, Unit};
 
 exports! {
-    R390 system fn nvmlDeviceGetCount(count: Out<c_uint>) |now| {
-        count.set(number(now.world.present(now.time).count()))
-    };
-    R390 system fn nvmlDeviceGetCount_v2(count: Out<c_uint>) |now| {
-        count.set(number(now.world.present(now.time).count()))
-    };
-    R390 finder fn nvmlDeviceGetHandleByIndex(index: c_uint, device: Out<Device>) |now| {
-        by_index(now.world.present(now.time), index)
-    };
-    R390 finder fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: Out<Device>) |now| {
-        by_index(now.world.present(now.time), index)
-    };
+    R390 system fn nvmlDeviceGetCount(count: Out<c_uint>) |now| count.set(number(now.world.present(now.time).count()));
+    R390 system fn nvmlDeviceGetCount_v2(count: Out<c_uint>) |now| count.set(number(now.world.present(now.time).count()));
+    R390 finder fn nvmlDeviceGetHandleByIndex(index: c_uint, device: Out<Device>) |now| by_index(now, index);
+    R390 finder fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: Out<Device>) |now| by_index(now, index);
     R390 finder fn nvmlDeviceGetHandleByUUID(uuid: Words, device: Out<Device>) |now| {
         let found = now.world.find_uuid(&uuid.get()?);
         found.filter(|unit| !now.world.cards[unit.card].is_absent(now.time)).ok_or(Code::NOT_FOUND)
@@ -30,104 +25,76 @@ exports! {
         let serial = serial.get()?;
         now.world.find_card(now.time, |card| card.told.serial.as_deref() == Some(&serial))
     };
-    R390 finder fn nvmlDeviceGetHandleByPciBusId(address: Words, device: Out<Device>) |now| {
-        let address = Address::parse(&address.get()?).ok_or(Code::INVALID_ARGUMENT)?;
-        now.world.find_card(now.time, |card| card.pci == address)
-    };
-    R390 finder fn nvmlDeviceGetHandleByPciBusId_v2(address: Words, device: Out<Device>) |now| {
-        let address = Address::parse(&address.get()?).ok_or(Code::INVALID_ARGUMENT)?;
-        now.world.find_card(now.time, |card| card.pci == address)
-    };
+    R390 finder fn nvmlDeviceGetHandleByPciBusId(address: Words, device: Out<Device>) |now| by_address(now, address);
+    R390 finder fn nvmlDeviceGetHandleByPciBusId_v2(address: Words, device: Out<Device>) |now| by_address(now, address);
 
-    R390 card fn nvmlDeviceGetName(device: Device, name: Text, length: Length) |seen| {
+    R390 card fn nvmlDeviceGetName(device: Device, name: Text, length: Length<c_uint>) |seen| {
         match seen.instance() {
             None => name.set(&seen.card().name, length),
             Some(part) => name.set(&format!("{} MIG {}", seen.card().name, part.told.profile), length),
         }
     };
-    R390 card fn nvmlDeviceGetUUID(device: Device, uuid: Text, length: Length) |seen| {
+    R390 card fn nvmlDeviceGetUUID(device: Device, uuid: Text, length: Length<c_uint>) |seen| {
         uuid.set(seen.world.uuid(seen.unit), length)
     };
-    R390 card fn nvmlDeviceGetIndex(device: Device, index: Out<c_uint>) |seen| {
+    R390 value fn nvmlDeviceGetIndex(device: Device, index: Out<c_uint>) |seen| {
         seen.hardware()?;
         let place = seen.world.present(seen.time).position(|(card, _)| card == seen.unit.card);
-        index.set(place.map(number).ok_or(Code::GPU_IS_LOST)?)
+        place.map(number).ok_or(Code::GPU_IS_LOST)?
     };
-    R390 card fn nvmlDeviceGetMinorNumber(device: Device, minor: Out<c_uint>) |seen| {
-        minor.set(seen.hardware()?.minor)
-    };
-    R390 card fn nvmlDeviceGetSerial(device: Device, serial: Text, length: Length) |seen| {
+    R390 value fn nvmlDeviceGetMinorNumber(device: Device, minor: Out<c_uint>) |seen| seen.hardware()?.minor;
+    R390 card fn nvmlDeviceGetSerial(device: Device, serial: Text, length: Length<c_uint>) |seen| {
         let told = seen.sensor()?.told.serial.as_deref();
         serial.set(told.ok_or(Code::NOT_SUPPORTED)?, length)
     };
-    R390 card fn nvmlDeviceGetBoardId(device: Device, board: Out<c_uint>) |seen| {
+    R390 value fn nvmlDeviceGetBoardId(device: Device, board: Out<c_uint>) |seen| {
         let pci = seen.hardware()?.pci;
-        board.set(pci.domain << 16 | pci.bus << 8 | pci.device)
+        pci.domain << 16 | pci.bus << 8 | pci.device
     };
-    R390 card fn nvmlDeviceGetBrand(device: Device, brand: Out<c_uint>) |seen| {
-        brand.set(seen.card().told.brand.unwrap_or(2))
-    };
-    R450 card fn nvmlDeviceGetArchitecture(device: Device, architecture: Out<c_uint>) |seen| {
-        architecture.set(seen.card().told.architecture.unwrap_or(7))
-    };
+    R390 value fn nvmlDeviceGetBrand(device: Device, brand: Out<c_uint>) |seen| seen.card().told.brand.unwrap_or(2);
+    R450 value fn nvmlDeviceGetArchitecture(device: Device, architecture: Out<c_uint>) |seen| seen.card().told.architecture.unwrap_or(7);
     R390 card fn nvmlDeviceGetCudaComputeCapability(device: Device, major: Out<c_int>, minor: Out<c_int>) |seen| {
         let [first, second] = seen.card().told.compute_capability.unwrap_or([8, 0]);
         major.set(first)?;
         minor.set(second)
     };
-    R390 card fn nvmlDeviceGetVbiosVersion(device: Device, version: Text, length: Length) |seen| {
+    R390 card fn nvmlDeviceGetVbiosVersion(device: Device, version: Text, length: Length<c_uint>) |seen| {
         seen.sensor()?;
         version.set("92.00.45.00.05", length)
     };
 
-    R390 card fn nvmlDeviceGetPciInfo(device: Device, pci: Out<PciInfo>) |seen| pci.set(pci_info(seen.hardware()?));
-    R390 card fn nvmlDeviceGetPciInfo_v2(device: Device, pci: Out<PciInfo>) |seen| pci.set(pci_info(seen.hardware()?));
-    R390 card fn nvmlDeviceGetPciInfo_v3(device: Device, pci: Out<PciInfo>) |seen| pci.set(pci_info(seen.hardware()?));
-    R550 card fn nvmlDeviceGetPciInfoExt(device: Device, pci: Out<PciInfoExt>) |seen| {
-        let version = version_of::<PciInfoExt>(1);
-        if pci.get()?.version != version {
-            return Err(Code::ARGUMENT_VERSION_MISMATCH);
-        }
-        let address = seen.hardware()?.pci;
-        pci.set(PciInfoExt {
-            version,
-            domain: address.domain,
-            bus: address.bus,
-            device: address.device,
-            pci_device_id: PCI_DEVICE_ID,
-            pci_sub_system_id: PCI_SUB_SYSTEM_ID,
-            base_class: 3,
-            sub_class: 2,
-            bus_id: fixed(&address.long()),
-        })
+    R390 value fn nvmlDeviceGetPciInfo(device: Device, pci: Out<nvmlPciInfo_t>) |seen| pci_info(seen.hardware()?);
+    R390 value fn nvmlDeviceGetPciInfo_v2(device: Device, pci: Out<nvmlPciInfo_t>) |seen| pci_info(seen.hardware()?);
+    R390 value fn nvmlDeviceGetPciInfo_v3(device: Device, pci: Out<nvmlPciInfo_t>) |seen| pci_info(seen.hardware()?);
+    R550 card fn nvmlDeviceGetPciInfoExt(device: Device, pci: Out<nvmlPciInfoExt_v1_t>) |seen| {
+        let version = check_version(pci.get()?.version, version_of::<nvmlPciInfoExt_v1_t>(1))?;
+        let nvmlPciInfo_t { domain, bus, device, pciDeviceId, pciSubSystemId, busId, .. } = pci_info(seen.hardware()?);
+        pci.set(nvmlPciInfoExt_v1_t { version, domain, bus, device, pciDeviceId, pciSubSystemId, baseClass: 3, subClass: 2, busId })
     };
 }
 
-const PCI_DEVICE_ID: c_uint = 0x20b2_10de;
-const PCI_SUB_SYSTEM_ID: c_uint = 0x1463_10de;
-
-fn pci_info(card: &Card) -> PciInfo {
-    PciInfo {
-        bus_id_legacy: fixed(&card.pci.short()),
+fn pci_info(card: &Card) -> nvmlPciInfo_t {
+    nvmlPciInfo_t {
+        busIdLegacy: fixed(&card.pci.short()),
         domain: card.pci.domain,
         bus: card.pci.bus,
         device: card.pci.device,
-        pci_device_id: PCI_DEVICE_ID,
-        pci_sub_system_id: PCI_SUB_SYSTEM_ID,
-        bus_id: fixed(&card.pci.long()),
+        pciDeviceId: 0x20b2_10de,
+        pciSubSystemId: 0x1463_10de,
+        busId: fixed(&card.pci.long()),
     }
 }
 
-fn by_index<'a>(
-    mut cards: impl Iterator<Item = (usize, &'a Card)>,
-    index: c_uint,
-) -> Result<Unit, Code> {
+fn by_index(now: &Now, index: c_uint) -> Result<Unit, Code> {
     let place = usize::try_from(index).map_err(|_| Code::INVALID_ARGUMENT)?;
-    let (card, _) = cards.nth(place).ok_or(Code::INVALID_ARGUMENT)?;
-    Ok(Unit {
-        card,
-        instance: None,
-    })
+    let card = now.world.present(now.time).nth(place);
+    card.map(|(card, _)| Unit::card(card))
+        .ok_or(Code::INVALID_ARGUMENT)
+}
+
+fn by_address(now: &Now, address: Words) -> Result<Unit, Code> {
+    let address = Address::parse(&address.get()?).ok_or(Code::INVALID_ARGUMENT)?;
+    now.world.find_card(now.time, |card| card.pci == address)
 }
 
 fn number(count: usize) -> c_uint {

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use crate::call::{exports, initialise, shut_down};
+use crate::call::{Now, exports, initialise, shut_down};
 use crate::code::Code;
 use crate::driver::Generation;
 use crate::foreign::{Length, Out, Text};
@@ -13,30 +13,28 @@ exports! {
     R390 library fn nvmlInitWithFlags(_flags: c_uint) |name| initialise(name);
     R390 library fn nvmlShutdown() |name| shut_down(name);
 
-    R390 system fn nvmlSystemGetDriverVersion(version: Text, length: Length) |now| {
-        let told = now.world.scenario.driver.version.as_deref();
-        version.set(told.unwrap_or(Generation::installed().version()), length)
+    R390 system fn nvmlSystemGetDriverVersion(version: Text, length: Length<c_uint>) |now| version.set(release(now), length);
+    R390 system fn nvmlSystemGetNVMLVersion(version: Text, length: Length<c_uint>) |now| {
+        let made = format!("{}.{}", cuda(now) / 1000, release(now));
+        version.set(now.world.scenario.driver.nvml_version.as_deref().unwrap_or(&made), length)
     };
-    R390 system fn nvmlSystemGetNVMLVersion(version: Text, length: Length) |now| {
-        let driver = &now.world.scenario.driver;
-        let cuda = driver.cuda_version.unwrap_or(Generation::installed().cuda_version());
-        let release = driver.version.as_deref().unwrap_or(Generation::installed().version());
-        let made = format!("{}.{release}", cuda / 1000);
-        version.set(driver.nvml_version.as_deref().unwrap_or(&made), length)
-    };
-    R390 system fn nvmlSystemGetCudaDriverVersion(version: Out<c_int>) |now| {
-        let told = now.world.scenario.driver.cuda_version;
-        version.set(told.unwrap_or(Generation::installed().cuda_version()))
-    };
-    R418 system fn nvmlSystemGetCudaDriverVersion_v2(version: Out<c_int>) |now| {
-        let told = now.world.scenario.driver.cuda_version;
-        version.set(told.unwrap_or(Generation::installed().cuda_version()))
-    };
-    R390 system fn nvmlSystemGetProcessName(pid: c_uint, name: Text, length: Length) |now| {
+    R390 system fn nvmlSystemGetCudaDriverVersion(version: Out<c_int>) |now| version.set(cuda(now));
+    R418 system fn nvmlSystemGetCudaDriverVersion_v2(version: Out<c_int>) |now| version.set(cuda(now));
+    R390 system fn nvmlSystemGetProcessName(pid: c_uint, name: Text, length: Length<c_uint>) |now| {
         let mut processes = now.world.cards.iter().flat_map(|card| card.all_processes());
         let told = processes.find(|process| process.pid == pid).and_then(|process| process.name.clone());
         name.set(&told.or_else(|| command(pid)).ok_or(Code::NOT_FOUND)?, length)
     };
+}
+
+fn release(now: &Now) -> &str {
+    let set = now.world.scenario.driver.version.as_deref();
+    set.unwrap_or(Generation::installed().version())
+}
+
+fn cuda(now: &Now) -> c_int {
+    let set = now.world.scenario.driver.cuda_version;
+    set.unwrap_or(Generation::installed().cuda_version())
 }
 
 /// Returns the first word of a real process's command line.

@@ -2,27 +2,22 @@
 
 use std::ffi::c_uint;
 
+use nvml_wrapper_sys::bindings::nvmlDeviceAttributes_t;
+
 use crate::call::{Seen, exports};
 use crate::code::Code;
 use crate::foreign::{Device, Out};
-use crate::layout::Attributes;
 use crate::state;
 use crate::world::{Instance, Unit, whole};
 
 exports! {
-    R450 card fn nvmlDeviceGetMigMode(device: Device, current: Out<c_uint>, pending: Out<c_uint>) |seen| {
-        let on = seen.hardware()?.mig_mode().ok_or(Code::NOT_SUPPORTED)?;
-        current.set(on.into())?;
-        pending.set(on.into())
-    };
-    R450 card fn nvmlDeviceIsMigDeviceHandle(device: Device, is_instance: Out<c_uint>) |seen| {
-        is_instance.set(seen.instance().is_some().into())
-    };
-    R450 card fn nvmlDeviceGetMaxMigDeviceCount(device: Device, count: Out<c_uint>) |seen| {
+    R450 same fn nvmlDeviceGetMigMode(device: Device, current: Out<c_uint>, pending: Out<c_uint>) |seen| seen.hardware()?.mig_mode().ok_or(Code::NOT_SUPPORTED)?.into();
+    R450 value fn nvmlDeviceIsMigDeviceHandle(device: Device, is_instance: Out<c_uint>) |seen| seen.instance().is_some().into();
+    R450 value fn nvmlDeviceGetMaxMigDeviceCount(device: Device, count: Out<c_uint>) |seen| {
         let card = seen.hardware()?;
         let highest = card.instances.iter().map(|instance| instance.index + 1).max();
         // The first GPUs with MIG support seven instances, and return this number even if none exists.
-        count.set(card.mig_mode().map_or(0, |_| highest.unwrap_or(0).max(7)))
+        card.mig_mode().map_or(0, |_| highest.unwrap_or(0).max(7))
     };
     R450 card fn nvmlDeviceGetMigDeviceHandleByIndex(device: Device, index: c_uint, instance: Out<Device>) |seen| {
         let card = seen.hardware()?;
@@ -33,23 +28,14 @@ exports! {
         let unit = Unit { card: seen.unit.card, instance: Some(place.ok_or(Code::NOT_FOUND)?) };
         instance.set(state::lock().handle(&seen.world, unit))
     };
-    R450 card fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(instance: Device, device: Out<Device>) |seen| {
+    R450 value fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(instance: Device, device: Out<Device>) |seen| {
         part(seen)?;
-        let unit = Unit { card: seen.unit.card, instance: None };
-        device.set(state::lock().handle(&seen.world, unit))
+        state::lock().handle(&seen.world, Unit::card(seen.unit.card))
     };
-    R450 card fn nvmlDeviceGetGpuInstanceId(device: Device, id: Out<c_uint>) |seen| {
-        id.set(part(seen)?.gpu_instance)
-    };
-    R450 card fn nvmlDeviceGetComputeInstanceId(device: Device, id: Out<c_uint>) |seen| {
-        id.set(part(seen)?.told.compute_instance)
-    };
-    R450 card fn nvmlDeviceGetAttributes(device: Device, attributes: Out<Attributes>) |seen| {
-        attributes.set(attributes_of(part(seen)?))
-    };
-    R450 card fn nvmlDeviceGetAttributes_v2(device: Device, attributes: Out<Attributes>) |seen| {
-        attributes.set(attributes_of(part(seen)?))
-    };
+    R450 value fn nvmlDeviceGetGpuInstanceId(device: Device, id: Out<c_uint>) |seen| part(seen)?.gpu_instance;
+    R450 value fn nvmlDeviceGetComputeInstanceId(device: Device, id: Out<c_uint>) |seen| part(seen)?.told.compute_instance;
+    R450 value fn nvmlDeviceGetAttributes(device: Device, attributes: Out<nvmlDeviceAttributes_t>) |seen| attributes_of(part(seen)?);
+    R450 value fn nvmlDeviceGetAttributes_v2(device: Device, attributes: Out<nvmlDeviceAttributes_t>) |seen| attributes_of(part(seen)?);
 }
 
 /// Returns the instance. The call is invalid for a whole GPU.
@@ -57,17 +43,17 @@ fn part(seen: &Seen) -> Result<&Instance, Code> {
     seen.instance().ok_or(Code::INVALID_ARGUMENT)
 }
 
-fn attributes_of(instance: &Instance) -> Attributes {
+fn attributes_of(instance: &Instance) -> nvmlDeviceAttributes_t {
     let told = &instance.told;
-    Attributes {
-        multiprocessors: told.multiprocessors,
-        copy_engines: told.slices,
-        decoders: told.slices / 2,
-        encoders: 0,
-        jpeg_engines: 0,
-        optical_flow_engines: 0,
-        gpu_slices: told.slices,
-        compute_slices: told.compute_slices.unwrap_or(told.slices),
-        memory_mib: whole(told.memory_total_mib),
+    nvmlDeviceAttributes_t {
+        multiprocessorCount: told.multiprocessors,
+        sharedCopyEngineCount: told.slices,
+        sharedDecoderCount: told.slices / 2,
+        sharedEncoderCount: 0,
+        sharedJpegCount: 0,
+        sharedOfaCount: 0,
+        gpuInstanceSliceCount: told.slices,
+        computeInstanceSliceCount: told.compute_slices.unwrap_or(told.slices),
+        memorySizeMB: whole(told.memory_total_mib),
     }
 }

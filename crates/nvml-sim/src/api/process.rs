@@ -1,50 +1,33 @@
 //! The process lists, in the four record layouts that drivers have used.
 
+use nvml_wrapper_sys::bindings::{
+    nvmlProcessDetail_v1_t, nvmlProcessDetailList_v1_t, nvmlProcessInfo_v1_t, nvmlProcessInfo_v2_t,
+};
+
+use super::reading::check_version;
 use crate::call::{Seen, exports};
 use crate::code::Code;
 use crate::driver::Generation;
 use crate::foreign::{Array, Count, Device, Out};
-use crate::layout::{
-    ProcessDetail, ProcessDetailList, ProcessV1, ProcessV2, ProcessV3, version_of,
-};
+use crate::layout::version_of;
 use crate::scenario::{Kind, NullSizeQuery};
 use crate::state;
 use crate::world::Process;
 
 exports! {
-    R390 card fn nvmlDeviceGetComputeRunningProcesses(device: Device, count: Count, list: Array<ProcessV1>) |seen| {
-        answer(seen, List::Compute, count, list, first)
-    };
-    R390 card fn nvmlDeviceGetGraphicsRunningProcesses(device: Device, count: Count, list: Array<ProcessV1>) |seen| {
-        answer(seen, List::Graphics, count, list, first)
-    };
-    R450 card fn nvmlDeviceGetMPSComputeRunningProcesses(device: Device, count: Count, list: Array<ProcessV1>) |seen| {
-        answer(seen, List::Mps, count, list, first)
-    };
-    R450 card fn nvmlDeviceGetComputeRunningProcesses_v2(device: Device, count: Count, list: Array<ProcessV2>) |seen| {
-        answer(seen, List::Compute, count, list, second)
-    };
-    R450 card fn nvmlDeviceGetGraphicsRunningProcesses_v2(device: Device, count: Count, list: Array<ProcessV2>) |seen| {
-        answer(seen, List::Graphics, count, list, second)
-    };
-    R450 card fn nvmlDeviceGetMPSComputeRunningProcesses_v2(device: Device, count: Count, list: Array<ProcessV2>) |seen| {
-        answer(seen, List::Mps, count, list, second)
-    };
-    R525 card fn nvmlDeviceGetComputeRunningProcesses_v3(device: Device, count: Count, list: Array<ProcessV3>) |seen| {
-        third(seen, List::Compute, count, list)
-    };
-    R525 card fn nvmlDeviceGetGraphicsRunningProcesses_v3(device: Device, count: Count, list: Array<ProcessV3>) |seen| {
-        third(seen, List::Graphics, count, list)
-    };
-    R525 card fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: Device, count: Count, list: Array<ProcessV3>) |seen| {
-        third(seen, List::Mps, count, list)
-    };
+    R390 card fn nvmlDeviceGetComputeRunningProcesses(device: Device, count: Count, list: Array<nvmlProcessInfo_v1_t>) |seen| first(seen, List::Compute, count, list);
+    R390 card fn nvmlDeviceGetGraphicsRunningProcesses(device: Device, count: Count, list: Array<nvmlProcessInfo_v1_t>) |seen| first(seen, List::Graphics, count, list);
+    R450 card fn nvmlDeviceGetMPSComputeRunningProcesses(device: Device, count: Count, list: Array<nvmlProcessInfo_v1_t>) |seen| first(seen, List::Mps, count, list);
+    R450 card fn nvmlDeviceGetComputeRunningProcesses_v2(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| second(seen, List::Compute, count, list);
+    R450 card fn nvmlDeviceGetGraphicsRunningProcesses_v2(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| second(seen, List::Graphics, count, list);
+    R450 card fn nvmlDeviceGetMPSComputeRunningProcesses_v2(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| second(seen, List::Mps, count, list);
+    R525 card fn nvmlDeviceGetComputeRunningProcesses_v3(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| third(seen, List::Compute, count, list);
+    R525 card fn nvmlDeviceGetGraphicsRunningProcesses_v3(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| third(seen, List::Graphics, count, list);
+    R525 card fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| third(seen, List::Mps, count, list);
     // Added by the release that returned the v3 lists to 24-byte records.
-    R535_104 card fn nvmlDeviceGetRunningProcessDetailList(device: Device, list: Out<ProcessDetailList>) |seen| {
+    R535_104 card fn nvmlDeviceGetRunningProcessDetailList(device: Device, list: Out<nvmlProcessDetailList_v1_t>) |seen| {
         let asked = list.get()?;
-        if asked.version != version_of::<ProcessDetailList>(1) {
-            return Err(Code::ARGUMENT_VERSION_MISMATCH);
-        }
+        check_version(asked.version, version_of::<nvmlProcessDetailList_v1_t>(1))?;
         let which = match asked.mode {
             0 => List::Compute,
             1 => List::Graphics,
@@ -52,13 +35,13 @@ exports! {
             _ => return Err(Code::INVALID_ARGUMENT),
         };
         let found: Vec<_> = listed(seen, which).map(|process| detail(process, seen.time)).collect();
-        let fits = usize::try_from(asked.count).is_ok_and(|room| found.len() <= room);
-        let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
-        list.set(ProcessDetailList { count, ..asked })?;
+        let fits = usize::try_from(asked.numProcArrayEntries).is_ok_and(|room| found.len() <= room);
+        let numProcArrayEntries = u32::try_from(found.len()).unwrap_or(u32::MAX);
+        list.set(nvmlProcessDetailList_v1_t { numProcArrayEntries, ..asked })?;
         if !fits {
             return Err(Code::INSUFFICIENT_SIZE);
         }
-        Array::new(asked.list).write(&found)
+        Array::new(asked.procArray).write(&found)
     };
 }
 
@@ -98,101 +81,96 @@ fn answer<T: Copy>(
     which: List,
     count: Count,
     list: Array<T>,
-    record: impl Fn(&Process, f64) -> T,
+    record: impl Fn(&Process) -> T,
 ) -> Result<(), Code> {
+    let found: Vec<T> = listed(seen, which).map(record).collect();
+    if has_room(seen, count, list.is_null(), found.len())? {
+        list.write(&found)?;
+    }
+    Ok(())
+}
+
+/// Sets the count. Returns whether the list can be written; `false` if only its size was queried.
+fn has_room(seen: &Seen, count: Count, is_query: bool, found: usize) -> Result<bool, Code> {
     let room = count.get()?;
-    let found: Vec<T> = listed(seen, which)
-        .map(|process| record(process, seen.time))
-        .collect();
-    if list.is_null() {
-        return size_query(seen, count, room, found.len());
-    }
-    count.set(found.len())?;
-    if found.len() > room {
-        return Err(Code::INSUFFICIENT_SIZE);
-    }
-    list.write(&found)
-}
-
-fn size_query(seen: &Seen, count: Count, room: usize, found: usize) -> Result<(), Code> {
-    match seen.world.scenario.null_size_query {
-        NullSizeQuery::Crash => {
-            state::abort("a process list was asked for its size with a NULL buffer")
-        }
-        NullSizeQuery::Wrong => count.set(if found == 0 { 7 } else { 0 }),
-        NullSizeQuery::Right if room > 0 => Err(Code::INVALID_ARGUMENT),
-        NullSizeQuery::Right => {
-            count.set(found)?;
-            if found == 0 {
-                Ok(())
-            } else {
-                Err(Code::INSUFFICIENT_SIZE)
+    if is_query {
+        match seen.world.scenario.null_size_query {
+            NullSizeQuery::Crash => {
+                state::abort("a process list was asked for its size with a NULL buffer")
             }
+            NullSizeQuery::Wrong => {
+                count.set(if found == 0 { 7 } else { 0 })?;
+                return Ok(false);
+            }
+            NullSizeQuery::Right if room > 0 => return Err(Code::INVALID_ARGUMENT),
+            NullSizeQuery::Right => {}
         }
+    }
+    count.set(found)?;
+    match found > room {
+        true => Err(Code::INSUFFICIENT_SIZE),
+        false => Ok(!is_query),
     }
 }
 
-/// Writes the v3 lists, whose record was longer in one short generation.
-fn third(seen: &Seen, which: List, count: Count, list: Array<ProcessV3>) -> Result<(), Code> {
+fn first(
+    seen: &Seen,
+    which: List,
+    count: Count,
+    list: Array<nvmlProcessInfo_v1_t>,
+) -> Result<(), Code> {
+    answer(seen, which, count, list, |process| nvmlProcessInfo_v1_t {
+        pid: process.pid,
+        usedGpuMemory: process.memory_bytes(seen.time),
+    })
+}
+
+fn second(
+    seen: &Seen,
+    which: List,
+    count: Count,
+    list: Array<nvmlProcessInfo_v2_t>,
+) -> Result<(), Code> {
+    answer(seen, which, count, list, |process| nvmlProcessInfo_v2_t {
+        pid: process.pid,
+        usedGpuMemory: process.memory_bytes(seen.time),
+        gpuInstanceId: process.gpu_instance,
+        computeInstanceId: process.compute_instance,
+    })
+}
+
+/// Writes the v3 lists: those of v2, except in one short generation, whose record was longer.
+fn third(
+    seen: &Seen,
+    which: List,
+    count: Count,
+    list: Array<nvmlProcessInfo_v2_t>,
+) -> Result<(), Code> {
     if Generation::installed() != Generation::R535_54 {
-        return answer(seen, which, count, list, |process, time| {
-            let ProcessV2 {
-                pid,
-                used_memory,
-                gpu_instance,
-                compute_instance,
-            } = second(process, time);
-            ProcessV3 {
-                pid,
-                used_memory,
-                gpu_instance,
-                compute_instance,
-            }
-        });
+        return second(seen, which, count, list);
     }
     let room = count.get()?;
-    let found: Vec<_> = listed(seen, which)
-        .map(|process| detail(process, seen.time))
-        .collect();
-    if list.is_null() {
-        return size_query(seen, count, room, found.len());
-    }
-    count.set(found.len())?;
-    if found.len() > room {
-        return Err(Code::INSUFFICIENT_SIZE);
+    let records = listed(seen, which).map(|process| detail(process, seen.time));
+    let found: Vec<_> = records.collect();
+    if !has_room(seen, count, list.is_null(), found.len())? {
+        return Ok(());
     }
     // If the caller's records had 24 bytes, the real library wrote past the end here. This one asks for a larger
     // buffer.
-    let needed = found.len() * size_of::<ProcessDetail>();
-    if needed > room * size_of::<ProcessV3>() {
-        count.set(needed.div_ceil(size_of::<ProcessV3>()))?;
+    let needed = found.len() * size_of::<nvmlProcessDetail_v1_t>();
+    if needed > room * size_of::<nvmlProcessInfo_v2_t>() {
+        count.set(needed.div_ceil(size_of::<nvmlProcessInfo_v2_t>()))?;
         return Err(Code::INSUFFICIENT_SIZE);
     }
-    list.cast::<ProcessDetail>().write(&found)
+    list.cast::<nvmlProcessDetail_v1_t>().write(&found)
 }
 
-fn first(process: &Process, time: f64) -> ProcessV1 {
-    ProcessV1 {
+fn detail(process: &Process, time: f64) -> nvmlProcessDetail_v1_t {
+    nvmlProcessDetail_v1_t {
         pid: process.pid,
-        used_memory: process.memory_bytes(time),
-    }
-}
-
-fn second(process: &Process, time: f64) -> ProcessV2 {
-    ProcessV2 {
-        pid: process.pid,
-        used_memory: process.memory_bytes(time),
-        gpu_instance: process.gpu_instance,
-        compute_instance: process.compute_instance,
-    }
-}
-
-fn detail(process: &Process, time: f64) -> ProcessDetail {
-    ProcessDetail {
-        pid: process.pid,
-        used_memory: process.memory_bytes(time),
-        gpu_instance: process.gpu_instance,
-        compute_instance: process.compute_instance,
-        protected_memory: process.protected_bytes(time),
+        usedGpuMemory: process.memory_bytes(time),
+        gpuInstanceId: process.gpu_instance,
+        computeInstanceId: process.compute_instance,
+        usedGpuCcProtectedMemory: process.protected_bytes(time),
     }
 }

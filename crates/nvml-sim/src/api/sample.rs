@@ -2,81 +2,76 @@
 
 use std::ffi::{c_uint, c_ulonglong};
 
+use nvml_wrapper_sys::bindings::{
+    nvmlProcessUtilizationInfo_v1_t, nvmlProcessUtilizationSample_t,
+    nvmlProcessesUtilizationInfo_v1_t, nvmlSample_t, nvmlValue_t,
+    nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT as UNSIGNED_INT,
+};
+
+use super::reading::check_version;
 use crate::call::{Seen, exports};
 use crate::code::Code;
 use crate::foreign::{Array, Count, Device, Out};
-use crate::layout::{
-    ProcessSample, ProcessUtilization, ProcessesUtilization, Sample, SampleValue, value_type,
-    version_of,
-};
+use crate::layout::version_of;
 use crate::line::Line;
 use crate::world::{whole, whole32};
 
 exports! {
-    R390 card fn nvmlDeviceGetSamples(device: Device, kind: c_uint, last_seen: c_ulonglong, value_kind: Out<c_uint>, count: Count, samples: Array<Sample>) |seen| {
+    R390 card fn nvmlDeviceGetSamples(device: Device, kind: c_uint, last_seen: c_ulonglong, value_kind: Out<c_uint>, count: Count, samples: Array<nvmlSample_t>) |seen| {
         let (line, unit) = series(seen, kind)?;
         let buffers = &seen.card().buffers;
         let junk_every = u64::from(if is_utilization(kind) { buffers.junk_every } else { 0 });
         let room = count.get()?;
-        value_kind.set(value_type::UNSIGNED_INT)?;
+        value_kind.set(UNSIGNED_INT)?;
         if samples.is_null() {
             return count.set(usize::try_from(buffers.samples).unwrap_or(0));
         }
         if room == 0 {
             return Err(Code::INVALID_ARGUMENT);
         }
-        let found: Vec<Sample> = ticks(seen, buffers.samples, last_seen)
-            .take(room)
-            .map(|tick| {
-                let junk = tick.number.checked_rem(junk_every) == Some(0);
-                let value = if junk { buffers.junk } else { whole32(line.mean(tick.time, tick.period) * unit) };
-                Sample { time_stamp: tick.stamp, value: SampleValue(value.into()) }
-            })
-            .collect();
+        let sample = |tick: Tick| {
+            let junk = tick.number.checked_rem(junk_every) == Some(0);
+            let value = if junk { buffers.junk } else { whole32(line.mean(tick.time, tick.period) * unit) };
+            nvmlSample_t { timeStamp: tick.stamp, sampleValue: nvmlValue_t { ullVal: value.into() } }
+        };
+        let found: Vec<_> = ticks(seen, buffers.samples, last_seen).take(room).map(sample).collect();
         count.set(found.len())?;
         if found.is_empty() {
             return Err(Code::NOT_FOUND);
         }
         samples.write(&found)
     };
-    R390 card fn nvmlDeviceGetProcessUtilization(device: Device, samples: Array<ProcessSample>, count: Count, last_seen: c_ulonglong) |seen| {
+    R390 card fn nvmlDeviceGetProcessUtilization(device: Device, samples: Array<nvmlProcessUtilizationSample_t>, count: Count, last_seen: c_ulonglong) |seen| {
         let room = count.get()?;
-        let found: Vec<ProcessSample> = process_samples(seen, last_seen)?
-            .into_iter()
-            .map(|one| ProcessSample {
-                pid: one.pid,
-                time_stamp: one.time_stamp,
-                sm: one.sm,
-                memory: one.memory,
-                encoder: one.encoder,
-                decoder: one.decoder,
-            })
-            .collect();
+        let sample = |one: nvmlProcessUtilizationInfo_v1_t| {
+            let nvmlProcessUtilizationInfo_v1_t { pid, timeStamp, smUtil, memUtil, encUtil, decUtil, .. } = one;
+            nvmlProcessUtilizationSample_t { pid, timeStamp, smUtil, memUtil, encUtil, decUtil }
+        };
+        let found: Vec<_> = process_samples(seen, last_seen)?.into_iter().map(sample).collect();
         count.set(found.len())?;
-        if found.is_empty() {
-            return Err(Code::NOT_FOUND);
-        }
-        if samples.is_null() || found.len() > room {
-            return Err(Code::INSUFFICIENT_SIZE);
-        }
+        check_room(found.len(), room, samples.is_null())?;
         samples.write(&found)
     };
-    R550 card fn nvmlDeviceGetProcessesUtilizationInfo(device: Device, list: Out<ProcessesUtilization>) |seen| {
+    R550 card fn nvmlDeviceGetProcessesUtilizationInfo(device: Device, list: Out<nvmlProcessesUtilizationInfo_v1_t>) |seen| {
         let asked = list.get()?;
-        if asked.version != version_of::<ProcessesUtilization>(1) {
-            return Err(Code::ARGUMENT_VERSION_MISMATCH);
-        }
-        let found = process_samples(seen, asked.last_seen)?;
-        let count = c_uint::try_from(found.len()).unwrap_or(c_uint::MAX);
-        list.set(ProcessesUtilization { count, ..asked })?;
-        if found.is_empty() {
-            return Err(Code::NOT_FOUND);
-        }
-        if asked.list.is_null() || count > asked.count {
-            return Err(Code::INSUFFICIENT_SIZE);
-        }
-        Array::new(asked.list).write(&found)
+        check_version(asked.version, version_of::<nvmlProcessesUtilizationInfo_v1_t>(1))?;
+        let found = process_samples(seen, asked.lastSeenTimeStamp)?;
+        let processSamplesCount = c_uint::try_from(found.len()).unwrap_or(c_uint::MAX);
+        list.set(nvmlProcessesUtilizationInfo_v1_t { processSamplesCount, ..asked })?;
+        let room = usize::try_from(asked.processSamplesCount).unwrap_or(usize::MAX);
+        check_room(found.len(), room, asked.procUtilArray.is_null())?;
+        Array::new(asked.procUtilArray).write(&found)
     };
+}
+
+fn check_room(found: usize, room: usize, is_null: bool) -> Result<(), Code> {
+    if found == 0 {
+        Err(Code::NOT_FOUND)
+    } else if is_null || found > room {
+        Err(Code::INSUFFICIENT_SIZE)
+    } else {
+        Ok(())
+    }
 }
 
 /// End of one sample period, with the driver's time stamp.
@@ -131,19 +126,21 @@ fn is_utilization(kind: c_uint) -> bool {
 fn series(seen: &Seen, kind: c_uint) -> Result<(&Line, f64), Code> {
     let card = seen.sensor()?;
     if is_utilization(kind) {
-        card.without_mig(&card.util)?;
+        card.check_no_mig()?;
     }
-    match kind {
-        0 => Ok((card.power_w.line()?, 1000.0)),
-        1 => Ok((card.util.line()?, 1.0)),
-        2 => Ok((card.memory_util.line()?, 1.0)),
-        3 => Ok((card.encoder_util.line()?, 1.0)),
-        4 => Ok((card.decoder_util.line()?, 1.0)),
-        5 => Ok((card.clock_sm_mhz.line()?, 1.0)),
-        6 => Ok((card.clock_memory_mhz.line()?, 1.0)),
-        7..=9 => Err(Code::NOT_SUPPORTED),
-        _ => Err(Code::INVALID_ARGUMENT),
-    }
+    let sensors = &card.sensors;
+    let (reading, factor) = match kind {
+        0 => (&sensors.power_w, 1000.0),
+        1 => (&sensors.util, 1.0),
+        2 => (&sensors.memory_util, 1.0),
+        3 => (&sensors.encoder_util, 1.0),
+        4 => (&sensors.decoder_util, 1.0),
+        5 => (&sensors.clock_sm_mhz, 1.0),
+        6 => (&sensors.clock_memory_mhz, 1.0),
+        7..=9 => return Err(Code::NOT_SUPPORTED),
+        _ => return Err(Code::INVALID_ARGUMENT),
+    };
+    Ok((reading.line()?, factor))
 }
 
 /// Returns one record for each process that was active in the buffered time after the time stamp: its mean over that
@@ -151,9 +148,13 @@ fn series(seen: &Seen, kind: c_uint) -> Result<(&Line, f64), Code> {
 ///
 /// The header says "one sample per process". The authors of nvtop (#91, #110) and nvitop (#83) observed on real drivers
 /// that it is a mean over the time since the stamp.
-fn process_samples(seen: &Seen, last_seen: u64) -> Result<Vec<ProcessUtilization>, Code> {
+fn process_samples(
+    seen: &Seen,
+    last_seen: u64,
+) -> Result<Vec<nvmlProcessUtilizationInfo_v1_t>, Code> {
     let card = seen.sensor()?;
-    card.without_mig(&card.util)?.line()?;
+    card.check_no_mig()?;
+    card.sensors.util.line()?;
     let mut found = Vec::new();
     let mut buffered: Option<Vec<Tick>> = None;
     for process in &card.processes {
@@ -161,12 +162,7 @@ fn process_samples(seen: &Seen, last_seen: u64) -> Result<Vec<ProcessUtilization
             true => line.mean(tick.time, tick.period),
             false => 0.0,
         };
-        let lines = [
-            &process.sm_util,
-            &process.memory_util,
-            &process.encoder_util,
-            &process.decoder_util,
-        ];
+        let lines = &process.utils;
         if lines.iter().all(|line| line.is_always_zero()) {
             continue;
         }
@@ -181,15 +177,16 @@ fn process_samples(seen: &Seen, last_seen: u64) -> Result<Vec<ProcessUtilization
             let sum: f64 = ticks.iter().map(|tick| value(tick, line)).sum();
             whole32(sum / ticks.len() as f64)
         };
-        found.push(ProcessUtilization {
-            time_stamp: last.stamp,
+        let [smUtil, memUtil, encUtil, decUtil] = lines.each_ref().map(mean);
+        found.push(nvmlProcessUtilizationInfo_v1_t {
+            timeStamp: last.stamp,
             pid: process.pid,
-            sm: mean(lines[0]),
-            memory: mean(lines[1]),
-            encoder: mean(lines[2]),
-            decoder: mean(lines[3]),
-            jpeg: 0,
-            optical_flow: 0,
+            smUtil,
+            memUtil,
+            encUtil,
+            decUtil,
+            jpgUtil: 0,
+            ofaUtil: 0,
         });
     }
     Ok(found)

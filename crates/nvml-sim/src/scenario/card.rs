@@ -9,109 +9,71 @@ use super::{Buffers, ScenarioError, Value, require};
 #[serde(deny_unknown_fields, default)]
 pub struct Card {
     /// Default: `NVIDIA A100-SXM4-80GB`.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Default: derived from the GPU's position in the file.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub uuid: String,
     /// Such as `00000000:41:00.0`. Default: derived from the GPU's position in the file.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub pci: String,
     /// Default: none, as on consumer GPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// The number in `/dev/nvidiaN`. Default: the GPU's position in the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub minor: Option<u32>,
     /// The header's number; default 2 (Tesla).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub brand: Option<u32>,
     /// The header's number; default 7 (Ampere).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<u32>,
     /// Default: `[8, 0]`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_capability: Option<[i32; 2]>,
 
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_total_mib: Option<f64>,
     /// Memory reserved by the driver: part of `used` in the old record, separate in the new one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_reserved_mib: Option<f64>,
     /// Default: the sum of the known memory of the processes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_used_mib: Option<Value>,
     /// Whether the GPU shares the host's memory: its memory readings are not supported, but those of its processes are.
     pub unified_memory: bool,
 
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub util: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_util: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub encoder_util: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder_util: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_c: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_temperature_c: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_w: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_limit_w: Option<Value>,
     /// Default: the integral of `power_w` since second 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_mj: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fan_percent: Option<Value>,
     /// Default: 0 if `fan_percent` is absent, otherwise 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fans: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_graphics_mhz: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_sm_mhz: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_memory_mhz: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_video_mhz: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub performance_state: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub throttle_reasons: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_tx_kib: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie_rx_kib: Option<Value>,
     /// If absent, the GPU has no ECC.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_corrected: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_uncorrected: Option<Value>,
     pub display: bool,
     /// Default: true.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub persistence: Option<bool>,
     /// The header's number; default 0.
     pub compute_mode: u32,
 
     /// Periods, as `[from, until]`, in which every call for the GPU returns GPU_IS_LOST.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<[f64; 2]>,
     /// Periods in which the GPU is not even counted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<[f64; 2]>,
     /// Default: true if there is a `[[card.mig]]`. Without either, the GPU does not support MIG.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mig_mode: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub buffers: Option<Buffers>,
-    #[serde(rename = "process", skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "process")]
     pub processes: Vec<Process>,
-    #[serde(rename = "mig", skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "mig")]
     pub instances: Vec<Instance>,
 }
 
@@ -120,25 +82,20 @@ pub struct Card {
 #[serde(deny_unknown_fields, default)]
 pub struct Instance {
     /// Default: its position in the file. Gaps between indices are allowed; real GPUs have them too.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
     /// Default: derived from the GPU's UUID and the index.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub uuid: String,
     pub profile: String,
     /// Default: the index plus 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_instance: Option<u32>,
     pub compute_instance: u32,
     pub slices: u32,
     /// Default: the value of `slices`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_slices: Option<u32>,
     pub multiprocessors: u32,
     pub memory_total_mib: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_used_mib: Option<Value>,
-    #[serde(rename = "process", skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "process")]
     pub processes: Vec<Process>,
 }
 
@@ -168,32 +125,20 @@ pub struct Process {
     #[serde(rename = "type")]
     pub kind: Kind,
     /// Result of `nvmlSystemGetProcessName`. Default: the name in `/proc`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// A number, a time line, or `"unknown"`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<Value>,
     /// Memory in bytes; it takes precedence over `memory_mib`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub protected_mib: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_util: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_util: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub encoder_util: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder_util: Option<Value>,
     /// Default: the MIG instance's; without an instance, all ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_instance: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_instance: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<f64>,
 }
 
@@ -241,34 +186,8 @@ impl Process {
 
 impl Card {
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
-        let readings = [
-            &self.memory_used_mib,
-            &self.util,
-            &self.memory_util,
-            &self.encoder_util,
-            &self.decoder_util,
-            &self.temperature_c,
-            &self.memory_temperature_c,
-            &self.power_w,
-            &self.power_limit_w,
-            &self.energy_mj,
-            &self.fan_percent,
-            &self.clock_graphics_mhz,
-            &self.clock_sm_mhz,
-            &self.clock_memory_mhz,
-            &self.clock_video_mhz,
-            &self.performance_state,
-            &self.throttle_reasons,
-            &self.pcie_tx_kib,
-            &self.pcie_rx_kib,
-            &self.ecc_corrected,
-            &self.ecc_uncorrected,
-        ];
         require(
-            readings
-                .into_iter()
-                .flatten()
-                .all(|value| *value != Value::Unknown),
+            self.readings().all(|value| *value != Value::Unknown),
             "only a process's memory can be \"unknown\"; a card's reading can be \"unsupported\"",
         )?;
         let sizes = [self.memory_total_mib, self.memory_reserved_mib];

@@ -22,29 +22,56 @@ pub(crate) struct Card {
     pub(crate) pci: Address,
     pub(crate) minor: u32,
     pub(crate) buffers: Buffers,
-    pub(crate) util: Reading,
-    pub(crate) memory_util: Reading,
-    pub(crate) encoder_util: Reading,
-    pub(crate) decoder_util: Reading,
-    pub(crate) temperature_c: Reading,
-    pub(crate) memory_temperature_c: Reading,
-    pub(crate) power_w: Reading,
-    pub(crate) power_limit_w: Reading,
-    energy_mj: Option<Reading>,
-    pub(crate) fan_percent: Reading,
-    pub(crate) clock_graphics_mhz: Reading,
-    pub(crate) clock_sm_mhz: Reading,
-    pub(crate) clock_memory_mhz: Reading,
-    pub(crate) clock_video_mhz: Reading,
-    pub(crate) performance_state: Reading,
-    pub(crate) throttle_reasons: Reading,
-    pub(crate) pcie_tx_kib: Reading,
-    pub(crate) pcie_rx_kib: Reading,
-    pub(crate) ecc_corrected: Reading,
-    pub(crate) ecc_uncorrected: Reading,
-    memory_used_mib: Option<Reading>,
+    pub(crate) sensors: Sensors,
     pub(crate) processes: Vec<Process>,
     pub(crate) instances: Vec<Instance>,
+}
+
+/// Declares the readings of a GPU that are keys of the scenario, each with the value that it has without the key; `None`
+/// is NOT_SUPPORTED.
+macro_rules! sensors {
+    ($($name:ident = $default:expr,)*) => {
+        #[derive(Debug)]
+        pub(crate) struct Sensors { $(pub(crate) $name: Reading,)* }
+
+        impl Sensors {
+            fn new(told: &scenario::Card) -> Sensors {
+                Sensors { $($name: Reading::new(told.$name.as_ref(), $default),)* }
+            }
+        }
+
+        impl scenario::Card {
+            /// Returns the readings that the scenario sets.
+            pub(crate) fn readings(&self) -> impl Iterator<Item = &Value> {
+                [$(&self.$name,)*].into_iter().flatten()
+            }
+        }
+    };
+}
+
+sensors! {
+    util = Some(0.0),
+    memory_util = Some(0.0),
+    encoder_util = Some(0.0),
+    decoder_util = Some(0.0),
+    temperature_c = Some(35.0),
+    memory_temperature_c = None,
+    power_w = Some(60.0),
+    power_limit_w = Some(400.0),
+    fan_percent = None,
+    clock_graphics_mhz = Some(1410.0),
+    clock_sm_mhz = Some(1410.0),
+    clock_memory_mhz = Some(1512.0),
+    clock_video_mhz = Some(1275.0),
+    performance_state = Some(0.0),
+    throttle_reasons = Some(0.0),
+    pcie_tx_kib = Some(0.0),
+    pcie_rx_kib = Some(0.0),
+    ecc_corrected = Some(0.0),
+    ecc_uncorrected = Some(0.0),
+    // Without the keys, these are the integral of the power and the memory of the processes.
+    energy_mj = None,
+    memory_used_mib = None,
 }
 
 /// A time line; `None` if the driver returns NOT_SUPPORTED.
@@ -70,73 +97,32 @@ impl Reading {
 
 impl Card {
     pub(crate) fn new(told: &scenario::Card, index: usize, buffers: &Buffers) -> Card {
+        let mut told = told.clone();
+        if told.clock_sm_mhz.is_none() {
+            told.clock_sm_mhz = told.clock_graphics_mhz.clone();
+        }
         let number = u32::try_from(index).unwrap_or(u32::MAX);
-        let reading = |value: &Option<Value>, default| Reading::new(value.as_ref(), default);
-        let uuid = if told.uuid.is_empty() {
-            format!("GPU-5e1f0000-0000-4000-8000-{index:012x}")
-        } else {
-            told.uuid.clone()
-        };
         let own_address = Address {
             domain: number >> 8,
             bus: number.wrapping_add(1) & 0xff,
             device: 0,
         };
-        let instances = told
-            .instances
-            .iter()
-            .enumerate()
-            .map(|(place, part)| Instance::new(part, place, &uuid))
-            .collect();
+        let uuid = text_or(&told.uuid, || {
+            format!("GPU-5e1f0000-0000-4000-8000-{index:012x}")
+        });
+        let instances = told.instances.iter().zip(0..);
         Card {
-            name: if told.name.is_empty() {
-                "NVIDIA A100-SXM4-80GB".to_owned()
-            } else {
-                told.name.clone()
-            },
+            name: text_or(&told.name, || "NVIDIA A100-SXM4-80GB".to_owned()),
             pci: Address::parse(&told.pci).unwrap_or(own_address),
             minor: told.minor.unwrap_or(number),
-            buffers: told.buffers.clone().unwrap_or_else(|| buffers.clone()),
-            util: reading(&told.util, Some(0.0)),
-            memory_util: reading(&told.memory_util, Some(0.0)),
-            encoder_util: reading(&told.encoder_util, Some(0.0)),
-            decoder_util: reading(&told.decoder_util, Some(0.0)),
-            temperature_c: reading(&told.temperature_c, Some(35.0)),
-            memory_temperature_c: reading(&told.memory_temperature_c, None),
-            power_w: reading(&told.power_w, Some(60.0)),
-            power_limit_w: reading(&told.power_limit_w, Some(400.0)),
-            energy_mj: told
-                .energy_mj
-                .as_ref()
-                .map(|value| Reading::new(Some(value), None)),
-            fan_percent: reading(&told.fan_percent, None),
-            clock_graphics_mhz: reading(&told.clock_graphics_mhz, Some(1410.0)),
-            clock_sm_mhz: Reading::new(
-                told.clock_sm_mhz
-                    .as_ref()
-                    .or(told.clock_graphics_mhz.as_ref()),
-                Some(1410.0),
-            ),
-            clock_memory_mhz: reading(&told.clock_memory_mhz, Some(1512.0)),
-            clock_video_mhz: reading(&told.clock_video_mhz, Some(1275.0)),
-            performance_state: reading(&told.performance_state, Some(0.0)),
-            throttle_reasons: reading(&told.throttle_reasons, Some(0.0)),
-            pcie_tx_kib: reading(&told.pcie_tx_kib, Some(0.0)),
-            pcie_rx_kib: reading(&told.pcie_rx_kib, Some(0.0)),
-            ecc_corrected: reading(&told.ecc_corrected, Some(0.0)),
-            ecc_uncorrected: reading(&told.ecc_uncorrected, Some(0.0)),
-            memory_used_mib: told
-                .memory_used_mib
-                .as_ref()
-                .map(|value| Reading::new(Some(value), None)),
-            processes: told
-                .processes
-                .iter()
-                .map(|process| Process::new(process, None))
+            buffers: told.buffers.as_ref().unwrap_or(buffers).clone(),
+            sensors: Sensors::new(&told),
+            processes: processes(&told.processes, None),
+            instances: instances
+                .map(|(part, place)| Instance::new(part, place, &uuid))
                 .collect(),
-            instances,
             uuid,
-            told: told.clone(),
+            told,
         }
     }
 
@@ -155,12 +141,11 @@ impl Card {
             .or((!self.instances.is_empty()).then_some(true))
     }
 
-    /// Returns a reading that a GPU in MIG mode does not have.
-    pub(crate) fn without_mig<'a>(&self, reading: &'a Reading) -> Result<&'a Reading, Code> {
-        if self.mig_mode() == Some(true) {
-            Err(Code::NOT_SUPPORTED)
-        } else {
-            Ok(reading)
+    /// Fails in MIG mode, in which a GPU has no utilisation.
+    pub(crate) fn check_no_mig(&self) -> Result<(), Code> {
+        match self.mig_mode() {
+            Some(true) => Err(Code::NOT_SUPPORTED),
+            _ => Ok(()),
         }
     }
 
@@ -179,10 +164,12 @@ impl Card {
         }
         let total = whole(self.told.memory_total_mib.unwrap_or(81_920.0) * MIB);
         let reserved = whole(self.told.memory_reserved_mib.unwrap_or(500.0) * MIB).min(total);
-        let used = match &self.memory_used_mib {
-            Some(reading) => whole(reading.at(time)? * MIB),
-            None => sum_of_memory(self.all_processes(), time),
-        };
+        let set = self.told.memory_used_mib.as_ref();
+        let used = used_memory(
+            set.map(|_| &self.sensors.memory_used_mib),
+            self.all_processes(),
+            time,
+        )?;
         Ok(Sizes {
             total,
             reserved,
@@ -192,16 +179,16 @@ impl Card {
 
     /// Returns the energy since second 0. It never decreases unless the scenario says so.
     pub(crate) fn energy_mj(&self, time: f64) -> Result<u64, Code> {
-        match &self.energy_mj {
-            Some(reading) => reading.at(time).map(whole),
-            None => Ok(whole(self.power_w.line()?.area(time) * 1000.0)),
+        match &self.told.energy_mj {
+            Some(_) => self.sensors.energy_mj.at(time).map(whole),
+            None => Ok(whole(self.sensors.power_w.line()?.area(time) * 1000.0)),
         }
     }
 
     pub(crate) fn fans(&self) -> u32 {
         self.told
             .fans
-            .unwrap_or_else(|| u32::from(self.fan_percent.0.is_some()))
+            .unwrap_or_else(|| u32::from(self.sensors.fan_percent.0.is_some()))
     }
 }
 
@@ -224,43 +211,29 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    fn new(told: &scenario::Instance, place: usize, card_uuid: &str) -> Instance {
-        let index = told
-            .index
-            .unwrap_or_else(|| u32::try_from(place).unwrap_or(u32::MAX));
+    fn new(told: &scenario::Instance, place: u32, card_uuid: &str) -> Instance {
+        let index = told.index.unwrap_or(place);
         let gpu_instance = told.gpu_instance.unwrap_or(index.saturating_add(1));
-        let ids = (gpu_instance, told.compute_instance);
-        let uuid = if told.uuid.is_empty() {
+        let uuid = text_or(&told.uuid, || {
             let bare = card_uuid.strip_prefix("GPU-").unwrap_or(card_uuid);
             // The last two digits would repeat the GPU's; they become the instance's.
             let stem = bare.get(..bare.len().saturating_sub(2)).unwrap_or(bare);
             format!("MIG-{stem}{:02x}", 0xf0_u32.wrapping_add(index) & 0xff)
-        } else {
-            told.uuid.clone()
-        };
+        });
+        let used = told.memory_used_mib.as_ref();
         Instance {
             index,
             uuid,
             gpu_instance,
-            memory_used_mib: told
-                .memory_used_mib
-                .as_ref()
-                .map(|value| Reading::new(Some(value), None)),
-            processes: told
-                .processes
-                .iter()
-                .map(|process| Process::new(process, Some(ids)))
-                .collect(),
+            memory_used_mib: used.map(|value| Reading::new(Some(value), None)),
+            processes: processes(&told.processes, Some((gpu_instance, told.compute_instance))),
             told: told.clone(),
         }
     }
 
     pub(crate) fn memory(&self, time: f64) -> Result<Sizes, Code> {
         let total = whole(self.told.memory_total_mib * MIB);
-        let used = match &self.memory_used_mib {
-            Some(reading) => whole(reading.at(time)? * MIB),
-            None => sum_of_memory(self.processes.iter(), time),
-        };
+        let used = used_memory(self.memory_used_mib.as_ref(), self.processes.iter(), time)?;
         Ok(Sizes {
             total,
             reserved: 0,
@@ -277,10 +250,8 @@ pub(crate) struct Process {
     /// Memory in bytes; `None` is unknown.
     memory: Option<(Line, f64)>,
     protected_mib: Line,
-    pub(crate) sm_util: Line,
-    pub(crate) memory_util: Line,
-    pub(crate) encoder_util: Line,
-    pub(crate) decoder_util: Line,
+    /// Utilisation of the SMs, the memory, the encoder and the decoder.
+    pub(crate) utils: [Line; 4],
     pub(crate) gpu_instance: u32,
     pub(crate) compute_instance: u32,
     from: f64,
@@ -290,11 +261,16 @@ pub(crate) struct Process {
 impl Process {
     fn new(told: &scenario::Process, ids: Option<(u32, u32)>) -> Process {
         let line = |value: &Option<Value>| {
-            value
-                .as_ref()
-                .and_then(Line::new)
-                .unwrap_or_else(|| Line::constant(0.0))
+            let line = value.as_ref().and_then(Line::new);
+            line.unwrap_or_else(|| Line::constant(0.0))
         };
+        let utils = [
+            &told.sm_util,
+            &told.memory_util,
+            &told.encoder_util,
+            &told.decoder_util,
+        ];
+        let (gpu_instance, compute_instance) = ids.unwrap_or((NO_INSTANCE, NO_INSTANCE));
         let memory = match (&told.memory_bytes, &told.memory_mib) {
             (Some(bytes), _) => Line::new(bytes).map(|line| (line, 1.0)),
             (None, Some(mib)) => Line::new(mib).map(|line| (line, MIB)),
@@ -306,18 +282,9 @@ impl Process {
             name: told.name.clone(),
             memory,
             protected_mib: line(&told.protected_mib),
-            sm_util: line(&told.sm_util),
-            memory_util: line(&told.memory_util),
-            encoder_util: line(&told.encoder_util),
-            decoder_util: line(&told.decoder_util),
-            gpu_instance: told
-                .gpu_instance
-                .or(ids.map(|(gpu, _)| gpu))
-                .unwrap_or(NO_INSTANCE),
-            compute_instance: told
-                .compute_instance
-                .or(ids.map(|(_, compute)| compute))
-                .unwrap_or(NO_INSTANCE),
+            utils: utils.map(line),
+            gpu_instance: told.gpu_instance.unwrap_or(gpu_instance),
+            compute_instance: told.compute_instance.unwrap_or(compute_instance),
             from: told.from.unwrap_or(f64::NEG_INFINITY),
             until: told.until.unwrap_or(f64::INFINITY),
         }
@@ -340,13 +307,33 @@ impl Process {
     }
 }
 
-/// Returns the sum; unknown memory counts as zero.
-fn sum_of_memory<'a>(processes: impl Iterator<Item = &'a Process>, time: f64) -> u64 {
-    processes
+fn processes(told: &[scenario::Process], ids: Option<(u32, u32)>) -> Vec<Process> {
+    told.iter().map(|told| Process::new(told, ids)).collect()
+}
+
+/// Returns a text of the scenario, or its default if it is empty.
+fn text_or(told: &str, default: impl FnOnce() -> String) -> String {
+    match told {
+        "" => default(),
+        text => text.to_owned(),
+    }
+}
+
+/// Returns the used memory in bytes: the reading of the scenario, or the sum over the processes. Unknown memory counts
+/// as zero.
+fn used_memory<'a>(
+    reading: Option<&Reading>,
+    processes: impl Iterator<Item = &'a Process>,
+    time: f64,
+) -> Result<u64, Code> {
+    if let Some(reading) = reading {
+        return Ok(whole(reading.at(time)? * MIB));
+    }
+    let known = processes
         .filter(|process| process.runs_at(time))
         .map(|process| process.memory_bytes(time))
-        .filter(|bytes| *bytes != UNKNOWN_MEMORY)
-        .fold(0, u64::saturating_add)
+        .filter(|bytes| *bytes != UNKNOWN_MEMORY);
+    Ok(known.fold(0, u64::saturating_add))
 }
 
 fn within(intervals: &[[f64; 2]], time: f64) -> bool {
