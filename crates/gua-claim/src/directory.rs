@@ -1,11 +1,13 @@
 //! The shared directory: which one, whether it can be trusted, and the lock on it.
 
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::{Pid, Uid};
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, RawMode, flock, fstat};
+use rustix::fs::{FileType, Mode, OFlags, RawMode, fstat};
 use rustix::io::Errno;
 
 use crate::error::{ClaimError, OpenError};
@@ -35,7 +37,7 @@ pub struct ClaimDir {
 
 /// The lock, until it is dropped or its process ends.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "the open file is the lock")] OwnedFd);
+pub(crate) struct Lock(#[expect(dead_code, reason = "the open file is the lock")] File);
 
 impl ClaimDir {
     /// Opens the directory that is named, if nobody but root and the caller could remove others' files in it.
@@ -143,21 +145,24 @@ impl ClaimDir {
         // other too.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.directory, c".", flags, Mode::empty()).map_err(fail)?;
+        let file = File::from(file);
         let mut waited = Duration::ZERO;
         loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            match file.try_lock() {
                 Ok(()) => return Ok(Lock(file)),
-                Err(Errno::AGAIN | Errno::INTR) if waited < LOCK_WAIT => {
+                Err(TryLockError::Error(error)) if error.kind() != ErrorKind::Interrupted => {
+                    return Err(fail(Errno::from_io_error(&error).unwrap_or(Errno::IO)));
+                }
+                Err(_) if waited < LOCK_WAIT => {
                     std::thread::sleep(LOCK_PAUSE);
                     waited += LOCK_PAUSE;
                 }
-                Err(Errno::AGAIN | Errno::INTR) => {
+                Err(_) => {
                     return Err(ClaimError::Busy {
                         path: self.path.clone(),
                         waited,
                     });
                 }
-                Err(source) => return Err(fail(source)),
             }
         }
     }

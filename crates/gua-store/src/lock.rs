@@ -2,12 +2,10 @@
 //!
 //! Only its owner can open the lock file, so that no other user can block the collector.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-
-use rustix::fs::{FlockOperation, flock};
 
 use crate::error::OpenError;
 
@@ -74,9 +72,9 @@ impl WriterLock {
 
 /// Locks the lock file `name` of the history at `path`, or returns an error with the PID of its holder.
 fn lock(file: &mut File, path: &Path, name: &Path) -> Result<(), OpenError> {
-    match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
+    match file.try_lock() {
         Ok(()) => Ok(()),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
+        Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
             // The holder may not have written its PID yet; the error is returned without it.
             let _ = file.read_to_string(&mut text);
@@ -85,9 +83,9 @@ fn lock(file: &mut File, path: &Path, name: &Path) -> Result<(), OpenError> {
                 pid: text.trim().parse().ok(),
             })
         }
-        Err(error) => Err(OpenError::Directory {
+        Err(TryLockError::Error(source)) => Err(OpenError::Directory {
             path: name.to_owned(),
-            source: error.into(),
+            source,
         }),
     }
 }
@@ -96,7 +94,7 @@ impl Drop for WriterLock {
     fn drop(&mut self) {
         // A child process that another thread is starting has a copy of the descriptor until it calls exec, and would
         // hold the lock until then. If the unlock fails, closing the file releases the lock.
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        let _ = self.file.unlock();
     }
 }
 

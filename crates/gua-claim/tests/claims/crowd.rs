@@ -20,7 +20,6 @@ use gua_claim::{
     Session, Standing,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks};
-use rustix::fs::{FlockOperation, flock};
 
 use crate::host::{gpu, gpus, is_root, real_wall, shared_folder};
 
@@ -212,7 +211,7 @@ impl Member {
 
     fn lock(&self, card: &GpuUuid) -> File {
         let file = File::open(self.cards.join(card.as_str())).unwrap();
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if file.try_lock().is_err() {
             say(&format!("twice {card}"));
         }
         file

@@ -252,7 +252,7 @@ fn whoever_sits_on_the_lock_is_named_and_release_still_works() {
     let host = FakeHost::with_cards(2);
     let claim = host.granted(10, 1);
     let folder = std::fs::File::open(host.path()).unwrap();
-    rustix::fs::flock(&folder, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    folder.lock().unwrap();
     let answer = host.dir.take(&request(11, 1), &host.look, &host.kernel);
     assert!(matches!(answer, Err(ClaimError::Busy { .. })), "{answer:?}");
     let locks = std::fs::read_to_string("/proc/locks").unwrap();
