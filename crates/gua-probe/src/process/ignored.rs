@@ -1,11 +1,11 @@
 //! Signals that this process was started to ignore, and how to make a program that it starts ignore them too.
 //!
-//! Rust's runtime ignores SIGPIPE before `main` and resets it in every program that it starts. So the initial
-//! dispositions are recorded when the program is loaded, before the runtime starts; signals that were ignored are
-//! ignored again between fork and exec. This module blocks and handles no signal.
+//! Rust's runtime ignores SIGPIPE before `main` and resets it in every program that it starts. So a program that wants
+//! this calls [`remember`] when it is loaded, before the runtime starts; signals that were ignored are ignored again
+//! between fork and exec. Without that call no signal counts as ignored. This module blocks and handles no signal.
 #![expect(
     unsafe_code,
-    reason = "signal actions are asked for and set by functions of C, and the loader calls by address"
+    reason = "signal actions are asked for and set by functions of C"
 )]
 
 use std::os::unix::process::CommandExt as _;
@@ -22,12 +22,8 @@ const SIGNALS: std::ops::RangeInclusive<i32> = 1..=31;
 /// Signals that a library or the runtime changes, so that a started job would not inherit them.
 const TAKEN: [i32; 2] = [libc::SIGPIPE, libc::SIGCHLD];
 
-#[used]
-#[unsafe(link_section = ".init_array")]
-static REMEMBER: extern "C" fn() = remember;
-
-/// Runs when the program is loaded, before the runtime and `main`.
-extern "C" fn remember() {
+/// Records the signals that are ignored now. Called once, before the runtime and `main`.
+pub extern "C" fn remember() {
     for signal in SIGNALS {
         // SAFETY: the struct is plain numbers, for which zeros are values; with no new action sigaction(2) only writes
         // the one that there is.
