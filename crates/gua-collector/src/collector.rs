@@ -116,10 +116,7 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
                         self.stalled(now, missed);
                         pending = Some(self.start_tick(now));
                     }
-                    Turn::Wait(due) => {
-                        self.runtime.expect(due, self.options.interval);
-                        until = until.min(due);
-                    }
+                    Turn::Wait(due) => until = until.min(due),
                 }
             }
             match self.runtime.wait(until) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use gua_model::Sample;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
-use gua_probe::reader::{Awaited, Reader, Woken, sleep};
+use gua_probe::reader::{Reader, Woken, sleep};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
@@ -24,19 +24,11 @@ pub struct HostRuntime {
     reader: Reader,
     /// Why the last read could not be started.
     refusal: Option<DriverFault>,
-    /// A result has arrived before its read was started.
-    is_ahead: bool,
-    /// The result of the current read had already arrived, so there is nothing to wait for.
-    is_here: bool,
     stop: UnixStream,
     reload: UnixStream,
     /// Whether the process was started on a terminal. When that hangs up, SIGHUP means stop, not reload.
     has_terminal: bool,
 }
-
-/// Maximum wait for a result that the reader produces on its own at the time of the next read; a quarter of the interval
-/// for short intervals. After that the read is started explicitly, with its deadline.
-const GRACE: Duration = Duration::from_millis(50);
 
 impl HostRuntime {
     /// Installs handlers for SIGINT, SIGTERM and SIGHUP.
@@ -44,8 +36,6 @@ impl HostRuntime {
         Ok(Self {
             reader,
             refusal: None,
-            is_ahead: false,
-            is_here: false,
             stop: signalled(&[SIGINT, SIGTERM])?,
             reload: signalled(&[SIGHUP])?,
             has_terminal: io::stderr().is_terminal(),
@@ -73,35 +63,14 @@ impl HostRuntime {
 
     /// Sleeps until the reader or a signal is ready; neither is when the time has come.
     fn poll(&self, until: Duration) -> rustix::io::Result<Woken<2>> {
-        let mut waiting = self.reader.waiting();
-        let until = match waiting.as_ref().map(|waiting| waiting.what) {
-            Some(Awaited::Answer { until: hung }) => hung.min(until),
-            // A result that has already arrived would end every sleep at once.
-            Some(Awaited::Order { .. }) if self.is_ahead => {
-                waiting = None;
-                until
-            }
-            Some(Awaited::Order { at, interval }) => extended(until, at, interval),
-            None => until,
-        };
+        let waiting = self.reader.waiting();
+        let hung = waiting.as_ref().map(|waiting| waiting.until);
+        let until = hung.map_or(until, |hung| hung.min(until));
         sleep(
             [self.stop.as_fd(), self.reload.as_fd()],
             waiting.as_ref(),
             until,
         )
-    }
-
-    fn awaited(&self) -> Option<Awaited> {
-        self.reader.waiting().map(|waiting| waiting.what)
-    }
-}
-
-/// End of a sleep if the reader produces a result on its own at `at`: the sleep is extended when both are due together.
-fn extended(until: Duration, at: Duration, interval: Duration) -> Duration {
-    if until >= at {
-        until.max(at.saturating_add(GRACE.min(interval / 4)))
-    } else {
-        until
     }
 }
 
@@ -110,22 +79,13 @@ impl Runtime for HostRuntime {
         Clocks::read()
     }
 
-    fn expect(&mut self, at: Duration, interval: Duration) {
-        self.reader.expect(at, interval);
-    }
-
     fn start_read(&mut self) {
-        let is_ahead = std::mem::take(&mut self.is_ahead);
         self.refusal = self.reader.begin().err();
-        self.is_here = is_ahead && self.refusal.is_none() && self.reader.asked_by_order();
     }
 
     fn wait(&mut self, until: Duration) -> Wake {
         if let Some(fault) = self.refusal.take() {
             return Wake::Read(Err(fault));
-        }
-        if std::mem::take(&mut self.is_here) {
-            return Wake::Read(self.reader.finish());
         }
         loop {
             let ready = match self.poll(until) {
@@ -138,21 +98,11 @@ impl Runtime for HostRuntime {
                 self.reader.hear();
             }
             let now = clock::monotonic();
-            let due = match self.awaited() {
-                // A finished read is delivered even if a signal arrived at the same moment.
-                Some(Awaited::Answer { until: hung }) if ready.answer || hung <= now => {
-                    return Wake::Read(self.reader.finish());
-                }
-                Some(Awaited::Order { at, interval }) => {
-                    self.is_ahead |= ready.answer;
-                    if self.is_ahead {
-                        until
-                    } else {
-                        extended(until, at, interval)
-                    }
-                }
-                _ => until,
-            };
+            let hung = self.reader.waiting().map(|waiting| waiting.until);
+            // A finished read is delivered even if a signal arrived at the same moment.
+            if hung.is_some_and(|hung| ready.answer || hung <= now) {
+                return Wake::Read(self.reader.finish());
+            }
             let [stop, reload] = ready.others;
             if stop {
                 drain(&mut self.stop);
@@ -163,7 +113,7 @@ impl Runtime for HostRuntime {
                 let is_hung_up = self.has_terminal && !io::stderr().is_terminal();
                 return if is_hung_up { Wake::Stop } else { Wake::Reload };
             }
-            if due <= now {
+            if until <= now {
                 return Wake::Due;
             }
         }

@@ -11,10 +11,6 @@ use crate::clocks::Clocks;
 pub trait Runtime {
     fn clocks(&self) -> Clocks;
 
-    /// Announces when the next read will start and at which interval reads follow, so that the runtime can prepare.
-    /// It may ignore this.
-    fn expect(&mut self, _at: Duration, _interval: Duration) {}
-
     /// Starts to read the driver. [`Runtime::wait`] returns the result, once.
     fn start_read(&mut self);
 

@@ -2,7 +2,7 @@
 //!
 //! Parsing a command line and settings, opening a history and finding a driver use much more code than a tick does, and
 //! the kernel maps sixteen pages around each page that is used. All of it remains in the file: pages that are needed
-//! again are mapped again.
+//! again are mapped again. The daemon needs this to stay within its 12 MB (docs/speed.md has the figures).
 #![expect(unsafe_code, reason = "asks the kernel to unmap pages of ours")]
 
 use std::fs;

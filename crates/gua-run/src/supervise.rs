@@ -11,7 +11,7 @@ use gua_probe::host::HostRoot;
 use gua_probe::host::processor::processor_time;
 use gua_probe::process::ProcRoot;
 use gua_probe::process::family::{Family, FamilyUse};
-use gua_probe::reader::{Awaited, Reader, ReaderOptions, Waiting, Woken, sleep};
+use gua_probe::reader::{Reader, ReaderOptions, Waiting, Woken, sleep};
 use gua_wire::run::json::Fields;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -237,10 +237,8 @@ impl Supervisor {
 
     fn wait(&self) -> rustix::io::Result<Woken<2>> {
         let waiting = self.reader.waiting().filter(|_| self.requested.is_some());
-        let until = match waiting.as_ref().map(|waiting| waiting.what) {
-            Some(Awaited::Answer { until }) => until.min(self.next),
-            _ => self.next,
-        };
+        let hung = waiting.as_ref().map(|waiting| waiting.until);
+        let until = hung.map_or(self.next, |hung| hung.min(self.next));
         let until = self.reap_at.map_or(until, |reap_at| reap_at.min(until));
         sleep(
             [self.job.waiting(), self.marks.waiting()],
@@ -251,9 +249,7 @@ impl Supervisor {
 
     fn is_overdue(&self) -> bool {
         let waiting = self.reader.waiting();
-        waiting.is_some_and(|waiting| {
-            matches!(waiting.what, Awaited::Answer { until } if until <= clock::monotonic())
-        })
+        waiting.is_some_and(|waiting| waiting.until <= clock::monotonic())
     }
 
     /// Requests a sample. Without a driver, and while it does not answer, only processes and host are sampled.

@@ -8,7 +8,7 @@ use gua_model::Sample;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::ProbeOptions;
-use gua_probe::reader::{Awaited, Reader, ReaderOptions};
+use gua_probe::reader::{Reader, ReaderOptions};
 
 use crate::config::{Settings, Source};
 use crate::output;
@@ -39,10 +39,8 @@ pub fn options(settings: &Settings) -> ReaderOptions {
 /// Takes one sample, with a message on stderr if the driver is slow.
 pub fn sample(reader: &mut Reader) -> Result<Sample, DriverFault> {
     reader.begin()?;
-    let longest = match reader.waiting().map(|waiting| waiting.what) {
-        Some(Awaited::Answer { until }) => until.saturating_sub(clock::monotonic()),
-        _ => Duration::ZERO,
-    };
+    let until = reader.waiting().map(|waiting| waiting.until);
+    let longest = until.unwrap_or_default().saturating_sub(clock::monotonic());
     telling_who_waits(longest, || reader.finish())
 }
 

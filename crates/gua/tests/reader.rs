@@ -9,9 +9,8 @@ use gua_model::{DriverPids, Percent, Sample};
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::ProbeOptions;
-use gua_probe::reader::{Awaited, READER_ARGUMENT, Reader, ReaderOptions};
+use gua_probe::reader::{READER_ARGUMENT, Reader, ReaderOptions};
 use gua_test::{SimulatedDriver, is_running};
-use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::GUA;
 
@@ -363,128 +362,6 @@ fn buffers_are_drained_while_nobody_asks() {
         "{covered} of {passed} seconds"
     );
     assert_eq!(window.mean(), Some(50.0));
-}
-
-/// An answer that came without a question, to an order that stands.
-fn wait_for_answer_ahead(reader: &Reader) {
-    let waiting = reader.waiting().unwrap();
-    assert!(matches!(waiting.what, Awaited::Order { .. }));
-    let mut answers = [PollFd::new(&waiting.answers, PollFlags::IN)];
-    assert_eq!(poll(&mut answers, None), Ok(1));
-}
-
-fn soon() -> Duration {
-    clock::monotonic() + Duration::from_millis(30)
-}
-
-fn util(sample: &Sample) -> u8 {
-    sample.gpus[0].util.unwrap().get()
-}
-
-#[test]
-fn a_child_that_knows_when_it_will_be_asked_reads_by_itself_at_that_time() {
-    let host = SimulatedDriver::new("");
-    let journal = host.path("journal");
-    host.play(&format!("journal = {journal:?}\n[[card]]\nutil = 7\n"));
-    let mut reader = host.reader();
-    reader.sample().unwrap();
-    let asleep = clock::since_boot().saturating_sub(clock::monotonic());
-    let interval = Duration::from_secs(1);
-    let mut at = soon();
-    for _ in 0..3 {
-        reader.expect(at, interval);
-        wait_for_answer_ahead(&reader);
-        let sample = reader.sample().unwrap();
-        assert!(sample.since_boot + Duration::from_millis(1) > at + asleep);
-        assert_eq!(util(&sample), 7);
-        at += interval;
-    }
-    let journal = fs::read_to_string(journal).unwrap();
-    let samples = journal.matches("nvmlDeviceGetCount").count();
-    assert_eq!(samples, 4, "the driver is read once for each answer");
-}
-
-#[test]
-fn an_answer_to_an_earlier_order_is_never_taken_for_one_to_the_next() {
-    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
-    let mut reader = host.reader();
-    reader.sample().unwrap();
-    reader.expect(soon(), Duration::from_secs(60));
-    wait_for_answer_ahead(&reader);
-    host.play("[[card]]\nutil = 2\n");
-    let at = soon();
-    reader.expect(at, Duration::from_secs(60));
-    wait(at.saturating_sub(clock::monotonic()));
-    assert_eq!(util(&reader.sample().unwrap()), 2);
-}
-
-#[test]
-fn a_question_long_after_the_expected_time_is_answered_anew() {
-    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
-    let mut reader = host.reader();
-    reader.sample().unwrap();
-    reader.expect(soon(), Duration::from_millis(20));
-    wait_for_answer_ahead(&reader);
-    host.play("[[card]]\nutil = 2\n");
-    wait(Duration::from_millis(600));
-    assert_eq!(util(&reader.sample().unwrap()), 2);
-    let child = reader.child_pid();
-    assert_eq!(util(&reader.sample().unwrap()), 2, "and so is the next");
-    assert_eq!(reader.child_pid(), child);
-}
-
-#[test]
-fn a_question_before_the_expected_time_is_answered_at_once() {
-    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
-    let mut reader = host.reader();
-    reader.sample().unwrap();
-    reader.expect(
-        clock::monotonic() + Duration::from_secs(3600),
-        Duration::from_secs(3600),
-    );
-    host.play("[[card]]\nutil = 2\n");
-    assert_eq!(util(&reader.sample().unwrap()), 2);
-}
-
-#[test]
-fn an_asker_that_is_late_now_and_then_misses_nothing() {
-    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
-    let mut reader = Reader::new(ReaderOptions {
-        deadline: Duration::from_secs(10),
-        ..host.options(GUA)
-    });
-    reader.sample().unwrap();
-    let child = reader.child_pid();
-    let interval = Duration::from_millis(4);
-    let mut next = clock::monotonic() + interval;
-    for round in 0..150u64 {
-        reader.expect(next, interval);
-        // On time, within the interval, and far behind it.
-        let late = Duration::from_micros(round * 1_700 % 11_000);
-        wait((next + late).saturating_sub(clock::monotonic()));
-        reader.sample().unwrap();
-        next = clock::monotonic().max(next + interval);
-    }
-    assert_eq!(reader.child_pid(), child, "one child for all of them");
-}
-
-#[test]
-fn a_driver_that_hangs_in_an_expected_reading_costs_the_deadline() {
-    let host = SimulatedDriver::new("[[card]]\nutil = 1\n");
-    let mut reader = host.reader();
-    reader.sample().unwrap();
-    host.play("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n");
-    let at = soon();
-    reader.expect(at, Duration::from_secs(1));
-    wait(at.saturating_sub(clock::monotonic()));
-    let fault = reader.sample().unwrap_err();
-    assert!(matches!(fault, DriverFault::Hung { .. }), "{fault}");
-    let took = clock::monotonic() - at;
-    assert!(took >= Duration::from_millis(300), "{took:?}");
-    assert!(took < Duration::from_secs(2), "{took:?}");
-    assert!(reader.waiting().is_none(), "the order went with the child");
-    host.play("[[card]]\nutil = 3\n");
-    assert_eq!(util(&until(&mut reader, Result::is_ok).unwrap()), 3);
 }
 
 fn wait(time: Duration) {

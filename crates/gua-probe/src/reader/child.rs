@@ -12,9 +12,10 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::ReaderOptions;
-use super::frame::{self, Answer, Request, RequestId};
+use super::frame::{self, Answer};
 use crate::clock;
 use crate::fault::DriverFault;
+use crate::probe::ProbeOptions;
 use crate::process::wait_for_end;
 
 /// A running child between two requests.
@@ -25,8 +26,8 @@ pub(super) struct ChildReader {
     answers: ChildStdout,
     /// `None` once the child has closed it.
     errors: Option<ChildStderr>,
-    /// Request that is sent before the first one.
-    opening: Option<Request>,
+    /// What to read; sent before the first request.
+    opening: Option<ProbeOptions>,
     /// Last output on standard error, for the message when the child dies.
     last_words: Vec<u8>,
     /// Buffer for answers. It keeps the size of the largest so far, so that most are read in one call.
@@ -75,7 +76,7 @@ impl ChildReader {
             questions,
             answers,
             errors: Some(errors),
-            opening: Some(Request::Open(options.probe.clone())),
+            opening: Some(options.probe.clone()),
             last_words: Vec::new(),
             room: Vec::new(),
             answered: false,
@@ -90,25 +91,22 @@ impl ChildReader {
         self.answered
     }
 
-    /// Sends a request. An error means that the child cannot be used any more.
-    pub(super) fn ask(&mut self, request: &Request) -> Result<(), DriverFault> {
+    /// Requests a sample. An error means that the child cannot be used any more.
+    pub(super) fn ask(&mut self) -> Result<(), DriverFault> {
         self.last_words.clear();
-        self.send(request).map_err(|error| self.death(&error))
+        self.send().map_err(|error| self.death(&error))
     }
 
-    /// Sends a request that is not answered at once. Returns whether it was sent; if not, the next request reports why.
-    pub(super) fn tell(&mut self, request: &Request) -> bool {
-        self.send(request).is_ok()
-    }
-
-    /// Waits for the answer to a request until that time. An error means that the child cannot be used any more.
+    /// Waits for the answer until that time. An error means that the child cannot be used any more.
     pub(super) fn take(
         &mut self,
-        id: RequestId,
         until: Duration,
         deadline: Duration,
     ) -> Result<Answer, DriverFault> {
-        match self.answer(id, until) {
+        let mut room = std::mem::take(&mut self.room);
+        let answer = self.answer(&mut room, until);
+        self.room = room;
+        match answer {
             Ok(Some(answer)) => {
                 self.answered = true;
                 Ok(answer.map_err(|fault| self.with_last_words(fault)))
@@ -129,7 +127,7 @@ impl ChildReader {
     }
 
     /// Requests are a few bytes and the pipe is empty, so this does not block.
-    fn send(&mut self, request: &Request) -> io::Result<()> {
+    fn send(&mut self) -> io::Result<()> {
         if let Some(opening) = self.opening.take() {
             let outputs = [
                 Some(self.answers.as_fd()),
@@ -138,56 +136,28 @@ impl ChildReader {
             for output in outputs.into_iter().flatten() {
                 fcntl_setfl(output, fcntl_getfl(output)? | OFlags::NONBLOCK)?;
             }
-            frame::write(&mut self.questions, &opening)?;
+            frame::write(&mut self.questions, &mut Vec::new(), &opening)?;
         }
-        frame::write(&mut self.questions, request)
+        frame::write(&mut self.questions, &mut Vec::new(), &())
     }
 
-    fn answer(&mut self, id: RequestId, until: Duration) -> io::Result<Option<Answer>> {
-        let mut room = std::mem::take(&mut self.room);
-        let answer = self.answer_by_way_of(&mut room, id, until);
-        self.room = room;
-        answer
-    }
-
-    fn answer_by_way_of(
-        &mut self,
-        room: &mut Vec<u8>,
-        id: RequestId,
-        until: Duration,
-    ) -> io::Result<Option<Answer>> {
-        let unasked = || {
-            let unasked = "nobody asked for this answer";
-            io::Error::new(io::ErrorKind::InvalidData, unasked)
-        };
+    fn answer(&mut self, room: &mut Vec<u8>, until: Duration) -> io::Result<Option<Answer>> {
         room.resize(room.len().max(FIRST_ROOM), 0);
-        // Bytes read from the pipe so far; they begin with an answer.
         let mut filled = 0;
-        loop {
-            if !self.read_until(room, &mut filled, frame::ANSWER_HEAD, until)? {
-                return Ok(None);
-            }
-            let head = room.first_chunk().expect("the room is larger than a head");
-            let (length, answered) = frame::answer_head(*head)?;
-            if !(1..=id).contains(&answered) {
-                return Err(unasked());
-            }
-            let end = frame::ANSWER_HEAD + length;
-            room.resize(room.len().max(end), 0);
-            if !self.read_until(room, &mut filled, end, until)? {
-                return Ok(None);
-            }
-            if answered == id {
-                // The child reads ahead only after its last answer was taken, so nothing can follow.
-                if filled > end {
-                    return Err(unasked());
-                }
-                return frame::decode_answer(&room[frame::ANSWER_HEAD..end]).map(Some);
-            }
-            // An answer to a dropped schedule was still in transit: skip it.
-            room.copy_within(end..filled, 0);
-            filled -= end;
+        if !self.read_until(room, &mut filled, frame::HEAD, until)? {
+            return Ok(None);
         }
+        let head = room.first_chunk().expect("the room is larger than a head");
+        let end = frame::HEAD + frame::length(*head)?;
+        room.resize(room.len().max(end), 0);
+        if !self.read_until(room, &mut filled, end, until)? {
+            return Ok(None);
+        }
+        if filled > end {
+            let unasked = "nobody asked for this answer";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, unasked));
+        }
+        frame::decode_answer(&room[frame::HEAD..end]).map(Some)
     }
 
     /// Reads until the buffer is filled up to `wanted`, or further; `false` if the deadline came first.

@@ -51,7 +51,6 @@ mod tests {
     use std::os::fd::AsFd as _;
     use std::os::unix::net::UnixStream;
 
-    use super::super::Awaited;
     use super::*;
 
     #[test]
@@ -66,9 +65,7 @@ mod tests {
         let waiting = Waiting {
             answers: answers.as_fd(),
             errors: Some(errors.as_fd()),
-            what: Awaited::Answer {
-                until: Duration::MAX,
-            },
+            until: Duration::MAX,
         };
         let woken = |until: Duration| sleep([one.as_fd(), two.as_fd()], Some(&waiting), until);
         let none = Woken {
