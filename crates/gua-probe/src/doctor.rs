@@ -99,7 +99,7 @@ pub fn gather(
         ticks_per_second: host::time::ticks_per_second(),
         library: known.library,
         // Not in parallel with reading the driver: two concurrent programs have crashed some drivers.
-        smi: smi::ask(find_smi(known.search_path.as_deref()), LIMIT),
+        smi: find_smi(known.search_path.as_deref()).and_then(|path| smi::ask(path, LIMIT)),
         driver_pids: known.driver_pids,
         driver: driver(),
     }

@@ -6,7 +6,7 @@ use gua_model::{
     Bytes, CountGraphics, Gpu, Identity, Missing, Place, Process, Sample, State, Thresholds,
     classify,
 };
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
 use gua_model::text::{gigabytes, sanitize, short_age};
 
@@ -16,27 +16,39 @@ use super::check::{count, size};
 const NAMED: usize = 8;
 
 /// One GPU or one MIG instance.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Card {
     /// `None` if the UUID of the GPU cannot be read.
     pub uuid: Option<String>,
     pub index: u32,
+    #[serde(rename = "place")]
     pub rank: Rank,
     pub name: Option<String>,
     /// `None` if the GPU's instances are counted in its place.
+    #[serde(serialize_with = "state_name")]
     pub state: Option<State>,
     /// Description of the state.
+    #[serde(skip)]
     pub standing: String,
+    #[serde(rename = "memory_used_bytes")]
     pub memory_used: Option<Bytes>,
+    #[serde(rename = "memory_total_bytes")]
     pub memory_total: Option<Bytes>,
+    #[serde(skip)]
     pub memory: MemoryOf,
     /// `None` if the processes could not be listed.
     pub holders: Option<Vec<Holder>>,
     /// Number of graphics processes, if these do not count as holders.
+    #[serde(skip)]
     pub drawing: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+fn state_name<S: Serializer>(state: &Option<State>, serializer: S) -> Result<S::Ok, S::Error> {
+    state.map(State::as_str).serialize(serializer)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Rank {
     Whole,
     Parent,
@@ -51,15 +63,22 @@ pub enum MemoryOf {
 }
 
 /// A process on a GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Holder {
     pub pid: u32,
     pub owner: Option<String>,
     pub comm: Option<String>,
+    #[serde(rename = "memory_used_bytes")]
     pub memory: Option<Bytes>,
+    #[serde(rename = "age_seconds", serialize_with = "seconds")]
     pub age: Option<Duration>,
     /// Whether the kernel reports that the process does not exist.
+    #[serde(rename = "gone")]
     pub is_gone: bool,
+}
+
+fn seconds<S: Serializer>(age: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    age.map(|age| age.as_secs()).serialize(serializer)
 }
 
 /// Settings for the summary of a sample.
@@ -234,26 +253,6 @@ impl Card {
             .chain((more > 0).then(|| format!("and {more} more")))
             .collect()
     }
-
-    /// Returns the same facts as JSON.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let holders = self.holders.as_ref();
-        json!({
-            "uuid": self.uuid,
-            "index": self.index,
-            "place": match self.rank {
-                Rank::Whole => "whole",
-                Rank::Parent => "parent",
-                Rank::Instance => "instance",
-            },
-            "name": self.name,
-            "state": self.state.map(State::as_str),
-            "memory_used_bytes": self.memory_used.map(|bytes| bytes.0),
-            "memory_total_bytes": self.memory_total.map(|bytes| bytes.0),
-            "holders": holders.map(|holders| holders.iter().map(Holder::json).collect::<Vec<_>>()),
-        })
-    }
 }
 
 impl Holder {
@@ -270,17 +269,6 @@ impl Holder {
         let known: Vec<String> = [what, memory, age].into_iter().flatten().collect();
         let owner = self.owner.as_deref().unwrap_or("?");
         format!("{owner} ({})", known.join(", "))
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "pid": self.pid,
-            "owner": self.owner,
-            "comm": self.comm,
-            "memory_used_bytes": self.memory.map(|bytes| bytes.0),
-            "age_seconds": self.age.map(|age| age.as_secs()),
-            "gone": self.is_gone,
-        })
     }
 }
 

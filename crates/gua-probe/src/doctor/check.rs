@@ -60,6 +60,46 @@ impl Kind {
     pub const fn new(group: Group, id: &'static str, name: &'static str) -> Self {
         Self { id, name, group }
     }
+
+    pub(super) fn ok(self, summary: impl Into<String>, details: Value) -> Check {
+        self.check(Status::Ok, summary, details)
+    }
+
+    pub(super) fn warning(self, summary: impl Into<String>, details: Value) -> Check {
+        self.check(Status::Warning, summary, details)
+    }
+
+    pub(super) fn error(self, summary: impl Into<String>, details: Value) -> Check {
+        self.check(Status::Error, summary, details)
+    }
+
+    pub(super) fn skipped(self, summary: impl Into<String>, details: Value) -> Check {
+        self.check(Status::Skipped, summary, details)
+    }
+
+    /// A warning with this advice; without any advice the check is passed.
+    pub(super) fn warning_if_advised(
+        self,
+        summary: impl Into<String>,
+        details: Value,
+        advice: Vec<String>,
+    ) -> Check {
+        let check = match advice.is_empty() {
+            true => self.ok(summary, details),
+            false => self.warning(summary, details),
+        };
+        advice.into_iter().fold(check, Check::advise)
+    }
+
+    pub(super) fn check(self, status: Status, summary: impl Into<String>, details: Value) -> Check {
+        Check {
+            kind: self,
+            status,
+            summary: summary.into(),
+            details,
+            advice: Vec::new(),
+        }
+    }
 }
 
 /// Result of one check.
@@ -89,17 +129,6 @@ pub enum Weight {
 }
 
 impl Check {
-    #[must_use]
-    pub fn new(kind: Kind, status: Status, summary: impl Into<String>, details: Value) -> Self {
-        Self {
-            kind,
-            status,
-            summary: summary.into(),
-            details,
-            advice: Vec::new(),
-        }
-    }
-
     /// Adds an action without which nothing can be collected.
     #[must_use]
     pub fn blocked_until(self, deed: impl Into<String>) -> Self {

@@ -7,28 +7,26 @@ use super::{checks_card, checks_claims, checks_driver, checks_host, checks_link,
 /// Returns all checks, in display order.
 #[must_use]
 pub fn all(facts: &Facts) -> Vec<Check> {
-    let sample = facts.driver.as_ref().ok();
-    vec![
-        checks_host::os(facts),
-        checks_host::clock(facts),
-        checks_host::container(facts),
-        checks_host::hidepid(facts),
-        checks_driver::nvidia_devices(facts),
-        checks_driver::nvidia_smi(facts),
-        checks_driver::nvml(facts),
-        checks_driver::driver_match(facts),
-        checks_card::unreadable_cards(sample),
-        checks_card::utilisation(sample),
-        checks_card::memory_errors(sample),
-        checks_card::persistence(sample),
-        checks_card::mig(sample),
-        checks_card::unified_memory(sample),
-        checks_card::processes_visible(sample),
-        checks_host::collectors(facts),
-        checks_host::config(facts),
-        checks_claims::claims(facts),
-        checks_link::link(facts),
-        checks_store::default_db(facts),
-        checks_store::disk_space(facts),
-    ]
+    let before: [fn(&Facts) -> Check; 8] = [
+        checks_host::os,
+        checks_host::clock,
+        checks_host::container,
+        checks_host::hidepid,
+        checks_driver::nvidia_devices,
+        checks_driver::nvidia_smi,
+        checks_driver::nvml,
+        checks_driver::driver_match,
+    ];
+    let after: [fn(&Facts) -> Check; 6] = [
+        checks_host::collectors,
+        checks_host::config,
+        checks_claims::claims,
+        checks_link::link,
+        checks_store::default_db,
+        checks_store::disk_space,
+    ];
+    let cards = checks_card::all(facts.driver.as_ref().ok());
+    let judge = |check: fn(&Facts) -> Check| check(facts);
+    let (before, after) = (before.map(judge), after.map(judge));
+    before.into_iter().chain(cards).chain(after).collect()
 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::sample::Switch;
+use gua_model::text::sanitize;
 use gua_model::{Gpu, Missing, Pid, Place, Problem, Process, Sample};
 use serde_json::{Value, json};
 
-use gua_model::text::sanitize;
-
 use super::check::{Check, Group, Kind, Status, count};
 use super::checks_driver::cards;
+use super::sample_json;
 
 const UNREADABLE: Kind = Kind::new(Group::Gpu, "unreadable_cards", "card readings");
 const UTILISATION: Kind = Kind::new(Group::Gpu, "utilisation", "utilisation");
@@ -19,77 +19,81 @@ const MIG: Kind = Kind::new(Group::Gpu, "mig", "MIG");
 const UNIFIED: Kind = Kind::new(Group::Gpu, "unified_memory", "card memory");
 const PROCESSES: Kind = Kind::new(Group::Gpu, "processes_visible", "process owners");
 
-/// Returns the sample if it contains a GPU, or else why nothing can be judged.
-fn with_cards(sample: Option<&Sample>) -> Result<&Sample, &'static str> {
-    match sample {
-        None => Err("NVML gave no sample"),
-        Some(sample) if cards(sample) == 0 => Err("no card"),
-        Some(sample) => Ok(sample),
-    }
+const CHECKS: [(Kind, fn(&Sample) -> Check); 7] = [
+    (UNREADABLE, unreadable_cards),
+    (UTILISATION, utilisation),
+    (ERRORS, memory_errors),
+    (PERSISTENCE, persistence),
+    (MIG, mig),
+    (UNIFIED, unified_memory),
+    (PROCESSES, processes_visible),
+];
+
+/// Returns all checks of this file, in display order.
+pub(super) fn all(sample: Option<&Sample>) -> [Check; 7] {
+    CHECKS.map(|(kind, judge)| match sample {
+        None => kind.skipped("NVML gave no sample", json!({})),
+        Some(sample) if cards(sample) == 0 => kind.skipped("no card", json!({})),
+        Some(sample) => judge(sample),
+    })
 }
 
-fn skipped(kind: Kind, why: &str) -> Check {
-    Check::new(kind, Status::Skipped, why, json!({}))
+fn is_instance(gpu: &Gpu) -> bool {
+    matches!(gpu.place, Place::Instance { .. })
 }
 
-/// Returns whole GPUs and MIG parents, without the instances.
-fn whole_cards(sample: &Sample) -> impl Iterator<Item = &Gpu> {
-    sample
-        .gpus
-        .iter()
-        .filter(|gpu| !matches!(gpu.place, Place::Instance { .. }))
+/// Returns the whole GPUs and MIG parents with this property, without the instances.
+fn whole_cards(sample: &Sample, has: impl Fn(&Gpu) -> bool) -> Vec<&Gpu> {
+    let gpus = sample.gpus.iter().filter(|gpu| !is_instance(gpu));
+    gpus.filter(|gpu| has(gpu)).collect()
 }
 
-fn indexes(gpus: &[&Gpu]) -> String {
-    gpus.iter()
-        .map(|gpu| gpu.index.to_string())
-        .collect::<Vec<_>>()
-        .join(", ")
+fn indexes(gpus: &[&Gpu]) -> Vec<u32> {
+    gpus.iter().map(|gpu| gpu.index).collect()
+}
+
+fn uuids<'a>(gpus: &[&'a Gpu]) -> Vec<&'a str> {
+    gpus.iter().map(|gpu| gpu.uuid.as_str()).collect()
+}
+
+fn joined(numbers: impl IntoIterator<Item = u32>, separator: &str) -> String {
+    let numbers: Vec<String> = numbers.into_iter().map(|n| n.to_string()).collect();
+    numbers.join(separator)
 }
 
 /// Formats a GPU by its index and name.
 fn called(sample: &Sample, index: u32) -> String {
-    let name = whole_cards(sample)
-        .find(|gpu| gpu.index == index)
-        .and_then(|gpu| gpu.name.as_ref().ok());
-    match name {
+    let card = whole_cards(sample, |gpu| gpu.index == index);
+    match card.first().and_then(|gpu| gpu.name.as_ref().ok()) {
         Some(name) => format!("card {index} ({})", sanitize(name)),
         None => format!("card {index}"),
     }
 }
 
-pub(super) fn unreadable_cards(sample: Option<&Sample>) -> Check {
-    let sample = match with_cards(sample) {
-        Ok(sample) => sample,
-        Err(why) => return skipped(UNREADABLE, why),
-    };
-    let rows: Vec<Value> = sample.problems.iter().map(row).collect();
+fn unreadable_cards(sample: &Sample) -> Check {
+    let rows: Vec<Value> = sample.problems.iter().map(sample_json::problem).collect();
     let details = json!({ "cards": cards(sample), "problems": rows });
     // Every call fails on a lost GPU, so one problem per GPU and reason is reported. Lost GPUs come first.
     let mut told: Vec<&Problem> = Vec::new();
     for problem in &sample.problems {
-        let is_new = told
-            .iter()
-            .all(|known| (known.index, known.why) != (problem.index, problem.why));
-        if is_new {
+        let is_it = |known: &&Problem| (known.index, known.why) == (problem.index, problem.why);
+        if !told.iter().any(is_it) {
             told.push(problem);
         }
     }
     told.sort_by_key(|problem| (problem.why != Missing::Gone, problem.why));
     let Some(first) = told.first() else {
         let summary = format!("{} without trouble", count(cards(sample), "card", "cards"));
-        return Check::new(UNREADABLE, Status::Ok, summary, details);
+        return UNREADABLE.ok(summary, details);
     };
     let mut summary = said(sample, first);
     if told.len() > 1 {
         summary.push_str(&format!(", and {} more", told.len() - 1));
     }
-    let status = if first.why == Missing::Gone {
-        Status::Error
-    } else {
-        Status::Warning
+    let status = match first.why {
+        Missing::Gone => Status::Error,
+        _ => Status::Warning,
     };
-    let check = Check::new(UNREADABLE, status, summary, details);
     let deeds = told.iter().filter_map(|problem| {
         let same = told.iter().filter(|other| other.why == problem.why);
         let which: BTreeSet<u32> = same.filter_map(|other| other.index).collect();
@@ -98,6 +102,7 @@ pub(super) fn unreadable_cards(sample: Option<&Sample>) -> Check {
     let mut deeds: Vec<String> = deeds.collect();
     // Advice with the same reason is identical and adjacent.
     deeds.dedup();
+    let check = UNREADABLE.check(status, summary, details);
     deeds.into_iter().fold(check, Check::advise)
 }
 
@@ -113,17 +118,6 @@ fn said(sample: &Sample, problem: &Problem) -> String {
         Some(index) => format!("{}: {what}", called(sample, index)),
         None => what,
     }
-}
-
-fn row(problem: &Problem) -> Value {
-    json!({
-        "gpu_uuid": problem.gpu.as_ref().map(gua_model::GpuUuid::as_str),
-        "index": problem.index,
-        "call": problem.call,
-        "code": problem.code,
-        "why": problem.why.as_str(),
-        "text": problem.text,
-    })
 }
 
 /// Returns the advice for a problem. If the check already failed because of a lost GPU, a single failed reading gets
@@ -142,31 +136,21 @@ fn deed(why: Missing, status: Status, which: &str) -> Option<String> {
 }
 
 /// Formats `card 1`, `cards 1, 2`; the names are in the summary.
-fn listed(indexes: impl IntoIterator<Item = u32>) -> String {
-    let numbers: Vec<String> = indexes.into_iter().map(|index| index.to_string()).collect();
-    match numbers.as_slice() {
-        [] => "the cards".to_owned(),
-        [one] => format!("card {one}"),
-        many => format!("cards {}", many.join(", ")),
+fn listed(indexes: BTreeSet<u32>) -> String {
+    match indexes.len() {
+        0 => "the cards".to_owned(),
+        1 => format!("card {}", joined(indexes, "")),
+        _ => format!("cards {}", joined(indexes, ", ")),
     }
 }
 
 /// Checks the utilisation. An impossible percentage is dropped, and then the use of the GPU is unknown.
-pub(super) fn utilisation(sample: Option<&Sample>) -> Check {
-    let sample = match with_cards(sample) {
-        Ok(sample) => sample,
-        Err(why) => return skipped(UTILISATION, why),
-    };
+fn utilisation(sample: &Sample) -> Check {
     let of = |why: Missing| -> Vec<&Gpu> {
         let counted = sample.gpus.iter().filter(|gpu| gpu.place.counts());
         counted.filter(|gpu| gpu.util == Err(why)).collect()
     };
     let (junk, without) = (of(Missing::Failed), of(Missing::Unsupported));
-    let uuids = |gpus: &[&Gpu]| -> Vec<String> {
-        gpus.iter()
-            .map(|gpu| gpu.uuid.as_str().to_owned())
-            .collect()
-    };
     let details = json!({ "junk": uuids(&junk), "unsupported": uuids(&without) });
     if !junk.is_empty() {
         let indexes: BTreeSet<u32> = junk.iter().map(|gpu| gpu.index).collect();
@@ -175,8 +159,8 @@ pub(super) fn utilisation(sample: Option<&Sample>) -> Check {
             "{}: the driver's answer is junk, so nobody knows its use",
             names.collect::<Vec<_>>().join(", ")
         );
-        return Check::new(UTILISATION, Status::Warning, summary, details)
-            .advise(format!("Update the driver, or reset {}.", listed(indexes)));
+        let advice = format!("Update the driver, or reset {}.", listed(indexes));
+        return UTILISATION.warning(summary, details).advise(advice);
     }
     let summary = match without.len() {
         0 => "read on every card".to_owned(),
@@ -185,99 +169,75 @@ pub(super) fn utilisation(sample: Option<&Sample>) -> Check {
             count(some, "has", "have")
         ),
     };
-    Check::new(UTILISATION, Status::Ok, summary, details)
+    UTILISATION.ok(summary, details)
 }
 
-pub(super) fn memory_errors(sample: Option<&Sample>) -> Check {
-    let sample = match with_cards(sample) {
-        Ok(sample) => sample,
-        Err(why) => return skipped(ERRORS, why),
-    };
-    let counts: Vec<(u32, u64)> = whole_cards(sample)
-        .filter_map(|gpu| Some((gpu.index, gpu.ecc_uncorrected.ok()?)))
-        .collect();
-    let bad: Vec<(u32, u64)> = counts
+fn memory_errors(sample: &Sample) -> Check {
+    let counting = whole_cards(sample, |gpu| gpu.ecc_uncorrected.is_ok());
+    let bad: Vec<(u32, u64)> = counting
         .iter()
-        .copied()
+        .filter_map(|gpu| Some((gpu.index, gpu.ecc_uncorrected.ok()?)))
         .filter(|(_, errors)| *errors > 0)
         .collect();
-    let rows: Vec<Value> = bad
-        .iter()
-        .map(|(index, errors)| json!({ "index": index, "uncorrected": errors }))
-        .collect();
-    let details = json!({ "cards_with_ecc": counts.len(), "cards_with_errors": rows });
-    if counts.is_empty() {
-        return Check::new(ERRORS, Status::Skipped, "no card counts them", details);
+    let row = |(index, errors): &(u32, u64)| json!({ "index": index, "uncorrected": errors });
+    let rows: Vec<Value> = bad.iter().map(row).collect();
+    let details = json!({ "cards_with_ecc": counting.len(), "cards_with_errors": rows });
+    if counting.is_empty() {
+        return ERRORS.skipped("no card counts them", details);
     }
     if bad.is_empty() {
-        return Check::new(ERRORS, Status::Ok, "no uncorrected ones", details);
+        return ERRORS.ok("no uncorrected ones", details);
     }
     let each: Vec<String> = bad
         .iter()
         .map(|(index, errors)| format!("{}: {errors} uncorrected", called(sample, *index)))
         .collect();
-    let numbers: Vec<String> = bad.iter().map(|(index, _)| index.to_string()).collect();
-    let numbers = numbers.join(",");
-    Check::new(ERRORS, Status::Warning, each.join(", "), details).advise(format!(
+    let numbers = joined(bad.iter().map(|(index, _)| *index), ",");
+    ERRORS.warning(each.join(", "), details).advise(format!(
         "Reset with `nvidia-smi --gpu-reset -i {numbers}`, and have it replaced if the errors come back."
     ))
 }
 
-pub(super) fn persistence(sample: Option<&Sample>) -> Check {
-    let sample = match with_cards(sample) {
-        Ok(sample) => sample,
-        Err(why) => return skipped(PERSISTENCE, why),
-    };
-    let of = |wanted| -> Vec<&Gpu> {
-        whole_cards(sample)
-            .filter(|gpu| gpu.persistence == Ok(wanted))
-            .collect()
-    };
-    let (on, off) = (of(Switch::On), of(Switch::Off));
-    let list = |gpus: &[&Gpu]| gpus.iter().map(|gpu| gpu.index).collect::<Vec<_>>();
-    let details = json!({ "on": list(&on), "off": list(&off) });
-    if off.is_empty() {
-        return match on.is_empty() {
-            true => Check::new(PERSISTENCE, Status::Skipped, "no card tells it", details),
-            false => Check::new(PERSISTENCE, Status::Ok, "on", details),
-        };
+fn persistence(sample: &Sample) -> Check {
+    let on = whole_cards(sample, |gpu| gpu.persistence == Ok(Switch::On));
+    let off = indexes(&whole_cards(sample, |gpu| {
+        gpu.persistence == Ok(Switch::Off)
+    }));
+    let details = json!({ "on": indexes(&on), "off": off });
+    if off.is_empty() && on.is_empty() {
+        return PERSISTENCE.skipped("no card tells it", details);
     }
+    if off.is_empty() {
+        return PERSISTENCE.ok("on", details);
+    }
+    let cards = count(off.len(), "card", "cards");
     let summary = format!(
-        "off on {} ({}), slow to open when unused",
-        count(off.len(), "card", "cards"),
-        indexes(&off)
+        "off on {cards} ({}), slow to open when unused",
+        joined(off, ", ")
     );
-    Check::new(PERSISTENCE, Status::Warning, summary, details)
+    PERSISTENCE
+        .warning(summary, details)
         .advise("Turn persistence mode on: `nvidia-smi -pm 1`, or the service nvidia-persistenced.")
 }
 
-pub(super) fn mig(sample: Option<&Sample>) -> Check {
-    let sample = match with_cards(sample) {
-        Ok(sample) => sample,
-        Err(why) => return skipped(MIG, why),
-    };
-    let divided: Vec<&Gpu> = whole_cards(sample)
-        .filter(|gpu| gpu.mig == Ok(Switch::On) || matches!(gpu.place, Place::Parent { .. }))
-        .collect();
-    let instances = sample
-        .gpus
-        .iter()
-        .filter(|gpu| matches!(gpu.place, Place::Instance { .. }))
-        .count();
+fn mig(sample: &Sample) -> Check {
+    let divided = whole_cards(sample, |gpu| {
+        gpu.mig == Ok(Switch::On) || matches!(gpu.place, Place::Parent { .. })
+    });
+    let instances = sample.gpus.iter().filter(|gpu| is_instance(gpu)).count();
     let is_empty = |gpu: &&Gpu| {
         !sample.gpus.iter().any(
             |other| matches!(&other.place, Place::Instance { parent, .. } if *parent == gpu.uuid),
         )
     };
     let empty: Vec<&Gpu> = divided.iter().copied().filter(is_empty).collect();
-    let list = |gpus: &[&Gpu]| gpus.iter().map(|gpu| gpu.index).collect::<Vec<_>>();
     let details = json!({
-        "cards_in_mig_mode": list(&divided),
-        "cards_without_instances": list(&empty),
+        "cards_in_mig_mode": indexes(&divided),
+        "cards_without_instances": indexes(&empty),
         "instances": instances,
     });
     if divided.is_empty() {
-        return Check::new(MIG, Status::Ok, "off", details);
+        return MIG.ok("off", details);
     }
     let summary = format!(
         "{} in MIG mode, {}",
@@ -285,83 +245,64 @@ pub(super) fn mig(sample: Option<&Sample>) -> Check {
         count(instances, "instance", "instances")
     );
     if empty.is_empty() {
-        return Check::new(MIG, Status::Ok, summary, details);
+        return MIG.ok(summary, details);
     }
-    let which = indexes(&empty);
+    let which = joined(indexes(&empty), ", ");
     let summary = format!("{summary}, none on card {which}, where nothing can run");
-    Check::new(MIG, Status::Warning, summary, details).advise(format!(
+    MIG.warning(summary, details).advise(format!(
         "Create instances on card {which} (`nvidia-smi mig -cgi PROFILE -C`), or turn MIG off (`nvidia-smi -mig 0`)."
     ))
 }
 
-pub(super) fn unified_memory(sample: Option<&Sample>) -> Check {
-    let sample = match with_cards(sample) {
-        Ok(sample) => sample,
-        Err(why) => return skipped(UNIFIED, why),
-    };
-    let is_readable = |gpu: &&Gpu| gpu.name.is_ok() || gpu.util.is_ok() || gpu.compute_list.is_ok();
-    let unified: Vec<&Gpu> = whole_cards(sample)
-        .filter(|gpu| gpu.place == Place::Whole && gpu.memory_total == Err(Missing::Unsupported))
-        .filter(is_readable)
-        .collect();
-    let details =
-        json!({ "cards_without_memory": unified.iter().map(|gpu| gpu.index).collect::<Vec<_>>() });
+fn unified_memory(sample: &Sample) -> Check {
+    let unified = indexes(&whole_cards(sample, |gpu| {
+        let is_readable = gpu.name.is_ok() || gpu.util.is_ok() || gpu.compute_list.is_ok();
+        gpu.place == Place::Whole && gpu.memory_total == Err(Missing::Unsupported) && is_readable
+    }));
+    let details = json!({ "cards_without_memory": unified });
     if unified.is_empty() {
-        return Check::new(UNIFIED, Status::Ok, "each card has its own", details);
+        return UNIFIED.ok("each card has its own", details);
     }
-    let summary = format!(
-        "{} ({}) shares the host's memory, its holders are judged by the memory of their processes",
-        count(unified.len(), "card", "cards"),
-        indexes(&unified)
-    );
-    Check::new(UNIFIED, Status::Ok, summary, details)
+    let cards = count(unified.len(), "card", "cards");
+    let which = joined(unified, ", ");
+    UNIFIED.ok(
+        format!("{cards} ({which}) shares the host's memory, its holders are judged by the memory of their processes"),
+        details,
+    )
 }
 
-pub(super) fn processes_visible(sample: Option<&Sample>) -> Check {
-    let sample = match with_cards(sample) {
-        Ok(sample) => sample,
-        Err(why) => return skipped(PROCESSES, why),
-    };
+fn processes_visible(sample: &Sample) -> Check {
     let mut processes: BTreeMap<Pid, &Process> = BTreeMap::new();
     for process in sample.gpus.iter().flat_map(|gpu| &gpu.processes) {
         processes.entry(process.pid).or_insert(process);
     }
+    let number = |has: fn(&Process) -> bool| processes.values().filter(|one| has(one)).count();
     let total = processes.len();
-    let gone = processes
-        .values()
-        .filter(|process| matches!(process.identity, Err(Missing::Gone)))
-        .count();
-    let owned = processes
-        .values()
-        .filter(|process| has_owner(process))
-        .count();
+    let gone = number(|process| matches!(process.identity, Err(Missing::Gone)));
+    let owned = number(|process| matches!(&process.identity, Ok(known) if known.owner().is_some()));
     let unknown = total - gone - owned;
     // The processes of an instance are in its own list, so a missing list of the parent loses nothing. A lost GPU has
     // its own check.
-    let unlisted: Vec<&Gpu> = sample
-        .gpus
-        .iter()
-        .filter(|gpu| gpu.place.counts() && gpu.compute_list.is_err_and(|why| why != Missing::Gone))
-        .collect();
+    let is_unlisted =
+        |gpu: &&Gpu| gpu.place.counts() && gpu.compute_list.is_err_and(|why| why != Missing::Gone);
+    let unlisted: Vec<&Gpu> = sample.gpus.iter().filter(is_unlisted).collect();
     let details = json!({
         "processes": total,
         "owned": owned,
         "owner_unknown": unknown,
         "gone": gone,
-        "cards_without_process_list": unlisted.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>(),
+        "cards_without_process_list": uuids(&unlisted),
     });
-    let mut found = Vec::new();
+    let (mut found, mut advice) = (Vec::new(), Vec::new());
+    let live = count(total - gone, "process", "processes");
     match (total - gone, unknown) {
         (0, _) if gone > 0 => {}
         (0, _) => found.push("no process on any card".to_owned()),
-        (live, 0) => found.push(format!(
-            "known for all of {}",
-            count(live, "process", "processes")
-        )),
-        (live, _) => found.push(format!(
-            "unknown for {unknown} of {}",
-            count(live, "process", "processes")
-        )),
+        (_, 0) => found.push(format!("known for all of {live}")),
+        (_, _) => {
+            found.push(format!("unknown for {unknown} of {live}"));
+            advice.push("Run gua on the host, as root or with CAP_SYS_PTRACE, to see the owners.");
+        }
     }
     if gone > 0 {
         found.push(count(
@@ -369,40 +310,17 @@ pub(super) fn processes_visible(sample: Option<&Sample>) -> Check {
             "process holds memory and no longer exists",
             "processes hold memory and no longer exist",
         ));
-    }
-    if !unlisted.is_empty() {
-        found.push(format!(
-            "{} without a process list",
-            count(unlisted.len(), "card", "cards")
-        ));
-    }
-    let status = if unknown > 0 || gone > 0 || !unlisted.is_empty() {
-        Status::Warning
-    } else {
-        Status::Ok
-    };
-    let mut check = Check::new(PROCESSES, status, found.join(", "), details);
-    if unknown > 0 {
-        check =
-            check.advise("Run gua on the host, as root or with CAP_SYS_PTRACE, to see the owners.");
-    }
-    if gone > 0 {
-        check = check.advise(
+        advice.push(
             "Look for a crashed job or a hidden container with `fuser -v /dev/nvidia*`; reset the card if nobody has it.",
         );
     }
     if !unlisted.is_empty() {
-        check =
-            check.advise("Update the driver, or ask for access to it, to see who holds the cards.");
+        let cards = count(unlisted.len(), "card", "cards");
+        found.push(format!("{cards} without a process list"));
+        advice.push("Update the driver, or ask for access to it, to see who holds the cards.");
     }
-    check
-}
-
-fn has_owner(process: &Process) -> bool {
-    process
-        .identity
-        .as_ref()
-        .is_ok_and(|identity| identity.owner().is_some())
+    let advice = advice.into_iter().map(str::to_owned).collect();
+    PROCESSES.warning_if_advised(found.join(", "), details, advice)
 }
 
 #[cfg(test)]

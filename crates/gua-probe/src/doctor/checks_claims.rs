@@ -4,12 +4,14 @@ use crate::host::logind::RemoveIpc;
 use gua_model::text::sanitize;
 use serde_json::json;
 
-use super::check::{Check, Group, Kind, Status};
+use super::check::{Check, Group, Kind};
 use super::facts::Facts;
 
 const CLAIMS: Kind = Kind::new(Group::Setup, "claims", "claims directory");
 
 const MAKE_ONE: &str = "Make /run/gua for claims: `d /run/gua 1777 root root` in /etc/tmpfiles.d/gua.conf, then `systemd-tmpfiles --create`";
+
+const ENDS: &str = "a user's claims when their last session ends";
 
 pub(super) fn claims(facts: &Facts) -> Check {
     let place = match &facts.claims.place {
@@ -18,35 +20,36 @@ pub(super) fn claims(facts: &Facts) -> Check {
             let details = json!({ "directory": null, "remove_ipc": null });
             let why = sanitize(why);
             let summary = format!("leases on cards (gua available --claim) cannot be had: {why}");
-            return Check::new(CLAIMS, Status::Warning, summary, details)
+            return CLAIMS
+                .warning(summary, details)
                 .advise(format!("{MAKE_ONE}."));
         }
     };
     let shown = sanitize(&place.to_string_lossy());
-    let removes = match &facts.claims.remove_ipc {
-        RemoveIpc::NoLogind => Some(false),
-        RemoveIpc::Set { is_on, .. } => Some(*is_on),
-        RemoveIpc::BuiltIn { shown } => *shown,
+    let (removes, why) = match &facts.claims.remove_ipc {
+        RemoveIpc::NoLogind => (Some(false), String::new()),
+        RemoveIpc::Set { is_on, file } => {
+            let file = sanitize(&file.to_string_lossy());
+            (
+                Some(*is_on),
+                format!("removes {ENDS} (RemoveIPC in {file})"),
+            )
+        }
+        RemoveIpc::BuiltIn { shown: Some(is_on) } => (
+            Some(*is_on),
+            format!("removes {ENDS} (RemoveIPC is yes by default here)"),
+        ),
+        RemoveIpc::BuiltIn { shown: None } => (
+            None,
+            format!("may remove {ENDS} (RemoveIPC is not set, and systemd's own default is yes)"),
+        ),
     };
     let details = json!({ "directory": shown, "remove_ipc": removes });
     if !place.starts_with("/dev/shm") || removes == Some(false) {
-        return Check::new(CLAIMS, Status::Ok, shown, details);
+        return CLAIMS.ok(shown, details);
     }
-    let why = match &facts.claims.remove_ipc {
-        RemoveIpc::Set { file, .. } => format!(
-            "logind removes a user's claims when their last session ends (RemoveIPC in {})",
-            sanitize(&file.to_string_lossy())
-        ),
-        RemoveIpc::BuiltIn { shown: Some(_) } => {
-            "logind removes a user's claims when their last session ends (RemoveIPC is yes by default here)"
-                .to_owned()
-        }
-        RemoveIpc::BuiltIn { shown: None } | RemoveIpc::NoLogind => {
-            "logind may remove a user's claims when their last session ends (RemoveIPC is not set, and systemd's own default is yes)"
-                .to_owned()
-        }
-    };
-    Check::new(CLAIMS, Status::Warning, format!("{shown}: {why}"), details).advise(format!(
+    let summary = format!("{shown}: logind {why}");
+    CLAIMS.warning(summary, details).advise(format!(
         "{MAKE_ONE}; or set RemoveIPC=no in logind.conf and restart systemd-logind."
     ))
 }
@@ -54,6 +57,7 @@ pub(super) fn claims(facts: &Facts) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::check::Status;
     use crate::doctor::fixture::{assert_check, healthy};
 
     fn check(place: Result<&str, &str>, remove_ipc: RemoveIpc, status: Status, summary: &str) {

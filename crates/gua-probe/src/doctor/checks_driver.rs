@@ -11,7 +11,7 @@ use gua_model::text::sanitize;
 
 use super::check::{Check, Group, Kind, Status, count, shorten};
 use super::facts::{Facts, NamedLibrary, Presence};
-use super::smi::{Output, Smi};
+use super::smi::End;
 
 const DEVICES: Kind = Kind::new(Group::Gpu, "nvidia_devices", "/dev/nvidia*");
 const SMI: Kind = Kind::new(Group::Gpu, "nvidia_smi", "nvidia-smi");
@@ -37,28 +37,26 @@ pub(super) fn nvidia_devices(facts: &Facts) -> Check {
     });
     if !devices.gpus.is_empty() {
         let summary = count(devices.gpus.len(), "GPU device file", "GPU device files");
-        return Check::new(DEVICES, Status::Ok, summary, details);
+        return DEVICES.ok(summary, details);
     }
-    let what = match devices.controls.len() {
-        0 => "no device files".to_owned(),
-        controls => format!(
-            "no GPU device file, only {}",
-            count(controls, "control file", "control files")
-        ),
+    let (status, what) = match devices.controls.len() {
+        0 => (Status::Error, "no device files".to_owned()),
+        controls => {
+            let files = count(controls, "control file", "control files");
+            (Status::Warning, format!("no GPU device file, only {files}"))
+        }
     };
     // WSL has no device files, although the driver works.
     let seen = facts.driver.as_ref().map_or(0, cards);
     if seen > 0 {
         let summary = format!("{what}, yet NVML sees {}", count(seen, "GPU", "GPUs"));
-        return Check::new(DEVICES, Status::Warning, summary, details)
+        return DEVICES
+            .warning(summary, details)
             .advise("Nothing to do under WSL; in a container, pass the host's /dev/nvidia* in.");
     }
-    let status = if devices.controls.is_empty() {
-        Status::Error
-    } else {
-        Status::Warning
-    };
-    Check::new(DEVICES, status, what, details).blocked_until(device_deed(facts))
+    DEVICES
+        .check(status, what, details)
+        .blocked_until(device_deed(facts))
 }
 
 /// Returns the advice for missing device files. If the cause is the same as for NVML reporting no GPU, the advice is
@@ -86,99 +84,57 @@ fn device_deed(facts: &Facts) -> String {
 }
 
 pub(super) fn nvidia_smi(facts: &Facts) -> Check {
-    let details = |path: &std::path::Path, code: Option<i32>, output: &Output, timed_out: bool| {
-        json!({
-            "found": true,
-            "path": path.to_string_lossy(),
-            "returncode": code,
-            "stdout": output.stdout,
-            "stderr": output.stderr,
-            "timed_out": timed_out,
-            "gpu_lines": starting_with(output, "GPU "),
-            "mig_lines": starting_with(output, "MIG "),
-        })
+    let Some(run) = &facts.smi else {
+        return SMI
+            .warning("not found on PATH", json!({ "found": false }))
+            .advise("Put nvidia-smi on PATH for a second opinion; gua does without it.");
     };
-    let nothing = Output::default();
-    match &facts.smi {
-        Smi::NotFound => Check::new(
-            SMI,
-            Status::Warning,
-            "not found on PATH",
-            json!({ "found": false }),
-        )
-        .advise("Put nvidia-smi on PATH for a second opinion; gua does without it."),
-        Smi::NotStarted { path, error } => {
-            let summary = format!("cannot be started: {}", shorten(&sanitize(error), SHORT));
-            Check::new(
-                SMI,
-                Status::Warning,
-                summary,
-                details(path, None, &nothing, false),
-            )
-            .advise(format!(
-                "Check {}; gua does without it.",
-                sanitize(&path.to_string_lossy())
-            ))
+    // Instances are indented below their GPU.
+    let lines = |word: &str| -> Vec<&str> {
+        let lines = run.stdout.lines().map(str::trim);
+        lines.filter(|line| line.starts_with(word)).collect()
+    };
+    let (gpus, instances) = (lines("GPU "), lines("MIG "));
+    let details = json!({
+        "found": true,
+        "path": run.path.to_string_lossy(),
+        "returncode": match run.end { End::Code(code) => Some(code), _ => None },
+        "stdout": run.stdout,
+        "stderr": run.stderr,
+        "timed_out": matches!(run.end, End::TimedOut(_)),
+        "gpu_lines": gpus,
+        "mig_lines": instances,
+    });
+    let warning = |summary: &str| SMI.warning(summary, details.clone());
+    match &run.end {
+        End::NotStarted(error) => {
+            let path = sanitize(&run.path.to_string_lossy());
+            let error = shorten(&sanitize(error), SHORT);
+            warning(&format!("cannot be started: {error}"))
+                .advise(format!("Check {path}; gua does without it."))
         }
-        Smi::TimedOut {
-            path,
-            limit,
-            output,
-        } => {
-            let summary = format!("timed out after {} s", limit.as_secs_f64());
-            Check::new(
-                SMI,
-                Status::Warning,
-                summary,
-                details(path, None, output, true),
-            )
-            .advise("See `dmesg | grep -i xid` for a card or driver in trouble.")
+        End::TimedOut(limit) => warning(&format!("timed out after {} s", limit.as_secs_f64()))
+            .advise("See `dmesg | grep -i xid` for a card or driver in trouble."),
+        End::Code(0) if gpus.is_empty() => warning("no GPUs").advise(NO_CARDS),
+        End::Code(0) => {
+            let mut summary = count(gpus.len(), "GPU", "GPUs");
+            if !instances.is_empty() {
+                let instances = count(instances.len(), "MIG instance", "MIG instances");
+                summary.push_str(&format!(", {instances}"));
+            }
+            SMI.ok(summary, details)
         }
-        Smi::Ended { path, code, output } => {
-            let details = details(path, Some(*code), output, false);
-            let gpus = starting_with(output, "GPU ").len();
-            let instances = starting_with(output, "MIG ").len();
-            if *code != 0 {
-                let said = if output.stderr.trim().is_empty() {
-                    &output.stdout
-                } else {
-                    &output.stderr
-                };
-                let said = shorten(
-                    &sanitize(&said.split_whitespace().collect::<Vec<_>>().join(" ")),
-                    SHORT,
-                );
-                let summary = match said.is_empty() {
-                    true => format!("failed with exit code {code}"),
-                    false => format!("failed: {said}"),
-                };
-                return Check::new(SMI, Status::Warning, summary, details)
-                    .advise("Run `nvidia-smi -L` to see its full message.");
-            }
-            if gpus == 0 {
-                return Check::new(SMI, Status::Warning, "no GPUs", details).advise(NO_CARDS);
-            }
-            let mut summary = count(gpus, "GPU", "GPUs");
-            if instances > 0 {
-                summary.push_str(&format!(
-                    ", {}",
-                    count(instances, "MIG instance", "MIG instances")
-                ));
-            }
-            Check::new(SMI, Status::Ok, summary, details)
+        End::Code(code) => {
+            let outputs = [&run.stderr, &run.stdout].into_iter();
+            let words = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let said = outputs.map(words).find(|said| !said.is_empty());
+            let summary = match said {
+                None => format!("failed with exit code {code}"),
+                Some(said) => format!("failed: {}", shorten(&sanitize(&said), SHORT)),
+            };
+            warning(&summary).advise("Run `nvidia-smi -L` to see its full message.")
         }
     }
-}
-
-/// Returns the lines of the listing with this prefix; instances are indented below their GPU.
-fn starting_with(output: &Output, word: &str) -> Vec<String> {
-    output
-        .stdout
-        .lines()
-        .map(str::trim)
-        .filter(|line| line.starts_with(word))
-        .map(str::to_owned)
-        .collect()
 }
 
 pub(super) fn nvml(facts: &Facts) -> Check {
@@ -195,7 +151,8 @@ pub(super) fn nvml(facts: &Facts) -> Check {
         "error": null,
     });
     if cards == 0 {
-        return Check::new(NVML, Status::Error, "initialized, GPU count=0", details)
+        return NVML
+            .error("initialized, GPU count=0", details)
             .blocked_until(NO_CARDS);
     }
     let version = sample
@@ -203,12 +160,8 @@ pub(super) fn nvml(facts: &Facts) -> Check {
         .version
         .as_ref()
         .map_or_else(|why| format!("unknown ({why})"), |text| sanitize(text));
-    Check::new(
-        NVML,
-        Status::Ok,
-        format!("initialized, GPU count={cards}, driver {version}"),
-        details,
-    )
+    let summary = format!("initialized, GPU count={cards}, driver {version}");
+    NVML.ok(summary, details)
 }
 
 fn without_sample(fault: &DriverFault, facts: &Facts) -> Check {
@@ -232,7 +185,8 @@ fn without_sample(fault: &DriverFault, facts: &Facts) -> Check {
         (Some(true), Some(false)) => format!("loadable but init failed: {short}"),
         _ => short.to_owned(),
     };
-    Check::new(NVML, Status::Error, summary, details).blocked_until(deed(fault, facts))
+    NVML.error(summary, details)
+        .blocked_until(deed(fault, facts))
 }
 
 /// Returns the configured library if the fault is that it does not exist.
@@ -305,12 +259,9 @@ fn reached(fault: &DriverFault) -> (Option<bool>, Option<bool>) {
 }
 
 pub(super) fn driver_match(facts: &Facts) -> Check {
-    let module = facts.module.as_ref();
-    let library = facts
-        .driver
-        .as_ref()
-        .ok()
-        .and_then(|sample| sample.driver.version.as_ref().ok());
+    let module = facts.module.as_ref().map(|module| module.version.as_str());
+    let sample = facts.driver.as_ref().ok();
+    let library = sample.and_then(|sample| sample.driver.version.as_deref().ok());
     let mismatched = matches!(
         facts.driver,
         Err(DriverFault::Init {
@@ -319,70 +270,54 @@ pub(super) fn driver_match(facts: &Facts) -> Check {
         })
     );
     let details = json!({
-        "kernel_module": module.map(|module| &module.version),
-        "kernel_module_flavour": module.map(|module| module.flavour.as_str()),
+        "kernel_module": module,
+        "kernel_module_flavour": facts.module.as_ref().map(|module| module.flavour.as_str()),
         "nvml_driver": library,
         "mismatch": match (module, library) {
             _ if mismatched => Some(true),
-            (Some(module), Some(library)) => Some(module.version != *library),
+            (Some(module), Some(library)) => Some(module != library),
             _ => None,
         },
     });
+    let shown = library.map(sanitize).unwrap_or_default();
     match (module, library) {
         _ if mismatched => {
-            let loaded = module
-                .map(|module| format!(" ({})", module.version))
-                .unwrap_or_default();
+            let loaded = module.map(|version| format!(" ({version})"));
+            let loaded = loaded.unwrap_or_default();
             let summary =
                 format!("the library is not of the version of the loaded kernel module{loaded}");
-            Check::new(MATCH, Status::Error, summary, details).advise(REBOOT)
+            MATCH.error(summary, details).advise(REBOOT)
         }
-        (Some(module), Some(library)) if module.version == *library => Check::new(
-            MATCH,
-            Status::Ok,
-            format!("kernel module and library are both {library}"),
-            details,
-        ),
-        (Some(module), Some(library)) => {
-            let summary = format!(
-                "kernel module {}, library {}",
-                module.version,
-                sanitize(library)
-            );
-            Check::new(MATCH, Status::Warning, summary, details).advise(REBOOT)
+        (Some(module), Some(library)) if module == library => {
+            let summary = format!("kernel module and library are both {library}");
+            MATCH.ok(summary, details)
         }
-        (None, Some(library)) => {
-            let summary = format!(
-                "library {}, the kernel module does not say its version",
-                sanitize(library)
-            );
-            Check::new(MATCH, Status::Ok, summary, details)
+        (Some(module), Some(_)) => {
+            let summary = format!("kernel module {module}, library {shown}");
+            MATCH.warning(summary, details).advise(REBOOT)
+        }
+        (None, Some(_)) => {
+            let summary = format!("library {shown}, the kernel module does not say its version");
+            MATCH.ok(summary, details)
         }
         (Some(module), None) => {
-            let summary = format!(
-                "kernel module {}, the library does not say its version",
-                module.version
-            );
-            Check::new(MATCH, Status::Skipped, summary, details)
+            let summary = format!("kernel module {module}, the library does not say its version");
+            MATCH.skipped(summary, details)
         }
-        (None, None) => Check::new(MATCH, Status::Skipped, "no version is known", details),
+        (None, None) => MATCH.skipped("no version is known", details),
     }
 }
 
 /// Returns the number of GPUs that the driver counts, including those whose UUID could not be read.
 #[must_use]
 pub(super) fn cards(sample: &Sample) -> usize {
-    let read = sample
-        .gpus
-        .iter()
-        .filter(|gpu| !matches!(gpu.place, Place::Instance { .. }))
-        .map(|gpu| gpu.index);
-    let nameless = sample
-        .problems
-        .iter()
-        .filter(|problem| problem.gpu.is_none())
-        .filter_map(|problem| problem.index);
-    read.chain(nameless).collect::<BTreeSet<u32>>().len()
+    let gpus = sample.gpus.iter();
+    let read = gpus.filter(|gpu| !matches!(gpu.place, Place::Instance { .. }));
+    let problems = sample.problems.iter();
+    let nameless = problems.filter(|problem| problem.gpu.is_none());
+    let indexes = read.map(|gpu| Some(gpu.index));
+    let indexes = indexes.chain(nameless.map(|problem| problem.index));
+    indexes.flatten().collect::<BTreeSet<u32>>().len()
 }
 
 fn capitalised(sentence: &str) -> String {

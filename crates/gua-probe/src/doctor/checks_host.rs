@@ -10,7 +10,7 @@ use serde_json::json;
 use gua_model::DriverPids;
 use gua_model::text::sanitize;
 
-use super::check::{Check, Group, Kind, Status};
+use super::check::{Check, Group, Kind};
 use super::facts::Facts;
 
 const OS: Kind = Kind::new(Group::Host, "os", "OS/kernel");
@@ -33,9 +33,10 @@ pub(super) fn os(facts: &Facts) -> Check {
     });
     let summary = format!("{} {}, {}", kernel.system, kernel.release, kernel.machine);
     if kernel.system == "Linux" {
-        return Check::new(OS, Status::Ok, summary, details);
+        return OS.ok(summary, details);
     }
-    Check::new(OS, Status::Error, summary, details).blocked_until("Run gua on Linux.")
+    OS.error(summary, details)
+        .blocked_until("Run gua on Linux.")
 }
 
 pub(super) fn clock(facts: &Facts) -> Check {
@@ -58,33 +59,23 @@ pub(super) fn clock(facts: &Facts) -> Check {
         },
     });
     let shown = facts.now.strftime("%Y-%m-%d %H:%M:%S %:z");
-    let set_it = "Set the clock (`timedatectl set-ntp true`).";
-    if !(EARLIEST..LATEST).contains(&now.as_second()) {
-        let summary = format!("it says {shown}, which cannot be");
-        return Check::new(CLOCK, Status::Error, summary, details).advise(set_it);
-    }
-    if booted.is_some_and(|booted| now < booted) {
-        let summary = format!("it says {shown}, which is before this machine was started");
-        return Check::new(CLOCK, Status::Error, summary, details).advise(set_it);
+    let wrong = match booted {
+        _ if !(EARLIEST..LATEST).contains(&now.as_second()) => Some("which cannot be"),
+        Some(booted) if now < booted => Some("which is before this machine was started"),
+        _ => None,
+    };
+    if let Some(wrong) = wrong {
+        return CLOCK
+            .error(format!("it says {shown}, {wrong}"), details)
+            .advise("Set the clock (`timedatectl set-ntp true`).");
     }
     let place = format!("{shown} ({zone})");
     match synchronised {
-        Synchronised::Yes => {
-            Check::new(CLOCK, Status::Ok, format!("{place}, synchronised"), details)
-        }
-        Synchronised::Unknown => Check::new(
-            CLOCK,
-            Status::Ok,
-            format!("{place}, synchronisation unknown"),
-            details,
-        ),
-        Synchronised::NotYet => Check::new(
-            CLOCK,
-            Status::Warning,
-            format!("{place}, not synchronised yet"),
-            details,
-        )
-        .advise("Check the time servers (`timedatectl timesync-status`)."),
+        Synchronised::Yes => CLOCK.ok(format!("{place}, synchronised"), details),
+        Synchronised::Unknown => CLOCK.ok(format!("{place}, synchronisation unknown"), details),
+        Synchronised::NotYet => CLOCK
+            .warning(format!("{place}, not synchronised yet"), details)
+            .advise("Check the time servers (`timedatectl timesync-status`)."),
     }
 }
 
@@ -120,7 +111,7 @@ pub(super) fn container(facts: &Facts) -> Check {
     };
     if !is_looked_up {
         let summary = format!("{place}: the host's processes cannot be seen{rule}");
-        return Check::new(CONTAINER, Status::Warning, summary, details).advise(
+        return CONTAINER.warning(summary, details).advise(
             "Run gua on the host, or in a container started with `--pid=host`, to see the owners. If the driver reports the \
              pids of this namespace, set `driver.pids = \"here\"` (GUA_DRIVER_PIDS=here).",
         );
@@ -132,7 +123,7 @@ pub(super) fn container(facts: &Facts) -> Check {
         _ if around.engines.is_empty() => place,
         _ => format!("{place}, and the host's processes can be seen"),
     };
-    Check::new(CONTAINER, Status::Ok, summary, details)
+    CONTAINER.ok(summary, details)
 }
 
 pub(super) fn hidepid(facts: &Facts) -> Check {
@@ -140,110 +131,77 @@ pub(super) fn hidepid(facts: &Facts) -> Check {
     let sees_everyone = privilege.sees == Sees::Everyone;
     let Some(hiding) = facts.hiding else {
         let details = json!({ "hidepid": null, "gid": null, "cap_sys_ptrace": sees_everyone });
-        return Check::new(
-            HIDEPID,
-            Status::Skipped,
-            "the mount options of /proc are not known",
-            details,
-        );
+        return HIDEPID.skipped("the mount options of /proc are not known", details);
     };
     let word = hiding.level.as_str();
     let details = json!({ "hidepid": word, "gid": hiding.gid, "cap_sys_ptrace": sees_everyone });
     // The level `ptraceable` makes no exception for the group (proc(5)).
     let exempt = hiding.gid.filter(|_| hiding.level != HideLevel::Ptraceable);
-    match exempt {
-        _ if hiding.level == HideLevel::Off => Check::new(
-            HIDEPID,
-            Status::Ok,
-            "off, every process can be seen",
-            details,
-        ),
-        _ if sees_everyone => Check::new(
-            HIDEPID,
-            Status::Ok,
-            format!("{word}, and this user may see every process"),
-            details,
-        ),
-        Some(gid) if privilege.groups.contains(&gid) => Check::new(
-            HIDEPID,
-            Status::Ok,
-            format!("{word}, and group {gid} may see every process"),
-            details,
-        ),
-        _ => {
-            let group = exempt
-                .map(|gid| format!(", or as a member of group {gid}"))
-                .unwrap_or_default();
-            let summary = format!("{word}, so other users' processes are hidden");
-            Check::new(HIDEPID, Status::Warning, summary, details)
-                .advise(format!("Run gua as root or with CAP_SYS_PTRACE{group}."))
+    let summary = match exempt {
+        _ if hiding.level == HideLevel::Off => "off, every process can be seen".to_owned(),
+        _ if sees_everyone => format!("{word}, and this user may see every process"),
+        Some(gid) if privilege.groups.contains(&gid) => {
+            format!("{word}, and group {gid} may see every process")
         }
-    }
+        _ => {
+            let group = exempt.map(|gid| format!(", or as a member of group {gid}"));
+            let group = group.unwrap_or_default();
+            let summary = format!("{word}, so other users' processes are hidden");
+            return HIDEPID
+                .warning(summary, details)
+                .advise(format!("Run gua as root or with CAP_SYS_PTRACE{group}."));
+        }
+    };
+    HIDEPID.ok(summary, details)
 }
 
 pub(super) fn collectors(facts: &Facts) -> Check {
     let Some(running) = &facts.collectors else {
-        let details = json!({ "running": null });
         let summary = "looking through the processes took too long";
-        return Check::new(COLLECTORS, Status::Skipped, summary, details);
+        return COLLECTORS.skipped(summary, json!({ "running": null }));
     };
-    let rows: Vec<_> = running
-        .iter()
-        .map(|one| json!({ "name": one.collector.as_str(), "pid": one.pid.0 }))
-        .collect();
-    let details = json!({ "running": rows });
+    let row = |one: &Running| json!({ "name": one.collector.as_str(), "pid": one.pid.0 });
+    let details = json!({ "running": running.iter().map(row).collect::<Vec<_>>() });
+    let named = |one: &Running| format!("{} (pid {})", one.collector.as_str(), one.pid);
     let summary = match running.is_empty() {
         true => "none".to_owned(),
         false => running.iter().map(named).collect::<Vec<_>>().join(", "),
     };
-    let of = |which| {
-        running
-            .iter()
-            .filter(move |one: &&Running| one.collector == which)
+    let pids = |which| -> Vec<String> {
+        let found = running.iter().filter(|one| one.collector == which);
+        found.map(|one| one.pid.to_string()).collect()
     };
-    let python: Vec<String> = of(Collector::GpuUsageAudit)
-        .map(|one| one.pid.to_string())
-        .collect();
-    let several = of(Collector::Gua).count() > 1;
-    let status = if several || !python.is_empty() {
-        Status::Warning
-    } else {
-        Status::Ok
-    };
-    let mut check = Check::new(COLLECTORS, status, summary, details);
+    let mut advice = Vec::new();
+    let python = pids(Collector::GpuUsageAudit);
     if !python.is_empty() {
-        check = check.advise(format!(
+        advice.push(format!(
             "Stop the Python collector (pid {}) before gua collects, so that its history can be taken over.",
             python.join(", ")
         ));
     }
-    if several {
-        check = check.advise("Keep one gua collector, unless users collect for themselves.");
+    if pids(Collector::Gua).len() > 1 {
+        let one = "Keep one gua collector, unless users collect for themselves.";
+        advice.push(one.to_owned());
     }
-    check
-}
-
-fn named(one: &Running) -> String {
-    format!("{} (pid {})", one.collector.as_str(), one.pid)
+    COLLECTORS.warning_if_advised(summary, details, advice)
 }
 
 pub(super) fn config(facts: &Facts) -> Check {
     let problems: Vec<String> = facts
         .configuration
         .iter()
-        .map(|problem| sanitize(problem))
+        .map(|one| sanitize(one))
         .collect();
     let details = json!({ "problems": problems });
     let Some(first) = problems.first() else {
-        return Check::new(CONFIG, Status::Ok, "no problems", details);
+        return CONFIG.ok("no problems", details);
     };
     let summary = match problems.len() - 1 {
         0 => first.clone(),
         more => format!("{first}, and {more} more: gua config check"),
     };
-    let unreadable: Vec<String> = facts
-        .unreadable_files
-        .iter()
+    let files = facts.unreadable_files.iter();
+    let unreadable: Vec<String> = files
         .map(|path| sanitize(&path.to_string_lossy()))
         .collect();
     let deed = match (unreadable.join(" and "), problems.len() > unreadable.len()) {
@@ -255,7 +213,7 @@ pub(super) fn config(facts: &Facts) -> Check {
             format!("Make {files} readable, and correct what `gua config check` lists.")
         }
     };
-    Check::new(CONFIG, Status::Error, summary, details).advise(deed)
+    CONFIG.error(summary, details).advise(deed)
 }
 
 #[cfg(test)]

@@ -3,21 +3,19 @@
 use gua_model::text::sanitize;
 use serde_json::json;
 
-use super::check::{Check, Group, Kind, Status};
+use super::check::{Check, Group, Kind};
 use super::facts::{Answer, Enrolled, Facts, Fault, Link};
 
 const LINK: Kind = Kind::new(Group::Setup, "board_link", "board");
 
 pub(super) fn link(facts: &Facts) -> Check {
+    let details = |answer: Option<&str>| json!({ "board": null, "answer": answer, "secret_is_private": null, "is_encrypted": null });
     match &facts.link {
-        Link::NotEnrolled => Check::new(
-            LINK,
-            Status::Ok,
-            "this host is enrolled at none, and reports to nobody",
-            json!({ "board": null, "answer": null, "secret_is_private": null, "is_encrypted": null }),
-        ),
+        Link::NotEnrolled => {
+            let summary = "this host is enrolled at none, and reports to nobody";
+            LINK.ok(summary, details(None))
+        }
         Link::Unusable { path, why, fault } => {
-            let details = json!({ "board": null, "answer": "unusable", "secret_is_private": null, "is_encrypted": null });
             let path = sanitize(&path.to_string_lossy());
             let summary = format!("the enrolment cannot be used: {}", sanitize(why));
             let advice = match fault {
@@ -30,78 +28,60 @@ pub(super) fn link(facts: &Facts) -> Check {
                 Fault::Endpoint => "Look at `cloud.ca_file` and `cloud.allow_http` (`gua config show`) and at the proxies of the environment."
                     .to_owned(),
             };
-            Check::new(LINK, Status::Warning, summary, details).advise(advice)
+            LINK.warning(summary, details(Some("unusable")))
+                .advise(advice)
         }
         Link::Enrolled(enrolled) => judged(enrolled),
     }
 }
 
 fn judged(enrolled: &Enrolled) -> Check {
-    let Enrolled {
-        path,
-        named,
-        mode,
-        is_exposed,
-        answer,
-    } = enrolled;
-    let path = sanitize(&path.to_string_lossy());
-    let is_private = mode.map(|mode| mode & 0o077 == 0);
-    let (word, status, said) = match answer {
-        Answer::Accepted => (
-            "accepted",
-            Status::Ok,
-            "it answers and accepts this host's token".to_owned(),
-        ),
+    let named = sanitize(&enrolled.named);
+    let is_private = enrolled.mode.map(|mode| mode & 0o077 == 0);
+    let (word, said, deed) = match &enrolled.answer {
+        Answer::Accepted => ("accepted", "it answers and accepts this host's token", None),
         Answer::Unasked => (
             "reached",
-            Status::Ok,
-            "it answers; only a push can tell whether it accepts this host's token".to_owned(),
+            "it answers; only a push can tell whether it accepts this host's token",
+            None,
         ),
         Answer::Denied => (
             "denied",
-            Status::Warning,
-            "it does not accept this host's token".to_owned(),
+            "it does not accept this host's token",
+            Some("Enrol this host again: `gua enroll --force` with a new token."),
         ),
-        Answer::None(why) => ("none", Status::Warning, sanitize(why)),
+        Answer::None(why) => (
+            "none",
+            why.as_str(),
+            Some(
+                "Look whether the board runs and whether this host reaches it; proxies come from the environment, certificate authorities from --ca-file (cloud.ca_file).",
+            ),
+        ),
     };
-    let mut sentences = vec![format!("{}: {said}", sanitize(named))];
-    let mut advice = Vec::new();
-    match answer {
-        Answer::Denied => {
-            advice.push("Enrol this host again: `gua enroll --force` with a new token.".to_owned());
-        }
-        Answer::None(_) => advice.push(
-            "Look whether the board runs and whether this host reaches it; proxies come from the environment, certificate authorities from --ca-file (cloud.ca_file)."
-                .to_owned(),
-        ),
-        Answer::Accepted | Answer::Unasked => {}
-    }
+    let mut sentences = vec![format!("{named}: {}", sanitize(said))];
+    let mut advice: Vec<String> = deed.map(str::to_owned).into_iter().collect();
     if is_private == Some(false) {
         sentences.push("others can read its secret".to_owned());
+        let path = sanitize(&enrolled.path.to_string_lossy());
         advice.push(format!("Keep the secret to its owner: `chmod 600 {path}`."));
     }
-    if *is_exposed {
+    if enrolled.is_exposed {
         sentences.push("the secret crosses the network unencrypted".to_owned());
         advice.push("Reach the board by https.".to_owned());
     }
-    let status = if advice.is_empty() {
-        status
-    } else {
-        Status::Warning
-    };
     let details = json!({
-        "board": sanitize(named),
+        "board": named,
         "answer": word,
         "secret_is_private": is_private,
-        "is_encrypted": !is_exposed,
+        "is_encrypted": !enrolled.is_exposed,
     });
-    let check = Check::new(LINK, status, sentences.join("; "), details);
-    advice.into_iter().fold(check, Check::advise)
+    LINK.warning_if_advised(sentences.join("; "), details, advice)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::check::Status;
     use crate::doctor::fixture::{assert_check, healthy};
 
     fn check(

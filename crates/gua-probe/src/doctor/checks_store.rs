@@ -24,17 +24,14 @@ pub(super) fn default_db(facts: &Facts) -> Check {
     let path = history.path.to_string_lossy();
     let is_default = history.choice == Choice::Default;
     let Some(spot) = &history.spot else {
+        let late = "the file system did not answer in time";
         let details = json!({
             "path": path, "is_default": is_default, "exists": null, "is_file": null, "parent_exists": null,
-            "parent_writable": null, "size_bytes": null, "error": "the file system did not answer in time",
+            "parent_writable": null, "size_bytes": null, "error": late,
         });
-        return Check::new(
-            DEFAULT_DB,
-            Status::Warning,
-            "the file system did not answer in time",
-            details,
-        )
-        .advise("Give a path on a local disk with `--db PATH`.");
+        return DEFAULT_DB
+            .warning(late, details)
+            .advise("Give a path on a local disk with `--db PATH`.");
     };
     let details = json!({
         "path": path,
@@ -46,18 +43,17 @@ pub(super) fn default_db(facts: &Facts) -> Check {
         "size_bytes": match spot.entry { Entry::File { size } => Some(size.0), _ => None },
         "error": match &spot.entry { Entry::Unreadable(error) => Some(error), _ => None },
     });
-    let check = |status, summary: &str| Check::new(DEFAULT_DB, status, summary, details.clone());
+    let check = |status, summary: &str| DEFAULT_DB.check(status, summary, details.clone());
     let elsewhere = match history.choice {
         Choice::Default => "Give another path with `--db PATH`, or set HOME.",
         Choice::Custom => "Give another path with `--db PATH`.",
     };
     let unusable = |summary: &str| check(Status::Error, summary).advise(elsewhere);
-    let is_absent = spot.entry == Entry::Absent;
-    match &history.file_system {
-        Some(found) if is_absent && found.reach == Reach::Kernel => {
-            return unusable(&format!("on {}, where no file can be created", found.name));
-        }
-        _ => {}
+    if let Some(found) = &history.file_system
+        && spot.entry == Entry::Absent
+        && found.reach == Reach::Kernel
+    {
+        return unusable(&format!("on {}, where no file can be created", found.name));
     }
     let room = spot.room.as_ref();
     let is_read_only = room.is_some_and(|room| room.mounted == Mounted::ReadOnly);
@@ -107,7 +103,7 @@ fn in_the_way(path: &Path, room: &Room) -> Option<String> {
 pub(super) fn disk_space(facts: &Facts) -> Check {
     let history = &facts.history;
     let file_system = history.file_system.as_ref();
-    let is_network = file_system.is_some_and(|found| found.reach == Reach::Network);
+    let reach = file_system.map(|found| found.reach);
     let room = history.spot.as_ref().and_then(|spot| spot.room.as_ref());
     let details = json!({
         "directory": room.map(|room| room.directory.to_string_lossy()),
@@ -115,56 +111,47 @@ pub(super) fn disk_space(facts: &Facts) -> Check {
         "total_bytes": room.map(|room| room.total.0),
         "free_inodes": room.and_then(|room| room.free_inodes),
         "file_system": file_system.map(|found| found.name.as_str()),
-        "is_network": file_system.map(|found| found.reach == Reach::Network),
+        "is_network": reach.map(|reach| reach == Reach::Network),
         "is_read_only": room.map(|room| room.mounted == Mounted::ReadOnly),
     });
-    let is_made_up = file_system.is_some_and(|found| found.reach == Reach::Kernel);
-    let (status, mut summary, advice) = match room {
-        Some(room) if !is_made_up => judge(room),
+    let (mut status, mut summary, advice) = match room {
+        Some(room) if reach != Some(Reach::Kernel) => judge(room),
         _ => (Status::Skipped, "not known".to_owned(), None),
     };
-    let name = file_system.map_or("a network file system", |found| found.name.as_str());
-    if is_network {
+    let mut advice = Vec::from_iter(advice);
+    if let Some(found) = file_system.filter(|found| found.reach == Reach::Network) {
         summary.push_str(&format!(
-            ", on a network ({name}), where SQLite's write-ahead log does not work"
+            ", on a network ({}), where SQLite's write-ahead log does not work",
+            found.name
         ));
+        if matches!(status, Status::Ok | Status::Skipped) {
+            status = Status::Warning;
+        }
+        advice.push("Keep the history on a local disk (`--db PATH`).".to_owned());
     }
-    let status = match status {
-        Status::Ok | Status::Skipped if is_network => Status::Warning,
-        other => other,
-    };
-    let mut check = Check::new(DISK_SPACE, status, summary, details);
-    if let Some(advice) = advice {
-        check = check.advise(advice);
-    }
-    if is_network {
-        check = check.advise("Keep the history on a local disk (`--db PATH`).");
-    }
-    check
+    let check = DISK_SPACE.check(status, summary, details);
+    advice.into_iter().fold(check, Check::advise)
 }
 
 fn judge(room: &Room) -> (Status, String, Option<String>) {
     let place = sanitize(&room.directory.to_string_lossy());
     let free = format!("{} free", size(room.free));
-    let make_room = || format!("Make room at {place}.");
+    let make_room = Some(format!("Make room at {place}."));
     let or_elsewhere = || format!("Make room at {place}, or choose another disk (`--db PATH`).");
     if room.free < TOO_LITTLE {
         return (Status::Error, free, Some(or_elsewhere()));
     }
     if room.free_inodes == Some(0) {
-        return (
-            Status::Error,
-            "no inodes left".to_owned(),
-            Some(or_elsewhere()),
-        );
+        let summary = "no inodes left".to_owned();
+        return (Status::Error, summary, Some(or_elsewhere()));
     }
     if room.free < LITTLE {
         let summary = format!("{free}, and a history grows with its cards and years");
-        return (Status::Warning, summary, Some(make_room()));
+        return (Status::Warning, summary, make_room);
     }
     if let Some(inodes @ ..FEW_INODES) = room.free_inodes {
         let summary = format!("{free}, only {inodes} inodes left");
-        return (Status::Warning, summary, Some(make_room()));
+        return (Status::Warning, summary, make_room);
     }
     (Status::Ok, free, None)
 }

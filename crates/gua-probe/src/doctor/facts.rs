@@ -16,7 +16,7 @@ use crate::host::time::TimeKeeping;
 use gua_model::{DriverPids, Sample, Thresholds};
 use jiff::Zoned;
 
-use super::smi::Smi;
+use super::smi::Run;
 
 /// Facts about this host.
 #[derive(Clone, Debug)]
@@ -31,7 +31,8 @@ pub struct Facts {
     pub hiding: Option<Hiding>,
     pub privilege: Privilege,
     pub devices: Devices,
-    pub smi: Smi,
+    /// The run of `nvidia-smi`; `None` if it was not found.
+    pub smi: Option<Run>,
     pub module: Option<KernelModule>,
     /// The driver's library, if a setting names one.
     pub library: Option<NamedLibrary>,

@@ -22,7 +22,7 @@ use jiff::tz::TimeZone;
 
 use super::check::{Check, Status, Weight};
 use super::facts::{Choice, Claims, Facts, FileSystem, History, Link, PidSetting, Reach};
-use super::smi::{Output, Smi};
+use super::smi::{End, Run};
 
 pub(super) const VERSION: &str = "550.54.14";
 
@@ -101,16 +101,13 @@ pub(super) fn healthy() -> Facts {
     }
 }
 
-pub(super) fn listing(code: i32, stdout: &str, stderr: &str) -> Smi {
-    let output = Output {
+pub(super) fn listing(code: i32, stdout: &str, stderr: &str) -> Option<Run> {
+    Some(Run {
+        path: PathBuf::from("/usr/bin/nvidia-smi"),
+        end: End::Code(code),
         stdout: stdout.to_owned(),
         stderr: stderr.to_owned(),
-    };
-    Smi::Ended {
-        path: PathBuf::from("/usr/bin/nvidia-smi"),
-        code,
-        output,
-    }
+    })
 }
 
 pub(super) fn room() -> Room {

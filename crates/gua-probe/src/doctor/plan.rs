@@ -1,11 +1,10 @@
 //! Conclusions from the checks: whether collecting can work on this host, what to do first, and which commands to run
 //! next.
 
-use std::collections::BTreeMap;
-
 use crate::host::disk::Entry;
 
 use gua_model::text::sanitize;
+use serde::Serialize;
 
 use super::check::{Check, Status, Weight, count};
 use super::checks_driver::cards;
@@ -61,27 +60,15 @@ const MOST_SERIOUS: [&str; 12] = [
 ];
 
 /// Suggested next commands; all are `None` if nothing can be collected.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Commands {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub collect: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
     /// Suggested as long as neither of the others exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub look: Option<String>,
-}
-
-impl Commands {
-    /// Returns the commands by their JSON keys.
-    #[must_use]
-    pub fn by_key(&self) -> BTreeMap<&'static str, &str> {
-        [
-            ("collect", &self.collect),
-            ("report", &self.report),
-            ("look", &self.look),
-        ]
-        .into_iter()
-        .filter_map(|(key, command)| Some((key, command.as_deref()?)))
-        .collect()
-    }
 }
 
 /// Derives the plan from the checks.

@@ -125,14 +125,14 @@ pub fn json(findings: &Findings<'_>) -> String {
         "read_only": true,
         "no_system_changes": true,
         "checks": checks,
-        "cards": findings.cards.map(|cards| cards.iter().map(Card::json).collect::<Vec<_>>()),
+        "cards": findings.cards,
         "plan": {
             "mode": plan.mode.as_str(),
             "reasons": plan.reasons,
             "blockers": plan.blockers,
             "warnings": plan.warnings,
         },
-        "recommended_commands": plan.commands.by_key(),
+        "recommended_commands": plan.commands,
     }))
 }
 

@@ -2,7 +2,7 @@
 //! doctor.
 
 use std::ffi::OsStr;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,37 +14,29 @@ use crate::clock;
 use crate::process::wait_for_end;
 
 /// Maximum number of bytes kept of each stream; a host with 16 GPUs and 112 MIG instances prints 10 KB.
-const KEEP: usize = 64 * 1024;
+const KEEP: u64 = 64 * 1024;
 /// Polling interval for the end of the program, on kernels that cannot report it.
 const PACE: Duration = Duration::from_millis(50);
 /// Maximum time to wait for a killed program. One that hangs in the kernel is not waited for.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Result of the run.
+/// A run of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Smi {
-    /// It is not on the search path.
-    NotFound,
-    /// It exists but could not be started.
-    NotStarted { path: PathBuf, error: String },
-    TimedOut {
-        path: PathBuf,
-        limit: Duration,
-        output: Output,
-    },
-    /// It exited by itself.
-    Ended {
-        path: PathBuf,
-        code: i32,
-        output: Output,
-    },
-}
-
-/// Its output, truncated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
+pub struct Run {
+    pub path: PathBuf,
+    pub end: End,
+    /// Its output, truncated.
     pub stdout: String,
     pub stderr: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It could not be started.
+    NotStarted(String),
+    TimedOut(Duration),
+    /// It exited by itself, with this code or the negated signal, as Python's `subprocess` reports it.
+    Code(i32),
 }
 
 /// Finds `nvidia-smi` on the search path. A file that is not executable is skipped, as a shell does.
@@ -57,12 +49,10 @@ pub fn find(search_path: &OsStr) -> Option<PathBuf> {
         .find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
 }
 
-/// Runs `nvidia-smi -L`, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too.
+/// Runs `nvidia-smi -L`, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too. `None`
+/// if there is no such program.
 #[must_use]
-pub fn ask(path: Option<PathBuf>, limit: Duration) -> Smi {
-    let Some(path) = path else {
-        return Smi::NotFound;
-    };
+pub fn ask(path: PathBuf, limit: Duration) -> Option<Run> {
     let started = Command::new(&path)
         .arg("-L")
         .stdin(Stdio::null())
@@ -71,41 +61,38 @@ pub fn ask(path: Option<PathBuf>, limit: Duration) -> Smi {
         .spawn();
     let mut child = match started {
         Ok(child) => child,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Smi::NotFound,
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
         Err(error) => {
-            return Smi::NotStarted {
+            return Some(Run {
                 path,
-                error: error.to_string(),
-            };
+                end: End::NotStarted(error.to_string()),
+                stdout: String::new(),
+                stderr: String::new(),
+            });
         }
     };
     let stdout = collect(child.stdout.take());
     let stderr = collect(child.stderr.take());
     let status = wait(&mut child, limit);
     if status.is_none() {
-        kill(&mut child);
+        // An error means that it has already exited.
+        let _ = child.kill();
+        let _ = wait(&mut child, GRACE);
     }
     // A process that the program left behind may hold the pipe open: use the output so far.
     let text = |stream: &Receiver<Vec<u8>>| {
         let bytes = stream.recv_timeout(GRACE).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let output = Output {
+    let code = |status: ExitStatus| status.code().or(status.signal().map(|signal| -signal));
+    Some(Run {
+        path,
+        end: status.map_or(End::TimedOut(limit), |status| {
+            End::Code(code(status).unwrap_or(-1))
+        }),
         stdout: text(&stdout),
         stderr: text(&stderr),
-    };
-    match status {
-        Some(status) => Smi::Ended {
-            path,
-            code: code(status),
-            output,
-        },
-        None => Smi::TimedOut {
-            path,
-            limit,
-            output,
-        },
-    }
+    })
 }
 
 /// Reads a stream to its end on a separate thread, so that the program never blocks, and keeps its beginning.
@@ -114,11 +101,9 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     thread::spawn(move || {
         let Some(mut stream) = stream else { return };
         let mut kept = Vec::new();
-        let mut block = [0; 8 * 1024];
-        while let Ok(read @ 1..) = stream.read(&mut block) {
-            let room = KEEP.saturating_sub(kept.len());
-            kept.extend_from_slice(&block[..read.min(room)]);
-        }
+        // What was read before an error is kept.
+        let _ = stream.by_ref().take(KEEP).read_to_end(&mut kept);
+        let _ = io::copy(&mut stream, &mut io::sink());
         let _ = sender.send(kept);
     });
     receiver
@@ -141,26 +126,12 @@ fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
-fn kill(child: &mut Child) {
-    // An error means that it has already exited.
-    let _ = child.kill();
-    let _ = wait(child, GRACE);
-}
-
-/// Returns the exit code, or the negated signal, as Python's `subprocess` does.
-fn code(status: ExitStatus) -> i32 {
-    status
-        .code()
-        .or_else(|| status.signal().map(|signal| -signal))
-        .unwrap_or(-1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn check(script: &str, limit: Duration) -> Smi {
+    fn check(script: &str, limit: Duration) -> Run {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("nvidia-smi");
         let text = directory.path().join("text");
@@ -172,56 +143,46 @@ mod tests {
         assert!(copied.success());
         let found = find(directory.path().as_os_str());
         assert_eq!(found.as_ref(), Some(&path));
-        ask(found, limit)
+        ask(path, limit).unwrap()
     }
 
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
     fn what_it_prints_and_how_it_ends_is_kept() {
-        let Smi::Ended { code, output, .. } =
-            check("echo \"GPU 0: $1\"; echo oops >&2; exit 9", LONG)
-        else {
-            panic!("it ends by itself");
-        };
+        let run = check("echo \"GPU 0: $1\"; echo oops >&2; exit 9", LONG);
         assert_eq!(
-            (code, output.stdout.as_str(), output.stderr.as_str()),
-            (9, "GPU 0: -L\n", "oops\n")
+            (run.end, run.stdout.as_str(), run.stderr.as_str()),
+            (End::Code(9), "GPU 0: -L\n", "oops\n")
         );
-        assert!(matches!(
-            check("kill -9 $$", LONG),
-            Smi::Ended { code: -9, .. }
-        ));
+        assert_eq!(check("kill -9 $$", LONG).end, End::Code(-9));
     }
 
     #[test]
     fn one_that_hangs_is_killed() {
         let before = clock::monotonic();
         let answer = check("exec sleep 600", Duration::from_millis(100));
-        assert!(matches!(answer, Smi::TimedOut { .. }), "{answer:?}");
+        assert!(matches!(answer.end, End::TimedOut(_)), "{answer:?}");
         assert!(clock::monotonic() - before < Duration::from_secs(10));
     }
 
     #[test]
     fn endless_output_is_cut_and_does_not_block() {
-        let Smi::Ended { output, .. } = check("head -c 1000000 /dev/zero", LONG) else {
-            panic!("it ends by itself");
-        };
-        assert_eq!(output.stdout.len(), KEEP);
+        let run = check("head -c 1000000 /dev/zero", LONG);
+        assert_eq!(run.end, End::Code(0));
+        assert_eq!(u64::try_from(run.stdout.len()), Ok(KEEP));
     }
 
     #[test]
     fn a_missing_one_is_not_found_and_a_broken_one_is_not_started() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(find(directory.path().as_os_str()), None);
-        assert_eq!(ask(None, LONG), Smi::NotFound);
         let path = directory.path().join("nvidia-smi");
+        assert_eq!(ask(path.clone(), LONG), None);
         std::fs::write(&path, "\u{7f}ELF no program").unwrap();
         assert_eq!(find(directory.path().as_os_str()), None);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-        assert!(matches!(
-            ask(find(directory.path().as_os_str()), LONG),
-            Smi::NotStarted { .. }
-        ));
+        let found = find(directory.path().as_os_str()).unwrap();
+        assert!(matches!(ask(found, LONG).unwrap().end, End::NotStarted(_)));
     }
 }

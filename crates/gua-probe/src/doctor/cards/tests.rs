@@ -2,6 +2,7 @@
 
 use gua_model::sample::Switch;
 use gua_model::{Percent, Pid, ProcessKind, Reading};
+use serde_json::json;
 
 use super::*;
 use crate::doctor::fixture::{gpu, identity, instance, process, sample, uuid};
@@ -181,7 +182,7 @@ fn programs_get_the_same() {
     let hidden_input: Reading<Identity> = Err(Missing::Denied);
     let card = held(0, vec![process(7, hidden_input)]);
     assert_eq!(card.processes[0].pid, Pid(7));
-    let value = cards(&sample(vec![card]), &terms())[0].json();
+    let value = json!(cards(&sample(vec![card]), &terms())[0]);
     assert_eq!(
         value,
         json!({

@@ -7,6 +7,7 @@ use gua_model::{Missing, Problem};
 
 use super::*;
 use crate::doctor::fixture::{VERSION, assert_check, gpu, healthy, instance, listing, sample};
+use crate::doctor::smi::Run;
 
 fn check(
     judge: fn(&Facts) -> Check,
@@ -75,7 +76,7 @@ fn where_nvml_sees_cards_device_files_are_not_needed() {
     );
 }
 
-fn smi(answer: Smi) -> impl FnOnce(&mut Facts) {
+fn smi(answer: Option<Run>) -> impl FnOnce(&mut Facts) {
     move |facts| facts.smi = answer
 }
 
@@ -102,26 +103,19 @@ fn nvidia_smi_lists_cards_and_instances() {
 fn a_failing_nvidia_smi_is_a_warning_and_no_blocker() {
     check(
         nvidia_smi,
-        smi(Smi::NotFound),
+        smi(None),
         (Status::Warning, "not found on PATH"),
         &["advice: Put nvidia-smi on PATH"],
     );
-    let path = || "/usr/bin/nvidia-smi".into();
-    let late = Smi::TimedOut {
-        path: path(),
-        limit: Duration::from_secs(3),
-        output: Output::default(),
-    };
+    let ended = |end| listing(0, "", "").map(|run| Run { end, ..run });
+    let late = ended(End::TimedOut(Duration::from_secs(3)));
     check(
         nvidia_smi,
         smi(late),
         (Status::Warning, "timed out after 3 s"),
         &["advice: See `dmesg"],
     );
-    let broken = Smi::NotStarted {
-        path: path(),
-        error: "Exec format error".into(),
-    };
+    let broken = ended(End::NotStarted("Exec format error".into()));
     let summary = "cannot be started: Exec format error";
     check(
         nvidia_smi,
@@ -167,7 +161,7 @@ fn a_failing_nvidia_smi_is_a_warning_and_no_blocker() {
 
 #[test]
 fn the_details_of_nvidia_smi_have_the_keys_that_scripts_know() {
-    let keys = |answer: Smi| -> Vec<String> {
+    let keys = |answer: Option<Run>| -> Vec<String> {
         let facts = Facts {
             smi: answer,
             ..healthy()
@@ -180,7 +174,7 @@ fn the_details_of_nvidia_smi_have_the_keys_that_scripts_know() {
             .cloned()
             .collect()
     };
-    assert_eq!(keys(Smi::NotFound), ["found"]);
+    assert_eq!(keys(None), ["found"]);
     let all = [
         "found",
         "gpu_lines",

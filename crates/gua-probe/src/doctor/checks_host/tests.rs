@@ -4,6 +4,7 @@ use crate::host::mount::Hiding;
 use gua_model::Pid;
 
 use super::*;
+use crate::doctor::check::Status;
 use crate::doctor::facts::PidSetting;
 use crate::doctor::fixture::{assert_check, healthy};
 

@@ -7,7 +7,6 @@ use gua_model::Bytes;
 use super::*;
 use crate::doctor::checks;
 use crate::doctor::fixture::{healthy, listing};
-use crate::doctor::smi::Smi;
 
 fn plan_of(facts: &Facts) -> Plan {
     plan(facts, &checks::all(facts))
@@ -26,7 +25,7 @@ fn a_healthy_host_can_collect_and_has_nothing_to_fix() {
 
 #[test]
 fn whatever_nvidia_smi_does_it_blocks_nothing() {
-    for smi in [Smi::NotFound, listing(9, "", "failed"), listing(0, "", "")] {
+    for smi in [None, listing(9, "", "failed"), listing(0, "", "")] {
         let plan = plan_of(&Facts { smi, ..healthy() });
         assert_eq!((plan.mode, plan.warnings.len()), (Mode::Host, 1));
     }
@@ -63,7 +62,7 @@ fn a_strict_caller_is_content_with_warnings_and_not_with_errors() {
     };
     assert!(is_sound(&healthy()));
     assert!(is_sound(&Facts {
-        smi: Smi::NotFound,
+        smi: None,
         ..healthy()
     }));
     assert!(!is_sound(&Facts {
@@ -152,7 +151,7 @@ fn only_commands_that_exist_are_recommended() {
 fn every_error_is_to_be_fixed_the_most_serious_first() {
     let mut facts = healthy();
     facts.configuration = vec!["wrong".into()];
-    facts.smi = Smi::NotFound;
+    facts.smi = None;
     let spot = facts.history.spot.as_mut().unwrap();
     spot.parent = Parent::ReadOnly;
     spot.room.as_mut().unwrap().free = Bytes(0);

@@ -10,7 +10,6 @@ use crate::doctor::cards::Terms;
 use crate::doctor::facts::Facts;
 use crate::doctor::fixture::healthy;
 use crate::doctor::page::NAMES;
-use crate::doctor::smi::Smi;
 use crate::doctor::{cards, checks, plan};
 
 fn with_findings<T>(facts: &Facts, show: impl FnOnce(&Findings<'_>) -> T) -> T {
@@ -45,7 +44,7 @@ fn sick() -> Facts {
     });
     facts.devices = Devices::default();
     facts.module = None;
-    facts.smi = Smi::NotFound;
+    facts.smi = None;
     facts.history.path = "/data/old \u{1b}.db".into();
     facts.history.choice = Choice::Custom;
     facts.history.spot.as_mut().unwrap().entry = Entry::NoFile;
