@@ -3,7 +3,17 @@
 use gua_model::{GpuUuid, Missing, Problem, Reading};
 
 use super::code::Code;
-use super::library::Library;
+use super::library::{Library, plausible};
+
+/// Calls a function that writes one number, which counts as implausible if it is above `$most`.
+macro_rules! get {
+    ($calls:expr, $device:expr, $symbol:ident, most $most:expr) => {
+        $calls.number(stringify!($symbol), $most, |library| {
+            library.get(&library.raw.$symbol, $device)
+        })
+    };
+}
+pub(super) use get;
 
 /// Makes the calls for one GPU and records those that fail. After `GPU_IS_LOST` no further call is made: each may take
 /// long, and all would fail.
@@ -53,10 +63,7 @@ impl<'a> Calls<'a> {
         call: impl FnOnce(&Library) -> Result<T, Code>,
     ) -> Reading<T> {
         self.call(name, |library| {
-            call(library).and_then(|value| match value <= most {
-                true => Ok(value),
-                false => Err(Code::IMPLAUSIBLE),
-            })
+            plausible(call(library)?, |value| *value <= most)
         })
     }
 

@@ -41,13 +41,7 @@ impl Code {
 
     /// Reports whether an older version of the same function may work.
     pub(crate) fn is_unsupported_version(self) -> bool {
-        matches!(
-            self,
-            Self::NOT_SUPPORTED
-                | Self::FUNCTION_NOT_FOUND
-                | Self::ARGUMENT_VERSION_MISMATCH
-                | Self::DEPRECATED
-        )
+        self.missing() == Missing::Unsupported
     }
 }
 

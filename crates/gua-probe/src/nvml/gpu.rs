@@ -5,9 +5,9 @@ use std::time::Duration;
 use gua_model::sample::{Slice, Switch};
 use gua_model::{Gpu, GpuUuid, Missing, Place, Reading};
 
-use super::calls::Calls;
+use super::calls::{Calls, get};
 use super::code::Code;
-use super::library::{Device, Library};
+use super::library::{Device, Library, plausible};
 use super::lists::Lists;
 use super::processes::Listed;
 use super::sensors;
@@ -119,10 +119,7 @@ struct Instance {
 /// Lists the instances of a GPU. Their numbers have gaps, so every number is tried. The second value reports whether
 /// all numbers could be tried.
 fn list_instances(calls: &mut Calls<'_>, parent: Device) -> (Vec<Instance>, Reading<()>) {
-    let name = "nvmlDeviceGetMaxMigDeviceCount";
-    let most = match calls.number(name, MOST_INSTANCES, |library| {
-        library.get(&library.raw.nvmlDeviceGetMaxMigDeviceCount, parent)
-    }) {
+    let most = match get!(calls, parent, nvmlDeviceGetMaxMigDeviceCount, most MOST_INSTANCES) {
         Ok(most) => most,
         Err(why) => return (Vec::new(), Err(why)),
     };
@@ -164,12 +161,8 @@ impl Instance {
     ) -> (Gpu, Listed) {
         let Self { device, uuid, of } = self;
         let mut gpu = Gpu::without_readings(uuid, index, Missing::Unsupported);
-        let gpu_instance = calls.call("nvmlDeviceGetGpuInstanceId", |library| {
-            library.get(&library.raw.nvmlDeviceGetGpuInstanceId, device)
-        });
-        let compute_instance = calls.call("nvmlDeviceGetComputeInstanceId", |library| {
-            library.get(&library.raw.nvmlDeviceGetComputeInstanceId, device)
-        });
+        let gpu_instance = get!(calls, device, nvmlDeviceGetGpuInstanceId, most u32::MAX);
+        let compute_instance = get!(calls, device, nvmlDeviceGetComputeInstanceId, most u32::MAX);
         gpu.name = calls.call("nvmlDeviceGetName", |library| library.name(device));
         let slice = read_slice(calls, device, of);
         sensors::read_memory(&mut gpu, calls, device);
@@ -188,18 +181,10 @@ impl Instance {
     }
 }
 
-/// Reads the share that an instance has of its parent, in compute slices: two compute instances in one GPU instance are
-/// not counted twice.
+/// Reads the share that an instance has of its parent, in compute slices.
 fn read_slice(calls: &mut Calls<'_>, device: Device, of: u32) -> Reading<Slice> {
-    calls.call("nvmlDeviceGetAttributes_v2", |library| {
-        let attributes = library.slices(device)?;
-        let slices = match attributes.compute_instance {
-            0 => attributes.gpu_instance,
-            slices => slices,
-        };
-        match (1..=of).contains(&slices) {
-            true => Ok(Slice { slices, of }),
-            false => Err(Code::IMPLAUSIBLE),
-        }
-    })
+    let slices = calls.call("nvmlDeviceGetAttributes_v2", |library| {
+        plausible(library.slices(device)?, |slices| (1..=of).contains(slices))
+    })?;
+    Ok(Slice { slices, of })
 }

@@ -20,9 +20,10 @@ use crate::fault::DriverFault;
 /// Soname of the library in every NVIDIA driver since 2012.
 pub(crate) const SONAME: &str = "libnvidia-ml.so.1";
 
-/// An open, initialised library. Shut down and unloaded when dropped.
+/// An open library. Shut down, if it was initialised, and unloaded when dropped.
 pub(crate) struct Library {
     pub(super) raw: sys::NvmlLib,
+    is_initialised: bool,
     /// Makes the type `!Send`: concurrent callers of NVML have crashed hosts.
     _one_owner: PhantomData<*mut ()>,
 }
@@ -30,13 +31,6 @@ pub(crate) struct Library {
 /// Handle of a GPU or a MIG instance, valid while its [`Library`] is open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Device(pub(super) sys::nvmlDevice_t);
-
-/// Slices of a MIG instance.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slices {
-    pub(crate) gpu_instance: u32,
-    pub(crate) compute_instance: u32,
-}
 
 /// Memory of a GPU. `reserved` is `None` where the driver counts it as used.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +40,15 @@ pub(crate) struct Memory {
     pub(crate) reserved: Option<Bytes>,
 }
 
-/// Calls a function of the library and converts its return code.
+/// Calls a function of the library and converts its return code. `call!(library, newer or older (arguments))` calls the
+/// older function where the driver does not support the newer one.
 macro_rules! call {
+    ($library:expr, $newer:ident or $older:ident $arguments:tt) => {
+        match call!($library, $newer $arguments) {
+            Err(code) if code.is_unsupported_version() => call!($library, $older $arguments),
+            answer => answer,
+        }
+    };
     ($library:expr, $symbol:ident($($argument:expr),*)) => {
         match &$library.raw.$symbol {
             // SAFETY: the symbol was resolved from the open library with the prototype of its header; every pointer
@@ -70,13 +71,6 @@ pub(super) fn check(code: sys::nvmlReturn_t) -> Result<(), Code> {
 /// A function of the library that writes one value about a device; an error if the library lacks it.
 type Getter<T, E> = Result<unsafe extern "C" fn(sys::nvmlDevice_t, *mut T) -> sys::nvmlReturn_t, E>;
 
-/// Clock domains.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Clock {
-    Sm,
-    Memory,
-}
-
 impl Library {
     /// Loads and initialises the library at `path`, or by its soname.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, DriverFault> {
@@ -88,48 +82,27 @@ impl Library {
             let detail = detail_of(&error);
             // A path that is there but does not load is not missing; a bare soname that does not load is.
             let absent = path.is_none_or(|path| !path.exists()) && detail.contains("No such file");
-            if absent {
-                DriverFault::LibraryNotFound {
-                    library: library.clone(),
-                    detail,
-                }
-            } else {
-                DriverFault::NotADriver {
-                    library: library.clone(),
-                    detail,
-                }
+            let library = library.clone();
+            match absent {
+                true => DriverFault::LibraryNotFound { library, detail },
+                false => DriverFault::NotADriver { library, detail },
             }
         })?;
         if raw.nvmlInit_v2.is_err() && raw.nvmlInit.is_err() {
             let detail = "it has no function nvmlInit".to_owned();
             return Err(DriverFault::NotADriver { library, detail });
         }
-        let library = Self {
+        let mut library = Self {
             raw,
+            is_initialised: false,
             _one_owner: PhantomData,
         };
-        let initialised = match call!(library, nvmlInit_v2()) {
-            Err(code) if code.is_unsupported_version() => call!(library, nvmlInit()),
-            answer => answer,
-        };
-        match initialised {
-            Ok(()) => Ok(library),
-            Err(code) => {
-                let fault = DriverFault::Init {
-                    code: code.0,
-                    text: library.text(code),
-                };
-                // Not initialised, so it is only unloaded and not shut down.
-                drop(library.into_raw());
-                Err(fault)
-            }
-        }
-    }
-
-    fn into_raw(self) -> sys::NvmlLib {
-        let this = mem::ManuallyDrop::new(self);
-        // SAFETY: `this` is never used or dropped again, so the value is moved out exactly once.
-        unsafe { ptr::read(&this.raw) }
+        call!(library, nvmlInit_v2 or nvmlInit()).map_err(|code| DriverFault::Init {
+            code: code.0,
+            text: library.text(code),
+        })?;
+        library.is_initialised = true;
+        Ok(library)
     }
 
     /// Returns the driver's description of a code.
@@ -137,11 +110,11 @@ impl Library {
         if code == Code::IMPLAUSIBLE {
             return "an answer that cannot be true".to_owned();
         }
-        let Ok(function) = &self.raw.nvmlErrorString else {
-            return format!("NVML code {}", code.0);
+        let text = match &self.raw.nvmlErrorString {
+            // SAFETY: the function takes any number and returns a pointer to a static text, or NULL.
+            Ok(function) => unsafe { function(code.0) },
+            Err(_) => ptr::null(),
         };
-        // SAFETY: the function takes any number and returns a pointer to a static text, or NULL.
-        let text = unsafe { function(code.0) };
         if text.is_null() {
             return format!("NVML code {}", code.0);
         }
@@ -156,43 +129,21 @@ impl Library {
 
     pub(crate) fn cuda_version(&self) -> Result<(u32, u32), Code> {
         let mut version = 0;
-        match call!(self, nvmlSystemGetCudaDriverVersion_v2(&mut version)) {
-            Err(code) if code.is_unsupported_version() => {
-                call!(self, nvmlSystemGetCudaDriverVersion(&mut version))?;
-            }
-            answer => answer?,
-        }
-        let version = u32::try_from(version)
-            .ok()
-            .filter(|version| *version < 1_000_000)
-            .ok_or(Code::IMPLAUSIBLE)?;
+        call!(self, nvmlSystemGetCudaDriverVersion_v2 or nvmlSystemGetCudaDriverVersion(&mut version))?;
+        let version = u32::try_from(version).map_err(|_| Code::IMPLAUSIBLE)?;
+        let version = plausible(version, |version| *version < 1_000_000)?;
         Ok((version / 1000, version % 1000 / 10))
     }
 
     pub(crate) fn count(&self) -> Result<u32, Code> {
         let mut count = 0;
-        match call!(self, nvmlDeviceGetCount_v2(&mut count)) {
-            Err(code) if code.is_unsupported_version() => {
-                call!(self, nvmlDeviceGetCount(&mut count))?;
-            }
-            answer => answer?,
-        }
-        // Larger counts are implausible.
-        if count <= 1024 {
-            Ok(count)
-        } else {
-            Err(Code::IMPLAUSIBLE)
-        }
+        call!(self, nvmlDeviceGetCount_v2 or nvmlDeviceGetCount(&mut count))?;
+        plausible(count, |count| *count <= 1024)
     }
 
     pub(crate) fn device(&self, index: u32) -> Result<Device, Code> {
         let mut device = ptr::null_mut();
-        match call!(self, nvmlDeviceGetHandleByIndex_v2(index, &mut device)) {
-            Err(code) if code.is_unsupported_version() => {
-                call!(self, nvmlDeviceGetHandleByIndex(index, &mut device))?;
-            }
-            answer => answer?,
-        }
+        call!(self, nvmlDeviceGetHandleByIndex_v2 or nvmlDeviceGetHandleByIndex(index, &mut device))?;
         Ok(Device(device))
     }
 
@@ -219,12 +170,7 @@ impl Library {
     pub(crate) fn pci(&self, device: Device) -> Result<PciId, Code> {
         // SAFETY: plain numbers and characters; all zeros is a valid value.
         let mut info: sys::nvmlPciInfo_t = unsafe { mem::zeroed() };
-        match call!(self, nvmlDeviceGetPciInfo_v3(device.0, &mut info)) {
-            Err(code) if code.is_unsupported_version() => {
-                call!(self, nvmlDeviceGetPciInfo_v2(device.0, &mut info))?;
-            }
-            answer => answer?,
-        }
+        call!(self, nvmlDeviceGetPciInfo_v3 or nvmlDeviceGetPciInfo_v2(device.0, &mut info))?;
         let bus = u8::try_from(info.bus).map_err(|_| Code::IMPLAUSIBLE)?;
         let device = u8::try_from(info.device).map_err(|_| Code::IMPLAUSIBLE)?;
         Ok(PciId {
@@ -244,26 +190,25 @@ impl Library {
             match call!(self, nvmlDeviceGetMemoryInfo_v2(device.0, &mut info)) {
                 Ok(()) => (info.total, info.used, Some(info.reserved)),
                 Err(code) if code.is_unsupported_version() || code == Code::INVALID_ARGUMENT => {
-                    let (total, used) = self.memory_v1(device)?;
-                    (total, used, None)
+                    // SAFETY: plain numbers; all zeros is a valid value.
+                    let mut info: sys::nvmlMemory_t = unsafe { mem::zeroed() };
+                    call!(self, nvmlDeviceGetMemoryInfo(device.0, &mut info))?;
+                    (info.total, info.used, None)
                 }
                 Err(code) => return Err(code),
             };
-        if used > total || reserved.is_some_and(|reserved| reserved > total) {
-            return Err(Code::IMPLAUSIBLE);
-        }
-        Ok(Memory {
+        let memory = Memory {
             total: Bytes(total),
             used: Bytes(used),
             reserved: reserved.map(Bytes),
+        };
+        plausible(memory, |memory| {
+            memory.total.0 <= MOST_MEMORY
+                && memory.used <= memory.total
+                && memory
+                    .reserved
+                    .is_none_or(|reserved| reserved <= memory.total)
         })
-    }
-
-    fn memory_v1(&self, device: Device) -> Result<(u64, u64), Code> {
-        // SAFETY: plain numbers; all zeros is a valid value.
-        let mut info: sys::nvmlMemory_t = unsafe { mem::zeroed() };
-        call!(self, nvmlDeviceGetMemoryInfo(device.0, &mut info))?;
-        Ok((info.total, info.used))
     }
 
     /// Returns the utilisation of the GPU and of its memory controller, unchecked.
@@ -310,11 +255,8 @@ impl Library {
         }
     }
 
-    pub(super) fn clock(&self, device: Device, clock: Clock) -> Result<u32, Code> {
-        let clock = match clock {
-            Clock::Sm => sys::nvmlClockType_enum_NVML_CLOCK_SM,
-            Clock::Memory => sys::nvmlClockType_enum_NVML_CLOCK_MEM,
-        };
+    /// Returns a clock by its number in the header.
+    pub(super) fn clock(&self, device: Device, clock: sys::nvmlClockType_t) -> Result<u32, Code> {
         let mut value = 0;
         call!(self, nvmlDeviceGetClockInfo(device.0, clock, &mut value))?;
         Ok(value)
@@ -322,14 +264,12 @@ impl Library {
 
     pub(crate) fn performance_state(&self, device: Device) -> Result<u8, Code> {
         let state = self.get(&self.raw.nvmlDeviceGetPerformanceState, device)?;
-        // NVML_PSTATE_UNKNOWN.
-        if state == 32 {
-            return Err(Code::NOT_SUPPORTED);
+        match u8::try_from(state) {
+            Ok(state @ 0..=15) => Ok(state),
+            // NVML_PSTATE_UNKNOWN.
+            Ok(32) => Err(Code::NOT_SUPPORTED),
+            _ => Err(Code::IMPLAUSIBLE),
         }
-        u8::try_from(state)
-            .ok()
-            .filter(|state| *state <= 15)
-            .ok_or(Code::IMPLAUSIBLE)
     }
 
     pub(crate) fn ecc_mode(&self, device: Device) -> Result<Switch, Code> {
@@ -341,23 +281,6 @@ impl Library {
         switch(current)
     }
 
-    /// Returns the errors since the driver was loaded.
-    pub(crate) fn ecc_errors(&self, device: Device, kind: EccKind) -> Result<u64, Code> {
-        let kind = match kind {
-            EccKind::Corrected => sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_CORRECTED,
-            EccKind::Uncorrected => {
-                sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_UNCORRECTED
-            }
-        };
-        let since_load = sys::nvmlEccCounterType_enum_NVML_VOLATILE_ECC;
-        let mut count = 0;
-        call!(
-            self,
-            nvmlDeviceGetTotalEccErrors(device.0, kind, since_load, &mut count)
-        )?;
-        Ok(count)
-    }
-
     pub(crate) fn mig_mode(&self, device: Device) -> Result<Switch, Code> {
         let (mut current, mut pending) = (0, 0);
         call!(
@@ -365,6 +288,21 @@ impl Library {
             nvmlDeviceGetMigMode(device.0, &mut current, &mut pending)
         )?;
         switch(current)
+    }
+
+    /// Returns the errors of a kind of the header since the driver was loaded.
+    pub(crate) fn ecc_errors(
+        &self,
+        device: Device,
+        kind: sys::nvmlMemoryErrorType_t,
+    ) -> Result<u64, Code> {
+        let since_load = sys::nvmlEccCounterType_enum_NVML_VOLATILE_ECC;
+        let mut count = 0;
+        call!(
+            self,
+            nvmlDeviceGetTotalEccErrors(device.0, kind, since_load, &mut count)
+        )?;
+        Ok(count)
     }
 
     pub(crate) fn persistence(&self, device: Device) -> Result<Switch, Code> {
@@ -382,21 +320,14 @@ impl Library {
         })
     }
 
-    pub(crate) fn slices(&self, instance: Device) -> Result<Slices, Code> {
+    /// Returns the compute slices of a MIG instance: two compute instances in one GPU instance are not counted twice.
+    pub(crate) fn slices(&self, instance: Device) -> Result<u32, Code> {
         // SAFETY: plain numbers; all zeros is a valid value.
         let mut attributes: sys::nvmlDeviceAttributes_t = unsafe { mem::zeroed() };
-        match call!(
-            self,
-            nvmlDeviceGetAttributes_v2(instance.0, &mut attributes)
-        ) {
-            Err(code) if code.is_unsupported_version() => {
-                call!(self, nvmlDeviceGetAttributes(instance.0, &mut attributes))?;
-            }
-            answer => answer?,
-        }
-        Ok(Slices {
-            gpu_instance: attributes.gpuInstanceSliceCount,
-            compute_instance: attributes.computeInstanceSliceCount,
+        call!(self, nvmlDeviceGetAttributes_v2 or nvmlDeviceGetAttributes(instance.0, &mut attributes))?;
+        Ok(match attributes.computeInstanceSliceCount {
+            0 => attributes.gpuInstanceSliceCount,
+            slices => slices,
         })
     }
 
@@ -415,17 +346,23 @@ impl Library {
     }
 }
 
-/// Kinds of memory errors.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum EccKind {
-    Corrected,
-    Uncorrected,
-}
-
 impl Drop for Library {
     fn drop(&mut self) {
-        // The library is unloaded next, whatever this returns.
-        let _ = call!(self, nvmlShutdown());
+        if self.is_initialised {
+            // The library is unloaded next, whatever this returns.
+            let _ = call!(self, nvmlShutdown());
+        }
+    }
+}
+
+/// Most memory that any GPU has.
+pub(super) const MOST_MEMORY: u64 = 1 << 50;
+
+/// Rejects a value that cannot be true.
+pub(super) fn plausible<T>(value: T, is_plausible: impl FnOnce(&T) -> bool) -> Result<T, Code> {
+    match is_plausible(&value) {
+        true => Ok(value),
+        false => Err(Code::IMPLAUSIBLE),
     }
 }
 

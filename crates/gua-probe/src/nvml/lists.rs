@@ -140,43 +140,18 @@ impl Lists {
     ) -> Result<(Vec<ListEntry>, usize), Code> {
         let filled = self.records.fill(|buffer, count| {
             let buffer = buffer.as_mut_ptr();
+            macro_rules! ask {
+                ($symbol:ident) => {
+                    call!(library, $symbol(device.0, count, buffer.cast()))
+                };
+            }
             match (list, version) {
-                (List::Compute, Version::V3) => {
-                    call!(
-                        library,
-                        nvmlDeviceGetComputeRunningProcesses_v3(device.0, count, buffer.cast())
-                    )
-                }
-                (List::Compute, Version::V2) => {
-                    call!(
-                        library,
-                        nvmlDeviceGetComputeRunningProcesses_v2(device.0, count, buffer.cast())
-                    )
-                }
-                (List::Compute, Version::V1) => {
-                    call!(
-                        library,
-                        nvmlDeviceGetComputeRunningProcesses(device.0, count, buffer.cast())
-                    )
-                }
-                (List::Graphics, Version::V3) => {
-                    call!(
-                        library,
-                        nvmlDeviceGetGraphicsRunningProcesses_v3(device.0, count, buffer.cast())
-                    )
-                }
-                (List::Graphics, Version::V2) => {
-                    call!(
-                        library,
-                        nvmlDeviceGetGraphicsRunningProcesses_v2(device.0, count, buffer.cast())
-                    )
-                }
-                (List::Graphics, Version::V1) => {
-                    call!(
-                        library,
-                        nvmlDeviceGetGraphicsRunningProcesses(device.0, count, buffer.cast())
-                    )
-                }
+                (List::Compute, Version::V3) => ask!(nvmlDeviceGetComputeRunningProcesses_v3),
+                (List::Compute, Version::V2) => ask!(nvmlDeviceGetComputeRunningProcesses_v2),
+                (List::Compute, Version::V1) => ask!(nvmlDeviceGetComputeRunningProcesses),
+                (List::Graphics, Version::V3) => ask!(nvmlDeviceGetGraphicsRunningProcesses_v3),
+                (List::Graphics, Version::V2) => ask!(nvmlDeviceGetGraphicsRunningProcesses_v2),
+                (List::Graphics, Version::V1) => ask!(nvmlDeviceGetGraphicsRunningProcesses),
             }
         })?;
         let count = filled.len();

@@ -8,16 +8,17 @@ use gua_model::{
     UtilWindow,
 };
 
-use super::calls::Calls;
+use nvml_wrapper_sys::bindings as sys;
+
+use super::calls::{Calls, get};
 use super::code::Code;
-use super::library::{Clock, Device, EccKind, Library, Memory};
+use super::library::{Device, MOST_MEMORY, plausible};
 
 /// Ten kilowatts: eight times the draw of the largest module.
 const MOST_MILLIWATTS: u32 = 10_000_000;
 const MOST_MEGAHERTZ: u32 = 10_000;
 /// Percent of a nominal maximum, which may be exceeded.
-const MOST_FAN_SPEED: u16 = 1000;
-const MOST_MEMORY: u64 = 1 << 50;
+const MOST_FAN_SPEED: u32 = 1000;
 /// A counter beyond this would have taken centuries.
 const MOST_COUNT: u64 = 1 << 56;
 
@@ -26,28 +27,21 @@ pub(super) fn read(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
     let temperature = calls.call("nvmlDeviceGetTemperature", |library| {
         // A temperature below zero comes as a huge unsigned number.
         let value = library.temperature(device)?.cast_signed();
-        match (-100..=250).contains(&value) {
-            true => Ok(value),
-            false => Err(Code::IMPLAUSIBLE),
-        }
+        plausible(value, |value| (-100..=250).contains(value))
     });
     gpu.temperature = temperature.map(Celsius);
-    gpu.power = power(calls, "nvmlDeviceGetPowerUsage", |library| {
-        library.get(&library.raw.nvmlDeviceGetPowerUsage, device)
-    });
-    let energy = calls.number(
-        "nvmlDeviceGetTotalEnergyConsumption",
-        MOST_COUNT,
-        |library| library.get(&library.raw.nvmlDeviceGetTotalEnergyConsumption, device),
-    );
+    let power = get!(calls, device, nvmlDeviceGetPowerUsage, most MOST_MILLIWATTS);
+    gpu.power = power.map(|value| Milliwatts(value.into()));
+    let energy = get!(calls, device, nvmlDeviceGetTotalEnergyConsumption, most MOST_COUNT);
     gpu.energy = energy.map(Millijoules);
-    gpu.sm_clock = clock(calls, device, Clock::Sm);
-    gpu.memory_clock = clock(calls, device, Clock::Memory);
-    let fan = calls.number("nvmlDeviceGetFanSpeed", MOST_FAN_SPEED, |library| {
-        let speed = library.get(&library.raw.nvmlDeviceGetFanSpeed, device)?;
-        u16::try_from(speed).map_err(|_| Code::IMPLAUSIBLE)
+    gpu.sm_clock = clock(calls, device, sys::nvmlClockType_enum_NVML_CLOCK_SM);
+    gpu.memory_clock = clock(calls, device, sys::nvmlClockType_enum_NVML_CLOCK_MEM);
+    let fan = get!(calls, device, nvmlDeviceGetFanSpeed, most MOST_FAN_SPEED);
+    gpu.fan = fan.and_then(|speed| {
+        u16::try_from(speed)
+            .map(FanSpeed)
+            .map_err(|_| Missing::Failed)
     });
-    gpu.fan = fan.map(FanSpeed);
     let state = calls.call("nvmlDeviceGetPerformanceState", |library| {
         library.performance_state(device)
     });
@@ -63,16 +57,7 @@ pub(super) fn read(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
     gpu.throttle = reasons.map(ThrottleReasons);
 }
 
-fn power(
-    calls: &mut Calls<'_>,
-    name: &str,
-    call: impl FnOnce(&Library) -> Result<u32, Code>,
-) -> Reading<Milliwatts> {
-    let power = calls.number(name, MOST_MILLIWATTS, call);
-    power.map(|value| Milliwatts(value.into()))
-}
-
-fn clock(calls: &mut Calls<'_>, device: Device, clock: Clock) -> Reading<Megahertz> {
+fn clock(calls: &mut Calls<'_>, device: Device, clock: sys::nvmlClockType_t) -> Reading<Megahertz> {
     let megahertz = calls.number("nvmlDeviceGetClockInfo", MOST_MEGAHERTZ, |library| {
         library.clock(device, clock)
     });
@@ -81,23 +66,19 @@ fn clock(calls: &mut Calls<'_>, device: Device, clock: Clock) -> Reading<Megaher
 
 /// Reads the enforced power limit. It is a setting, so it is read as rarely as the others.
 pub(super) fn power_limit(calls: &mut Calls<'_>, device: Device) -> Reading<Milliwatts> {
-    power(calls, "nvmlDeviceGetEnforcedPowerLimit", |library| {
+    let name = "nvmlDeviceGetEnforcedPowerLimit";
+    let limit = calls.number(name, MOST_MILLIWATTS, |library| {
         library.get_or(
             &library.raw.nvmlDeviceGetEnforcedPowerLimit,
             &library.raw.nvmlDeviceGetPowerManagementLimit,
             device,
         )
-    })
+    });
+    limit.map(|value| Milliwatts(value.into()))
 }
 
 pub(super) fn read_memory(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
-    let memory = calls.call("nvmlDeviceGetMemoryInfo", |library| {
-        let memory: Memory = library.memory(device)?;
-        match memory.total.0 <= MOST_MEMORY {
-            true => Ok(memory),
-            false => Err(Code::IMPLAUSIBLE),
-        }
-    });
+    let memory = calls.call("nvmlDeviceGetMemoryInfo", |library| library.memory(device));
     gpu.memory_total = memory.map(|memory| memory.total);
     gpu.memory_used = memory.map(|memory| memory.used);
     gpu.memory_reserved = memory.and_then(|memory| memory.reserved.ok_or(Missing::Unsupported));
@@ -141,7 +122,7 @@ pub(super) fn read_ecc(
         }),
         Switch::Off => Err(Missing::Unsupported),
     };
-    gpu.ecc_corrected = errors(EccKind::Corrected);
-    gpu.ecc_uncorrected = errors(EccKind::Uncorrected);
+    gpu.ecc_corrected = errors(sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_CORRECTED);
+    gpu.ecc_uncorrected = errors(sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
     gpu.ecc_mode = mode;
 }
