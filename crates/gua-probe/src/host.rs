@@ -78,7 +78,7 @@ pub fn name() -> String {
 }
 
 /// Reads at most `limit` bytes of a file: files of `/proc` are short.
-fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -41,10 +41,10 @@ pub fn ancestry(root: &ProcRoot, pids: &[Pid]) -> HashMap<Pid, Ancestor> {
 
 fn look(root: &ProcRoot, pid: Pid) -> Option<Ancestor> {
     let text = fs::read(root.0.join(pid.to_string()).join("stat")).ok()?;
-    let stat = parse::stat(&text)?;
+    let (comm, stat) = parse::stat(&text)?;
     Some(Ancestor {
-        parent: Pid(parse::kinship(&text)?.parent),
-        name: parse::comm(stat.comm).unwrap_or_default(),
+        parent: Pid(stat.parent),
+        name: parse::comm(comm).unwrap_or_default(),
     })
 }
 

@@ -2,8 +2,7 @@
 //! stored, and never in machine-readable output.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use gua_model::id::ProcessKey;
@@ -11,6 +10,7 @@ use gua_model::reading::{Missing, Reading};
 use gua_model::text::is_harmful;
 
 use super::{ProcRoot, parse};
+use crate::host;
 
 /// Maximum length of a command line that is read.
 const MOST: u64 = 4096;
@@ -76,23 +76,18 @@ pub fn command_line(root: &ProcRoot, process: &ProcessKey) -> Reading<CommandLin
     // Checked afterwards: if the pid was reused before the line was read, the start time differs now.
     let stat = read(&directory.join("stat"))?;
     match parse::stat(&stat) {
-        Some(stat) if stat.start == process.start.0 => Ok(CommandLine::parse(&line)),
+        Some((_, stat)) if stat.start == process.start.0 => Ok(CommandLine::parse(&line)),
         Some(_) => Err(Missing::Gone),
         None => Err(Missing::Failed),
     }
 }
 
 fn read(path: &Path) -> Reading<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
-    match read {
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(match error.kind() {
-            io::ErrorKind::NotFound => Missing::Gone,
-            io::ErrorKind::PermissionDenied => Missing::Denied,
-            _ => Missing::Failed,
-        }),
-    }
+    host::read(path, MOST).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Missing::Gone,
+        io::ErrorKind::PermissionDenied => Missing::Denied,
+        _ => Missing::Failed,
+    })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use gua_model::reading::{Missing, Reading};
 use gua_model::unit::Bytes;
 
 use super::ProcRoot;
-use super::parse::{self, Consumption};
+use super::parse::{self, Stat};
 use crate::host::time::ticks_per_second;
 
 /// Number of reads after which other processes are checked again: their pids may have been reused.
@@ -91,7 +91,7 @@ impl Family {
             most: Spent::default(),
             buffer: vec![0; LONGEST],
         };
-        if let Some(seen) = family.consumption(top) {
+        if let Some(seen) = family.stat(top) {
             family.join(top, &seen);
         }
         family
@@ -131,8 +131,8 @@ impl Family {
         let pids: Vec<Pid> = self.members.keys().copied().collect();
         for pid in pids {
             let known = self.members.get(&pid).map(|member| member.start.0);
-            let seen = self.consumption(pid);
-            let Some(seen) = seen.filter(|seen| Some(seen.kin.start) == known) else {
+            let seen = self.stat(pid);
+            let Some(seen) = seen.filter(|seen| Some(seen.start) == known) else {
                 self.members.remove(&pid);
                 continue;
             };
@@ -147,14 +147,14 @@ impl Family {
                 found.storage = Ok(Storage::default());
             }
             sum.add(member.spent);
-            if seen.kin.has_ended() {
-                if seen.kin.parent == self.keeper.0 {
+            if seen.has_ended() {
+                if seen.parent == self.keeper.0 {
                     found.ended.push(pid);
                 }
                 continue;
             }
             found.processes += 1;
-            found.threads = found.threads.saturating_add(seen.kin.threads);
+            found.threads = found.threads.saturating_add(seen.threads);
             found.resident += Bytes(seen.resident_pages.saturating_mul(page));
         }
         // The kernel drops the resources of a child whose parent ignores its end.
@@ -188,23 +188,23 @@ impl Family {
             self.strangers.retain(|pid| present.contains(pid));
         }
         self.excluded.retain(|pid| present.contains(pid));
-        let mut new: HashMap<Pid, Consumption> = HashMap::new();
+        let mut new: HashMap<Pid, Stat> = HashMap::new();
         for pid in present {
             let is_known = self.members.contains_key(&pid)
                 || self.strangers.contains(&pid)
                 || self.excluded.contains(&pid);
-            if !is_known && let Some(seen) = self.consumption(pid) {
+            if !is_known && let Some(seen) = self.stat(pid) {
                 new.insert(pid, seen);
             }
         }
         // Parents can come after their children.
         loop {
-            let is_ours = |seen: &Consumption| {
-                let parent = Pid(seen.kin.parent);
+            let is_ours = |seen: &Stat| {
+                let parent = Pid(seen.parent);
                 let of_member = self
                     .members
                     .get(&parent)
-                    .is_some_and(|member| member.start.0 <= seen.kin.start);
+                    .is_some_and(|member| member.start.0 <= seen.start);
                 of_member || parent == self.keeper
             };
             let Some(pid) = new
@@ -221,9 +221,9 @@ impl Family {
         self.strangers.extend(new.into_keys());
     }
 
-    fn join(&mut self, pid: Pid, seen: &Consumption) {
+    fn join(&mut self, pid: Pid, seen: &Stat) {
         let member = Member {
-            start: StartTicks(seen.kin.start),
+            start: StartTicks(seen.start),
             spent: Spent::default(),
         };
         self.members.insert(pid, member);
@@ -237,8 +237,8 @@ impl Family {
             .collect())
     }
 
-    fn consumption(&mut self, pid: Pid) -> Option<Consumption> {
-        parse::consumption(self.read(pid, "stat")?)
+    fn stat(&mut self, pid: Pid) -> Option<Stat> {
+        Some(parse::stat(self.read(pid, "stat")?)?.1)
     }
 
     fn storage(&mut self, pid: Pid) -> Option<(u64, u64)> {

@@ -3,14 +3,13 @@
 //! Queries single processes, by boot, pid and start time, and remembers nothing.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 
 use gua_model::id::{BootId, Pid, ProcessKey, StartTicks};
 use rustix::io::Errno;
 use rustix::process::{Pid as Number, test_kill_process};
 
 use super::ProcRoot;
-use super::parse::{self, Kinship};
+use super::parse::{self, Stat};
 
 /// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
 const DEEPEST: usize = 256;
@@ -63,7 +62,7 @@ impl Lineage {
         match self.read(process.pid) {
             Ok(found) if found.start != process.start.0 => Life::Ended,
             Ok(found) if found.has_ended() => Life::Ended,
-            Ok(Kinship {
+            Ok(Stat {
                 state: b'T' | b't', ..
             }) => Life::Stopped,
             Ok(_) => Life::Running,
@@ -108,13 +107,10 @@ impl Lineage {
         is_it.then_some(found.session)
     }
 
-    fn read(&self, pid: Pid) -> Result<Kinship, Absent> {
-        let path: PathBuf = self.root.0.join(pid.to_string()).join("stat");
-        let read = std::fs::read(path);
-        match read.ok().as_deref().and_then(parse::kinship) {
-            Some(found) => Ok(found),
-            None => Err(self.absent(pid)),
-        }
+    fn read(&self, pid: Pid) -> Result<Stat, Absent> {
+        let text = std::fs::read(self.root.0.join(pid.to_string()).join("stat"));
+        let found = text.ok().and_then(|text| Some(parse::stat(&text)?.1));
+        found.ok_or_else(|| self.absent(pid))
     }
 
     /// `hidepid` hides other users' processes from `/proc`; kill(2) still reports whether one exists.

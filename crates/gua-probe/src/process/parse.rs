@@ -17,45 +17,27 @@ const LONGEST_COMM: usize = 15;
 /// Maximum length of a user name.
 const LONGEST_NAME: usize = 256;
 
-/// Name and start time in `/proc/PID/stat`.
+/// Numbers in `/proc/PID/stat` (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stat<'a> {
-    /// Field 2, as the kernel wrote it: any bytes, including brackets and blanks.
-    pub comm: &'a [u8],
-    /// Field 22, in clock ticks since boot.
-    pub start: u64,
-}
-
-/// Parses `/proc/PID/stat`. The name can contain `)`, so the fields after it begin at the last one.
-#[must_use]
-pub fn stat(text: &[u8]) -> Option<Stat<'_>> {
-    let open = text.iter().position(|byte| *byte == b'(')?;
-    let close = text.iter().rposition(|byte| *byte == b')')?;
-    let comm = text.get(open + 1..close)?;
-    let mut fields = text[close + 1..]
-        .split(|byte| byte.is_ascii_whitespace())
-        .filter(|field| !field.is_empty());
-    // The first field after the name is number 3.
-    let start = number(fields.nth(22 - 3)?)?;
-    Some(Stat { comm, start })
-}
-
-/// State and parent in `/proc/PID/stat`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kinship {
+pub struct Stat {
     /// Field 3, the letter of the state; of the first thread only.
     pub state: u8,
     /// Field 4, the pid of the parent; 0 if it has none that is visible.
     pub parent: u32,
-    /// Field 6, the session; 0 if it began outside of this pid namespace.
+    /// Field 6, the session; 0 if it began outside of this pid namespace. The kernel shows a process that is just ending
+    /// with -1, which is 0 here.
     pub session: u32,
+    /// Fields 14 to 17: user and system time of the process and of its children that it has waited for, in clock ticks.
+    pub ticks: u64,
     /// Field 20.
     pub threads: u64,
     /// Field 22, in clock ticks since boot.
     pub start: u64,
+    /// Field 24: resident memory, in pages.
+    pub resident_pages: u64,
 }
 
-impl Kinship {
+impl Stat {
     /// Reports whether the process has ended. One whose first thread has ended is shown as a zombie while its other
     /// threads still run and hold its files.
     #[must_use]
@@ -68,57 +50,40 @@ impl Kinship {
     }
 }
 
-/// Parses the state and parent in `/proc/PID/stat`.
+/// Parses `/proc/PID/stat`: the short name as the kernel wrote it (any bytes, including brackets and blanks), and the
+/// numbers. The name can contain `)`, so the fields after it begin at the last one.
 #[must_use]
-pub fn kinship(text: &[u8]) -> Option<Kinship> {
+pub fn stat(text: &[u8]) -> Option<(&[u8], Stat)> {
+    let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
-    let mut fields = text[close + 1..]
-        .split(|byte| byte.is_ascii_whitespace())
-        .filter(|field| !field.is_empty());
+    let comm = text.get(open + 1..close)?;
     // The first field after the name is number 3; `nth` counts from the last one that was taken.
+    let mut fields = words(&text[close + 1..]);
     let state = *fields.next()?.first()?;
     let parent = number(fields.next()?)?.try_into().ok()?;
-    let session = number(fields.nth(6 - 5)?)?.try_into().ok()?;
-    let threads = number(fields.nth(20 - 7)?)?;
-    let start = number(fields.nth(22 - 21)?)?;
-    Some(Kinship {
+    let session = match fields.nth(6 - 5)? {
+        b"-1" => 0,
+        digits => number(digits)?.try_into().ok()?,
+    };
+    let mut ticks = number(fields.nth(14 - 7)?)?;
+    for _ in 15..=17 {
+        ticks = ticks.saturating_add(number(fields.next()?)?);
+    }
+    let stat = Stat {
         state,
         parent,
         session,
-        threads,
-        start,
-    })
-}
-
-/// Resources in `/proc/PID/stat`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Consumption {
-    pub kin: Kinship,
-    /// Fields 14 to 17: user and system time of the process and of its children that it has waited for, in clock ticks.
-    pub ticks: u64,
-    /// Field 24: resident memory, in pages.
-    pub resident_pages: u64,
-}
-
-/// Parses the time and memory in `/proc/PID/stat`.
-#[must_use]
-pub fn consumption(text: &[u8]) -> Option<Consumption> {
-    let kin = kinship(text)?;
-    let close = text.iter().rposition(|byte| *byte == b')')?;
-    let mut fields = text[close + 1..]
-        .split(|byte| byte.is_ascii_whitespace())
-        .filter(|field| !field.is_empty())
-        .skip(14 - 3);
-    let mut ticks = 0u64;
-    for _ in 14..=17 {
-        ticks = ticks.saturating_add(number(fields.next()?)?);
-    }
-    let resident_pages = number(fields.nth(24 - 18)?)?;
-    Some(Consumption {
-        kin,
         ticks,
-        resident_pages,
-    })
+        threads: number(fields.nth(20 - 18)?)?,
+        start: number(fields.nth(22 - 21)?)?,
+        resident_pages: number(fields.nth(24 - 23)?)?,
+    };
+    Some((comm, stat))
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
 }
 
 /// Parses `/proc/PID/io`: bytes that a process, with its children that it has waited for, has read from and written to
@@ -140,10 +105,7 @@ pub fn status_uid(text: &[u8]) -> Option<u32> {
     let line = text
         .split(|byte| *byte == b'\n')
         .find_map(|line| line.strip_prefix(b"Uid:"))?;
-    let mut fields = line
-        .split(|byte| byte.is_ascii_whitespace())
-        .filter(|field| !field.is_empty());
-    uid(fields.nth(1)?)
+    uid(words(line).nth(1)?)
 }
 
 /// Parses `/proc/PID/loginuid`; the inner `None` means that the process has no login.
@@ -243,7 +205,8 @@ mod tests {
             b"\xff\xfe\n\x1b[2J",
         ] {
             let text = stat_of(comm);
-            assert_eq!(stat(&text), Some(Stat { comm, start: 98765 }), "{comm:?}");
+            let found = stat(&text).map(|(comm, stat)| (comm, stat.start));
+            assert_eq!(found, Some((comm, 98765)), "{comm:?}");
         }
     }
 
@@ -325,7 +288,7 @@ mod tests {
         #[test]
         fn no_bytes_make_a_parser_panic(bytes: Vec<u8>) {
             let _ = (stat(&bytes), status_uid(&bytes), loginuid(&bytes), cgroup(&bytes), passwd_file(&bytes));
-            let _ = (consumption(&bytes), storage(&bytes));
+            let _ = storage(&bytes);
             let name = comm(&bytes).unwrap_or_default();
             prop_assert!(name.chars().count() <= LONGEST_COMM);
             prop_assert!(!name.chars().any(gua_model::text::is_harmful));
@@ -334,14 +297,15 @@ mod tests {
         #[test]
         fn any_name_in_brackets_leaves_the_start_time_alone(name in prop::collection::vec(any::<u8>(), 0..15)) {
             let text = stat_of(&name);
-            prop_assert_eq!(stat(&text), Some(Stat { comm: &name, start: 98765 }));
+            let found = stat(&text).map(|(comm, stat)| (comm, stat.start));
+            prop_assert_eq!(found, Some((&name[..], 98765)));
         }
 
         #[test]
         fn nearly_right_text_does_not_make_a_parser_panic(text in "(Uid:|[0-9]+|[():\t\n /_.-]|slice|pod|job_|x){0,40}") {
             let bytes = text.as_bytes();
             let _ = (stat(bytes), status_uid(bytes), loginuid(bytes), cgroup(bytes), passwd_file(bytes));
-            let _ = (consumption(bytes), storage(bytes));
+            let _ = storage(bytes);
         }
     }
 }

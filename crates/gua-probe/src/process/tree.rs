@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{self, PidfdFlags, Resource};
 
 use super::ProcRoot;
-use super::parse::{self, Stat};
+use super::parse;
 use super::watch::{Ended, Watch, Watched};
 use crate::host::namespace::{PidLookup, PidNamespace, parse_pid_namespace, pid_lookup};
 
@@ -98,10 +98,14 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    fn is(&self, stat: &Stat<'_>, directory_owner: Uid) -> bool {
-        self.start == stat.start
-            && self.comm == stat.comm
-            && self.directory_owner == directory_owner
+    /// Parses a stat line.
+    fn parse(line: &[u8], directory_owner: Uid) -> Option<Self> {
+        let (comm, stat) = parse::stat(line)?;
+        Some(Self {
+            start: stat.start,
+            comm: comm.to_vec(),
+            directory_owner,
+        })
     }
 }
 
@@ -180,7 +184,7 @@ impl Tree {
         let Ok((directory_owner, length)) = self.read_by_name(pid) else {
             return false;
         };
-        parse::stat(&self.buffer[..length]).is_some_and(|stat| seen.mark.is(&stat, directory_owner))
+        Mark::parse(&self.buffer[..length], directory_owner).as_ref() == Some(&seen.mark)
     }
 
     /// Open files belong to one process, so its start need not be compared. The owner is read first: a process that
@@ -259,13 +263,8 @@ impl Tree {
         let process = directory.as_fd();
         // What is compared at later ticks is read first, so that a change during the rest is noticed then.
         let directory_owner = Uid(rustix::fs::fstat(process)?.st_uid);
-        let stat =
-            parse::stat(read(process, c"stat", buffer)?).ok_or(Loss::Missing(Missing::Failed))?;
-        let mark = Mark {
-            start: stat.start,
-            comm: stat.comm.to_vec(),
-            directory_owner,
-        };
+        let mark = Mark::parse(read(process, c"stat", buffer)?, directory_owner)
+            .ok_or(Loss::Missing(Missing::Failed))?;
 
         let own = match read(process, c"status", buffer) {
             Ok(text) => parse::status_uid(text).map(Uid).ok_or(Missing::Failed),
