@@ -3,11 +3,14 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::GpuUuid;
 use crate::sample::Gpu;
 
 /// Whether a GPU is used, by the old rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UsageState {
     Active,
     IdleHeld,

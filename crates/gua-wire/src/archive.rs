@@ -2,7 +2,6 @@
 //! have a single file. This module decides which files are due, names them, and parses the board's listing.
 
 pub mod csv;
-mod real;
 
 use std::collections::HashSet;
 use std::fmt;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::enroll::ClaimAnswer;
 use crate::fields::{FieldsError, required};
+use crate::python::escaped;
 use crate::server_url::{ServerUrl, UrlError};
 use crate::token::{Token, TokenError};
 
@@ -88,7 +89,7 @@ impl CloudConfig {
             token_prefix: &self.token_prefix,
         };
         let json = serde_json::to_string_pretty(&file).expect("five strings are always JSON");
-        ascii(&json) + "\n"
+        escaped(&json) + "\n"
     }
 
     /// The host's name for display. It is hidden if the board put the token there.
@@ -102,21 +103,6 @@ impl CloudConfig {
     pub fn shown_prefix(&self) -> String {
         self.agent_token.hide_in(&self.token_prefix)
     }
-}
-
-/// Escapes everything but printable ASCII. Such characters occur only inside JSON strings.
-fn ascii(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for letter in json.chars() {
-        if matches!(letter, ' '..='~' | '\n') {
-            text.push(letter);
-        } else {
-            for unit in letter.encode_utf16(&mut [0; 2]) {
-                text.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    text
 }
 
 #[cfg(test)]

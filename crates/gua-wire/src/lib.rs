@@ -18,6 +18,7 @@ pub mod archive;
 pub mod cloud;
 pub mod enroll;
 mod fields;
+mod python;
 pub mod refusal;
 pub mod run;
 pub mod server_url;

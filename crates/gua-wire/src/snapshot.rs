@@ -100,7 +100,7 @@ pub struct Card {
     pub power_w: Option<u64>,
     pub processes: Vec<CardProcess>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage_state: Option<UsageWord>,
+    pub usage_state: Option<UsageState>,
 }
 
 /// One process on a GPU.
@@ -121,25 +121,6 @@ pub struct CardProcess {
 pub enum ProcessType {
     Compute,
     Graphics,
-}
-
-/// Serialized form of [`UsageState`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UsageWord {
-    Active,
-    IdleHeld,
-    Idle,
-}
-
-impl From<UsageState> for UsageWord {
-    fn from(state: UsageState) -> Self {
-        match state {
-            UsageState::Active => UsageWord::Active,
-            UsageState::IdleHeld => UsageWord::IdleHeld,
-            UsageState::Idle => UsageWord::Idle,
-        }
-    }
 }
 
 impl Snapshot {

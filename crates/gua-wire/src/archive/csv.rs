@@ -7,7 +7,8 @@ use std::io::{self, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{Table, real};
+use super::Table;
+use crate::python;
 use crate::users::UserPolicy;
 
 /// One value of a row, with SQLite's types.
@@ -100,7 +101,7 @@ fn fill<'a>(line: &mut Vec<u8>, row: impl Iterator<Item = Option<Value<'a>>>) {
         columns += 1;
         match value {
             Some(Value::Integer(number)) => line.extend_from_slice(number.to_string().as_bytes()),
-            Some(Value::Real(number)) => real::push(line, number),
+            Some(Value::Real(number)) => line.extend_from_slice(python::float(number).as_bytes()),
             Some(Value::Text(text)) => push_text(line, &text),
             None => {}
         }

@@ -8,6 +8,8 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 
+use crate::python;
+
 /// Serializes a value on one line. A value that JSON cannot represent (a map with non-string keys) is an error; a
 /// number that is not finite becomes `null`.
 pub fn one_line<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::Error> {
@@ -56,16 +58,9 @@ impl Fields {
     /// Like [`Fields::with`], for a value that is already JSON. Its numbers are kept as written.
     pub fn insert_json(&mut self, name: &str, text: &str) -> Result<(), NoJson> {
         serde_json::from_str::<IgnoredAny>(text)?;
-        let mut line = String::with_capacity(text.len());
-        for letter in text.trim().chars() {
-            match letter {
-                // In valid JSON, these occur only between values.
-                '\n' | '\r' | '\t' => {}
-                _ if letter.is_ascii() => line.push(letter),
-                _ => push_escaped(&mut line, letter),
-            }
-        }
-        self.put(name, line);
+        // In valid JSON, these occur only between values.
+        let line = text.trim().replace(['\n', '\r', '\t'], "");
+        self.put(name, python::escaped(&line));
         Ok(())
     }
 
@@ -109,12 +104,6 @@ impl Fields {
     }
 }
 
-fn push_escaped(line: &mut String, letter: char) {
-    for unit in letter.encode_utf16(&mut [0; 2]) {
-        line.push_str(&format!("\\u{unit:04x}"));
-    }
-}
-
 struct OneLine;
 
 impl Formatter for OneLine {
@@ -135,38 +124,12 @@ impl Formatter for OneLine {
         out: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        if fragment.is_ascii() && !fragment.contains('\x7f') {
-            return out.write_all(fragment.as_bytes());
-        }
-        let mut line = String::new();
-        for letter in fragment.chars() {
-            match letter {
-                // Python does not escape it either.
-                '\0'..='\x7f' => line.push(letter),
-                _ => push_escaped(&mut line, letter),
-            }
-        }
-        out.write_all(line.as_bytes())
+        out.write_all(python::escaped(fragment).as_bytes())
     }
 
     fn write_f64<W: Write + ?Sized>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
-        out.write_all(python_float(value).as_bytes())
+        out.write_all(python::float(value).as_bytes())
     }
-}
-
-/// Formats the shortest digits that parse to this number, with an exponent where Python writes one.
-fn python_float(value: f64) -> String {
-    let size = value.abs();
-    if size != 0.0 && !(1e-4..1e16).contains(&size) {
-        let text = format!("{value:e}");
-        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, exponent) = match exponent.strip_prefix('-') {
-            Some(exponent) => ('-', exponent),
-            None => ('+', exponent),
-        };
-        return format!("{digits}e{sign}{exponent:0>2}");
-    }
-    format!("{value:?}")
 }
 
 #[cfg(test)]
@@ -189,7 +152,7 @@ mod tests {
         check(1e15.into(), "1000000000000000.0");
         check((-0.0).into(), "-0.0");
         check("ü\u{1f600}".into(), r#""\u00fc\ud83d\ude00""#);
-        check("\u{7f}".into(), "\"\u{7f}\"");
+        check("\u{7f}".into(), r#""\u007f""#);
     }
 
     #[test]

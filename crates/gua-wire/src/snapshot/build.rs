@@ -166,7 +166,7 @@ impl Observed<'_> {
             processes: processes.filter_map(|one| self.process(one)).collect(),
             usage_state: match self.form {
                 Form::V1_1 => None,
-                Form::V1_4 => usage.map(Into::into),
+                Form::V1_4 => usage,
             },
         })
     }
