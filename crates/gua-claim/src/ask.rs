@@ -14,7 +14,6 @@ use crate::offer::Offer;
 use crate::queue::{TICKET, Ticket, Waiter, set_aside};
 use crate::survey::Sweep;
 use crate::user_dir::{MOST_FILES, UserDir, random_word};
-use crate::user_dirs::Whose;
 
 pub use gua_model::claim::LONGEST_LEASE;
 
@@ -149,29 +148,22 @@ impl ClaimDir {
     /// Gives the cards back. Needs no lock, so nobody can hinder it. Root may give back anyone's: all that are called
     /// so, since anyone can copy an id and the copy must not go in the place of the claim.
     pub fn release(&self, id: &ClaimId) -> Result<Vec<Claim>, ClaimError> {
-        let mut released = Vec::new();
-        let mut remove = |user_dir: &UserDir, claim| match user_dir.remove(&id.file()) {
-            Ok(()) => {
-                released.push(claim);
-                Ok(())
-            }
-            Err(Errno::NOENT) => Ok(()),
-            Err(source) => Err(self.cannot_write(source)),
-        };
-        match self.own_claim(id) {
-            Ok((user_dir, claim)) => remove(&user_dir, claim)?,
-            Err(ClaimError::NotYours { .. }) if self.me() == Uid::ROOT => {
-                self.visit_user_dirs(Whose::Everyones, &mut Vec::new(), |user_dir, _| {
-                    if let Some(claim) = self.claim_in(&user_dir, id)? {
-                        remove(&user_dir, claim)?;
-                    }
-                    Ok(ControlFlow::<()>::Continue(()))
-                })?;
-            }
-            Err(error) => return Err(error),
+        let mut released = self.remove_claims(id, Some(self.me()))?;
+        if released.is_empty() && self.me() == Uid::ROOT {
+            released = self.remove_claims(id, None)?;
         }
         if released.is_empty() {
-            return Err(ClaimError::NoSuchClaim(id.clone()));
+            let owner = self.visit_user_dirs(None, &mut Vec::new(), |user_dir, _| {
+                Ok(match self.claim_in(&user_dir, id)? {
+                    Some(claim) => ControlFlow::Break(claim.owner),
+                    None => ControlFlow::Continue(()),
+                })
+            })?;
+            let id = id.clone();
+            return Err(match owner {
+                Some(owner) => ClaimError::NotYours { id, owner },
+                None => ClaimError::NoSuchClaim(id),
+            });
         }
         released.sort_by_key(|claim| claim.owner);
         Ok(released)
@@ -249,24 +241,20 @@ impl ClaimDir {
         Ok(Answer::Offered(offer))
     }
 
-    /// The caller's own claim. A stranger's file of the same name does not stand in its way.
-    fn own_claim(&self, id: &ClaimId) -> Result<(UserDir, Claim), ClaimError> {
-        let mut other = None;
-        let own = self.visit_user_dirs(Whose::Everyones, &mut Vec::new(), |user_dir, _| {
-            Ok(match self.claim_in(&user_dir, id)? {
-                Some(claim) if user_dir.owner == self.me() => ControlFlow::Break((user_dir, claim)),
-                Some(_) => {
-                    other = Some(user_dir.owner);
-                    ControlFlow::Continue(())
+    /// Removes the claims of one user or of all that have this id.
+    fn remove_claims(&self, id: &ClaimId, only: Option<Uid>) -> Result<Vec<Claim>, ClaimError> {
+        let mut removed = Vec::new();
+        self.visit_user_dirs(only, &mut Vec::new(), |user_dir, _| {
+            if let Some(claim) = self.claim_in(&user_dir, id)? {
+                match user_dir.remove(&id.file()) {
+                    Ok(()) => removed.push(claim),
+                    Err(Errno::NOENT) => {}
+                    Err(source) => return Err(self.cannot_write(source)),
                 }
-                None => ControlFlow::Continue(()),
-            })
+            }
+            Ok(ControlFlow::<()>::Continue(()))
         })?;
-        let id = id.clone();
-        own.ok_or(match other {
-            Some(owner) => ClaimError::NotYours { id, owner },
-            None => ClaimError::NoSuchClaim(id),
-        })
+        Ok(removed)
     }
 
     fn claim_in(&self, user_dir: &UserDir, id: &ClaimId) -> Result<Option<Claim>, ClaimError> {

@@ -103,38 +103,26 @@ impl fmt::Display for Problem {
 }
 
 /// Why an entry does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// It cannot be opened: a link, no directory, another file system, or not readable by us.
+    /// A link, no directory, another file system, or not readable by us.
+    #[error("cannot be opened: {0}")]
     Closed(Errno),
     /// A user directory that others than its owner can write.
+    #[error("can be written by others than its owner")]
     Shared,
-    /// Not a regular file.
+    #[error("is not a regular file")]
     NoFile,
-    /// The file belongs to another than its user directory.
+    #[error("belongs to uid {0}, not to its directory's")]
     Foreign(Uid),
+    #[error("is too large")]
     TooLarge,
-    /// Not what a file of its name holds.
+    #[error("does not hold what its name says")]
     Garbled,
     /// A lease or a wait longer than the format allows.
+    #[error("lasts longer than allowed")]
     TooLong,
     /// More entries than one user may have; the rest was not read.
+    #[error("is one of too many")]
     TooMany,
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Trouble::Closed(error) => write!(out, "cannot be opened: {error}"),
-            Trouble::Shared => out.write_str("can be written by others than its owner"),
-            Trouble::NoFile => out.write_str("is not a regular file"),
-            Trouble::Foreign(owner) => {
-                write!(out, "belongs to uid {owner}, not to its directory's")
-            }
-            Trouble::TooLarge => out.write_str("is too large"),
-            Trouble::Garbled => out.write_str("does not hold what its name says"),
-            Trouble::TooLong => out.write_str("lasts longer than allowed"),
-            Trouble::TooMany => out.write_str("is one of too many"),
-        }
-    }
 }

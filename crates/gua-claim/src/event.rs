@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use gua_model::refusal::RefusalOutcome;
 use gua_model::{GpuUuid, Uid};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,6 @@ use serde_json::{Map, Value};
 use crate::directory::ClaimDir;
 use crate::error::{ClaimError, Problem, Trouble};
 use crate::user_dir::{Allowance, LARGEST_FILE, UserDir, random_word};
-use crate::user_dirs::Whose;
 
 const EVENT: &str = "event-";
 const VERSION: u32 = 1;
@@ -37,22 +37,11 @@ pub struct Refusal {
     pub wanted: usize,
     /// How many they could have had.
     pub left: usize,
-    pub outcome: Outcome,
+    pub outcome: RefusalOutcome,
     /// How long they waited; zero for those who did not.
     pub waited: SignedDuration,
     /// The cards that others held.
     pub blocked_by: Vec<BlockingCard>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// Refused at once.
-    Refused,
-    /// Waited, and then had cards.
-    Granted,
-    /// Waited as long as they wanted to, or gave up.
-    GaveUp,
 }
 
 /// A GPU that somebody else held when it was asked for.
@@ -131,7 +120,7 @@ impl ClaimDir {
         let mut taken = TakenIn::default();
         let mut limits = Limits::default();
         let mut problems = Vec::new();
-        self.visit_user_dirs(Whose::Everyones, &mut problems, |user_dir, _| {
+        self.visit_user_dirs(None, &mut problems, |user_dir, _| {
             taken
                 .read(&user_dir, known, &mut limits)
                 .map_err(|source| self.cannot_read(source))?;

@@ -13,7 +13,6 @@ use crate::error::{ClaimError, Problem, Trouble};
 use crate::facts::{Kernel, Look, Moment};
 use crate::queue::{TICKET, Waiter, set_aside};
 use crate::user_dir::{Allowance, Entry, UserDir};
-use crate::user_dirs::Whose;
 
 /// Contents of the shared directory, and problems with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +81,7 @@ impl ClaimDir {
         };
         let mut allowed = (Allowance::default(), Allowance::default());
         let mut problems = Vec::new();
-        self.visit_user_dirs(Whose::Everyones, &mut problems, |user_dir, _| {
+        self.visit_user_dirs(None, &mut problems, |user_dir, _| {
             let may_sweep = sweep == Sweep::Ended && self.may_change(user_dir.owner);
             reading
                 .claims(&user_dir, may_sweep, &mut allowed.0)
@@ -127,7 +126,7 @@ impl ClaimDir {
             .collect();
         for owner in owners {
             // What cannot be removed now counts for nothing anyway.
-            let _ = self.visit_user_dirs(Whose::Ones(owner), &mut Vec::new(), |user_dir, _| {
+            let _ = self.visit_user_dirs(Some(owner), &mut Vec::new(), |user_dir, _| {
                 let own = leftovers.iter().filter(|left| left.owner == owner);
                 for leftover in own.filter(is_older) {
                     let Ok(Some(Ok(entry))) = user_dir.read(&leftover.name) else {
@@ -165,10 +164,8 @@ impl Reading<'_> {
         may_sweep: bool,
         allowance: &mut Allowance,
     ) -> Result<(), Errno> {
-        for name in user_dir.names(CLAIM, allowance, &mut self.survey.problems)? {
-            let Some(entry) = self.entry(user_dir, &name, allowance)? else {
-                continue;
-            };
+        for entry in self.entries(user_dir, CLAIM, allowance)? {
+            let name = entry.name;
             match Claim::from_bytes(entry.owner, &name, &entry.bytes)
                 .map(|claim| claim.judge(self.look, self.kernel))
             {
@@ -196,40 +193,38 @@ impl Reading<'_> {
         may_sweep: bool,
         allowance: &mut Allowance,
     ) -> Result<(), Errno> {
-        for name in user_dir.names(TICKET, allowance, &mut self.survey.problems)? {
-            let Some(entry) = self.entry(user_dir, &name, allowance)? else {
-                continue;
-            };
+        for entry in self.entries(user_dir, TICKET, allowance)? {
+            let name = &entry.name;
             match Waiter::from_entry(&entry, &self.now) {
                 Some(waiter) if !waiter.has_ended(&self.now, self.kernel) => {
                     self.survey.queue.push(waiter);
                 }
                 // A ticket appears whole, so nobody is half way through writing one.
-                Some(_) | None if may_sweep => drop(user_dir.remove(&name)),
+                Some(_) | None if may_sweep => drop(user_dir.remove(name)),
                 Some(_) => {}
-                None => self.report(user_dir, &name, Trouble::Garbled),
+                None => self.report(user_dir, name, Trouble::Garbled),
             }
         }
         Ok(())
     }
 
-    fn entry(
+    /// Reads the files of a kind, as many as are allowed; the others are reported.
+    fn entries(
         &mut self,
         user_dir: &UserDir,
-        name: &str,
+        prefix: &str,
         allowance: &mut Allowance,
-    ) -> Result<Option<Entry>, Errno> {
-        match user_dir.read(name)? {
-            Some(Ok(entry)) => {
-                let is_allowed = allowance.read(&entry, &mut self.survey.problems);
-                Ok(is_allowed.then_some(entry))
+    ) -> Result<Vec<Entry>, Errno> {
+        let problems = &mut self.survey.problems;
+        let mut entries = Vec::new();
+        for name in user_dir.names(prefix, allowance, problems)? {
+            match user_dir.read(&name)? {
+                Some(Ok(entry)) if allowance.read(&entry, problems) => entries.push(entry),
+                Some(Err(problem)) => problems.push(problem),
+                Some(Ok(_)) | None => {}
             }
-            Some(Err(problem)) => {
-                self.survey.problems.push(problem);
-                Ok(None)
-            }
-            None => Ok(None),
         }
+        Ok(entries)
     }
 
     fn report(&mut self, user_dir: &UserDir, name: &str, trouble: Trouble) {

@@ -4,6 +4,8 @@
 //! costs that user's entries and nothing else. Limits are for each user, so that nobody's can crowd out another's.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 
 use gua_model::Uid;
@@ -140,7 +142,7 @@ impl UserDir {
         if facts.st_uid != self.owner.0 {
             return wrong(Trouble::Foreign(Uid(facts.st_uid)));
         }
-        let bytes = match read_up_to(&file, LARGEST_FILE) {
+        let bytes = match read_up_to(file, LARGEST_FILE) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return wrong(Trouble::TooLarge),
             Err(error) if is_ours(error) => return Err(error),
@@ -186,8 +188,9 @@ impl UserDir {
         name_it: impl FnOnce(&str) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let unfinished = format!("{UNFINISHED}{}", random_word());
-        let file = self.create(&unfinished)?;
-        let written = write_all(&file, bytes).and_then(|()| name_it(&unfinished));
+        let mut file = File::from(self.create(&unfinished)?);
+        let written = file.write_all(bytes).map_err(|error| errno(&error));
+        let written = written.and_then(|()| name_it(&unfinished));
         if written.is_err() {
             let _ = self.remove(&unfinished);
         }
@@ -297,28 +300,18 @@ fn names(directory: impl AsFd, prefix: &str) -> Result<Names, Errno> {
 }
 
 /// The whole file; `None` where it is longer than that.
-fn read_up_to(file: &OwnedFd, most: usize) -> Result<Option<Vec<u8>>, Errno> {
-    let mut bytes = vec![0; most + 1];
-    let mut length = 0;
-    while length < bytes.len() {
-        match rustix::io::read(file, &mut bytes[length..])? {
-            0 => {
-                bytes.truncate(length);
-                return Ok(Some(bytes));
-            }
-            more => length += more,
-        }
-    }
-    Ok(None)
+fn read_up_to(file: OwnedFd, most: usize) -> Result<Option<Vec<u8>>, Errno> {
+    let mut bytes = Vec::new();
+    let read = File::from(file)
+        .take(most as u64 + 1)
+        .read_to_end(&mut bytes);
+    let length = read.map_err(|error| errno(&error))?;
+    Ok((length <= most).then_some(bytes))
 }
 
-fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = rustix::io::write(file, rest)?;
-        rest = &rest[written..];
-    }
-    Ok(())
+/// The number of an error of the standard library.
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]

@@ -20,19 +20,12 @@ pub(crate) const DRAWER: &str = "gua-claims-";
 /// What is opened of one user. Whoever has more has made them by hand.
 const MOST_DRAWERS: usize = 16;
 
-/// Whose user directories are looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    Everyones,
-    Ones(Uid),
-}
-
 impl ClaimDir {
-    /// Visits one user directory after the other, so that nobody can use up our descriptors or our memory with theirs. What has
-    /// the name of a user directory and is none, or is one of too many, is told to `problems`.
+    /// Visits the user directories, of one user `only` or of all, one after the other, so that nobody can use up our descriptors or our memory with theirs. What has
+    /// the name of a user directory and is none, or is one of too many, is added to `problems`.
     pub(crate) fn visit_user_dirs<B>(
         &self,
-        whose: Whose,
+        only: Option<Uid>,
         problems: &mut Vec<Problem>,
         mut visit: impl FnMut(UserDir, &mut Vec<Problem>) -> Result<ControlFlow<B>, ClaimError>,
     ) -> Result<Option<B>, ClaimError> {
@@ -49,7 +42,7 @@ impl ClaimDir {
                 continue;
             };
             let owner = Uid(facts.st_uid);
-            if matches!(whose, Whose::Ones(user) if user != owner) {
+            if only.is_some_and(|user| user != owner) {
                 continue;
             }
             let met = met.entry(owner).or_default();
@@ -102,8 +95,7 @@ impl ClaimDir {
 
     /// The caller's own user directory, if there is one.
     pub(crate) fn existing_user_dir(&self) -> Result<Option<UserDir>, ClaimError> {
-        let mine = Whose::Ones(self.me());
-        let found = self.visit_user_dirs(mine, &mut Vec::new(), |user_dir, _| {
+        let found = self.visit_user_dirs(Some(self.me()), &mut Vec::new(), |user_dir, _| {
             Ok(match user_dir.owner == self.me() {
                 true => ControlFlow::Break(user_dir),
                 false => ControlFlow::Continue(()),

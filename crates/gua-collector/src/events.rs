@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use gua_claim::{
-    ClaimDir, Event, EventId, MOST_CARDS, OpenError, Outcome, Problem, Refusal, Run, TakenIn,
-    USUAL_PLACES,
+    ClaimDir, Event, EventId, MOST_CARDS, OpenError, Problem, Refusal, Run, TakenIn, USUAL_PLACES,
 };
-use gua_model::refusal::{Asking, RefusalOutcome};
+use gua_model::refusal::Asking;
 use gua_model::text::sanitize;
 use gua_model::{Uid, User};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
@@ -168,11 +167,7 @@ fn new_refusal(refusal: &Refusal, id: &EventId, asker: User) -> NewRefusal {
             asker,
             wanted: number(refusal.wanted),
             had: number(refusal.left),
-            outcome: match refusal.outcome {
-                Outcome::Refused => RefusalOutcome::Refused,
-                Outcome::Granted => RefusalOutcome::Granted,
-                Outcome::GaveUp => RefusalOutcome::GaveUp,
-            },
+            outcome: refusal.outcome,
             waited: refusal.waited,
         },
         event: id.name.clone(),
@@ -182,7 +177,7 @@ fn new_refusal(refusal: &Refusal, id: &EventId, asker: User) -> NewRefusal {
 
 #[cfg(test)]
 mod tests {
-    use gua_claim::BlockingCard;
+    use gua_claim::{BlockingCard, Outcome};
     use gua_model::Period;
     use gua_store::{History, OpenMode, WriterOptions};
 
