@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use crate::energy::Measured;
-use crate::means::{Mean, float, rounded};
+use crate::means::{Mean, float, highest, rounded};
 use crate::own;
 use crate::rolled_up::RolledUp;
 
@@ -212,11 +212,7 @@ impl GpuUse {
     }
 
     fn reach_util(&mut self, percent: Option<u8>) {
-        let percent = percent.map(f64::from);
-        self.util_max = match (self.util_max, percent) {
-            (Some(most), Some(now)) => Some(most.max(now)),
-            (most, now) => most.or(now),
-        };
+        self.util_max = highest([self.util_max, percent.map(f64::from)]);
     }
 
     /// Keeps the first reason why a reading is missing.

@@ -52,13 +52,6 @@ impl End {
     }
 }
 
-/// Signals that were received and not forwarded.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Received {
-    /// A child has ended, stopped or continued (SIGCHLD).
-    pub has_child_event: bool,
-}
-
 /// A running job.
 #[derive(Debug)]
 pub struct Job {
@@ -111,15 +104,16 @@ impl Job {
         self.signals.get_read().as_fd()
     }
 
-    /// Forwards signals to the job. Those of the terminal reached the job directly.
-    pub fn forward_signals(&mut self) -> Received {
-        let mut received = Received::default();
+    /// Forwards signals to the job; those of the terminal reached it directly. Returns whether a child has ended, stopped
+    /// or continued (SIGCHLD).
+    pub fn forward_signals(&mut self) -> bool {
+        let mut has_child_event = false;
         for origin in self.signals.pending() {
             let is_sent = matches!(
                 origin.cause,
                 Cause::Sent(Sent::User | Sent::Queue | Sent::TKill)
             );
-            received.has_child_event |= origin.signal == SIGCHLD;
+            has_child_event |= origin.signal == SIGCHLD;
             if origin.signal != SIGCHLD
                 && is_sent
                 && let Some(signal) = Signal::from_named_raw(origin.signal)
@@ -128,7 +122,7 @@ impl Job {
                 let _ = kill_process(self.number, signal);
             }
         }
-        received
+        has_child_event
     }
 
     /// Whether the first process has ended. This does not reap it, so its resource use can still be read.
@@ -168,7 +162,7 @@ fn has_terminal() -> bool {
     terminal.is_ok_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
 }
 
-/// Buries a process that was given to us.
+/// Reaps an orphan that was given to us.
 pub(crate) fn reap(pid: Pid) {
     let number = i32::try_from(pid.0).ok().and_then(Number::from_raw);
     if let Some(number) = number {

@@ -32,30 +32,12 @@ const MOST_RECENT: usize = 10_000;
 /// ```
 #[derive(Debug, Default)]
 pub struct RunLog {
-    said: usize,
-    kept: Kept,
-}
-
-/// Where the lines are.
-#[derive(Debug)]
-enum Kept {
-    Memory(Vec<String>),
-    /// In a file, from this place on.
-    File {
-        file: LineFile,
-        from: u64,
-    },
-    /// In what cannot be read again; the last ones are here.
-    Gone {
-        file: LineFile,
-        recent: VecDeque<String>,
-    },
-}
-
-impl Default for Kept {
-    fn default() -> Self {
-        Kept::Memory(Vec::new())
-    }
+    length: usize,
+    file: Option<LineFile>,
+    /// Where the lines begin in a file that can be read back.
+    from: Option<u64>,
+    /// Lines that cannot be read back: those in memory alone, and the last ones that went to a pipe or a device.
+    recent: VecDeque<String>,
 }
 
 impl RunLog {
@@ -68,14 +50,11 @@ impl RunLog {
     /// Written to the end of this file, as it happens, and not kept in memory.
     pub fn in_file(path: &Path) -> io::Result<Self> {
         let file = LineFile::append(path)?;
-        let kept = match file.length()? {
-            Some(from) => Kept::File { file, from },
-            None => Kept::Gone {
-                file,
-                recent: VecDeque::new(),
-            },
-        };
-        Ok(Self { said: 0, kept })
+        Ok(Self {
+            from: file.length()?,
+            file: Some(file),
+            ..Self::default()
+        })
     }
 
     /// A phase that ended at `at` and took so long.
@@ -105,12 +84,12 @@ impl RunLog {
     /// How many lines there were so far, those among them that could not be written.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.said
+        self.length
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.said == 0
+        self.length == 0
     }
 
     /// All lines so far, oldest first. Those of a file are read back from it, with what others wrote to it meanwhile; of what
@@ -127,10 +106,7 @@ impl RunLog {
     /// The file that it writes as it goes; what could not be written is told there.
     #[must_use]
     pub fn file(&self) -> Option<&LineFile> {
-        match &self.kept {
-            Kept::Memory(_) => None,
-            Kept::File { file, .. } | Kept::Gone { file, .. } => Some(file),
-        }
+        self.file.as_ref()
     }
 
     /// Puts all lines into a file, in place of what was there. A reader sees the old file or the new one, never a part. Where
@@ -143,8 +119,8 @@ impl RunLog {
                 out.write_all(b"\n")
             })
         })?;
-        match &mut self.kept {
-            Kept::File { file, from } if is_own => {
+        match (&mut self.file, &mut self.from) {
+            (Some(file), Some(from)) if is_own => {
                 *from = 0;
                 file.go_on(path)
             }
@@ -153,36 +129,31 @@ impl RunLog {
     }
 
     fn for_each(&self, mut take: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
-        match &self.kept {
-            Kept::Memory(lines) => lines.iter().try_for_each(|line| take(line)),
-            Kept::Gone { recent, .. } => recent.iter().try_for_each(|line| take(line)),
-            Kept::File { file, from } => {
-                let mut reader = file.reader()?;
-                reader.seek(SeekFrom::Start(*from))?;
-                for line in BufReader::new(reader).lines() {
-                    let line = line?;
-                    // A line that a full disk cut off is none.
-                    if serde_json::from_str::<IgnoredAny>(&line).is_ok() {
-                        take(&line)?;
-                    }
-                }
-                Ok(())
+        let (Some(file), Some(from)) = (&self.file, self.from) else {
+            return self.recent.iter().try_for_each(|line| take(line));
+        };
+        let mut reader = file.reader()?;
+        reader.seek(SeekFrom::Start(from))?;
+        for line in BufReader::new(reader).lines() {
+            let line = line?;
+            // A line that a full disk cut off is none.
+            if serde_json::from_str::<IgnoredAny>(&line).is_ok() {
+                take(&line)?;
             }
         }
+        Ok(())
     }
 
     fn push(&mut self, line: String) {
-        self.said += 1;
-        match &mut self.kept {
-            Kept::Memory(lines) => lines.push(line),
-            Kept::File { file, .. } => _ = file.write(&line),
-            Kept::Gone { file, recent } => {
-                file.write(&line);
-                if recent.len() == MOST_RECENT {
-                    recent.pop_front();
-                }
-                recent.push_back(line);
+        self.length += 1;
+        if let Some(file) = &mut self.file {
+            file.write(&line);
+            if self.recent.len() == MOST_RECENT {
+                self.recent.pop_front();
             }
+        }
+        if self.from.is_none() {
+            self.recent.push_back(line);
         }
     }
 }

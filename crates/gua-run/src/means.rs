@@ -15,7 +15,7 @@ impl Mean {
     pub(crate) fn add(&mut self, value: f64, time: Duration) {
         self.integral += value * time.as_secs_f64();
         self.time += time;
-        self.most = Some(self.most.map_or(value, |most| most.max(value)));
+        self.most = highest([self.most, Some(value)]);
     }
 
     /// `None` if no value lasted any time.
@@ -32,6 +32,11 @@ impl Mean {
     pub(crate) fn most(&self) -> Option<f64> {
         self.most
     }
+}
+
+/// Maximum of values that may be unknown.
+pub(crate) fn highest(values: [Option<f64>; 2]) -> Option<f64> {
+    values.into_iter().flatten().reduce(f64::max)
 }
 
 /// Rounds to this many decimals, for files that people read.

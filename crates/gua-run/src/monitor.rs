@@ -19,7 +19,6 @@ use gua_probe::host::HostRoot;
 use gua_probe::host::processor::processor_time;
 use gua_probe::keeper::Keeper;
 use gua_probe::probe::{Probe, ProbeOptions};
-use gua_probe::reader::{Reader, ReaderOptions};
 use gua_wire::run::{file, metrics};
 use jiff::tz::TimeZone;
 
@@ -60,8 +59,6 @@ pub enum GpuSource {
     InProcess(ProbeOptions),
     /// A thread of this process that others ask too: one thread owns the driver.
     Kept(Keeper),
-    /// A child, which is replaced when the driver hangs; for programs that can be their own reader.
-    Child(ReaderOptions),
 }
 
 /// Which cards are written down.
@@ -93,8 +90,8 @@ impl Cards {
 pub struct HwMonitor {
     directory: PathBuf,
     written: Arc<Written>,
-    gpu: Option<Sampler>,
-    cpu: Option<Sampler>,
+    /// Of the cards and of the processors, until they are stopped.
+    samplers: Option<[Sampler; 2]>,
 }
 
 /// Lines so far.
@@ -157,15 +154,14 @@ impl HwMonitor {
         Ok(Self {
             directory: directory.to_owned(),
             written,
-            gpu: Some(gpu),
-            cpu: Some(cpu),
+            samplers: Some([gpu, cpu]),
         })
     }
 
     /// Ends the samplers and tells which files there are. It returns within five seconds, whatever the driver does.
     #[must_use]
     pub fn stop(mut self) -> MonitorFiles {
-        let (gpu, cpu) = self.end();
+        let [gpu, cpu] = self.end();
         let path = |lines: &AtomicU64, name: &str| {
             (lines.load(Ordering::Acquire) > 0).then(|| self.directory.join(name))
         };
@@ -178,37 +174,28 @@ impl HwMonitor {
         }
     }
 
-    fn end(&mut self) -> (Ended, Ended) {
-        let samplers = [self.gpu.take(), self.cpu.take()];
-        for sampler in samplers.iter().flatten() {
-            // A thread that has ended needs no telling.
+    fn end(&mut self) -> [Ended; 2] {
+        let Some(samplers) = self.samplers.take() else {
+            return Default::default();
+        };
+        for sampler in &samplers {
+            // Fails if the thread has ended.
             let _ = sampler.stop.send(());
         }
         let until = clock::monotonic() + PATIENCE;
-        let mut ended = samplers.into_iter().map(|sampler| {
+        samplers.map(|sampler| {
             let left = until.saturating_sub(clock::monotonic());
-            let told = sampler.map(|sampler| sampler.ended.recv_timeout(left));
-            match told {
-                Some(Ok(ended)) => ended,
-                Some(Err(_)) => Ended {
-                    fault: Some(DriverFault::Hung { deadline: PATIENCE }),
-                    write_error: None,
-                },
-                None => Ended::default(),
-            }
-        });
-        (
-            ended.next().unwrap_or_default(),
-            ended.next().unwrap_or_default(),
-        )
+            sampler.ended.recv_timeout(left).unwrap_or(Ended {
+                fault: Some(DriverFault::Hung { deadline: PATIENCE }),
+                write_error: None,
+            })
+        })
     }
 }
 
 impl Drop for HwMonitor {
     fn drop(&mut self) {
-        if self.gpu.is_some() || self.cpu.is_some() {
-            self.end();
-        }
+        self.end();
     }
 }
 
@@ -304,16 +291,18 @@ fn sample_gpu(
     lines: &AtomicU64,
     stop: &Receiver<()>,
 ) -> Ended {
-    let mut source = match options.source {
-        GpuSource::InProcess(probe) => Source::Probe(Box::new(Probe::new(probe))),
-        GpuSource::Kept(keeper) => Source::Keeper(keeper),
-        GpuSource::Child(reader) => Source::Reader(Box::new(Reader::new(reader))),
+    let mut sample: Box<dyn FnMut() -> Result<Sample, DriverFault>> = match options.source {
+        GpuSource::InProcess(options) => {
+            let mut probe = Probe::new(options);
+            Box::new(move || probe.sample())
+        }
+        GpuSource::Kept(keeper) => Box::new(move || keeper.sample()),
     };
     let mut fault = None;
     let mut pace = Pace::new(options.interval);
     let mut has_head = false;
     loop {
-        let answer = source.sample();
+        let answer = sample();
         if let Ok(sample) = &answer {
             let at = sample.at.to_zoned(options.zone.clone());
             for gpu in options.cards.of(sample) {
@@ -338,22 +327,6 @@ fn sample_gpu(
     Ended {
         fault,
         write_error: gpu_file.copied_error().or_else(|| dmon_file.copied_error()),
-    }
-}
-
-enum Source {
-    Probe(Box<Probe>),
-    Keeper(Keeper),
-    Reader(Box<Reader>),
-}
-
-impl Source {
-    fn sample(&mut self) -> Result<Sample, DriverFault> {
-        match self {
-            Source::Probe(probe) => probe.sample(),
-            Source::Keeper(keeper) => keeper.sample(),
-            Source::Reader(reader) => reader.sample(),
-        }
     }
 }
 

@@ -200,11 +200,11 @@ impl Supervisor {
             };
             let [signal, mark] = woken.others;
             if signal {
-                let signals = self.job.forward_signals();
+                let has_child_event = self.job.forward_signals();
                 if self.job.has_ended() {
                     return;
                 }
-                if signals.has_child_event {
+                if has_child_event {
                     // The next sample can be an hour away.
                     self.reap_at.get_or_insert(clock::monotonic() + REAP_DELAY);
                 }

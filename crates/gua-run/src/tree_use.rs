@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use gua_model::{Bytes, Reading};
+use gua_model::Bytes;
 use gua_probe::process::family::{FamilyUse, Storage};
 use serde::Serialize;
 
-use crate::means::{float, rounded};
+use crate::means::{float, highest, rounded};
 
 /// Resource use of a job's processes.
 #[derive(Clone, Debug, Default)]
@@ -48,9 +48,7 @@ impl TreeUse {
             let used = found.processor.saturating_sub(before.processor);
             Some(used.as_secs_f64() / time.as_secs_f64())
         });
-        if let Some(cores) = cores {
-            self.cores_most = Some(self.cores_most.map_or(cores, |most| most.max(cores)));
-        }
+        self.cores_most = highest([self.cores_most, cores]);
         if cores.is_some() || self.last.is_none() {
             self.last = Some((now, found.clone()));
         }
@@ -59,9 +57,9 @@ impl TreeUse {
 
     /// `last` is the sample after the job has ended, `took` the duration of the run.
     pub(crate) fn summary(&self, last: &FamilyUse, took: Duration) -> TreeSummary {
-        let mb = |bytes: Bytes| float(bytes.0) / float(Bytes::PER_MB);
-        let storage = |part: fn(&Storage) -> Bytes| -> Reading<f64> {
-            last.storage.as_ref().map(part).map(mb).map_err(|why| *why)
+        let storage = |part: fn(&Storage) -> Bytes| {
+            let bytes = last.storage.as_ref().map(part).ok()?;
+            Some(rounded(float(bytes.0) / float(Bytes::PER_MB), 1))
         };
         let cpu = last.processor.as_secs_f64();
         let mean = (took >= SHORTEST).then(|| cpu / took.as_secs_f64());
@@ -70,29 +68,11 @@ impl TreeUse {
             threads_max: self.threads.max(1),
             cpu_seconds: rounded(cpu, 2),
             cpu_cores_mean: mean.map(|cores| rounded(cores, 2)),
-            cpu_cores_max: self.cores_most.max_by(mean).map(|cores| rounded(cores, 2)),
+            // A mean can exceed every sample: the first and the last part of a run lie outside of them.
+            cpu_cores_max: highest([self.cores_most, mean]).map(|cores| rounded(cores, 2)),
             memory_max_mb: (self.resident > Bytes(0)).then(|| self.resident.whole_mb()),
-            read_mb: storage(|storage| storage.read)
-                .ok()
-                .map(|mb| rounded(mb, 1)),
-            written_mb: storage(|storage| storage.written)
-                .ok()
-                .map(|mb| rounded(mb, 1)),
-        }
-    }
-}
-
-trait MaxBy {
-    fn max_by(self, other: Self) -> Self;
-}
-
-impl MaxBy for Option<f64> {
-    /// Maximum of two values that may be unknown. A mean can exceed every sample: the first and the last part of a run lie
-    /// outside of them.
-    fn max_by(self, other: Self) -> Self {
-        match (self, other) {
-            (Some(one), Some(other)) => Some(one.max(other)),
-            (one, other) => one.or(other),
+            read_mb: storage(|storage| storage.read),
+            written_mb: storage(|storage| storage.written),
         }
     }
 }
