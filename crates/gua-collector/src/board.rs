@@ -1,7 +1,7 @@
 //! Everything sent to a board. This is the only module that connects to another host, and only with an enrolment or a
 //! claim.
 //!
-//! - [`endpoint`]: opens a [`Connection`](connection::Connection) with proxy, certificates and time limits
+//! - [`endpoint`]: how a board is reached, with proxy, certificates and time limits
 //! - [`client`]: one request and its response over one connection
 //! - [`cloud_file`]: `cloud.json` on disk; [`enrolment`]: reloads it when it changes
 //! - [`BoardSink`]: hands ticks to the pushing thread, and runs the stream
@@ -18,7 +18,6 @@ pub mod cloud_file;
 pub mod connection;
 pub mod endpoint;
 pub mod enrolment;
-mod http;
 mod latest_queue;
 pub mod link_state;
 pub mod proxy;
@@ -33,7 +32,7 @@ mod tls;
 
 pub use archive::{Archive, ArchiveError, ArchiveState, Archived, Task};
 pub use archive_uploader::ArchiveOptions;
-pub use client::{Answer, Body, Call, CallError, Client, Method};
+pub use client::{CallError, Client};
 pub use cloud_file::CloudFile;
 pub use connection::Limits;
 pub use endpoint::{ConnectOptions, Endpoint, EndpointError};

@@ -14,12 +14,11 @@ use super::enrolment::Enrolment;
 use super::latest_queue::{LatestQueue, Taken};
 use super::link_state::{LinkFiles, Peer};
 use crate::chain::chain;
+use crate::clocks::Clocks;
 use crate::failure_log::FailureLog;
 use gua_compat::gpu_usage_audit::OldForm;
-use gua_probe::clock;
 use gua_store::History;
 use gua_wire::users::UserPolicy;
-use jiff::Timestamp;
 use tracing::{info, warn};
 
 /// Time between two checks whether a day has ended.
@@ -45,24 +44,6 @@ pub(super) struct ArchiveUploader {
     end: Arc<LatestQueue<()>>,
     delay: RetryDelay,
     failures: FailureLog,
-}
-
-/// Wall clock and monotonic clock.
-trait Clock {
-    fn now(&self) -> Timestamp;
-    fn monotonic(&self) -> Duration;
-}
-
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        clock::now()
-    }
-
-    fn monotonic(&self) -> Duration {
-        clock::monotonic()
-    }
 }
 
 impl ArchiveUploader {
@@ -95,7 +76,7 @@ impl ArchiveUploader {
         // If this fails, the thread keeps the normal priority. On Linux the priority is per thread.
         let _ = rustix::process::setpriority_process(None, NICE);
         loop {
-            let rest = self.step(&SystemClock);
+            let rest = self.step(Clocks::read);
             if self.end.take(Some(rest)) == Taken::Closed {
                 return;
             }
@@ -103,17 +84,17 @@ impl ArchiveUploader {
     }
 
     /// Uploads if that is due; returns the time until the next step.
-    fn step(&mut self, clock: &impl Clock) -> Duration {
-        if let Some(rest) = self.delay.remaining(clock.monotonic()) {
+    fn step(&mut self, clocks: impl Fn() -> Clocks) -> Duration {
+        if let Some(rest) = self.delay.remaining(clocks().monotonic) {
             return rest;
         }
-        self.upload_if_due(clock);
-        let rest = self.delay.remaining(clock.monotonic());
+        self.upload_if_due(&clocks);
+        let rest = self.delay.remaining(clocks().monotonic);
         rest.unwrap_or(CHECK_PERIOD)
     }
 
-    fn upload_if_due(&mut self, clock: &impl Clock) {
-        let today = open_day(clock.now());
+    fn upload_if_due(&mut self, clocks: impl Fn() -> Clocks) {
+        let today = open_day(clocks().wall);
         // The pusher logs what is wrong with the enrolment.
         let Ok(enrolled) = self.enrolment.current() else {
             return;
@@ -138,7 +119,7 @@ impl ArchiveUploader {
                 false => ControlFlow::Continue(()),
             })
         });
-        ArchiveState::record(&files, &task, clock.now(), &result);
+        ArchiveState::record(&files, &task, clocks().wall, &result);
         // The enrolment may have been removed during the upload.
         if self
             .enrolment
@@ -150,7 +131,7 @@ impl ArchiveUploader {
         match result {
             Ok(archived) => self.succeeded(archived),
             Err(_) if self.end.is_closed() => {}
-            Err(error) => self.failed(&error, clock.monotonic()),
+            Err(error) => self.failed(&error, clocks().monotonic),
         }
     }
 

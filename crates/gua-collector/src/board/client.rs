@@ -7,11 +7,13 @@ use gua_wire::archive::{Listing, Object, prune_path};
 use gua_wire::refusal::{is_success, sentence};
 use gua_wire::server_url::{ARCHIVES, CLAIM, OBSERVATIONS};
 use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, Snapshot, Token};
+use ureq::AsSendBody;
 use ureq::http::Request;
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use ureq::http::request::Builder;
 
-use super::connection::{Limits, TimeoutError, timeout_of};
+use super::connection::{Limits, TimeoutError};
 use super::endpoint::{ConnectError, Endpoint};
-use super::http::exchange;
 
 /// Maximum size of an error response, and of a response without a larger limit.
 const REFUSAL_BYTES: u64 = 64 * 1024;
@@ -19,56 +21,15 @@ const REFUSAL_BYTES: u64 = 64 * 1024;
 /// Maximum size of the archive listing: enough for decades.
 const LISTING_BYTES: u64 = 4 * 1024 * 1024;
 
+const JSON: &str = "application/json";
+
+/// Why a request can always be built.
+const VALID: &str = "the URL and the token consist of printable ASCII characters";
+
 /// Client of one board.
 #[derive(Clone, Debug)]
 pub struct Client {
     endpoint: Endpoint,
-}
-
-/// One request.
-#[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
-    pub method: Method,
-    /// Path and query below the board's URL.
-    pub path: &'a str,
-    /// The token; it is removed from the board's messages in any case.
-    pub secret: &'a Token,
-    pub bearer: Bearer,
-    pub body: Body<'a>,
-    pub limits: Limits,
-    /// Maximum size of the response body; 0 ignores the body.
-    pub max_body: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    Get,
-    Post,
-    Delete,
-}
-
-/// Whether the token is sent in the `Authorization` header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bearer {
-    Sent,
-    /// The claim has its token in the body.
-    NotSent,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum Body<'a> {
-    None,
-    Json(&'a str),
-    /// A gzip file.
-    Gzip(&'a File),
-}
-
-/// A successful response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    pub status: u16,
-    /// At most [`Call::max_body`] bytes.
-    pub body: Vec<u8>,
 }
 
 /// Why a request failed. No message contains a secret.
@@ -119,16 +80,11 @@ impl Client {
     /// # Errors
     /// If the board refuses, or its response is invalid.
     pub fn claim(&self, claim: &ClaimRequest, secret: &Token) -> Result<ClaimAnswer, CallError> {
-        let answer = self.call(Call {
-            method: Method::Post,
-            path: CLAIM,
-            secret,
-            bearer: Bearer::NotSent,
-            body: Body::Json(&claim.body()),
-            limits: Limits::CALL,
-            max_body: REFUSAL_BYTES,
-        })?;
-        ClaimAnswer::read(&answer.body).map_err(|error| CallError::Garbage(error.into()))
+        // The token is in the body.
+        let request = self.request("POST", CLAIM).header(CONTENT_TYPE, JSON);
+        let request = request.body(claim.body()).expect(VALID);
+        let answer = self.call(request, secret, Limits::CALL, REFUSAL_BYTES)?;
+        ClaimAnswer::read(&answer).map_err(|error| CallError::Garbage(error.into()))
     }
 
     /// Pushes the state of the host.
@@ -141,16 +97,10 @@ impl Client {
 
     /// Pushes an encoded snapshot.
     pub fn push_body(&self, body: &str, config: &CloudConfig) -> Result<(), CallError> {
-        let call = Call {
-            method: Method::Post,
-            path: OBSERVATIONS,
-            secret: &config.agent_token,
-            bearer: Bearer::Sent,
-            body: Body::Json(body),
-            limits: Limits::CALL,
-            max_body: 0,
-        };
-        self.call(call).map(|_| ())
+        let request = self.authorized("POST", OBSERVATIONS, config);
+        let request = request.header(CONTENT_TYPE, JSON).body(body).expect(VALID);
+        self.call(request, &config.agent_token, Limits::CALL, 0)?;
+        Ok(())
     }
 
     /// Lists the archive files that the board has of this host.
@@ -158,11 +108,10 @@ impl Client {
     /// # Errors
     /// If the request fails.
     pub fn archives(&self, config: &CloudConfig) -> Result<Listing, CallError> {
-        let answer = self.call(Call {
-            max_body: LISTING_BYTES,
-            ..Call::get(ARCHIVES, config)
-        })?;
-        Listing::read(&answer.body).map_err(|error| CallError::Garbage(error.into()))
+        let request = self.authorized("GET", ARCHIVES, config).body(());
+        let token = &config.agent_token;
+        let answer = self.call(request.expect(VALID), token, Limits::CALL, LISTING_BYTES)?;
+        Listing::read(&answer).map_err(|error| CallError::Garbage(error.into()))
     }
 
     /// Sends a request without effect, to check that the board responds and knows this host.
@@ -170,11 +119,9 @@ impl Client {
     /// # Errors
     /// If the request fails.
     pub fn check(&self, config: &CloudConfig, limits: Limits) -> Result<(), CallError> {
-        let call = Call {
-            limits,
-            ..Call::get(ARCHIVES, config)
-        };
-        self.call(call).map(|_| ())
+        let request = self.authorized("GET", ARCHIVES, config).body(());
+        self.call(request.expect(VALID), &config.agent_token, limits, 0)?;
+        Ok(())
     }
 
     /// Uploads a file of the archive; it replaces an existing one.
@@ -187,14 +134,15 @@ impl Client {
         file: &File,
         config: &CloudConfig,
     ) -> Result<(), CallError> {
-        let path = object.path();
-        let call = Call {
-            method: Method::Post,
-            body: Body::Gzip(file),
-            limits: Limits::UPLOAD,
-            ..Call::get(&path, config)
-        };
-        self.call(call).map(|_| ())
+        let request = self.authorized("POST", &object.path(), config);
+        let request = request.header(CONTENT_TYPE, "application/gzip").body(file);
+        self.call(
+            request.expect(VALID),
+            &config.agent_token,
+            Limits::UPLOAD,
+            0,
+        )?;
+        Ok(())
     }
 
     /// Deletes archive files that are older than the retention.
@@ -206,123 +154,75 @@ impl Client {
         retention_days: u32,
         config: &CloudConfig,
     ) -> Result<(), CallError> {
-        let path = prune_path(retention_days);
-        let call = Call {
-            method: Method::Delete,
-            ..Call::get(&path, config)
-        };
-        self.call(call).map(|_| ())
+        let request = self.authorized("DELETE", &prune_path(retention_days), config);
+        let request = request.body(()).expect(VALID);
+        self.call(request, &config.agent_token, Limits::CALL, 0)?;
+        Ok(())
     }
 
-    /// Makes one request.
-    ///
-    /// # Errors
-    /// If there is no response in time, or it is invalid or not a success.
-    pub fn call(&self, call: Call<'_>) -> Result<Answer, CallError> {
-        let connection = self
-            .endpoint
-            .connect(call.limits)
-            .map_err(CallError::Unreachable)?;
-        let failed = |error: ureq::Error| call.failed(error);
-        let response = match call.body {
-            Body::None => exchange(connection, call.request(&self.endpoint, None, &[][..])),
-            Body::Json(text) => exchange(
-                connection,
-                call.request(&self.endpoint, Some("application/json"), text),
-            ),
-            Body::Gzip(file) => exchange(
-                connection,
-                call.request(&self.endpoint, Some("application/gzip"), file),
-            ),
-        };
-        let mut response = response.map_err(failed)?;
+    fn request(&self, method: &str, path: &str) -> Builder {
+        let url = self.endpoint.board().at(path);
+        Request::builder().method(method).uri(url)
+    }
+
+    fn authorized(&self, method: &str, path: &str, config: &CloudConfig) -> Builder {
+        let request = self.request(method, path);
+        request.header(AUTHORIZATION, config.agent_token.bearer())
+    }
+
+    /// Makes one request and returns the body of a successful response, which has at most `max_body` bytes; 0 ignores
+    /// the body. The secret is removed from the board's messages.
+    fn call(
+        &self,
+        request: Request<impl AsSendBody>,
+        secret: &Token,
+        limits: Limits,
+        max_body: u64,
+    ) -> Result<Vec<u8>, CallError> {
+        let agent = self.endpoint.agent();
+        let request = agent
+            .configure_request(request)
+            .timeout_resolve(Some(limits.connect))
+            .timeout_connect(Some(limits.connect))
+            .timeout_per_read(Some(limits.silence))
+            .timeout_per_write(Some(limits.silence))
+            .timeout_global(Some(limits.whole))
+            .build();
+        let failed = |error| failed(error, limits);
+        let mut response = agent.run(request).map_err(failed)?;
         let status = response.status().as_u16();
         let body = response.body_mut();
+        let mut bytes = Vec::new();
         if !is_success(status) {
-            let mut bytes = Vec::new();
             // The status is sufficient if the body does not arrive in time.
             let _ = body.as_reader().take(REFUSAL_BYTES).read_to_end(&mut bytes);
             return Err(CallError::Refused {
                 status,
-                sentence: refused(status, &bytes, call.secret),
+                sentence: refused(status, &bytes, secret),
             });
         }
-        let mut bytes = Vec::new();
-        if call.max_body > 0 {
-            let mut bounded = body.as_reader().take(call.max_body + 1);
+        if max_body > 0 {
+            let mut bounded = body.as_reader().take(max_body + 1);
             let read = bounded.read_to_end(&mut bytes);
             read.map_err(|error| failed(error.into()))?;
-            if bytes.len() as u64 > call.max_body {
-                return Err(CallError::TooLong(call.max_body));
+            if bytes.len() as u64 > max_body {
+                return Err(CallError::TooLong(max_body));
             }
         }
-        Ok(Answer {
-            status,
-            body: bytes,
-        })
+        Ok(bytes)
     }
 }
 
-impl<'a> Call<'a> {
-    /// A request of an enrolled host without a body, of which only the status matters.
-    fn get(path: &'a str, config: &'a CloudConfig) -> Self {
-        Call {
-            method: Method::Get,
-            path,
-            secret: &config.agent_token,
-            bearer: Bearer::Sent,
-            body: Body::None,
-            limits: Limits::CALL,
-            max_body: 0,
-        }
-    }
-
-    fn request<B>(&self, endpoint: &Endpoint, kind: Option<&str>, body: B) -> Request<B> {
-        let method = match self.method {
-            Method::Get => "GET",
-            Method::Post => "POST",
-            Method::Delete => "DELETE",
-        };
-        let mut request = Request::builder()
-            .method(method)
-            .uri(endpoint.board().at(self.path));
-        if self.bearer == Bearer::Sent {
-            request = request.header("Authorization", self.secret.bearer());
-        }
-        if let Some(kind) = kind {
-            request = request.header("Content-Type", kind);
-        }
-        request
-            .body(body)
-            .expect("the URL and the token consist of printable ASCII characters")
-    }
-
-    /// Classifies the error of an exchange.
-    fn failed(&self, error: ureq::Error) -> CallError {
-        match error {
-            ureq::Error::Io(error) => match as_http(error) {
-                Ok(error) => match timeout_of(&error) {
-                    Some(limit) => CallError::Timeout(limit),
-                    None => CallError::Broken(error),
-                },
-                Err(error) => CallError::Garbage(error.into()),
-            },
-            error => CallError::Garbage(error.into()),
-        }
-    }
-}
-
-/// Unwraps an error of ureq, which wraps its own errors in `io::Error` while a body is read.
-fn as_http(error: io::Error) -> Result<io::Error, ureq::Error> {
-    if !error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<ureq::Error>())
-    {
-        return Ok(error);
-    }
-    match ureq::Error::from(error) {
-        ureq::Error::Io(error) => Ok(error),
-        other => Err(other),
+/// Classifies the error of a request.
+fn failed(error: ureq::Error, limits: Limits) -> CallError {
+    match error {
+        ureq::Error::Timeout(reason) => CallError::Timeout(limits.exceeded(reason)),
+        ureq::Error::Io(error) => CallError::Broken(error),
+        ureq::Error::Other(error) => match error.downcast() {
+            Ok(error) => CallError::Unreachable(*error),
+            Err(error) => CallError::Garbage(error),
+        },
+        error => CallError::Garbage(error.into()),
     }
 }
 

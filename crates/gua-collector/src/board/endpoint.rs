@@ -1,35 +1,37 @@
-//! Connects to a board: directly or through a proxy, with or without TLS, within the time limits.
+//! How a board is reached: directly or through a proxy, with or without TLS. ureq connects, for requests and for the
+//! stream; each step of a connection has its own error.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
 use gua_probe::clock;
 use gua_wire::ServerUrl;
 use gua_wire::server_url::{Insecure, Scheme, Unencrypted};
-use rustix::net::sockopt;
-use rustls::pki_types::ServerName;
-use rustls::{CertificateError, ClientConfig, ClientConnection, StreamOwned};
+use rustls::CertificateError;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::time::Instant;
+use ureq::unversioned::transport::{
+    ConnectProxyConnector, ConnectionDetails, Connector, NextTimeout, RustlsConnector, Transport,
+    TransportAdapter,
+};
+use ureq::{Agent, Error, Timeout};
 
-use super::connection::{Connection, Deadline, Limits, TimedSocket, timed_out};
-use super::proxy::{Proxies, Proxy, ProxyError};
-use super::tls::{TlsError, certificates, client_config};
+use super::connection::{Connection, Limits, TcpConnector};
+use super::proxy::{Proxies, ProxyError};
+use super::tls::{TlsError, certificates, tls_config};
 
-/// Maximum size of a proxy's response head.
-const MAX_PROXY_RESPONSE: usize = 16 * 1024;
-/// Time without an acknowledgement after which the kernel drops a connection.
-const DEAD_AFTER: Duration = Duration::from_secs(30);
+/// Maximum size of a response head.
+const MAX_HEAD: usize = 64 * 1024;
+const BUFFER: usize = 16 * 1024;
 
-/// A board with the proxy and TLS configuration to reach it. Nothing is contacted before [`Endpoint::connect`].
+/// A board with the proxy and TLS configuration to reach it. Nothing is contacted before a request.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     board: ServerUrl,
-    proxy: Option<Proxy>,
-    tls: Option<Arc<ClientConfig>>,
+    agent: Agent,
 }
 
 /// Options for connections to boards.
@@ -59,12 +61,8 @@ pub enum ConnectError {
     Name { host: String, source: io::Error },
     #[error("cannot connect to `{place}`")]
     Connect { place: String, source: io::Error },
-    #[error("the connection to proxy {proxy} failed")]
-    Proxy { proxy: Proxy, source: io::Error },
-    #[error("proxy {proxy} refused the connection with HTTP {status}")]
-    ProxyRefused { proxy: Proxy, status: u16 },
-    #[error("proxy {proxy} sent an invalid HTTP response")]
-    ProxyGarbage { proxy: Proxy },
+    #[error("the connection through proxy {proxy} failed")]
+    Proxy { proxy: String, source: io::Error },
     #[error("TLS handshake with `{host}` failed")]
     Tls { host: String, source: io::Error },
 }
@@ -91,18 +89,34 @@ impl Endpoint {
     /// If a token would be sent unencrypted, certificates cannot be read, or the proxy setting is invalid.
     pub fn new(board: &ServerUrl, options: &ConnectOptions) -> Result<Self, EndpointError> {
         board.check_encrypted(options.unencrypted)?;
+        let ca_file = options.ca_file.as_deref();
         let tls = match board.scheme() {
-            Scheme::Https => Some(client_config(options.ca_file.as_deref())?),
+            Scheme::Https => tls_config(ca_file)?,
             // Not needed here, but an invalid file is still an error.
             Scheme::Http => {
-                options.ca_file.as_deref().map(certificates).transpose()?;
-                None
+                ca_file.map(certificates).transpose()?;
+                Default::default()
             }
         };
+        // Redirects are not followed, and no status is an error.
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .max_idle_connections(0)
+            .max_response_header_size(MAX_HEAD)
+            .input_buffer_size(BUFFER)
+            .output_buffer_size(BUFFER)
+            .proxy(options.proxies.for_board(board)?)
+            .tls_config(tls)
+            .timeout_connect(Some(Limits::CALL.connect))
+            .timeout_global(Some(Limits::CALL.whole))
+            .user_agent(concat!("gua/", env!("CARGO_PKG_VERSION")))
+            .accept("application/json")
+            .build();
         Ok(Self {
             board: board.clone(),
-            proxy: options.proxies.for_board(board)?,
-            tls,
+            agent: Agent::with_parts(config, steps(), NamingResolver::default()),
         })
     }
 
@@ -111,192 +125,137 @@ impl Endpoint {
         &self.board
     }
 
-    /// Opens a connection. All time limits start now.
+    pub(super) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Opens the connection of the stream within [`Limits::CALL`], which also limits its handshake.
     ///
     /// # Errors
     /// If the board cannot be reached in time, or its certificate is not valid for its name.
-    pub fn connect(&self, limits: Limits) -> Result<Connection, ConnectError> {
+    pub(super) fn connect(&self) -> Result<Connection, Error> {
         let began = clock::monotonic();
-        let whole = Deadline::after(began, limits.whole);
-        let until = whole.sooner(Deadline::after(began, limits.connect));
-        let (host, port) = match &self.proxy {
-            Some(proxy) => (proxy.host.as_str(), proxy.port),
-            None => (self.board.host(), self.board.port()),
+        let config = self.agent.config();
+        let uri: Uri = self
+            .board
+            .to_string()
+            .parse()
+            .map_err(ureq::http::Error::from)?;
+        let timeout = |reason| NextTimeout {
+            after: Limits::CALL.connect.into(),
+            reason,
+            ..NextTimeout::default()
         };
-        let socket = connect(host, port, until)?;
-        let mut socket = TimedSocket::new(socket, until, limits.silence);
-        if let Some(proxy) = &self.proxy {
-            self.open_tunnel(proxy, &mut socket)?;
-        }
-        let mut connection = match &self.tls {
-            Some(config) => self.start_tls(config, socket)?,
-            None => Connection::plain(socket),
+        let resolver = NamingResolver::default();
+        let addrs = match config.proxy() {
+            None => resolver.resolve(&uri, config, timeout(Timeout::Resolve))?,
+            Some(_) => resolver.empty(),
         };
-        connection.set_deadline(whole, limits.silence);
-        Ok(connection)
+        let now = Arc::new(Instant::now);
+        let transport = run(&ConnectionDetails {
+            uri: &uri,
+            addrs,
+            config,
+            request_level: false,
+            resolver: &resolver,
+            now: Instant::now(),
+            timeout: timeout(Timeout::Connect),
+            current_time: now.clone(),
+            run_connector: Arc::new(run),
+            register_shutdown: Arc::new(|_| Ok(())),
+        })?;
+        let took = clock::monotonic().saturating_sub(began);
+        let left = Limits::CALL.whole.saturating_sub(took);
+        Ok(Connection::new(TransportAdapter::new(transport, now), left))
     }
+}
 
-    /// Opens a tunnel through the proxy.
-    fn open_tunnel(&self, proxy: &Proxy, socket: &mut TimedSocket) -> Result<(), ConnectError> {
-        let broken = |source| ConnectError::Proxy {
-            proxy: proxy.clone(),
+fn run(details: &ConnectionDetails<'_>) -> Result<Box<dyn Transport>, Error> {
+    let transport = steps().connect(details, None)?;
+    Ok(transport.ok_or(Error::ConnectionFailed)?.boxed())
+}
+
+/// The steps of a connection: a tunnel if there is a proxy, else a socket; then TLS if the board has it.
+fn steps() -> impl Connector {
+    let tunnel = Step(ConnectProxyConnector::default(), |details, source| {
+        let proxy = details.config.proxy();
+        ConnectError::Proxy {
+            proxy: proxy.map_or_else(String::new, |it| format!("{}:{}", it.host(), it.port())),
             source,
-        };
-        let place = place(self.board.host(), self.board.port());
-        let mut request = format!("CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n");
-        if let Some(authorization) = &proxy.authorization {
-            request.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
         }
-        request.push_str("\r\n");
-        socket.write_all(request.as_bytes()).map_err(broken)?;
-        // Byte by byte, because data after the response comes from the board.
-        let mut response = Vec::new();
-        let mut byte = [0];
-        while !response.ends_with(b"\r\n\r\n") && response.len() < MAX_PROXY_RESPONSE {
-            if socket.read(&mut byte).map_err(broken)? == 0 {
-                return Err(broken(io::ErrorKind::UnexpectedEof.into()));
-            }
-            response.extend(byte);
-        }
-        match status(&response) {
-            Some(200..300) => Ok(()),
-            Some(status) => Err(ConnectError::ProxyRefused {
-                proxy: proxy.clone(),
-                status,
-            }),
-            None => Err(ConnectError::ProxyGarbage {
-                proxy: proxy.clone(),
-            }),
-        }
-    }
-
-    fn start_tls(
-        &self,
-        config: &Arc<ClientConfig>,
-        socket: TimedSocket,
-    ) -> Result<Connection, ConnectError> {
-        let host = self.board.host();
-        let failed = |source| ConnectError::Tls {
-            host: host.to_owned(),
-            source,
-        };
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-        let connection = ClientConnection::new(Arc::clone(config), name)
-            .map_err(|error| failed(io::Error::other(error)))?;
-        let mut stream = StreamOwned::new(connection, socket);
-        while stream.conn.is_handshaking() {
-            stream.conn.complete_io(&mut stream.sock).map_err(failed)?;
-        }
-        Ok(Connection::encrypted(stream))
-    }
-}
-
-/// Status code of an HTTP response.
-fn status(response: &[u8]) -> Option<u16> {
-    let line = std::str::from_utf8(response).ok()?.lines().next()?;
-    let (version, rest) = line.split_once(' ')?;
-    version.starts_with("HTTP/1.").then_some(())?;
-    rest.get(..3)?.parse().ok()
-}
-
-fn place(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
-}
-
-/// Connects to one of the addresses of a host name. The remaining time is divided among them, so that a dead address
-/// leaves time for the next one.
-fn connect(host: &str, port: u16, until: Deadline) -> Result<TcpStream, ConnectError> {
-    let addresses = resolve(host, port, until)?;
-    let mut problem = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
-    for (tried, address) in addresses.iter().enumerate() {
-        let shares = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
-        let connected = until.left().and_then(|left| {
-            let share = left / shares;
-            TcpStream::connect_timeout(address, share).map_err(|error| match error.kind() {
-                io::ErrorKind::TimedOut => timed_out(share),
-                _ => error,
-            })
-        });
-        match connected {
-            Ok(socket) => {
-                // Otherwise a small request would wait to be combined with more data.
-                let _ = socket.set_nodelay(true);
-                detect_dead_peer(&socket);
-                return Ok(socket);
-            }
-            Err(error) => problem = error,
-        }
-    }
-    Err(ConnectError::Connect {
-        place: place(host, port),
-        source: problem,
-    })
-}
-
-/// Lets the kernel drop a connection whose peer has disappeared, both while sending and while idle. If an option is not
-/// supported, the longer limits of the system apply.
-fn detect_dead_peer(socket: &TcpStream) {
-    let limit = u32::try_from(DEAD_AFTER.as_millis()).unwrap_or(u32::MAX);
-    let _ = sockopt::set_tcp_user_timeout(socket, limit);
-    let _ = sockopt::set_socket_keepalive(socket, true);
-    let _ = sockopt::set_tcp_keepidle(socket, DEAD_AFTER / 3);
-    let _ = sockopt::set_tcp_keepintvl(socket, DEAD_AFTER / 3);
-}
-
-/// Resolves a host name. The system's resolver has no time limit, so it runs on a thread that is abandoned after a timeout.
-fn resolve(host: &str, port: u16, until: Deadline) -> Result<Vec<SocketAddr>, ConnectError> {
-    let failed = |source| ConnectError::Name {
-        host: host.to_owned(),
+    });
+    let socket = Step(TcpConnector, |details, source| ConnectError::Connect {
+        place: place(details.uri),
         source,
-    };
-    if let Ok(address) = host.parse() {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let name = (host.to_owned(), port);
-    let resolve = move || {
-        let addresses = name.to_socket_addrs();
-        // Fails if the receiver has timed out.
-        let _ = sender.send(addresses.map(Iterator::collect::<Vec<_>>));
-    };
-    thread::Builder::new()
-        .name("resolve".to_owned())
-        .spawn(resolve)
-        .map_err(failed)?;
-    let left = until.left().map_err(failed)?;
-    match receiver.recv_timeout(left) {
-        Ok(addresses) => addresses.map_err(failed),
-        Err(_) => Err(failed(timed_out(left))),
+    });
+    let tls = Step(RustlsConnector::default(), |details, source| {
+        ConnectError::Tls {
+            host: host(details.uri),
+            source,
+        }
+    });
+    ().chain(tunnel).chain(socket).chain(tls)
+}
+
+/// A step of a connection, and its error.
+#[derive(Debug)]
+struct Step<C>(C, fn(&ConnectionDetails<'_>, io::Error) -> ConnectError);
+
+impl<In: Transport, C: Connector<In>> Connector<In> for Step<C> {
+    type Out = C::Out;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<C::Out>, Error> {
+        let connected = self.0.connect(details, chained);
+        connected.map_err(|error| named(error, details.config, |source| (self.1)(details, source)))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::net::{Ipv4Addr, TcpListener};
+/// Resolves host names, and names the one that cannot be resolved.
+#[derive(Debug, Default)]
+struct NamingResolver(DefaultResolver);
 
-    use super::*;
-
-    #[test]
-    fn the_kernel_detects_a_dead_board_within_half_a_minute() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let options = ConnectOptions {
-            unencrypted: Unencrypted::LoopbackOnly,
-            ca_file: None,
-            proxies: Proxies::default(),
-        };
-        let endpoint = Endpoint::new(&ServerUrl::parse(&url).unwrap(), &options).unwrap();
-        let connection = endpoint.connect(Limits::CALL).unwrap();
-        // While sending, and while idle.
-        assert_eq!(sockopt::tcp_user_timeout(&connection).unwrap(), 30_000);
-        assert!(sockopt::socket_keepalive(&connection).unwrap());
-        let idle = sockopt::tcp_keepidle(&connection).unwrap();
-        let between = sockopt::tcp_keepintvl(&connection).unwrap();
-        assert!(idle + between <= DEAD_AFTER, "{idle:?} {between:?}");
+impl Resolver for NamingResolver {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let resolved = self.0.resolve(uri, config, timeout);
+        resolved.map_err(|error| {
+            named(error, config, |source| ConnectError::Name {
+                host: host(uri),
+                source,
+            })
+        })
     }
+}
+
+/// Wraps the error of a step, unless that has happened: the tunnel consists of steps, too.
+fn named(error: Error, config: &Config, name: impl FnOnce(io::Error) -> ConnectError) -> Error {
+    let source = match error {
+        Error::Other(_) => return error,
+        Error::Timeout(reason) => Limits::of(config).exceeded(reason).into(),
+        Error::ConnectProxyFailed(reason) => io::Error::other(reason),
+        error => error.into_io(),
+    };
+    Error::Other(Box::new(name(source)))
+}
+
+fn host(uri: &Uri) -> String {
+    let host = uri.host().unwrap_or_default();
+    host.trim_matches(['[', ']']).to_owned()
+}
+
+fn place(uri: &Uri) -> String {
+    let port = match uri.scheme_str() {
+        Some("https") => 443,
+        _ => 80,
+    };
+    let port = uri.port_u16().unwrap_or(port);
+    format!("{}:{port}", uri.host().unwrap_or_default())
 }

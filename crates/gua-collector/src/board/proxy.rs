@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use data_encoding::BASE64;
 use gua_wire::ServerUrl;
 use gua_wire::server_url::Scheme;
-use percent_encoding::percent_decode_str;
+use ureq::{Proxy, ProxyProtocol};
 
 /// Values of the proxy variables; empty values count as unset.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -18,15 +17,6 @@ pub struct Proxies {
     pub all: Option<String>,
     /// `no_proxy`: hosts with direct connections.
     pub none_for: Option<String>,
-}
-
-/// An HTTP proxy that opens tunnels (`CONNECT`).
-#[derive(Clone, PartialEq, Eq)]
-pub struct Proxy {
-    pub host: String,
-    pub port: u16,
-    /// Value of `Proxy-Authorization`.
-    pub(crate) authorization: Option<String>,
 }
 
 /// Why a proxy variable is invalid. The message does not contain its value, which may include a password.
@@ -47,18 +37,17 @@ impl Proxies {
         if board.is_loopback() || self.is_excluded(board) {
             return Ok(None);
         }
-        let (own, name) = match board.scheme() {
+        let own = match board.scheme() {
             Scheme::Http => (&self.http, "http_proxy"),
             Scheme::Https => (&self.https, "https_proxy"),
         };
-        let wanted = |text: &Option<String>| text.as_deref().map(str::trim).map(str::to_owned);
-        let own = wanted(own).filter(|text| !text.is_empty());
-        let all = wanted(&self.all).filter(|text| !text.is_empty());
-        match (own, all) {
-            (Some(text), _) => Proxy::parse(&text, name).map(Some),
-            (None, Some(text)) => Proxy::parse(&text, "all_proxy").map(Some),
-            (None, None) => Ok(None),
-        }
+        let set = [own, (&self.all, "all_proxy")]
+            .into_iter()
+            .find_map(|(text, name)| {
+                let text = text.as_deref()?.trim();
+                (!text.is_empty()).then_some((text, name))
+            });
+        set.map(|(text, name)| parse(text, name)).transpose()
     }
 
     fn is_excluded(&self, board: &ServerUrl) -> bool {
@@ -89,42 +78,17 @@ impl Proxies {
     }
 }
 
-impl Proxy {
-    fn parse(text: &str, name: &'static str) -> Result<Self, ProxyError> {
-        let rest = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some(_) => return Err(ProxyError::Kind(name)),
-            None => text,
-        };
-        let rest = rest.split('/').next().unwrap_or_default();
-        let (user, place) = match rest.rsplit_once('@') {
-            Some((user, place)) => (Some(user), place),
-            None => (None, rest),
-        };
-        // Parsed by the same rules as the URL of a board.
-        let address = ServerUrl::parse(&format!("http://{place}"));
-        let address = address.map_err(|_| ProxyError::Form(name))?;
-        let authorization = user.map(|user| {
-            let bytes: Vec<u8> = percent_decode_str(user).collect();
-            format!("Basic {}", BASE64.encode(&bytes))
-        });
-        Ok(Self {
-            host: address.host().to_owned(),
-            port: address.port(),
-            authorization,
-        })
+fn parse(text: &str, name: &'static str) -> Result<Proxy, ProxyError> {
+    let proxy = Proxy::new(text).map_err(|_| ProxyError::Form(name))?;
+    if proxy.protocol() != ProxyProtocol::Http {
+        return Err(ProxyError::Kind(name));
     }
-}
-
-impl fmt::Display for Proxy {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}:{}", self.host, self.port)
-    }
-}
-
-impl fmt::Debug for Proxy {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Proxy({self})")
+    // ureq would replace an invalid port by the usual one.
+    let place = proxy.uri().authority().map_or("", |place| place.as_str());
+    let place = place.rsplit('@').next().unwrap_or_default();
+    match ServerUrl::parse(&format!("http://{place}")) {
+        Ok(_) => Ok(proxy),
+        Err(_) => Err(ProxyError::Form(name)),
     }
 }
 
@@ -142,7 +106,8 @@ mod tests {
     fn check(proxies: &Proxies, board: &str, expected: Result<Option<&str>, ProxyError>) {
         let board = ServerUrl::parse(board).unwrap();
         let found = proxies.for_board(&board);
-        let found = found.map(|proxy| proxy.map(|proxy| proxy.to_string()));
+        let found =
+            found.map(|proxy| proxy.map(|proxy| format!("{}:{}", proxy.host(), proxy.port())));
         assert_eq!(
             found,
             expected.map(|text| text.map(str::to_owned)),
@@ -224,14 +189,10 @@ mod tests {
         };
         let board = ServerUrl::parse("https://b.example").unwrap();
         let proxy = proxies.for_board(&board).unwrap().unwrap();
-        // python3 -c "import base64; print(base64.b64encode(b'ada:s@crate').decode())"
         assert_eq!(
-            proxy.authorization.as_deref(),
-            Some("Basic YWRhOnNAY3JhdGU=")
+            proxy.username().zip(proxy.password()),
+            Some(("ada", "s@crate"))
         );
-        assert_eq!(
-            format!("{proxy:?} {proxies:?}"),
-            "Proxy(p.example:3128) Proxies { .. }"
-        );
+        assert!(!format!("{proxy:?} {proxies:?}").contains("crate"));
     }
 }

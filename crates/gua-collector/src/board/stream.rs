@@ -2,8 +2,6 @@
 //! child, and survives any failure of the board, the network and the driver.
 
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -15,7 +13,6 @@ use gua_probe::reader::{Reader, ReaderOptions};
 use gua_wire::refusal::sentence;
 use gua_wire::server_url::STREAM;
 use gua_wire::stream::UtilFrame;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{info, warn};
 use tungstenite::client::{IntoClientRequest as _, client_with_config};
 use tungstenite::http::HeaderValue;
@@ -25,8 +22,9 @@ use tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tungstenite::{HandshakeError, Message, WebSocket};
 
 use super::backoff::RetryDelay;
-use super::connection::{Connection, Deadline, Limits, timeout_of};
+use super::connection::{Connection, is_timeout};
 use super::enrolment::{Enrolled, Enrolment};
+use super::latest_queue::{LatestQueue, Taken};
 use crate::chain::chain;
 use crate::failure_log::FailureLog;
 
@@ -42,8 +40,10 @@ const STABLE_AFTER: Duration = Duration::from_secs(10);
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 /// Maximum size of a message from the board.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// Number of messages read before other work gets a turn.
-const BATCH: usize = 16;
+/// Maximum wait for a message, after which a stop is noticed.
+const READ_WAIT: Duration = Duration::from_millis(200);
+/// Minimum time for messages after each frame, so that a slow driver does not prevent reading.
+const READ_LEAST: Duration = Duration::from_millis(1);
 /// Maximum number of messages between two frames. Real boards only send a ping now and then.
 const MAX_MESSAGES: usize = 256;
 /// Maximum number of bytes between two frames, also if they never form a message.
@@ -51,8 +51,8 @@ const MAX_BYTES: u64 = 4 * MAX_MESSAGE as u64;
 
 /// Handle of the stream's thread.
 pub(super) struct Streamer {
-    /// Closing it stops the thread.
-    wake: UnixStream,
+    /// Closed when the daemon ends; it never holds an item.
+    end: Arc<LatestQueue<()>>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
     is_connected: Arc<AtomicBool>,
@@ -65,7 +65,8 @@ impl Streamer {
         reader: ReaderOptions,
         changed: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
-        let (wake, stop) = UnixStream::pair()?;
+        let end = Arc::new(LatestQueue::new(1));
+        let ending = Arc::clone(&end);
         let (alive, ended) = sync_channel(0);
         let is_connected = Arc::new(AtomicBool::new(false));
         let connected = Arc::clone(&is_connected);
@@ -75,7 +76,7 @@ impl Streamer {
                 let stream = Stream {
                     enrolment,
                     reader: Reader::new(reader),
-                    stop,
+                    end: ending,
                     delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
                     failures: FailureLog::default(),
                     was_logged: false,
@@ -86,7 +87,7 @@ impl Streamer {
                 drop(alive);
             })?;
         Ok(Self {
-            wake,
+            end,
             ended,
             is_connected,
         })
@@ -98,7 +99,7 @@ impl Streamer {
 
     /// Stops the thread and closes the connection, if that is quick.
     pub(super) fn stop(self) {
-        drop(self.wake);
+        self.end.close();
         let _ = self.ended.recv_timeout(CLOSE_WAIT);
     }
 }
@@ -106,8 +107,7 @@ impl Streamer {
 struct Stream {
     enrolment: Enrolment,
     reader: Reader,
-    /// Becomes readable when the daemon stops.
-    stop: UnixStream,
+    end: Arc<LatestQueue<()>>,
     delay: RetryDelay,
     failures: FailureLog,
     /// Whether the first connection was logged.
@@ -144,7 +144,7 @@ impl Stream {
                 Err(why) => self.lost(&why),
             }
             let rest = self.delay.remaining(clock::monotonic());
-            if self.sleep(rest.unwrap_or_default()) == Woken::Stop {
+            if self.end.take(Some(rest.unwrap_or_default())) == Taken::Closed {
                 return;
             }
         }
@@ -152,10 +152,11 @@ impl Stream {
 
     fn connect(&mut self) -> Result<(Socket, Arc<Enrolled>), String> {
         let enrolled = self.enrolment.current().map_err(|error| chain(&error))?;
-        let endpoint = enrolled.client.endpoint();
-        let connection = endpoint
-            .connect(Limits::CALL)
-            .map_err(|error| chain(&error))?;
+        let connection = enrolled.client.endpoint().connect();
+        let connection = connection.map_err(|error| match error {
+            ureq::Error::Other(error) => chain(&*error),
+            error => chain(&error),
+        })?;
         Ok((handshake(connection, &enrolled)?, enrolled))
     }
 
@@ -183,15 +184,10 @@ impl Stream {
 
     /// Sends a frame each second until the connection is lost, the enrolment changes or the daemon stops.
     fn feed(&mut self, socket: &mut Socket, enrolled: &Arc<Enrolled>) -> End {
-        // Data that arrived with the handshake is already buffered and would not end a poll.
-        let mut received = match receive(socket) {
-            Ok(received) => received,
-            Err(why) => return End::Lost(why),
-        };
-        let mut is_behind = received == BATCH;
         let began = clock::monotonic();
         let mut due = began;
-        let mut bytes = socket.get_ref().bytes_read();
+        let mut received = 0;
+        let mut bytes = 0;
         loop {
             let now = clock::monotonic();
             // A connection that drops again and again is logged once, and its recovery only when it is stable.
@@ -209,26 +205,17 @@ impl Stream {
                 // No burst after a slow read.
                 due = (due + PERIOD).max(clock::monotonic());
                 received = 0;
-                bytes = socket.get_ref().bytes_read();
+                bytes = socket.get_ref().bytes_read;
             }
-            // Polls also when the next frame is already due, so that a slow driver does not prevent reading. The rest of a
-            // burst is buffered and would not end the poll.
-            let rest = match is_behind {
-                true => Duration::ZERO,
-                false => due.saturating_sub(clock::monotonic()),
-            };
-            match self.wait(socket.get_ref().as_fd(), rest) {
-                Woken::Stop => return End::Stopped,
-                Woken::Time if !is_behind => {}
-                Woken::Time | Woken::Board => match receive(socket) {
-                    Ok(more) => {
-                        received += more;
-                        is_behind = more == BATCH;
-                    }
-                    Err(why) => return End::Lost(why),
-                },
+            if self.end.is_closed() {
+                return End::Stopped;
             }
-            if received > MAX_MESSAGES || socket.get_ref().bytes_read() - bytes > MAX_BYTES {
+            let rest = due.saturating_sub(clock::monotonic());
+            match receive(socket, rest.clamp(READ_LEAST, READ_WAIT)) {
+                Ok(more) => received += more,
+                Err(why) => return End::Lost(why),
+            }
+            if received > MAX_MESSAGES || socket.get_ref().bytes_read - bytes > MAX_BYTES {
                 return End::Lost("the board sends too many messages".to_owned());
             }
         }
@@ -246,50 +233,11 @@ impl Stream {
             return Ok(());
         };
         let frame = UtilFrame::of(&sample).text();
-        set_deadline(socket, SEND_LIMIT);
+        socket.get_mut().set_limit(SEND_LIMIT);
         socket
             .send(Message::text(frame))
             .map_err(|error| error.to_string())
     }
-
-    fn sleep(&self, length: Duration) -> Woken {
-        let mut inputs = [PollFd::new(&self.stop, PollFlags::IN)];
-        let heard = wait_for(&mut inputs, length);
-        if heard && !inputs[0].revents().is_empty() {
-            Woken::Stop
-        } else {
-            Woken::Time
-        }
-    }
-
-    fn wait(&self, board: BorrowedFd<'_>, length: Duration) -> Woken {
-        let mut inputs = [
-            PollFd::new(&self.stop, PollFlags::IN),
-            PollFd::from_borrowed_fd(board, PollFlags::IN),
-        ];
-        if !wait_for(&mut inputs, length) {
-            return Woken::Time;
-        }
-        match inputs.map(|input| !input.revents().is_empty()) {
-            [true, _] => Woken::Stop,
-            [_, true] => Woken::Board,
-            _ => Woken::Time,
-        }
-    }
-}
-
-/// Why a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Woken {
-    Time,
-    Board,
-    Stop,
-}
-
-/// Whether an input became ready in time.
-fn wait_for(inputs: &mut [PollFd<'_>], length: Duration) -> bool {
-    let length = Timespec::try_from(length).ok();
-    matches!(poll(inputs, length.as_ref()), Ok(1..))
 }
 
 fn handshake(connection: Connection, enrolled: &Enrolled) -> Result<Socket, String> {
@@ -317,21 +265,20 @@ fn handshake(connection: Connection, enrolled: &Enrolled) -> Result<Socket, Stri
     }
 }
 
-/// Reads a batch of messages and returns their number. Pings are answered, everything else is ignored.
-fn receive(socket: &mut Socket) -> Result<usize, String> {
+/// Reads messages for this time and returns their number. Pings are answered, everything else is ignored.
+fn receive(socket: &mut Socket, time: Duration) -> Result<usize, String> {
     let mut received = 0;
-    while received < BATCH {
-        // Only what has already arrived is read.
-        set_deadline(socket, Duration::from_millis(1));
+    socket.get_mut().set_limit(time);
+    while received <= MAX_MESSAGES {
         match socket.read() {
             Ok(Message::Close(_)) => return Err("the board closed the connection".to_owned()),
             Ok(_) => received += 1,
-            Err(tungstenite::Error::Io(error)) if timeout_of(&error).is_some() => break,
+            Err(tungstenite::Error::Io(error)) if is_timeout(&error) => break,
             Err(error) => return Err(error.to_string()),
         }
     }
     // Sends the answers to pings.
-    set_deadline(socket, SEND_LIMIT);
+    socket.get_mut().set_limit(SEND_LIMIT);
     match socket.flush() {
         Ok(()) => Ok(received),
         Err(error) => Err(error.to_string()),
@@ -339,16 +286,11 @@ fn receive(socket: &mut Socket) -> Result<usize, String> {
 }
 
 fn close(socket: &mut Socket) {
-    set_deadline(socket, CLOSE_WAIT);
+    socket.get_mut().set_limit(CLOSE_WAIT);
     let frame = CloseFrame {
         code: CloseCode::Normal,
         reason: "".into(),
     };
     let _ = socket.close(Some(frame));
     let _ = socket.get_mut().flush();
-}
-
-fn set_deadline(socket: &mut Socket, time: Duration) {
-    let until = Deadline::after(clock::monotonic(), time);
-    socket.get_mut().set_deadline(until, time);
 }

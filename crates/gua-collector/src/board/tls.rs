@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// Why there are no CA certificates to trust.
 #[derive(Debug, thiserror::Error)]
@@ -24,38 +25,33 @@ pub enum TlsError {
 }
 
 /// Reads the CA certificates of a file.
-pub(crate) fn certificates(path: &Path) -> Result<RootCertStore, TlsError> {
-    let of_file = |source| TlsError::File {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let certificates: Vec<_> = read.map_err(|source| TlsError::File {
         path: path.to_owned(),
         source,
-    };
-    let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(path).map_err(of_file)?;
-    let certificates: Result<Vec<_>, _> = certificates.collect();
-    match roots.add_parsable_certificates(certificates.map_err(of_file)?) {
+    })?;
+    match RootCertStore::empty().add_parsable_certificates(certificates.iter().cloned()) {
         (0, _) => Err(TlsError::NoneInFile {
             path: path.to_owned(),
         }),
-        _ => Ok(roots),
+        _ => Ok(certificates),
     }
 }
 
-/// Creates the TLS configuration of a board. Connections share it, so sessions can be resumed.
-pub(crate) fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
-    let mut roots = match ca_file {
-        Some(path) => certificates(path)?,
-        None => RootCertStore::empty(),
-    };
-    // Invalid certificate files of the system are skipped.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+/// Creates the TLS configuration of a board.
+pub(crate) fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig, TlsError> {
+    let mut roots = ca_file.map(certificates).transpose()?.unwrap_or_default();
+    // Invalid certificates of the system are skipped.
+    roots.extend(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(TlsError::NoneAtAll);
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("ring supports every TLS version of rustls")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+    let roots = roots
+        .iter()
+        .map(|root| Certificate::from_der(root).to_owned());
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::from(roots))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build())
 }

@@ -11,7 +11,7 @@ use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use gua_test::http::{CLAIM_ANSWER, Request};
 use gua_wire::server_url::Unencrypted;
 use gua_wire::{ClaimAnswer, CloudConfig, ServerUrl};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::board::proxy::Proxies;
@@ -32,19 +32,21 @@ impl ManualClock {
         }
     }
 
-    fn pass(&self, time: Duration) {
-        self.now.set(self.now.get() + time);
-        self.monotonic.set(self.monotonic.get() + time);
-    }
-}
-
-impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         self.now.get()
     }
 
-    fn monotonic(&self) -> Duration {
-        self.monotonic.get()
+    fn read(&self) -> Clocks {
+        Clocks {
+            wall: self.now(),
+            since_boot: self.monotonic.get(),
+            monotonic: self.monotonic.get(),
+        }
+    }
+
+    fn pass(&self, time: Duration) {
+        self.now.set(self.now.get() + time);
+        self.monotonic.set(self.monotonic.get() + time);
     }
 }
 
@@ -186,14 +188,14 @@ fn a_failed_upload_is_retried_and_a_complete_one_is_repeated_the_next_day() {
     scene.refuses(Some(("GET", 503)));
     // Delays double, up to an hour, with a random addition of up to half.
     for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
-        let rest = scene.uploader.step(&clock);
+        let rest = scene.uploader.step(|| clock.read());
         assert_eq!(scene.requests(), ["GET /agent/v1/archives"]);
         let least = Duration::from_secs(60 * minutes);
         assert!((least..=least * 3 / 2).contains(&rest), "{rest:?}");
         assert_eq!(scene.state().last_error.unwrap().at, clock.now());
         // A step that comes too early returns the remaining delay.
         clock.pass(rest / 2);
-        let left = scene.uploader.step(&clock);
+        let left = scene.uploader.step(|| clock.read());
         assert_eq!(scene.requests(), [""; 0]);
         clock.pass(left);
     }
@@ -202,7 +204,7 @@ fn a_failed_upload_is_retried_and_a_complete_one_is_repeated_the_next_day() {
 
     scene.refuses(None);
     assert_eq!(open_day(clock.now()).to_string(), "2026-11-16");
-    let rest = scene.uploader.step(&clock);
+    let rest = scene.uploader.step(|| clock.read());
     assert_eq!(rest, CHECK_PERIOD);
     assert_eq!(scene.requests().len(), 1 + 4 + 2 + 1);
     assert_eq!(
@@ -216,10 +218,10 @@ fn a_failed_upload_is_retried_and_a_complete_one_is_repeated_the_next_day() {
 
     // No further upload on that day, nor in the first minutes of the next.
     clock.now.set("2026-11-17T00:04:59Z".parse().unwrap());
-    assert_eq!(scene.uploader.step(&clock), CHECK_PERIOD);
+    assert_eq!(scene.uploader.step(|| clock.read()), CHECK_PERIOD);
     assert_eq!(scene.requests(), [""; 0]);
     clock.pass(Duration::from_secs(1));
-    scene.uploader.step(&clock);
+    scene.uploader.step(|| clock.read());
     assert_eq!(scene.requests().len(), 1 + 6 + 2 + 1);
 }
 
@@ -228,7 +230,7 @@ fn a_file_that_the_board_rejects_does_not_hold_up_later_days() {
     let mut scene = Scene::new(None);
     let clock = ManualClock::at("2026-11-16T12:00:00Z");
     scene.refuses(Some(("2026-11-14&table=gpu_sample", 413)));
-    assert!(scene.uploader.step(&clock) >= FIRST_DELAY);
+    assert!(scene.uploader.step(|| clock.read()) >= FIRST_DELAY);
     let requests = scene.requests();
     assert_eq!(requests.len(), 1 + 4 + 2 + 1, "{requests:?}");
     assert!(requests[7].starts_with("DELETE "), "{requests:?}");
@@ -240,7 +242,7 @@ fn a_file_that_the_board_rejects_does_not_hold_up_later_days() {
     // A rejected token concerns every file, so the upload stops.
     clock.pass(2 * MAX_DELAY);
     scene.refuses(Some(("2026-11-14&table=gpu_sample", 401)));
-    scene.uploader.step(&clock);
+    scene.uploader.step(|| clock.read());
     assert_eq!(scene.requests().len(), 2);
 }
 
@@ -248,7 +250,7 @@ fn a_file_that_the_board_rejects_does_not_hold_up_later_days() {
 fn a_day_with_deleted_ticks_is_not_uploaded() {
     let mut scene = Scene::new(Some(Duration::from_secs(18 * 3600)));
     let clock = ManualClock::at("2026-11-17T12:00:00Z");
-    scene.uploader.step(&clock);
+    scene.uploader.step(|| clock.read());
     let days: Vec<String> = scene
         .requests()
         .into_iter()
