@@ -30,7 +30,6 @@ pub mod runtime;
 pub mod schedule;
 pub mod sink;
 mod sink_state;
-pub mod systemd;
 pub mod tick_line;
 
 pub use clocks::Clocks;

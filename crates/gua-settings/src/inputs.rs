@@ -18,9 +18,6 @@ use crate::{ENTRIES, Problem, name};
 /// Environment variable with the path of a configuration file that replaces the user's.
 pub const CONFIG_VARIABLE: &str = "GUA_CONFIG";
 
-/// Variables that systemd sets for a supervised service (sd_notify(3), sd_watchdog_enabled(3)).
-const SYSTEMD_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
-
 /// Conventional names of the proxy variables. The first name that is set takes precedence.
 const PROXY_VARIABLES: [[&str; 2]; 4] = [
     ["http_proxy", "HTTP_PROXY"],
@@ -81,7 +78,6 @@ impl Inputs {
             .iter()
             .map(|entry| entry.env)
             .chain([CONFIG_VARIABLE, "HOME", "PATH", "TMPDIR"])
-            .chain(SYSTEMD_VARIABLES)
             .chain(PROXY_VARIABLES.into_iter().flatten())
             .chain(RUN_VARIABLES)
             .chain([CUDA_VISIBLE_DEVICES]);

@@ -13,7 +13,6 @@ use gua_collector::events::Events;
 use gua_collector::log_file::LogFile;
 use gua_collector::outage_file::OutageFile;
 use gua_collector::pid_file::PidFile;
-use gua_collector::systemd::{Notifier, heartbeat};
 use gua_collector::{Collector, HostRuntime, Options};
 use gua_model::Sample;
 use gua_probe::host;
@@ -87,7 +86,6 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
     }
     let options = options(settings);
     let observer = DaemonObserver {
-        notifier: notifier(&job.loaded),
         inputs: inputs.clone(),
         flags: job.flags,
         thresholds: options.thresholds,
@@ -119,16 +117,11 @@ pub(super) fn run(job: Job) -> anyhow::Result<ExitCode> {
         let line = format!("cloud sync enabled -> {board}");
         info!(board, line, "cloud sync enabled");
     }
-    let own_pid = std::process::id();
-    let beats = heartbeat(
-        inputs.variable("WATCHDOG_USEC"),
-        inputs.variable("WATCHDOG_PID"),
-        own_pid,
-    );
+    let beats = sd_notify::watchdog_enabled().filter(|allowed| !allowed.is_zero());
     let csv = daily_csv(settings, &options);
     let mut collector = Collector::new(runtime, observer, options)
         .with_sink(Box::new(history))
-        .with_heartbeat(beats);
+        .with_heartbeat(beats.map(|allowed| allowed / 2));
     if let Some(csv) = csv {
         collector = collector.with_sink(Box::new(csv));
     }
@@ -203,15 +196,6 @@ fn reader(settings: &Settings) -> ReaderOptions {
         longest_pause,
         ..options
     }
-}
-
-/// The notifier of systemd. An unreachable socket is ignored: the service manager then runs into its own timeout.
-fn notifier(loaded: &Loaded) -> Notifier {
-    loaded
-        .inputs
-        .variable("NOTIFY_SOCKET")
-        .and_then(|name| Notifier::to(name).ok())
-        .unwrap_or_default()
 }
 
 fn log_start(sample: &Sample, settings: &Settings) {

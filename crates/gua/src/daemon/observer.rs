@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use gua_collector::log_file::LogFile;
 use gua_collector::outage_file::OutageFile;
-use gua_collector::systemd::Notifier;
 use gua_collector::tick_line::tick_line;
 use gua_collector::{Observer, OpenOutage, Options};
 use gua_model::{Thresholds, Tick};
 use gua_probe::{clock, own_code};
+use sd_notify::NotifyState;
 use tracing::{info, warn};
 
 use super::history::Place;
@@ -27,7 +27,6 @@ pub(super) const READY: &str = "ready";
 /// Observes the loop of a daemon.
 #[derive(Debug)]
 pub(super) struct DaemonObserver {
-    pub(super) notifier: Notifier,
     pub(super) inputs: Inputs,
     pub(super) flags: Vec<FlagValue>,
     pub(super) thresholds: Thresholds,
@@ -47,9 +46,16 @@ pub(super) struct DaemonObserver {
 impl DaemonObserver {
     /// Asks systemd for more time while a long start is in progress.
     pub(super) fn extend_start(&self) {
-        self.notifier
-            .send("EXTEND_TIMEOUT_USEC=60000000\nWATCHDOG=1");
+        notify(&[
+            NotifyState::ExtendTimeoutUsec(60_000_000),
+            NotifyState::Watchdog,
+        ]);
     }
+}
+
+/// Notifies systemd. An unreachable socket is ignored: the service manager then runs into its own timeout.
+fn notify(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
 }
 
 impl Observer for DaemonObserver {
@@ -69,11 +75,11 @@ impl Observer for DaemonObserver {
         let status = outage.map_or_else(String::new, |outage| {
             format!("losing ticks since {} ({})", outage.from, outage.reason)
         });
-        self.notifier.send(&format!("STATUS={status}"));
+        notify(&[NotifyState::Status(&status)]);
     }
 
     fn ready(&mut self) {
-        self.notifier.send("READY=1");
+        notify(&[NotifyState::Ready]);
         if let Some(mut starter) = self.starter.take() {
             // The command may have stopped waiting.
             let _ = writeln!(starter, "{READY}");
@@ -83,11 +89,12 @@ impl Observer for DaemonObserver {
     }
 
     fn alive(&mut self) {
-        self.notifier.send("WATCHDOG=1");
+        notify(&[NotifyState::Watchdog]);
     }
 
     fn reload(&mut self) -> Result<Options, String> {
-        self.notifier.reloading(clock::monotonic());
+        let now = clock::monotonic().as_micros().cast_signed();
+        notify(&[NotifyState::Reloading, NotifyState::MonotonicUsec(now)]);
         let loaded = Loaded::from(&self.inputs, &self.flags);
         if let Some(log) = &mut self.log {
             log.set_max_bytes(log_bytes(&loaded.settings));
@@ -116,11 +123,11 @@ impl Observer for DaemonObserver {
     }
 
     fn reloaded(&mut self) {
-        self.notifier.send("READY=1");
+        notify(&[NotifyState::Ready]);
     }
 
     fn stopping(&mut self, ticks: u64) {
-        self.notifier.send("STOPPING=1");
+        notify(&[NotifyState::Stopping]);
         let line = format!("shutdown signal received, stopping ({ticks} ticks)");
         info!(ticks, line, "shutdown signal received");
         // Counted before the writer closes the file, because closing truncates the WAL that readers use.

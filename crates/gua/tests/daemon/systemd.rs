@@ -21,7 +21,8 @@ fn next(socket: &UnixDatagram) -> String {
 fn hear(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 512];
     let length = socket.recv(&mut buffer).expect("systemd hears something");
-    String::from_utf8(buffer[..length].to_vec()).unwrap()
+    let said = String::from_utf8(buffer[..length].to_vec()).unwrap();
+    said.trim_end().to_owned()
 }
 
 fn listen(host: &TestHost) -> UnixDatagram {
