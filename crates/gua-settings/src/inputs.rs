@@ -77,7 +77,7 @@ impl Inputs {
         let names = ENTRIES
             .iter()
             .map(|entry| entry.env)
-            .chain([CONFIG_VARIABLE, "HOME", "PATH", "TMPDIR"])
+            .chain([CONFIG_VARIABLE, "HOME", "PATH", "TMPDIR", "JOURNAL_STREAM"])
             .chain(PROXY_VARIABLES.into_iter().flatten())
             .chain(RUN_VARIABLES)
             .chain([CUDA_VISIBLE_DEVICES]);

@@ -99,3 +99,18 @@ fn a_watchdog_for_another_process_and_a_dead_socket_are_ignored() {
     });
     daemon.stop();
 }
+
+#[test]
+fn lines_for_the_journal_have_a_priority() {
+    let host = host(TWO_GPUS);
+    let mut command = host.command("sh");
+    let line = r#"JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec "$0" daemon --foreground --interval 1h"#;
+    command.arg("-c").arg(line).arg(host.program());
+    let mut daemon = host.start(command);
+    wait_for("the daemon has started", || {
+        daemon.stderr().contains("daemon started").then_some(())
+    });
+    daemon.stop();
+    let said = daemon.stderr();
+    assert!(said.lines().all(|line| line.starts_with("<6>")), "{said}");
+}
