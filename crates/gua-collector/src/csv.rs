@@ -97,7 +97,7 @@ impl CsvSink {
         match self.results.recv_timeout(wait) {
             Ok(result) => {
                 self.pending = None;
-                result.map_err(|error| sink_error(&error))?;
+                result?;
                 self.done = Some(period);
                 Ok(())
             }
@@ -168,14 +168,14 @@ impl Sink for CsvSink {
     }
 }
 
-fn sink_error(error: &CsvError) -> SinkError {
-    let reason = match error.is_disk_full() {
-        true => GapReason::DiskFull,
-        false => GapReason::NotStored,
-    };
-    SinkError {
-        reason,
-        message: chain(error),
+impl From<CsvError> for SinkError {
+    fn from(error: CsvError) -> Self {
+        let reason = match error.is_disk_full() {
+            true => GapReason::DiskFull,
+            false => GapReason::NotStored,
+        };
+        let message = chain(&error);
+        SinkError { reason, message }
     }
 }
 

@@ -57,12 +57,8 @@ impl HistorySink {
         };
         self.next.started = at;
         self.next.interval = interval;
-        store
-            .end_run(self.run, at)
-            .map_err(|error| sink_error(&error))?;
-        self.run = store
-            .begin_run(&self.next)
-            .map_err(|error| sink_error(&error))?;
+        store.end_run(self.run, at)?;
+        self.run = store.begin_run(&self.next)?;
         self.is_changed = false;
         Ok(())
     }
@@ -80,18 +76,14 @@ impl Sink for HistorySink {
         let Some(store) = &mut self.store else {
             return Ok(());
         };
-        store
-            .record(self.run, tick)
-            .map_err(|error| sink_error(&error))
+        Ok(store.record(self.run, tick)?)
     }
 
     fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
         let Some(store) = &mut self.store else {
             return Ok(());
         };
-        store
-            .record_outage(outage)
-            .map_err(|error| sink_error(&error))
+        Ok(store.record_outage(outage)?)
     }
 
     fn maintain(&mut self, at: Timestamp) -> Result<(), SinkError> {
@@ -100,15 +92,13 @@ impl Sink for HistorySink {
             return Ok(());
         };
         if let Some(events) = &mut self.events {
-            events
-                .import(store, at)
-                .map_err(|error| sink_error(&error))?;
+            events.import(store, at)?;
         }
         // Totals and retention work in quarters, so one pass per quarter is enough.
         if self.maintained == Some(quarter) {
             return Ok(());
         }
-        let maintenance = store.maintain(at).map_err(|error| sink_error(&error))?;
+        let maintenance = store.maintain(at)?;
         self.maintained = (!maintenance.more).then_some(quarter);
         Ok(())
     }
@@ -131,14 +121,16 @@ impl Sink for HistorySink {
     }
 }
 
-/// Keeps the whole error chain, because an administrator needs the message of SQLite.
-fn sink_error(error: &WriteError) -> SinkError {
-    let message = chain(error);
-    let reason = match error {
-        WriteError::DiskFull(_) => GapReason::DiskFull,
-        _ => GapReason::NotStored,
-    };
-    SinkError { reason, message }
+impl From<WriteError> for SinkError {
+    /// Keeps the whole error chain, because an administrator needs the message of SQLite.
+    fn from(error: WriteError) -> Self {
+        let message = chain(&error);
+        let reason = match error {
+            WriteError::DiskFull(_) => GapReason::DiskFull,
+            _ => GapReason::NotStored,
+        };
+        SinkError { reason, message }
+    }
 }
 
 #[cfg(test)]
@@ -235,7 +227,7 @@ mod tests {
     #[test]
     fn other_write_errors_are_not_reported_as_a_full_disk() {
         let time = Timestamp::UNIX_EPOCH;
-        let error = sink_error(&WriteError::Time(time));
+        let error = SinkError::from(WriteError::Time(time));
         assert_eq!(error.reason, GapReason::NotStored);
         assert_eq!(error.message, WriteError::Time(time).to_string());
     }

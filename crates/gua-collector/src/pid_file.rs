@@ -4,7 +4,7 @@
 //! releases it when the process ends, however it ends. Only the holder of the lock removes the file, so a newer file is
 //! never removed by mistake.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -141,17 +141,9 @@ fn is_locked(file: &File) -> bool {
 
 /// Whether the path still refers to the open file.
 fn is_same_file(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::symlink_metadata(path)) {
-        (Ok(open), Ok(named)) => {
-            let named = if named.is_symlink() {
-                std::fs::metadata(path).unwrap_or(named)
-            } else {
-                named
-            };
-            (open.dev(), open.ino()) == (named.dev(), named.ino())
-        }
-        _ => false,
-    }
+    let identity = |facts: Metadata| (facts.dev(), facts.ino());
+    let named = std::fs::metadata(path).map(identity).ok();
+    named.is_some() && file.metadata().map(identity).ok() == named
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use gua_collector::board::cloud_file::LoadError;
 use gua_collector::board::{
     CloudFile, ConnectOptions, EndpointError, Enrolled, Enrolment, EnrolmentError, LinkFiles, Peer,
-    Proxies,
 };
 use gua_collector::chain::chain;
 use gua_model::text::sanitize;
@@ -128,16 +127,7 @@ fn connect_options(loaded: &Loaded) -> ConnectOptions {
     ConnectOptions {
         unencrypted: cloud.allow_http.value,
         ca_file: cloud.ca_file.value.clone(),
-        proxies: proxies(loaded.inputs.proxies()),
-    }
-}
-
-fn proxies(set: gua_settings::Proxies) -> Proxies {
-    Proxies {
-        http: set.http,
-        https: set.https,
-        all: set.all,
-        none_for: set.none_for,
+        proxies: loaded.inputs.proxies(),
     }
 }
 

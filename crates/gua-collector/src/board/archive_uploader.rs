@@ -4,14 +4,13 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
 use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, open_day};
 use super::backoff::RetryDelay;
 use super::enrolment::Enrolment;
-use super::latest_queue::{LatestQueue, Taken};
 use super::link_state::{LinkFiles, Peer};
 use crate::chain::chain;
 use crate::clocks::Clocks;
@@ -40,33 +39,38 @@ pub(super) struct ArchiveUploader {
     enrolment: Enrolment,
     history: PathBuf,
     options: ArchiveOptions,
-    /// Closed when the daemon ends; it never holds an item.
-    end: Arc<LatestQueue<()>>,
+    /// Disconnected when the daemon ends.
+    end: Receiver<()>,
     delay: RetryDelay,
     failures: FailureLog,
 }
 
 impl ArchiveUploader {
-    /// Starts the thread. It ends when the returned queue is closed; an upload in progress ends with the process.
+    /// Starts the thread. It ends when the returned sender is dropped; an upload in progress ends with the process.
     pub(super) fn start(
         enrolment: Enrolment,
         history: PathBuf,
         options: ArchiveOptions,
-    ) -> io::Result<Arc<LatestQueue<()>>> {
-        let uploader = Self::new(enrolment, history, options);
-        let end = Arc::clone(&uploader.end);
+    ) -> io::Result<Sender<()>> {
+        let (alive, end) = channel();
+        let uploader = Self::new(enrolment, history, options, end);
         thread::Builder::new()
             .name("gua-archive".to_owned())
             .spawn(move || uploader.run())?;
-        Ok(end)
+        Ok(alive)
     }
 
-    fn new(enrolment: Enrolment, history: PathBuf, options: ArchiveOptions) -> Self {
+    fn new(
+        enrolment: Enrolment,
+        history: PathBuf,
+        options: ArchiveOptions,
+        end: Receiver<()>,
+    ) -> Self {
         Self {
             enrolment,
             history,
             options,
-            end: Arc::new(LatestQueue::new(1)),
+            end,
             delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
             failures: FailureLog::default(),
         }
@@ -77,7 +81,7 @@ impl ArchiveUploader {
         let _ = rustix::process::setpriority_process(None, NICE);
         loop {
             let rest = self.step(Clocks::read);
-            if self.end.take(Some(rest)) == Taken::Closed {
+            if self.end.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
         }
@@ -113,8 +117,7 @@ impl ArchiveUploader {
                 today,
                 retention_days,
             };
-            let end = &self.end;
-            archive.upload(&mut |_| match end.is_closed() {
+            archive.upload(&mut |_| match self.is_ending() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             })
@@ -130,9 +133,13 @@ impl ArchiveUploader {
         }
         match result {
             Ok(archived) => self.succeeded(archived),
-            Err(_) if self.end.is_closed() => {}
+            Err(_) if self.is_ending() => {}
             Err(error) => self.failed(&error, clocks().monotonic),
         }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.end.try_recv() == Err(TryRecvError::Disconnected)
     }
 
     fn succeeded(&mut self, archived: Archived) {

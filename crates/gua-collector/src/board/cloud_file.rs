@@ -1,13 +1,15 @@
 //! `cloud.json`, the enrolment of this host. It is only readable by its owner from its first byte on, and replaced
 //! atomically.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_wire::CloudConfig;
 use gua_wire::cloud::CloudError;
+use tempfile::NamedTempFile;
+
+use super::state_file;
 
 /// Maximum size that is read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -30,8 +32,7 @@ pub enum LoadError {
 /// A temporary file beside the enrolment, ready to be filled and renamed.
 #[derive(Debug)]
 pub struct PreparedFile {
-    file: File,
-    temporary: PathBuf,
+    temporary: NamedTempFile,
     path: PathBuf,
 }
 
@@ -79,26 +80,15 @@ impl CloudFile {
     /// # Errors
     /// If the directory is not writable.
     pub fn prepare(&self) -> io::Result<PreparedFile> {
-        let name = self.0.file_name().ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name")
-        })?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.tmp", std::process::id()));
-        let temporary = self.0.with_file_name(hidden);
+        if self.0.file_name().is_none() {
+            let why = "the path has no file name";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         if let Some(directory) = self.0.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        // Left over from a dead process with the same PID.
-        let _ = std::fs::remove_file(&temporary);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)?;
         Ok(PreparedFile {
-            file,
-            temporary,
+            temporary: state_file::prepare(&self.0, 0o600)?,
             path: self.0.clone(),
         })
     }
@@ -122,9 +112,10 @@ impl PreparedFile {
     /// # Errors
     /// If it cannot be written. The previous enrolment is then unchanged.
     pub fn save(mut self, config: &CloudConfig) -> io::Result<()> {
-        self.file.write_all(config.write().as_bytes())?;
-        self.file.sync_all()?;
-        std::fs::rename(&self.temporary, &self.path)?;
+        self.temporary.write_all(config.write().as_bytes())?;
+        self.temporary.as_file().sync_all()?;
+        let saved = self.temporary.persist(&self.path);
+        saved.map_err(|error| error.error)?;
         // Syncs the rename, if the file system supports that.
         if let Some(directory) = self.path.parent()
             && let Ok(directory) = File::open(directory)
@@ -132,13 +123,6 @@ impl PreparedFile {
             let _ = directory.sync_all();
         }
         Ok(())
-    }
-}
-
-impl Drop for PreparedFile {
-    fn drop(&mut self) {
-        // Fails after a save, which has renamed the file.
-        let _ = std::fs::remove_file(&self.temporary);
     }
 }
 
@@ -164,7 +148,7 @@ mod tests {
         assert!(matches!(file.load(), Err(LoadError::Missing(_))));
         let prepared = file.prepare().unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&prepared.temporary), 0o600);
+        assert_eq!(mode(prepared.temporary.path()), 0o600);
         assert!(!file.exists());
         prepared.save(&config()).unwrap();
         assert_eq!(mode(file.path()), 0o600);

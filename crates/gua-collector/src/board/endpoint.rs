@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gua_probe::clock;
+use gua_settings::Proxies;
 use gua_wire::ServerUrl;
 use gua_wire::server_url::{Insecure, Scheme, Unencrypted};
 use rustls::CertificateError;
@@ -20,7 +21,7 @@ use ureq::unversioned::transport::{
 use ureq::{Agent, Error, Timeout};
 
 use super::connection::{Connection, Limits, TcpConnector};
-use super::proxy::{Proxies, ProxyError};
+use super::proxy::{ProxyError, proxy_of};
 use super::tls::{TlsError, certificates, tls_config};
 
 /// Maximum size of a response head.
@@ -107,7 +108,7 @@ impl Endpoint {
             .max_response_header_size(MAX_HEAD)
             .input_buffer_size(BUFFER)
             .output_buffer_size(BUFFER)
-            .proxy(options.proxies.for_board(board)?)
+            .proxy(proxy_of(board, &options.proxies)?)
             .tls_config(tls)
             .timeout_connect(Some(Limits::CALL.connect))
             .timeout_global(Some(Limits::CALL.whole))

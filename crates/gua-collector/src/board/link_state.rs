@@ -18,6 +18,7 @@ use crate::chain::chain;
 
 /// A board and this host's id there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Peer {
     /// URL of the board.
     pub board: String,
@@ -184,8 +185,7 @@ impl LinkFiles {
     /// # Errors
     /// If neither location is writable.
     pub fn write(&self, state: &LinkState) -> io::Result<()> {
-        let [first, second] = self.files();
-        state_file::write(&first, state).or_else(|_| state_file::write(&second, state))
+        state_file::write_one(&self.files(), state)
     }
 
     /// Records the result of a push. A write error is ignored: it only loses the record.
@@ -218,13 +218,10 @@ impl LinkFiles {
     /// Removes the state and the spool of a link; returns the number of spooled pushes. Files beside the history may belong
     /// to another enrolment; they are only removed if they belong to `peer`.
     pub fn remove(&self, peer: Option<&Peer>) -> usize {
-        let [own, of_history] = self.files();
-        let _ = std::fs::remove_file(own);
-        let known = state_file::read(&of_history).map(|state: LinkState| state.peer);
-        if peer.is_some() && known.as_ref() == peer {
-            let _ = std::fs::remove_file(of_history);
-        }
-        ArchiveState::remove(self, peer);
+        state_file::remove(&self.files(), peer, |state: LinkState| state.peer);
+        state_file::remove(&self.archives(), peer, |state: ArchiveState| {
+            state.task.peer
+        });
         let [own, of_history] = self.spools();
         let of_peer = peer.map_or(0, |peer| spool::remove(&of_history, Some(peer)));
         spool::remove(&own, None) + of_peer

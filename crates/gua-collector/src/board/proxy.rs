@@ -1,23 +1,9 @@
-//! Proxy settings from the conventional environment variables. The caller reads the environment.
+//! The proxy for a board, by the conventional environment variables.
 
-use std::fmt;
-
+use gua_settings::Proxies;
 use gua_wire::ServerUrl;
 use gua_wire::server_url::Scheme;
 use ureq::{Proxy, ProxyProtocol};
-
-/// Values of the proxy variables; empty values count as unset.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Proxies {
-    /// `http_proxy`.
-    pub http: Option<String>,
-    /// `https_proxy`.
-    pub https: Option<String>,
-    /// `all_proxy`: used if the variable of the scheme is unset.
-    pub all: Option<String>,
-    /// `no_proxy`: hosts with direct connections.
-    pub none_for: Option<String>,
-}
 
 /// Why a proxy variable is invalid. The message does not contain its value, which may include a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,54 +14,52 @@ pub enum ProxyError {
     Kind(&'static str),
 }
 
-impl Proxies {
-    /// The proxy for a board. Loopback addresses never use a proxy: their unencrypted traffic must not leave the host.
-    ///
-    /// # Errors
-    /// If the variable is invalid. A direct connection instead would ignore the administrator's intention.
-    pub fn for_board(&self, board: &ServerUrl) -> Result<Option<Proxy>, ProxyError> {
-        if board.is_loopback() || self.is_excluded(board) {
-            return Ok(None);
-        }
-        let own = match board.scheme() {
-            Scheme::Http => (&self.http, "http_proxy"),
-            Scheme::Https => (&self.https, "https_proxy"),
-        };
-        let set = [own, (&self.all, "all_proxy")]
-            .into_iter()
-            .find_map(|(text, name)| {
-                let text = text.as_deref()?.trim();
-                (!text.is_empty()).then_some((text, name))
-            });
-        set.map(|(text, name)| parse(text, name)).transpose()
+/// The proxy for a board. Loopback addresses never use a proxy: their unencrypted traffic must not leave the host.
+///
+/// # Errors
+/// If the variable is invalid. A direct connection instead would ignore the administrator's intention.
+pub(super) fn proxy_of(board: &ServerUrl, proxies: &Proxies) -> Result<Option<Proxy>, ProxyError> {
+    if board.is_loopback() || is_excluded(board, proxies) {
+        return Ok(None);
     }
+    let own = match board.scheme() {
+        Scheme::Http => (&proxies.http, "http_proxy"),
+        Scheme::Https => (&proxies.https, "https_proxy"),
+    };
+    let set = [own, (&proxies.all, "all_proxy")]
+        .into_iter()
+        .find_map(|(text, name)| {
+            let text = text.as_deref()?.trim();
+            (!text.is_empty()).then_some((text, name))
+        });
+    set.map(|(text, name)| parse(text, name)).transpose()
+}
 
-    fn is_excluded(&self, board: &ServerUrl) -> bool {
-        let host = board.host().to_ascii_lowercase();
-        let excludes = |entry: &str| {
-            let entry = entry.trim().to_ascii_lowercase();
-            // A host may be followed by a port, except a bare IPv6 address.
-            let (name, port) = match entry.rsplit_once(':') {
-                Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
-                    (name, port.parse().ok())
-                }
-                _ => (entry.as_str(), None),
-            };
-            if port.is_some_and(|port: u16| port != board.port()) {
-                return false;
+fn is_excluded(board: &ServerUrl, proxies: &Proxies) -> bool {
+    let host = board.host().to_ascii_lowercase();
+    let excludes = |entry: &str| {
+        let entry = entry.trim().to_ascii_lowercase();
+        // A host may be followed by a port, except a bare IPv6 address.
+        let (name, port) = match entry.rsplit_once(':') {
+            Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
+                (name, port.parse().ok())
             }
-            let name = name.trim_start_matches('[').trim_end_matches(']');
-            let name = name.trim_start_matches("*.").trim_start_matches('.');
-            name == "*"
-                || !name.is_empty()
-                    && (host == name
-                        || host
-                            .strip_suffix(name)
-                            .is_some_and(|rest| rest.ends_with('.')))
+            _ => (entry.as_str(), None),
         };
-        let list = self.none_for.as_deref().unwrap_or_default();
-        list.split([',', ' ']).any(excludes)
-    }
+        if port.is_some_and(|port: u16| port != board.port()) {
+            return false;
+        }
+        let name = name.trim_start_matches('[').trim_end_matches(']');
+        let name = name.trim_start_matches("*.").trim_start_matches('.');
+        name == "*"
+            || !name.is_empty()
+                && (host == name
+                    || host
+                        .strip_suffix(name)
+                        .is_some_and(|rest| rest.ends_with('.')))
+    };
+    let list = proxies.none_for.as_deref().unwrap_or_default();
+    list.split([',', ' ']).any(excludes)
 }
 
 fn parse(text: &str, name: &'static str) -> Result<Proxy, ProxyError> {
@@ -92,20 +76,13 @@ fn parse(text: &str, name: &'static str) -> Result<Proxy, ProxyError> {
     }
 }
 
-impl fmt::Debug for Proxies {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The URLs may contain passwords.
-        out.debug_struct("Proxies").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(proxies: &Proxies, board: &str, expected: Result<Option<&str>, ProxyError>) {
         let board = ServerUrl::parse(board).unwrap();
-        let found = proxies.for_board(&board);
+        let found = proxy_of(&board, proxies);
         let found =
             found.map(|proxy| proxy.map(|proxy| format!("{}:{}", proxy.host(), proxy.port())));
         assert_eq!(
@@ -188,7 +165,7 @@ mod tests {
             ..Proxies::default()
         };
         let board = ServerUrl::parse("https://b.example").unwrap();
-        let proxy = proxies.for_board(&board).unwrap().unwrap();
+        let proxy = proxy_of(&board, &proxies).unwrap().unwrap();
         assert_eq!(
             proxy.username().zip(proxy.password()),
             Some(("ada", "s@crate"))

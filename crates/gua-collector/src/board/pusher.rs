@@ -2,8 +2,11 @@
 //! not be pushed. It never waits for a server itself, so nothing that should be spooled is lost when the daemon ends.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::thread;
 use std::time::Duration;
 
 use gua_model::text::sanitize;
@@ -12,11 +15,10 @@ use gua_wire::snapshot::LeftOut;
 use tracing::{info, warn};
 
 use super::backoff::RetryDelay;
+use super::client::CallError;
 use super::enrolment::{Enrolled, Enrolment, EnrolmentError};
-use super::latest_queue::{LatestQueue, Taken};
 use super::link_state::{LinkFiles, LinkState, Peer, StreamState};
 use super::push::{AgentIdentity, EncodedPush, Push};
-use super::push_worker::{PushResult, PushWorker};
 use super::spool::{Recipient, Spool};
 use crate::chain::chain;
 use crate::failure_log::FailureLog;
@@ -29,10 +31,25 @@ const STATE_PERIOD: Duration = Duration::from_secs(5);
 /// Maximum time to wait at the end for the result of a push in flight.
 pub(super) const FINAL_WAIT: Duration = Duration::from_secs(2);
 
-/// Everything a [`Pusher`] works with.
+/// What happens to a [`Pusher`].
+pub(super) enum Event {
+    Tick(Push),
+    /// The push in flight has ended.
+    Sent(Result<(), CallError>),
+    /// The stream has connected or disconnected.
+    StreamChanged,
+    /// The daemon ends.
+    Close,
+}
+
+/// Maximum number of events that wait for the pusher, which only waits for the disk.
+pub(super) const MAX_EVENTS: usize = 256;
+
+/// The end of the pusher's queue that other threads have.
+pub(super) type Events = SyncSender<Event>;
+
+/// Configuration of a [`Pusher`].
 pub(super) struct Link {
-    pub(super) queue: Arc<LatestQueue<Push>>,
-    pub(super) worker: PushWorker,
     pub(super) enrolment: Enrolment,
     pub(super) identity: AgentIdentity,
     pub(super) spool: Option<Spool>,
@@ -45,6 +62,9 @@ pub(super) struct Link {
 
 pub(super) struct Pusher {
     link: Link,
+    events: Receiver<Event>,
+    /// For the results of pushes.
+    sent: Events,
     state: LinkState,
     /// When the state file was last written; `None` forces the next write.
     state_written: Option<Duration>,
@@ -63,7 +83,7 @@ pub(super) struct Pusher {
     left_out: Vec<LeftOut>,
 }
 
-/// The push that the worker is sending.
+/// The push that is being sent.
 enum InFlight {
     Latest(EncodedPush),
     /// By its name in the spool.
@@ -73,9 +93,12 @@ enum InFlight {
 }
 
 impl Pusher {
-    pub(super) fn new(link: Link) -> Self {
+    /// `sent` belongs to the same queue as `events`.
+    pub(super) fn new(link: Link, events: Receiver<Event>, sent: Events) -> Self {
         Self {
             link,
+            events,
+            sent,
             state: LinkState::default(),
             state_written: None,
             is_state_changed: false,
@@ -90,19 +113,21 @@ impl Pusher {
         }
     }
 
-    /// Runs until the queue is closed and empty.
+    /// Runs until the daemon ends.
     pub(super) fn run(mut self) {
         if let Some(error) = self.link.spool_error.take() {
             self.spool_failed(&error);
         }
         loop {
-            match self.link.queue.take(self.next_wakeup()) {
-                Taken::Item(push) => self.receive(&push),
-                Taken::Nothing => {}
-                Taken::Closed => break,
-            }
-            if let Some(result) = self.link.worker.result() {
-                self.handle_result(result);
+            let event = match self.next_wakeup() {
+                Some(wait) => self.events.recv_timeout(wait).ok(),
+                None => self.events.recv().ok(),
+            };
+            match event {
+                Some(Event::Tick(push)) => self.receive(&push),
+                Some(Event::Sent(result)) => self.handle_result(result),
+                Some(Event::StreamChanged) | None => {}
+                Some(Event::Close) => break,
             }
             if self.may_send() && !self.send_latest() {
                 self.send_spooled();
@@ -129,9 +154,10 @@ impl Pusher {
                 break;
             }
             let left = until.saturating_sub(clock::monotonic());
-            match self.link.worker.result_within(left) {
-                Some(result) => self.handle_result(result),
-                None => break,
+            match self.events.recv_timeout(left) {
+                Ok(Event::Sent(result)) => self.handle_result(result),
+                Ok(_) => {}
+                Err(_) => break,
             }
         }
         // Without a result the push counts as missed although it may still arrive: a duplicate is better than a loss.
@@ -248,8 +274,7 @@ impl Pusher {
             && let Some(push) = self.unsent.take()
         {
             let body = push.body.clone();
-            self.in_flight = Some(InFlight::Latest(push));
-            self.link.worker.send(enrolled, body);
+            self.send(enrolled, body, InFlight::Latest(push));
         }
         true
     }
@@ -263,8 +288,15 @@ impl Pusher {
         if let Some(enrolled) = self.enrolled()
             && let Some((name, body)) = self.link.spool.as_mut().and_then(Spool::oldest)
         {
-            self.in_flight = Some(InFlight::Spooled(name));
-            self.link.worker.send(enrolled, body);
+            self.send(enrolled, body, InFlight::Spooled(name));
+        }
+    }
+
+    fn send(&mut self, enrolled: Arc<Enrolled>, body: String, what: InFlight) {
+        self.in_flight = Some(what);
+        let push = move || enrolled.client.push_body(&body, &enrolled.config);
+        if let Err(error) = in_background(push, self.sent.clone()) {
+            self.handle_result(Err(CallError::Broken(error)));
         }
     }
 
@@ -283,7 +315,7 @@ impl Pusher {
         }
     }
 
-    fn handle_result(&mut self, result: PushResult) {
+    fn handle_result(&mut self, result: Result<(), CallError>) {
         let Some(in_flight) = self.in_flight.take() else {
             return;
         };
@@ -413,5 +445,44 @@ impl Pusher {
         let _: io::Result<()> = self.link.files.write(&self.state);
         // Removes the file again if the enrolment was removed during the write.
         self.is_peer_unchanged();
+    }
+}
+
+/// Pushes on a thread that reports the result, so that a silent server blocks nothing else. The thread is abandoned if the
+/// daemon ends first.
+fn in_background(
+    push: impl FnOnce() -> Result<(), CallError> + Send + 'static,
+    sent: Events,
+) -> io::Result<()> {
+    let work = move || {
+        // Without a result, nothing would be sent any more. No state of a push that panics is used again.
+        let result = catch_unwind(AssertUnwindSafe(push));
+        let _ = sent.send(Event::Sent(result.unwrap_or(Err(CallError::Panicked))));
+    };
+    let thread = thread::Builder::new().name("gua-push".to_owned());
+    thread.spawn(work).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_push_that_panics_is_a_failure() {
+        let (sent, events) = sync_channel(1);
+        let result = |push: fn() -> Result<(), CallError>| {
+            in_background(push, sent.clone()).unwrap();
+            match events.recv().unwrap() {
+                Event::Sent(result) => result,
+                _ => unreachable!("nothing else is sent"),
+            }
+        };
+        assert!(result(|| Ok(())).is_ok());
+        let error = result(|| panic!("bad push")).unwrap_err();
+        assert!(error.is_retryable());
+        assert_eq!(error.to_string(), "internal error: the push panicked");
+        assert!(result(|| Ok(())).is_ok());
     }
 }

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -16,11 +15,9 @@ use jiff::Timestamp;
 
 use super::archive_uploader::{ArchiveOptions, ArchiveUploader};
 use super::enrolment::Enrolment;
-use super::latest_queue::LatestQueue;
 use super::link_state::LinkFiles;
 use super::push::{AgentIdentity, Push};
-use super::push_worker::PushWorker;
-use super::pusher::{FINAL_WAIT, Link, Pusher};
+use super::pusher::{Event, Events, FINAL_WAIT, Link, MAX_EVENTS, Pusher};
 use super::spool::Spool;
 use super::stream::Streamer;
 use crate::chain::chain;
@@ -28,10 +25,9 @@ use crate::sink::{Sink, SinkError};
 
 /// Maximum time the daemon waits for the disk at its end, after the wait for a push in flight.
 const DISK_WAIT: Duration = Duration::from_secs(1);
-/// Maximum number of ticks in memory with a spool; without one, only the latest is kept.
-const SPOOLED_CAPACITY: usize = 256;
 
 /// Configuration of the link to a board.
+#[derive(Debug)]
 pub struct BoardOptions {
     pub enrolment: Enrolment,
     pub identity: AgentIdentity,
@@ -46,13 +42,13 @@ pub struct BoardOptions {
 
 /// Hands ticks to the thread that pushes them.
 pub struct BoardSink {
-    queue: Arc<LatestQueue<Push>>,
+    events: Events,
     tracker: UsageTracker,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
     stream: Option<Streamer>,
-    /// Closing it ends the archive thread.
-    archive: Option<Arc<LatestQueue<()>>>,
+    /// Dropping it ends the archive thread.
+    archive: Option<Sender<()>>,
 }
 
 impl BoardSink {
@@ -70,15 +66,15 @@ impl BoardSink {
             Ok(spool) => (spool, None),
             Err(error) => (None, Some(chain(&error))),
         };
-        let capacity = spool.as_ref().map_or(1, |_| SPOOLED_CAPACITY);
-        let queue = Arc::new(LatestQueue::new(capacity));
-        let waker = || {
-            let queue = Arc::clone(&queue);
-            move || queue.wake()
-        };
+        let (events, queue) = sync_channel(MAX_EVENTS);
         let stream = options
             .stream
-            .map(|reader| Streamer::start(options.enrolment.clone(), reader, waker()))
+            .map(|reader| {
+                let events = events.clone();
+                // If the queue is full, the pusher is about to look at the stream anyway.
+                let changed = move || _ = events.try_send(Event::StreamChanged);
+                Streamer::start(options.enrolment.clone(), reader, changed)
+            })
             .transpose()?;
         let archive = options
             .archive
@@ -86,16 +82,15 @@ impl BoardSink {
                 ArchiveUploader::start(options.enrolment.clone(), options.history.clone(), archive)
             })
             .transpose()?;
-        let pusher = Pusher::new(Link {
-            queue: Arc::clone(&queue),
-            worker: PushWorker::start(waker())?,
+        let link = Link {
             enrolment: options.enrolment,
             identity: options.identity,
             spool,
             spool_error,
             files,
             is_streaming: stream.as_ref().map(Streamer::is_connected),
-        });
+        };
+        let pusher = Pusher::new(link, queue, events.clone());
         let (alive, ended) = sync_channel(0);
         thread::Builder::new()
             .name("gua-board".to_owned())
@@ -104,12 +99,17 @@ impl BoardSink {
                 drop(alive);
             })?;
         Ok(Self {
-            queue,
+            events,
             tracker: UsageTracker::default(),
             ended,
             stream,
             archive,
         })
+    }
+
+    /// Never waits. The queue is only full while the disk hangs.
+    fn put(&self, event: Event) {
+        let _ = self.events.try_send(event);
     }
 }
 
@@ -125,15 +125,15 @@ impl Sink for BoardSink {
 
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
         let usage = usage_states(&mut self.tracker, &tick.sample);
-        self.queue.put(Push::Sample {
+        self.put(Event::Tick(Push::Sample {
             sample: Box::new(tick.sample.clone()),
             usage,
-        });
+        }));
         Ok(())
     }
 
     fn driver_failed(&mut self, at: Timestamp) {
-        self.queue.put(Push::DriverFailed { at });
+        self.put(Event::Tick(Push::DriverFailed { at }));
     }
 
     /// Does nothing: the push format cannot express outages.
@@ -142,24 +142,13 @@ impl Sink for BoardSink {
     }
 
     fn finish(&mut self, _: Timestamp) {
-        self.queue.close();
-        if let Some(archive) = self.archive.take() {
-            archive.close();
-        }
+        self.put(Event::Close);
+        self.archive = None;
         if let Some(stream) = self.stream.take() {
             stream.stop();
         }
         // Returns an error in both cases: when the thread has ended, and after the timeout.
         let _ = self.ended.recv_timeout(FINAL_WAIT + DISK_WAIT);
-    }
-}
-
-impl fmt::Debug for BoardOptions {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("BoardOptions")
-            .field("enrolment", &self.enrolment)
-            .field("identity", &self.identity)
-            .finish_non_exhaustive()
     }
 }
 

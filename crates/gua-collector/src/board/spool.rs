@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_wire::CloudConfig;
@@ -49,7 +49,7 @@ pub(super) struct Spool {
     /// File names with their sizes.
     pushes: BTreeMap<String, u64>,
     recipient: Option<Recipient>,
-    /// FailureLog apart within a microsecond.
+    /// Distinguishes pushes of the same microsecond.
     number: u32,
     dropped: u64,
 }
@@ -173,19 +173,7 @@ impl Spool {
     }
 
     fn write(&self, name: &str, body: &str) -> io::Result<()> {
-        let half = self.directory.join(format!("{name}.tmp"));
-        let written = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&half)
-            .and_then(|mut file| file.write_all(body.as_bytes()))
-            .and_then(|()| fs::rename(&half, self.directory.join(name)));
-        if written.is_err() {
-            let _ = fs::remove_file(&half);
-        }
-        written
+        state_file::replace(&self.directory.join(name), 0o600, body.as_bytes())
     }
 
     /// Name and body of the oldest push. Unreadable ones are removed.

@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +24,6 @@ use tungstenite::{HandshakeError, Message, WebSocket};
 use super::backoff::RetryDelay;
 use super::connection::{Connection, is_timeout};
 use super::enrolment::{Enrolled, Enrolment};
-use super::latest_queue::{LatestQueue, Taken};
 use crate::chain::chain;
 use crate::failure_log::FailureLog;
 
@@ -51,8 +50,8 @@ const MAX_BYTES: u64 = 4 * MAX_MESSAGE as u64;
 
 /// Handle of the stream's thread.
 pub(super) struct Streamer {
-    /// Closed when the daemon ends; it never holds an item.
-    end: Arc<LatestQueue<()>>,
+    /// Dropping it stops the thread.
+    alive: Sender<()>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
     is_connected: Arc<AtomicBool>,
@@ -65,9 +64,8 @@ impl Streamer {
         reader: ReaderOptions,
         changed: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
-        let end = Arc::new(LatestQueue::new(1));
-        let ending = Arc::clone(&end);
-        let (alive, ended) = sync_channel(0);
+        let (alive, end) = channel();
+        let (working, ended) = channel();
         let is_connected = Arc::new(AtomicBool::new(false));
         let connected = Arc::clone(&is_connected);
         thread::Builder::new()
@@ -76,7 +74,7 @@ impl Streamer {
                 let stream = Stream {
                     enrolment,
                     reader: Reader::new(reader),
-                    end: ending,
+                    end,
                     delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
                     failures: FailureLog::default(),
                     was_logged: false,
@@ -84,10 +82,10 @@ impl Streamer {
                     changed: Box::new(changed),
                 };
                 stream.run();
-                drop(alive);
+                drop(working);
             })?;
         Ok(Self {
-            end,
+            alive,
             ended,
             is_connected,
         })
@@ -99,7 +97,7 @@ impl Streamer {
 
     /// Stops the thread and closes the connection, if that is quick.
     pub(super) fn stop(self) {
-        self.end.close();
+        drop(self.alive);
         let _ = self.ended.recv_timeout(CLOSE_WAIT);
     }
 }
@@ -107,7 +105,8 @@ impl Streamer {
 struct Stream {
     enrolment: Enrolment,
     reader: Reader,
-    end: Arc<LatestQueue<()>>,
+    /// Disconnected when the daemon stops.
+    end: Receiver<()>,
     delay: RetryDelay,
     failures: FailureLog,
     /// Whether the first connection was logged.
@@ -144,7 +143,8 @@ impl Stream {
                 Err(why) => self.lost(&why),
             }
             let rest = self.delay.remaining(clock::monotonic());
-            if self.end.take(Some(rest.unwrap_or_default())) == Taken::Closed {
+            let ended = self.end.recv_timeout(rest.unwrap_or_default());
+            if ended == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
         }
@@ -207,7 +207,7 @@ impl Stream {
                 received = 0;
                 bytes = socket.get_ref().bytes_read;
             }
-            if self.end.is_closed() {
+            if self.end.try_recv() == Err(TryRecvError::Disconnected) {
                 return End::Stopped;
             }
             let rest = due.saturating_sub(clock::monotonic());

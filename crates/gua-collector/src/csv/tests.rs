@@ -243,5 +243,5 @@ fn a_device_in_the_place_of_a_file_is_left_alone_and_a_full_disk_is_told_as_one(
         path,
         source: io::ErrorKind::StorageFull.into(),
     };
-    assert_eq!(sink_error(&full).reason, GapReason::DiskFull);
+    assert_eq!(SinkError::from(full).reason, GapReason::DiskFull);
 }

@@ -80,9 +80,7 @@ fn page(link: &LinkState, spooled: Option<usize>, now: Timestamp) -> String {
 }
 
 fn archive(link: &LinkState, files: &LinkFiles, now: Timestamp) -> String {
-    let is_of = |archive: &ArchiveState| {
-        (&archive.task.board, &archive.task.host_id) == (&link.peer.board, &link.peer.host_id)
-    };
+    let is_of = |archive: &ArchiveState| archive.task.peer == link.peer;
     let Some(archive) = ArchiveState::read(files).filter(is_of) else {
         return String::new();
     };

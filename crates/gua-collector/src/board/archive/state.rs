@@ -16,10 +16,8 @@ use super::{ArchiveError, Archived};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {
-    /// URL of the board.
-    pub board: String,
-    /// Id of this host at the board.
-    pub host_id: String,
+    #[serde(flatten)]
+    pub peer: Peer,
     /// The current UTC day; `None` before the first complete upload.
     pub day: Option<Date>,
     pub retention_days: Option<u32>,
@@ -29,22 +27,10 @@ impl Task {
     #[must_use]
     pub fn new(config: &CloudConfig, today: Date, retention_days: u32) -> Self {
         Self {
-            board: config.server_url.to_string(),
-            host_id: Peer::of(config).host_id,
+            peer: Peer::of(config),
             day: Some(today),
             retention_days: Some(retention_days),
         }
-    }
-
-    fn peer(&self) -> Peer {
-        Peer {
-            board: self.board.clone(),
-            host_id: self.host_id.clone(),
-        }
-    }
-
-    fn has_same_host(&self, other: &Self) -> bool {
-        (&self.board, &self.host_id) == (&other.board, &other.host_id)
     }
 }
 
@@ -76,17 +62,6 @@ impl ArchiveState {
         })
     }
 
-    /// Removes the state files. The one beside the history may belong to another enrolment; it is only removed if it belongs
-    /// to `peer`.
-    pub(in super::super) fn remove(files: &LinkFiles, peer: Option<&Peer>) {
-        let [own, of_history] = files.archives();
-        let _ = std::fs::remove_file(own);
-        let known = state_file::read(&of_history).map(|state: Self| state.task.peer());
-        if peer.is_some() && known.as_ref() == peer {
-            let _ = std::fs::remove_file(of_history);
-        }
-    }
-
     /// Whether the task is complete.
     #[must_use]
     pub fn is_done(files: &LinkFiles, task: &Task) -> bool {
@@ -100,12 +75,11 @@ impl ArchiveState {
         ended: Timestamp,
         result: &Result<Archived, ArchiveError>,
     ) {
-        let known = Self::read(files).filter(|state| state.task.has_same_host(task));
+        let known = Self::read(files).filter(|state| state.task.peer == task.peer);
         let mut state = known.unwrap_or_else(|| Self {
             task: Task {
-                day: None,
-                retention_days: None,
-                ..task.clone()
+                peer: task.peer.clone(),
+                ..Task::default()
             },
             history: files.history(),
             ..Self::default()
@@ -122,9 +96,7 @@ impl ArchiveState {
                 state.last_error = Some(LinkError { at: ended, what });
             }
         }
-        let [first, second] = files.archives();
-        let _: io::Result<()> =
-            state_file::write(&first, &state).or_else(|_| state_file::write(&second, &state));
+        let _: io::Result<()> = state_file::write_one(&files.archives(), &state);
     }
 }
 

@@ -4,9 +4,10 @@
 use std::cell::Cell;
 use std::io::{BufReader, Write as _};
 use std::net::TcpListener;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use gua_model::{Bytes, Driver, Gpu, Missing, Percent, Sample, Tick};
+use gua_settings::Proxies;
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use gua_test::http::{CLAIM_ANSWER, Request};
 use gua_wire::server_url::Unencrypted;
@@ -14,7 +15,6 @@ use gua_wire::{ClaimAnswer, CloudConfig, ServerUrl};
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::board::proxy::Proxies;
 use crate::board::{CloudFile, ConnectOptions};
 use crate::captured_log::CapturedLog;
 
@@ -63,6 +63,7 @@ struct Scene {
     board: Arc<Mutex<Received>>,
     log: CapturedLog,
     uploader: ArchiveUploader,
+    _alive: Sender<()>,
 }
 
 impl Scene {
@@ -86,6 +87,7 @@ impl Scene {
             ca_file: None,
             proxies: Proxies::default(),
         };
+        let (alive, end) = channel();
         let uploader = ArchiveUploader::new(
             Enrolment::new(file, options),
             history,
@@ -93,12 +95,14 @@ impl Scene {
                 users: UserPolicy::Plain,
                 retention_days: 30,
             },
+            end,
         );
         Self {
             directory,
             board,
             log: CapturedLog::start(),
             uploader,
+            _alive: alive,
         }
     }
 
