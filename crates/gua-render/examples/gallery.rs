@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use gua_model::{CalendarUnit, Period, slots};
 use gua_render::chart::{
-    Frame, HeatMap, HeatUnit, HoursBars, HoursRow, Language, Measure, SessionBar, SessionChart,
-    SessionRow, StateHours, StateSlot, StatesOverTime, Theme, Tone, page_style,
+    Frame, HeatMap, HeatUnit, HoursBars, HoursRow, Language, SessionBar, SessionChart, SessionRow,
+    StateHours, StateSlot, StatesOverTime, Theme, page_style,
 };
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
@@ -50,6 +50,17 @@ const NAMES: [&str; 12] = [
     "a-very-long-account-name.with-a-department@research.example.org",
 ];
 
+fn frame(id: &str, title: &str) -> Frame {
+    Frame {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        subtitle: None,
+        theme: Theme::Auto,
+        language: Language::English,
+        width: 960,
+    }
+}
+
 fn zone() -> TimeZone {
     TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone that is written out")
 }
@@ -86,7 +97,7 @@ fn spent(dice: &mut Dice, slot: &gua_model::Slot, cards: f64) -> StateHours {
     }
 }
 
-fn states(hours: i64, cards: f64, unit: CalendarUnit, measure: Measure) -> StatesOverTime {
+fn states(hours: i64, cards: f64, unit: CalendarUnit) -> StatesOverTime {
     let mut dice = Dice(7);
     let zone = zone();
     let slots = slots(window(hours), &zone, unit)
@@ -97,18 +108,16 @@ fn states(hours: i64, cards: f64, unit: CalendarUnit, measure: Measure) -> State
         .collect();
     StatesOverTime {
         slots,
-        per: Some(unit),
-        measure,
+        per: unit,
         zone,
     }
 }
 
 /// An hour in slots of five minutes, which no calendar unit is.
 fn one_hour() -> StatesOverTime {
-    let mut chart = states(1, 8.0, CalendarUnit::Hour, Measure::GpuHours);
+    let mut chart = states(1, 8.0, CalendarUnit::Hour);
     let from = window(1).from();
     let mut dice = Dice(3);
-    chart.per = None;
     chart.slots = (0..12)
         .map(|place: i64| {
             let period = Period::new(
@@ -128,7 +137,7 @@ fn one_hour() -> StatesOverTime {
     chart
 }
 
-fn week(tone: Tone, unit: HeatUnit, language: Language) -> HeatMap {
+fn week(unit: HeatUnit, language: Language) -> HeatMap {
     let mut dice = Dice(5);
     let mut cells = [[None; 24]; 7];
     for (day, row) in cells.iter_mut().enumerate() {
@@ -149,7 +158,7 @@ fn week(tone: Tone, unit: HeatUnit, language: Language) -> HeatMap {
         HeatUnit::Share => "share of time, in percent",
         HeatUnit::GpuHours => "GPU-hours",
     };
-    HeatMap::week(&cells, unit, tone, title, language)
+    HeatMap::week(&cells, unit, title, language)
 }
 
 fn cards_by_day(cards: usize, days: i64) -> HeatMap {
@@ -172,7 +181,6 @@ fn cards_by_day(cards: usize, days: i64) -> HeatMap {
         cells: (0..cards).map(|_| row(&mut dice)).collect(),
         columns,
         unit: HeatUnit::Share,
-        tone: Tone::Use,
         value_title: "share of time active, in percent".to_owned(),
         column_title: "day".to_owned(),
         scaled_rows: usize::MAX,
@@ -268,7 +276,7 @@ fn cases_of_states() -> Vec<Case> {
     use CalendarUnit::{Day, Hour};
     let empty = || StatesOverTime {
         slots: Vec::new(),
-        ..states(1, 1.0, Hour, Measure::GpuHours)
+        ..states(1, 1.0, Hour)
     };
     vec![
         (
@@ -279,37 +287,32 @@ fn cases_of_states() -> Vec<Case> {
         (
             "states-day",
             "States, one day of 12 cards",
-            Box::new(|frame| states(24, 12.0, Hour, Measure::GpuHours).draw(frame)),
+            Box::new(|frame| states(24, 12.0, Hour).draw(frame)),
         ),
         (
             "states-month",
             "States, 30 days of 12 cards",
-            Box::new(|frame| states(720, 12.0, Day, Measure::GpuHours).draw(frame)),
-        ),
-        (
-            "states-month-share",
-            "States, 30 days as shares",
-            Box::new(|frame| states(720, 12.0, Day, Measure::Share).draw(frame)),
+            Box::new(|frame| states(720, 12.0, Day).draw(frame)),
         ),
         (
             "states-month-hours",
             "States, 30 days by the hour",
-            Box::new(|frame| states(720, 12.0, Hour, Measure::Share).draw(frame)),
+            Box::new(|frame| states(720, 12.0, Hour).draw(frame)),
         ),
         (
             "states-year",
             "States, a year of 100 cards",
-            Box::new(|frame| states(8760, 100.0, Day, Measure::GpuHours).draw(frame)),
+            Box::new(|frame| states(8760, 100.0, Day).draw(frame)),
         ),
         (
             "states-one",
             "States, a single slot",
-            Box::new(|frame| states(24, 1.0, Day, Measure::GpuHours).draw(frame)),
+            Box::new(|frame| states(24, 1.0, Day).draw(frame)),
         ),
         (
             "states-huge",
             "States, huge values",
-            Box::new(|frame| states(240, 3e7, Day, Measure::GpuHours).draw(frame)),
+            Box::new(|frame| states(240, 3e7, Day).draw(frame)),
         ),
         (
             "states-empty",
@@ -322,7 +325,7 @@ fn cases_of_states() -> Vec<Case> {
 fn other_cases() -> Vec<Case> {
     let empty_week = || HeatMap {
         cells: Vec::new(),
-        ..week(Tone::Use, HeatUnit::Share, Language::English)
+        ..week(HeatUnit::Share, Language::English)
     };
     let no_sessions = || SessionChart {
         rows: Vec::new(),
@@ -332,12 +335,12 @@ fn other_cases() -> Vec<Case> {
         (
             "week-use",
             "When the cards are used",
-            Box::new(|frame| week(Tone::Use, HeatUnit::Share, frame.language).draw(frame)),
+            Box::new(|frame| week(HeatUnit::Share, frame.language).draw(frame)),
         ),
         (
             "week-waste",
             "When cards are held and idle",
-            Box::new(|frame| week(Tone::Waste, HeatUnit::GpuHours, frame.language).draw(frame)),
+            Box::new(|frame| week(HeatUnit::GpuHours, frame.language).draw(frame)),
         ),
         (
             "week-empty",
@@ -426,7 +429,7 @@ fn main() -> std::io::Result<()> {
             (Theme::Light, "-light"),
             (Theme::Dark, "-dark"),
         ] {
-            let mut frame = Frame::new(id, title);
+            let mut frame = frame(id, title);
             frame.subtitle = Some("host gpu-01 · 10 March 2026 · made-up numbers".to_owned());
             frame.theme = theme;
             let svg = draw(&frame);
@@ -437,7 +440,7 @@ fn main() -> std::io::Result<()> {
             }
             fs::write(folder.join(format!("{id}{suffix}.svg")), svg)?;
         }
-        let mut frame = Frame::new(id, title);
+        let mut frame = frame(id, title);
         frame.theme = Theme::Page;
         page.push_str(&format!("<section>{}</section>", draw(&frame)));
         frame.id = format!("{id}-narrow");

@@ -18,17 +18,18 @@ mod scale;
 mod sessions;
 mod states;
 mod time_axis;
-mod words;
+pub(crate) mod words;
 
+use crate::language::Label;
+pub use crate::language::Language;
 pub use bars::{HoursBars, HoursRow};
 pub use day::DayHours;
-pub use heat::{HeatMap, HeatUnit, Tone};
+pub use heat::{HeatMap, HeatUnit};
 pub use palette::page_style;
 #[cfg(feature = "png")]
 pub use png::{PngError, to_png};
 pub use sessions::{SessionBar, SessionChart, SessionRow};
-pub use states::{Measure, StateSlot, StatesOverTime};
-pub use words::Language;
+pub use states::{StateSlot, StatesOverTime};
 
 /// Options that all charts share.
 #[derive(Clone, Debug)]
@@ -42,21 +43,6 @@ pub struct Frame {
     pub language: Language,
     /// Width in pixels; at least 320. The height depends on the content.
     pub width: u32,
-}
-
-impl Frame {
-    /// Creates a frame with the default width, for a standalone file.
-    #[must_use]
-    pub fn new(id: &str, title: &str) -> Self {
-        Self {
-            id: id.to_owned(),
-            title: title.to_owned(),
-            subtitle: None,
-            theme: Theme::Auto,
-            language: Language::English,
-            width: 960,
-        }
-    }
 }
 
 /// Source of the colours. In every theme, the presentation attributes alone make a complete picture.
@@ -104,6 +90,17 @@ impl Shown {
             Shown::Gap => "gap",
         }
     }
+
+    /// Name for people.
+    pub(crate) fn label(self) -> Label {
+        match self {
+            Shown::Active => Label("active", "실가동"),
+            Shown::IdleHeld => Label("idle-held", "유휴점유"),
+            Shown::HeldUnknown => Label("held-unknown", "점유(사용률 미상)"),
+            Shown::TrulyIdle => Label("truly-idle", "완전유휴"),
+            Shown::Gap => Label("gap (not observed)", "관측 공백"),
+        }
+    }
 }
 
 /// GPU-hours by state.
@@ -145,18 +142,38 @@ impl StateHours {
     pub fn held(&self) -> f64 {
         Shown::HELD.iter().map(|state| self.of(*state)).sum()
     }
+
+    /// The states that a legend explains: unknown states and gaps only where there are any.
+    pub(crate) fn in_legend(self, states: &[Shown]) -> impl Iterator<Item = Shown> {
+        let is_rare = |state| matches!(state, Shown::HeldUnknown | Shown::Gap);
+        let states = states.iter().copied();
+        states.filter(move |state| !is_rare(*state) || self.of(*state) > 0.0)
+    }
+
+    /// One line for each state that occurred, as in a tooltip, each after a line feed.
+    fn lines(&self, states: impl Iterator<Item = Shown>, language: Language) -> String {
+        let states = states.filter(|state| self.of(*state) > 0.0);
+        let line = |state: Shown| {
+            let (word, amount) = (state.label().of(language), self.of(state));
+            let share = scale::percent(amount / self.total());
+            format!("\n{word}: {} ({share})", scale::hours(amount))
+        };
+        states.map(line).collect()
+    }
 }
 
 impl std::ops::Add for StateHours {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
+        let [active, idle_held, held_unknown, truly_idle, gap] =
+            Shown::ALL.map(|state| self.of(state) + other.of(state));
         Self {
-            active: self.of(Shown::Active) + other.of(Shown::Active),
-            idle_held: self.of(Shown::IdleHeld) + other.of(Shown::IdleHeld),
-            held_unknown: self.of(Shown::HeldUnknown) + other.of(Shown::HeldUnknown),
-            truly_idle: self.of(Shown::TrulyIdle) + other.of(Shown::TrulyIdle),
-            gap: self.of(Shown::Gap) + other.of(Shown::Gap),
+            active,
+            idle_held,
+            held_unknown,
+            truly_idle,
+            gap,
         }
     }
 }

@@ -3,11 +3,12 @@
 
 pub mod chart;
 pub mod document;
+mod language;
 pub mod listing;
+mod markup;
 mod natural;
 pub mod quota;
 pub mod report;
 pub mod schemas;
 pub mod statement;
-mod svg;
 pub mod table;

@@ -1,22 +1,43 @@
 //! Draws value axes and time axes.
 
-use jiff::Timestamp;
+use gua_model::Period;
 use jiff::tz::TimeZone;
 
-use super::Language;
-use super::canvas::{Anchor, Canvas, LABEL, Rect, Text};
+use super::canvas::{Anchor, Canvas, LABEL, MARGIN, Rect, Text};
 use super::measure::{Weight, fitted, text_width};
-use super::palette::{AXIS, GRID};
-use super::time_axis::{TimeScale, TimeTicks, ticks};
+use super::palette::{AXIS, GRID, INK};
+use super::scale::percent;
+use super::time_axis::TimeTicks;
+use super::{Language, words};
 
-/// Draws horizontal grid lines with their values. `steps` contains the relative height of each, from 0 to 1.
-pub(crate) fn values(canvas: &mut Canvas<'_>, plot: Rect, steps: &[(f64, String)]) {
+/// A plot with horizontal grid lines. `steps` contains the relative height of each line, from 0 to 1, and its value.
+pub(crate) fn values(
+    canvas: &mut Canvas<'_>,
+    height: f64,
+    unit: &str,
+    steps: &[(f64, String)],
+) -> Rect {
+    let left = MARGIN + 8.0 + widest(steps.iter().map(|(_, label)| label.as_str()));
+    let width = canvas.width() - left - MARGIN;
+    let plot = Rect::new(left, canvas.top + 20.0, width, height);
+    canvas.text(Text::label(MARGIN, plot.y - 12.0, Anchor::Start, unit));
     for (height, label) in steps {
         let y = plot.bottom() - plot.height * height;
         let paint = if *height == 0.0 { AXIS } else { GRID };
         canvas.line((plot.x, y), (plot.right(), y), paint);
-        canvas.text(&Text::label(plot.x - 8.0, y + 4.0, Anchor::End, label));
+        canvas.text(Text::label(plot.x - 8.0, y + 4.0, Anchor::End, label));
     }
+    plot
+}
+
+/// The steps of an axis of shares.
+pub(crate) fn shares() -> [(f64, String); 5] {
+    [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| (share, percent(share)))
+}
+
+/// Redraws the base line over the bottom of the stacks.
+pub(crate) fn base_line(canvas: &mut Canvas<'_>, plot: Rect) {
+    canvas.line((plot.x, plot.bottom()), (plot.right(), plot.bottom()), AXIS);
 }
 
 /// Returns the width of the widest label.
@@ -26,44 +47,34 @@ pub(crate) fn widest<'a>(labels: impl Iterator<Item = &'a str>) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Returns the ticks along `scale`.
-pub(crate) fn time_ticks(
-    canvas: &Canvas<'_>,
-    scale: &TimeScale,
-    zone: &TimeZone,
-    language: Language,
-) -> TimeTicks {
-    ticks(scale, zone, language, canvas.width())
-}
-
 /// Draws the labels below the plot, their context in a second row, and the name of the time zone.
-pub(crate) fn time_labels(
-    canvas: &mut Canvas<'_>,
-    plot: Rect,
-    marks: &TimeTicks,
-    zone: &TimeZone,
-    language: Language,
-) {
+pub(crate) fn time_labels(canvas: &mut Canvas<'_>, plot: Rect, marks: &TimeTicks, zone: &TimeZone) {
+    let bottom = plot.bottom();
     for x in &marks.lines {
-        canvas.line((*x, plot.bottom()), (*x, plot.bottom() + 4.0), AXIS);
+        canvas.line((*x, bottom), (*x, bottom + 4.0), AXIS);
     }
     for mark in &marks.labels {
-        let y = plot.bottom() + 16.0;
-        canvas.text(&Text::label(mark.x, y, Anchor::Middle, &mark.label));
+        canvas.text(Text::label(
+            mark.x,
+            bottom + 16.0,
+            Anchor::Middle,
+            &mark.label,
+        ));
     }
     for mark in &marks.contexts {
-        let y = plot.bottom() + 31.0;
-        canvas.text(&Text {
-            weight: Weight::Regular,
-            paint: super::palette::INK,
-            ..Text::label(mark.x, y, Anchor::Start, &mark.label)
-        });
+        let text = Text::label(mark.x, bottom + 31.0, Anchor::Start, &mark.label);
+        canvas.text(text.painted(INK));
     }
-    let title = zone_title(zone, language);
+    let time = words::TIME.of(canvas.frame.language);
+    let title = match zone.iana_name() {
+        Some(name) => format!("{time} ({name})"),
+        None if *zone == TimeZone::UTC => format!("{time} (UTC)"),
+        None => words::LOCAL_TIME.of(canvas.frame.language).to_owned(),
+    };
     let title = fitted(&title, plot.width, LABEL, Weight::Regular);
-    canvas.text(&Text::label(
-        plot.x + plot.width / 2.0,
-        plot.bottom() + 49.0,
+    canvas.text(Text::label(
+        plot.middle(),
+        bottom + 49.0,
         Anchor::Middle,
         &title,
     ));
@@ -72,34 +83,13 @@ pub(crate) fn time_labels(
 /// Total height of the time axis with its title.
 pub(crate) const TIME_HEIGHT: f64 = super::time_axis::HEIGHT + 20.0;
 
-fn zone_title(zone: &TimeZone, language: Language) -> String {
-    match zone.iana_name() {
-        Some(name) => format!("{} ({name})", language.time()),
-        None if *zone == TimeZone::UTC => format!("{} (UTC)", language.time()),
-        None => language.local_time().to_owned(),
-    }
-}
-
 /// Formats a period in local time for tooltips.
-pub(crate) fn stretch(
-    from: Timestamp,
-    to: Timestamp,
-    zone: &TimeZone,
-    language: Language,
-) -> String {
-    let (from, to) = (zone.to_datetime(from), zone.to_datetime(to));
-    let start = format!(
-        "{} {}",
-        language.day_long(from.date()),
-        from.strftime("%H:%M")
-    );
-    if from.date() == to.date() {
-        format!("{start} – {}", to.strftime("%H:%M"))
-    } else {
-        format!(
-            "{start} – {} {}",
-            language.day_long(to.date()),
-            to.strftime("%H:%M")
-        )
+pub(crate) fn stretch(period: Period, zone: &TimeZone, language: Language) -> String {
+    let [from, to] = [period.from(), period.to()].map(|at| zone.to_datetime(at));
+    let [start, end] =
+        [from, to].map(|at| format!("{} {}", language.day_long(at.date()), at.strftime("%H:%M")));
+    match from.date() == to.date() {
+        true => format!("{start} – {}", to.strftime("%H:%M")),
+        false => format!("{start} – {end}"),
     }
 }

@@ -3,10 +3,10 @@
 use super::canvas::{Anchor, Canvas, Fill, LABEL, MARGIN, Rect, Text};
 use super::measure::{Weight, fitted, text_width};
 use super::palette::{AXIS, GRID, INK, MUTED};
-use super::scale::{Steps, grouped, hours, percent};
-use super::{Frame, Language, Shown, StateHours, axis};
+use super::scale::{Steps, count, grouped, hours, percent};
+use super::{Frame, Language, Shown, StateHours, axis, words};
+use crate::markup::number;
 use crate::natural::natural;
-use crate::svg::number;
 
 const ROW: f64 = 26.0;
 const BAR: f64 = 16.0;
@@ -45,18 +45,11 @@ impl HoursBars {
         let language = frame.language;
         let bars = self.bars(language);
         if bars.is_empty() {
-            return Canvas::empty(frame, language.no_hours(self.observed));
+            return Canvas::empty(frame, words::no_hours(self.observed).of(language));
         }
         let mut canvas = Canvas::new(frame);
-        let unknown = bars
-            .iter()
-            .any(|bar| bar.hours.of(Shown::HeldUnknown) > 0.0);
-        let legend: Vec<(Fill, &str)> = Shown::HELD
-            .into_iter()
-            .filter(|state| *state != Shown::HeldUnknown || unknown)
-            .map(|state| (Fill::State(state), language.state(state)))
-            .collect();
-        canvas.legend(&legend);
+        let total: StateHours = bars.iter().map(|bar| bar.hours).sum();
+        canvas.state_legend(&Shown::HELD, &total, &[]);
 
         let names =
             axis::widest(bars.iter().map(|bar| bar.name.as_str())).min(canvas.width() * 0.28);
@@ -67,51 +60,31 @@ impl HoursBars {
         };
         let values = labels.iter().map(widest).fold(0.0, f64::max);
         let left = MARGIN + names + 10.0;
-        let row_count = u32::try_from(bars.len()).unwrap_or(u32::MAX);
-        let plot = Rect {
-            x: left,
-            y: canvas.top,
-            width: (canvas.width() - left - MARGIN - values - 8.0).max(24.0),
-            height: ROW * f64::from(row_count) + 4.0,
-        };
+        let width = (canvas.width() - left - MARGIN - values - 8.0).max(24.0);
+        let plot = Rect::new(left, canvas.top, width, ROW * count(bars.len()) + 4.0);
         let named = bars.iter().filter(|bar| !bar.is_rest);
         let largest = named.map(|bar| bar.hours.held()).fold(0.0, f64::max);
         let steps = Steps::up_to(largest, if plot.width < 300.0 { 2 } else { 5 });
-        let scale = |amount: f64| plot.width * amount / steps.top();
         grid(&mut canvas, plot, &steps, &self.value_title);
 
-        for ((place, bar), label) in (0u32..).zip(&bars).zip(&labels) {
-            let y = plot.y + 4.0 + ROW * f64::from(place);
+        for ((place, bar), (amount, idle)) in bars.iter().enumerate().zip(&labels) {
+            let row = Rect::new(plot.x, plot.y + 4.0 + ROW * count(place), names, ROW);
             // A long bar for the rest would make the others too short to compare, so only its numbers are shown.
-            let is_told = bar.is_rest && bar.hours.held() > largest;
-            let length = |amount: f64| if is_told { 0.0 } else { scale(amount) };
-            draw_bar(
-                &mut canvas,
-                Rect {
-                    x: plot.x,
-                    y,
-                    width: names,
-                    height: ROW,
-                },
-                bar,
-                &length,
-                language,
-            );
-            let x = plot.x + length(bar.hours.held()) + 8.0;
-            let baseline = y + ROW / 2.0 + 2.0;
-            canvas.text(&Text {
-                weight: Weight::Bold,
-                paint: INK,
-                ..Text::label(x, baseline, Anchor::Start, &label.0)
-            });
-            let beside = x + text_width(&label.0, LABEL, Weight::Bold) + 8.0;
-            canvas.text(&Text::label(beside, baseline, Anchor::Start, &label.1));
+            let scale = match bar.is_rest && bar.hours.held() > largest {
+                true => 0.0,
+                false => plot.width / steps.top(),
+            };
+            draw_bar(&mut canvas, row, bar, scale);
+            let x = plot.x + bar.hours.held() * scale + 8.0;
+            let baseline = row.y + ROW / 2.0 + 2.0;
+            let text = Text::label(x, baseline, Anchor::Start, amount);
+            canvas.text(text.weighing(Weight::Bold).painted(INK));
+            let beside = x + text_width(amount, LABEL, Weight::Bold) + 8.0;
+            canvas.text(Text::label(beside, baseline, Anchor::Start, idle));
         }
-        let described: Vec<String> = bars
-            .iter()
-            .zip(&labels)
-            .take(20)
-            .map(|(bar, label)| format!("{} {} ({})", bar.name, label.0, label.1))
+        let described = bars.iter().zip(&labels).take(20);
+        let described: Vec<String> = described
+            .map(|(bar, (amount, idle))| format!("{} {amount} ({idle})", bar.name))
             .collect();
         let description = format!("{}: {}.", self.value_title, described.join("; "));
         canvas.finish(plot.bottom() + 48.0, &description)
@@ -148,7 +121,7 @@ impl HoursBars {
             .collect();
         if !rest.is_empty() {
             bars.push(Bar {
-                name: language.others(rest.len()),
+                name: words::others(rest.len(), language),
                 hours: rest.iter().map(|row| row.hours).sum(),
                 is_rest: true,
             });
@@ -161,48 +134,39 @@ impl HoursBars {
 fn value_label(bar: &Bar, language: Language) -> (String, String) {
     let held = bar.hours.held();
     let idle = percent(bar.hours.of(Shown::IdleHeld) / held);
-    (hours(held), language.idle_share(&idle))
+    (hours(held), words::idle_share(&idle, language))
 }
 
-fn draw_bar(
-    canvas: &mut Canvas<'_>,
-    row: Rect,
-    bar: &Bar,
-    scale: &dyn Fn(f64) -> f64,
-    language: Language,
-) {
-    let short = fitted(&bar.name, row.width, LABEL, Weight::Regular);
-    let text = Text {
-        paint: if bar.is_rest { MUTED } else { INK },
-        ..Text::label(row.x - 10.0, row.y + ROW / 2.0 + 2.0, Anchor::End, &short)
-    };
-    canvas.text_with_tooltip(&text, if short == bar.name { "" } else { &bar.name });
+fn draw_bar(canvas: &mut Canvas<'_>, row: Rect, bar: &Bar, scale: f64) {
+    let paint = if bar.is_rest { MUTED } else { INK };
+    let look = Text::label(0.0, 0.0, Anchor::End, "").painted(paint);
+    let place = (row.x - 10.0, row.y + ROW / 2.0 + 2.0);
+    canvas.row_name(place, &bar.name, row.width, look);
     let mut x = row.x;
     for state in Shown::HELD {
         let amount = bar.hours.of(state);
         if amount <= 0.0 {
             continue;
         }
-        let share = percent(amount / bar.hours.held());
+        let (word, share) = (
+            state.label().of(canvas.frame.language),
+            amount / bar.hours.held(),
+        );
         let tooltip = format!(
-            "{}\n{}: {} ({share})",
+            "{}\n{word}: {} ({})",
             bar.name,
-            language.state(state),
-            hours(amount)
+            hours(amount),
+            percent(share)
         );
         let facts = [
             ("data-name", bar.name.as_str()),
             ("data-state", state.key()),
             ("data-hours", &number(amount)),
         ];
-        let rect = Rect {
-            x,
-            y: row.y + (ROW - BAR) / 2.0 - 2.0,
-            width: scale(amount),
-            height: BAR,
-        };
+        let y = row.y + (ROW - BAR) / 2.0 - 2.0;
+        let rect = Rect::new(x, y, amount * scale, BAR);
         canvas.rect(rect, Fill::State(state), &facts, &tooltip);
-        x += scale(amount);
+        x += amount * scale;
     }
 }
 
@@ -217,17 +181,12 @@ fn grid(canvas: &mut Canvas<'_>, plot: Rect, steps: &Steps, title: &str) {
         if x - half < free_from || x + half > canvas.width() - 2.0 {
             continue;
         }
-        canvas.text(&Text::label(
-            x,
-            plot.bottom() + 15.0,
-            Anchor::Middle,
-            &label,
-        ));
+        canvas.text(Text::label(x, plot.bottom() + 15.0, Anchor::Middle, &label));
         free_from = x + half + 6.0;
     }
     let room = canvas.width() - plot.x - MARGIN;
     let title = fitted(title, room, LABEL, Weight::Regular);
-    canvas.text(&Text::label(
+    canvas.text(Text::label(
         plot.x,
         plot.bottom() + 33.0,
         Anchor::Start,

@@ -5,8 +5,8 @@ use super::measure::{Weight, fitted, text_width, wrapped};
 use super::palette::{
     self, GAP_LINE, IDLE_STRIPE, INK, MUTED, Paint, SURFACE, UNKNOWN_DOT, of_state,
 };
-use super::{Frame, Shown, Theme};
-use crate::svg::{Svg, number};
+use super::{Frame, Shown, StateHours, Theme};
+use crate::markup::{Attributes, Markup, number};
 
 /// Margin on all sides.
 pub(crate) const MARGIN: f64 = 20.0;
@@ -27,13 +27,15 @@ pub(crate) enum Anchor {
 /// One line of text; `y` is its baseline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text<'a> {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
-    pub(crate) content: &'a str,
-    pub(crate) size: f64,
-    pub(crate) weight: Weight,
-    pub(crate) anchor: Anchor,
-    pub(crate) paint: Paint,
+    x: f64,
+    y: f64,
+    content: &'a str,
+    size: f64,
+    weight: Weight,
+    anchor: Anchor,
+    paint: Paint,
+    /// The whole text, if `content` is truncated.
+    tooltip: &'a str,
 }
 
 impl<'a> Text<'a> {
@@ -46,7 +48,20 @@ impl<'a> Text<'a> {
             weight: Weight::Regular,
             anchor,
             paint: MUTED,
+            tooltip: "",
         }
+    }
+
+    pub(crate) fn painted(self, paint: Paint) -> Self {
+        Self { paint, ..self }
+    }
+
+    pub(crate) fn sized(self, size: f64) -> Self {
+        Self { size, ..self }
+    }
+
+    pub(crate) fn weighing(self, weight: Weight) -> Self {
+        Self { weight, ..self }
     }
 }
 
@@ -59,12 +74,26 @@ pub(crate) struct Rect {
 }
 
 impl Rect {
+    pub(crate) fn new(x: f64, y: f64, width: f64, height: f64) -> Self {
+        Self {
+            x,
+            y,
+            width,
+            height,
+        }
+    }
+
     pub(crate) fn right(self) -> f64 {
         self.x + self.width
     }
 
     pub(crate) fn bottom(self) -> f64 {
         self.y + self.height
+    }
+
+    /// The middle between left and right.
+    pub(crate) fn middle(self) -> f64 {
+        self.x + self.width / 2.0
     }
 }
 
@@ -79,8 +108,8 @@ pub(crate) enum Fill {
 
 #[derive(Debug)]
 pub(crate) struct Canvas<'a> {
-    frame: &'a Frame,
-    body: Svg,
+    pub(crate) frame: &'a Frame,
+    body: Markup,
     /// Bottom of the header, where the chart begins.
     pub(crate) top: f64,
 }
@@ -89,7 +118,7 @@ impl<'a> Canvas<'a> {
     pub(crate) fn new(frame: &'a Frame) -> Self {
         let mut canvas = Self {
             frame,
-            body: Svg::default(),
+            body: Markup::default(),
             top: MARGIN,
         };
         canvas.header();
@@ -100,36 +129,46 @@ impl<'a> Canvas<'a> {
         f64::from(self.frame.width.clamp(320, 20_000))
     }
 
+    /// The width between the margins.
+    pub(crate) fn room(&self) -> f64 {
+        self.width() - 2.0 * MARGIN
+    }
+
     fn header(&mut self) {
-        let room = self.width() - 2.0 * MARGIN;
+        let room = self.room();
         let title = fitted(&self.frame.title, room, TITLE, Weight::Bold);
         self.top += TITLE;
-        self.text(&Text {
-            x: MARGIN,
-            y: self.top - 3.0,
-            content: &title,
-            size: TITLE,
-            weight: Weight::Bold,
-            anchor: Anchor::Start,
-            paint: INK,
-        });
+        let text = Text::label(MARGIN, self.top - 3.0, Anchor::Start, &title);
+        self.text(text.sized(TITLE).weighing(Weight::Bold).painted(INK));
         if let Some(subtitle) = &self.frame.subtitle {
             // The subtitle is never truncated: it lists the filters.
             for line in wrapped(subtitle, room, SUBTITLE, Weight::Regular) {
                 self.top += SUBTITLE + 6.0;
-                self.text(&Text {
-                    size: SUBTITLE,
-                    ..Text::label(MARGIN, self.top - 3.0, Anchor::Start, &line)
-                });
+                let text = Text::label(MARGIN, self.top - 3.0, Anchor::Start, &line);
+                self.text(text.sized(SUBTITLE));
             }
         }
         self.top += 10.0;
     }
 
+    /// Draws the legend of the states that occur in a chart, and of what else it marks.
+    pub(crate) fn state_legend(
+        &mut self,
+        states: &[Shown],
+        total: &StateHours,
+        others: &[(Fill, &str)],
+    ) {
+        let language = self.frame.language;
+        let states = total.in_legend(states);
+        let states = states.map(|state| (Fill::State(state), state.label().of(language)));
+        let entries: Vec<_> = states.chain(others.iter().copied()).collect();
+        self.legend(&entries);
+    }
+
     /// Draws swatches with their names, wrapped into rows.
-    pub(crate) fn legend(&mut self, entries: &[(Fill, &str)]) {
+    fn legend(&mut self, entries: &[(Fill, &str)]) {
         const SWATCH: f64 = 14.0;
-        let room = self.width() - 2.0 * MARGIN;
+        let room = self.room();
         let mut x = MARGIN;
         self.top += 4.0;
         for (fill, name) in entries {
@@ -139,51 +178,50 @@ impl<'a> Canvas<'a> {
                 x = MARGIN;
                 self.top += 20.0;
             }
-            let swatch = Rect {
-                x,
-                y: self.top,
-                width: SWATCH,
-                height: 11.0,
-            };
+            let swatch = Rect::new(x, self.top, SWATCH, 11.0);
             self.rect(swatch, *fill, &[("rx", "2")], "");
-            self.text(&Text::label(
-                x + SWATCH + 6.0,
-                self.top + 9.5,
-                Anchor::Start,
-                &name,
-            ));
+            let (x_text, y) = (x + SWATCH + 6.0, self.top + 9.5);
+            self.text(Text::label(x_text, y, Anchor::Start, &name));
             x += width + 18.0;
         }
         self.top += 24.0;
     }
 
-    pub(crate) fn text(&mut self, text: &Text<'_>) {
-        self.written(text, &[], "");
+    pub(crate) fn text(&mut self, text: Text<'_>) {
+        self.written(text, &[]);
     }
 
-    /// Draws a text with a tooltip, for text that was truncated.
-    pub(crate) fn text_with_tooltip(&mut self, text: &Text<'_>, tooltip: &str) {
-        self.written(text, &[], tooltip);
+    /// Draws the name of a row, truncated to `room`, to the left of `x`.
+    pub(crate) fn row_name(&mut self, (x, y): (f64, f64), name: &str, room: f64, look: Text<'_>) {
+        let short = fitted(name, room, look.size, Weight::Regular);
+        let tooltip = if short == name { "" } else { name };
+        self.text(Text {
+            x,
+            y,
+            content: &short,
+            anchor: Anchor::End,
+            tooltip,
+            ..look
+        });
     }
 
     /// Draws a text over marks of any colour, with an outline for contrast.
-    pub(crate) fn text_over_marks(&mut self, text: &Text<'_>) {
-        let stroke = SURFACE.plain(self.frame.theme);
+    pub(crate) fn text_over_marks(&mut self, text: Text<'_>) {
         let rim = [
-            ("stroke", stroke),
+            ("stroke", SURFACE.plain(self.frame.theme)),
             ("stroke-width", "2.6"),
             ("stroke-linejoin", "round"),
             ("paint-order", "stroke"),
             ("pointer-events", "none"),
         ];
-        self.written(text, &rim, "");
+        self.written(text, &rim);
     }
 
-    fn written(&mut self, text: &Text<'_>, rim: &[(&str, &str)], tooltip: &str) {
+    fn written(&mut self, text: Text<'_>, rim: Attributes<'_>) {
         if text.content.is_empty() {
             return;
         }
-        let (x, y, size) = (number(text.x), number(text.y), number(text.size));
+        let [x, y, size] = [text.x, text.y, text.size].map(number);
         let class = if rim.is_empty() {
             format!("f-{}", text.paint.name)
         } else {
@@ -205,64 +243,72 @@ impl<'a> Canvas<'a> {
             attributes.push(("font-weight", "bold"));
         }
         attributes.extend_from_slice(rim);
-        if tooltip.is_empty() {
-            self.body.text("text", &attributes, text.content);
-        } else {
-            self.body.open("text", &attributes);
-            self.body.text("title", &[], tooltip);
-            self.body.content(text.content);
-            self.body.close("text");
-        }
+        self.body.element("text", &attributes, |inside| {
+            if !text.tooltip.is_empty() {
+                inside.text("title", &[], text.tooltip);
+            }
+            inside.words(text.content);
+        });
     }
 
-    /// Opens a group whose marks share a fill.
-    pub(crate) fn open_group(&mut self, fill: Fill, name: &str) {
-        let fill = self.fill(fill);
-        let mut attributes = vec![("fill", fill.0.as_str())];
-        if !fill.1.is_empty() {
-            attributes.push(("class", fill.1.as_str()));
-        }
-        if !name.is_empty() {
-            attributes.push(("data-state", name));
-        }
+    /// Draws marks of one state, which share its fill.
+    pub(crate) fn group(&mut self, state: Shown, inside: impl FnOnce(&mut Self)) {
+        let fill = self.fill(Fill::State(state));
+        let attributes = fill.attributes(&[("data-state", state.key())]);
         self.body.open("g", &attributes);
-    }
-
-    pub(crate) fn close_group(&mut self) {
+        inside(self);
         self.body.close("g");
         self.body.line_break();
     }
 
     /// Draws a mark that inherits its fill from its group.
     pub(crate) fn bare_rect(&mut self, rect: Rect) {
-        self.marked("rect", rect, &[], "");
+        self.marked(rect, &[], "");
     }
 
-    pub(crate) fn rect(&mut self, rect: Rect, fill: Fill, facts: &[(&str, &str)], tooltip: &str) {
+    pub(crate) fn rect(&mut self, rect: Rect, fill: Fill, facts: Attributes<'_>, tooltip: &str) {
         let fill = self.fill(fill);
-        let mut attributes = vec![("fill", fill.0.as_str())];
-        if !fill.1.is_empty() {
-            attributes.push(("class", fill.1.as_str()));
-        }
-        attributes.extend_from_slice(facts);
-        self.marked("rect", rect, &attributes, tooltip);
+        self.marked(rect, &fill.attributes(facts), tooltip);
     }
 
-    fn marked(&mut self, name: &str, rect: Rect, attributes: &[(&str, &str)], tooltip: &str) {
+    /// Draws a column that is divided among states, from the bottom. If no time was observed, it is hatched.
+    pub(crate) fn stack(
+        &mut self,
+        rect: Rect,
+        (hours, states): (&StateHours, &[Shown]),
+        facts: Attributes<'_>,
+        tooltip: &str,
+    ) {
+        let whole: f64 = states.iter().map(|state| hours.of(*state)).sum();
+        let parts: Vec<(Shown, f64)> = match whole > 0.0 {
+            true => {
+                let share = |state: &Shown| (*state, hours.of(*state) / whole);
+                states.iter().map(share).collect()
+            }
+            false => vec![(Shown::Gap, 1.0)],
+        };
+        let mut foot = rect.bottom();
+        for (state, share) in parts.into_iter().filter(|(_, share)| *share > 0.0) {
+            let height = rect.height * share;
+            foot -= height;
+            let amount = number(hours.of(state));
+            let own = [("data-state", state.key()), ("data-hours", &amount)];
+            let facts = [facts, &own].concat();
+            let part = Rect::new(rect.x, foot, rect.width, height);
+            self.rect(part, Fill::State(state), &facts, tooltip);
+        }
+    }
+
+    fn marked(&mut self, rect: Rect, attributes: Attributes<'_>, tooltip: &str) {
         let place = [rect.x, rect.y, rect.width, rect.height].map(number);
-        let mut all = vec![
-            ("x", place[0].as_str()),
-            ("y", &place[1]),
-            ("width", &place[2]),
-            ("height", &place[3]),
-        ];
-        all.extend_from_slice(attributes);
-        if tooltip.is_empty() {
-            self.body.leaf(name, &all);
-        } else {
-            self.body.open(name, &all);
-            self.body.text("title", &[], tooltip);
-            self.body.close(name);
+        let place: [_; 4] =
+            std::array::from_fn(|at| (["x", "y", "width", "height"][at], place[at].as_str()));
+        let all = [&place, attributes].concat();
+        match tooltip {
+            "" => self.body.leaf("rect", &all),
+            tooltip => self.body.element("rect", &all, |inside| {
+                inside.text("title", &[], tooltip);
+            }),
         }
     }
 
@@ -272,167 +318,126 @@ impl<'a> Canvas<'a> {
 
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), paint: Paint) {
         let place = [from.0, from.1, to.0, to.1].map(number);
-        let class = format!("s-{}", paint.name);
-        self.body.leaf(
-            "line",
-            &[
-                ("x1", &place[0]),
-                ("y1", &place[1]),
-                ("x2", &place[2]),
-                ("y2", &place[3]),
-                ("stroke", paint.plain(self.frame.theme)),
-                ("class", &class),
-            ],
-        );
+        let attributes = [
+            ("x1", &*place[0]),
+            ("y1", &place[1]),
+            ("x2", &place[2]),
+            ("y2", &place[3]),
+            ("stroke", paint.plain(self.frame.theme)),
+            ("class", &format!("s-{}", paint.name)),
+        ];
+        self.body.leaf("line", &attributes);
     }
 
     /// Returns a chart with a message instead of data.
     pub(crate) fn empty(frame: &'a Frame, words: &str) -> String {
         let mut canvas = Self::new(frame);
-        let plot = Rect {
-            x: MARGIN,
-            y: canvas.top,
-            width: canvas.width() - 2.0 * MARGIN,
-            height: 120.0,
-        };
+        let plot = Rect::new(MARGIN, canvas.top, canvas.room(), 120.0);
         canvas.rect(plot, Fill::Plain(palette::BAND), &[("rx", "6")], "");
         let shown = fitted(words, plot.width - 12.0, 13.0, Weight::Regular);
-        canvas.text(&Text {
-            size: 13.0,
-            ..Text::label(
-                plot.x + plot.width / 2.0,
-                plot.y + plot.height / 2.0 + 4.5,
-                Anchor::Middle,
-                &shown,
-            )
-        });
+        let y = plot.y + plot.height / 2.0 + 4.5;
+        canvas.text(Text::label(plot.middle(), y, Anchor::Middle, &shown).sized(13.0));
         canvas.finish(plot.bottom() + MARGIN, words)
     }
 
-    /// Returns the attribute and the class of a fill.
-    fn fill(&self, fill: Fill) -> (String, String) {
-        match fill {
+    fn fill(&self, fill: Fill) -> FillAttributes {
+        let (colour, class) = match fill {
             Fill::State(state @ (Shown::Active | Shown::TrulyIdle)) => {
-                self.fill(Fill::Plain(of_state(state)))
+                return self.fill(Fill::Plain(of_state(state)));
             }
-            Fill::State(state) => (
-                format!("url(#{}-{})", self.frame.id, state.key()),
-                String::new(),
-            ),
-            Fill::Plain(paint) => (
-                paint.plain(self.frame.theme).to_owned(),
-                format!("f-{}", paint.name),
-            ),
+            Fill::State(state) => {
+                let pattern = format!("url(#{}-{})", self.frame.id, state.key());
+                (pattern, String::new())
+            }
+            Fill::Plain(paint) => {
+                let plain = paint.plain(self.frame.theme).to_owned();
+                (plain, format!("f-{}", paint.name))
+            }
             Fill::Clear => ("none".to_owned(), String::new()),
-        }
+        };
+        FillAttributes { colour, class }
     }
 
     /// Returns the whole document, `height` pixels high.
     pub(crate) fn finish(self, height: f64, description: &str) -> String {
+        let Frame { id, theme, .. } = self.frame;
         let (width, height) = (number(self.width()), number(height.ceil()));
-        let (title_id, description_id) = (
-            format!("{}-title", self.frame.id),
-            format!("{}-description", self.frame.id),
-        );
-        let mut svg = Svg::default();
-        svg.open(
-            "svg",
-            &[
-                ("xmlns", "http://www.w3.org/2000/svg"),
-                ("viewBox", &format!("0 0 {width} {height}")),
-                ("width", &width),
-                ("height", &height),
-                ("class", "gua-chart"),
-                ("role", "img"),
-                ("aria-labelledby", &format!("{title_id} {description_id}")),
-                ("font-family", FONTS),
-            ],
-        );
-        svg.line_break();
-        svg.text("title", &[("id", &title_id)], &self.frame.title);
-        svg.text("desc", &[("id", &description_id)], description);
-        svg.line_break();
-        if self.frame.theme == Theme::Auto {
-            svg.style(&palette::own_style());
-        }
-        self.patterns(&mut svg);
-        if self.frame.theme != Theme::Page {
-            let class = format!("f-{}", SURFACE.name);
-            svg.leaf(
-                "rect",
-                &[
-                    ("width", &width),
-                    ("height", &height),
-                    ("fill", SURFACE.plain(self.frame.theme)),
-                    ("class", &class),
-                ],
+        let attributes = [
+            ("xmlns", "http://www.w3.org/2000/svg"),
+            ("viewBox", &format!("0 0 {width} {height}")),
+            ("width", &width),
+            ("height", &height),
+            ("class", "gua-chart"),
+            ("role", "img"),
+            ("aria-labelledby", &format!("{id}-title {id}-description")),
+            ("font-family", FONTS),
+        ];
+        let mut svg = Markup::default();
+        svg.element("svg", &attributes, |svg| {
+            svg.line_break();
+            svg.text(
+                "title",
+                &[("id", &format!("{id}-title"))],
+                &self.frame.title,
             );
-        }
-        svg.line_break();
-        svg.append(&self.body);
-        svg.close("svg");
+            svg.text("desc", &[("id", &format!("{id}-description"))], description);
+            svg.line_break();
+            if *theme == Theme::Auto {
+                svg.element("style", &[], |svg| svg.raw(&palette::own_style()));
+            }
+            svg.raw(&self.patterns());
+            if *theme != Theme::Page {
+                let fill = self.fill(Fill::Plain(SURFACE));
+                let size = [("width", &*width), ("height", &height)];
+                svg.leaf("rect", &[&size, &*fill.attributes(&[])].concat());
+            }
+            svg.line_break();
+            svg.raw(&self.body.finish());
+        });
         svg.line_break();
         svg.finish()
     }
 
     /// Defines stripes, dots and hatches, which distinguish states without colour.
-    fn patterns(&self, svg: &mut Svg) {
+    fn patterns(&self) -> String {
+        const STRIPES: &str = "M-1.5 1.5L1.5 -1.5M0 6L6 0M4.5 7.5L7.5 4.5";
+        const DOTS: &str = "M1.5 1.5h.01M4.5 4.5h.01";
+        const HATCHES: &str = "M-1.5 4.5L1.5 7.5M0 0L6 6M4.5 -1.5L7.5 1.5";
         let shapes = [
-            (
-                Shown::IdleHeld,
-                IDLE_STRIPE,
-                "M-1.5 1.5L1.5 -1.5M0 6L6 0M4.5 7.5L7.5 4.5",
-                "1.3",
-            ),
-            (
-                Shown::HeldUnknown,
-                UNKNOWN_DOT,
-                "M1.5 1.5h.01M4.5 4.5h.01",
-                "1.7",
-            ),
-            (
-                Shown::Gap,
-                GAP_LINE,
-                "M-1.5 4.5L1.5 7.5M0 0L6 6M4.5 -1.5L7.5 1.5",
-                "1",
-            ),
+            (Shown::IdleHeld, IDLE_STRIPE, STRIPES, "1.3"),
+            (Shown::HeldUnknown, UNKNOWN_DOT, DOTS, "1.7"),
+            (Shown::Gap, GAP_LINE, HATCHES, "1"),
         ];
-        svg.open("defs", &[]);
-        for (state, paint, data, stroke) in shapes {
-            let ground = of_state(state);
-            let theme = self.frame.theme;
-            svg.open(
-                "pattern",
-                &[
-                    ("id", &format!("{}-{}", self.frame.id, state.key())),
-                    ("width", "6"),
-                    ("height", "6"),
-                    ("patternUnits", "userSpaceOnUse"),
-                ],
-            );
-            svg.leaf(
-                "rect",
-                &[
-                    ("width", "6"),
-                    ("height", "6"),
-                    ("fill", ground.plain(theme)),
-                    ("class", &format!("f-{}", ground.name)),
-                ],
-            );
-            svg.leaf(
-                "path",
-                &[
-                    ("d", data),
-                    ("fill", "none"),
-                    ("stroke", paint.plain(theme)),
-                    ("stroke-width", stroke),
-                    ("stroke-linecap", "round"),
-                    ("class", &format!("s-{}", paint.name)),
-                ],
-            );
-            svg.close("pattern");
-        }
-        svg.close("defs");
-        svg.line_break();
+        let pattern = |(state, paint, shape, stroke): (Shown, Paint, &str, &str)| {
+            let (id, theme, ground) = (&self.frame.id, self.frame.theme, of_state(state));
+            format!(
+                "<pattern id=\"{id}-{}\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">\
+                 <rect width=\"6\" height=\"6\" fill=\"{}\" class=\"f-{}\"/>\
+                 <path d=\"{shape}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{stroke}\" \
+                 stroke-linecap=\"round\" class=\"s-{}\"/></pattern>",
+                state.key(),
+                ground.plain(theme),
+                ground.name,
+                paint.plain(theme),
+                paint.name
+            )
+        };
+        let patterns: String = shapes.into_iter().map(pattern).collect();
+        format!("<defs>{patterns}</defs>\n")
+    }
+}
+
+/// The colour of a mark, and its class if a style sheet can change it.
+struct FillAttributes {
+    colour: String,
+    class: String,
+}
+
+impl FillAttributes {
+    /// The attributes of the fill, and others after them.
+    fn attributes<'a>(&'a self, others: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        let class = Some(("class", self.class.as_str())).filter(|_| !self.class.is_empty());
+        let fill = [("fill", self.colour.as_str())].into_iter().chain(class);
+        fill.chain(others.iter().copied()).collect()
     }
 }

@@ -1,11 +1,10 @@
 //! Hours of the day: one stack of shares for each hour, over all days, with the quietest hours marked.
 
-use super::canvas::{Anchor, Canvas, Fill, MARGIN, Rect, Text};
+use super::canvas::{Anchor, Canvas, Fill, Rect, Text};
 use super::measure::Weight;
-use super::palette::{AXIS, INK, MUTED};
-use super::scale::{hours, percent};
-use super::{Frame, Shown, StateHours, axis};
-use crate::svg::number;
+use super::palette::{INK, MUTED};
+use super::scale::count;
+use super::{Frame, Shown, StateHours, axis, words};
 
 const PLOT: f64 = 240.0;
 /// Thickness of the line under a quiet hour.
@@ -27,139 +26,60 @@ impl DayHours {
         let language = frame.language;
         let total: StateHours = self.hours.iter().copied().sum();
         if total.total() <= total.of(Shown::Gap) {
-            return Canvas::empty(frame, language.nothing());
+            return Canvas::empty(frame, words::NOTHING.of(language));
         }
         let mut canvas = Canvas::new(frame);
-        let mut legend: Vec<(Fill, &str)> = Shown::ALL
-            .into_iter()
-            .filter(|state| {
-                let always = !matches!(state, Shown::HeldUnknown | Shown::Gap);
-                always || total.of(*state) > 0.0
-            })
-            .map(|state| (Fill::State(state), language.state(state)))
-            .collect();
-        if !self.quietest.is_empty() {
-            legend.push((Fill::Plain(INK), language.quietest()));
-        }
-        canvas.legend(&legend);
-
-        let steps = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| (share, percent(share)));
-        let left = MARGIN + 8.0 + axis::widest(steps.iter().map(|(_, label)| label.as_str()));
-        let plot = Rect {
-            x: left,
-            y: canvas.top + 20.0,
-            width: canvas.width() - left - MARGIN,
-            height: PLOT,
-        };
-        let unit = language.share_of_time();
-        canvas.text(&Text::label(MARGIN, plot.y - 12.0, Anchor::Start, unit));
-        axis::values(&mut canvas, plot, &steps);
+        let quietest = words::QUIETEST.of(language);
+        let quiet = [(Fill::Plain(INK), quietest)];
+        let quiet = &quiet[..usize::from(!self.quietest.is_empty())];
+        canvas.state_legend(&Shown::ALL, &total, quiet);
+        let unit = words::SHARE_OF_TIME.of(language);
+        let plot = axis::values(&mut canvas, PLOT, unit, &axis::shares());
         let width = plot.width / 24.0;
-        for (place, amounts) in (0u32..).zip(&self.hours) {
-            let column = Rect {
-                x: plot.x + width * f64::from(place),
-                width,
-                ..plot
-            };
-            self.column(&mut canvas, column, place, amounts, frame);
+        for (hour, hours) in self.hours.iter().enumerate() {
+            let x = plot.x + width * count(hour);
+            self.column(&mut canvas, Rect { x, width, ..plot }, hour, hours);
         }
-        canvas.line((plot.x, plot.bottom()), (plot.right(), plot.bottom()), AXIS);
-        canvas.text(&Text::label(
-            plot.x + plot.width / 2.0,
-            plot.bottom() + 40.0,
-            Anchor::Middle,
-            language.hour_of_day(),
-        ));
-        let quiet: Vec<String> = self
+        axis::base_line(&mut canvas, plot);
+        let title = words::HOUR_OF_DAY.of(language);
+        let y = plot.bottom() + 40.0;
+        canvas.text(Text::label(plot.middle(), y, Anchor::Middle, title));
+        let hours: Vec<String> = self
             .quietest
             .iter()
             .map(|hour| format!("{hour:02}"))
             .collect();
-        let description = format!("{unit}; {}: {}.", language.quietest(), quiet.join(", "));
+        let description = format!("{unit}; {quietest}: {}.", hours.join(", "));
         canvas.finish(plot.bottom() + 54.0, &description)
     }
 
-    fn column(
-        &self,
-        canvas: &mut Canvas<'_>,
-        column: Rect,
-        place: u32,
-        amounts: &StateHours,
-        frame: &Frame,
-    ) {
-        let language = frame.language;
-        let all = amounts.total();
-        let name = format!("{place:02}:00 – {place:02}:59");
-        let mut foot = column.bottom();
+    fn column(&self, canvas: &mut Canvas<'_>, column: Rect, hour: usize, hours: &StateHours) {
+        let language = canvas.frame.language;
+        let name = format!("{hour:02}:00 – {hour:02}:59");
+        let tooltip = match hours.total() > 0.0 {
+            true => name + &hours.lines(Shown::ALL.into_iter(), language),
+            false => format!("{name}\n{}", words::NO_DATA.of(language)),
+        };
         let space = (column.width * 0.14).min(4.0);
-        let mut tooltip = name.clone();
-        for state in Shown::ALL {
-            let amount = amounts.of(state);
-            if amount > 0.0 {
-                let word = language.state(state);
-                let share = percent(amount / all);
-                tooltip.push_str(&format!("\n{word}: {} ({share})", hours(amount)));
-            }
-        }
-        if all <= 0.0 {
-            tooltip = format!("{name}\n{}", language.no_data());
-        }
-        for state in Shown::ALL {
-            let part = match state {
-                // Not observed: hatched over the full height.
-                Shown::Gap if all <= 0.0 => 1.0,
-                _ if all <= 0.0 => 0.0,
-                _ => amounts.of(state) / all,
-            };
-            if part <= 0.0 {
-                continue;
-            }
-            let height = column.height * part;
-            foot -= height;
-            let rect = Rect {
-                x: column.x + space / 2.0,
-                y: foot,
-                width: column.width - space,
-                height,
-            };
-            let facts = [
-                ("data-hour", place.to_string()),
-                ("data-state", state.key().to_owned()),
-                ("data-hours", number(amounts.of(state))),
-            ];
-            let facts = facts.each_ref().map(|(key, value)| (*key, value.as_str()));
-            canvas.rect(rect, Fill::State(state), &facts, &tooltip);
-        }
-        let is_quiet = self
-            .quietest
-            .iter()
-            .any(|hour| Ok(place) == u32::try_from(*hour));
+        let (x, width) = (column.x + space / 2.0, column.width - space);
+        let place = Rect { x, width, ..column };
+        let facts = [("data-hour", &*hour.to_string())];
+        canvas.stack(place, (hours, &Shown::ALL), &facts, &tooltip);
+        let is_quiet = self.quietest.contains(&hour);
         if is_quiet {
-            let rect = Rect {
-                x: column.x + space / 2.0,
-                y: column.bottom() + 4.0,
-                width: column.width - space,
-                height: MARK,
-            };
-            canvas.rect(rect, Fill::Plain(INK), &[("data-quiet", "true")], &tooltip);
+            let mark = Rect::new(x, column.bottom() + 4.0, width, MARK);
+            canvas.rect(mark, Fill::Plain(INK), &[("data-quiet", "true")], &tooltip);
         }
         // On a phone, only every second label fits.
-        if column.width < 20.0 && place % 2 == 1 {
+        if column.width < 20.0 && hour % 2 == 1 {
             return;
         }
-        canvas.text(&Text {
-            weight: if is_quiet {
-                Weight::Bold
-            } else {
-                Weight::Regular
-            },
-            paint: if is_quiet { INK } else { MUTED },
-            ..Text::label(
-                column.x + column.width / 2.0,
-                column.bottom() + 22.0,
-                Anchor::Middle,
-                &format!("{place:02}"),
-            )
-        });
+        let (weight, paint) = match is_quiet {
+            true => (Weight::Bold, INK),
+            false => (Weight::Regular, MUTED),
+        };
+        let (y, label) = (column.bottom() + 22.0, format!("{hour:02}"));
+        let text = Text::label(column.middle(), y, Anchor::Middle, &label);
+        canvas.text(text.weighing(weight).painted(paint));
     }
 }

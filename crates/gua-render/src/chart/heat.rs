@@ -2,9 +2,9 @@
 
 use super::canvas::{Anchor, Canvas, Fill, LABEL, MARGIN, Rect, Text};
 use super::measure::{Weight, fitted, text_width};
-use super::palette::{HEAT_STEPS, INK, MUTED, of_heat};
-use super::scale::{grouped, hours, percent};
-use super::{Frame, Language, Shown, axis};
+use super::palette::{HEAT_STEPS, INK, of_heat};
+use super::scale::{count, grouped, hours, percent};
+use super::{Frame, Language, Shown, axis, words};
 
 /// Unit of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,13 +12,6 @@ pub enum HeatUnit {
     /// From 0 to 1.
     Share,
     GpuHours,
-}
-
-/// Whether a high value is good or bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    Use,
-    Waste,
 }
 
 /// One number for each row and column.
@@ -30,7 +23,6 @@ pub struct HeatMap {
     /// observed.
     pub cells: Vec<Vec<Option<f64>>>,
     pub unit: HeatUnit,
-    pub tone: Tone,
     /// Title of the values, such as "share of time active".
     pub value_title: String,
     pub column_title: String,
@@ -44,7 +36,6 @@ impl HeatMap {
     pub fn week(
         cells: &[[Option<f64>; 24]; 7],
         unit: HeatUnit,
-        tone: Tone,
         value_title: &str,
         language: Language,
     ) -> Self {
@@ -53,9 +44,8 @@ impl HeatMap {
             columns: (0..24).map(|hour| format!("{hour:02}")).collect(),
             cells: cells.iter().map(|row| row.to_vec()).collect(),
             unit,
-            tone,
             value_title: value_title.to_owned(),
-            column_title: language.hour_of_day().to_owned(),
+            column_title: words::HOUR_OF_DAY.of(language).to_owned(),
             scaled_rows: usize::MAX,
         }
     }
@@ -99,14 +89,6 @@ impl HeatMap {
         }
     }
 
-    fn step(&self, value: f64, largest: f64) -> usize {
-        if value <= 0.0 || largest <= 0.0 {
-            return 0;
-        }
-        let reached = |step: &usize| value >= lower_bound(*step, largest);
-        (1..HEAT_STEPS).rev().find(reached).unwrap_or(1)
-    }
-
     /// Formats a value so that it fits into a cell.
     fn brief(&self, value: f64) -> String {
         match self.unit {
@@ -127,218 +109,161 @@ impl HeatMap {
     #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         if self.values().next().is_none() {
-            return Canvas::empty(frame, frame.language.nothing());
+            return Canvas::empty(frame, words::NOTHING.of(frame.language));
         }
         let mut canvas = Canvas::new(frame);
         let largest = self.largest();
-        self.legend(&mut canvas, frame.language, largest);
+        self.legend(&mut canvas, largest);
 
-        let size = if self.rows.len() > 30 { 10.0 } else { LABEL };
-        let names = self
-            .rows
-            .iter()
-            .map(|name| text_width(name, size, Weight::Regular));
+        let (rows, columns) = (self.rows.len(), self.columns.len());
+        let size = if rows > 30 { 10.0 } else { LABEL };
+        let names = self.rows.iter();
+        let names = names.map(|name| text_width(name, size, Weight::Regular));
         let names = names.fold(0.0, f64::max).min(canvas.width() * 0.25);
         let left = MARGIN + names + 10.0;
-        let row_height = match self.rows.len() {
+        let cell_height = match rows {
             0..=12 => 27.0,
             13..=30 => 20.0,
             _ => 14.0,
         };
-        let row_count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
-        let plot = Rect {
-            x: left,
-            y: canvas.top,
-            width: canvas.width() - left - MARGIN,
-            height: row_height * f64::from(row_count),
-        };
-        let bottom = plot.bottom() + 44.0;
-        let column_count = u32::try_from(self.columns.len()).unwrap_or(u32::MAX);
+        let width = canvas.width() - left - MARGIN;
+        let plot = Rect::new(left, canvas.top, width, cell_height * count(rows));
         let grid = Grid {
             plot,
             size,
-            cell_width: plot.width / f64::from(column_count),
-            cell_height: row_height,
+            cell_width: plot.width / count(columns),
+            cell_height,
         };
-        self.draw_cells(&mut canvas, &grid, frame, largest);
+        self.draw_cells(&mut canvas, &grid, largest);
         self.draw_names(&mut canvas, &grid, names);
 
-        let count = self.values().count();
-        let (low, high) = self
-            .values()
-            .fold((f64::MAX, 0.0f64), |(low, high), value| {
-                (low.min(value), high.max(value))
-            });
+        let low = self.values().fold(f64::MAX, f64::min);
+        let high = self.values().fold(0.0, f64::max);
         let description = format!(
-            "{}: {} × {}, {count}/{}, {} – {}.",
+            "{}: {rows} × {columns}, {}/{}, {} – {}.",
             self.value_title,
-            self.rows.len(),
-            self.columns.len(),
-            self.rows.len() * self.columns.len(),
+            self.values().count(),
+            rows * columns,
             self.shown(low),
             self.shown(high)
         );
-        canvas.finish(bottom, &description)
+        canvas.finish(plot.bottom() + 44.0, &description)
     }
 
-    fn draw_cells(&self, canvas: &mut Canvas<'_>, grid: &Grid, frame: &Frame, largest: f64) {
-        let widest = self.values().map(|value| self.brief(value));
-        let widest: Vec<String> = widest.collect();
+    fn draw_cells(&self, canvas: &mut Canvas<'_>, grid: &Grid, largest: f64) {
+        let texts: Vec<String> = self.values().map(|value| self.brief(value)).collect();
         let numbers_fit = grid.cell_height >= 18.0
-            && axis::widest(widest.iter().map(String::as_str)) + 4.0 <= grid.cell_width;
+            && axis::widest(texts.iter().map(String::as_str)) + 4.0 <= grid.cell_width;
         let seam = if grid.cell_width > 6.0 { 1.5 } else { 0.0 };
         for (row, row_name) in self.rows.iter().enumerate() {
             for (column, column_name) in self.columns.iter().enumerate() {
                 let place = grid.cell(row, column);
-                let rect = Rect {
-                    x: place.x + seam / 2.0,
-                    y: place.y + 0.75,
-                    width: place.width - seam,
-                    height: place.height - 1.5,
-                };
+                let (x, y) = (place.x + seam / 2.0, place.y + 0.75);
+                let rect = Rect::new(x, y, place.width - seam, place.height - 1.5);
                 let name = format!("{row_name} · {column_name}");
                 let Some(value) = self.cell(row, column) else {
-                    let tooltip = format!("{name}\n{}", frame.language.no_data());
+                    let no_data = words::NO_DATA.of(canvas.frame.language);
+                    let tooltip = format!("{name}\n{no_data}");
                     canvas.rect(rect, Fill::State(Shown::Gap), &[], &tooltip);
                     continue;
                 };
-                let (fill, on) = of_heat(self.tone, self.step(value, largest));
+                let (fill, on) = of_heat(step(value, largest));
                 let fact = format!("{value}");
                 let tooltip = format!("{name}\n{}: {}", self.value_title, self.shown(value));
                 let facts = [("data-value", fact.as_str()), ("rx", "2")];
                 let facts = if seam > 0.0 { &facts[..] } else { &facts[..1] };
                 canvas.rect(rect, Fill::Plain(fill), facts, &tooltip);
                 if numbers_fit {
-                    let text = self.brief(value);
-                    canvas.text(&Text {
-                        paint: on,
-                        ..Text::label(
-                            place.x + place.width / 2.0,
-                            place.y + place.height / 2.0 + 4.0,
-                            Anchor::Middle,
-                            &text,
-                        )
-                    });
+                    let (text, y) = (self.brief(value), place.y + place.height / 2.0 + 4.0);
+                    let text = Text::label(place.middle(), y, Anchor::Middle, &text);
+                    canvas.text(text.painted(on));
                 }
             }
         }
     }
 
     fn draw_names(&self, canvas: &mut Canvas<'_>, grid: &Grid, room: f64) {
+        let Grid { plot, size, .. } = *grid;
+        let look = Text::label(0.0, 0.0, Anchor::End, "")
+            .painted(INK)
+            .sized(size);
         for (row, name) in self.rows.iter().enumerate() {
-            let place = grid.cell(row, 0);
-            let short = fitted(name, room, grid.size, Weight::Regular);
-            let text = Text {
-                size: grid.size,
-                paint: INK,
-                ..Text::label(
-                    grid.plot.x - 8.0,
-                    place.y + place.height / 2.0 + grid.size * 0.36,
-                    Anchor::End,
-                    &short,
-                )
-            };
-            let tooltip = if short == *name { "" } else { name.as_str() };
-            canvas.text_with_tooltip(&text, tooltip);
+            let y = grid.cell(row, 0).y + grid.cell_height / 2.0 + size * 0.36;
+            canvas.row_name((plot.x - 8.0, y), name, room, look);
         }
         // Label every n-th column so that labels do not touch.
         let every = column_stride(&self.columns, grid.cell_width);
-        let bottom = grid.plot.y + grid.cell(self.rows.len(), 0).y - grid.plot.y;
         for (column, name) in self.columns.iter().enumerate().step_by(every) {
-            let place = grid.cell(0, column);
-            let room = grid.cell_width * f64::from(u32::try_from(every).unwrap_or(1)) - 4.0;
+            let room = grid.cell_width * count(every) - 4.0;
             let short = fitted(name, room, LABEL, Weight::Regular);
             let half = text_width(&short, LABEL, Weight::Regular) / 2.0;
-            let x = place.x + place.width / 2.0;
-            if x + half > canvas.width() - 2.0 {
-                continue;
+            let x = grid.cell(0, column).middle();
+            if x + half <= canvas.width() - 2.0 {
+                canvas.text(Text::label(x, plot.bottom() + 15.0, Anchor::Middle, &short));
             }
-            canvas.text(&Text::label(x, bottom + 15.0, Anchor::Middle, &short));
         }
-        canvas.text(&Text::label(
-            grid.plot.x + grid.plot.width / 2.0,
-            bottom + 33.0,
-            Anchor::Middle,
-            &fitted(&self.column_title, grid.plot.width, LABEL, Weight::Regular),
-        ));
+        let title = fitted(&self.column_title, plot.width, LABEL, Weight::Regular);
+        let y = plot.bottom() + 33.0;
+        canvas.text(Text::label(plot.middle(), y, Anchor::Middle, &title));
     }
 
     /// Draws the colour ramp with its bounds, and the hatch for unobserved cells.
-    fn legend(&self, canvas: &mut Canvas<'_>, language: Language, largest: f64) {
-        let room = canvas.width() - 2.0 * MARGIN;
+    fn legend(&self, canvas: &mut Canvas<'_>, largest: f64) {
+        let width = |text: &str| text_width(text, LABEL, Weight::Regular);
+        let room = canvas.room();
         let title = fitted(&self.value_title, room, LABEL, Weight::Regular);
-        let y = canvas.top + 9.5;
-        canvas.text(&Text {
-            paint: MUTED,
-            ..Text::label(MARGIN, y, Anchor::Start, &title)
-        });
-        let mut x = MARGIN + text_width(&title, LABEL, Weight::Regular) + 12.0;
-        let ends = (
-            self.shown(0.0),
-            format!("{}{}", self.at_least(), self.shown(largest)),
-        );
-        let no_data = language.no_data();
-        let texts = [ends.0.as_str(), &ends.1, no_data];
-        let texts: f64 = texts
-            .map(|text| axis::widest([text].into_iter()))
-            .iter()
-            .sum();
-        let beside = texts + 12.0 + 18.0 + 20.0;
-        let steps = f64::from(u32::try_from(HEAT_STEPS).unwrap_or(1));
-        let step_width = ((room - beside) / steps).clamp(4.0, 26.0);
-        let whole = beside + step_width * steps;
-        let mut y = y;
-        if x + whole > MARGIN + room {
+        let mut y = canvas.top + 9.5;
+        canvas.text(Text::label(MARGIN, y, Anchor::Start, &title));
+        let mut x = MARGIN + width(&title) + 12.0;
+        let zero = self.shown(0.0);
+        let most = format!("{}{}", self.at_least(), self.shown(largest));
+        let no_data = words::NO_DATA.of(canvas.frame.language);
+        let beside = width(&zero) + width(&most) + width(no_data) + 12.0 + 18.0 + 20.0;
+        let step_width = ((room - beside) / count(HEAT_STEPS)).clamp(4.0, 26.0);
+        if x + beside + step_width * count(HEAT_STEPS) > MARGIN + room {
             x = MARGIN;
             y += 18.0;
             canvas.top += 18.0;
         }
-        canvas.text(&Text::label(x, y, Anchor::Start, &ends.0));
-        x += axis::widest([ends.0.as_str()].into_iter()) + 6.0;
+        canvas.text(Text::label(x, y, Anchor::Start, &zero));
+        x += width(&zero) + 6.0;
         for step in 0..HEAT_STEPS {
-            let (fill, _) = of_heat(self.tone, step);
-            let rect = Rect {
-                x,
-                y: y - 9.5,
-                width: step_width - 1.0,
-                height: 11.0,
+            let from = match step {
+                0 => zero.clone(),
+                _ => format!("≥ {}", self.shown(lower_bound(step, largest))),
             };
-            let from = if step == 0 {
-                self.shown(0.0)
-            } else {
-                format!("≥ {}", self.shown(lower_bound(step, largest)))
-            };
-            canvas.rect(rect, Fill::Plain(fill), &[("rx", "2")], &from);
+            let rect = Rect::new(x, y - 9.5, step_width - 1.0, 11.0);
+            canvas.rect(rect, Fill::Plain(of_heat(step).0), &[("rx", "2")], &from);
             x += step_width;
         }
         x += 6.0;
-        canvas.text(&Text::label(x, y, Anchor::Start, &ends.1));
-        x += axis::widest([ends.1.as_str()].into_iter()) + 18.0;
-        let rect = Rect {
-            x,
-            y: y - 9.5,
-            width: 14.0,
-            height: 11.0,
-        };
+        canvas.text(Text::label(x, y, Anchor::Start, &most));
+        x += width(&most) + 18.0;
+        let rect = Rect::new(x, y - 9.5, 14.0, 11.0);
         canvas.rect(rect, Fill::State(Shown::Gap), &[("rx", "2")], "");
-        canvas.text(&Text::label(x + 20.0, y, Anchor::Start, no_data));
+        canvas.text(Text::label(x + 20.0, y, Anchor::Start, no_data));
         canvas.top += 26.0;
     }
 }
 
+/// Returns the step of the colour ramp for a value.
+fn step(value: f64, largest: f64) -> usize {
+    if value <= 0.0 || largest <= 0.0 {
+        return 0;
+    }
+    let reached = |step: &usize| value >= lower_bound(*step, largest);
+    (1..HEAT_STEPS).rev().find(reached).unwrap_or(1)
+}
+
 /// Returns the lower bound of a step. The first step is zero alone; the others divide the values above zero equally.
 fn lower_bound(step: usize, largest: f64) -> f64 {
-    let steps = u32::try_from(HEAT_STEPS - 1).unwrap_or(1);
-    let below = u32::try_from(step.saturating_sub(1)).unwrap_or(0);
-    largest * f64::from(below) / f64::from(steps)
+    largest * count(step.saturating_sub(1)) / count(HEAT_STEPS - 1)
 }
 
 /// Returns the number of columns per label. It divides 24 for hours, and is otherwise as large as needed.
 fn column_stride(columns: &[String], cell_width: f64) -> usize {
     let widest = axis::widest(columns.iter().map(String::as_str)).min(120.0) + 6.0;
-    let fits = |stride: &usize| {
-        cell_width * f64::from(u32::try_from(*stride).unwrap_or(u32::MAX)) >= widest
-    };
+    let fits = |stride: &usize| cell_width * count(*stride) >= widest;
     [1, 2, 3, 4, 6, 12, 24]
         .into_iter()
         .chain((28..=columns.len().max(28)).step_by(7))
@@ -348,6 +273,7 @@ fn column_stride(columns: &[String], cell_width: f64) -> usize {
 
 struct Grid {
     plot: Rect,
+    /// Font size of the names of rows.
     size: f64,
     cell_width: f64,
     cell_height: f64,
@@ -355,12 +281,8 @@ struct Grid {
 
 impl Grid {
     fn cell(&self, row: usize, column: usize) -> Rect {
-        let count = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
-        Rect {
-            x: self.plot.x + self.cell_width * count(column),
-            y: self.plot.y + self.cell_height * count(row),
-            width: self.cell_width,
-            height: self.cell_height,
-        }
+        let x = self.plot.x + self.cell_width * count(column);
+        let y = self.plot.y + self.cell_height * count(row);
+        Rect::new(x, y, self.cell_width, self.cell_height)
     }
 }

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 
-use super::heat::Tone;
 use super::{Shown, Theme};
 
 /// A colour, identified by its role.
@@ -58,17 +57,6 @@ const USE: [Paint; HEAT_STEPS] = [
     Paint::new("use-6", "#1b5d9c", "#7ab6e3"),
     Paint::new("use-7", "#0a3d70", "#b5d8f3"),
 ];
-const WASTE: [Paint; HEAT_STEPS] = [
-    Paint::new("waste-0", "#f6f4f1", "#211f1c"),
-    Paint::new("waste-1", "#fbe6c8", "#3a2c19"),
-    Paint::new("waste-2", "#f8d19b", "#55401d"),
-    Paint::new("waste-3", "#f3b766", "#725420"),
-    Paint::new("waste-4", "#e79a38", "#8a6524"),
-    Paint::new("waste-5", "#bb6c10", "#c9963a"),
-    Paint::new("waste-6", "#96500c", "#e3b25f"),
-    Paint::new("waste-7", "#6b3707", "#f8d9a6"),
-];
-
 const ROLES: [Paint; 16] = [
     SURFACE,
     INK,
@@ -100,13 +88,9 @@ pub(crate) fn of_state(state: Shown) -> Paint {
 }
 
 /// Returns the colour of a step, and the colour of text on it.
-pub(crate) fn of_heat(tone: Tone, step: usize) -> (Paint, Paint) {
-    let ramp = match tone {
-        Tone::Use => USE,
-        Tone::Waste => WASTE,
-    };
+pub(crate) fn of_heat(step: usize) -> (Paint, Paint) {
     let step = step.min(HEAT_STEPS - 1);
-    (ramp[step], if step < 5 { ON_PALE } else { ON_STRONG })
+    (USE[step], if step < 5 { ON_PALE } else { ON_STRONG })
 }
 
 /// Returns the style sheet for a page with charts of [`Theme::Page`], to be included once per page. The theme follows
@@ -143,7 +127,7 @@ pub(crate) fn own_style() -> String {
 }
 
 fn all() -> impl Iterator<Item = Paint> {
-    ROLES.into_iter().chain(USE).chain(WASTE)
+    ROLES.into_iter().chain(USE)
 }
 
 fn properties(theme: Theme) -> String {
@@ -195,12 +179,10 @@ mod tests {
                 let found = contrast(text.plain(theme), ground.plain(theme));
                 assert!(found >= 4.5, "{} on {}: {found}", text.name, ground.name);
             }
-            for tone in [Tone::Use, Tone::Waste] {
-                for step in 0..HEAT_STEPS {
-                    let (ground, text) = of_heat(tone, step);
-                    let found = contrast(text.plain(theme), ground.plain(theme));
-                    assert!(found >= 3.8, "on {} in {theme:?}: {found}", ground.name);
-                }
+            for step in 0..HEAT_STEPS {
+                let (ground, text) = of_heat(step);
+                let found = contrast(text.plain(theme), ground.plain(theme));
+                assert!(found >= 3.8, "on {} in {theme:?}: {found}", ground.name);
             }
         }
     }
@@ -220,15 +202,13 @@ mod tests {
                     );
                 }
             }
-            for tone in [Tone::Use, Tone::Waste] {
-                let steps: Vec<f64> = (0..HEAT_STEPS)
-                    .map(|step| luminance(of_heat(tone, step).0.plain(theme)))
-                    .collect();
-                assert!(
-                    steps.is_sorted() || steps.iter().rev().is_sorted(),
-                    "{tone:?} {steps:?}"
-                );
-            }
+            let steps: Vec<f64> = (0..HEAT_STEPS)
+                .map(|step| luminance(of_heat(step).0.plain(theme)))
+                .collect();
+            assert!(
+                steps.is_sorted() || steps.iter().rev().is_sorted(),
+                "{steps:?}"
+            );
         }
     }
 }

@@ -12,40 +12,15 @@ use resvg::usvg::{self, Font, FontResolver, Options, Tree};
 const OWN: &str = "DejaVu Sans";
 
 /// Reason why a chart could not be rendered.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PngError {
-    /// The text is not valid SVG.
-    Svg(usvg::Error),
+    #[error("cannot read the chart as SVG")]
+    Svg(#[from] usvg::Error),
     /// The picture has no pixels, or too many.
-    Size {
-        width: f64,
-        height: f64,
-    },
+    #[error("cannot make a picture of {width:.0} x {height:.0} pixels")]
+    Size { width: f64, height: f64 },
+    #[error("cannot encode the picture")]
     Encode(String),
-}
-
-impl std::fmt::Display for PngError {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            PngError::Svg(_) => out.write_str("cannot read the chart as SVG"),
-            PngError::Size { width, height } => {
-                write!(
-                    out,
-                    "cannot make a picture of {width:.0} x {height:.0} pixels"
-                )
-            }
-            PngError::Encode(_) => out.write_str("cannot encode the picture"),
-        }
-    }
-}
-
-impl std::error::Error for PngError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            PngError::Svg(error) => Some(error),
-            PngError::Size { .. } | PngError::Encode(_) => None,
-        }
-    }
 }
 
 /// Maximum size of a picture, in pixels. Drawing it takes 400 megabytes.
@@ -68,7 +43,7 @@ pub fn to_png(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
     if svg.chars().any(may_be_missing) {
         fonts.load_system_fonts();
     }
-    let tree = Tree::from_str(svg, &options).map_err(PngError::Svg)?;
+    let tree = Tree::from_str(svg, &options)?;
     let (width, height) = (
         f64::from(tree.size().width() * scale).ceil(),
         f64::from(tree.size().height() * scale).ceil(),
@@ -130,6 +105,7 @@ fn font_with(letter: char, tried: &[ID], fonts: &mut Arc<Database>) -> Option<ID
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::tests::standalone;
     use crate::chart::{Frame, HoursBars, HoursRow, StateHours, Theme};
 
     #[test]
@@ -151,7 +127,7 @@ mod tests {
             let frame = Frame {
                 theme: Theme::Light,
                 width: 400,
-                ..Frame::new("png", title)
+                ..standalone("png", title)
             };
             to_png(&chart.draw(&frame), 2.0).unwrap()
         };

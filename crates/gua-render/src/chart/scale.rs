@@ -1,5 +1,10 @@
 //! Round numbers for axes, and number formatting.
 
+/// Returns a number of items as a factor of lengths.
+pub(crate) fn count(items: usize) -> f64 {
+    f64::from(u32::try_from(items).unwrap_or(u32::MAX))
+}
+
 /// Steps of a value axis, from zero to the first step at or above the largest value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Steps {

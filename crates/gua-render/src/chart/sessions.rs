@@ -5,13 +5,12 @@ use gua_model::Period;
 use gua_model::text::sanitize;
 use jiff::tz::TimeZone;
 
-use super::canvas::{Anchor, Canvas, Fill, MARGIN, Rect, Text};
+use super::canvas::{Anchor, Canvas, Fill, LABEL, MARGIN, Rect, Text};
 use super::measure::{Weight, fitted, text_width};
 use super::palette::{BAND, GRID, INK};
-use super::scale::hours;
-use super::time_axis::TimeScale;
-use super::{Frame, Shown, StateHours, axis};
-use crate::svg::number;
+use super::scale::{count, hours};
+use super::time_axis::{TimeScale, ticks};
+use super::{Frame, Shown, StateHours, axis, words};
 
 /// Minimum width of a bar, so that a short session stays visible in a long window.
 const LEAST_WIDTH: f64 = 1.0;
@@ -60,60 +59,33 @@ impl SessionChart {
     #[must_use]
     pub fn draw(&self, frame: &Frame) -> String {
         let language = frame.language;
+        if self.is_blank() {
+            return Canvas::empty(frame, words::no_hours(self.observed).of(language));
+        }
         let rows = self.laid();
         let bars = || rows.iter().flat_map(|row| &row.bars);
-        let unknown = bars().any(|(_, bar, _)| bar.hours.of(Shown::HeldUnknown) > 0.0);
-        let any_gap = rows.iter().any(|row| !row.row.gaps.is_empty());
-        if self.is_blank() {
-            return Canvas::empty(frame, language.no_hours(self.observed));
-        }
         let mut canvas = Canvas::new(frame);
-        let legend: Vec<(Fill, &str)> = [
-            Shown::Active,
-            Shown::IdleHeld,
-            Shown::HeldUnknown,
-            Shown::Gap,
-        ]
-        .into_iter()
-        .filter(|state| match state {
-            Shown::HeldUnknown => unknown,
-            Shown::Gap => any_gap,
-            _ => true,
-        })
-        .map(|state| (Fill::State(state), language.state(state)))
-        .collect();
-        canvas.legend(&legend);
+        let total = bars().map(|(_, bar, _)| bar.hours).sum();
+        canvas.state_legend(&Self::STATES, &self.with_gaps(total), &[]);
 
-        let size = if rows.len() > 30 { 10.0 } else { 11.0 };
-        let names = rows
-            .iter()
-            .map(|row| text_width(&row.name, size, Weight::Regular));
+        let size = if rows.len() > 30 { 10.0 } else { LABEL };
+        let names = rows.iter();
+        let names = names.map(|row| text_width(&row.name, size, Weight::Regular));
         let names = names.fold(0.0, f64::max).min(canvas.width() * 0.25);
         let left = MARGIN + names + 10.0;
         let height: f64 = rows.iter().map(|row| row.height).sum();
-        let plot = Rect {
-            x: left,
-            y: canvas.top,
-            width: canvas.width() - left - MARGIN,
-            height,
-        };
-        let bottom = plot.bottom() + axis::TIME_HEIGHT + 6.0;
+        let plot = Rect::new(left, canvas.top, canvas.width() - left - MARGIN, height);
         let scale = TimeScale {
             window: self.window,
             left: plot.x,
             width: plot.width,
             finest: None,
         };
-        let marks = axis::time_ticks(&canvas, &scale, &self.zone, language);
+        let marks = ticks(&scale, &self.zone, language, canvas.width());
         let mut y = plot.y;
         for (place, row) in rows.iter().enumerate() {
             if place % 2 == 0 {
-                let band = Rect {
-                    x: plot.x,
-                    y,
-                    width: plot.width,
-                    height: row.height,
-                };
+                let band = Rect::new(plot.x, y, plot.width, row.height);
                 canvas.rect(band, Fill::Plain(BAND), &[], "");
             }
             y += row.height;
@@ -121,31 +93,38 @@ impl SessionChart {
         for x in &marks.lines {
             canvas.line((*x, plot.y), (*x, plot.bottom()), GRID);
         }
+        let look = Text::label(0.0, 0.0, Anchor::End, "")
+            .painted(INK)
+            .sized(size);
         let mut y = plot.y;
         for row in &rows {
-            let place = Rect {
-                x: plot.x,
-                y,
-                width: names,
-                height: row.height,
-            };
-            self.draw_row(&mut canvas, place, row, &scale, (frame, size));
+            let middle = y + row.height / 2.0 + size * 0.36;
+            canvas.row_name((plot.x - 10.0, middle), &row.name, names, look);
+            self.draw_row(&mut canvas, y, row, &scale);
             y += row.height;
         }
-        axis::time_labels(&mut canvas, plot, &marks, &self.zone, language);
-        let total: StateHours = bars().map(|(_, bar, _)| bar.hours).sum();
-        let parts: Vec<String> = Shown::HELD
-            .into_iter()
-            .map(|state| format!("{} {}", language.state(state), hours(total.of(state))))
-            .collect();
-        let when = axis::stretch(self.window.from(), self.window.to(), &self.zone, language);
-        let description = format!(
-            "{when}: {} × {}; {}.",
-            rows.len(),
-            bars().count(),
-            parts.join(", ")
-        );
-        canvas.finish(bottom, &description)
+        axis::time_labels(&mut canvas, plot, &marks, &self.zone);
+        let parts = Shown::HELD
+            .map(|state| format!("{} {}", state.label().of(language), hours(total.of(state))));
+        let when = axis::stretch(self.window, &self.zone, language);
+        let (rows, bars) = (rows.len(), bars().count());
+        let description = format!("{when}: {rows} × {bars}; {}.", parts.join(", "));
+        canvas.finish(plot.bottom() + axis::TIME_HEIGHT + 6.0, &description)
+    }
+
+    /// The states in the legend.
+    pub(crate) const STATES: [Shown; 4] = [
+        Shown::Active,
+        Shown::IdleHeld,
+        Shown::HeldUnknown,
+        Shown::Gap,
+    ];
+
+    /// The hours of all sessions, with a gap if any row has one, so that the legend explains it.
+    pub(crate) fn with_gaps(&self, total: StateHours) -> StateHours {
+        let any_gap = self.rows.iter().any(|row| !row.gaps.is_empty());
+        let gap = f64::from(u8::from(any_gap));
+        StateHours { gap, ..total }
     }
 
     /// Whether there is nothing to draw: no session, and no gap within the window.
@@ -169,136 +148,52 @@ impl SessionChart {
         self.rows.iter().map(lay).collect()
     }
 
-    fn draw_row(
-        &self,
-        canvas: &mut Canvas<'_>,
-        place: Rect,
-        row: &Laid<'_>,
-        scale: &TimeScale,
-        (frame, size): (&Frame, f64),
-    ) {
-        let language = frame.language;
-        let short = fitted(&row.name, place.width, size, Weight::Regular);
-        let text = Text {
-            size,
-            paint: INK,
-            ..Text::label(
-                place.x - 10.0,
-                place.y + place.height / 2.0 + size * 0.36,
-                Anchor::End,
-                &short,
-            )
-        };
-        canvas.text_with_tooltip(&text, if short == row.name { "" } else { &row.name });
-        for gap in row
-            .row
-            .gaps
-            .iter()
-            .filter_map(|gap| gap.overlap(self.window))
-        {
-            let (from, to) = (scale.x(gap.from()), scale.x(gap.to()));
-            let rect = Rect {
-                x: from,
-                y: place.y + 1.0,
-                width: to - from,
-                height: place.height - 2.0,
-            };
-            let tooltip = format!(
-                "{}\n{}",
-                language.state(Shown::Gap),
-                axis::stretch(gap.from(), gap.to(), &self.zone, language)
-            );
-            canvas.rect(
-                rect,
-                Fill::State(Shown::Gap),
-                &[("data-state", "gap")],
-                &tooltip,
-            );
+    fn draw_row(&self, canvas: &mut Canvas<'_>, y: f64, row: &Laid<'_>, scale: &TimeScale) {
+        let language = canvas.frame.language;
+        let gaps = row.row.gaps.iter();
+        for gap in gaps.filter_map(|gap| gap.overlap(self.window)) {
+            let (from, to) = scale.ends(gap);
+            let rect = Rect::new(from, y + 1.0, to - from, row.height - 2.0);
+            let word = Shown::Gap.label().of(language);
+            let tooltip = format!("{word}\n{}", axis::stretch(gap, &self.zone, language));
+            let facts = [("data-state", "gap")];
+            canvas.rect(rect, Fill::State(Shown::Gap), &facts, &tooltip);
         }
-        let lanes = f64::from(u32::try_from(row.lanes.max(1)).unwrap_or(u32::MAX));
-        let lane_height = (place.height - 4.0) / lanes;
+        let lane_height = (row.height - 4.0) / count(row.lanes.max(1));
         for (lane, bar, seen) in &row.bars {
-            let lane = f64::from(u32::try_from(*lane).unwrap_or(u32::MAX));
-            let (from, to) = (scale.x(seen.from()), scale.x(seen.to()));
+            let (from, to) = scale.ends(*seen);
             let width = (to - from).max(LEAST_WIDTH);
-            let rect = Rect {
-                x: from.min(scale.left + scale.width - width),
-                y: place.y + 2.0 + lane_height * lane + 0.5,
-                width,
-                height: lane_height - 1.0,
-            };
-            self.draw_bar(canvas, rect, bar, frame);
+            let x = from.min(scale.left + scale.width - width);
+            let y = y + 2.0 + lane_height * count(*lane) + 0.5;
+            self.draw_bar(canvas, Rect::new(x, y, width, lane_height - 1.0), bar);
         }
     }
 
-    fn draw_bar(&self, canvas: &mut Canvas<'_>, rect: Rect, bar: &SessionBar, frame: &Frame) {
+    fn draw_bar(&self, canvas: &mut Canvas<'_>, rect: Rect, bar: &SessionBar) {
         let label = sanitize(&bar.label);
-        let language = frame.language;
-        let mut tooltip = format!(
-            "{label}\n{}",
-            axis::stretch(bar.period.from(), bar.period.to(), &self.zone, language)
-        );
-        let held = bar.hours.held();
+        let language = canvas.frame.language;
+        let when = axis::stretch(bar.period, &self.zone, language);
+        let mut tooltip = format!("{label}\n{when}");
         for state in Shown::HELD {
             if bar.hours.of(state) > 0.0 {
-                tooltip.push_str(&format!(
-                    "\n{}: {}",
-                    language.state(state),
-                    hours(bar.hours.of(state))
-                ));
+                let (word, amount) = (state.label().of(language), hours(bar.hours.of(state)));
+                tooltip.push_str(&format!("\n{word}: {amount}"));
             }
         }
-        let (start, end) = (bar.period.from().to_string(), bar.period.to().to_string());
-        // Stack the states from the bottom, scaled to the observed time. An unobserved bar is hatched.
-        let mut foot = rect.bottom();
-        for state in Shown::HELD.into_iter().chain([Shown::Gap]) {
-            let part = match state {
-                Shown::Gap if held > 0.0 => continue,
-                Shown::Gap => 1.0,
-                _ if held > 0.0 => bar.hours.of(state) / held,
-                _ => 0.0,
-            };
-            if part <= 0.0 {
-                continue;
-            }
-            let height = rect.height * part;
-            foot -= height;
-            let facts = [
-                ("data-label", label.as_str()),
-                ("data-state", state.key()),
-                ("data-hours", &number(bar.hours.of(state))),
-                ("data-from", &start),
-                ("data-to", &end),
-            ];
-            canvas.rect(
-                Rect {
-                    y: foot,
-                    height,
-                    ..rect
-                },
-                Fill::State(state),
-                &facts,
-                &tooltip,
-            );
-        }
-        let size = if rect.height >= 16.0 { 11.0 } else { 9.0 };
-        if rect.height < 11.0 {
-            return;
-        }
+        let facts = [
+            ("data-label", label.as_str()),
+            ("data-from", &bar.period.from().to_string()),
+            ("data-to", &bar.period.to().to_string()),
+        ];
+        canvas.stack(rect, (&bar.hours, &Shown::HELD), &facts, &tooltip);
+        let size = if rect.height >= 16.0 { LABEL } else { 9.0 };
         let shown = fitted(&label, rect.width - 8.0, size, Weight::Regular);
-        if shown.chars().count() < label.chars().count().min(4) {
-            return;
+        let is_legible = shown.chars().count() >= label.chars().count().min(4);
+        if rect.height >= 11.0 && is_legible {
+            let y = rect.y + rect.height / 2.0 + size * 0.36;
+            let text = Text::label(rect.x + 4.0, y, Anchor::Start, &shown);
+            canvas.text_over_marks(text.painted(INK).sized(size));
         }
-        canvas.text_over_marks(&Text {
-            size,
-            paint: INK,
-            ..Text::label(
-                rect.x + 4.0,
-                rect.y + rect.height / 2.0 + size * 0.36,
-                Anchor::Start,
-                &shown,
-            )
-        });
     }
 }
 
@@ -316,21 +211,19 @@ fn lay(row: &SessionRow, window: Period, many_rows: bool) -> Laid<'_> {
         .map(|(bar, period)| {
             let free = ends.iter().position(|end| *end <= period.from());
             let lane = free.unwrap_or(ends.len());
-            if free.is_none() {
-                ends.push(period.to());
-            } else {
-                ends[lane] = period.to();
+            match ends.get_mut(lane) {
+                Some(end) => *end = period.to(),
+                None => ends.push(period.to()),
             }
             (lane, bar, period)
         })
         .collect();
-    let lanes = f64::from(u32::try_from(ends.len().max(1)).unwrap_or(u32::MAX));
     let (least, lane) = if many_rows { (14.0, 8.0) } else { (24.0, 14.0) };
     Laid {
         row,
         name: sanitize(&row.name),
         bars,
         lanes: ends.len(),
-        height: f64::max(least, lanes * lane + 4.0),
+        height: f64::max(least, count(ends.len().max(1)) * lane + 4.0),
     }
 }

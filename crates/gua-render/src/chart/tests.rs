@@ -22,10 +22,22 @@ fn frame(width: u32) -> Frame {
     Frame {
         subtitle: Some("host <gpu-01> & others".to_owned()),
         width,
-        ..Frame::new(
+        ..standalone(
             "test",
             "A \"title\" & more <b>, long enough to be cut in a narrow chart",
         )
+    }
+}
+
+/// The frame of a picture in a file of its own.
+pub(super) fn standalone(id: &str, title: &str) -> Frame {
+    Frame {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        subtitle: None,
+        theme: Theme::Auto,
+        language: Language::English,
+        width: 960,
     }
 }
 
@@ -138,12 +150,7 @@ fn any_width() -> impl Strategy<Value = u32> {
     prop_oneof![Just(960u32), 0u32..1600]
 }
 
-fn states(
-    hours: i64,
-    unit: CalendarUnit,
-    amounts: &[StateHours],
-    measure: Measure,
-) -> StatesOverTime {
+fn states(hours: i64, unit: CalendarUnit, amounts: &[StateHours]) -> StatesOverTime {
     let zone = zone();
     let window = Period::new(start(), start() + hours.hours());
     StatesOverTime {
@@ -154,8 +161,7 @@ fn states(
                 hours: *hours,
             })
             .collect(),
-        per: Some(unit),
-        measure,
+        per: unit,
         zone,
     }
 }
@@ -169,11 +175,9 @@ proptest! {
         amounts in prop::collection::vec(any_hours(), 1..40),
         width in any_width(),
         korean in any::<bool>(),
-        share in any::<bool>(),
     ) {
         let unit = match hours { 0..100 => CalendarUnit::Hour, 100..3000 => CalendarUnit::Day, 3000..9000 => CalendarUnit::Week, _ => CalendarUnit::Month };
-        let measure = if share { Measure::Share } else { Measure::GpuHours };
-        let chart = states(hours, unit, &amounts, measure);
+        let chart = states(hours, unit, &amounts);
         let language = if korean { Language::Korean } else { Language::English };
         check(&chart.draw(&Frame { language, ..frame(width) }))?;
     }
@@ -189,7 +193,6 @@ proptest! {
         let chart = HeatMap {
             rows, columns, cells,
             unit: if share { HeatUnit::Share } else { HeatUnit::GpuHours },
-            tone: Tone::Use,
             value_title: "share of time active".to_owned(),
             column_title: "day".to_owned(),
             scaled_rows: usize::MAX,
@@ -270,7 +273,7 @@ fn a_stack_is_as_high_as_its_hours() {
             ..StateHours::default()
         },
     ];
-    let svg = states(72, CalendarUnit::Day, &amounts, Measure::GpuHours).draw(&frame(960));
+    let svg = states(72, CalendarUnit::Day, &amounts).draw(&frame(960));
     let document = Document::parse(&svg).unwrap();
     let drawn = |state: &str| -> f64 {
         let group = elements(&document, "g")
@@ -302,19 +305,15 @@ fn an_empty_window_says_so_in_words() {
         |svg: String, words: &str| assert!(svg.contains(words) && check(&svg).is_ok(), "{svg}");
     let observed = "Nothing was observed in this window.";
     let nobody = "Nobody held a GPU in this window.";
+    says(states(0, CalendarUnit::Hour, &[]).draw(&frame), observed);
     says(
-        states(0, CalendarUnit::Hour, &[], Measure::Share).draw(&frame),
-        observed,
-    );
-    says(
-        states(9, CalendarUnit::Hour, &[nothing], Measure::Share).draw(&frame),
+        states(9, CalendarUnit::Hour, &[nothing]).draw(&frame),
         observed,
     );
     says(
         HeatMap::week(
             &[[None; 24]; 7],
             HeatUnit::Share,
-            Tone::Use,
             "share",
             Language::English,
         )
@@ -354,14 +353,7 @@ fn a_cell_without_data_does_not_look_like_zero() {
     let mut cells = [[Some(0.0); 24]; 7];
     cells[2][3] = None;
     cells[2][4] = Some(f64::NAN);
-    let svg = HeatMap::week(
-        &cells,
-        HeatUnit::Share,
-        Tone::Use,
-        "share",
-        Language::English,
-    )
-    .draw(&frame(960));
+    let svg = HeatMap::week(&cells, HeatUnit::Share, "share", Language::English).draw(&frame(960));
     let document = Document::parse(&svg).unwrap();
     let cells: Vec<_> = elements(&document, "rect")
         .filter(|node| node.children().any(|child| child.has_tag_name("title")))
@@ -386,7 +378,6 @@ fn a_fixed_theme_needs_no_style_sheet_and_a_page_brings_its_own() {
             active: 1.0,
             ..StateHours::default()
         }],
-        Measure::Share,
     );
     let draw = |theme| {
         chart.draw(&Frame {
@@ -432,7 +423,7 @@ fn a_small_chart_stays_as_it_is() {
     let svg = chart.draw(&Frame {
         theme: Theme::Light,
         width: 400,
-        ..Frame::new("small", "GPU-hours by person")
+        ..standalone("small", "GPU-hours by person")
     });
     let golden = include_str!("tests/hours.svg");
     assert_eq!(svg, golden, "\n{svg}");

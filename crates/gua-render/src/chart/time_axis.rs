@@ -35,6 +35,11 @@ impl TimeScale {
             self.left
         }
     }
+
+    /// The positions of the ends of a period.
+    pub(crate) fn ends(&self, period: Period) -> (f64, f64) {
+        (self.x(period.from()), self.x(period.to()))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

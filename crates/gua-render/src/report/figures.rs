@@ -5,9 +5,10 @@ use gua_model::{Micros, RollUp};
 
 use super::{Page, labels};
 use crate::chart::{
-    DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, Measure, StateHours, StateSlot,
-    StatesOverTime, Tone,
+    DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, StateHours, StateSlot,
+    StatesOverTime,
 };
+use crate::language::Label;
 
 mod grid;
 mod sessions;
@@ -45,8 +46,7 @@ pub(super) fn over_time(page: &Page<'_>) -> StatesOverTime {
     };
     StatesOverTime {
         slots: report.slots.iter().map(slot).collect(),
-        per: Some(report.unit),
-        measure: Measure::GpuHours,
+        per: report.unit,
         zone: page.zone.clone(),
     }
 }
@@ -111,10 +111,10 @@ pub(super) fn week(page: &Page<'_>) -> HeatMap {
     // The report's week begins on Sunday, the chart's on Monday.
     shares.rotate_left(1);
     let value = share_title(page).of(page.language);
-    HeatMap::week(&shares, HeatUnit::Share, Tone::Use, value, page.language)
+    HeatMap::week(&shares, HeatUnit::Share, value, page.language)
 }
 
-pub(super) fn share_title(page: &Page<'_>) -> labels::Label {
+pub(super) fn share_title(page: &Page<'_>) -> Label {
     match page.report.person {
         Some(_) => labels::SHARE_HELD,
         None => labels::SHARE_ACTIVE,

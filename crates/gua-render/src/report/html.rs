@@ -10,9 +10,10 @@ mod summary;
 
 use gua_model::text::sanitize;
 
-use self::markup::Html;
 use super::{Page, labels};
-use crate::chart::{Language, page_style};
+use crate::chart::page_style;
+use crate::language::{Label, Language};
+use crate::markup::Markup;
 
 pub(crate) const SHEET: &str = include_str!("html/page.css");
 /// Content security policy: the page may load nothing. Styles are inline.
@@ -22,7 +23,7 @@ const POLICY: &str =
 /// Returns the whole page or, with `--by`, its header and that table.
 #[must_use]
 pub fn html(page: &Page<'_>) -> String {
-    let mut html = Html::default();
+    let mut html = Markup::default();
     let language = match page.language {
         Language::English => "en",
         Language::Korean => "ko",
@@ -36,7 +37,7 @@ pub fn html(page: &Page<'_>) -> String {
     format!("<!DOCTYPE html>\n{}\n", html.finish())
 }
 
-fn head(html: &mut Html, page: &Page<'_>) {
+fn head(html: &mut Markup, page: &Page<'_>) {
     let title = labels::TITLE.of(page.language);
     let title = format!("{title}: {}", host_name(page));
     let sheet = format!("{}{SHEET}", page_style());
@@ -44,9 +45,9 @@ fn head(html: &mut Html, page: &Page<'_>) {
 }
 
 /// Writes the head that all HTML documents share.
-pub(crate) fn document_head(html: &mut Html, title: &str, version: &str, sheet: &str) {
-    html.void("meta", &[("charset", "utf-8")]);
-    html.void(
+pub(crate) fn document_head(html: &mut Markup, title: &str, version: &str, sheet: &str) {
+    html.leaf("meta", &[("charset", "utf-8")]);
+    html.leaf(
         "meta",
         &[
             ("http-equiv", "Content-Security-Policy"),
@@ -59,13 +60,13 @@ pub(crate) fn document_head(html: &mut Html, title: &str, version: &str, sheet: 
         ("generator", &generator),
         ("color-scheme", "light dark"),
     ] {
-        html.void("meta", &[("name", name), ("content", content)]);
+        html.leaf("meta", &[("name", name), ("content", content)]);
     }
     html.text("title", &[], title);
-    html.style(sheet);
+    html.element("style", &[], |html| html.raw(sheet));
 }
 
-fn body(html: &mut Html, page: &Page<'_>) {
+fn body(html: &mut Markup, page: &Page<'_>) {
     masthead(html, page);
     summary::summary(html, page);
     if let Some(by) = page.by {
@@ -99,7 +100,7 @@ fn body(html: &mut Html, page: &Page<'_>) {
 }
 
 /// Groups sections that start a new page in print.
-fn group(html: &mut Html, inside: impl FnOnce(&mut Html)) {
+fn group(html: &mut Markup, inside: impl FnOnce(&mut Markup)) {
     html.element("div", &[("class", "group")], inside);
 }
 
@@ -111,13 +112,13 @@ fn host_name(page: &Page<'_>) -> String {
     )
 }
 
-fn masthead(html: &mut Html, page: &Page<'_>) {
+fn masthead(html: &mut Markup, page: &Page<'_>) {
     let report = page.report;
     html.element("header", &[], |html| {
         html.text("p", &[("class", "kicker")], labels::TITLE.of(page.language));
         html.text("h1", &[], &host_name(page));
         html.element("dl", &[("class", "facts")], |html| {
-            let mut fact = |label: labels::Label, value: &str| {
+            let mut fact = |label: Label, value: &str| {
                 html.element("div", &[], |html| {
                     html.text("dt", &[], label.of(page.language));
                     html.text("dd", &[], value);

@@ -6,114 +6,90 @@ use gua_model::text::sanitize;
 use gua_model::{CalendarUnit, GapReason, State};
 
 use super::{By, Page, words};
-use crate::chart::Language;
+use crate::language::{Label, Language};
 
-/// One text in each language.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Label {
-    english: &'static str,
-    korean: &'static str,
-}
+pub(super) const TITLE: Label = Label("GPU usage report", "GPU 사용 리포트");
+pub(super) const NO_HOST: Label = Label("no host recorded yet", "아직 기록된 호스트 없음");
+pub(super) const WINDOW: Label = Label("window", "구간");
+pub(super) const TIME_ZONE: Label = Label("times in", "표준 시간대");
+pub(super) const DRIVER: Label = Label("driver", "드라이버");
+pub(super) const ENVIRONMENT: Label = Label("environment", "환경");
+pub(super) const MADE: Label = Label("made", "생성");
+pub(super) const PERSON: Label = Label("only", "대상 사용자");
 
-const fn label(english: &'static str, korean: &'static str) -> Label {
-    Label { english, korean }
-}
-
-impl Label {
-    pub(super) fn of(self, language: Language) -> &'static str {
-        pick(language, self.english, self.korean)
-    }
-}
-
-pub(super) fn pick<T>(language: Language, english: T, korean: T) -> T {
-    match language {
-        Language::English => english,
-        Language::Korean => korean,
-    }
-}
-
-pub(super) const TITLE: Label = label("GPU usage report", "GPU 사용 리포트");
-pub(super) const NO_HOST: Label = label("no host recorded yet", "아직 기록된 호스트 없음");
-pub(super) const WINDOW: Label = label("window", "구간");
-pub(super) const TIME_ZONE: Label = label("times in", "표준 시간대");
-pub(super) const DRIVER: Label = label("driver", "드라이버");
-pub(super) const ENVIRONMENT: Label = label("environment", "환경");
-pub(super) const MADE: Label = label("made", "생성");
-pub(super) const PERSON: Label = label("only", "대상 사용자");
-
-pub(super) const SUMMARY: Label = label("Summary", "요약");
-pub(super) const OVER_TIME: Label = label("How the GPUs' time was spent", "시간에 따른 GPU 상태");
-pub(super) const PERSON_OVER_TIME: Label = label("What was held over time", "시간에 따른 점유");
-pub(super) const HOLDERS: Label = label(
+pub(super) const SUMMARY: Label = Label("Summary", "요약");
+pub(super) const OVER_TIME: Label = Label("How the GPUs' time was spent", "시간에 따른 GPU 상태");
+pub(super) const PERSON_OVER_TIME: Label = Label("What was held over time", "시간에 따른 점유");
+pub(super) const HOLDERS: Label = Label(
     "Held now without use",
     "조치 필요 — 점유 중이지만 쓰지 않는 GPU",
 );
-pub(super) const NOW: Label = label("All GPUs at the last tick", "전체 GPU 상태 — 마지막 틱");
-pub(super) const PEOPLE: Label = label("People", "사용자");
-pub(super) const PEOPLE_CHART: Label = label("GPU-hours by person", "사용자별 GPU 시간");
-pub(super) const SESSIONS: Label = label("Who held what, when", "누가 언제 점유했나");
-pub(super) const HEAT: Label = label("When the GPUs are busy", "요일·시간대별 가동률");
-pub(super) const PERSON_HEAT: Label = label("When GPUs are held", "요일·시간대별 점유율");
-pub(super) const HEAT_GPU: Label = label("How busy each GPU was", "GPU별 가동률");
-pub(super) const HEAT_USER: Label = label("What each person held", "사용자별 점유");
-pub(super) const GPU_CHART: Label = label("GPU-hours held of each GPU", "GPU별 점유 시간");
-pub(super) const QUIET: Label = label("How busy each hour of the day is", "시간대별 사용");
-pub(super) const GPUS: Label = label("Each GPU", "GPU별");
-pub(super) const PAST: Label = label("Past waste", "기간 중 낭비 이력");
-pub(super) const COVERAGE: Label = label("Coverage and gaps", "관측 범위와 공백");
-pub(super) const ENERGY: Label = label("States and energy", "상태별 시간과 에너지");
-pub(super) const IN_VAIN: Label = label("Asked for in vain", "요청했지만 바로 받지 못한 GPU");
-pub(super) const NOTES: Label = label("Notes", "참고");
-pub(super) const METHOD: Label = label("How to read this", "읽는 법");
+pub(super) const NOW: Label = Label("All GPUs at the last tick", "전체 GPU 상태 — 마지막 틱");
+pub(super) const PEOPLE: Label = Label("People", "사용자");
+pub(super) const PEOPLE_CHART: Label = Label("GPU-hours by person", "사용자별 GPU 시간");
+pub(super) const SESSIONS: Label = Label("Who held what, when", "누가 언제 점유했나");
+pub(super) const HEAT: Label = Label("When the GPUs are busy", "요일·시간대별 가동률");
+pub(super) const PERSON_HEAT: Label = Label("When GPUs are held", "요일·시간대별 점유율");
+pub(super) const HEAT_GPU: Label = Label("How busy each GPU was", "GPU별 가동률");
+pub(super) const HEAT_USER: Label = Label("What each person held", "사용자별 점유");
+pub(super) const GPU_CHART: Label = Label("GPU-hours held of each GPU", "GPU별 점유 시간");
+pub(super) const QUIET: Label = Label("How busy each hour of the day is", "시간대별 사용");
+pub(super) const GPUS: Label = Label("Each GPU", "GPU별");
+pub(super) const PAST: Label = Label("Past waste", "기간 중 낭비 이력");
+pub(super) const COVERAGE: Label = Label("Coverage and gaps", "관측 범위와 공백");
+pub(super) const ENERGY: Label = Label("States and energy", "상태별 시간과 에너지");
+pub(super) const IN_VAIN: Label = Label("Asked for in vain", "요청했지만 바로 받지 못한 GPU");
+pub(super) const NOTES: Label = Label("Notes", "참고");
+pub(super) const METHOD: Label = Label("How to read this", "읽는 법");
 
-pub(super) const HELD_HOURS: Label = label("held GPU-hours", "점유 GPU 시간");
-pub(super) const SHARE_ACTIVE: Label = label("share of time active", "실가동 시간 비율");
-pub(super) const SHARE_HELD: Label = label("share of time held", "점유 시간 비율");
-pub(super) const SOLID_PART: Label = label(
+pub(super) const HELD_HOURS: Label = Label("held GPU-hours", "점유 GPU 시간");
+pub(super) const SHARE_ACTIVE: Label = Label("share of time active", "실가동 시간 비율");
+pub(super) const SHARE_HELD: Label = Label("share of time held", "점유 시간 비율");
+pub(super) const SOLID_PART: Label = Label(
     "In the chart, hours count in full, also on shared GPUs; its solid part is the time that was not idle-held.",
     "차트는 공유 GPU도 점유 시간 전체로 셉니다. 단색 부분은 유휴점유가 아니었던 시간입니다.",
 );
-pub(super) const OBSERVED: Label = label("observed", "관측");
-pub(super) const NOT_IDLE_HELD: Label = label("not idle-held", "유휴점유 아님");
-pub(super) const GAP: Label = label("gap", "관측 공백");
-pub(super) const SHARED: Label = label("shared", "공유");
-pub(super) const UNKNOWN: Label = label("unknown", "알 수 없음");
-pub(super) const FREE: Label = label("free", "현재 가용");
-pub(super) const LOOK: Label = label("look", "확인");
-pub(super) const STOP: Label = label("stop", "종료");
-pub(super) const LATE_TICKS: Label = label("ticks came a little late", "수집이 조금 늦음");
-pub(super) const NOTHING: Label = label("nothing in window", "이 구간에 해당하는 항목이 없습니다");
-pub(super) const NO_SAMPLES: Label = label(
+pub(super) const OBSERVED: Label = Label("observed", "관측");
+pub(super) const NOT_IDLE_HELD: Label = Label("not idle-held", "유휴점유 아님");
+pub(super) const GAP: Label = Label("gap", "관측 공백");
+pub(super) const SHARED: Label = Label("shared", "공유");
+pub(super) const UNKNOWN: Label = Label("unknown", "알 수 없음");
+pub(super) const FREE: Label = Label("free", "현재 가용");
+pub(super) const LOOK: Label = Label("look", "확인");
+pub(super) const STOP: Label = Label("stop", "종료");
+pub(super) const LATE_TICKS: Label = Label("ticks came a little late", "수집이 조금 늦음");
+pub(super) const NOTHING: Label = Label("nothing in window", "이 구간에 해당하는 항목이 없습니다");
+pub(super) const NO_SAMPLES: Label = Label(
     "There are no samples in this window.",
     "이 구간에는 샘플이 없습니다.",
 );
-pub(super) const BEGIN: Label = label(
+pub(super) const BEGIN: Label = Label(
     "`gua status` tells whether a collector runs, `gua daemon` begins to collect, and --since asks for a longer window.",
     "`gua status`는 수집기가 실행 중인지 알려 주고, `gua daemon`은 수집을 시작하며, --since로 더 긴 구간을 볼 수 있습니다.",
 );
-pub(super) const NO_GPU: Label = label(
+pub(super) const NO_GPU: Label = Label(
     "no GPU was known in this window",
     "이 구간에 알려진 GPU가 없습니다",
 );
-pub(super) const NO_ENERGY: Label = label(
+pub(super) const NO_ENERGY: Label = Label(
     "These GPUs count no energy.",
     "이 GPU들은 에너지를 집계하지 않습니다.",
 );
-pub(super) const CHARGED: Label = label(
+pub(super) const CHARGED: Label = Label(
     "held: a person's hours on a GPU in full. charged: the time of a GPU shared equally among the people on it, so that \
      people add up to the GPU. Energy is charged the same way, in kWh, NVML-reported.",
     "점유: 사용자가 GPU를 잡고 있던 시간 전체. 배분: 같은 GPU에 있던 사람들이 시간을 똑같이 나눈 값으로, 모두 더하면 GPU의 \
      시간이 됩니다. 에너지(kWh, NVML 보고값)도 같은 방식으로 배분합니다.",
 );
-pub(super) const IN_VAIN_MEANS: Label = label(
+pub(super) const IN_VAIN_MEANS: Label = Label(
     "requests by `gua available --claim` and `--wait` that were not granted at once",
     "`gua available --claim`이나 `--wait`로 요청했지만 바로 받지 못한 경우입니다",
 );
-pub(super) const NONE_IN_THE_WAY: Label = label(
+pub(super) const NONE_IN_THE_WAY: Label = Label(
     "nobody's idle-held card stood in the way",
     "유휴점유 GPU 때문에 받지 못한 경우는 없습니다",
 );
-pub(super) const PAST_MEANS: Label = label(
+pub(super) const PAST_MEANS: Label = Label(
     "Processes that held a GPU without use and are gone.",
     "GPU를 잡고도 쓰지 않다가 지금은 끝난 프로세스입니다.",
 );
@@ -130,12 +106,12 @@ pub(super) fn state(state: State, language: Language) -> &'static str {
         State::TrulyIdle => "완전유휴",
         State::Unobserved => "미관측",
     };
-    pick(language, state.as_str(), korean)
+    language.pick(state.as_str(), korean)
 }
 
 /// Returns the display name of a state by its stable name in the first column of a table.
 pub(super) fn state_word(word: &str, language: Language) -> &str {
-    if word == GAP.english {
+    if word == GAP.0 {
         return GAP.of(language);
     }
     let known = State::ALL.into_iter().find(|state| state.as_str() == word);
@@ -179,7 +155,7 @@ pub(super) fn column(key: &str, title: &str, language: Language) -> String {
         "waited_hours" => "기다린 시간 h",
         _ => title,
     };
-    pick(language, title, korean).to_owned()
+    language.pick(title, korean).to_owned()
 }
 
 /// Explains the reason for a gap.
@@ -196,7 +172,7 @@ pub(super) fn reason(reason: GapReason, language: Language) -> &'static str {
         GapReason::ClockSet => "시계가 변경됨",
         GapReason::NotStored => "틱을 저장하지 못함",
     };
-    pick(language, words::reason(reason), korean)
+    language.pick(words::reason(reason), korean)
 }
 
 pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
@@ -225,7 +201,7 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
                                   셉니다"
             .to_owned(),
     };
-    pick(language, words::note(page, note), korean)
+    language.pick(words::note(page, note), korean)
 }
 
 /// Formats a sentence about a person whose idle-held GPUs blocked another's request.
@@ -250,8 +226,7 @@ pub(super) fn in_the_way(row: &BlockRow, language: Language) -> String {
             format!(" (기다린 시간 {}시간)", minutes / 60),
         ),
     };
-    pick(
-        language,
+    language.pick(
         format!("{holder}'s idle-held {card} stood in the way of {asker} {times}{waited}"),
         format!(
             "{holder}의 유휴점유 {card} 때문에 {asker} 사용자가 {}번 받지 못함{waited_korean}",
@@ -266,8 +241,7 @@ pub(super) fn rule(report: &Report, language: Language) -> String {
         report.thresholds.active_util.get(),
         report.thresholds.held_mb,
     );
-    pick(
-        language,
+    language.pick(
         format!(
             "active: utilisation at or over {util} %; idle-held: under it while processes hold over {memory} MB; \
              truly-idle: the rest."
@@ -280,8 +254,7 @@ pub(super) fn rule(report: &Report, language: Language) -> String {
 
 /// Label of the row for the hidden rows of a list.
 pub(super) fn rest(count: usize, language: Language) -> String {
-    pick(
-        language,
+    language.pick(
         format!("{count} more (--top shows them)"),
         format!("그 외 {count}건 (--top으로 더 보기)"),
     )
@@ -290,13 +263,13 @@ pub(super) fn rest(count: usize, language: Language) -> String {
 /// Title of the table of `--by`.
 pub(super) fn by(by: By, language: Language) -> &'static str {
     let label = match by {
-        By::User => label("By person", "사용자별"),
-        By::Gpu => label("By GPU", "GPU별"),
-        By::Day => label("By day", "일별"),
-        By::Hour => label("By hour of the day", "시간대별"),
-        By::Week => label("By week", "주별"),
-        By::Month => label("By month", "월별"),
-        By::State => label("By state", "상태별"),
+        By::User => Label("By person", "사용자별"),
+        By::Gpu => Label("By GPU", "GPU별"),
+        By::Day => Label("By day", "일별"),
+        By::Hour => Label("By hour of the day", "시간대별"),
+        By::Week => Label("By week", "주별"),
+        By::Month => Label("By month", "월별"),
+        By::State => Label("By state", "상태별"),
     };
     label.of(language)
 }
@@ -304,10 +277,10 @@ pub(super) fn by(by: By, language: Language) -> &'static str {
 /// Name of a calendar unit as the resolution of time.
 pub(super) fn per(unit: CalendarUnit, language: Language) -> &'static str {
     let label = match unit {
-        CalendarUnit::Hour => label("by hour", "시간별"),
-        CalendarUnit::Day => label("by day", "일별"),
-        CalendarUnit::Week => label("by week", "주별"),
-        CalendarUnit::Month => label("by month", "월별"),
+        CalendarUnit::Hour => Label("by hour", "시간별"),
+        CalendarUnit::Day => Label("by day", "일별"),
+        CalendarUnit::Week => Label("by week", "주별"),
+        CalendarUnit::Month => Label("by month", "월별"),
     };
     label.of(language)
 }
@@ -315,13 +288,11 @@ pub(super) fn per(unit: CalendarUnit, language: Language) -> &'static str {
 /// Note about the GPUs or people that a chart does not show.
 pub(super) fn rows_left_out(count: usize, whose: Whose, language: Language) -> String {
     match whose {
-        Whose::Gpu => pick(
-            language,
+        Whose::Gpu => language.pick(
             format!("{count} more GPUs are not shown (--gpu chooses)."),
             format!("GPU {count}장은 생략했습니다 (--gpu로 선택)."),
         ),
-        Whose::User => pick(
-            language,
+        Whose::User => language.pick(
             format!("{count} more people are not shown (--user chooses)."),
             format!("사용자 {count}명은 생략했습니다 (--user로 선택)."),
         ),
@@ -330,8 +301,7 @@ pub(super) fn rows_left_out(count: usize, whose: Whose, language: Language) -> S
 
 /// Note about overlapping sessions.
 pub(super) fn sessions_overlap(count: usize, language: Language) -> String {
-    pick(
-        language,
+    language.pick(
         match count {
             1 => "1 session overlaps another in its row.".to_owned(),
             _ => format!("{count} sessions overlap others in their row."),
@@ -340,15 +310,14 @@ pub(super) fn sessions_overlap(count: usize, language: Language) -> String {
     )
 }
 
-pub(super) const IMPORTED_SESSIONS: Label = label(
+pub(super) const IMPORTED_SESSIONS: Label = Label(
     "Imported sessions do not say how their time was used.",
     "가져온 세션은 시간을 어떻게 썼는지 알려 주지 않습니다.",
 );
 
 /// Note for a chart that does not show all sessions.
 pub(super) fn sessions_left_out(shown: usize, all: usize, language: Language) -> String {
-    pick(
-        language,
+    language.pick(
         format!("{shown} of {all} sessions: the longest, and those of each GPU and person."),
         format!("세션 {all}건 가운데 {shown}건: 가장 긴 세션과 GPU별·사용자별로 긴 세션."),
     )
@@ -356,8 +325,7 @@ pub(super) fn sessions_left_out(shown: usize, all: usize, language: Language) ->
 
 /// Note about the columns that a table does not show.
 pub(super) fn columns_left_out(count: usize, language: Language) -> String {
-    pick(
-        language,
+    language.pick(
         format!("{count} more columns of GPUs and people (--top shows them, --csv has all)."),
         format!(
             "GPU와 사용자 열 {count}개는 생략했습니다 (--top으로 더 보기, --csv에는 모두 있음)."

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use gua_model::statement::{Account, Day};
 
-use crate::report::html::markup::Html;
+use crate::markup::Markup;
 
 /// Dimensions of the picture.
 const WIDE: f64 = 920.0;
@@ -47,7 +47,7 @@ pub(super) fn weeks(text: &mut String, account: &Account) {
 }
 
 /// Draws held hours by day, with the idle-held part in its own colour.
-pub(super) fn picture(html: &mut Html, account: &Account) {
+pub(super) fn picture(html: &mut Markup, account: &Account) {
     let most = most(account);
     if most <= 0.0 {
         return;
@@ -88,10 +88,10 @@ pub(super) fn picture(html: &mut Html, account: &Account) {
     });
 }
 
-fn grid(html: &mut Html, part: f64, top: f64) {
+fn grid(html: &mut Markup, part: f64, top: f64) {
     let y = HIGH - (HIGH - HEAD) * part;
     let (at, end) = (format!("{y:.1}"), format!("{WIDE}"));
-    html.void(
+    html.leaf(
         "line",
         &[
             ("x1", "38"),
@@ -115,7 +115,7 @@ fn grid(html: &mut Html, part: f64, top: f64) {
     );
 }
 
-fn bar(html: &mut Html, x: f64, step: f64, day: &Day, top: f64) {
+fn bar(html: &mut Markup, x: f64, step: f64, day: &Day, top: f64) {
     let width = (step * 0.74).min(26.0);
     let left = x + (step - width) / 2.0;
     match day.sums {
@@ -144,9 +144,9 @@ fn bar(html: &mut Html, x: f64, step: f64, day: &Day, top: f64) {
     }
 }
 
-fn rectangle(html: &mut Html, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+fn rectangle(html: &mut Markup, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
     let [x, y, width, height] = [x, y, width, height].map(|number| format!("{number:.1}"));
-    html.void(
+    html.leaf(
         "rect",
         &[
             ("x", &x),
@@ -159,7 +159,7 @@ fn rectangle(html: &mut Html, class: &str, (x, y): (f64, f64), (width, height): 
 }
 
 /// Hatches an unobserved day over the full height.
-fn hatched(html: &mut Html, left: f64, width: f64) {
+fn hatched(html: &mut Markup, left: f64, width: f64) {
     let mut strokes = String::new();
     let mut start = HEAD - width + STROKES;
     while start < HIGH {
@@ -169,7 +169,7 @@ fn hatched(html: &mut Html, left: f64, width: f64) {
         let _ = write!(strokes, "M{x:.1} {from:.1}l{long:.1} {long:.1}");
         start += STROKES;
     }
-    html.void("path", &[("d", &strokes), ("class", "unobserved")]);
+    html.leaf("path", &[("d", &strokes), ("class", "unobserved")]);
 }
 
 fn most(account: &Account) -> f64 {

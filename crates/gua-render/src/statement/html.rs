@@ -7,7 +7,8 @@ use gua_model::text::sanitize;
 use super::days::picture;
 use super::{Sheet, amounts, bound, equation, explained, limit, parts, remarks, sessions};
 use crate::chart::{Language, page_style};
-use crate::report::html::markup::{Html, Look, nothing, table};
+use crate::markup::Markup;
+use crate::report::html::markup::{Look, nothing, table};
 use crate::report::html::{SHEET, document_head};
 use crate::table::Cell;
 
@@ -16,7 +17,7 @@ const OWN_SHEET: &str = include_str!("statement.css");
 /// The whole document.
 #[must_use]
 pub fn html(sheet: &Sheet<'_>) -> String {
-    let mut html = Html::default();
+    let mut html = Markup::default();
     html.element("html", &[("lang", "en")], |html| {
         html.element("head", &[], |html| head(html, sheet));
         html.element("body", &[], |html| {
@@ -31,14 +32,14 @@ pub fn html(sheet: &Sheet<'_>) -> String {
     format!("<!DOCTYPE html>\n{}\n", html.finish())
 }
 
-fn head(html: &mut Html, sheet: &Sheet<'_>) {
+fn head(html: &mut Markup, sheet: &Sheet<'_>) {
     let whose = sheet.only.map_or_else(|| sheet.host(), sanitize);
     let title = format!("GPU statement, {}: {whose}", sheet.month());
     let style = format!("{}{SHEET}{OWN_SHEET}", page_style());
     document_head(html, &title, sheet.version, &style);
 }
 
-fn page(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
+fn page(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
     html.element("main", &[("class", "statement")], |html| {
         masthead(html, sheet, account);
         if let Some(account) = account {
@@ -52,7 +53,7 @@ fn page(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
     });
 }
 
-fn masthead(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
+fn masthead(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
     let statement = sheet.statement;
     html.element("header", &[], |html| {
         let kicker = format!("GPU statement · {}", sheet.month());
@@ -82,7 +83,7 @@ fn masthead(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
     });
 }
 
-fn totals(html: &mut Html, account: &Account) {
+fn totals(html: &mut Markup, account: &Account) {
     html.element("section", &[], |html| {
         html.element("div", &[("class", "tiles")], |html| {
             for (key, name, cell) in amounts(account) {
@@ -114,7 +115,7 @@ fn totals(html: &mut Html, account: &Account) {
     });
 }
 
-fn quotas(html: &mut Html, account: &Account) {
+fn quotas(html: &mut Markup, account: &Account) {
     if account.standings.is_empty() {
         return;
     }
@@ -129,7 +130,7 @@ fn quotas(html: &mut Html, account: &Account) {
     });
 }
 
-fn biggest(html: &mut Html, sheet: &Sheet<'_>, account: &Account) {
+fn biggest(html: &mut Markup, sheet: &Sheet<'_>, account: &Account) {
     html.element("section", &[], |html| {
         html.text("h2", &[], "Biggest sessions");
         if account.sessions.is_empty() {
@@ -155,7 +156,7 @@ fn biggest(html: &mut Html, sheet: &Sheet<'_>, account: &Account) {
     });
 }
 
-fn balance(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
+fn balance(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
     let statement = sheet.statement;
     let capacity = statement.balance.capacity.hours();
     html.element("section", &[], |html| {
@@ -224,7 +225,7 @@ fn balance(html: &mut Html, sheet: &Sheet<'_>, account: Option<&Account>) {
     });
 }
 
-fn notes(html: &mut Html, sheet: &Sheet<'_>) {
+fn notes(html: &mut Markup, sheet: &Sheet<'_>) {
     let remarks = remarks(sheet);
     html.element("footer", &[], |html| {
         for remark in remarks {

@@ -4,7 +4,7 @@ use gua_model::report::{CardCross, Cross, CrossRow, HoldSums, Report};
 use gua_model::{CalendarUnit, Micros, RollUp};
 
 use super::{Whose, card_name};
-use crate::chart::{HeatMap, HeatUnit, Language, Tone};
+use crate::chart::{HeatMap, HeatUnit, Language, words};
 use crate::report::{Page, labels};
 
 /// Rows of GPUs or people, columns of time.
@@ -47,8 +47,8 @@ pub(in crate::report) fn grid<'a>(page: &Page<'a>, whose: Whose, cross: Cross) -
     let report = page.report;
     let columns = column_names(report, cross, page.language);
     let column_title = match cross {
-        Cross::HourOfDay => page.language.hour_of_day(),
-        Cross::WeekHour => page.language.hour_of_week(),
+        Cross::HourOfDay => words::HOUR_OF_DAY.of(page.language),
+        Cross::WeekHour => words::HOUR_OF_WEEK.of(page.language),
         Cross::Slot => labels::per(report.unit, page.language),
     };
     let (rows, cells) = match whose {
@@ -92,7 +92,6 @@ impl Grid<'_> {
             } else {
                 HeatUnit::Share
             },
-            tone: Tone::Use,
             value_title: self.value_title.to_owned(),
             column_title: self.column_title.to_owned(),
             scaled_rows: self.scaled_rows,
@@ -153,7 +152,7 @@ fn people<'a>(page: &Page<'a>) -> (Vec<String>, Vec<Vec<GridCell<'a>>>) {
         .collect();
     let mut cells: Vec<_> = (0..named).map(|place| row(place..place + 1)).collect();
     if named < all {
-        names.push(page.language.others(all - named));
+        names.push(words::others(all - named, page.language));
         cells.push(row(named..all));
     }
     (names, cells)

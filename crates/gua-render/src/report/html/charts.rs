@@ -1,7 +1,7 @@
 //! The charts of a report in the page, each for wide and for narrow screens.
 
-use super::markup::Html;
 use crate::chart::{Frame, Theme};
+use crate::markup::Markup;
 use crate::report::figures::{self, Whose};
 use crate::report::{Page, labels};
 
@@ -17,7 +17,7 @@ struct Figure<'a> {
 
 impl Figure<'_> {
     /// Draws the chart for each width; the style sheet shows the one that fits.
-    fn write(&self, html: &mut Html, page: &Page<'_>, draw: &dyn Fn(&Frame) -> String) {
+    fn write(&self, html: &mut Markup, page: &Page<'_>, draw: &dyn Fn(&Frame) -> String) {
         html.element("section", &[("class", "figure"), ("id", self.id)], |html| {
             html.text("h2", &[("class", "unseen")], self.title);
             for (class, width) in WIDTHS {
@@ -29,14 +29,14 @@ impl Figure<'_> {
                     language: page.language,
                     width,
                 };
-                html.element("div", &[("class", class)], |html| html.chart(&draw(&frame)));
+                html.element("div", &[("class", class)], |html| html.raw(&draw(&frame)));
             }
         });
     }
 }
 
 /// States over time.
-pub(super) fn over_time(html: &mut Html, page: &Page<'_>) {
+pub(super) fn over_time(html: &mut Markup, page: &Page<'_>) {
     let chart = figures::over_time(page);
     let title = match page.report.person {
         Some(_) => labels::PERSON_OVER_TIME,
@@ -52,7 +52,7 @@ pub(super) fn over_time(html: &mut Html, page: &Page<'_>) {
 }
 
 /// GPU-hours by person, with the idle-held share.
-pub(super) fn people(html: &mut Html, page: &Page<'_>) {
+pub(super) fn people(html: &mut Markup, page: &Page<'_>) {
     let chart = figures::people(page);
     let title = labels::PEOPLE_CHART.of(page.language);
     let figure = Figure {
@@ -64,7 +64,7 @@ pub(super) fn people(html: &mut Html, page: &Page<'_>) {
 }
 
 /// Weekdays by hours.
-pub(super) fn heat(html: &mut Html, page: &Page<'_>) {
+pub(super) fn heat(html: &mut Markup, page: &Page<'_>) {
     let chart = figures::week(page);
     let title = match page.report.person {
         Some(_) => labels::PERSON_HEAT,
@@ -80,7 +80,7 @@ pub(super) fn heat(html: &mut Html, page: &Page<'_>) {
 }
 
 /// The longest sessions by GPU.
-pub(super) fn sessions(html: &mut Html, page: &Page<'_>) {
+pub(super) fn sessions(html: &mut Markup, page: &Page<'_>) {
     let (chart, told) = figures::sessions(page, Whose::Gpu);
     let title = labels::SESSIONS.of(page.language);
     let figure = Figure {

@@ -4,15 +4,16 @@ use gua_model::report::{CardNow, Hold};
 use gua_model::text::sanitize;
 use gua_model::{RollUp, State};
 
-use super::markup::{Html, Look, table as write_table};
+use super::markup::{Look, table as write_table};
 use super::sections::{look, say, section};
 use crate::chart::Shown;
-use crate::report::labels::{self, pick};
+use crate::markup::Markup;
+use crate::report::labels;
 use crate::report::{Page, words};
 use crate::table::{Cell, Table};
 
 /// Writes the holders that do not use their GPU, with commands to inspect and stop them.
-pub(super) fn holders(html: &mut Html, page: &Page<'_>) {
+pub(super) fn holders(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     let Some(now) = &report.now else { return };
     section(
@@ -27,8 +28,7 @@ pub(super) fn holders(html: &mut Html, page: &Page<'_>) {
             if report.holders.is_empty() {
                 return say(
                     html,
-                    &pick(
-                        language,
+                    &language.pick(
                         format!("Nobody held a GPU without using it at {at}."),
                         format!("{at}에는 GPU를 잡고 쓰지 않는 사람이 없었습니다."),
                     ),
@@ -40,8 +40,7 @@ pub(super) fn holders(html: &mut Html, page: &Page<'_>) {
             );
             say(
                 html,
-                &pick(
-                    language,
+                &language.pick(
                     format!(
                         "Mean utilisation under {util} %, over {memory} MB held, there at the last tick ({at})."
                     ),
@@ -64,23 +63,20 @@ pub(super) fn holders(html: &mut Html, page: &Page<'_>) {
     );
 }
 
-fn commands(html: &mut Html, page: &Page<'_>, hold: &Hold) {
+fn commands(html: &mut Markup, page: &Page<'_>, hold: &Hold) {
     let language = page.language;
     let commands = words::commands(page, hold);
     let owner = hold.owner.as_deref().map(sanitize);
     let decide = match (&owner, hold.by_login) {
-        (Some(owner), true) => pick(
-            language,
+        (Some(owner), true) => language.pick(
             format!("ask {owner} first"),
             format!("먼저 {owner} 님께 확인하세요"),
         ),
-        (Some(owner), false) => pick(
-            language,
+        (Some(owner), false) => language.pick(
             format!("{owner} is known from the process, not from a login: decide first"),
             format!("{owner}: 로그인이 아니라 프로세스에서 알아낸 이름입니다. 먼저 판단하세요"),
         ),
-        (None, _) => pick(
-            language,
+        (None, _) => language.pick(
             "owner unknown: decide first".to_owned(),
             "소유자를 알 수 없습니다. 먼저 판단하세요".to_owned(),
         ),
@@ -99,7 +95,7 @@ fn commands(html: &mut Html, page: &Page<'_>, hold: &Hold) {
     }
 }
 
-pub(super) fn past(html: &mut Html, page: &Page<'_>) {
+pub(super) fn past(html: &mut Markup, page: &Page<'_>) {
     let report = page.report;
     if report.past.is_empty() {
         return;
@@ -174,7 +170,7 @@ fn hold_table(page: &Page<'_>, holds: &[Hold]) -> Table {
 }
 
 /// Writes every GPU at the last tick. The list is never truncated, so that no free GPU is missed.
-pub(super) fn now(html: &mut Html, page: &Page<'_>) {
+pub(super) fn now(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     let Some(now) = &report.now else { return };
     section(
@@ -213,7 +209,7 @@ pub(super) fn now(html: &mut Html, page: &Page<'_>) {
             for card in &now.cards {
                 rows.rows.push(now_row(page, card));
             }
-            let mark = |html: &mut Html, row: usize, column: usize| {
+            let mark = |html: &mut Markup, row: usize, column: usize| {
                 if column == 1 {
                     let state = now
                         .cards
@@ -233,7 +229,7 @@ pub(super) fn now(html: &mut Html, page: &Page<'_>) {
 }
 
 /// Writes the requests for GPUs that were not granted at once, and the holders whose unused GPUs blocked them.
-pub(super) fn asked_in_vain(html: &mut Html, page: &Page<'_>) {
+pub(super) fn asked_in_vain(html: &mut Markup, page: &Page<'_>) {
     let language = page.language;
     let Some(refused) = &page.report.refused else {
         return;

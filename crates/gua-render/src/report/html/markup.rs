@@ -1,76 +1,9 @@
 //! Elements and tables of a page. They are always closed, escaped and well-formed XML.
 
 use crate::chart::Language;
+use crate::markup::Markup;
 use crate::report::labels;
-use crate::svg::Svg;
 use crate::table::{Cell, Table};
-
-/// A part of a page that grows.
-#[derive(Debug, Default)]
-pub(crate) struct Html {
-    out: Svg,
-}
-
-/// Attributes of an element.
-type Attributes<'a> = &'a [(&'a str, &'a str)];
-
-impl Html {
-    pub(crate) fn finish(self) -> String {
-        self.out.finish()
-    }
-
-    /// An element and what is in it.
-    pub(crate) fn element(
-        &mut self,
-        name: &str,
-        attributes: Attributes<'_>,
-        inside: impl FnOnce(&mut Self),
-    ) {
-        self.out.open(name, attributes);
-        inside(self);
-        self.out.close(name);
-        if matches!(
-            name,
-            "section" | "tr" | "p" | "header" | "table" | "head" | "li"
-        ) {
-            self.out.line_break();
-        }
-    }
-
-    /// An element that never has anything in it.
-    pub(crate) fn void(&mut self, name: &str, attributes: Attributes<'_>) {
-        self.out.leaf(name, attributes);
-    }
-
-    /// An element with text in it.
-    pub(crate) fn text(&mut self, name: &str, attributes: Attributes<'_>, text: &str) {
-        self.element(name, attributes, |inside| inside.words(text));
-    }
-
-    /// Text beside elements.
-    pub(crate) fn words(&mut self, text: &str) {
-        self.out.content(text);
-    }
-
-    pub(crate) fn style(&mut self, sheet: &str) {
-        self.out.style(sheet);
-    }
-
-    /// A chart, which is markup already.
-    pub(crate) fn chart(&mut self, svg: &str) {
-        self.out.markup(svg);
-    }
-
-    /// Writes a number for display, with its exact value as an attribute.
-    pub(crate) fn number(&mut self, key: &str, cell: &Cell) {
-        let value = cell.exact();
-        self.text(
-            "data",
-            &[("data-key", key), ("value", &value)],
-            &cell.shown(),
-        );
-    }
-}
 
 /// Number of rows above which a table has a dense layout.
 const MANY: usize = 24;
@@ -85,15 +18,15 @@ pub(crate) struct Look<'a> {
     /// Maximum number of rows; one row sums up the rest.
     pub(crate) top: usize,
     /// Writes content before the value of a cell, by row and column.
-    pub(crate) before: &'a dyn Fn(&mut Html, usize, usize),
+    pub(crate) before: &'a dyn Fn(&mut Markup, usize, usize),
     /// Writes content below the value of a cell.
-    pub(crate) below: &'a dyn Fn(&mut Html, usize, usize),
+    pub(crate) below: &'a dyn Fn(&mut Markup, usize, usize),
 }
 
 /// Writes no additional content.
-pub(crate) fn nothing(_: &mut Html, _: usize, _: usize) {}
+pub(crate) fn nothing(_: &mut Markup, _: usize, _: usize) {}
 
-pub(crate) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
+pub(crate) fn table(html: &mut Markup, table: &Table, look: Look<'_>) {
     let shown = table.rows.len().min(look.top);
     let rest = &table.rows[shown..];
     let text_column: Vec<bool> = (0..table.columns.len())
@@ -146,7 +79,7 @@ pub(crate) fn table(html: &mut Html, table: &Table, look: Look<'_>) {
 }
 
 /// Writes a text. Of a UUID only the beginning is visible; a tooltip has the rest.
-fn name(html: &mut Html, text: &str) {
+fn name(html: &mut Markup, text: &str) {
     if is_uuid(text) {
         html.text("span", &[("class", "uuid"), ("title", text)], text);
     } else {
@@ -160,11 +93,11 @@ fn is_uuid(text: &str) -> bool {
 
 /// Additional content of a cell.
 struct Around<'a> {
-    before: &'a dyn Fn(&mut Html),
-    below: &'a dyn Fn(&mut Html),
+    before: &'a dyn Fn(&mut Markup),
+    below: &'a dyn Fn(&mut Markup),
 }
 
-fn value_cell(html: &mut Html, cell: &Cell, class: &str, around: &Around<'_>) {
+fn value_cell(html: &mut Markup, cell: &Cell, class: &str, around: &Around<'_>) {
     let shown = cell.shown();
     let value = cell.exact();
     // Only long text may wrap.
@@ -180,7 +113,7 @@ fn value_cell(html: &mut Html, cell: &Cell, class: &str, around: &Around<'_>) {
 }
 
 /// Writes one row for the hidden rows. Numbers are summed, so that the columns still add up.
-fn rest_cells(html: &mut Html, rest: &[Vec<Cell>], language: Language) {
+fn rest_cells(html: &mut Markup, rest: &[Vec<Cell>], language: Language) {
     let columns = rest.first().map_or(0, Vec::len);
     for place in 0..columns {
         if place == 0 {

@@ -4,20 +4,21 @@ use gua_model::report::IntervalUse;
 use gua_model::{Micros, RollUp};
 
 use super::charts;
-use super::markup::{Html, Look, nothing, table as write_table};
+use super::markup::{Look, nothing, table as write_table};
 use super::summary::state_bar;
 use crate::chart::{Language, StateHours};
+use crate::markup::Markup;
 use crate::report::figures::state_hours;
-use crate::report::labels::{self, pick};
+use crate::report::labels;
 use crate::report::{By, HourColumns, Page, hour_columns, table};
 use crate::table::{Cell, Table};
 
 /// A section with a heading, and a number behind it where there is one.
 pub(super) fn section(
-    html: &mut Html,
+    html: &mut Markup,
     id: &str,
     (title, count): (&str, Option<usize>),
-    inside: impl FnOnce(&mut Html),
+    inside: impl FnOnce(&mut Markup),
 ) {
     html.element("section", &[("id", id)], |html| {
         html.element("h2", &[], |html| {
@@ -31,7 +32,7 @@ pub(super) fn section(
     });
 }
 
-pub(super) fn say(html: &mut Html, text: &str) {
+pub(super) fn say(html: &mut Markup, text: &str) {
     html.text("p", &[("class", "say")], text);
 }
 
@@ -46,7 +47,7 @@ pub(super) fn look<'a>(page: &Page<'_>, id: &'a str) -> Look<'a> {
 }
 
 /// Held and charged hours, and energy.
-pub(super) fn people(html: &mut Html, page: &Page<'_>) {
+pub(super) fn people(html: &mut Markup, page: &Page<'_>) {
     let report = page.report;
     section(
         html,
@@ -64,7 +65,7 @@ pub(super) fn people(html: &mut Html, page: &Page<'_>) {
 }
 
 /// Writes the shares of each GPU.
-pub(super) fn gpus(html: &mut Html, page: &Page<'_>) {
+pub(super) fn gpus(html: &mut Markup, page: &Page<'_>) {
     let report = page.report;
     section(
         html,
@@ -79,10 +80,10 @@ pub(super) fn gpus(html: &mut Html, page: &Page<'_>) {
     );
 }
 
-fn write_gpus(html: &mut Html, page: &Page<'_>, id: &str) {
+fn write_gpus(html: &mut Markup, page: &Page<'_>, id: &str) {
     let report = page.report;
     // The index, the model and a bar are below the name of the GPU, where they need no columns.
-    let below = |html: &mut Html, row: usize, column: usize| {
+    let below = |html: &mut Markup, row: usize, column: usize| {
         let (0, Some(card)) = (column, report.cards.get(row)) else {
             return;
         };
@@ -144,7 +145,7 @@ fn with_columns(table: &Table, wanted: impl Fn(&str, &[&Cell]) -> bool) -> Table
 }
 
 /// How much was observed, and why the rest was not.
-pub(super) fn coverage(html: &mut Html, page: &Page<'_>) {
+pub(super) fn coverage(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     let covered = &report.coverage;
     section(
@@ -156,7 +157,7 @@ pub(super) fn coverage(html: &mut Html, page: &Page<'_>) {
                 return say(html, labels::NO_GPU.of(language));
             };
             html.element("p", &[("class", "say")], |html| {
-                html.words(pick(language, "Observed ", "전체 "));
+                html.words(language.pick("Observed ", "전체 "));
                 let share = Cell::Share(share);
                 let capacity = Cell::Hours(covered.capacity.hours());
                 if language == Language::English {
@@ -168,10 +169,9 @@ pub(super) fn coverage(html: &mut Html, page: &Page<'_>) {
                     html.words(" GPU 시간 중 ");
                     html.number("observed_share", &share);
                 }
-                html.words(pick(language, " GPU-hours; ", "를 관측했습니다. "));
+                html.words(language.pick(" GPU-hours; ", "를 관측했습니다. "));
                 html.number("gap_hours", &Cell::Hours(covered.gap.hours()));
-                html.words(pick(
-                    language,
+                html.words(language.pick(
                     " GPU-hours are gaps, which no share counts.",
                     " GPU 시간은 공백이며 어떤 비율에도 들어가지 않습니다.",
                 ));
@@ -181,8 +181,7 @@ pub(super) fn coverage(html: &mut Html, page: &Page<'_>) {
                 let rest = 100.0 - buffered;
                 say(
                     html,
-                    &pick(
-                        language,
+                    &language.pick(
                         format!(
                             "{buffered:.1}% of the observed time rests on the driver's own samples, {rest:.1}% on one \
                          reading a tick."
@@ -232,7 +231,7 @@ fn gap_table(page: &Page<'_>) -> Table {
 }
 
 /// Hours and energy of each state that occurred.
-pub(super) fn energy(html: &mut Html, page: &Page<'_>) {
+pub(super) fn energy(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     if report.person.is_some() || report.all.share(RollUp::Active).is_none() {
         return;
@@ -254,8 +253,7 @@ pub(super) fn energy(html: &mut Html, page: &Page<'_>) {
                 let share = (known.hours() / observed.hours() * 100.0).min(100.0);
                 say(
                     html,
-                    &pick(
-                        language,
+                    &language.pick(
                         format!("Energy is known for {share:.1}% of the observed time."),
                         format!("에너지는 관측 시간의 {share:.1}%에 대해 알려져 있습니다."),
                     ),
@@ -263,13 +261,13 @@ pub(super) fn energy(html: &mut Html, page: &Page<'_>) {
             }
             say(
                 html,
-                pick(language, "kWh: NVML-reported.", "kWh: NVML 보고값."),
+                language.pick("kWh: NVML-reported.", "kWh: NVML 보고값."),
             );
         },
     );
 }
 
-fn write_states(html: &mut Html, page: &Page<'_>, mut states: Table, id: &str) {
+fn write_states(html: &mut Markup, page: &Page<'_>, mut states: Table, id: &str) {
     for row in &mut states.rows {
         if let Some(Cell::Text(word)) = row.first_mut() {
             *word = labels::state_word(word, page.language).to_owned();
@@ -283,7 +281,7 @@ fn write_states(html: &mut Html, page: &Page<'_>, mut states: Table, id: &str) {
 }
 
 /// Writes the table of `--by` below its chart.
-pub(super) fn by(html: &mut Html, page: &Page<'_>, by: By) {
+pub(super) fn by(html: &mut Markup, page: &Page<'_>, by: By) {
     let rows = table(page.report, by);
     match by {
         By::User => charts::people(html, page),
@@ -331,7 +329,7 @@ fn first_columns(rows: &Table, top: usize) -> (Table, usize) {
     (rows.only(&kept), rows.columns.len() - kept.len())
 }
 
-pub(super) fn notes(html: &mut Html, page: &Page<'_>) {
+pub(super) fn notes(html: &mut Markup, page: &Page<'_>) {
     if page.report.notes.is_empty() {
         return;
     }
@@ -350,7 +348,7 @@ pub(super) fn notes(html: &mut Html, page: &Page<'_>) {
 }
 
 /// Explains the states with the thresholds of this report.
-pub(super) fn method(html: &mut Html, page: &Page<'_>) {
+pub(super) fn method(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     section(
         html,
@@ -362,14 +360,12 @@ pub(super) fn method(html: &mut Html, page: &Page<'_>) {
             say(
                 html,
                 match own {
-                    true => pick(
-                        language,
+                    true => language.pick(
                         "Shares are of the observed time; each tick counts for the time that it observed. Gaps are counted \
                      nowhere else.",
                         "비율은 관측된 시간에 대한 것이며, 각 틱은 관측한 시간만큼 셉니다. 공백은 다른 곳에 세지 않습니다.",
                     ),
-                    false => pick(
-                        language,
+                    false => language.pick(
                         "A sample is one GPU at one tick; shares are of samples.",
                         "샘플은 한 틱의 GPU 한 장이며, 비율은 샘플에 대한 것입니다.",
                     ),
@@ -379,8 +375,7 @@ pub(super) fn method(html: &mut Html, page: &Page<'_>) {
                 let seconds = interval.as_secs_f64();
                 say(
                     html,
-                    &pick(
-                        language,
+                    &language.pick(
                         format!("Each old row stands for {seconds} s, as --interval says."),
                         format!("옛 파일의 각 행은 --interval에 따라 {seconds}초로 셉니다."),
                     ),

@@ -2,17 +2,17 @@
 
 use gua_model::{RollUp, State};
 
-use super::markup::Html;
 use super::sections::{say, section};
 use crate::chart::{Shown, StateHours};
+use crate::markup::Markup;
+use crate::markup::number;
 use crate::report::Page;
 use crate::report::figures::state_hours;
-use crate::report::labels::{self, pick};
-use crate::svg::number;
+use crate::report::labels;
 use crate::table::Cell;
 
 /// Shares, idle capacity and coverage at a glance.
-pub(super) fn summary(html: &mut Html, page: &Page<'_>) {
+pub(super) fn summary(html: &mut Markup, page: &Page<'_>) {
     section(
         html,
         "summary",
@@ -27,7 +27,7 @@ pub(super) fn summary(html: &mut Html, page: &Page<'_>) {
     );
 }
 
-fn shares(html: &mut Html, page: &Page<'_>) {
+fn shares(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     let sums = &report.all;
     if sums.share(RollUp::Active).is_none() {
@@ -56,7 +56,7 @@ fn shares(html: &mut Html, page: &Page<'_>) {
             tile.write(html, |html| {
                 html.words("~");
                 html.number(&format!("{word}_hours"), &Cell::Hours(hours));
-                html.words(pick(language, " GPU-hours", " GPU 시간"));
+                html.words(language.pick(" GPU-hours", " GPU 시간"));
             });
         }
         if let Some(observed) = report.coverage.share() {
@@ -68,7 +68,7 @@ fn shares(html: &mut Html, page: &Page<'_>) {
             };
             tile.write(html, |html| {
                 html.number("gap_hours", &Cell::Hours(report.coverage.gap.hours()));
-                html.words(pick(language, " GPU-hours are gaps", " GPU 시간 공백"));
+                html.words(language.pick(" GPU-hours are gaps", " GPU 시간 공백"));
             });
         }
     });
@@ -76,39 +76,34 @@ fn shares(html: &mut Html, page: &Page<'_>) {
 }
 
 /// How many GPUs were idle on average.
-fn capacity(html: &mut Html, page: &Page<'_>) {
+fn capacity(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     let gpus = |class| Cell::Hours(report.equivalent(class));
     html.element("p", &[("class", "lead")], |html| {
-        html.words(pick(language, "On average ", "평균적으로 GPU "));
+        html.words(language.pick("On average ", "평균적으로 GPU "));
         html.element("strong", &[], |html| {
             html.number("idle_held_gpus", &gpus(RollUp::IdleHeld));
         });
-        html.words(pick(
-            language,
+        html.words(language.pick(
             " GPUs were held without use and ",
             "장은 잡힌 채 쓰이지 않았고, ",
         ));
         html.element("strong", &[], |html| {
             html.number("truly_idle_gpus", &gpus(RollUp::TrulyIdle));
         });
-        html.words(pick(
-            language,
-            " were free, of ",
-            "장은 비어 있었습니다 (전체 ",
-        ));
+        html.words(language.pick(" were free, of ", "장은 비어 있었습니다 (전체 "));
         html.number(
             "gpus",
             &Cell::Count(report.cards.len().try_into().unwrap_or(u64::MAX)),
         );
-        html.words(pick(language, " seen in the window. ", "장). "));
-        html.words(pick(language, "Samples: ", "샘플: "));
+        html.words(language.pick(" seen in the window. ", "장). "));
+        html.words(language.pick("Samples: ", "샘플: "));
         html.number("samples", &Cell::Count(report.all.samples()));
         html.words(".");
     });
 }
 
-fn person_summary(html: &mut Html, page: &Page<'_>) {
+fn person_summary(html: &mut Markup, page: &Page<'_>) {
     let language = page.language;
     let held = &page.report.all.held;
     let Some(idle) = held.idle_share() else {
@@ -143,7 +138,7 @@ fn person_summary(html: &mut Html, page: &Page<'_>) {
             };
             tile.write(html, |html| {
                 html.number(&format!("{key}_hours"), &Cell::Hours(hours));
-                html.words(pick(language, " GPU-hours", " GPU 시간"));
+                html.words(language.pick(" GPU-hours", " GPU 시간"));
             });
         }
         let tile = Tile {
@@ -154,7 +149,7 @@ fn person_summary(html: &mut Html, page: &Page<'_>) {
         };
         tile.write(html, |html| {
             html.number("samples", &Cell::Count(held.samples()));
-            html.words(pick(language, " samples", " 샘플"));
+            html.words(language.pick(" samples", " 샘플"));
         });
     });
 }
@@ -168,7 +163,7 @@ struct Tile<'a> {
 }
 
 impl Tile<'_> {
-    fn write(&self, html: &mut Html, below: impl FnOnce(&mut Html)) {
+    fn write(&self, html: &mut Markup, below: impl FnOnce(&mut Markup)) {
         html.element(
             "div",
             &[("class", &format!("tile {}", self.class))],
@@ -184,7 +179,7 @@ impl Tile<'_> {
 }
 
 /// Draws the shares of the states without numbers, which are printed beside it.
-pub(super) fn state_bar(html: &mut Html, hours: &StateHours, class: &str) {
+pub(super) fn state_bar(html: &mut Markup, hours: &StateHours, class: &str) {
     let total = hours.total();
     let class = format!("gua-chart bar {class}");
     let attributes = [
@@ -208,7 +203,7 @@ pub(super) fn state_bar(html: &mut Html, hours: &StateHours, class: &str) {
                     ("height", "10"),
                     ("class", &*format!("f-{}", state.key())),
                 ];
-                html.void("rect", &place);
+                html.leaf("rect", &place);
             }
             x += width;
         }

@@ -9,7 +9,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use super::Chart;
 use crate::chart::{
     DayHours, HeatMap, HeatUnit, HoursBars, Language, SessionBar, SessionChart, Shown, StateHours,
-    StatesOverTime,
+    StatesOverTime, words,
 };
 
 const LEAST_COLUMNS: usize = 40;
@@ -49,13 +49,9 @@ fn legend(
     (columns, language): (usize, Language),
 ) {
     let mut used = 0;
-    for state in states {
-        let always = !matches!(state, Shown::HeldUnknown | Shown::Gap);
-        if !always && total.of(*state) <= 0.0 {
-            continue;
-        }
-        let (letter, colour) = letter(*state);
-        let word = language.state(*state);
+    for state in total.in_legend(states) {
+        let (letter, colour) = letter(state);
+        let word = state.label().of(language);
         let width = word.width() + 2;
         if used > 0 && used + 3 + width > columns {
             out.push('\n');
@@ -129,7 +125,7 @@ fn widest<'a>(names: impl Iterator<Item = &'a str>) -> usize {
 fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language: Language) {
     let total: StateHours = chart.slots.iter().map(|slot| slot.hours).sum();
     if total.total() <= 0.0 {
-        let _ = writeln!(out, "  {}", language.nothing());
+        let _ = writeln!(out, "  {}", words::NOTHING.of(language));
         return;
     }
     legend(out, &total, &Shown::ALL, (columns, language));
@@ -152,7 +148,7 @@ fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language:
 fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language) {
     let mut rows = chart.sorted();
     if rows.is_empty() {
-        let _ = writeln!(out, "  {}", language.no_hours(chart.observed));
+        let _ = writeln!(out, "  {}", words::no_hours(chart.observed).of(language));
         return;
     }
     let total: StateHours = rows.iter().map(|row| row.hours).sum();
@@ -169,7 +165,7 @@ fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language)
         };
         let idle = format!("{:.1}%", hours.of(Shown::IdleHeld) / hours.held() * 100.0);
         let name = padded(name, names);
-        let idle = language.idle_share(&idle);
+        let idle = words::idle_share(&idle, language);
         let _ = writeln!(out, "  {name} {bar}{:>9.2} h  {idle}", hours.held());
     };
     for row in rows {
@@ -177,7 +173,7 @@ fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language)
     }
     if !rest.is_empty() {
         let sum = rest.iter().map(|row| row.hours).sum();
-        line(&language.others(rest.len()), &sum);
+        line(&words::others(rest.len(), language), &sum);
     }
 }
 
@@ -185,7 +181,7 @@ fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language)
 fn heat(out: &mut String, chart: &HeatMap, columns: usize, language: Language) {
     let values = || chart.cells.iter().flatten().flatten();
     if values().next().is_none() {
-        let _ = writeln!(out, "  {}", language.nothing());
+        let _ = writeln!(out, "  {}", words::NOTHING.of(language));
         return;
     }
     let largest = chart.largest();
@@ -198,7 +194,7 @@ fn heat(out: &mut String, chart: &HeatMap, columns: usize, language: Language) {
         out,
         "  {}: 0 {ramp} {top}   {}: blank\n",
         chart.value_title,
-        language.no_data()
+        words::NO_DATA.of(language)
     );
     let names = widest(chart.rows.iter().map(String::as_str));
     // Use two characters per cell if there is space, which makes a week of hours easier to read.
@@ -252,7 +248,7 @@ fn head(out: &mut String, names: &[String], indent: usize, each: usize) {
 
 fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: Language) {
     if chart.is_blank() {
-        let _ = writeln!(out, "  {}", language.no_hours(chart.observed));
+        let _ = writeln!(out, "  {}", words::no_hours(chart.observed).of(language));
         return;
     }
     let every = chart
@@ -260,19 +256,8 @@ fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: La
         .iter()
         .flat_map(|row| &row.bars)
         .map(|bar| bar.hours);
-    let mut total: StateHours = every.sum();
-    total.gap = if chart.rows.iter().any(|row| !row.gaps.is_empty()) {
-        1.0
-    } else {
-        0.0
-    };
-    let states = [
-        Shown::Active,
-        Shown::IdleHeld,
-        Shown::HeldUnknown,
-        Shown::Gap,
-    ];
-    legend(out, &total, &states, (columns, language));
+    let total = chart.with_gaps(every.sum());
+    legend(out, &total, &SessionChart::STATES, (columns, language));
     let names = widest(chart.rows.iter().map(|row| row.name.as_str()));
     let width = columns.saturating_sub(names + 4).max(8);
     for row in &chart.rows {
@@ -308,7 +293,7 @@ fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: La
         ends[1]
     );
     if chart.overlapping() > 0 {
-        let _ = writeln!(out, "\n  {}", language.use_first());
+        let _ = writeln!(out, "\n  {}", words::USE_FIRST.of(language));
     }
 }
 
@@ -348,7 +333,7 @@ fn of_cell(bars: &[SessionBar], cell: Period) -> Option<Shown> {
 fn day(out: &mut String, chart: &DayHours, columns: usize, language: Language) {
     let total: StateHours = chart.hours.iter().copied().sum();
     if total.total() <= total.of(Shown::Gap) {
-        let _ = writeln!(out, "  {}", language.nothing());
+        let _ = writeln!(out, "  {}", words::NOTHING.of(language));
         return;
     }
     legend(out, &total, &Shown::ALL, (columns, language));
@@ -367,5 +352,5 @@ fn day(out: &mut String, chart: &DayHours, columns: usize, language: Language) {
         let mark = mark.map_or_else(String::new, |place| format!("  ← {}", place + 1));
         let _ = writeln!(out, "  {hour:02}  {bar} {share:>7}{mark}");
     }
-    let _ = writeln!(out, "\n  ← {}", language.quietest());
+    let _ = writeln!(out, "\n  ← {}", words::QUIETEST.of(language));
 }

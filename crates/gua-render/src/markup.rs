@@ -1,64 +1,79 @@
-//! SVG and HTML as text: elements, attributes and numbers, escaped. This module is independent of charts.
+//! SVG and HTML as text: elements, attributes and numbers, escaped. Elements are always closed, so that a page is
+//! well-formed XML.
 
 use std::fmt::Write as _;
 
 use gua_model::text::is_harmful;
 
-/// A document under construction. The caller closes every element that it opens.
+use crate::table::Cell;
+
+/// Attributes of an element.
+pub(crate) type Attributes<'a> = &'a [(&'a str, &'a str)];
+
+/// A document under construction.
 #[derive(Debug, Default)]
-pub(crate) struct Svg {
+pub(crate) struct Markup {
     out: String,
 }
 
-impl Svg {
+impl Markup {
     pub(crate) fn finish(self) -> String {
         self.out
     }
 
+    /// Writes an element with what `inside` writes.
+    pub(crate) fn element(
+        &mut self,
+        name: &str,
+        attributes: Attributes<'_>,
+        inside: impl FnOnce(&mut Self),
+    ) {
+        self.open(name, attributes);
+        inside(self);
+        self.close(name);
+    }
+
     /// Opens an element, which `close` ends.
-    pub(crate) fn open(&mut self, name: &str, attributes: &[(&str, &str)]) {
+    pub(crate) fn open(&mut self, name: &str, attributes: Attributes<'_>) {
         self.tag(name, attributes);
         self.out.push('>');
     }
 
     pub(crate) fn close(&mut self, name: &str) {
-        self.out.push_str("</");
-        self.out.push_str(name);
-        self.out.push('>');
+        let _ = write!(self.out, "</{name}>");
+        let is_block = matches!(
+            name,
+            "section" | "tr" | "p" | "header" | "table" | "head" | "li"
+        );
+        if is_block {
+            self.line_break();
+        }
     }
 
     /// Writes an empty element.
-    pub(crate) fn leaf(&mut self, name: &str, attributes: &[(&str, &str)]) {
+    pub(crate) fn leaf(&mut self, name: &str, attributes: Attributes<'_>) {
         self.tag(name, attributes);
         self.out.push_str("/>");
     }
 
     /// Writes an element with text.
-    pub(crate) fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
-        self.open(name, attributes);
-        escape(&mut self.out, text);
-        self.close(name);
+    pub(crate) fn text(&mut self, name: &str, attributes: Attributes<'_>, text: &str) {
+        self.element(name, attributes, |inside| inside.words(text));
     }
 
-    /// Writes text beside other elements.
-    pub(crate) fn content(&mut self, text: &str) {
+    /// Writes text beside elements.
+    pub(crate) fn words(&mut self, text: &str) {
         escape(&mut self.out, text);
     }
 
-    /// Appends the content of another document.
-    pub(crate) fn append(&mut self, other: &Self) {
-        self.out.push_str(&other.out);
+    /// Writes a number for display, with its exact value as an attribute.
+    pub(crate) fn number(&mut self, key: &str, cell: &Cell) {
+        let attributes = [("data-key", key), ("value", &cell.exact())];
+        self.text("data", &attributes, &cell.shown());
     }
 
-    /// Writes a trusted style sheet without escaping.
-    pub(crate) fn style(&mut self, sheet: &str) {
-        self.open("style", &[]);
-        self.out.push_str(sheet);
-        self.close("style");
-    }
-
-    /// Writes finished markup without escaping, such as a chart in a page.
-    pub(crate) fn markup(&mut self, finished: &str) {
+    /// Writes finished markup without escaping, such as a chart in a page or a trusted style sheet.
+    pub(crate) fn raw(&mut self, finished: &str) {
         self.out.push_str(finished);
     }
 
@@ -66,13 +81,11 @@ impl Svg {
         self.out.push('\n');
     }
 
-    fn tag(&mut self, name: &str, attributes: &[(&str, &str)]) {
+    fn tag(&mut self, name: &str, attributes: Attributes<'_>) {
         self.out.push('<');
         self.out.push_str(name);
         for (key, value) in attributes {
-            self.out.push(' ');
-            self.out.push_str(key);
-            self.out.push_str("=\"");
+            let _ = write!(self.out, " {key}=\"");
             escape(&mut self.out, value);
             self.out.push('"');
         }
@@ -106,41 +119,13 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-/// A path's data, step by step.
-#[derive(Debug, Default)]
-pub(crate) struct Path {
-    data: String,
-}
-
-impl Path {
-    pub(crate) fn move_to(&mut self, x: f64, y: f64) {
-        let _ = write!(self.data, "M{} {}", number(x), number(y));
-    }
-
-    pub(crate) fn horizontal(&mut self, x: f64) {
-        let _ = write!(self.data, "H{}", number(x));
-    }
-
-    pub(crate) fn vertical(&mut self, y: f64) {
-        let _ = write!(self.data, "V{}", number(y));
-    }
-
-    pub(crate) fn end(&mut self) {
-        self.data.push('Z');
-    }
-
-    pub(crate) fn data(&self) -> &str {
-        &self.data
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn text_of_strangers_cannot_leave_its_place() {
-        let mut svg = Svg::default();
+        let mut svg = Markup::default();
         svg.text(
             "text",
             &[("data-name", "\"><script>")],
