@@ -7,9 +7,9 @@ pub(crate) mod html;
 pub mod json;
 mod korean;
 mod labels;
+mod lists;
 pub mod plot;
 mod sections;
-pub(crate) mod words;
 
 use gua_model::period::Period;
 use gua_model::report::Report;
@@ -20,7 +20,7 @@ pub use self::by::{
     By, GpuRow, GpuSums, PersonSums, RowSums, StateRow, UserRow, gpu_rows, state_rows, table,
     user_rows,
 };
-use self::by::{HourColumns, hour_columns};
+use self::by::{HourColumns, hour_columns, occurring_states};
 pub use self::html::html;
 pub use self::korean::korean;
 pub use self::sections::text;
@@ -51,33 +51,32 @@ impl Page<'_> {
         match self.zone.iana_name() {
             Some(name) => name.to_owned(),
             None if self.zone == TimeZone::UTC => "UTC".to_owned(),
-            None => self
-                .report
-                .made
-                .to_zoned(self.zone.clone())
-                .strftime("%Z")
-                .to_string(),
+            None => self.at(self.report.made, "%Z"),
         }
+    }
+
+    fn at(&self, at: Timestamp, form: &str) -> String {
+        at.to_zoned(self.zone.clone()).strftime(form).to_string()
     }
 
     /// Month, day, hour and minute, as a line has room for.
     fn short(&self, at: Timestamp) -> String {
-        at.to_zoned(self.zone.clone())
-            .strftime("%m-%d %H:%M")
-            .to_string()
+        self.at(at, "%m-%d %H:%M")
     }
 
     fn long(&self, at: Timestamp) -> String {
-        at.to_zoned(self.zone.clone())
-            .strftime("%Y-%m-%d %H:%M")
-            .to_string()
+        self.at(at, "%Y-%m-%d %H:%M")
     }
 
-    fn stretch(&self, period: Period) -> String {
-        format!(
-            "{} to {}",
-            self.short(period.from()),
-            self.short(period.to())
-        )
+    /// The ends of a period, with a word or a sign between them.
+    fn between(&self, period: Period, word: &str) -> String {
+        let [from, to] = [period.from(), period.to()].map(|at| self.short(at));
+        format!("{from}{word}{to}")
+    }
+
+    /// The ends of the window, with the year.
+    fn whole_window(&self) -> String {
+        let window = self.report.window;
+        format!("{} – {}", self.long(window.from()), self.long(window.to()))
     }
 }

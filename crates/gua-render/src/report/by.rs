@@ -299,6 +299,15 @@ pub(super) fn hour_columns(table: &Table) -> HourColumns {
     HourColumns { all, cards, people }
 }
 
+/// The table of states without those that did not occur, usually most of the eight.
+pub(super) fn occurring_states(report: &Report) -> Table {
+    let rows = state_rows(report);
+    Table::of(
+        StateRow::COLUMNS,
+        rows.iter().filter(|row| row.hours != Hours(0.0)),
+    )
+}
+
 /// Each state with its hours and energy, then the gap: together the capacity.
 #[must_use]
 pub fn state_rows(report: &Report) -> Vec<StateRow> {

@@ -3,16 +3,15 @@
 //! attribute.
 
 mod charts;
-mod holders;
-pub(crate) mod markup;
 mod sections;
 mod summary;
+pub(crate) mod table;
 
 use gua_model::text::sanitize;
 
 use super::{Page, labels};
 use crate::chart::page_style;
-use crate::language::{Label, Language};
+use crate::language::Language;
 use crate::markup::Markup;
 
 pub(crate) const SHEET: &str = include_str!("html/page.css");
@@ -76,8 +75,8 @@ fn body(html: &mut Markup, page: &Page<'_>) {
     } else {
         charts::over_time(html, page);
         group(html, |html| {
-            holders::holders(html, page);
-            holders::now(html, page);
+            sections::holders(html, page);
+            sections::now(html, page);
         });
         group(html, |html| {
             charts::people(html, page);
@@ -91,8 +90,8 @@ fn body(html: &mut Markup, page: &Page<'_>) {
         group(html, |html| {
             sections::coverage(html, page);
             sections::energy(html, page);
-            holders::past(html, page);
-            holders::asked_in_vain(html, page);
+            sections::past(html, page);
+            sections::asked_in_vain(html, page);
         });
     }
     sections::notes(html, page);
@@ -113,37 +112,23 @@ fn host_name(page: &Page<'_>) -> String {
 }
 
 fn masthead(html: &mut Markup, page: &Page<'_>) {
-    let report = page.report;
-    html.element("header", &[], |html| {
-        html.text("p", &[("class", "kicker")], labels::TITLE.of(page.language));
-        html.text("h1", &[], &host_name(page));
-        html.element("dl", &[("class", "facts")], |html| {
-            let mut fact = |label: Label, value: &str| {
-                html.element("div", &[], |html| {
-                    html.text("dt", &[], label.of(page.language));
-                    html.text("dd", &[], value);
-                });
-            };
-            let window = format!(
-                "{} – {}",
-                page.long(report.window.from()),
-                page.long(report.window.to())
-            );
-            fact(labels::WINDOW, &window);
-            fact(labels::TIME_ZONE, &page.zone_name());
-            if let Some(person) = &report.person {
-                fact(labels::PERSON, person);
-            }
-            if let Some(host) = &report.host {
-                fact(labels::ENVIRONMENT, &host.environment);
-                if let Some(driver) = &host.driver {
-                    fact(labels::DRIVER, driver);
-                }
-            }
-            fact(
-                labels::MADE,
-                &format!("{} · gua {}", page.long(report.made), page.version),
-            );
-        });
-    });
+    let (report, host) = (page.report, page.report.host.as_ref());
+    let made = format!("{} · gua {}", page.long(report.made), page.version);
+    let facts = [
+        (labels::WINDOW, Some(page.whole_window())),
+        (labels::TIME_ZONE, Some(page.zone_name())),
+        (labels::PERSON, report.person.clone()),
+        (
+            labels::ENVIRONMENT,
+            host.map(|host| host.environment.clone()),
+        ),
+        (labels::DRIVER, host.and_then(|host| host.driver.clone())),
+        (labels::MADE, Some(made)),
+    ];
+    let facts = facts.into_iter();
+    let facts: Vec<(&str, String)> = facts
+        .filter_map(|(label, value)| Some((label.of(page.language), value?)))
+        .collect();
+    let title = labels::TITLE.of(page.language);
+    table::masthead(html, title, &host_name(page), &facts);
 }

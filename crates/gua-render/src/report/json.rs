@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::by::{GpuRow, StateRow, UserRow, gpu_rows, state_rows, user_rows};
-use super::{By, Page, table, words};
+use super::{By, Page, labels, table};
 use crate::document::{Hours, Kilowatthours, Percent, Rows, Share, Window, pretty};
+use crate::language::Language;
 
 /// The name of this format. A breaking change gets the next number.
 pub const SCHEMA: &str = "gua.report.v1";
@@ -286,7 +287,7 @@ impl ReportDocument {
                 .iter()
                 .map(|note| NoteDocument {
                     kind: kind(note),
-                    text: words::note(page, note),
+                    text: labels::note(page, note, Language::English),
                 })
                 .collect(),
             by: page.by.map(|by| ByDocument {
@@ -390,7 +391,7 @@ impl From<&Covered> for CoverageDocument {
 
 impl Holder {
     fn new(page: &Page<'_>, hold: &Hold) -> Self {
-        let (look, stop) = words::commands(page, hold).unzip();
+        let (look, stop) = labels::commands(page, hold).unzip();
         Self {
             gpu_uuid: hold.gpu.to_string(),
             gpu_index: hold.index,

@@ -12,9 +12,8 @@ use gua_model::{Micros, RollUp, State};
 
 use self::boxes::{Align, Boxed};
 use self::spell::{ago, grouped, interval, since};
-use super::{By, Page, labels, table, words};
-use crate::chart::Language;
-use crate::table::Cell;
+use super::{By, Page, labels, table};
+use crate::language::Language;
 
 const WIDTH: usize = 74;
 /// Maximum number of past holders in the list.
@@ -152,7 +151,7 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
             format!(
                 "{} ({})",
                 sanitize(hold.process.as_deref().unwrap_or("?")),
-                words::pid(hold)
+                labels::pid(hold)
             ),
             held(hold),
             util(hold),
@@ -183,7 +182,7 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
             .map_or_else(|| hold.gpu.to_string(), |index| index.to_string());
         let look = format!("ssh {host} 'nvidia-smi -i {card}'");
         // There is no stop command for an old process: its PID may have been reused.
-        let stop = words::commands(page, hold).map(|(_, stop)| stop);
+        let stop = labels::commands(page, hold).map(|(_, stop)| stop);
         let _ = match (stop, hold.by_login) {
             (Some(stop), true) => writeln!(out, "    ↳ 확인하고 정리:  {look}  →  {stop}"),
             (Some(stop), false) => writeln!(
@@ -283,15 +282,10 @@ fn asked_in_vain(out: &mut String, page: &Page<'_>) {
     let Some(refused) = &page.report.refused else {
         return;
     };
-    let language = Language::Korean;
-    let title = labels::IN_VAIN.of(language);
+    let title = labels::IN_VAIN.of(Language::Korean);
     let _ = writeln!(out, "■ {title} ({}건)\n", refused.requests);
-    let _ = writeln!(out, "  {}", labels::IN_VAIN_MEANS.of(language));
-    for row in refused.in_the_way.iter().take(page.top) {
-        let _ = writeln!(out, "  {}", labels::in_the_way(row, language));
-    }
-    if refused.in_the_way.is_empty() {
-        let _ = writeln!(out, "  {}", labels::NONE_IN_THE_WAY.of(language));
+    for line in labels::in_vain(refused, page.top, Language::Korean) {
+        let _ = writeln!(out, "  {line}");
     }
     let left_out = refused.in_the_way.len().saturating_sub(page.top);
     if left_out > 0 {
@@ -365,13 +359,9 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
         column.title = labels::column(&column.key, &column.title, Language::Korean);
     }
     if by == By::State {
-        for row in &mut rows.rows {
-            if let Some(Cell::Text(word)) = row.first_mut() {
-                *word = labels::state_word(word, Language::Korean).to_owned();
-            }
-        }
+        labels::name_states(&mut rows, Language::Korean);
     }
-    let _ = writeln!(out, "■ {}\n", labels::by(by, Language::Korean));
+    let _ = writeln!(out, "■ {}\n", labels::by(by).of(Language::Korean));
     out.push_str(&rows.text(2));
     if all > rows.rows.len() {
         let _ = writeln!(out, "  … 외 {}건", all - rows.rows.len());

@@ -1,12 +1,13 @@
 //! The text of pages in each language. Stable names (keys, names of states in files) are defined elsewhere.
 
 use super::figures::Whose;
-use gua_model::report::{BlockRow, Note, Report};
+use gua_model::report::{BlockRow, Hold, Note, Now, Refused, Report};
 use gua_model::text::sanitize;
-use gua_model::{CalendarUnit, GapReason, State};
+use gua_model::{CalendarUnit, GapReason, GpuUuid, Micros, State};
 
-use super::{By, Page, words};
-use crate::language::{Label, Language};
+use super::{By, Page};
+use crate::language::{Label, Language, Sentence};
+use crate::table::{Cell, Table};
 
 pub(super) const TITLE: Label = Label("GPU usage report", "GPU 사용 리포트");
 pub(super) const NO_HOST: Label = Label("no host recorded yet", "아직 기록된 호스트 없음");
@@ -72,8 +73,8 @@ pub(super) const NO_GPU: Label = Label(
     "이 구간에 알려진 GPU가 없습니다",
 );
 pub(super) const NO_ENERGY: Label = Label(
-    "These GPUs count no energy.",
-    "이 GPU들은 에너지를 집계하지 않습니다.",
+    "these GPUs count no energy",
+    "이 GPU들은 에너지를 집계하지 않습니다",
 );
 pub(super) const CHARGED: Label = Label(
     "held: a person's hours on a GPU in full. charged: the time of a GPU shared equally among the people on it, so that \
@@ -90,8 +91,8 @@ pub(super) const NONE_IN_THE_WAY: Label = Label(
     "유휴점유 GPU 때문에 받지 못한 경우는 없습니다",
 );
 pub(super) const PAST_MEANS: Label = Label(
-    "Processes that held a GPU without use and are gone.",
-    "GPU를 잡고도 쓰지 않다가 지금은 끝난 프로세스입니다.",
+    "processes that held a GPU without use and were no longer there at the last tick; whole sessions",
+    "GPU를 잡고도 쓰지 않다가 마지막 틱에는 없던 프로세스입니다 (세션 전체)",
 );
 
 /// Returns the display name of a state.
@@ -109,13 +110,34 @@ pub(super) fn state(state: State, language: Language) -> &'static str {
     language.pick(state.as_str(), korean)
 }
 
-/// Returns the display name of a state by its stable name in the first column of a table.
-pub(super) fn state_word(word: &str, language: Language) -> &str {
-    if word == GAP.0 {
-        return GAP.of(language);
+/// Replaces the stable names of states in the first column of a table by their display names.
+pub(super) fn name_states(table: &mut Table, language: Language) {
+    for row in &mut table.rows {
+        let Some(Cell::Text(word)) = row.first_mut() else {
+            continue;
+        };
+        let known = State::ALL.into_iter().find(|state| state.as_str() == word);
+        *word = match known {
+            Some(known) => state(known, language).to_owned(),
+            None => GAP.of(language).to_owned(),
+        };
     }
-    let known = State::ALL.into_iter().find(|state| state.as_str() == word);
-    known.map_or(word, |known| state(known, language))
+}
+
+/// Title of the chart of states over time.
+pub(super) fn over_time(report: &Report) -> Label {
+    match report.person {
+        Some(_) => PERSON_OVER_TIME,
+        None => OVER_TIME,
+    }
+}
+
+/// Title of the chart of the hours of the week.
+pub(super) fn heat(report: &Report) -> Label {
+    match report.person {
+        Some(_) => PERSON_HEAT,
+        None => HEAT,
+    }
 }
 
 /// Returns the title of a column by its key. `title` is the English one.
@@ -160,56 +182,169 @@ pub(super) fn column(key: &str, title: &str, language: Language) -> String {
 
 /// Explains the reason for a gap.
 pub(super) fn reason(reason: GapReason, language: Language) -> &'static str {
-    let korean = match reason {
-        GapReason::CollectorDown => "수집기가 실행되지 않음",
-        GapReason::DriverHung => "드라이버가 응답하지 않음",
-        GapReason::DriverUnavailable => "드라이버를 찾을 수 없음",
-        GapReason::CardLost => "GPU가 사라짐",
-        GapReason::Denied => "읽기 권한이 없음",
-        GapReason::Failed => "읽기 실패",
-        GapReason::DiskFull => "디스크가 가득 참",
-        GapReason::Suspended => "시스템이 절전 상태였음",
-        GapReason::ClockSet => "시계가 변경됨",
-        GapReason::NotStored => "틱을 저장하지 못함",
+    let label = match reason {
+        GapReason::CollectorDown => Label("no collector ran", "수집기가 실행되지 않음"),
+        GapReason::DriverHung => Label("the driver did not answer", "드라이버가 응답하지 않음"),
+        GapReason::DriverUnavailable => {
+            Label("the driver was not there", "드라이버를 찾을 수 없음")
+        }
+        GapReason::CardLost => Label("the card was lost", "GPU가 사라짐"),
+        GapReason::Denied => Label("a reading was refused", "읽기 권한이 없음"),
+        GapReason::Failed => Label("a reading failed", "읽기 실패"),
+        GapReason::DiskFull => Label("the disk was full", "디스크가 가득 참"),
+        GapReason::Suspended => Label("the machine slept", "시스템이 절전 상태였음"),
+        GapReason::ClockSet => Label("the clock was set", "시계가 변경됨"),
+        GapReason::NotStored => Label("the tick could not be stored", "틱을 저장하지 못함"),
     };
-    language.pick(words::reason(reason), korean)
+    label.of(language)
 }
 
 pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
-    let korean = match note {
-        Note::Widened { asked } => format!(
-            "그 시간의 개별 틱은 더 이상 보관되지 않아, 구간 {}을(를) 15분 단위로 넓혔습니다",
-            page.stretch(*asked)
-        ),
-        Note::Damaged { ticks } => format!(
-            "손상된 틱 {ticks}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)"
-        ),
-        Note::Overlap { micros } => format!(
-            "옛 파일의 틱이 {:.2} GPU 시간만큼 겹칩니다. 기록한 도구와 같이 모두 그대로 셉니다",
-            micros.hours()
-        ),
-        Note::Mixed => "gpu-usage-audit의 행은 틱 전체를, gua의 틱은 실제 관측한 시간을 셉니다. 배분 시간과 에너지는 gua의 \
-                        틱만으로 계산합니다"
-            .to_owned(),
-        Note::OldLeftOut { ticks } => format!(
-            "gua의 틱이 이미 본 시간의 gpu-usage-audit 행 {ticks}개는 두 번 세지 않도록 제외했습니다"
-        ),
-        Note::SessionsByFile => {
-            "세션(조치 필요, 낭비 이력)은 기록을 만들 때의 기준값을 따릅니다".to_owned()
+    let fixed = match note {
+        Note::Widened { asked } => {
+            let asked = page.between(*asked, " to ");
+            return language.pick(
+                format!("single ticks of that time are no longer kept: the window {asked} was widened to whole quarter hours"),
+                format!("그 시간의 개별 틱은 더 이상 보관되지 않아, 구간 {asked}을(를) 15분 단위로 넓혔습니다"),
+            );
         }
-        Note::GraphicsLeftOut => "화면 표시만 하는 프로세스의 행은 제외했습니다. --count-graphics를 주면 gpu-usage-audit처럼 함께 \
-                                  셉니다"
-            .to_owned(),
+        Note::Damaged { ticks } => {
+            return language.pick(
+                format!("{ticks} damaged ticks could not be read; their time is a gap (`gua db check` tells more)"),
+                format!("손상된 틱 {ticks}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)"),
+            );
+        }
+        Note::Overlap { micros } => {
+            let hours = micros.hours();
+            return language.pick(
+                format!("old ticks overlap by {hours:.2} GPU-hours (two collectors, or a clock set back); each counts in full, as in the tool that wrote them"),
+                format!("옛 파일의 틱이 {hours:.2} GPU 시간만큼 겹칩니다. 기록한 도구와 같이 모두 그대로 셉니다"),
+            );
+        }
+        Note::OldLeftOut { ticks } => {
+            return language.pick(
+                format!("{ticks} card-ticks of gpu-usage-audit are left out: our own ticks saw those cards by then, and no time counts twice"),
+                format!("gua의 틱이 이미 본 시간의 gpu-usage-audit 행 {ticks}개는 두 번 세지 않도록 제외했습니다"),
+            );
+        }
+        Note::Mixed => Label(
+            "rows of gpu-usage-audit count whole ticks, own ticks the time that they observed; charged hours and energy \
+             are of own ticks alone",
+            "gpu-usage-audit의 행은 틱 전체를, gua의 틱은 실제 관측한 시간을 셉니다. 배분 시간과 에너지는 gua의 틱만으로 \
+             계산합니다",
+        ),
+        Note::SessionsByFile => Label(
+            "sessions (sections 7 and 8) keep the thresholds that the history was made with",
+            "세션(조치 필요, 낭비 이력)은 기록을 만들 때의 기준값을 따릅니다",
+        ),
+        Note::GraphicsLeftOut => Label(
+            "rows of processes that only draw are left out; --count-graphics counts them, as gpu-usage-audit did",
+            "화면 표시만 하는 프로세스의 행은 제외했습니다. --count-graphics를 주면 gpu-usage-audit처럼 함께 셉니다",
+        ),
     };
-    language.pick(words::note(page, note), korean)
+    fixed.of(language).to_owned()
+}
+
+/// Says who decides before a process is stopped.
+pub(super) fn decide(hold: &Hold, language: Language) -> String {
+    let owner = hold.owner.as_deref().map(sanitize);
+    match (owner, hold.by_login) {
+        (Some(owner), true) => language.pick(
+            format!("ask {owner} first"),
+            format!("먼저 {owner} 님께 확인하세요"),
+        ),
+        (Some(owner), false) => language.pick(
+            format!("{owner} is known from the process, not from a login: decide first"),
+            format!("{owner}: 로그인이 아니라 프로세스에서 알아낸 이름입니다. 먼저 판단하세요"),
+        ),
+        (None, _) => Label(
+            "owner unknown: decide first",
+            "소유자를 알 수 없습니다. 먼저 판단하세요",
+        )
+        .of(language)
+        .to_owned(),
+    }
+}
+
+/// Says how much was observed; `None` without any capacity.
+pub(super) fn observed(report: &Report) -> Option<Sentence<3>> {
+    let covered = &report.coverage;
+    Some(Sentence {
+        words: Label(
+            "observed {observed_share} of {capacity_hours} GPU-hours; {gap_hours} GPU-hours are gaps, which no share counts",
+            "전체 {capacity_hours} GPU 시간 중 {observed_share}를 관측했습니다. {gap_hours} GPU 시간은 공백이며 어떤 비율에도 들어가지 않습니다",
+        ),
+        numbers: [
+            ("observed_share", Cell::Share(covered.share()?)),
+            ("capacity_hours", Cell::Hours(covered.capacity.hours())),
+            ("gap_hours", Cell::Hours(covered.gap.hours())),
+        ],
+    })
+}
+
+/// Title of the list of holders that do not use their GPU.
+pub(super) fn held_without_use(report: &Report) -> Label {
+    match report.is_fresh() {
+        true => HOLDERS,
+        false => Label("Held at the last tick without use", HOLDERS.1),
+    }
+}
+
+/// Explains which holders do not use their GPU, or says that there are none.
+pub(super) fn holders_are(page: &Page<'_>, now: &Now, language: Language) -> String {
+    let (at, thresholds) = (page.short(now.at), &page.report.thresholds);
+    let (util, memory) = (thresholds.active_util.get(), thresholds.held_mb);
+    match page.report.holders.is_empty() {
+        true => language.pick(
+            format!("nobody held a GPU without using it at {at}"),
+            format!("{at}에는 GPU를 잡고 쓰지 않는 사람이 없었습니다"),
+        ),
+        false => language.pick(
+            format!("mean utilisation under {util} %, over {memory} MB held, there at {at}; whole sessions, also before the window"),
+            format!("평균 사용률 {util}% 미만, {memory} MB 초과 점유, 마지막 틱({at})에도 있던 프로세스입니다 (세션 전체)"),
+        ),
+    }
+}
+
+/// Explains the requests that were not granted at once, and names those whose unused GPUs blocked them.
+pub(super) fn in_vain(refused: &Refused, top: usize, language: Language) -> Vec<String> {
+    let rows = refused.in_the_way.iter().take(top);
+    let rows = rows.map(|row| in_the_way(row, language));
+    let nobody = refused.in_the_way.is_empty().then_some(NONE_IN_THE_WAY);
+    let nobody = nobody.map(|words| words.of(language).to_owned());
+    let means = IN_VAIN_MEANS.of(language).to_owned();
+    std::iter::once(means).chain(rows).chain(nobody).collect()
+}
+
+/// Says how much of the observed time rests on the driver's own samples; `None` without own ticks.
+pub(super) fn basis(report: &Report, language: Language) -> Option<String> {
+    let covered = &report.coverage;
+    let buffered = covered.buffered.hours() / covered.observed.hours() * 100.0;
+    let rest = 100.0 - buffered;
+    (report.all.observed() > Micros(0)).then(|| language.pick(
+        format!("{buffered:.1}% of the observed time rests on the driver's own samples, {rest:.1}% on one reading a tick"),
+        format!("관측 시간의 {buffered:.1}%는 드라이버 자체 샘플에, {rest:.1}%는 틱마다 한 번 읽은 값에 근거합니다"),
+    ))
+}
+
+/// Says for how much of the time the energy is known; `None` if it is known for all of it.
+pub(super) fn energy_known(report: &Report, language: Language) -> Option<String> {
+    let (known, observed) = (report.all.energy_known, report.all.observed());
+    if known == Micros(0) {
+        return Some(NO_ENERGY.of(language).to_owned());
+    }
+    let share = (known.hours() / observed.hours() * 100.0).min(100.0);
+    (known < observed).then(|| {
+        language.pick(
+            format!("energy is known for {share:.1}% of the observed time"),
+            format!("에너지는 관측 시간의 {share:.1}%에 대해 알려져 있습니다"),
+        )
+    })
 }
 
 /// Formats a sentence about a person whose idle-held GPUs blocked another's request.
-pub(super) fn in_the_way(row: &BlockRow, language: Language) -> String {
-    let card = match row.index {
-        Some(index) => format!("GPU {index}"),
-        None => row.gpu.to_string(),
-    };
+fn in_the_way(row: &BlockRow, language: Language) -> String {
+    let card = gpu_name(row.index, &row.gpu, "GPU ");
     let (holder, asker) = (sanitize(&row.holder), sanitize(&row.asker));
     let times = match row.times {
         1 => "once".to_owned(),
@@ -244,10 +379,10 @@ pub(super) fn rule(report: &Report, language: Language) -> String {
     language.pick(
         format!(
             "active: utilisation at or over {util} %; idle-held: under it while processes hold over {memory} MB; \
-             truly-idle: the rest."
+             truly-idle: the rest"
         ),
         format!(
-            "실가동: 사용률 {util}% 이상. 유휴점유: 사용률이 그보다 낮고 프로세스가 {memory} MB 넘게 점유. 완전유휴: 그 외."
+            "실가동: 사용률 {util}% 이상. 유휴점유: 사용률이 그보다 낮고 프로세스가 {memory} MB 넘게 점유. 완전유휴: 그 외"
         ),
     )
 }
@@ -260,9 +395,30 @@ pub(super) fn rest(count: usize, language: Language) -> String {
     )
 }
 
+/// The index of a GPU behind a prefix, or its UUID.
+pub(super) fn gpu_name(index: Option<u32>, gpu: &GpuUuid, prefix: &str) -> String {
+    index.map_or_else(|| gpu.to_string(), |index| format!("{prefix}{index}"))
+}
+
+/// Formats a PID for a table.
+pub(super) fn pid(hold: &Hold) -> String {
+    hold.pid
+        .map_or_else(|| "?".to_owned(), |pid| pid.to_string())
+}
+
+/// Returns commands to inspect and to stop a holder; `None` if it may have exited.
+pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)> {
+    let pid = hold
+        .pid
+        .filter(|_| hold.current && page.report.is_fresh())?;
+    let card = gpu_name(hold.index, &hold.gpu, "");
+    let look = format!("gua explain {card}; ps -o user,etime,args -p {pid}");
+    Some((look, format!("kill {pid}")))
+}
+
 /// Title of the table of `--by`.
-pub(super) fn by(by: By, language: Language) -> &'static str {
-    let label = match by {
+pub(super) fn by(by: By) -> Label {
+    match by {
         By::User => Label("By person", "사용자별"),
         By::Gpu => Label("By GPU", "GPU별"),
         By::Day => Label("By day", "일별"),
@@ -270,8 +426,7 @@ pub(super) fn by(by: By, language: Language) -> &'static str {
         By::Week => Label("By week", "주별"),
         By::Month => Label("By month", "월별"),
         By::State => Label("By state", "상태별"),
-    };
-    label.of(language)
+    }
 }
 
 /// Name of a calendar unit as the resolution of time.

@@ -195,10 +195,8 @@ fn of_grid(page: &Page<'_>, whose: Whose, cross: Cross) -> (Chart, Table) {
 fn title(page: &Page<'_>, kind: Kind) -> &'static str {
     let of_person = page.report.person.is_some();
     let label = match kind {
-        Kind::States if of_person => labels::PERSON_OVER_TIME,
-        Kind::States => labels::OVER_TIME,
-        Kind::Heat(None) if of_person => labels::PERSON_HEAT,
-        Kind::Heat(None) => labels::HEAT,
+        Kind::States => labels::over_time(page.report),
+        Kind::Heat(None) => labels::heat(page.report),
         Kind::Heat(Some((Whose::Gpu, _))) if of_person => labels::PERSON_HEAT,
         Kind::Heat(Some((Whose::Gpu, _))) => labels::HEAT_GPU,
         Kind::Heat(Some((Whose::User, _))) => labels::HEAT_USER,
@@ -215,11 +213,7 @@ fn subtitle(page: &Page<'_>, told: Option<String>) -> String {
     let report = page.report;
     let mut parts = Vec::new();
     parts.extend(report.host.as_ref().map(|host| host.name.clone()));
-    parts.push(format!(
-        "{} – {}",
-        page.long(report.window.from()),
-        page.long(report.window.to())
-    ));
+    parts.push(page.whole_window());
     parts.push(page.zone_name());
     parts.extend(report.person.clone());
     parts.extend(told);

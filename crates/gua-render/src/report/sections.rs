@@ -14,7 +14,8 @@ use unicode_width::UnicodeWidthStr as _;
 use self::beyond::{
     asked_in_vain, cards_now, charged_and_energy, coverage, holders, more, past_waste,
 };
-use super::{By, Page, table, words};
+use super::{By, Page, labels, table};
+use crate::language::Language;
 
 /// Returns the whole report or, with `--by`, its header and that table.
 #[must_use]
@@ -89,12 +90,7 @@ fn headline(out: &mut String, page: &Page<'_>) {
             _ => "the observed time",
         }
     );
-    let _ = writeln!(
-        out,
-        "  active: utilisation at or over {} %; idle-held: under it while processes hold over {} MB; truly-idle: the rest",
-        thresholds.active_util.get(),
-        thresholds.held_mb
-    );
+    let _ = writeln!(out, "  {}", labels::rule(report, Language::English));
     let share = |class| report.all.share(class);
     let (Some(active), Some(idle_held), Some(truly_idle)) = (
         share(RollUp::Active),
@@ -373,6 +369,6 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
 
 fn notes(out: &mut String, page: &Page<'_>) {
     for note in &page.report.notes {
-        let _ = writeln!(out, "note: {}", words::note(page, note));
+        let _ = writeln!(out, "note: {}", labels::note(page, note, Language::English));
     }
 }

@@ -8,7 +8,7 @@ use super::days::picture;
 use super::{Sheet, amounts, bound, equation, explained, limit, parts, remarks, sessions};
 use crate::chart::{Language, page_style};
 use crate::markup::Markup;
-use crate::report::html::markup::{Look, nothing, table};
+use crate::report::html::table::{Look, masthead as write_masthead, say, table, tile};
 use crate::report::html::{SHEET, document_head};
 use crate::table::Cell;
 
@@ -55,32 +55,24 @@ fn page(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
 
 fn masthead(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
     let statement = sheet.statement;
-    html.element("header", &[], |html| {
-        let kicker = format!("GPU statement · {}", sheet.month());
-        html.text("p", &[("class", "kicker")], &kicker);
-        let name = account.map_or_else(
-            || sheet.nobody().to_owned(),
-            |account| sanitize(&account.name),
-        );
-        html.text("h1", &[], &name);
-        html.element("dl", &[("class", "facts")], |html| {
-            let mut fact = |label: &str, value: &str| {
-                html.element("div", &[], |html| {
-                    html.text("dt", &[], label);
-                    html.text("dd", &[], value);
-                });
-            };
-            fact("Host", &sheet.host());
-            let from = sheet.moment(statement.period.from());
-            let to = sheet.moment(statement.period.to());
-            fact("Period", &format!("{from} – {to}"));
-            fact("Time zone", &sheet.zone_name());
-            fact(
-                "Made",
-                &format!("{} · gua {}", sheet.moment(statement.made), sheet.version),
-            );
-        });
-    });
+    let name = account.map_or_else(
+        || sheet.nobody().to_owned(),
+        |account| sanitize(&account.name),
+    );
+    let [from, to, made] = [
+        statement.period.from(),
+        statement.period.to(),
+        statement.made,
+    ]
+    .map(|at| sheet.moment(at));
+    let facts = [
+        ("Host", sheet.host()),
+        ("Period", format!("{from} – {to}")),
+        ("Time zone", sheet.zone_name()),
+        ("Made", format!("{made} · gua {}", sheet.version)),
+    ];
+    let kicker = format!("GPU statement · {}", sheet.month());
+    write_masthead(html, &kicker, &name, &facts);
 }
 
 fn totals(html: &mut Markup, account: &Account) {
@@ -102,14 +94,11 @@ fn totals(html: &mut Markup, account: &Account) {
                     "charged_hours" => ("charged", "shared among those on a card".to_owned()),
                     _ => ("truly-idle", "kWh, shared likewise".to_owned()),
                 };
-                html.element("div", &[("class", &format!("tile {kind}"))], |html| {
-                    html.text("div", &[("class", "name")], name);
-                    html.element("div", &[("class", "value")], |html| {
-                        html.words(bound(account, key, &cell));
-                        html.number(key, &cell);
-                    });
-                    html.text("div", &[("class", "below")], &below);
-                });
+                let value = |html: &mut Markup| {
+                    html.words(bound(account, key, &cell));
+                    html.number(key, &cell);
+                };
+                tile(html, (kind, name), value, |html| html.words(&below));
             }
         });
     });
@@ -134,24 +123,14 @@ fn biggest(html: &mut Markup, sheet: &Sheet<'_>, account: &Account) {
     html.element("section", &[], |html| {
         html.text("h2", &[], "Biggest sessions");
         if account.sessions.is_empty() {
-            html.text("p", &[("class", "say")], "None.");
+            say(html, "None.");
             return;
         }
-        let look = Look {
-            id: "sessions",
-            language: Language::English,
-            top: usize::MAX,
-            before: &nothing,
-            below: &nothing,
-        };
+        let look = Look::whole("sessions", Language::English);
         table(html, &sessions(sheet, account), look);
         let more = account.session_count.saturating_sub(account.sessions.len());
         if more > 0 {
-            html.text(
-                "p",
-                &[("class", "say")],
-                &format!("And {more} shorter ones."),
-            );
+            say(html, &format!("And {more} shorter ones."));
         }
     });
 }
@@ -229,12 +208,9 @@ fn notes(html: &mut Markup, sheet: &Sheet<'_>) {
     let remarks = remarks(sheet);
     html.element("footer", &[], |html| {
         for remark in remarks {
-            html.text("p", &[("class", "say")], &format!("Note: {remark}."));
+            say(html, &format!("Note: {remark}."));
         }
-        html.text(
-            "p",
-            &[("class", "say")],
-            "Held: a person's time on cards in full. Idle-held: of that, with the card unused. Charged: time on a card shared equally among the people on it, so that people add up to the card.",
+        say(html, "Held: a person's time on cards in full. Idle-held: of that, with the card unused. Charged: time on a card shared equally among the people on it, so that people add up to the card.",
         );
     });
 }
