@@ -71,11 +71,14 @@ impl From<Period> for Window {
     }
 }
 
-/// Declares a row type with a `COLUMNS` table: each field is a JSON key, a CSV column and a heading.
+/// Declares the rows of a table: each field is a JSON key, a CSV column and, with the title behind `as` or its own
+/// name, a heading. `from` and the values behind `=` declare the constructor `new`.
 macro_rules! rows {
     ($(
         $(#[$doc:meta])*
-        struct $Row:ident { $( $(#[$field_doc:meta])* $key:ident: $type:ty => $title:literal, )* }
+        struct $Row:ident $(from $from:tt)? { $(
+            $(#[$field_doc:meta])* $key:ident: $type:ty $(as $title:literal)? $(= $value:expr)?,
+        )* }
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
@@ -84,16 +87,61 @@ macro_rules! rows {
         impl $Row {
             /// The columns of a table of these rows.
             pub const COLUMNS: &'static [gua_model::table::Column<Self>] = &[ $(
-                gua_model::table::Column::new(stringify!($key), $title, |row: &$Row| row.$key.clone().into()),
+                gua_model::table::Column::new(
+                    stringify!($key),
+                    $crate::document::title!($key $($title)?),
+                    |row: &$Row| row.$key.clone().into(),
+                ),
             )* ];
         }
+
+        $crate::document::constructor!(pub $Row, $($from)?, $( $key $(= $value)?, )*);
     )* };
 }
-pub(crate) use rows;
 
-/// The cells of one row under these columns.
-pub fn cells<R>(columns: &[Column<R>], row: &R) -> Vec<Cell> {
-    columns.iter().map(|column| (column.cell)(row)).collect()
+/// Declares JSON documents: the type of each key, and behind `=` its value in the constructor `new`.
+macro_rules! documents {
+    ($(
+        $(#[$doc:meta])*
+        $vis:vis struct $Name:ident from $from:tt { $(
+            $(#[$field_doc:meta])* $field_vis:vis $key:ident: $type:ty = $value:expr,
+        )* }
+    )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+        $vis struct $Name { $( $(#[$field_doc])* $field_vis $key: $type, )* }
+
+        $crate::document::constructor!(pub(crate) $Name, $from, $( $key = $value, )*);
+    )* };
+}
+
+macro_rules! constructor {
+    ($vis:vis $Name:ident, ($($argument:ident: $type:ty),*), $( $key:ident = $value:expr, )*) => {
+        impl $Name {
+            #[must_use]
+            $vis fn new($($argument: $type),*) -> Self {
+                Self { $( $key: $value, )* }
+            }
+        }
+    };
+    ($vis:vis $Name:ident, , $( $key:ident, )*) => {};
+}
+
+macro_rules! title {
+    ($key:ident) => {
+        stringify!($key)
+    };
+    ($key:ident $title:literal) => {
+        $title
+    };
+}
+
+pub(crate) use {constructor, documents, rows, title};
+
+/// The cells of one row under these columns; without a row, nothing is known.
+pub fn cells<R>(columns: &[Column<R>], row: Option<&R>) -> Vec<Cell> {
+    let cell = |column: &Column<R>| row.map_or(Cell::Missing, column.cell);
+    columns.iter().map(cell).collect()
 }
 
 /// The headings of these columns, with a prefix before each key.

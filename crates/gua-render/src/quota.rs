@@ -77,76 +77,59 @@ pub fn unit(measure: Measure) -> &'static str {
 
 rows! {
     /// One limit and how much of it is used. Amounts are in the unit of the row.
-    struct QuotaRow {
+    struct QuotaRow from (standing: &Standing) {
         /// `user`, `group` or `everyone`.
-        subject: &'static str => "",
-        name: Option<String> => "",
+        subject: &'static str = match standing.who {
+            Who::Person(_) => "user",
+            Who::Group(_) => "group",
+            Who::Everyone => "everyone",
+        },
+        name: Option<String> = match &standing.who {
+            Who::Person(name) | Who::Group(name) => Some(name.clone()),
+            Who::Everyone => None,
+        },
         /// `each` or `together`.
-        share: &'static str => "",
+        share: &'static str = match standing.limit.sharing {
+            Sharing::Each => "each",
+            Sharing::Together => "together",
+        },
         /// `held`, `idle_held`, `charged` or `energy`.
-        measure: &'static str => "",
+        measure: &'static str = standing.limit.measure.as_str(),
         /// `h` or `kWh`.
-        unit: &'static str => "",
+        unit: &'static str = unit(standing.limit.measure),
         /// `day`, `week`, `month` or a rolling window.
-        per: String => "",
-        from: Timestamp => "",
-        to: Timestamp => "",
+        per: String = term(standing.limit.per),
+        from: Timestamp = standing.period.from(),
+        to: Timestamp = standing.period.to(),
         /// Null if a part was not measured.
-        used: Option<Number> => "",
-        limit: Option<Number> => "",
-        left: Option<Number> => "",
-        used_share: Option<Share> => "",
+        used: Option<Number> = number(standing, standing.used),
+        limit: Option<Number> = number(standing, Some(standing.limit.most)),
+        left: Option<Number> = number(standing, standing.left()),
+        used_share: Option<Share> = share_of(standing).map(Share),
         /// Usage at the end of the period at the current pace.
-        forecast: Option<Number> => "",
+        forecast: Option<Number> = number(standing, standing.forecast.ok()),
         /// When the limit is reached at the current pace.
-        reached_at: Option<Timestamp> => "",
+        reached_at: Option<Timestamp> = standing.reached,
         /// `fine`, `pace` (over at the current pace), `over` or `unknown`.
-        status: &'static str => "",
+        status: &'static str = status(standing),
         /// The measured part of the usage.
-        used_at_least: Option<Number> => "",
+        used_at_least: Option<Number> = number(standing, Some(standing.at_least)),
         /// Why there is no forecast: `too_early` or `not_measured`.
-        no_forecast: Option<&'static str> => "",
+        no_forecast: Option<&'static str> = standing.forecast.err().map(|why| match why {
+            NoForecast::NotMeasured => "not_measured",
+            NoForecast::TooEarly => "too_early",
+        }),
     }
+}
+
+fn number(standing: &Standing, number: Option<u64>) -> Option<Number> {
+    amount(standing.limit.measure, number).measure().map(Number)
 }
 
 /// Returns one row per limit and subject, for machine-readable output.
 #[must_use]
 pub fn quota_rows(standings: &[Standing]) -> Vec<QuotaRow> {
-    let row = |standing: &Standing| {
-        let limit = &standing.limit;
-        let (subject, name) = match &standing.who {
-            Who::Person(name) => ("user", Some(name)),
-            Who::Group(name) => ("group", Some(name)),
-            Who::Everyone => ("everyone", None),
-        };
-        let of = |number| amount(limit.measure, number).measure().map(Number);
-        QuotaRow {
-            subject,
-            name: name.cloned(),
-            share: match limit.sharing {
-                Sharing::Each => "each",
-                Sharing::Together => "together",
-            },
-            measure: limit.measure.as_str(),
-            unit: unit(limit.measure),
-            per: term(limit.per),
-            from: standing.period.from(),
-            to: standing.period.to(),
-            used: of(standing.used),
-            limit: of(Some(limit.most)),
-            left: of(standing.left()),
-            used_share: share_of(standing).map(Share),
-            forecast: of(standing.forecast.ok()),
-            reached_at: standing.reached,
-            status: status(standing),
-            used_at_least: of(Some(standing.at_least)),
-            no_forecast: standing.forecast.err().map(|why| match why {
-                NoForecast::NotMeasured => "not_measured",
-                NoForecast::TooEarly => "too_early",
-            }),
-        }
-    };
-    standings.iter().map(row).collect()
+    standings.iter().map(QuotaRow::new).collect()
 }
 
 /// Returns the rows of [`quota_rows`] as a table.

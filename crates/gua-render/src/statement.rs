@@ -297,10 +297,10 @@ mod tests {
             bounds.collect()
         };
         assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
-        assert!(json::Person::from(&account(sums)).charged_is_all);
+        assert!(json::Person::new(&account(sums)).charged_is_all);
         sums.add_old(12, 0, 300_000_000_000);
         assert_eq!(told(&account(sums)), ["", "", "", "≥ ", "≥ "]);
-        assert!(!json::Person::from(&account(sums)).charged_is_all);
+        assert!(!json::Person::new(&account(sums)).charged_is_all);
         // With imported rows only, nothing is known, so there is no lower bound.
         sums.own = gua_model::OwnerTotal::default();
         assert_eq!(told(&account(sums)), ["", "", "", "", ""]);

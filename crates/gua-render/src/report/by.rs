@@ -1,10 +1,10 @@
 //! The tables of a report: by person, GPU, day, hour of the day, week, month or state.
 
-use gua_model::report::{HoldSums, Report, Sums};
+use gua_model::report::{CardRow, HoldSums, PersonRow, Report, Sums};
 use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::{CalendarUnit, Micros, RollUp, State};
 
-use crate::document::{Hours, Kilowatthours, Percent, Share, cells, rows};
+use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, rows};
 
 /// What the rows of the table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,75 +33,44 @@ impl By {
 
 rows! {
     /// Hours and energy of one person.
-    struct PersonSums {
+    struct PersonSums from (sums: &HoldSums) {
         /// GPU-ticks on which the person held a GPU.
-        samples: u64 => "samples",
+        samples: u64 = sums.samples(),
         /// Hours on GPUs in full, however many others were on them.
-        held_hours: Hours => "held h",
+        held_hours: Hours as "held h" = Hours(sums.hours()),
         /// Held hours in which the GPU was idle-held.
-        idle_held_hours: Hours => "idle-held h",
-        idle_held_share: Option<Share> => "idle-held",
+        idle_held_hours: Hours as "idle-held h" = Hours(sums.idle_hours()),
+        idle_held_share: Option<Share> as "idle-held" = sums.idle_share().map(Share),
         /// Hours divided equally among the people on each GPU; null where that is not recorded.
-        charged_hours: Option<Hours> => "charged h",
-        energy_kwh: Option<Kilowatthours> => "kWh",
+        charged_hours: Option<Hours> as "charged h" = sums.charged_time().map(Hours::from),
+        energy_kwh: Option<Kilowatthours> as "kWh" = sums.counted_energy().map(Kilowatthours::from),
     }
 
     /// Hours and energy of GPUs.
-    struct GpuSums {
+    struct GpuSums from (sums: &Sums, gap: Option<Micros>) {
         /// GPU-ticks.
-        samples: u64 => "samples",
-        active_hours: Hours => "active h",
-        idle_held_hours: Hours => "idle-held h",
-        truly_idle_hours: Hours => "truly-idle h",
+        samples: u64 = sums.samples(),
+        active_hours: Hours as "active h" = Hours(sums.hours(RollUp::Active)),
+        idle_held_hours: Hours as "idle-held h" = Hours(sums.hours(RollUp::IdleHeld)),
+        truly_idle_hours: Hours as "truly-idle h" = Hours(sums.hours(RollUp::TrulyIdle)),
         /// Hours held without a utilisation reading.
-        held_unknown_hours: Hours => "unknown h",
+        held_unknown_hours: Hours as "unknown h" = Hours(sums.unknown_hours()),
         /// Unobserved hours.
-        gap_hours: Option<Hours> => "gap h",
-        active_share: Option<Share> => "active",
-        idle_held_share: Option<Share> => "idle-held",
-        truly_idle_share: Option<Share> => "truly-idle",
-        util_mean_percent: Option<Percent> => "mean util",
-        energy_kwh: Option<Kilowatthours> => "kWh",
+        gap_hours: Option<Hours> as "gap h" = gap.map(Hours::from),
+        active_share: Option<Share> as "active" = sums.share(RollUp::Active).map(Share),
+        idle_held_share: Option<Share> as "idle-held" = sums.share(RollUp::IdleHeld).map(Share),
+        truly_idle_share: Option<Share> as "truly-idle" = sums.share(RollUp::TrulyIdle).map(Share),
+        util_mean_percent: Option<Percent> as "mean util" = sums.util().map(Percent),
+        energy_kwh: Option<Kilowatthours> as "kWh" = sums.counted_energy().map(Kilowatthours::from),
     }
 
     /// Time and energy in one state.
     struct StateRow {
         /// One of the states in docs/states.md, or `gap`.
-        state: String => "state",
-        hours: Hours => "hours",
-        share: Option<Share> => "share",
-        energy_kwh: Option<Kilowatthours> => "kWh",
-    }
-}
-
-impl From<&HoldSums> for PersonSums {
-    fn from(sums: &HoldSums) -> Self {
-        Self {
-            samples: sums.samples(),
-            held_hours: Hours(sums.hours()),
-            idle_held_hours: Hours(sums.idle_hours()),
-            idle_held_share: sums.idle_share().map(Share),
-            charged_hours: sums.charged_time().map(Hours::from),
-            energy_kwh: sums.counted_energy().map(Kilowatthours::from),
-        }
-    }
-}
-
-impl GpuSums {
-    fn new(sums: &Sums, gap: Option<Micros>) -> Self {
-        Self {
-            samples: sums.samples(),
-            active_hours: Hours(sums.hours(RollUp::Active)),
-            idle_held_hours: Hours(sums.hours(RollUp::IdleHeld)),
-            truly_idle_hours: Hours(sums.hours(RollUp::TrulyIdle)),
-            held_unknown_hours: Hours(sums.unknown_hours()),
-            gap_hours: gap.map(Hours::from),
-            active_share: sums.share(RollUp::Active).map(Share),
-            idle_held_share: sums.share(RollUp::IdleHeld).map(Share),
-            truly_idle_share: sums.share(RollUp::TrulyIdle).map(Share),
-            util_mean_percent: sums.util().map(Percent),
-            energy_kwh: sums.counted_energy().map(Kilowatthours::from),
-        }
+        state: String,
+        hours: Hours,
+        share: Option<Share>,
+        energy_kwh: Option<Kilowatthours> as "kWh",
     }
 }
 
@@ -116,7 +85,7 @@ pub enum RowSums {
 impl RowSums {
     fn new(report: &Report, sums: &Sums, gap: Option<Micros>) -> Self {
         match report.person {
-            Some(_) => RowSums::Person((&sums.held).into()),
+            Some(_) => RowSums::Person(PersonSums::new(&sums.held)),
             None => RowSums::Gpu(GpuSums::new(sums, gap)),
         }
     }
@@ -130,53 +99,44 @@ impl RowSums {
 
     fn cells(&self) -> Vec<Cell> {
         match self {
-            RowSums::Gpu(sums) => cells(GpuSums::COLUMNS, sums),
-            RowSums::Person(sums) => cells(PersonSums::COLUMNS, sums),
+            RowSums::Gpu(sums) => cells(GpuSums::COLUMNS, Some(sums)),
+            RowSums::Person(sums) => cells(PersonSums::COLUMNS, Some(sums)),
         }
     }
 }
 
-/// One person of a report.
-#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
-pub struct UserRow {
-    pub user: String,
-    #[serde(flatten)]
-    pub sums: PersonSums,
-}
+documents! {
+    /// One person of a report.
+    pub struct UserRow from (person: &PersonRow) {
+        pub user: String = person.name.clone(),
+        #[serde(flatten)]
+        pub sums: PersonSums = PersonSums::new(&person.sums),
+    }
 
-/// One GPU of a report.
-#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
-pub struct GpuRow {
-    pub gpu_uuid: String,
-    pub gpu_index: Option<u32>,
-    pub gpu_name: Option<String>,
-    #[serde(flatten)]
-    pub sums: RowSums,
+    /// One GPU of a report.
+    pub struct GpuRow from (report: &Report, card: &CardRow) {
+        pub gpu_uuid: String = card.gpu.to_string(),
+        pub gpu_index: Option<u32> = card.index,
+        pub gpu_name: Option<String> = card.name.clone(),
+        #[serde(flatten)]
+        pub sums: RowSums = {
+            let gap = (card.covered.capacity > Micros(0)).then_some(card.covered.gap);
+            RowSums::new(report, &card.sums, gap)
+        },
+    }
 }
 
 /// The people of a report.
 #[must_use]
 pub fn user_rows(report: &Report) -> Vec<UserRow> {
-    let row = |person: &gua_model::report::PersonRow| UserRow {
-        user: person.name.clone(),
-        sums: (&person.sums).into(),
-    };
-    report.people.iter().map(row).collect()
+    report.people.iter().map(UserRow::new).collect()
 }
 
 /// The GPUs of a report.
 #[must_use]
 pub fn gpu_rows(report: &Report) -> Vec<GpuRow> {
-    let row = |card: &gua_model::report::CardRow| {
-        let gap = (card.covered.capacity > Micros(0)).then_some(card.covered.gap);
-        GpuRow {
-            gpu_uuid: card.gpu.to_string(),
-            gpu_index: card.index,
-            gpu_name: card.name.clone(),
-            sums: RowSums::new(report, &card.sums, gap),
-        }
-    };
-    report.cards.iter().map(row).collect()
+    let cards = report.cards.iter();
+    cards.map(|card| GpuRow::new(report, card)).collect()
 }
 
 /// The table with all of its rows; the page decides how many it shows.
@@ -207,7 +167,7 @@ fn users(report: &Report) -> Table {
     let mut table = headed(&[("user", "user")], sums);
     for row in user_rows(report) {
         let mut line = vec![row.user.into()];
-        line.extend(cells(PersonSums::COLUMNS, &row.sums));
+        line.extend(cells(PersonSums::COLUMNS, Some(&row.sums)));
         table.rows.push(line);
     }
     table

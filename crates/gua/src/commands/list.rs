@@ -113,11 +113,11 @@ fn rows<'a>(
 fn remember(rows: &mut [Row<'_>], loaded: &Loaded, sample: &Sample) {
     let states: Vec<_> = rows
         .iter()
-        .filter_map(|row| Some((row.gpu?.uuid.clone(), row.state?.roll_up()?)))
+        .filter_map(|row| Some((row.gpu?.uuid.clone(), row.condition.state?.roll_up()?)))
         .collect();
     let since = look::since(loaded, states, sample.at);
     for row in rows {
-        row.since = row.gpu.and_then(|gpu| since.get(&gpu.uuid).copied());
+        row.condition.since = row.gpu.and_then(|gpu| since.get(&gpu.uuid).copied());
     }
 }
 

@@ -15,13 +15,7 @@ pub(super) fn document(sample: &Sample, rows: &[Row<'_>], unread: Option<&str>) 
         let holder =
             |process: &&gua_model::Process| ListedHolder::new(process, sample, ticks_per_second());
         ListEntry {
-            gpu: ListedGpu::new(row.index, row.gpu).in_state(
-                row.sign.as_str(),
-                row.state,
-                row.since,
-                row.unseen,
-                row.oldest,
-            ),
+            gpu: ListedGpu::new(row.index, row.gpu, &row.condition),
             claims: unread.is_none().then(|| claims.collect()),
             holders: row.holders.iter().map(holder).collect(),
         }

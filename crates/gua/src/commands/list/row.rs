@@ -1,16 +1,13 @@
 //! Row of the listing: a GPU or a MIG instance with its holders, sign and state.
 
-use std::time::Duration;
-
 use gua_model::pick::{Order, sort};
-use gua_model::since::Since;
 use gua_model::text::sanitize;
 use gua_model::{
     Gpu, Missing, Place, Process, Reading, Sample, State, Thresholds, classify, classify::holders,
 };
 use gua_probe::process::ProcRoot;
 use gua_probe::process::command::{CommandLine, command_line};
-use gua_render::listing::ListedClaim;
+use gua_render::listing::{Condition, ListedClaim, Status};
 
 use crate::look::people;
 
@@ -21,53 +18,14 @@ pub struct Terms {
     pub ticks_per_second: u64,
 }
 
-/// Signs of nvgpu in front of each row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
-    /// No process holds the GPU.
-    Free,
-    /// A process holds the GPU.
-    Held,
-    /// A holder has exited or is not visible, the GPU is busy without a holder, or it cannot be read.
-    Wrong,
-}
-
-impl Sign {
-    #[must_use]
-    pub fn text(self) -> &'static str {
-        match self {
-            Sign::Free => "[ ]",
-            Sign::Held => "[~]",
-            Sign::Wrong => "[!]",
-        }
-    }
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Sign::Free => "free",
-            Sign::Held => "held",
-            Sign::Wrong => "wrong",
-        }
-    }
-}
-
 /// A GPU, or a MIG instance below its parent.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
     pub index: u32,
     /// `None` for a GPU that cannot be read at all.
     pub gpu: Option<&'a Gpu>,
-    pub sign: Sign,
-    /// `None` for a GPU whose MIG instances have the states.
-    pub state: Option<State>,
-    /// Reason for an unknown state.
-    pub unseen: Option<Missing>,
+    pub condition: Condition,
     pub holders: Vec<&'a Process>,
-    /// Age of the oldest holder.
-    pub oldest: Option<Duration>,
-    /// Start of the current state, if a daemon has recorded it.
-    pub since: Option<Since>,
     /// Leases on this GPU.
     pub claims: Vec<Leased>,
 }
@@ -98,9 +56,10 @@ pub fn rows<'a>(sample: &'a Sample, terms: &Terms, order: Option<&Order>) -> Vec
             .map(|gpu| row(gpu, sample, terms))
             .collect();
         let mut of_card = row(card, sample, terms);
-        if of_card.state.is_none() && of_card.sign == Sign::Free {
-            let is_held = instances.iter().any(|instance| instance.sign != Sign::Free);
-            of_card.sign = if is_held { Sign::Held } else { Sign::Free };
+        let is_free = |row: &Row<'_>| row.condition.status == Status::Free;
+        if of_card.condition.state.is_none() && is_free(&of_card) && !instances.iter().all(is_free)
+        {
+            of_card.condition.status = Status::Held;
         }
         rows.push(of_card);
         rows.extend(instances);
@@ -129,19 +88,22 @@ fn row<'a>(gpu: &'a Gpu, sample: &Sample, terms: &Terms) -> Row<'a> {
     let oldest = identities
         .filter_map(|identity| people::age(identity, sample, terms.ticks_per_second))
         .max();
+    let status = match holders.as_slice() {
+        _ if is_wrong => Status::Wrong,
+        [] => Status::Free,
+        _ => Status::Held,
+    };
     Row {
         index: gpu.index,
         gpu: Some(gpu),
-        sign: match holders.as_slice() {
-            _ if is_wrong => Sign::Wrong,
-            [] => Sign::Free,
-            _ => Sign::Held,
+        condition: Condition {
+            status,
+            state,
+            unobserved: verdict.evidence.unobserved,
+            since: None,
+            oldest,
         },
-        state,
-        unseen: verdict.evidence.unobserved,
         holders,
-        oldest,
-        since: None,
         claims: Vec::new(),
     }
 }
@@ -150,12 +112,14 @@ fn nameless(index: u32, why: Missing) -> Row<'static> {
     Row {
         index,
         gpu: None,
-        sign: Sign::Wrong,
-        state: Some(State::Unobserved),
-        unseen: Some(why),
+        condition: Condition {
+            status: Status::Wrong,
+            state: Some(State::Unobserved),
+            unobserved: Some(why),
+            since: None,
+            oldest: None,
+        },
         holders: Vec::new(),
-        oldest: None,
-        since: None,
         claims: Vec::new(),
     }
 }
@@ -170,7 +134,7 @@ impl Row<'_> {
     /// Whether the GPU is leased but not held yet.
     #[must_use]
     pub fn is_only_claimed(&self) -> bool {
-        self.sign == Sign::Free && !self.claims.is_empty()
+        self.condition.status == Status::Free && !self.claims.is_empty()
     }
 
     /// Reading of the GPU for display; `None` if it is missing.

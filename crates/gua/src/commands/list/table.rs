@@ -3,13 +3,13 @@
 use anstyle::{AnsiColor, Style};
 use gua_model::since::Start;
 use gua_model::table::{Align, Cell, Column, Table, Underline};
-use gua_model::text::short_age;
+use gua_model::text::{gigabytes, short_age};
 use gua_model::{Missing, Sample, State};
 use std::time::Duration;
 
-use super::row::{Row, Sign};
+use super::row::Row;
 use crate::look::people;
-use gua_model::text::gigabytes;
+use gua_render::listing::Status;
 
 /// Sign of a GPU that is free but leased; nvgpu has no leases.
 const CLAIMED: &str = "[c]";
@@ -22,78 +22,79 @@ pub enum Detail {
     Whole,
 }
 
-/// Formatted line of the table.
-struct Line {
-    index: Option<u32>,
-    status: &'static str,
-    name: Option<String>,
-    util: Option<String>,
-    memory: Option<String>,
-    temperature: Option<String>,
-    clock: Option<u32>,
-    power: Option<String>,
-    state: String,
-    users: String,
-    oldest: String,
-    pids: String,
-    command: String,
-    uuid: String,
+/// A line of the table.
+struct Line<'a> {
+    row: &'a Row<'a>,
+    sample: &'a Sample,
+    detail: Detail,
 }
 
-const fn column(
-    title: &'static str,
-    align: Align,
-    min_width: Option<usize>,
-    priority: u8,
-    cell: fn(&Line) -> Cell,
-) -> Column<Line> {
-    Column::new(title, title, cell).on_screen(align, priority, min_width)
+/// Columns of `gua list` from left to right. The last one has room only with all details.
+fn columns<'a>() -> [Column<Line<'a>>; 14] {
+    type Getter<'a> = fn(&Line<'a>) -> Cell;
+    let left = |title, priority, min_width, cell: Getter<'a>| {
+        Column::new(title, title, cell).on_screen(Align::Left, priority, min_width)
+    };
+    let right = |title, priority, cell: Getter<'a>| {
+        Column::new(title, title, cell).on_screen(Align::Right, priority, None)
+    };
+    [
+        right("", 14, |line| match line.row.is_instance() {
+            true => "".into(),
+            false => line.row.index.to_string().into(),
+        }),
+        left("status", 13, None, |line| sign(line.row).into()),
+        left("type", 7, Some(12), |line| {
+            line.row.name(line.sample).into()
+        }),
+        right("util.", 12, |line| {
+            let util = line.row.reading(|gpu| gpu.util);
+            util.map(|util| format!("{util:>3}")).into()
+        }),
+        right("mem. used", 11, |line| memory(line.row).into()),
+        right("temp.", 4, |line| {
+            let temperature = line.row.reading(|gpu| gpu.temperature);
+            temperature.map(|degrees| format!("{}C", degrees.0)).into()
+        }),
+        right("MHz", 2, |line| {
+            let clock = line.row.reading(|gpu| gpu.sm_clock);
+            clock.map(|clock| clock.0).into()
+        }),
+        right("power", 6, |line| {
+            let power = line.row.reading(|gpu| gpu.power);
+            power
+                .map(|power| format!("{} W", power.whole_watts()))
+                .into()
+        }),
+        left("state", 9, None, |line| state(line.row, line.sample).into()),
+        left("users", 10, Some(8), |line| users(line.row).into()),
+        right("since", 8, |line| {
+            let oldest = line.row.condition.oldest;
+            oldest.map_or_else(String::new, short_age).into()
+        }),
+        left("pids", 3, Some(7), |line| {
+            let pids = line
+                .row
+                .holders
+                .iter()
+                .map(|process| process.pid.to_string());
+            pids.collect::<Vec<_>>().join(",").into()
+        }),
+        left("cmd", 5, Some(10), |line| match line.detail {
+            Detail::Usual => {
+                let command = line.row.command();
+                command
+                    .map_or_else(String::new, |line| line.to_string())
+                    .into()
+            }
+            Detail::Whole => line.row.commands().join("; ").into(),
+        }),
+        left("uuid", 1, None, |line| {
+            let uuid = line.row.gpu.map(|gpu| gpu.uuid.to_string());
+            uuid.unwrap_or_default().into()
+        }),
+    ]
 }
-
-/// Columns of `gua list` from left to right.
-const COLUMNS: [Column<Line>; 14] = [
-    column("", Align::Right, None, 14, |line| {
-        line.index
-            .map(|index| index.to_string())
-            .unwrap_or_default()
-            .into()
-    }),
-    column("status", Align::Left, None, 13, |line| line.status.into()),
-    column("type", Align::Left, Some(12), 7, |line| {
-        line.name.clone().into()
-    }),
-    column("util.", Align::Right, None, 12, |line| {
-        line.util.clone().into()
-    }),
-    column("mem. used", Align::Right, None, 11, |line| {
-        line.memory.clone().into()
-    }),
-    column("temp.", Align::Right, None, 4, |line| {
-        line.temperature.clone().into()
-    }),
-    column("MHz", Align::Right, None, 2, |line| line.clock.into()),
-    column("power", Align::Right, None, 6, |line| {
-        line.power.clone().into()
-    }),
-    column("state", Align::Left, None, 9, |line| {
-        line.state.clone().into()
-    }),
-    column("users", Align::Left, Some(8), 10, |line| {
-        line.users.clone().into()
-    }),
-    column("since", Align::Right, None, 8, |line| {
-        line.oldest.clone().into()
-    }),
-    column("pids", Align::Left, Some(7), 3, |line| {
-        line.pids.clone().into()
-    }),
-    column("cmd", Align::Left, Some(10), 5, |line| {
-        line.command.clone().into()
-    }),
-    column("uuid", Align::Left, None, 1, |line| {
-        line.uuid.clone().into()
-    }),
-];
 
 /// Table with colors, which the output removes if they are disabled.
 #[must_use]
@@ -101,9 +102,15 @@ pub fn text(sample: &Sample, rows: &[Row<'_>], width: Option<usize>, detail: Det
     if rows.is_empty() {
         return "the driver knows no card\n".to_owned();
     }
-    let lines: Vec<Line> = rows.iter().map(|row| line(row, sample, detail)).collect();
-    let shown = COLUMNS.len() - usize::from(detail == Detail::Usual);
-    let table = Table::of(&COLUMNS[..shown], &lines);
+    let line = |row| Line {
+        row,
+        sample,
+        detail,
+    };
+    let lines: Vec<Line<'_>> = rows.iter().map(line).collect();
+    let columns = columns();
+    let shown = columns.len() - usize::from(detail == Detail::Usual);
+    let table = Table::of(&columns[..shown], &lines);
     // The headings and the dashes below them are not colored.
     let styles = [None, None].into_iter();
     let styles = styles.chain(rows.iter().map(|row| Some(style(row))));
@@ -116,61 +123,42 @@ pub fn text(sample: &Sample, rows: &[Row<'_>], width: Option<usize>, detail: Det
         .collect()
 }
 
-fn line(row: &Row<'_>, sample: &Sample, detail: Detail) -> Line {
-    let users = row.holders.iter();
-    let users = people::distinct(users.map(|process| people::owner_and_workload(process)));
-    let pids = row.holders.iter().map(|process| process.pid.to_string());
-    let used = row.reading(|gpu| gpu.memory_used).map(gigabytes);
-    let memory = match (used, row.gpu.map(|gpu| gpu.memory_total)) {
-        (Some(used), Some(Ok(total))) => Some(format!("{used}/{} GB", gigabytes(total))),
-        (_, Some(Err(Missing::Unsupported))) if !row.is_instance() => {
-            Some("host memory".to_owned())
-        }
-        _ => None,
-    };
-    let power = row.reading(|gpu| gpu.power);
-    let temperature = row.reading(|gpu| gpu.temperature);
-    Line {
-        index: (!row.is_instance()).then_some(row.index),
-        status: match row.is_only_claimed() {
-            true => CLAIMED,
-            false => row.sign.text(),
-        },
-        name: row.name(sample),
-        util: row.reading(|gpu| gpu.util).map(|util| format!("{util:>3}")),
-        memory,
-        temperature: temperature.map(|degrees| format!("{}C", degrees.0)),
-        clock: row.reading(|gpu| gpu.sm_clock).map(|clock| clock.0),
-        power: power.map(|power| format!("{} W", power.whole_watts())),
-        state: state(row, sample),
-        users: match row.is_only_claimed() {
-            true => claimed(row),
-            false => users.join(", "),
-        },
-        oldest: row.oldest.map_or_else(String::new, short_age),
-        pids: pids.collect::<Vec<_>>().join(","),
-        command: match detail {
-            Detail::Usual => row
-                .command()
-                .map_or_else(String::new, |line| line.to_string()),
-            Detail::Whole => row.commands().join("; "),
-        },
-        uuid: row.gpu.map_or_else(String::new, |gpu| gpu.uuid.to_string()),
+/// Sign of nvgpu, or that of a GPU that is leased but not used yet.
+fn sign(row: &Row<'_>) -> &'static str {
+    match row.condition.status {
+        _ if row.is_only_claimed() => CLAIMED,
+        Status::Free => "[ ]",
+        Status::Held => "[~]",
+        Status::Wrong => "[!]",
     }
 }
 
-/// Holder of the lease on a GPU that is not used yet.
-fn claimed(row: &Row<'_>) -> String {
-    let claims = row.claims.iter().map(|claim| claim.text.clone());
-    format!("claimed by {}", people::distinct(claims).join(", "))
+fn memory(row: &Row<'_>) -> Option<String> {
+    let used = row.reading(|gpu| gpu.memory_used).map(gigabytes);
+    match (used, row.gpu?.memory_total) {
+        (Some(used), Ok(total)) => Some(format!("{used}/{} GB", gigabytes(total))),
+        (_, Err(Missing::Unsupported)) if !row.is_instance() => Some("host memory".to_owned()),
+        _ => None,
+    }
+}
+
+/// Owners of the holders, or of the lease on a GPU that is not used yet.
+fn users(row: &Row<'_>) -> String {
+    if row.is_only_claimed() {
+        let claims = row.claims.iter().map(|claim| claim.text.clone());
+        return format!("claimed by {}", people::distinct(claims).join(", "));
+    }
+    let users = row.holders.iter();
+    let users = users.map(|process| people::owner_and_workload(process));
+    people::distinct(users).join(", ")
 }
 
 /// State with its duration, if a daemon has recorded it; `>` marks a lower bound.
 fn state(row: &Row<'_>, sample: &Sample) -> String {
-    let Some(state) = row.state else {
+    let Some(state) = row.condition.state else {
         return "MIG".to_owned();
     };
-    match (state, row.unseen, row.since) {
+    match (state, row.condition.unobserved, row.condition.since) {
         (State::Unobserved, Some(Missing::Gone), _) => "lost".to_owned(),
         (State::Unobserved, Some(Missing::Denied), _) => "no access".to_owned(),
         (_, _, Some(since)) => {
@@ -187,11 +175,11 @@ fn state(row: &Row<'_>, sample: &Sample) -> String {
 
 /// Colors of nvgpu, and one more for GPUs that are leased but not used yet.
 fn style(row: &Row<'_>) -> Style {
-    let color = match row.sign {
+    let color = match row.condition.status {
         _ if row.is_only_claimed() => AnsiColor::Yellow,
-        Sign::Free => AnsiColor::Green,
-        Sign::Held => AnsiColor::Blue,
-        Sign::Wrong => AnsiColor::Red,
+        Status::Free => AnsiColor::Green,
+        Status::Held => AnsiColor::Blue,
+        Status::Wrong => AnsiColor::Red,
     };
     Style::new().fg_color(Some(color.into()))
 }
@@ -206,9 +194,10 @@ mod tests {
     fn columns_are_dropped_by_priority_and_the_rest_fits() {
         let natural = [1, 6, 23, 5, 12, 5, 4, 5, 14, 30, 5, 20, 28];
         let titles = |width: usize| {
-            let layouts = COLUMNS.each_ref().map(|column| column.layout);
+            let columns = columns();
+            let layouts = columns.each_ref().map(|column| column.layout);
             let widths = fitted(&layouts, &natural, width);
-            let kept = COLUMNS
+            let kept = columns
                 .iter()
                 .zip(&widths)
                 .filter(|(_, width)| width.is_some());
