@@ -6,7 +6,6 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
     let _ = parse::stat(text);
-    let _ = parse::consumption(text);
     let _ = parse::storage(text);
     let _ = parse::status_uid(text);
     let _ = parse::loginuid(text);

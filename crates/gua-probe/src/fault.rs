@@ -38,26 +38,46 @@ pub enum DriverFault {
     },
 }
 
-/// NVML's return codes at initialisation (`nvmlReturn_t` in `nvml.h`).
-mod code {
-    pub(super) const NO_PERMISSION: u32 = 4;
-    pub(super) const DRIVER_NOT_LOADED: u32 = 9;
-    pub(super) const LIBRARY_NOT_FOUND: u32 = 12;
-    pub(super) const LIB_RM_VERSION_MISMATCH: u32 = 18;
-    pub(super) const UNKNOWN: u32 = 999;
-}
+/// NVML's return codes at initialisation (`nvmlReturn_t` in `nvml.h`), what they mean, and what the user can do.
+const INIT_CODES: [(u32, &str, &str); 5] = [
+    (
+        NO_PERMISSION,
+        "this user may not open the NVIDIA devices",
+        "ask for read and write access to /dev/nvidiactl and /dev/nvidia0 (often the group video)",
+    ),
+    (
+        DRIVER_NOT_LOADED,
+        "the NVIDIA kernel driver is not loaded",
+        "load it with `modprobe nvidia`, and see `dmesg` if that fails",
+    ),
+    (
+        LIBRARY_NOT_FOUND,
+        "the NVIDIA driver library was not found",
+        INSTALL,
+    ),
+    (
+        LIB_RM_VERSION_MISMATCH,
+        "the NVIDIA library and the loaded kernel driver are of different versions",
+        "reload the kernel module or reboot: the driver was updated while it was loaded",
+    ),
+    (
+        UNKNOWN,
+        "the NVIDIA driver reports an unknown error",
+        SEE_LOG,
+    ),
+];
+const NO_PERMISSION: u32 = 4;
+pub(crate) const DRIVER_NOT_LOADED: u32 = 9;
+pub(crate) const LIBRARY_NOT_FOUND: u32 = 12;
+pub(crate) const LIB_RM_VERSION_MISMATCH: u32 = 18;
+const UNKNOWN: u32 = 999;
+
+const INSTALL: &str = "install the NVIDIA driver, or name its library with GUA_NVML_LIBRARY";
+const SEE_LOG: &str = "see `dmesg | grep -i -e nvrm -e xid`; a reboot often helps";
 
 fn init_reason(code: u32) -> &'static str {
-    match code {
-        code::NO_PERMISSION => "this user may not open the NVIDIA devices",
-        code::DRIVER_NOT_LOADED => "the NVIDIA kernel driver is not loaded",
-        code::LIBRARY_NOT_FOUND => "the NVIDIA driver library was not found",
-        code::LIB_RM_VERSION_MISMATCH => {
-            "the NVIDIA library and the loaded kernel driver are of different versions"
-        }
-        code::UNKNOWN => "the NVIDIA driver reports an unknown error",
-        _ => "the NVIDIA driver refused",
-    }
+    let known = INIT_CODES.iter().find(|(known, ..)| *known == code);
+    known.map_or("the NVIDIA driver refused", |(_, reason, _)| reason)
 }
 
 /// Signals that report a crash (signal(7)): illegal instruction, trap, abort, bus error, floating point, segmentation
@@ -84,32 +104,13 @@ impl DriverFault {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            DriverFault::LibraryNotFound { .. }
-            | DriverFault::Init {
-                code: code::LIBRARY_NOT_FOUND,
-                ..
-            } => Some("install the NVIDIA driver, or name its library with GUA_NVML_LIBRARY"),
+            DriverFault::LibraryNotFound { .. } => Some(INSTALL),
             DriverFault::NotADriver { .. } => {
                 Some("name the real libnvidia-ml.so.1 with GUA_NVML_LIBRARY")
             }
-            DriverFault::Init {
-                code: code::NO_PERMISSION,
-                ..
-            } => Some(
-                "ask for read and write access to /dev/nvidiactl and /dev/nvidia0 (often the group video)",
-            ),
-            DriverFault::Init {
-                code: code::DRIVER_NOT_LOADED,
-                ..
-            } => Some("load it with `modprobe nvidia`, and see `dmesg` if that fails"),
-            DriverFault::Init {
-                code: code::LIB_RM_VERSION_MISMATCH,
-                ..
-            } => Some(
-                "reload the kernel module or reboot: the driver was updated while it was loaded",
-            ),
-            DriverFault::Init { .. } => {
-                Some("see `dmesg | grep -i -e nvrm -e xid`; a reboot often helps")
+            DriverFault::Init { code, .. } => {
+                let known = INIT_CODES.iter().find(|(known, ..)| known == code);
+                Some(known.map_or(SEE_LOG, |(_, _, hint)| hint))
             }
             DriverFault::Hung { .. } => {
                 Some("see `dmesg | grep -i xid`; a hung driver often needs a reboot")

@@ -141,6 +141,12 @@ impl Check {
         self.with(deed.into(), Weight::Other)
     }
 
+    /// Reports whether nothing can be collected until its advice is followed.
+    pub(super) fn is_blocking(&self) -> bool {
+        let mut advice = self.advice.iter();
+        advice.any(|advice| advice.weight == Weight::Blocker)
+    }
+
     fn with(mut self, deed: String, weight: Weight) -> Self {
         self.advice.push(Advice { deed, weight });
         self

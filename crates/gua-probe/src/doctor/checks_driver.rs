@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::fault::DriverFault;
+use crate::fault::{DRIVER_NOT_LOADED, DriverFault, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_FOUND};
 use gua_model::{Place, Sample};
 use serde_json::json;
 
@@ -18,10 +18,6 @@ const SMI: Kind = Kind::new(Group::Gpu, "nvidia_smi", "nvidia-smi");
 const NVML: Kind = Kind::new(Group::Gpu, "nvml", "NVML");
 const MATCH: Kind = Kind::new(Group::Gpu, "driver_match", "driver versions");
 
-/// Return codes of NVML (`nvmlReturn_t` in `nvml.h`).
-const DRIVER_NOT_LOADED: u32 = 9;
-const LIBRARY_NOT_FOUND: u32 = 12;
-const VERSION_MISMATCH: u32 = 18;
 /// Maximum length of an external error text in a summary.
 const SHORT: usize = 160;
 
@@ -232,7 +228,7 @@ fn deed(fault: &DriverFault, facts: &Facts) -> String {
         } => "Load the NVIDIA kernel driver (`modprobe nvidia`), and see `dmesg` if that fails."
             .to_owned(),
         DriverFault::Init {
-            code: VERSION_MISMATCH,
+            code: LIB_RM_VERSION_MISMATCH,
             ..
         } => REBOOT.to_owned(),
         DriverFault::BackingOff { last, .. } => deed(last, facts),
@@ -265,7 +261,7 @@ pub(super) fn driver_match(facts: &Facts) -> Check {
     let mismatched = matches!(
         facts.driver,
         Err(DriverFault::Init {
-            code: VERSION_MISMATCH,
+            code: LIB_RM_VERSION_MISMATCH,
             ..
         })
     );

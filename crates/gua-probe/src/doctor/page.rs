@@ -68,8 +68,8 @@ impl Page {
                 self.line(&format!("  {name}: {}, {text}", verdict(status, 0)));
             }
             (Layout::Columns(..NARROW), status) => {
-                let verdict = status.map_or_else(String::new, |status| verdict(status, 0));
-                self.line(&format!("  {name}  {verdict}"));
+                let verdict = status.map(|status| verdict(status, 0));
+                self.line(&format!("  {name}  {}", verdict.unwrap_or_default()));
                 self.broken("    ", BELOW, &text);
             }
             (Layout::Columns(_), None) => {
@@ -113,27 +113,16 @@ impl Page {
     /// Wraps `text` between words; further lines are aligned with the first one's text. A word that is longer than the
     /// line is left to the terminal, so that it can be copied.
     fn broken(&mut self, beginning: &str, indent: usize, text: &str) {
-        let width = self.width();
-        let mut line = beginning.to_owned();
-        let mut used = indent;
-        let mut is_first = true;
-        for word in text.split(' ') {
-            let length = letters(word);
-            if !is_first && used + 1 + length > width {
-                self.line(&line);
-                line = " ".repeat(indent);
-                used = indent;
-                is_first = true;
-            }
-            if !is_first {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-            used += length;
-            is_first = false;
+        let room = self.width().saturating_sub(indent);
+        let mut beginning = beginning.to_owned();
+        let mut rest: Vec<&str> = text.split(' ').collect();
+        while !rest.is_empty() {
+            let fits = |words: &usize| letters(&rest[..*words].join(" ")) <= room;
+            let words = (2..=rest.len()).take_while(fits).last().unwrap_or(1);
+            self.line(&format!("{beginning}{}", rest[..words].join(" ")));
+            rest.drain(..words);
+            beginning = " ".repeat(indent);
         }
-        self.line(&line);
     }
 
     fn width(&self) -> usize {
@@ -172,12 +161,8 @@ impl Page {
     fn card_line(&mut self, card: &Card) {
         let row = Row::of(card);
         let held = row.held_by.join("; ");
-        let parts = [&row.name, &row.standing, &row.memory, &held];
-        let parts: Vec<&str> = parts
-            .into_iter()
-            .map(String::as_str)
-            .filter(|part| !part.is_empty())
-            .collect();
+        let mut parts = vec![row.name, row.standing, row.memory, held];
+        parts.retain(|part| !part.is_empty());
         let parts = parts.join(", ");
         match row.label.as_str() {
             "" => self.line(&format!("    {parts}")),

@@ -6,7 +6,7 @@ use crate::host::disk::Entry;
 use gua_model::text::sanitize;
 use serde::Serialize;
 
-use super::check::{Check, Status, Weight, count};
+use super::check::{Advice, Check, Status, Weight, count};
 use super::checks_driver::cards;
 use super::facts::{Choice, Facts, History};
 
@@ -96,12 +96,7 @@ pub fn plan(facts: &Facts, checks: &[Check]) -> Plan {
         Mode::Host => vec![ready(facts)],
         Mode::Unsupported => checks
             .iter()
-            .filter(|check| {
-                check
-                    .advice
-                    .iter()
-                    .any(|advice| advice.weight == Weight::Blocker)
-            })
+            .filter(|check| check.is_blocking())
             .map(|check| format!("{}: {}", check.kind.name, check.summary))
             .collect(),
     };
@@ -128,12 +123,9 @@ fn deeds(
 ) -> Vec<String> {
     let mut deeds: Vec<String> = Vec::new();
     for check in checks {
-        let wanted = check
-            .advice
-            .iter()
-            .filter(|advice| is_wanted(check.status, advice.weight));
-        for deed in wanted.map(|advice| &advice.deed) {
-            if !said.contains(deed) && !deeds.contains(deed) {
+        for Advice { deed, weight } in &check.advice {
+            let is_new = !said.contains(deed) && !deeds.contains(deed);
+            if is_new && is_wanted(check.status, *weight) {
                 deeds.push(deed.clone());
             }
         }

@@ -1,10 +1,12 @@
 //! One sample as JSON. The name of every reading contains its unit; a missing reading is `null`, with the reason under
 //! `missing`. There is no command line, because a sample contains none.
 
+use gua_model::sample::Slice;
 use gua_model::window::EDGES;
 use gua_model::{
-    CountGraphics, Evidence, Gpu, GpuUuid, Histogram, Identity, Missing, Place, Problem, Process,
-    ProcessKind, READINGS, Reading, Sample, State, Thresholds, User, UtilWindow, classify,
+    ContainerId, CountGraphics, Evidence, Gpu, GpuUuid, Histogram, Identity, Missing, Percent,
+    Place, PodUid, Problem, Process, ProcessKind, READINGS, Reading, RollUp, Sample, SlurmJob,
+    State, Thresholds, User, UtilWindow, classify,
 };
 use serde_json::{Map, Value, json};
 
@@ -19,24 +21,13 @@ pub fn sample(sample: &Sample, thresholds: &Thresholds) -> Value {
     record.put("at", sample.at.to_string());
     record.put("since_boot_seconds", sample.since_boot.as_secs_f64());
     record.reading("boot_id", &sample.boot, |boot| boot.to_string().into());
-    record.reading("driver_version", &sample.driver.version, |version| {
-        version.clone().into()
-    });
-    record.reading("cuda_version", &sample.driver.cuda, |(major, minor)| {
+    let driver = &sample.driver;
+    record.reading("driver_version", &driver.version, |version| json!(version));
+    record.reading("cuda_version", &driver.cuda, |(major, minor)| {
         format!("{major}.{minor}").into()
     });
-    record.put(
-        "gpus",
-        sample
-            .gpus
-            .iter()
-            .map(|one| gpu(one, thresholds))
-            .collect::<Vec<_>>(),
-    );
-    record.put(
-        "problems",
-        sample.problems.iter().map(problem).collect::<Vec<_>>(),
-    );
+    record.list("gpus", &sample.gpus, |one| gpu(one, thresholds));
+    record.list("problems", &sample.problems, problem);
     record.finish()
 }
 
@@ -50,6 +41,10 @@ struct Record {
 impl Record {
     fn put(&mut self, key: &str, value: impl Into<Value>) {
         self.values.insert(key.to_owned(), value.into());
+    }
+
+    fn list<T>(&mut self, key: &str, items: &[T], show: impl Fn(&T) -> Value) {
+        self.put(key, items.iter().map(show).collect::<Vec<_>>());
     }
 
     fn reading<T>(&mut self, key: &str, reading: &Reading<T>, show: impl FnOnce(&T) -> Value) {
@@ -81,21 +76,14 @@ fn gpu(gpu: &Gpu, thresholds: &Thresholds) -> Value {
     for kind in READINGS {
         record.reading(kind.json, &(kind.shown)(gpu), |shown| json!(shown));
     }
-    record.put(
-        "processes",
-        gpu.processes.iter().map(process).collect::<Vec<_>>(),
-    );
+    record.list("processes", &gpu.processes, process);
     // A single sample has no idle floor, so `stalled` is never reported here.
     let verdict = classify(gpu, thresholds, None);
     // A GPU whose instances are counted in its place has no state.
     let state = gpu.place.counts().then_some(verdict.state);
     record.put("state", state.map(State::as_str));
-    record.put(
-        "roll_up",
-        state
-            .and_then(State::roll_up)
-            .map(gua_model::RollUp::as_str),
-    );
+    let roll_up = state.and_then(State::roll_up);
+    record.put("roll_up", roll_up.map(RollUp::as_str));
     record.put("evidence", evidence(&verdict.evidence));
     record.finish()
 }
@@ -115,15 +103,10 @@ fn place(record: &mut Record, place: &Place) {
         } => {
             record.put("place", "instance");
             record.put("parent_uuid", parent.as_str());
-            record.reading("gpu_instance", gpu_instance, |number| (*number).into());
-            record.reading("compute_instance", compute_instance, |number| {
-                (*number).into()
-            });
-            record.reading(
-                "slice",
-                slice,
-                |slice| json!({ "slices": slice.slices, "of": slice.of }),
-            );
+            record.reading("gpu_instance", gpu_instance, |number| json!(number));
+            record.reading("compute_instance", compute_instance, |number| json!(number));
+            let show = |slice: &Slice| json!({ "slices": slice.slices, "of": slice.of });
+            record.reading("slice", slice, show);
         }
     }
 }
@@ -134,7 +117,7 @@ pub fn window(window: &UtilWindow) -> Value {
         "samples": window.samples(),
         "junk_samples": window.junk,
         "mean_percent": window.mean(),
-        "max_percent": window.max.map(gua_model::Percent::get),
+        "max_percent": window.max.map(Percent::get),
         "covered_seconds": window.covered.as_secs_f64(),
         "histogram": histogram(&window.histogram),
     })
@@ -153,19 +136,16 @@ fn histogram(histogram: &Histogram) -> Value {
 pub fn process(process: &Process) -> Value {
     let mut record = Record::default();
     record.put("pid", process.pid.0);
-    record.put(
-        "kind",
-        match process.kind {
-            ProcessKind::Compute => "compute",
-            ProcessKind::Graphics => "graphics",
-            ProcessKind::Both => "both",
-        },
-    );
+    let kind = match process.kind {
+        ProcessKind::Compute => "compute",
+        ProcessKind::Graphics => "graphics",
+        ProcessKind::Both => "both",
+    };
+    record.put("kind", kind);
     record.reading("memory_used_bytes", &process.memory, |bytes| bytes.0.into());
     // `null` without a reason: the driver has no sample of the process, as for any idle process.
-    record.reading("sm_util_percent", &process.sm_util, |util| {
-        util.map(gua_model::Percent::get).into()
-    });
+    let percent = |util: &Option<Percent>| util.map(Percent::get).into();
+    record.reading("sm_util_percent", &process.sm_util, percent);
     match &process.identity {
         Ok(identity) => known(&mut record, identity),
         Err(why) => unknown(&mut record, *why),
@@ -186,32 +166,16 @@ fn known(record: &mut Record, identity: &Identity) {
     record.reading("process_user", &identity.own, user);
     record.reading("comm", &identity.comm, |comm| comm.clone().into());
     let workload = &identity.workload;
-    record.put(
-        "container",
-        workload
-            .container
-            .as_ref()
-            .map(gua_model::ContainerId::as_str),
-    );
-    record.put("pod", workload.pod.as_ref().map(gua_model::PodUid::as_str));
-    record.put(
-        "job",
-        workload.job.as_ref().map(gua_model::SlurmJob::as_str),
-    );
+    let container = workload.container.as_ref();
+    record.put("container", container.map(ContainerId::as_str));
+    record.put("pod", workload.pod.as_ref().map(PodUid::as_str));
+    record.put("job", workload.job.as_ref().map(SlurmJob::as_str));
 }
 
 fn unknown(record: &mut Record, why: Missing) {
-    for key in [
-        "start_ticks",
-        "owner",
-        "owner_source",
-        "login_user",
-        "process_user",
-        "comm",
-        "container",
-        "pod",
-        "job",
-    ] {
+    let keys =
+        "start_ticks owner owner_source login_user process_user comm container pod job".split(' ');
+    for key in keys {
         record.reading(key, &Err::<(), _>(why), |()| Value::Null);
     }
 }
@@ -224,20 +188,16 @@ fn user(user: &User) -> Value {
 pub fn evidence(evidence: &Evidence) -> Value {
     let mut record = Record::default();
     let thresholds = &evidence.thresholds;
-    record.put(
-        "thresholds",
-        json!({
-            "active_util_percent": thresholds.active_util.get(),
-            "held_mb": thresholds.held_mb,
-            "count_graphics": thresholds.count_graphics == CountGraphics::Yes,
-        }),
-    );
+    let limits = json!({
+        "active_util_percent": thresholds.active_util.get(),
+        "held_mb": thresholds.held_mb,
+        "count_graphics": thresholds.count_graphics == CountGraphics::Yes,
+    });
+    record.put("thresholds", limits);
     record.reading("util_percent", &evidence.util, |util| util.get().into());
     record.reading("power_milliwatts", &evidence.power, |power| power.0.into());
-    record.put(
-        "idle_floor_milliwatts",
-        evidence.idle_floor.map(|floor| floor.0),
-    );
+    let floor = evidence.idle_floor.map(|floor| floor.0);
+    record.put("idle_floor_milliwatts", floor);
     record.put("holders", evidence.holders);
     record.put("holders_gone", evidence.gone);
     record.put("holders_with_hidden_memory", evidence.hidden_memory);

@@ -102,25 +102,23 @@ pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
         return Some(Collector::GpuUsageAudit);
     }
     let named = |name: &str| comm == &name.as_bytes()[..name.len().min(COMM)];
-    match () {
-        () if named("gua") && is_script && (says(b"daemon") || says(b"start")) => {
-            Some(Collector::GpuUsageAudit)
-        }
-        () if named("gua") && !is_script && (says(b"daemon") || says(b"start")) => {
-            Some(Collector::Gua)
-        }
-        () if named("gpu-usage-audit") && says(b"daemon") => Some(if is_script {
-            Collector::GpuUsageAudit
-        } else {
-            Collector::Gua
-        }),
-        () if named("dcgm-exporter") => Some(Collector::DcgmExporter),
-        () if named("nv-hostengine") => Some(Collector::HostEngine),
-        () if named("nvidia_gpu_exporter") => Some(Collector::NvidiaGpuExporter),
-        () if named("nvitop-exporter") => Some(Collector::NvitopExporter),
-        () if named("all-smi") => Some(Collector::AllSmi),
-        () => None,
+    let collects = (named("gua") && (says(b"daemon") || says(b"start")))
+        || (named("gpu-usage-audit") && says(b"daemon"));
+    if collects {
+        return Some(match is_script {
+            true => Collector::GpuUsageAudit,
+            false => Collector::Gua,
+        });
     }
+    let by_name = [
+        ("dcgm-exporter", Collector::DcgmExporter),
+        ("nv-hostengine", Collector::HostEngine),
+        ("nvidia_gpu_exporter", Collector::NvidiaGpuExporter),
+        ("nvitop-exporter", Collector::NvitopExporter),
+        ("all-smi", Collector::AllSmi),
+    ];
+    let found = by_name.into_iter().find(|(name, _)| named(name));
+    found.map(|(_, collector)| collector)
 }
 
 /// Matches `python -m gpu_usage_audit` and its modules.

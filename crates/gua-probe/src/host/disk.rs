@@ -2,8 +2,7 @@
 //!
 //! A network file system whose server is down may block forever, so callers set a time limit.
 
-use std::fs::Metadata;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use gua_model::Bytes;
@@ -79,27 +78,18 @@ fn parent_of(path: &Path) -> &Path {
 
 fn entry(path: &Path) -> Entry {
     match std::fs::metadata(path) {
-        Ok(metadata) => of_metadata(&metadata),
-        Err(error) if is_absent(&error) => match path.symlink_metadata() {
-            Ok(_) => Entry::NoFile,
-            Err(_) => Entry::Absent,
-        },
-        Err(error) => Entry::Unreadable(error.to_string()),
-    }
-}
-
-fn of_metadata(metadata: &Metadata) -> Entry {
-    if metadata.is_file() {
-        Entry::File {
+        Ok(metadata) if metadata.is_file() => Entry::File {
             size: Bytes(metadata.len()),
-        }
-    } else {
-        Entry::NoFile
+        },
+        Ok(_) => Entry::NoFile,
+        Err(error) => match error.kind() {
+            // A dangling link is there.
+            ErrorKind::NotFound | ErrorKind::NotADirectory => path
+                .symlink_metadata()
+                .map_or(Entry::Absent, |_| Entry::NoFile),
+            _ => Entry::Unreadable(error.to_string()),
+        },
     }
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 fn access_of(directory: &Path) -> Parent {
@@ -116,18 +106,17 @@ fn room(directory: &Path) -> Option<Room> {
     let directory = directory.ancestors().find(|above| above.is_dir())?;
     let numbers = statvfs(directory).ok()?;
     let bytes = |blocks: u64| Bytes(blocks.saturating_mul(numbers.f_frsize));
-    let read_only = numbers.f_flag.contains(StatVfsMountFlags::RDONLY);
+    let mounted = match numbers.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        true => Mounted::ReadOnly,
+        false => Mounted::ReadWrite,
+    };
     Some(Room {
         directory: directory.to_owned(),
         free: bytes(numbers.f_bavail),
         total: bytes(numbers.f_blocks),
         free_inodes: (numbers.f_files > 0).then_some(numbers.f_favail),
         directory_access: access_of(directory),
-        mounted: if read_only {
-            Mounted::ReadOnly
-        } else {
-            Mounted::ReadWrite
-        },
+        mounted,
     })
 }
 

@@ -37,15 +37,14 @@ impl Flavour {
 /// Returns the loaded module; `None` if none is loaded or neither file has a version.
 #[must_use]
 pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
-    let by_driver = read(&root.proc.join("driver/nvidia/version"), LIMIT)
-        .ok()
-        .and_then(|text| parse_module(&text));
-    by_driver.or_else(|| {
-        let text = read(&root.sys.join("module/nvidia/version"), LIMIT).ok()?;
-        Some(KernelModule {
-            version: parse_version(&text)?,
-            flavour: Flavour::Unknown,
-        })
+    let by_driver = read(&root.proc.join("driver/nvidia/version"), LIMIT);
+    if let Some(module) = by_driver.ok().and_then(|text| parse_module(&text)) {
+        return Some(module);
+    }
+    let text = read(&root.sys.join("module/nvidia/version"), LIMIT).ok()?;
+    Some(KernelModule {
+        version: parse_version(&text)?,
+        flavour: Flavour::Unknown,
     })
 }
 
@@ -56,16 +55,14 @@ pub fn parse_module(text: &[u8]) -> Option<KernelModule> {
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("NVRM version:"))?;
-    let version = line
-        .split_whitespace()
-        .find(|word| is_version(word))?
-        .to_owned();
-    let flavour = if line.contains("Open Kernel Module") {
-        Flavour::Open
-    } else {
-        Flavour::Proprietary
-    };
-    Some(KernelModule { version, flavour })
+    let version = line.split_whitespace().find(|word| is_version(word))?;
+    Some(KernelModule {
+        version: version.to_owned(),
+        flavour: match line.contains("Open Kernel Module") {
+            true => Flavour::Open,
+            false => Flavour::Proprietary,
+        },
+    })
 }
 
 /// Parses `/sys/module/nvidia/version`, which holds only the version.

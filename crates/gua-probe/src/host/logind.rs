@@ -41,32 +41,21 @@ pub fn remove_ipc(root: &HostRoot) -> RemoveIpc {
         return RemoveIpc::NoLogind;
     }
     let directories = DIRECTORIES.map(|name| root.root.join(name));
-    let main = directories.iter().map(|place| place.join(MAIN));
-    let main = main.into_iter().find(|file| file.exists());
+    let mut main = directories.iter().map(|place| place.join(MAIN));
+    let main = main.find(|file| file.exists());
     let mut drop_ins: BTreeMap<_, PathBuf> = BTreeMap::new();
     for place in &directories {
-        let Ok(entries) = std::fs::read_dir(place.join(DROP_INS)) else {
-            continue;
-        };
-        let files = entries.flatten().map(|entry| entry.path());
-        for file in files.filter(|file| file.extension().is_some_and(|end| end == "conf")) {
-            if let Some(name) = file.file_name() {
-                drop_ins.entry(name.to_owned()).or_insert(file);
+        let entries = std::fs::read_dir(place.join(DROP_INS));
+        for entry in entries.into_iter().flatten().flatten() {
+            if entry.path().extension().is_some_and(|end| end == "conf") {
+                drop_ins.entry(entry.file_name()).or_insert(entry.path());
             }
         }
     }
-    let mut found = None;
-    let mut shown = None;
-    for file in main.iter().chain(drop_ins.values()) {
-        let told = told(file);
-        if let Some(is_on) = told.set {
-            found = Some((is_on, file.clone()));
-        }
-        if Some(file) == main.as_ref() {
-            shown = told.shown;
-        }
-    }
-    match found {
+    let shown = main.as_deref().and_then(|file| told(file).shown);
+    let files = main.into_iter().chain(drop_ins.into_values());
+    let set = files.filter_map(|file| told(&file).set.map(|is_on| (is_on, file)));
+    match set.last() {
         Some((is_on, file)) => RemoveIpc::Set { is_on, file },
         None => RemoveIpc::BuiltIn { shown },
     }
@@ -95,17 +84,14 @@ fn parse(text: &str) -> Told {
             Some(rest) => (rest.trim_start(), true),
             None => (line, false),
         };
-        let Some(("RemoveIPC", value)) = line
-            .split_once('=')
-            .map(|(key, value)| (key.trim_end(), value.trim()))
-        else {
-            continue;
-        };
-        match is_comment {
-            true => told.shown = boolean(value).or(told.shown),
+        match line.split_once('=') {
             // logind ignores what it cannot parse.
-            false if is_ours => told.set = boolean(value).or(told.set),
-            false => {}
+            Some((key, value)) if key.trim_end() == "RemoveIPC" => match is_comment {
+                true => told.shown = boolean(value.trim()).or(told.shown),
+                false if is_ours => told.set = boolean(value.trim()).or(told.set),
+                false => {}
+            },
+            _ => {}
         }
     }
     told

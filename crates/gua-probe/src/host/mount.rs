@@ -12,52 +12,12 @@ use super::{HostRoot, read};
 const LIMIT: u64 = 16 * 1024 * 1024;
 
 /// File systems whose files are on another machine, or behind a protocol without reliable locks.
-const NETWORK: [&str; 22] = [
-    "9p",
-    "afs",
-    "beegfs",
-    "ceph",
-    "cifs",
-    "fuse.beegfs",
-    "fuse.ceph",
-    "fuse.glusterfs",
-    "fuse.juicefs",
-    "fuse.rclone",
-    "fuse.s3fs",
-    "fuse.sshfs",
-    "glusterfs",
-    "gpfs",
-    "lustre",
-    "ncpfs",
-    "nfs",
-    "nfs4",
-    "orangefs",
-    "panfs",
-    "smb3",
-    "wekafs",
-];
+const NETWORK: &str = "9p afs beegfs ceph cifs fuse.beegfs fuse.ceph fuse.glusterfs fuse.juicefs fuse.rclone fuse.s3fs \
+    fuse.sshfs glusterfs gpfs lustre ncpfs nfs nfs4 orangefs panfs smb3 wekafs";
 
 /// Virtual file systems of the kernel, which cannot hold a history.
-const MADE_UP: [&str; 18] = [
-    "autofs",
-    "binfmt_misc",
-    "bpf",
-    "cgroup",
-    "cgroup2",
-    "configfs",
-    "debugfs",
-    "devpts",
-    "efivarfs",
-    "fusectl",
-    "mqueue",
-    "nsfs",
-    "proc",
-    "pstore",
-    "rpc_pipefs",
-    "securityfs",
-    "sysfs",
-    "tracefs",
-];
+const MADE_UP: &str = "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts efivarfs fusectl mqueue nsfs proc \
+    pstore rpc_pipefs securityfs sysfs tracefs";
 
 /// One line of the mount table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,13 +32,13 @@ pub struct Mount {
 impl Mount {
     #[must_use]
     pub fn is_network(&self) -> bool {
-        NETWORK.contains(&self.kind.as_str())
+        NETWORK.split(' ').any(|kind| kind == self.kind)
     }
 
     /// Reports whether no file can be created there, whatever the permissions.
     #[must_use]
     pub fn is_made_up(&self) -> bool {
-        MADE_UP.contains(&self.kind.as_str())
+        MADE_UP.split(' ').any(|kind| kind == self.kind)
     }
 }
 
@@ -187,11 +147,8 @@ pub fn hiding(mounts: &[Mount], proc: &Path) -> Option<Hiding> {
         .rev()
         .find(|mount| mount.point == proc && mount.kind == "proc")?;
     let value = |name: &str| {
-        mount
-            .options
-            .iter()
-            .rev()
-            .find_map(|option| option.strip_prefix(name))
+        let mut options = mount.options.iter().rev();
+        options.find_map(|option| option.strip_prefix(name))
     };
     let level = match value("hidepid=") {
         None | Some("0" | "off") => HideLevel::Off,

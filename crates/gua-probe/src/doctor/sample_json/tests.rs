@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use gua_model::sample::Slice;
-
 use super::*;
 use crate::doctor::fixture::{self, gpu, identity, instance, process, uuid};
 
@@ -110,7 +108,7 @@ fn a_mig_instance_names_its_parent_and_its_share() {
 #[test]
 fn the_thresholds_of_the_settings_decide_the_state() {
     let busy = Gpu {
-        util: Ok(gua_model::Percent::HUNDRED),
+        util: Ok(Percent::HUNDRED),
         ..gpu(0)
     };
     let mut held = gpu(1);
