@@ -165,17 +165,17 @@ pub(crate) fn initialise(function: &str) -> Result<(), Code> {
     let now = clock::unix_seconds();
     let world = state.fresh_world(now)?;
     state.witness(&world, function, None);
-    let first = !state.is_initialised();
+    let is_first = !state.is_initialised();
     drop(state);
     if world.is_hidden(function) {
         return Err(Code::FUNCTION_NOT_FOUND);
     }
     play_faults(&world, function, None, world.time(now), &[])?;
-    if first {
-        clock::sleep(Duration::from_millis(world.scenario.driver.init_delay_ms));
-        match world.scenario.driver.init_code {
-            Code::SUCCESS => {}
-            code => return Err(code),
+    let driver = &world.scenario.driver;
+    if is_first {
+        clock::sleep(Duration::from_millis(driver.init_delay_ms));
+        if driver.init_code != Code::SUCCESS {
+            return Err(driver.init_code);
         }
     }
     state::lock().enter(&world);
@@ -199,13 +199,8 @@ pub(crate) fn system(
     arguments: &[&dyn Argument],
     body: impl FnOnce(&Now) -> Result<(), Code>,
 ) -> c_uint {
-    answer((|| {
-        let (now, _) = begin(function, |_, _| Ok(None))?;
-        match play_faults(&now.world, function, None, now.time, arguments)? {
-            Played::Spoiled => Ok(()),
-            Played::Well => body(&now),
-        }
-    })())
+    let entered = enter(function, arguments, |_, _| Ok(None));
+    answer(entered.and_then(|entered| entered.map_or(Ok(()), |(now, _)| body(&now))))
 }
 
 pub(crate) fn card(
@@ -214,19 +209,13 @@ pub(crate) fn card(
     arguments: &[&dyn Argument],
     body: impl FnOnce(&Seen) -> Result<(), Code>,
 ) -> c_uint {
-    answer((|| {
-        let (now, unit) = begin(function, |state, now| {
-            state.resolve(&now.world, device).map(Some)
-        })?;
-        let known = unit.ok().flatten();
-        if play_faults(&now.world, function, known, now.time, arguments)? == Played::Spoiled {
-            return Ok(());
-        }
-        let Now { world, time } = now;
+    let resolve = |state: &mut State, now: &Now| state.resolve(&now.world, device).map(Some);
+    let run = |(Now { world, time }, unit): Entered| {
         let unit = unit?.ok_or(Code::INVALID_ARGUMENT)?;
         check_card(&world, unit, time)?;
         body(&Seen { world, time, unit })
-    })())
+    };
+    answer(enter(function, arguments, resolve).and_then(|entered| entered.map_or(Ok(()), run)))
 }
 
 pub(crate) fn finder(
@@ -234,23 +223,37 @@ pub(crate) fn finder(
     device: Out<Device>,
     find: impl Fn(&Now) -> Result<Unit, Code>,
 ) -> c_uint {
-    answer((|| {
-        let (now, unit) = begin(function, |_, now| find(now).map(Some))?;
-        let known = unit.ok().flatten();
-        if play_faults(&now.world, function, known, now.time, &[&device])? == Played::Spoiled {
-            return Ok(());
-        }
+    let resolve = |_: &mut State, now: &Now| find(now).map(Some);
+    let run = |(now, unit): Entered| {
         let unit = unit?.ok_or(Code::NOT_FOUND)?;
         check_card(&now.world, unit, now.time)?;
         device.set(state::lock().handle(&now.world, unit))
-    })())
+    };
+    answer(enter(function, &[&device], resolve).and_then(|entered| entered.map_or(Ok(()), run)))
+}
+
+/// What a function's own code needs: the world, and the GPU that the call is about, if it is known.
+type Entered = (Now, Result<Option<Unit>, Code>);
+
+/// Begins a call and applies its faults; `None` if the call has ended with garbage and success.
+fn enter(
+    function: &str,
+    arguments: &[&dyn Argument],
+    subject: impl FnOnce(&mut State, &Now) -> Result<Option<Unit>, Code>,
+) -> Result<Option<Entered>, Code> {
+    let (now, unit) = begin(function, subject)?;
+    let known = unit.ok().flatten();
+    match play_faults(&now.world, function, known, now.time, arguments)? {
+        Played::Spoiled => Ok(None),
+        Played::Well => Ok(Some((now, unit))),
+    }
 }
 
 /// Checks the scenario, resolves the handle, logs the call, and rejects calls that cannot be answered.
 fn begin(
     function: &str,
     subject: impl FnOnce(&mut State, &Now) -> Result<Option<Unit>, Code>,
-) -> Result<(Now, Result<Option<Unit>, Code>), Code> {
+) -> Result<Entered, Code> {
     let mut state = state::lock();
     let unix_seconds = clock::unix_seconds();
     let world = state.world(unix_seconds).ok_or(Code::UNINITIALIZED)?;

@@ -187,6 +187,12 @@ impl Default for Fault {
     }
 }
 
+impl Fault {
+    fn has_effect(&self) -> bool {
+        self.code.is_some() || self.delay_ms > 0 || self.hang || self.crash || self.garbage
+    }
+}
+
 /// A GPU by its position in the file, or a GPU or MIG instance by its UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -219,42 +225,23 @@ impl Scenario {
     }
 
     fn check(&self) -> Result<(), ScenarioError> {
-        let clock = &self.clock;
-        require(
-            clock.scale.is_finite() && clock.scale > 0.0,
-            "clock.scale must be above 0",
-        )?;
-        require(
-            clock.at.is_none_or(f64::is_finite),
-            "clock.at must be a number of seconds",
-        )?;
+        let Clock { scale, at, .. } = self.clock;
+        let is_scale = scale.is_finite() && scale > 0.0;
+        require(is_scale, "clock.scale must be above 0")?;
+        let is_time = at.is_none_or(f64::is_finite);
+        require(is_time, "clock.at must be a number of seconds")?;
         self.buffers.check()?;
-        for fault in &self.faults {
-            let effect = fault.code.is_some()
-                || fault.delay_ms > 0
-                || fault.hang
-                || fault.crash
-                || fault.garbage;
-            require(
-                effect,
-                "a fault needs one of code, delay_ms, hang, crash, garbage",
-            )?;
-        }
+        let has_effect = self.faults.iter().all(Fault::has_effect);
+        let effects = "a fault needs one of code, delay_ms, hang, crash, garbage";
+        require(has_effect, effects)?;
         let mut seen = std::collections::BTreeSet::new();
         for (index, card) in self.cards.iter().enumerate() {
             card.check()
                 .map_err(|error| error.within(&format!("card {index}")))?;
-            let uuids = card
-                .instances
-                .iter()
-                .map(|instance| &instance.uuid)
-                .chain([&card.uuid]);
-            for uuid in uuids.filter(|uuid| !uuid.is_empty()) {
-                if !seen.insert(uuid) {
-                    return Err(ScenarioError::Meaning(format!(
-                        "uuid `{uuid}` stands there twice"
-                    )));
-                }
+            let instances = card.instances.iter().map(|instance| &instance.uuid);
+            for uuid in instances.chain([&card.uuid]) {
+                let is_new = uuid.is_empty() || seen.insert(uuid);
+                require(is_new, &format!("uuid `{uuid}` stands there twice"))?;
             }
         }
         Ok(())

@@ -1,8 +1,11 @@
 //! GPUs, MIG instances and processes in the scenario file.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Buffers, ScenarioError, Value, require};
+use crate::pci::Address;
 
 /// A GPU. Every key has a default, so `[[card]]` alone is a healthy idle GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -170,17 +173,13 @@ impl Process {
             &self.decoder_util,
             &self.protected_mib,
         ];
-        require(
-            utils.into_iter().flatten().all(|value| !value.is_word()),
-            "a process's utilisation is a number or a time line",
-        )?;
-        require(
-            [&self.memory_mib, &self.memory_bytes]
-                .into_iter()
-                .flatten()
-                .all(|value| *value != Value::Unsupported),
-            "a process's memory is a number, a time line or \"unknown\"",
-        )
+        let mut utils = utils.into_iter().flatten();
+        let message = "a process's utilisation is a number or a time line";
+        require(utils.all(|value| !value.is_word()), message)?;
+        let memory = [&self.memory_mib, &self.memory_bytes];
+        let mut memory = memory.into_iter().flatten();
+        let message = "a process's memory is a number, a time line or \"unknown\"";
+        require(memory.all(|value| *value != Value::Unsupported), message)
     }
 }
 
@@ -191,48 +190,32 @@ impl Card {
             "only a process's memory can be \"unknown\"; a card's reading can be \"unsupported\"",
         )?;
         let sizes = [self.memory_total_mib, self.memory_reserved_mib];
-        require(
-            sizes
-                .into_iter()
-                .flatten()
-                .all(|size| size.is_finite() && size >= 0.0),
-            "a memory size cannot be negative",
-        )?;
+        sizes.into_iter().flatten().try_for_each(check_size)?;
         for text in [&self.name, &self.uuid, &self.pci] {
             require(!text.contains('\0'), "a name cannot hold a zero byte")?;
         }
-        require(
-            self.pci.is_empty() || crate::pci::Address::parse(&self.pci).is_some(),
-            "pci must look like 00000000:41:00.0",
-        )?;
+        let is_address = self.pci.is_empty() || Address::parse(&self.pci).is_some();
+        require(is_address, "pci must look like 00000000:41:00.0")?;
         if let Some(buffers) = &self.buffers {
             buffers.check()?;
         }
-        let mut indices = std::collections::BTreeSet::new();
-        for (place, instance) in self.instances.iter().enumerate() {
-            let place = instance
-                .index
-                .unwrap_or(u32::try_from(place).unwrap_or(u32::MAX));
-            require(
-                place < 16,
-                "a card has room for 16 MIG instances: index 0 to 15",
-            )?;
-            require(
-                indices.insert(place),
-                "two MIG instances have the same index",
-            )?;
-            require(
-                instance.memory_total_mib.is_finite() && instance.memory_total_mib >= 0.0,
-                "a memory size cannot be negative",
-            )?;
+        let mut indices = BTreeSet::new();
+        for (instance, place) in self.instances.iter().zip(0..) {
+            let place = instance.index.unwrap_or(place);
+            let message = "a card has room for 16 MIG instances: index 0 to 15";
+            require(place < 16, message)?;
+            let message = "two MIG instances have the same index";
+            require(indices.insert(place), message)?;
+            check_size(instance.memory_total_mib)?;
         }
-        self.processes
-            .iter()
-            .chain(
-                self.instances
-                    .iter()
-                    .flat_map(|instance| &instance.processes),
-            )
-            .try_for_each(Process::check)
+        let instances = self.instances.iter();
+        let on_instances = instances.flat_map(|instance| &instance.processes);
+        let mut processes = self.processes.iter().chain(on_instances);
+        processes.try_for_each(Process::check)
     }
+}
+
+fn check_size(mib: f64) -> Result<(), ScenarioError> {
+    let is_size = mib.is_finite() && mib >= 0.0;
+    require(is_size, "a memory size cannot be negative")
 }
