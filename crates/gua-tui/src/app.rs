@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::lost;
-use crate::rows::{self, Column, ProcessRow, UserRow};
+use crate::rows::{self, ProcessRow, UserRow};
 use crate::streak::Streaks;
 use crate::terminal::Palette;
 use crate::timeline::{Moment, Source, Timeline};
@@ -170,7 +170,8 @@ pub struct App {
     pub(crate) view: View,
     pub(crate) density: Density,
     pub(crate) overlay: Overlay,
-    pub(crate) column: Column,
+    /// Column that the lines are sorted by: one of [`rows::SORTED`].
+    pub(crate) column: &'static str,
     pub(crate) descending: bool,
     pub(crate) filter: String,
     pub(crate) selected: usize,
@@ -208,7 +209,7 @@ impl App {
             view: View::Processes,
             density: Density::Auto,
             overlay: Overlay::None,
-            column: Column::Gpu,
+            column: rows::SORTED[0],
             descending: false,
             filter: String::new(),
             selected: 0,
@@ -241,15 +242,10 @@ impl App {
 
     /// Records that the driver failed.
     pub fn take_fault(&mut self, fault: String, now: Timestamp) {
-        let since = match &self.driver {
-            Driver::Opening(since) | Driver::Answered(since) | Driver::Faulty { since, .. } => {
-                *since
-            }
-        };
-        self.driver = Driver::Faulty {
-            since: since.min(now),
-            fault,
-        };
+        let (Driver::Opening(since) | Driver::Answered(since) | Driver::Faulty { since, .. }) =
+            self.driver;
+        let since = since.min(now);
+        self.driver = Driver::Faulty { since, fault };
     }
 
     /// Adds what the recorded history knows about states that began before this run.
@@ -315,18 +311,14 @@ impl App {
 
     /// Shows a message at the bottom.
     pub fn notify(&mut self, text: impl Into<String>) {
-        self.notice = Some(Notice {
-            text: text.into(),
-            is_bad: false,
-        });
+        let (text, is_bad) = (text.into(), false);
+        self.notice = Some(Notice { text, is_bad });
     }
 
     /// Shows a warning at the bottom.
     pub fn warn(&mut self, text: impl Into<String>) {
-        self.notice = Some(Notice {
-            text: text.into(),
-            is_bad: true,
-        });
+        let (text, is_bad) = (text.into(), true);
+        self.notice = Some(Notice { text, is_bad });
     }
 
     #[must_use]

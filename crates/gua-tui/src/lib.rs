@@ -18,7 +18,7 @@ mod view;
 mod writer;
 
 pub use app::{Action, App, Me, Rights, Setup, Signal};
-pub use key::{Input, Key};
+pub use key::Input;
 pub use terminal::{Palette, Screen};
 pub use timeline::Moment;
 pub use tree::{Ancestor, Lineage};

@@ -49,46 +49,8 @@ pub(crate) struct UserRow {
     pub(crate) idle_held: Vec<String>,
 }
 
-/// Sort order of the lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Column {
-    Gpu,
-    Pid,
-    User,
-    Memory,
-    Sm,
-    Age,
-    Name,
-}
-
-impl Column {
-    pub(crate) const ALL: [Column; 7] = [
-        Column::Gpu,
-        Column::Pid,
-        Column::User,
-        Column::Memory,
-        Column::Sm,
-        Column::Age,
-        Column::Name,
-    ];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Column::Gpu => "gpu",
-            Column::Pid => "pid",
-            Column::User => "user",
-            Column::Memory => "memory",
-            Column::Sm => "sm",
-            Column::Age => "age",
-            Column::Name => "name",
-        }
-    }
-
-    /// Reports whether the largest values come first by default.
-    pub(crate) fn starts_descending(self) -> bool {
-        matches!(self, Column::Memory | Column::Sm | Column::Age)
-    }
-}
+/// Names of the columns that lines can be sorted by.
+pub(crate) const SORTED: [&str; 7] = ["gpu", "pid", "user", "memory", "sm", "age", "name"];
 
 /// Returns the label of a GPU: its index, and the id of the instance.
 pub(crate) fn label(gpu: &Gpu) -> String {
@@ -168,30 +130,27 @@ pub(crate) fn matches(row: &ProcessRow, filter: &str) -> bool {
         || wanted.strip_prefix("gpu").is_some_and(|gpu| gpu == row.gpu)
 }
 
-pub(crate) fn sort(rows: &mut [ProcessRow], column: Column, descending: bool) {
+/// Sorts by one of [`SORTED`].
+pub(crate) fn sort(rows: &mut [ProcessRow], column: &str, descending: bool) {
     // A missing value comes last in either direction.
     fn known<T: Ord>(one: Option<T>, other: Option<T>, descending: bool) -> Ordering {
         match (one, other) {
             (Some(one), Some(other)) if descending => other.cmp(&one),
             (Some(one), Some(other)) => one.cmp(&other),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => Ordering::Equal,
+            (one, other) => one.is_none().cmp(&other.is_none()),
         }
     }
+    let name = |row: &ProcessRow| row.owner.as_ref().map(User::shown);
     let sm = |row: &ProcessRow| row.sm.ok().flatten();
     rows.sort_by(|one, other| {
         let wished = match column {
-            Column::Gpu => known(Some(one.place), Some(other.place), descending),
-            Column::Pid => known(Some(one.pid), Some(other.pid), descending),
-            Column::User => {
-                let name = |row: &ProcessRow| row.owner.as_ref().map(|user| user_name(Some(user)));
-                known(name(one), name(other), descending)
-            }
-            Column::Memory => known(one.memory.ok(), other.memory.ok(), descending),
-            Column::Sm => known(sm(one), sm(other), descending),
-            Column::Age => known(one.age, other.age, descending),
-            Column::Name => known(Some(&one.name), Some(&other.name), descending),
+            "pid" => known(Some(one.pid), Some(other.pid), descending),
+            "user" => known(name(one), name(other), descending),
+            "memory" => known(one.memory.ok(), other.memory.ok(), descending),
+            "sm" => known(sm(one), sm(other), descending),
+            "age" => known(one.age, other.age, descending),
+            "name" => known(Some(&one.name), Some(&other.name), descending),
+            _ => known(Some(one.place), Some(other.place), descending),
         };
         wished
             .then_with(|| one.place.cmp(&other.place))

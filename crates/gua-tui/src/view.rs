@@ -192,7 +192,7 @@ fn footer<'a>(app: &App, styles: Styles, room: usize) -> Line<'a> {
     }
     let order = format!(
         "s sort:{}{}",
-        app.column.as_str(),
+        app.column,
         if app.descending { "↓" } else { "↑" }
     );
     let filter = match app.filter.as_str() {

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -47,21 +47,17 @@ impl Writer {
 
     /// Reports whether the last page was written; returns its error.
     pub(crate) fn is_free(&mut self) -> io::Result<bool> {
-        if self.is_busy {
-            match self.written.try_recv() {
-                Ok(result) => self.settle(result)?,
-                Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => return Err(broken()),
-            }
-        }
-        Ok(!self.is_busy)
+        self.is_free_within(Duration::ZERO)
     }
 
     /// As [`Writer::is_free`], with a time limit.
     pub(crate) fn is_free_within(&mut self, patience: Duration) -> io::Result<bool> {
         if self.is_busy {
             match self.written.recv_timeout(patience) {
-                Ok(result) => self.settle(result)?,
+                Ok(written) => {
+                    self.is_busy = false;
+                    written?;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(broken()),
             }
@@ -75,11 +71,6 @@ impl Writer {
         self.pages.send(page).map_err(|_| broken())?;
         self.is_busy = true;
         Ok(())
-    }
-
-    fn settle(&mut self, written: io::Result<()>) -> io::Result<()> {
-        self.is_busy = false;
-        written
     }
 }
 

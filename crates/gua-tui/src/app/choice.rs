@@ -87,7 +87,7 @@ impl App {
 mod tests {
     use super::super::fixture::{app, card, sample_of};
     use super::*;
-    use crate::key::Key;
+    use crossterm::event::KeyCode as Key;
 
     type Held<'a> = &'a [(u32, &'a str, u64)];
 

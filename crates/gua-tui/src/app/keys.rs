@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crossterm::event::{KeyCode as Key, KeyEvent, KeyModifiers};
 use jiff::Timestamp;
 
 use super::{Action, App, Density, Overlay, PendingSignal, Rights, Signal, View};
-use crate::key::Key;
-use crate::rows::{Column, user_name};
+use crate::rows::{SORTED, user_name};
 use crate::timeline::Source;
 
 /// Size of a large step through time.
@@ -14,31 +14,32 @@ const LEAP: Duration = Duration::from_mins(10);
 
 impl App {
     /// Handles one key press. Returns the effect outside of the screen, if any.
-    pub fn key(&mut self, key: Key) -> Option<Action> {
-        match key {
-            Key::Control('c') => return Some(Action::Quit),
-            Key::Control('z') => return Some(Action::Suspend),
-            Key::Control('l') => return Some(Action::Repaint),
-            _ => self.notice = None,
+    pub fn key(&mut self, key: impl Into<KeyEvent>) -> Option<Action> {
+        let key: KeyEvent = key.into();
+        let control = match key.code {
+            Key::Char(letter) if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                Some(letter.to_ascii_lowercase())
+            }
+            _ => None,
+        };
+        match control {
+            Some('c') => return Some(Action::Quit),
+            Some('z') => return Some(Action::Suspend),
+            Some('l') => return Some(Action::Repaint),
+            Some('u') if self.overlay == Overlay::Filter => self.filter.clear(),
+            _ => {}
         }
-        match &self.overlay {
-            Overlay::Help => {
-                self.overlay = Overlay::None;
-                None
-            }
-            Overlay::Filter => {
-                self.filter_key(key);
-                None
-            }
-            Overlay::Confirm(wish) => {
-                let wish = wish.clone();
-                self.confirm_key(key, &wish)
-            }
-            Overlay::None => match self.move_key(key) {
-                true => None,
-                false => self.keeping_selection(|app| app.plain_key(key)),
-            },
+        self.notice = None;
+        // Other letters with Ctrl have no meaning of their own.
+        let key = control.map_or(key.code, |_| Key::Null);
+        match self.overlay.clone() {
+            Overlay::Help => self.overlay = Overlay::None,
+            Overlay::Filter => self.filter_key(key),
+            Overlay::Confirm(wish) => return self.confirm_key(key, &wish),
+            Overlay::None if self.move_key(key) => {}
+            Overlay::None => return self.keeping_selection(|app| app.plain_key(key)),
         }
+        None
     }
 
     /// Moves the selection, if the key does that.
@@ -59,15 +60,15 @@ impl App {
         match key {
             Key::Char('q' | 'Q') => return Some(Action::Quit),
             // Esc closes one thing after the other, and the program last.
-            Key::Escape if !self.filter.is_empty() => self.filter.clear(),
-            Key::Escape if self.frozen.is_some() => self.follow(),
-            Key::Escape => return Some(Action::Quit),
-            Key::Char('?' | 'h') | Key::Function(1) => self.overlay = Overlay::Help,
-            Key::Char('/') | Key::Function(4) => self.overlay = Overlay::Filter,
+            Key::Esc if !self.filter.is_empty() => self.filter.clear(),
+            Key::Esc if self.frozen.is_some() => self.follow(),
+            Key::Esc => return Some(Action::Quit),
+            Key::Char('?' | 'h') | Key::F(1) => self.overlay = Overlay::Help,
+            Key::Char('/') | Key::F(4) => self.overlay = Overlay::Filter,
             Key::Char('s') => self.sort_by(1),
-            Key::Char('S') => self.sort_by(Column::ALL.len() - 1),
+            Key::Char('S') => self.sort_by(SORTED.len() - 1),
             Key::Char('r') => self.descending = !self.descending,
-            Key::Char('t') | Key::Function(5) => self.toggle(View::Tree),
+            Key::Char('t') | Key::F(5) => self.toggle(View::Tree),
             Key::Char('u') => self.toggle(View::Users),
             Key::Tab => self.turn_view(1),
             Key::BackTab => self.turn_view(2),
@@ -86,7 +87,7 @@ impl App {
             Key::Char(']') => self.leap_forward(),
             Key::Char('K') => self.gpus_top = self.gpus_top.saturating_sub(1),
             Key::Char('J') => self.gpus_top += 1,
-            Key::Char('x') | Key::Function(9) => self.wish(),
+            Key::Char('x') | Key::F(9) => self.wish(),
             _ => {}
         }
         None
@@ -98,9 +99,8 @@ impl App {
             Key::Backspace => {
                 self.filter.pop();
             }
-            Key::Control('u') => self.filter.clear(),
             Key::Enter | Key::Up | Key::Down => self.overlay = Overlay::None,
-            Key::Escape => {
+            Key::Esc => {
                 self.filter.clear();
                 self.overlay = Overlay::None;
             }
@@ -110,13 +110,9 @@ impl App {
     }
 
     fn sort_by(&mut self, steps: usize) {
-        let all = Column::ALL;
-        let place = all
-            .iter()
-            .position(|column| *column == self.column)
-            .unwrap_or(0);
-        self.column = all[(place + steps) % all.len()];
-        self.descending = self.column.starts_descending();
+        let place = SORTED.iter().position(|name| *name == self.column);
+        self.column = SORTED[(place.unwrap_or(0) + steps) % SORTED.len()];
+        self.descending = matches!(self.column, "memory" | "sm" | "age");
     }
 
     fn toggle(&mut self, view: View) {
@@ -288,7 +284,7 @@ impl App {
             Key::Char('t') => self.overlay = chosen(Signal::Terminate),
             Key::Char('i') => self.overlay = chosen(Signal::Interrupt),
             Key::Char('k') => self.overlay = chosen(Signal::Kill),
-            Key::Escape | Key::Char('n' | 'N' | 'q') => {
+            Key::Esc | Key::Char('n' | 'N' | 'q') => {
                 self.overlay = Overlay::None;
                 self.notify("nothing was sent");
             }

@@ -4,9 +4,8 @@ use gua_model::{Pid, Uid};
 
 use super::fixture::{app, at, card, sample_of};
 use super::{Action, App, Me, Overlay, Rights, Signal, View};
-use crate::key::Key;
-use crate::rows::Column;
 use crate::timeline::{Moment, Source};
+use crossterm::event::{KeyCode as Key, KeyEvent, KeyModifiers};
 
 fn watched() -> App {
     let mut app = app();
@@ -28,20 +27,20 @@ fn type_in(app: &mut App, text: &str) -> Vec<Action> {
         let (key, length) = match rest.split_once('>') {
             Some((name, _)) if letter == '<' => {
                 let key = match &name[1..] {
-                    "esc" => Key::Escape,
-                    "enter" => Key::Enter,
-                    "left" => Key::Left,
-                    "right" => Key::Right,
-                    "down" => Key::Down,
-                    "tab" => Key::Tab,
-                    "back" => Key::Backspace,
-                    "c-c" => Key::Control('c'),
-                    "c-z" => Key::Control('z'),
+                    "esc" => Key::Esc.into(),
+                    "enter" => Key::Enter.into(),
+                    "left" => Key::Left.into(),
+                    "right" => Key::Right.into(),
+                    "down" => Key::Down.into(),
+                    "tab" => Key::Tab.into(),
+                    "back" => Key::Backspace.into(),
+                    "c-c" => KeyEvent::new(Key::Char('c'), KeyModifiers::CONTROL),
+                    "c-z" => KeyEvent::new(Key::Char('z'), KeyModifiers::CONTROL),
                     other => panic!("no key {other}"),
                 };
                 (key, name.len() + 1)
             }
-            _ => (Key::Char(letter), letter.len_utf8()),
+            _ => (Key::Char(letter).into(), letter.len_utf8()),
         };
         actions.extend(app.key(key));
         rest = &rest[length..];
@@ -97,7 +96,7 @@ fn the_order_follows_the_column_and_turns() {
     check("S", [11, 10, 12]);
     let mut app = watched();
     type_in(&mut app, "sssssss");
-    assert_eq!(app.column, Column::Gpu);
+    assert_eq!(app.column, "gpu");
 }
 
 #[test]

@@ -22,12 +22,20 @@ const TABLE: u16 = 5;
 /// Maximum number of lines of one GPU: a title and a graph of seven lines.
 const TALLEST: u16 = 8;
 
+/// Returns the GPUs that are shown.
+fn gpus(app: &App) -> &[Gpu] {
+    app.shown().map_or(&[], |moment| &moment.sample.gpus)
+}
+
 /// Returns the number of lines for each GPU.
 fn lines_each(app: &App, area: Rect) -> u16 {
-    let sample = app.shown().map(|moment| &moment.sample);
-    let gpus = || sample.into_iter().flat_map(|sample| &sample.gpus);
-    let whole = count(gpus().filter(|gpu| gpu.place.parent().is_none()).count());
-    let instances = count(gpus().count()) - whole;
+    let gpus = gpus(app);
+    let whole = count(
+        gpus.iter()
+            .filter(|gpu| gpu.place.parent().is_none())
+            .count(),
+    );
+    let instances = count(gpus.len()) - whole;
     let most = match app.density {
         Density::OneLine => return 1,
         // At most three fifths, so that space is left for the table.
@@ -40,12 +48,7 @@ fn lines_each(app: &App, area: Rect) -> u16 {
 
 /// Returns the number of lines for all GPUs.
 pub(super) fn height(app: &App, area: Rect) -> u16 {
-    let each = lines_each(app, area);
-    let sample = app.shown().map(|moment| &moment.sample);
-    let gpus = sample.into_iter().flat_map(|sample| &sample.gpus);
-    let wanted = gpus
-        .map(|gpu| lines_of(gpu, each))
-        .fold(0, u16::saturating_add);
+    let wanted = lines(gpus(app), lines_each(app, area));
     let table = TABLE.min(area.height / 2);
     wanted
         .saturating_add(1)
@@ -54,10 +57,12 @@ pub(super) fn height(app: &App, area: Rect) -> u16 {
 
 /// Returns the number of lines for all GPUs in text output: two per GPU.
 pub(super) fn text_height(app: &App) -> u16 {
-    let sample = app.shown().map(|moment| &moment.sample);
-    let gpus = sample.into_iter().flat_map(|sample| &sample.gpus);
-    gpus.map(|gpu| lines_of(gpu, 2))
-        .fold(1, u16::saturating_add)
+    lines(gpus(app), 2).saturating_add(1)
+}
+
+fn lines(gpus: &[Gpu], each: u16) -> u16 {
+    let lines = gpus.iter().map(|gpu| lines_of(gpu, each));
+    lines.fold(0, u16::saturating_add)
 }
 
 fn lines_of(gpu: &Gpu, each: u16) -> u16 {
@@ -128,24 +133,22 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
     }
     let hidden = moment.sample.gpus.len() - shown;
     if hidden > 0 && y < area.y + area.height {
-        let more = match hidden {
-            1 => "1 more GPU".to_owned(),
-            hidden => format!("{hidden} more GPUs"),
-        };
+        let ending = if hidden == 1 { "" } else { "s" };
         let text = format!(
-            "{more}: J and K scroll ({}–{} of {})",
+            "{hidden} more GPU{ending}: J and K scroll ({}–{} of {})",
             top + 1,
             top + shown,
             moment.sample.gpus.len()
         );
-        Line::styled(clip(&text, area.width.into()), styles.dim()).render(
+        let (place, text) = (
             Rect {
                 y,
                 height: 1,
                 ..area
             },
-            buffer,
+            clip(&text, area.width.into()),
         );
+        Line::styled(text, styles.dim()).render(place, buffer);
     }
     drop(streaks);
     app.gpus_top = top;
@@ -156,17 +159,9 @@ fn fitting(app: &App, moment: &Moment, room: u16) -> u16 {
     if app.density == Density::OneLine {
         return 1;
     }
-    let total = |each: u16| {
-        moment
-            .sample
-            .gpus
-            .iter()
-            .map(|gpu| lines_of(gpu, each))
-            .fold(0, u16::saturating_add)
-    };
     (1..=TALLEST)
         .rev()
-        .find(|each| total(*each) <= room)
+        .find(|each| lines(&moment.sample.gpus, *each) <= room)
         .unwrap_or(1)
 }
 

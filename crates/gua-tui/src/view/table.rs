@@ -1,6 +1,8 @@
 //! The table of processes or users. Columns are dropped one after the other when it gets narrow.
 
 use gua_model::ProcessKind;
+use gua_model::table::{Align, Cell, Column, Header, Table};
+use gua_model::text::short_age;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -9,90 +11,102 @@ use ratatui::widgets::Widget as _;
 
 use super::style::Styles;
 use crate::app::{App, Medium, View};
-use crate::format::{MISSING, bytes, clip, left, right};
-use crate::rows::{Column, ProcessRow, UserRow, user_name};
-use gua_model::text::short_age;
+use crate::format::{self, bytes, clip};
+use crate::rows::{ProcessRow, UserRow, user_name};
 
-/// A column. Those with the highest `rank` are dropped first.
-struct TableColumn {
+/// A column of this width. Those with the highest `rank` are dropped first. Its key is the name by which lines are
+/// sorted, if they can be.
+const fn left<R>(
+    key: &'static str,
     head: &'static str,
     width: usize,
-    side: Side,
-    sorts: Option<Column>,
     rank: u8,
+    cell: fn(&R) -> Cell,
+) -> Column<R> {
+    Column::new(key, head, cell).on_screen(Align::Left, u8::MAX - rank, Some(width))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Left,
-    Right,
+const fn right<R>(
+    key: &'static str,
+    head: &'static str,
+    width: usize,
+    rank: u8,
+    cell: fn(&R) -> Cell,
+) -> Column<R> {
+    Column::new(key, head, cell).on_screen(Align::Right, u8::MAX - rank, Some(width))
 }
 
-impl TableColumn {
-    const fn left(head: &'static str, width: usize, rank: u8) -> Self {
-        Self {
-            head,
-            width,
-            side: Side::Left,
-            sorts: None,
-            rank,
-        }
-    }
-
-    const fn right(head: &'static str, width: usize, rank: u8) -> Self {
-        Self {
-            side: Side::Right,
-            ..Self::left(head, width, rank)
-        }
-    }
-
-    const fn sorted_by(self, column: Column) -> Self {
-        Self {
-            sorts: Some(column),
-            ..self
-        }
-    }
-}
-
-const PROCESS: [TableColumn; 9] = [
-    TableColumn::left("GPU", 5, 1).sorted_by(Column::Gpu),
-    TableColumn::right("PID", 8, 4).sorted_by(Column::Pid),
-    TableColumn::left("USER", 10, 0).sorted_by(Column::User),
-    TableColumn::left("T", 1, 8),
-    TableColumn::right("MEM", 7, 2).sorted_by(Column::Memory),
-    TableColumn::right("SM%", 5, 5).sorted_by(Column::Sm),
-    TableColumn::right("AGE", 7, 6).sorted_by(Column::Age),
-    TableColumn::left("NAME", 12, 3).sorted_by(Column::Name),
-    TableColumn::left("JOB/POD/CONTAINER", 17, 7),
+const PROCESS: [Column<ProcessRow>; 9] = [
+    left("gpu", "GPU", 5, 1, |row| row.gpu.clone().into()),
+    right("pid", "PID", 8, 4, |row| row.pid.to_string().into()),
+    left("user", "USER", 10, 0, |row| {
+        of_process(row, |row| user_name(row.owner.as_ref()).into())
+    }),
+    left("kind", "T", 1, 8, |row| {
+        of_process(row, |row| match row.kind {
+            ProcessKind::Compute => "C".into(),
+            ProcessKind::Graphics => "G".into(),
+            ProcessKind::Both => "B".into(),
+        })
+    }),
+    right("memory", "MEM", 7, 2, |row| {
+        of_process(row, |row| row.memory.ok().map(bytes).into())
+    }),
+    right("sm", "SM%", 5, 5, |row| {
+        of_process(row, |row| {
+            row.sm.ok().flatten().map(|sm| u32::from(sm.get())).into()
+        })
+    }),
+    right("age", "AGE", 7, 6, |row| {
+        of_process(row, |row| row.age.map(short_age).into())
+    }),
+    left("name", "NAME", 12, 3, |row| {
+        format!("{}{}", row.branch, row.name).into()
+    }),
+    left("workload", "JOB/POD/CONTAINER", 17, 7, |row| {
+        row.workload.clone().into()
+    }),
 ];
 
-const USER: [TableColumn; 7] = [
-    TableColumn::left("USER", 12, 0),
-    TableColumn::right("GPUS", 5, 1),
-    TableColumn::right("IDLE-HELD", 10, 2),
-    TableColumn::right("MEM", 8, 3),
-    TableColumn::right("SM%", 5, 4),
-    TableColumn::right("PROCS", 6, 5),
-    TableColumn::left("WHICH", 10, 6),
+/// A cell that is empty for an ancestor, which is on no GPU itself.
+fn of_process(row: &ProcessRow, cell: fn(&ProcessRow) -> Cell) -> Cell {
+    match row.is_ancestor {
+        true => "".into(),
+        false => cell(row),
+    }
+}
+
+const USER: [Column<UserRow>; 7] = [
+    left("user", "USER", 12, 0, |row| row.user.clone().into()),
+    right("gpus", "GPUS", 5, 1, |row| {
+        row.gpus.len().to_string().into()
+    }),
+    right("idle_held", "IDLE-HELD", 10, 2, |row| {
+        row.idle_held.len().to_string().into()
+    }),
+    right("memory", "MEM", 8, 3, |row| {
+        let hidden = if row.hidden > 0 { "+?" } else { "" };
+        row.memory.map(|memory| bytes(memory) + hidden).into()
+    }),
+    right("sm", "SM%", 5, 4, |row| row.sm.into()),
+    right("processes", "PROCS", 6, 5, |row| {
+        row.processes.to_string().into()
+    }),
+    left("which", "WHICH", 10, 6, |row| row.gpus.join(" ").into()),
 ];
 
 pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Styles) {
     if area.height == 0 {
         return;
     }
-    let (columns, rows): (&[TableColumn], Vec<Vec<String>>) = match app.view {
-        View::Users => (&USER, app.user_rows().iter().map(user_cells).collect()),
-        View::Processes | View::Tree => (
-            &PROCESS,
-            app.process_rows().iter().map(process_cells).collect(),
-        ),
+    let Table { columns, rows } = match app.view {
+        View::Users => Table::of(&USER, &app.user_rows()),
+        View::Processes | View::Tree => Table::of(&PROCESS, &app.process_rows()),
     };
-    let widths = fit(columns, area.width.into());
+    let widths = fit(&columns, area.width.into());
     let head = columns.iter().zip(&widths);
-    let head: Vec<String> = head
-        .map(|(column, width)| head_of(column, *width, app))
-        .collect();
-    line(&head, columns, &widths, styles.heading()).render(Rect { height: 1, ..area }, buffer);
+    let head = head.map(|(column, width)| head_of(column, *width, app));
+    line(head, &columns, &widths, styles.heading()).render(Rect { height: 1, ..area }, buffer);
     let room = usize::from(area.height - 1);
     app.page = room.max(1);
     app.selected = app.selected.min(rows.len().saturating_sub(1));
@@ -125,14 +139,8 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Style
         } else {
             Style::new()
         };
-        line(cells, columns, &widths, style).render(
-            Rect {
-                y,
-                height: 1,
-                ..area
-            },
-            buffer,
-        );
+        let (cells, height) = (cells.iter().map(Cell::shown), 1);
+        line(cells, &columns, &widths, style).render(Rect { y, height, ..area }, buffer);
     }
 }
 
@@ -140,14 +148,15 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Style
 const NARROW: usize = 40;
 
 /// Returns the width of each column; zero for those that do not fit. The last one gets the remaining space.
-fn fit(columns: &[TableColumn], room: usize) -> Vec<usize> {
+fn fit(columns: &[Header], room: usize) -> Vec<usize> {
     let mut widths = vec![0; columns.len()];
     let mut order: Vec<usize> = (0..columns.len()).collect();
-    order.sort_by_key(|place| columns[*place].rank);
+    order.sort_by_key(|place| std::cmp::Reverse(columns[*place].layout.priority));
     let mut used = 0;
     for place in order {
         // On a very narrow line short columns are better than few columns.
-        let width = match (room < NARROW, columns[place].width) {
+        let width = columns[place].layout.min_width.unwrap_or(0);
+        let width = match (room < NARROW, width) {
             (true, 5) => 3,
             (true, 7) => 6,
             (true, 10..) => 9,
@@ -162,7 +171,7 @@ fn fit(columns: &[TableColumn], room: usize) -> Vec<usize> {
     let rest = (room + 1).saturating_sub(used);
     // Names of users and programs get the remaining space first.
     let growing: Vec<usize> = (0..columns.len())
-        .filter(|place| widths[*place] >= 10 && columns[*place].side == Side::Left)
+        .filter(|place| widths[*place] >= 10 && columns[*place].layout.align == Align::Left)
         .collect();
     let each = rest.checked_div(growing.len()).unwrap_or(0);
     for place in &growing {
@@ -174,73 +183,29 @@ fn fit(columns: &[TableColumn], room: usize) -> Vec<usize> {
     widths
 }
 
-fn head_of(column: &TableColumn, room: usize, app: &App) -> String {
-    match column.sorts {
-        Some(sorts) if sorts == app.column && column.head.len() < room => {
-            format!("{}{}", column.head, if app.descending { "↓" } else { "↑" })
-        }
-        _ => column.head.to_owned(),
+fn head_of(column: &Header, room: usize, app: &App) -> String {
+    let is_sorted = app.view != View::Users && column.key == app.column;
+    match (is_sorted && column.title.len() < room, app.descending) {
+        (false, _) => column.title.clone(),
+        (true, true) => format!("{}↓", column.title),
+        (true, false) => format!("{}↑", column.title),
     }
 }
 
-fn line<'a>(cells: &[String], columns: &[TableColumn], widths: &[usize], style: Style) -> Line<'a> {
-    let mut spans = Vec::new();
-    for ((cell, column), width) in cells.iter().zip(columns).zip(widths) {
-        if *width == 0 {
-            continue;
-        }
-        let text = match column.side {
-            Side::Left => left(cell, *width),
-            Side::Right => right(cell, *width),
+fn line<'a>(
+    cells: impl Iterator<Item = String>,
+    columns: &[Header],
+    widths: &[usize],
+    style: Style,
+) -> Line<'a> {
+    let cells = cells.zip(columns).zip(widths);
+    let cells = cells.filter(|(_, width)| **width > 0);
+    let span = |((cell, column), width): ((String, &Header), &usize)| {
+        let text = match column.layout.align {
+            Align::Right => format::right(&cell, *width),
+            _ => format::left(&cell, *width),
         };
-        spans.push(Span::styled(format!("{text} "), style));
-    }
-    Line::from(spans)
-}
-
-fn process_cells(row: &ProcessRow) -> Vec<String> {
-    let kind = match row.kind {
-        ProcessKind::Compute => "C",
-        ProcessKind::Graphics => "G",
-        ProcessKind::Both => "B",
+        Span::styled(format!("{text} "), style)
     };
-    let name = format!("{}{}", row.branch, row.name);
-    if row.is_ancestor {
-        let mut cells = vec![String::new(); PROCESS.len()];
-        cells[1] = row.pid.to_string();
-        cells[7] = name;
-        return cells;
-    }
-    vec![
-        row.gpu.clone(),
-        row.pid.to_string(),
-        user_name(row.owner.as_ref()),
-        kind.to_owned(),
-        row.memory.map_or_else(|_| MISSING.to_owned(), bytes),
-        row.sm
-            .ok()
-            .flatten()
-            .map_or_else(|| MISSING.to_owned(), |sm| sm.get().to_string()),
-        row.age.map_or_else(|| MISSING.to_owned(), short_age),
-        name,
-        row.workload.clone(),
-    ]
-}
-
-fn user_cells(row: &UserRow) -> Vec<String> {
-    let memory = match (row.memory, row.hidden) {
-        (Some(memory), 0) => bytes(memory),
-        (Some(memory), _) => format!("{}+?", bytes(memory)),
-        (None, _) => MISSING.to_owned(),
-    };
-    vec![
-        row.user.clone(),
-        row.gpus.len().to_string(),
-        row.idle_held.len().to_string(),
-        memory,
-        row.sm
-            .map_or_else(|| MISSING.to_owned(), |sm| sm.to_string()),
-        row.processes.to_string(),
-        row.gpus.join(" "),
-    ]
+    cells.map(span).collect()
 }

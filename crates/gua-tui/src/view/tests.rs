@@ -7,8 +7,8 @@ use ratatui::backend::TestBackend;
 
 use crate::app::App;
 use crate::app::fixture::{app, at, card, instance, process, sample_of};
-use crate::key::Key;
 use crate::plain;
+use crossterm::event::KeyCode as Key;
 
 use super::draw;
 
@@ -272,7 +272,7 @@ fn every_size_can_be_drawn() {
                 let area = *buffer.area();
                 draw(&mut app, area, &mut buffer, at(1100));
             }
-            app.key(Key::Escape);
+            app.key(Key::Esc);
         }
     }
 }
