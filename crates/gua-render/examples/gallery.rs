@@ -108,7 +108,9 @@ fn states(hours: i64, cards: f64, unit: CalendarUnit) -> StatesOverTime {
         .collect();
     StatesOverTime {
         slots,
+        unobserved: Vec::new(),
         per: unit,
+        height: 260.0,
         zone,
     }
 }

@@ -16,7 +16,7 @@ mod palette;
 mod png;
 mod scale;
 mod sessions;
-mod states;
+pub(crate) mod states;
 mod time_axis;
 pub(crate) mod words;
 

@@ -21,6 +21,7 @@ pub use self::by::{
     user_rows,
 };
 use self::by::{HourColumns, hour_columns, occurring_states};
+pub(crate) use self::figures::held_hours;
 pub use self::html::html;
 pub use self::korean::korean;
 pub use self::sections::text;

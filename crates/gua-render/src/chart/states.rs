@@ -11,8 +11,8 @@ use super::time_axis::{TimeScale, ticks};
 use super::{Frame, Shown, StateHours, axis, words};
 use crate::markup::number;
 
-/// Height of the plot.
-const PLOT: f64 = 260.0;
+/// Height of the plot on a screen.
+pub(crate) const PLOT: f64 = 260.0;
 /// Width in pixels below which slots are drawn as one outline per state, without space between them.
 const NARROW: f64 = 4.0;
 /// Maximum number of slots with tooltips. With more, each is too narrow to point at.
@@ -30,8 +30,12 @@ pub struct StateSlot {
 pub struct StatesOverTime {
     /// Slots in chronological order, without overlaps. The time between them stays empty.
     pub slots: Vec<StateSlot>,
+    /// Slots in which nothing was observed, hatched over the full height.
+    pub unobserved: Vec<Period>,
     /// Length of a whole slot, for the axis title.
     pub per: CalendarUnit,
+    /// Height of the plot in pixels.
+    pub height: f64,
     pub zone: TimeZone,
 }
 
@@ -45,7 +49,8 @@ impl StatesOverTime {
             return Canvas::empty(frame, words::NOTHING.of(language));
         };
         let mut canvas = Canvas::new(frame);
-        canvas.state_legend(&Shown::ALL, &total, &[]);
+        let gap = total.gap + count(self.unobserved.len());
+        canvas.state_legend(&Shown::ALL, &StateHours { gap, ..total }, &[]);
         let highest = self.slots.iter().map(|slot| slot.hours.total());
         let steps = Steps::up_to(highest.fold(0.0, f64::max), 5);
         let labels = steps.values.iter();
@@ -53,13 +58,21 @@ impl StatesOverTime {
             .map(|value| (value / steps.top(), grouped(*value, steps.decimals)))
             .collect();
         let unit = words::gpu_hours_per(self.per).of(language);
-        let plot = axis::values(&mut canvas, PLOT, unit, &labels);
+        let plot = axis::values(&mut canvas, self.height, unit, &labels);
         let scale = TimeScale {
             window,
             left: plot.x,
             width: plot.width,
             finest: Some(self.per),
         };
+        for period in &self.unobserved {
+            let (from, to) = scale.ends(*period);
+            let place = Rect::new(from, plot.y, to - from, plot.height);
+            let when = axis::stretch(*period, &self.zone, language);
+            let tooltip = format!("{when}\n{}", words::NO_DATA.of(language));
+            let facts = [("data-unobserved", "true")];
+            canvas.rect(place, Fill::State(Shown::Gap), &facts, &tooltip);
+        }
         self.stacks(&mut canvas, plot, &scale, steps.top());
         if self.slots.len() <= POINTABLE {
             self.pointers(&mut canvas, plot, &scale);
@@ -86,8 +99,10 @@ impl StatesOverTime {
     }
 
     fn window(&self) -> Option<Period> {
-        let (first, last) = (self.slots.first()?, self.slots.last()?);
-        let window = Period::new(first.period.from(), last.period.to());
+        let slots = self.slots.iter().map(|slot| slot.period);
+        let slots = || slots.clone().chain(self.unobserved.iter().copied());
+        let first = slots().map(|slot| slot.from()).min()?;
+        let window = Period::new(first, slots().map(|slot| slot.to()).max()?);
         (!window.is_empty()).then_some(window)
     }
 

@@ -150,7 +150,7 @@ fn any_width() -> impl Strategy<Value = u32> {
     prop_oneof![Just(960u32), 0u32..1600]
 }
 
-fn states(hours: i64, unit: CalendarUnit, amounts: &[StateHours]) -> StatesOverTime {
+fn states_over(hours: i64, unit: CalendarUnit, amounts: &[StateHours]) -> StatesOverTime {
     let zone = zone();
     let window = Period::new(start(), start() + hours.hours());
     StatesOverTime {
@@ -161,7 +161,9 @@ fn states(hours: i64, unit: CalendarUnit, amounts: &[StateHours]) -> StatesOverT
                 hours: *hours,
             })
             .collect(),
+        unobserved: Vec::new(),
         per: unit,
+        height: states::PLOT,
         zone,
     }
 }
@@ -177,7 +179,7 @@ proptest! {
         korean in any::<bool>(),
     ) {
         let unit = match hours { 0..100 => CalendarUnit::Hour, 100..3000 => CalendarUnit::Day, 3000..9000 => CalendarUnit::Week, _ => CalendarUnit::Month };
-        let chart = states(hours, unit, &amounts);
+        let chart = states_over(hours, unit, &amounts);
         let language = if korean { Language::Korean } else { Language::English };
         check(&chart.draw(&Frame { language, ..frame(width) }))?;
     }
@@ -273,7 +275,7 @@ fn a_stack_is_as_high_as_its_hours() {
             ..StateHours::default()
         },
     ];
-    let svg = states(72, CalendarUnit::Day, &amounts).draw(&frame(960));
+    let svg = states_over(72, CalendarUnit::Day, &amounts).draw(&frame(960));
     let document = Document::parse(&svg).unwrap();
     let drawn = |state: &str| -> f64 {
         let group = elements(&document, "g")
@@ -305,9 +307,12 @@ fn an_empty_window_says_so_in_words() {
         |svg: String, words: &str| assert!(svg.contains(words) && check(&svg).is_ok(), "{svg}");
     let observed = "Nothing was observed in this window.";
     let nobody = "Nobody held a GPU in this window.";
-    says(states(0, CalendarUnit::Hour, &[]).draw(&frame), observed);
     says(
-        states(9, CalendarUnit::Hour, &[nothing]).draw(&frame),
+        states_over(0, CalendarUnit::Hour, &[]).draw(&frame),
+        observed,
+    );
+    says(
+        states_over(9, CalendarUnit::Hour, &[nothing]).draw(&frame),
         observed,
     );
     says(
@@ -371,7 +376,7 @@ fn a_cell_without_data_does_not_look_like_zero() {
 
 #[test]
 fn a_fixed_theme_needs_no_style_sheet_and_a_page_brings_its_own() {
-    let chart = states(
+    let chart = states_over(
         24,
         CalendarUnit::Hour,
         &[StateHours {

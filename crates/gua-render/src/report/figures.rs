@@ -4,6 +4,7 @@ use gua_model::report::{CardRow, Hold, HoldSums, PersonRow, Report, SlotRow, Sum
 use gua_model::{Micros, RollUp};
 
 use super::{Page, labels};
+use crate::chart::states::PLOT;
 use crate::chart::{
     DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, StateHours, StateSlot,
     StatesOverTime,
@@ -46,7 +47,9 @@ pub(super) fn over_time(page: &Page<'_>) -> StatesOverTime {
     };
     StatesOverTime {
         slots: report.slots.iter().map(slot).collect(),
+        unobserved: Vec::new(),
         per: report.unit,
+        height: PLOT,
         zone: page.zone.clone(),
     }
 }
@@ -172,7 +175,7 @@ pub(super) fn state_hours(sums: &Sums) -> StateHours {
     }
 }
 
-pub(super) fn held_hours(sums: &HoldSums) -> StateHours {
+pub(crate) fn held_hours(sums: &HoldSums) -> StateHours {
     StateHours {
         active: sums.hours() - sums.idle_hours(),
         idle_held: sums.idle_hours(),

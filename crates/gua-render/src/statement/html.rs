@@ -44,7 +44,7 @@ fn page(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
         masthead(html, sheet, account);
         if let Some(account) = account {
             totals(html, account);
-            picture(html, account);
+            picture(html, sheet, account);
             quotas(html, account);
             biggest(html, sheet, account);
         }

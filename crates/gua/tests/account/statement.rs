@@ -216,7 +216,11 @@ fn days_and_hours_without_a_look_are_no_zeros() {
         "{text}"
     );
     let page = host.fine("statement --month 2026-10 --tz UTC --format html");
-    assert_eq!(page.matches("class=\"unobserved\"").count(), 29, "{page}");
+    assert_eq!(
+        page.matches("data-unobserved=\"true\"").count(),
+        29,
+        "{page}"
+    );
     // The class of what only a screen reader tells: such days were there, and nobody saw them.
     assert!(!page.contains("class=\"unseen\""), "{page}");
     assert!(page.contains("not observed"), "{page}");
