@@ -4,6 +4,7 @@ use gua_model::report::{CardRow, HoldSums, PersonRow, Report, Sums};
 use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::{CalendarUnit, Micros, RollUp, State};
 
+use super::labels;
 use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, rows};
 
 /// What the rows of the table are.
@@ -90,6 +91,12 @@ impl RowSums {
         }
     }
 
+    /// The sums of a part of the window; without capacity, there are no gaps.
+    fn of_time(report: &Report, sums: &Sums, gap: Micros) -> Self {
+        let gap = (report.coverage.capacity > Micros(0)).then_some(gap);
+        Self::new(report, sums, gap)
+    }
+
     fn headers(report: &Report) -> Vec<Header> {
         match report.person {
             Some(_) => PersonSums::COLUMNS.iter().map(Column::header).collect(),
@@ -154,22 +161,20 @@ pub fn table(report: &Report, by: By) -> Table {
     }
 }
 
-fn headed(first: &[(&str, &str)], rest: Vec<Header>) -> Table {
-    let first = first.iter().map(|(key, title)| Header::new(*key, *title));
-    Table {
-        columns: first.chain(rest).collect(),
-        rows: Vec::new(),
-    }
+/// A table with these columns first, and then those of the sums.
+fn headed<const N: usize>(first: [(&str, &str); N], sums: Vec<Header>) -> Table {
+    let mut table = Table::new(first);
+    table.columns.extend(sums);
+    table
 }
 
 fn users(report: &Report) -> Table {
     let sums = PersonSums::COLUMNS.iter().map(Column::header).collect();
-    let mut table = headed(&[("user", "user")], sums);
-    for row in user_rows(report) {
-        let mut line = vec![row.user.into()];
-        line.extend(cells(PersonSums::COLUMNS, Some(&row.sums)));
-        table.rows.push(line);
-    }
+    let mut table = headed([("user", "user")], sums);
+    table.rows.extend(user_rows(report).into_iter().map(|row| {
+        let sums = cells(PersonSums::COLUMNS, Some(&row.sums));
+        std::iter::once(row.user.into()).chain(sums).collect()
+    }));
     table
 }
 
@@ -179,28 +184,26 @@ fn gpus(report: &Report) -> Table {
         ("gpu_index", "#"),
         ("gpu_name", "model"),
     ];
-    let mut table = headed(&first, RowSums::headers(report));
-    for row in gpu_rows(report) {
+    let mut table = headed(first, RowSums::headers(report));
+    table.rows.extend(gpu_rows(report).into_iter().map(|row| {
         let sums = row.sums.cells();
-        let mut line = vec![
+        let gpu = [
             row.gpu_uuid.into(),
             row.gpu_index.into(),
             row.gpu_name.into(),
         ];
-        line.extend(sums);
-        table.rows.push(line);
-    }
+        gpu.into_iter().chain(sums).collect()
+    }));
     table
 }
 
 fn slots(report: &Report, key: &'static str, form: &str) -> Table {
-    let mut table = headed(&[(key, key)], RowSums::headers(report));
-    for slot in &report.slots {
-        let gap = (report.coverage.capacity > Micros(0)).then_some(slot.gap);
-        let mut row = vec![slot.label.strftime(form).to_string().into()];
-        row.extend(RowSums::new(report, &slot.sums, gap).cells());
-        table.rows.push(row);
-    }
+    let mut table = headed([(key, key)], RowSums::headers(report));
+    table.rows.extend(report.slots.iter().map(|slot| {
+        let label = slot.label.strftime(form).to_string().into();
+        let sums = RowSums::of_time(report, &slot.sums, slot.gap);
+        std::iter::once(label).chain(sums.cells()).collect()
+    }));
     table
 }
 
@@ -210,12 +213,10 @@ const PER_PERSON: &str = "held_hours";
 
 /// Hours of the day: all GPUs, the active share of each GPU, and the held hours of each person.
 fn hours(report: &Report) -> Table {
-    let mut table = headed(&[("hour", "hour")], RowSums::headers(report));
+    let mut table = headed([("hour", "hour")], RowSums::headers(report));
     if report.person.is_none() {
         for card in &report.cards {
-            let title = card
-                .index
-                .map_or_else(|| card.gpu.to_string(), |index| format!("#{index}"));
+            let title = labels::gpu_name(card.index, &card.gpu, "#");
             let key = format!("{PER_GPU} {}", card.gpu);
             table.columns.push(Header::new(key, title));
         }
@@ -226,9 +227,8 @@ fn hours(report: &Report) -> Table {
         }
     }
     for (place, hour) in report.cross.iter().enumerate() {
-        let gap = (report.coverage.capacity > Micros(0)).then_some(hour.gap);
         let mut row = vec![format!("{place:02}").into()];
-        row.extend(RowSums::new(report, &hour.sums, gap).cells());
+        row.extend(RowSums::of_time(report, &hour.sums, hour.gap).cells());
         if report.person.is_none() {
             let gpus = hour.cards.iter();
             row.extend(gpus.map(|card| Cell::share(card.sums.share(RollUp::Active))));
@@ -272,23 +272,19 @@ pub(super) fn occurring_states(report: &Report) -> Table {
 #[must_use]
 pub fn state_rows(report: &Report) -> Vec<StateRow> {
     let all: f64 = RollUp::ALL
+        .map(|class| report.all.hours(class))
         .iter()
-        .map(|class| report.all.hours(*class))
-        .sum::<f64>()
-        + report.all.unknown_hours();
+        .sum();
+    let all = all + report.all.unknown_hours();
     let mut rows = Vec::new();
-    for state in State::ALL
-        .into_iter()
-        .filter(|state| *state != State::Unobserved)
-    {
+    let states = State::ALL.into_iter();
+    for state in states.filter(|state| *state != State::Unobserved) {
         let own = report.all.state(state);
         // Imported rows have only three classes; each is added to the state of the same name.
-        let old = match state {
-            State::Active => report.all.old_hours(RollUp::Active),
-            State::IdleHeld => report.all.old_hours(RollUp::IdleHeld),
-            State::TrulyIdle => report.all.old_hours(RollUp::TrulyIdle),
-            _ => 0.0,
-        };
+        let class = RollUp::ALL
+            .into_iter()
+            .find(|class| class.as_str() == state.as_str());
+        let old = class.map_or(0.0, |class| report.all.old_hours(class));
         let hours = own.micros.hours() + old;
         rows.push(StateRow {
             state: state.as_str().to_owned(),

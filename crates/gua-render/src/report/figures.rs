@@ -1,6 +1,6 @@
 //! Charts of a report before they are drawn. The HTML page and `gua plot` draw the same ones.
 
-use gua_model::report::{CardRow, Hold, HoldSums, PersonRow, Report, SlotRow, Sums};
+use gua_model::report::{CardRow, CrossRow, Hold, HoldSums, PersonRow, Report, SlotRow, Sums};
 use gua_model::{Micros, RollUp};
 
 use super::{Page, labels};
@@ -28,14 +28,18 @@ pub enum Whose {
 }
 
 /// Time of a slot by state: of the GPUs, or of the one person that the report covers.
-pub(super) fn slot_hours(report: &Report, row: &SlotRow) -> StateHours {
+fn slot_hours(report: &Report, row: &SlotRow) -> StateHours {
     match report.person {
         Some(_) => held_hours(&row.sums.held),
-        None => StateHours {
-            gap: row.gap.hours(),
-            ..state_hours(&row.sums)
-        },
+        None => hours(&row.sums, row.gap),
     }
+}
+
+/// Time of GPUs by state, with the unobserved time.
+pub(super) fn hours(sums: &Sums, gap: Micros) -> StateHours {
+    let gap = gap.hours();
+    let seen = state_hours(sums);
+    StateHours { gap, ..seen }
 }
 
 /// States over time.
@@ -126,18 +130,12 @@ pub(super) fn share_title(page: &Page<'_>) -> Label {
 
 /// The hours of the day, from a report that is crossed by them.
 pub(super) fn day(report: &Report) -> DayHours {
-    let mut hours = [StateHours::default(); 24];
-    for (hour, row) in hours.iter_mut().zip(&report.cross) {
-        *hour = match report.person {
-            Some(_) => held_hours(&row.sums.held),
-            None => StateHours {
-                gap: row.gap.hours(),
-                ..state_hours(&row.sums)
-            },
-        };
-    }
+    let of_hour = |row: &CrossRow| match report.person {
+        Some(_) => held_hours(&row.sums.held),
+        None => hours(&row.sums, row.gap),
+    };
     DayHours {
-        hours,
+        hours: std::array::from_fn(|hour| report.cross.get(hour).map(of_hour).unwrap_or_default()),
         quietest: quietest(report).into_iter().map(|(hour, _)| hour).collect(),
     }
 }

@@ -7,10 +7,11 @@ mod spell;
 use std::fmt::Write as _;
 
 use gua_model::report::{CardNow, Hold, Now, UNKNOWN};
+use gua_model::table::Align;
 use gua_model::text::sanitize;
-use gua_model::{Micros, RollUp, State};
+use gua_model::{Bytes, Micros, RollUp, State};
 
-use self::boxes::{Align, Boxed};
+use self::boxes::{BoxColumn, boxed};
 use self::spell::{ago, grouped, interval, since};
 use super::{By, Page, labels, table};
 use crate::language::Language;
@@ -59,13 +60,7 @@ fn head(out: &mut String, page: &Page<'_>) {
     let _ = writeln!(out, "{line}\n  GPU 점유·유휴 점검 리포트");
     let host = match &report.host {
         None => "unknown (?)".to_owned(),
-        Some(host) => {
-            let driver = host
-                .driver
-                .as_deref()
-                .map_or_else(String::new, |driver| format!(", driver {driver}"));
-            sanitize(&format!("{} ({}{driver})", host.name, host.environment))
-        }
+        Some(host) => labels::host(host),
     };
     let _ = writeln!(out, "  호스트  {host}");
     let _ = writeln!(
@@ -136,32 +131,22 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
         let _ = writeln!(out, "  해당하는 프로세스가 없습니다.\n");
         return;
     }
-    let mut rows = Boxed::new(&[
-        ("GPU", Align::Left),
-        ("소유자", Align::Left),
-        ("프로세스 (PID)", Align::Left),
-        ("점유", Align::Right),
-        ("평균util", Align::Right),
-        ("최대mem", Align::Right),
-    ]);
-    for hold in &report.holders {
-        rows.push([
-            column_label(hold.index, hold.gpu.as_str()),
-            owner(hold),
-            format!(
-                "{} ({})",
-                sanitize(hold.process.as_deref().unwrap_or("?")),
-                labels::pid(hold)
-            ),
-            held(hold),
-            util(hold),
-            hold.peak_memory.map_or_else(
-                || "—".to_owned(),
-                |memory| format!("{}MB", grouped(memory.whole_mb())),
-            ),
-        ]);
-    }
-    let _ = writeln!(out, "{}", rows.text());
+    let columns: [BoxColumn<'_, Hold>; 6] = [
+        ("GPU", Align::Left, &|hold| {
+            column_label(hold.index, hold.gpu.as_str())
+        }),
+        ("소유자", Align::Left, &owner),
+        ("프로세스 (PID)", Align::Left, &|hold| {
+            format!("{} ({})", process(hold), labels::pid(hold))
+        }),
+        ("점유", Align::Right, &held),
+        ("평균util", Align::Right, &util),
+        ("최대mem", Align::Right, &|hold| {
+            megabytes(hold.peak_memory)
+        }),
+    ];
+    let holders: Vec<&Hold> = report.holders.iter().collect();
+    let _ = writeln!(out, "{}", boxed(&columns, &holders));
     for hold in &report.holders {
         let outside = match hold.by_login {
             true => "",
@@ -177,9 +162,7 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
             .host
             .as_ref()
             .map_or_else(|| "unknown".to_owned(), |host| sanitize(&host.name));
-        let card = hold
-            .index
-            .map_or_else(|| hold.gpu.to_string(), |index| index.to_string());
+        let card = labels::gpu_name(hold.index, &hold.gpu, "");
         let look = format!("ssh {host} 'nvidia-smi -i {card}'");
         // There is no stop command for an old process: its PID may have been reused.
         let stop = labels::commands(page, hold).map(|(_, stop)| stop);
@@ -208,30 +191,21 @@ fn past_waste(out: &mut String, page: &Page<'_>) {
         "■ 기간 중 낭비 이력 — 쓰지 않고 점유했다가 끝난 프로세스 ({}건)\n",
         report.past_count
     );
-    let mut rows = Boxed::new(&[
-        ("GPU", Align::Left),
-        ("소유자", Align::Left),
-        ("프로세스", Align::Left),
-        ("점유 기간", Align::Left),
-        ("지속", Align::Right),
-        ("평균util", Align::Right),
-    ]);
-    let shown = report.past.len().min(PAST_ROWS);
-    for hold in &report.past[..shown] {
-        rows.push([
-            column_label(hold.index, hold.gpu.as_str()),
-            owner(hold),
-            sanitize(hold.process.as_deref().unwrap_or("?")),
-            format!(
-                "{}→{}",
-                page.short(hold.period.from()),
-                page.short(hold.period.to())
-            ),
-            held(hold),
-            util(hold),
-        ]);
-    }
-    out.push_str(&rows.text());
+    let columns: [BoxColumn<'_, Hold>; 6] = [
+        ("GPU", Align::Left, &|hold| {
+            column_label(hold.index, hold.gpu.as_str())
+        }),
+        ("소유자", Align::Left, &owner),
+        ("프로세스", Align::Left, &process),
+        ("점유 기간", Align::Left, &|hold| {
+            page.between(hold.period, "→")
+        }),
+        ("지속", Align::Right, &held),
+        ("평균util", Align::Right, &util),
+    ];
+    let past: Vec<&Hold> = report.past.iter().take(PAST_ROWS).collect();
+    let shown = past.len();
+    out.push_str(&boxed(&columns, &past));
     if report.past_count > shown {
         let _ = writeln!(out, "  … 외 {}건", report.past_count - shown);
     }
@@ -240,31 +214,29 @@ fn past_waste(out: &mut String, page: &Page<'_>) {
 
 fn all_cards(out: &mut String, now: &Now) {
     let _ = writeln!(out, "■ 전체 GPU 상태 — 현재 ({}장)\n", now.cards.len());
-    let mut rows = Boxed::new(&[
-        ("GPU", Align::Left),
-        ("상태", Align::Left),
-        ("util", Align::Right),
-        ("메모리", Align::Right),
-        ("소유자", Align::Left),
-        ("프로세스", Align::Left),
-    ]);
-    for card in by_index(now) {
-        let none = || "—".to_owned();
-        let known = |owner: &&String| owner.as_str() != UNKNOWN;
-        rows.push([
-            column_label(card.index, card.gpu.as_str()),
-            state_now(card.state).to_owned(),
-            card.util.map_or_else(none, |util| format!("{util}%")),
-            card.memory_used
-                .map_or_else(none, |memory| format!("{}MB", grouped(memory.whole_mb()))),
-            card.owners
-                .first()
-                .filter(known)
-                .map_or_else(none, |owner| sanitize(owner)),
-            card.process.as_deref().map_or_else(none, sanitize),
-        ]);
-    }
-    let _ = writeln!(out, "{}", rows.text());
+    let none = || "—".to_owned();
+    let columns: [BoxColumn<'_, CardNow>; 6] = [
+        ("GPU", Align::Left, &|card| {
+            column_label(card.index, card.gpu.as_str())
+        }),
+        ("상태", Align::Left, &|card| {
+            state_now(card.state).to_owned()
+        }),
+        ("util", Align::Right, &|card| {
+            card.util.map_or_else(none, |util| format!("{util}%"))
+        }),
+        ("메모리", Align::Right, &|card| {
+            megabytes(card.memory_used)
+        }),
+        ("소유자", Align::Left, &|card| {
+            let owner = card.owners.first().filter(|owner| *owner != UNKNOWN);
+            owner.map_or_else(none, |owner| sanitize(owner))
+        }),
+        ("프로세스", Align::Left, &|card| {
+            card.process.as_deref().map_or_else(none, sanitize)
+        }),
+    ];
+    let _ = writeln!(out, "{}", boxed(&columns, &by_index(now)));
     let names: Vec<String> = free(now)
         .map(|card| column_label(card.index, card.gpu.as_str()))
         .collect();
@@ -376,11 +348,9 @@ fn by_index(now: &Now) -> Vec<&CardNow> {
 }
 
 fn free(now: &Now) -> impl Iterator<Item = &CardNow> {
-    by_index(now).into_iter().filter(|card| is_free(card))
-}
-
-fn is_free(card: &CardNow) -> bool {
-    card.state == State::TrulyIdle
+    by_index(now)
+        .into_iter()
+        .filter(|card| card.state == State::TrulyIdle)
 }
 
 fn state_now(state: State) -> &'static str {
@@ -397,6 +367,17 @@ fn owner(hold: &Hold) -> String {
     hold.owner
         .as_deref()
         .map_or_else(|| "unknown".to_owned(), sanitize)
+}
+
+fn process(hold: &Hold) -> String {
+    sanitize(hold.process.as_deref().unwrap_or("?"))
+}
+
+fn megabytes(memory: Option<Bytes>) -> String {
+    memory.map_or_else(
+        || "—".to_owned(),
+        |memory| format!("{}MB", grouped(memory.whole_mb())),
+    )
 }
 
 fn held(hold: &Hold) -> String {
@@ -433,7 +414,7 @@ fn span(page: &Page<'_>, hold: &Hold) -> String {
     let from = page.short(hold.period.from());
     let seconds = page.report.made.duration_since(hold.period.to()).as_secs();
     if seconds > STILL_THERE_SECONDS {
-        return format!("{from} → {}", page.short(hold.period.to()));
+        return page.between(hold.period, " → ");
     }
     format!("{from} → 계속 ({})", ago(seconds.max(0)))
 }

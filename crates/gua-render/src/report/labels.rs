@@ -1,7 +1,7 @@
 //! The text of pages in each language. Stable names (keys, names of states in files) are defined elsewhere.
 
 use super::figures::Whose;
-use gua_model::report::{BlockRow, Hold, Note, Now, Refused, Report};
+use gua_model::report::{BlockRow, Hold, Host, Note, Now, Refused, Report};
 use gua_model::text::sanitize;
 use gua_model::{CalendarUnit, GapReason, GpuUuid, Micros, State};
 
@@ -398,6 +398,13 @@ pub(super) fn rest(count: usize, language: Language) -> String {
 /// The index of a GPU behind a prefix, or its UUID.
 pub(super) fn gpu_name(index: Option<u32>, gpu: &GpuUuid, prefix: &str) -> String {
     index.map_or_else(|| gpu.to_string(), |index| format!("{prefix}{index}"))
+}
+
+/// The name of a host with its environment and its driver.
+pub(super) fn host(host: &Host) -> String {
+    let driver = host.driver.as_deref();
+    let driver = driver.map_or_else(String::new, |driver| format!(", driver {driver}"));
+    sanitize(&format!("{} ({}{driver})", host.name, host.environment))
 }
 
 /// Formats a PID for a table.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::figures;
 pub use super::figures::Whose;
 use super::json::unit;
-use super::{Page, labels};
+use super::{By, Page, labels, table};
 use crate::chart::{
     DayHours, Frame, HeatMap, HoursBars, Language, SessionChart, StatesOverTime, Theme,
 };
@@ -107,11 +107,11 @@ impl Plot {
             ),
             Kind::Hours(Whose::User) => (
                 Chart::Bars(figures::people(page)),
-                numbers::people(page.report),
+                table(page.report, By::User),
             ),
             Kind::Hours(Whose::Gpu) => (
                 Chart::Bars(figures::cards(page)),
-                numbers::cards(page.report),
+                table(page.report, By::Gpu),
             ),
             Kind::Sessions(whose) => {
                 let (chart, left_out) = figures::sessions(page, whose);

@@ -53,20 +53,9 @@ pub fn text(page: &Page<'_>) -> String {
 }
 
 fn header(page: &Page<'_>) -> String {
-    let window = &page.window;
-    match &page.report.host {
-        None => format!("gua — no host recorded yet  Window: {window}\n"),
-        Some(host) => {
-            let driver = host.driver.as_ref().map_or_else(String::new, |driver| {
-                format!(", driver {}", sanitize(driver))
-            });
-            format!(
-                "gua — {} ({}{driver})  Window: {window}\n",
-                sanitize(&host.name),
-                sanitize(&host.environment)
-            )
-        }
-    }
+    let host = page.report.host.as_ref();
+    let host = host.map_or_else(|| "no host recorded yet".to_owned(), labels::host);
+    format!("gua — {host}  Window: {}\n", page.window)
 }
 
 fn headline(out: &mut String, page: &Page<'_>) {
@@ -104,11 +93,15 @@ fn headline(out: &mut String, page: &Page<'_>) {
     let mut parts = vec![('█', active), ('▒', idle_held)];
     parts.extend(unknown.map(|share| ('?', share)));
     let _ = writeln!(out, "  {}", bar(page.width, &parts, '░'));
-    let _ = writeln!(out, "  active       █  {:5.1}%", active * 100.0);
-    let _ = writeln!(out, "  idle-held    ▒  {:5.1}%", idle_held * 100.0);
-    let _ = writeln!(out, "  truly-idle   ░  {:5.1}%", truly_idle * 100.0);
-    if let Some(unknown) = unknown {
-        let _ = writeln!(out, "  held-unknown ?  {:5.1}%", unknown * 100.0);
+    let shares = [
+        ("active", '█', Some(active)),
+        ("idle-held", '▒', Some(idle_held)),
+        ("truly-idle", '░', Some(truly_idle)),
+        ("held-unknown", '?', unknown),
+    ];
+    for (name, letter, share) in shares {
+        let Some(share) = share else { continue };
+        let _ = writeln!(out, "  {name:<12} {letter}  {:5.1}%", share * 100.0);
     }
     let _ = writeln!(out, "  ({} samples)", report.all.samples());
 }
@@ -172,21 +165,15 @@ fn idle_capacity(out: &mut String, page: &Page<'_>) {
         return;
     }
     let own = report.all.observed() > Micros(0);
+    let has_old = report.all.old.ticks != [0; 3];
     let basis = match (own, report.interval) {
-        (true, IntervalUse::Recorded) => {
-            "each tick counts for the time that it observed".to_owned()
+        (true, IntervalUse::Given(interval)) if has_old => {
+            let interval = Clockwise(interval);
+            format!("using report --interval ({interval}) for old rows")
         }
+        (true, _) => "each tick counts for the time that it observed".to_owned(),
         (false, IntervalUse::Recorded) => {
             "using recorded daemon interval (legacy rows fall back to 30s)".to_owned()
-        }
-        (true, IntervalUse::Given(_)) if report.all.old.ticks == [0; 3] => {
-            "each tick counts for the time that it observed".to_owned()
-        }
-        (true, IntervalUse::Given(interval)) => {
-            format!(
-                "using report --interval ({}) for old rows",
-                Clockwise(interval)
-            )
         }
         (false, IntervalUse::Given(interval)) => {
             format!("using report --interval ({})", Clockwise(interval))
@@ -217,24 +204,16 @@ fn percent(share: Option<f64>, columns: usize) -> String {
 fn per_gpu(out: &mut String, page: &Page<'_>) {
     let report = page.report;
     let _ = writeln!(out, "§3 Per-GPU");
-    if report.person.is_some() {
-        let _ = writeln!(
-            out,
-            "  what {} held of each GPU",
-            sanitize(report.person.as_deref().unwrap_or_default())
-        );
-    } else {
-        let _ = writeln!(out, "  the same shares for each GPU");
-    }
-    if report.cards.iter().all(|card| !has_any(report, &card.sums)) {
+    let _ = match &report.person {
+        Some(person) => writeln!(out, "  what {} held of each GPU", sanitize(person)),
+        None => writeln!(out, "  the same shares for each GPU"),
+    };
+    let cards = report.cards.iter();
+    let cards: Vec<_> = cards.filter(|card| has_any(report, &card.sums)).collect();
+    if cards.is_empty() {
         let _ = writeln!(out, "  (no GPU cards in window)");
-        return;
     }
-    for card in report
-        .cards
-        .iter()
-        .filter(|card| has_any(report, &card.sums))
-    {
+    for card in cards {
         let uuid = card.gpu.as_str();
         if report.person.is_some() {
             let held = &card.sums.held;
@@ -298,16 +277,13 @@ fn identities(out: &mut String, page: &Page<'_>) {
             person.sums.samples()
         );
     }
-    if let Some(rest) = report
-        .people
-        .get(page.top..)
-        .filter(|rest| !rest.is_empty())
-    {
+    let rest = report.people.get(page.top..).unwrap_or_default();
+    if !rest.is_empty() {
         let hours: f64 = rest.iter().map(|person| person.sums.hours()).sum();
+        let count = rest.len();
         let _ = writeln!(
             out,
-            "  ({} more: {hours:.2} gpu-hours; --top shows them)",
-            rest.len()
+            "  ({count} more: {hours:.2} gpu-hours; --top shows them)"
         );
     }
 }
@@ -333,14 +309,8 @@ fn heat_map(out: &mut String, page: &Page<'_>) {
     let hours: Vec<String> = (0..24).map(|hour| (hour % 10).to_string()).collect();
     let _ = writeln!(out, "        {}", hours.join(" "));
     for (day, cells) in DAYS.iter().zip(&shares) {
-        let letters: Vec<String> = cells
-            .iter()
-            .map(|share| {
-                share
-                    .map_or(' ', |share| LEVELS[whole(share * 9.0).clamp(1, 9)])
-                    .to_string()
-            })
-            .collect();
+        let level = |share: f64| LEVELS[whole(share * 9.0).clamp(1, 9)];
+        let letters = cells.map(|share| share.map_or(' ', level).to_string());
         let _ = writeln!(out, "  {day}   {}", letters.join(" "));
     }
 }
@@ -349,8 +319,7 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
     let mut table = table(page.report, by);
     let all = table.rows.len();
     // A time series is not truncated: that would hide the newest rows.
-    let cut = matches!(by, By::User | By::Gpu) && all > page.top;
-    if cut {
+    if matches!(by, By::User | By::Gpu) {
         table.rows.truncate(page.top);
     }
     if table.rows.is_empty() {
@@ -361,9 +330,7 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
         By::Hour => hours::hours(out, page),
         _ => out.push_str(&table.text(2)),
     }
-    if cut {
-        more(out, all, page.top);
-    }
+    more(out, all, table.rows.len());
     let _ = writeln!(out, "  times are {}", page.zone_name());
 }
 

@@ -7,10 +7,10 @@ use gua_model::{Micros, RollUp, State};
 use super::charts;
 use super::summary::state_bar;
 use super::table::{Look, say, section, table as write_table};
-use crate::chart::{Shown, StateHours};
+use crate::chart::Shown;
 use crate::language::{Label, sentence};
 use crate::markup::Markup;
-use crate::report::figures::state_hours;
+use crate::report::figures::hours;
 use crate::report::lists::{self, Medium};
 use crate::report::{By, HourColumns, Page, hour_columns, labels, occurring_states, table};
 use crate::table::{Cell, Table};
@@ -185,11 +185,7 @@ fn write_gpus(html: &mut Markup, page: &Page<'_>, id: &str) {
         let known: Vec<String> = number.into_iter().chain(card.name.clone()).collect();
         html.text("div", &[("class", "sub")], &known.join(" · "));
         if report.person.is_none() {
-            let hours = StateHours {
-                gap: card.covered.gap.hours(),
-                ..state_hours(&card.sums)
-            };
-            state_bar(html, &hours, "");
+            state_bar(html, &hours(&card.sums, card.covered.gap), "");
         }
     };
     let look = Look {

@@ -1,70 +1,44 @@
 //! Tables with box-drawing lines, aligned by terminal width: a Korean letter takes two columns.
 
+use gua_model::table::Align;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Alignment of a column's cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
-    Left,
-    /// For numbers; the title is centred.
-    Right,
-}
+/// A column: its title, its alignment and the text of a cell. The title of a column of numbers is centred.
+pub(super) type BoxColumn<'a, R> = (&'a str, Align, &'a dyn Fn(&R) -> String);
 
-#[derive(Debug)]
-pub(super) struct Boxed<const N: usize> {
-    columns: [(&'static str, Align); N],
-    rows: Vec<[String; N]>,
-}
-
-impl<const N: usize> Boxed<N> {
-    pub(super) fn new(columns: &[(&'static str, Align); N]) -> Self {
-        Self {
-            columns: *columns,
-            rows: Vec::new(),
-        }
-    }
-
-    pub(super) fn push(&mut self, row: [String; N]) {
-        self.rows.push(row);
-    }
-
-    pub(super) fn text(&self) -> String {
-        let widths: [usize; N] = std::array::from_fn(|place| {
-            let cells = self.rows.iter().map(|row| row[place].width());
-            cells
-                .chain([self.columns[place].0.width()])
-                .max()
-                .unwrap_or(0)
+/// Draws a table of these rows.
+pub(super) fn boxed<R>(columns: &[BoxColumn<'_, R>], rows: &[&R]) -> String {
+    let cells = |row: &&R| columns.iter().map(|(_, _, cell)| cell(row)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let widths = columns.iter().enumerate().map(|(place, (title, ..))| {
+        let cells = rows.iter().map(|row| row[place].width());
+        cells.chain([title.width()]).max().unwrap_or(0)
+    });
+    let widths: Vec<usize> = widths.collect();
+    let rule = |left: &str, middle: &str, right: &str| {
+        let parts: Vec<String> = widths.iter().map(|width| "─".repeat(width + 2)).collect();
+        format!("  {left}{}{right}\n", parts.join(middle))
+    };
+    // Writes a text with the given part of the free room before it.
+    let line = |texts: &[&str], before: &dyn Fn(Align, usize) -> usize| {
+        let cells = texts.iter().zip(columns).zip(&widths);
+        let cells = cells.map(|((text, (_, align, _)), width)| {
+            let room = width - text.width();
+            let before = before(*align, room);
+            let (before, after) = (" ".repeat(before), " ".repeat(room - before));
+            format!(" {before}{text}{after} ")
         });
-        let rule = |left: &str, middle: &str, right: &str| {
-            let parts = widths.map(|width| "─".repeat(width + 2));
-            format!("  {left}{}{right}\n", parts.join(middle))
-        };
-        let line = |cells: [String; N]| {
-            format!("  │{}│\n", cells.map(|cell| format!(" {cell} ")).join("│"))
-        };
-        let titles = std::array::from_fn(|place| {
-            let (title, align) = self.columns[place];
-            let room = widths[place] - title.width();
-            let before = match align {
-                Align::Left => 0,
-                Align::Right => room / 2,
-            };
-            format!("{}{title}{}", " ".repeat(before), " ".repeat(room - before))
-        });
-        let mut text = rule("┌", "┬", "┐");
-        text.push_str(&line(titles));
-        text.push_str(&rule("├", "┼", "┤"));
-        for row in &self.rows {
-            text.push_str(&line(std::array::from_fn(|place| {
-                let pad = " ".repeat(widths[place] - row[place].width());
-                match self.columns[place].1 {
-                    Align::Left => format!("{}{pad}", row[place]),
-                    Align::Right => format!("{pad}{}", row[place]),
-                }
-            })));
-        }
-        text.push_str(&rule("└", "┴", "┘"));
-        text
+        format!("  │{}│\n", cells.collect::<Vec<_>>().join("│"))
+    };
+    let to_side = |align: Align, room: usize| if align == Align::Right { room } else { 0 };
+    let titles: Vec<&str> = columns.iter().map(|(title, ..)| *title).collect();
+    let mut text = rule("┌", "┬", "┐");
+    text.push_str(&line(&titles, &|align, room| to_side(align, room) / 2));
+    text.push_str(&rule("├", "┼", "┤"));
+    for row in &rows {
+        let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+        text.push_str(&line(&cells, &to_side));
     }
+    text.push_str(&rule("└", "┴", "┘"));
+    text
 }

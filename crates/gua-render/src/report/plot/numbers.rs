@@ -1,66 +1,73 @@
 //! The numbers of a chart as one table, with the keys and precision of the report's tables.
 
-use gua_model::report::{Cross, HoldSums, Report};
-use gua_model::{Micros, RollUp};
+use gua_model::report::{Cross, Hold, HoldSums, Report, Sums};
+use gua_model::{Micros, Period, RollUp};
 
 use crate::chart::StateHours;
+use crate::document::cells;
+use crate::language::Language;
+use crate::report::Page;
 use crate::report::figures::{self, Grid, GridCell, Whose};
-use crate::report::{By, Page, table};
-use crate::table::{Cell, Header, Table};
+use crate::table::{Cell, Column, Header, Table};
 
-const STATES: [(&str, &str); 5] = [
-    ("active_hours", "active h"),
-    ("idle_held_hours", "idle-held h"),
-    ("held_unknown_hours", "unknown h"),
-    ("truly_idle_hours", "truly-idle h"),
-    ("gap_hours", "gap h"),
+/// The columns of the time by state.
+const STATES: [Column<StateHours>; 5] = [
+    Column::new("active_hours", "active h", |hours| {
+        Cell::Hours(hours.active)
+    }),
+    Column::new("idle_held_hours", "idle-held h", |hours| {
+        Cell::Hours(hours.idle_held)
+    }),
+    Column::new("held_unknown_hours", "unknown h", |hours| {
+        Cell::Hours(hours.held_unknown)
+    }),
+    Column::new("truly_idle_hours", "truly-idle h", |hours| {
+        Cell::Hours(hours.truly_idle)
+    }),
+    Column::new("gap_hours", "gap h", |hours| Cell::Hours(hours.gap)),
 ];
-const HELD: [(&str, &str); 2] = [("held_hours", "held h"), ("idle_held_hours", "idle-held h")];
+/// The columns of the time that a person held GPUs.
+const HELD: [Column<HoldSums>; 2] = [
+    Column::new("held_hours", "held h", |sums| Cell::Hours(sums.hours())),
+    Column::new("idle_held_hours", "idle-held h", |sums| {
+        Cell::Hours(sums.idle_hours())
+    }),
+];
 
-fn headed(first: &[(&str, &str)], rest: &[(&str, &str)]) -> Table {
-    let column = |(key, title): &(&str, &str)| Header::new(*key, *title);
+/// A table that begins with these columns, and has those of the states or of a person behind them.
+fn headed(first: &[&str], report: &Report) -> Table {
+    let first = first.iter().map(|key| Header::new(*key, *key));
+    let rest: Vec<Header> = match report.person {
+        Some(_) => HELD.iter().map(Column::header).collect(),
+        None => STATES.iter().map(Column::header).collect(),
+    };
     Table {
-        columns: first.iter().chain(rest).map(column).collect(),
+        columns: first.chain(rest).collect(),
         rows: Vec::new(),
     }
 }
 
-fn states(hours: &StateHours) -> impl Iterator<Item = Cell> {
-    let all = [
-        hours.active,
-        hours.idle_held,
-        hours.held_unknown,
-        hours.truly_idle,
-        hours.gap,
-    ];
-    all.into_iter().map(Cell::Hours)
-}
-
-fn held(sums: &HoldSums) -> [Cell; 2] {
-    [Cell::Hours(sums.hours()), Cell::Hours(sums.idle_hours())]
+/// The cells of the states or of a person.
+fn spent(report: &Report, sums: &Sums, gap: Micros) -> Vec<Cell> {
+    match report.person {
+        Some(_) => cells(&HELD, Some(&sums.held)),
+        None => cells(&STATES, Some(&figures::hours(sums, gap))),
+    }
 }
 
 pub(super) fn slots(page: &Page<'_>) -> Table {
     let report = page.report;
-    let first = [("from", "from"), ("to", "to")];
-    let rest: &[_] = if report.person.is_some() {
-        &HELD
-    } else {
-        &STATES
-    };
-    let mut table = headed(&first, rest);
+    let mut table = headed(&["from", "to"], report);
     for slot in &report.slots {
-        let mut row = vec![
-            Cell::Text(slot.period.from().to_string()),
-            Cell::Text(slot.period.to().to_string()),
-        ];
-        match report.person {
-            Some(_) => row.extend(held(&slot.sums.held)),
-            None => row.extend(states(&figures::slot_hours(report, slot))),
-        }
+        let mut row = ends(slot.period);
+        row.extend(spent(report, &slot.sums, slot.gap));
         table.rows.push(row);
     }
     table
+}
+
+fn ends(period: Period) -> Vec<Cell> {
+    vec![period.from().into(), period.to().into()]
 }
 
 pub(super) fn week(page: &Page<'_>) -> Table {
@@ -69,16 +76,13 @@ pub(super) fn week(page: &Page<'_>) -> Table {
         None => "active_share",
     };
     let mut table = Table::new([("weekday", "weekday"), ("hour", "hour"), (key, key)]);
-    let days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+    let days = Language::English.weekdays();
     for (place, day) in days.into_iter().enumerate() {
         // The report's week begins on Sunday.
         let cells = &page.report.heat.cells[(place + 1) % 7];
         for (hour, cell) in (0u64..).zip(cells) {
-            table.rows.push(vec![
-                Cell::Text(day.to_owned()),
-                Cell::Count(hour),
-                Cell::share(cell.share()),
-            ]);
+            let share = Cell::share(cell.share());
+            table.rows.push(vec![day.into(), Cell::Count(hour), share]);
         }
     }
     table
@@ -87,80 +91,60 @@ pub(super) fn week(page: &Page<'_>) -> Table {
 pub(super) fn day(page: &Page<'_>) -> Table {
     let report = page.report;
     let quietest = figures::quietest(report);
-    let first = [("hour", "hour")];
-    let last = [("quietest_place", "quietest")];
-    let mut rest: Vec<(&str, &str)> = match report.person {
-        Some(_) => HELD.to_vec(),
-        None => STATES.to_vec(),
-    };
-    if report.person.is_none() {
-        rest.push(("active_share", "active"));
-    }
-    rest.extend(last);
-    let mut table = headed(&first, &rest);
+    let mut table = headed(&["hour"], report);
+    let of_all = report.person.is_none();
+    let share = of_all.then(|| Header::new("active_share", "active"));
+    table.columns.extend(share);
+    table
+        .columns
+        .push(Header::new("quietest_place", "quietest"));
     for (hour, column) in report.cross.iter().enumerate() {
         let mut row = vec![Cell::Count(hour as u64)];
-        match report.person {
-            Some(_) => row.extend(held(&column.sums.held)),
-            None => {
-                row.extend(states(&StateHours {
-                    gap: column.gap.hours(),
-                    ..figures::state_hours(&column.sums)
-                }));
-                row.push(Cell::share(column.sums.share(RollUp::Active)));
-            }
-        }
+        row.extend(spent(report, &column.sums, column.gap));
+        let share = of_all.then(|| Cell::share(column.sums.share(RollUp::Active)));
+        row.extend(share);
         let place = quietest.iter().position(|(quiet, _)| *quiet == hour);
-        row.push(place.map_or(Cell::Missing, |place| Cell::Count(place as u64 + 1)));
+        row.push(place.map(|place| place as u64 + 1).into());
         table.rows.push(row);
     }
     table
-}
-
-pub(super) fn people(report: &Report) -> Table {
-    table(report, By::User)
-}
-
-pub(super) fn cards(report: &Report) -> Table {
-    table(report, By::Gpu)
 }
 
 /// Returns one row for each cell: the person or GPU, the column of time, and the values.
 pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
     let of_cards = grid.whose == Whose::Gpu && page.report.person.is_none();
     let who = match grid.whose {
-        Whose::User => ("user", "user"),
-        Whose::Gpu => ("gpu", "gpu"),
+        Whose::User => "user",
+        Whose::Gpu => "gpu",
     };
-    let when: &[(&str, &str)] = match cross {
-        Cross::HourOfDay => &[("hour", "hour")],
-        Cross::WeekHour => &[("weekday", "weekday"), ("hour", "hour")],
-        Cross::Slot => &[("from", "from"), ("to", "to")],
+    let when: &[&str] = match cross {
+        Cross::HourOfDay => &["hour"],
+        Cross::WeekHour => &["weekday", "hour"],
+        Cross::Slot => &["from", "to"],
     };
-    let mut rest: Vec<(&str, &str)> = when.to_vec();
+    let first = std::iter::once(&who).chain(when);
+    let mut table = Table {
+        columns: first.map(|key| Header::new(*key, *key)).collect(),
+        rows: Vec::new(),
+    };
     match of_cards {
         true => {
-            rest.extend(STATES);
-            rest.push(("active_share", "active"));
+            table.columns.extend(STATES.iter().map(Column::header));
+            table.columns.push(Header::new("active_share", "active"));
         }
-        false => rest.extend(HELD),
+        false => table.columns.extend(HELD.iter().map(Column::header)),
     }
-    let mut table = headed(&[who], &rest);
-    for (name, cells) in grid.rows.iter().zip(&grid.cells) {
-        for (place, cell) in cells.iter().enumerate() {
-            let mut row = vec![Cell::Text(name.clone())];
+    for (name, row) in grid.rows.iter().zip(&grid.cells) {
+        for (place, cell) in row.iter().enumerate() {
+            let mut row = vec![name.as_str().into()];
             row.extend(moment(page, cross, place));
             match cell {
                 GridCell::Card(card) if of_cards => {
-                    row.extend(states(&StateHours {
-                        gap: card.gap.hours(),
-                        ..figures::state_hours(&card.sums)
-                    }));
+                    row.extend(cells(&STATES, Some(&figures::hours(&card.sums, card.gap))));
                     row.push(Cell::share(card.sums.share(RollUp::Active)));
                 }
-                GridCell::Card(card) => row.extend(held(&card.sums.held)),
-                GridCell::Person(Some(sums)) => row.extend(held(sums)),
-                GridCell::Person(None) => row.extend([Cell::Missing, Cell::Missing]),
+                GridCell::Card(card) => row.extend(cells(&HELD, Some(&card.sums.held))),
+                GridCell::Person(sums) => row.extend(cells(&HELD, sums.as_ref())),
             }
             table.rows.push(row);
         }
@@ -169,60 +153,39 @@ pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
 }
 
 fn moment(page: &Page<'_>, cross: Cross, place: usize) -> Vec<Cell> {
-    const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+    let hour = |hour: usize| Cell::Count(hour as u64);
     match cross {
-        Cross::HourOfDay => vec![Cell::Count(place as u64)],
-        Cross::WeekHour => vec![
-            Cell::Text(DAYS[place / 24 % 7].to_owned()),
-            Cell::Count((place % 24) as u64),
-        ],
-        Cross::Slot => {
-            let period = page.report.slots[place].period;
-            vec![
-                Cell::Text(period.from().to_string()),
-                Cell::Text(period.to().to_string()),
-            ]
+        Cross::HourOfDay => vec![hour(place)],
+        Cross::WeekHour => {
+            let day = Language::English.weekdays()[place / 24 % 7];
+            vec![day.into(), hour(place % 24)]
         }
+        Cross::Slot => ends(page.report.slots[place].period),
     }
 }
 
+const SESSION: [Column<Hold>; 11] = [
+    Column::new("gpu_uuid", "gpu", |hold| hold.gpu.to_string().into()),
+    Column::new("gpu_index", "#", |hold| hold.index.into()),
+    Column::key("user", |hold| hold.owner.clone().into()),
+    Column::key("process", |hold| hold.process.clone().into()),
+    Column::key("pid", |hold| hold.pid.map(|pid| pid.0).into()),
+    Column::key("from", |hold| hold.period.from().into()),
+    Column::key("to", |hold| hold.period.to().into()),
+    Column::key("hours", |hold| Cell::time(Some(hold.period.micros()))),
+    Column::new("active_hours", "active h", |hold| Cell::time(hold.active)),
+    Column::new("idle_held_hours", "idle-held h", |hold| {
+        Cell::time(hold.idle_held)
+    }),
+    Column::new("unobserved_hours", "unobserved h", |hold| {
+        let whole = hold.period.micros().0;
+        Cell::time(
+            hold.observed
+                .map(|seen| Micros(whole.saturating_sub(seen.0))),
+        )
+    }),
+];
+
 pub(super) fn sessions(page: &Page<'_>) -> Table {
-    let columns = [
-        ("gpu_uuid", "gpu"),
-        ("gpu_index", "#"),
-        ("user", "user"),
-        ("process", "process"),
-        ("pid", "pid"),
-        ("from", "from"),
-        ("to", "to"),
-        ("hours", "hours"),
-        ("active_hours", "active h"),
-        ("idle_held_hours", "idle-held h"),
-        ("unobserved_hours", "unobserved h"),
-    ];
-    let mut table = Table::new(columns);
-    let hours = |time: Option<Micros>| time.map_or(Cell::Missing, |time| Cell::Hours(time.hours()));
-    let text = |text: &Option<String>| text.clone().map_or(Cell::Missing, Cell::Text);
-    for hold in &page.report.sessions {
-        let whole = hold.period.micros();
-        let unobserved = hold
-            .observed
-            .map(|seen| Micros(whole.0.saturating_sub(seen.0)));
-        table.rows.push(vec![
-            Cell::Text(hold.gpu.to_string()),
-            hold.index
-                .map_or(Cell::Missing, |index| Cell::Count(index.into())),
-            text(&hold.owner),
-            text(&hold.process),
-            hold.pid
-                .map_or(Cell::Missing, |pid| Cell::Count(pid.0.into())),
-            Cell::Text(hold.period.from().to_string()),
-            Cell::Text(hold.period.to().to_string()),
-            hours(Some(whole)),
-            hours(hold.active),
-            hours(hold.idle_held),
-            hours(unobserved),
-        ]);
-    }
-    table
+    Table::of(&SESSION, &page.report.sessions)
 }
