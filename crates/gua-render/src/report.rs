@@ -24,6 +24,7 @@ use self::by::{HourColumns, hour_columns, occurring_states};
 pub(crate) use self::figures::held_hours;
 pub use self::html::html;
 pub use self::korean::korean;
+pub(crate) use self::labels::gpu_name;
 pub use self::sections::text;
 use crate::chart::Language;
 

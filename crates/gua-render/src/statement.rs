@@ -7,15 +7,18 @@ mod text;
 
 use gua_model::Micros;
 use gua_model::quota::Standing;
-use gua_model::report::{Hold, Note};
+use gua_model::report::Note;
 use gua_model::statement::{Account, Statement, session_time};
+use gua_model::text::sanitize;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use self::html::html;
 pub use self::json::{StatementDocument, json};
 pub use self::text::text;
+use crate::document::Percent;
 use crate::quota;
+use crate::report::gpu_name;
 use crate::table::{Cell, Table};
 
 /// Display options of a statement.
@@ -61,93 +64,117 @@ impl Sheet<'_> {
 
     fn host(&self) -> String {
         let host = self.statement.host.as_ref();
-        host.map_or_else(
-            || "this host".to_owned(),
-            |host| gua_model::text::sanitize(&host.name),
-        )
+        host.map_or_else(|| "this host".to_owned(), |host| sanitize(&host.name))
     }
 }
 
-/// One line of an account: key, label and value.
-type Line = (&'static str, &'static str, Cell);
+/// One amount of a person.
+struct Amount {
+    key: &'static str,
+    name: &'static str,
+    value: Cell,
+    /// The lower-bound sign if only a part was measured, as in the quota.
+    bound: &'static str,
+}
 
 /// Returns the amounts of a person.
-fn amounts(account: &Account) -> Vec<Line> {
+fn amounts(account: &Account) -> [Amount; 5] {
     let sums = &account.sums;
-    vec![
-        ("held_hours", "held", Cell::Hours(sums.hours())),
-        ("used_hours", "used", Cell::Hours(account.used_hours())),
-        (
-            "idle_held_hours",
-            "idle-held",
-            Cell::Hours(sums.idle_hours()),
-        ),
-        ("charged_hours", "charged", Cell::time(sums.charged_time())),
-        ("energy_kwh", "energy", Cell::energy(sums.counted_energy())),
+    let amount = |key, name, value: Cell, is_all: bool| {
+        let is_all = is_all || value == Cell::Missing;
+        Amount {
+            key,
+            name,
+            value,
+            bound: if is_all { "" } else { "≥ " },
+        }
+    };
+    let hours = |key, name, hours| amount(key, name, Cell::Hours(hours), true);
+    let charged = Cell::time(sums.charged_time());
+    let energy = Cell::energy(sums.counted_energy());
+    [
+        hours("held_hours", "held", sums.hours()),
+        hours("used_hours", "used", account.used_hours()),
+        hours("idle_held_hours", "idle-held", sums.idle_hours()),
+        amount("charged_hours", "charged", charged, sums.charged_is_all()),
+        amount("energy_kwh", "energy", energy, sums.energy_is_all()),
     ]
 }
 
-/// Returns the lower-bound sign for an amount that was only partly measured, as in the quota.
-fn bound(account: &Account, key: &str, cell: &Cell) -> &'static str {
-    let is_all = match key {
-        "charged_hours" => account.sums.charged_is_all(),
-        "energy_kwh" => account.sums.energy_is_all(),
-        _ => true,
-    };
-    match is_all || matches!(cell, Cell::Missing) {
-        true => "",
-        false => "≥ ",
-    }
+/// A part of the time of all GPUs.
+struct TimePart {
+    key: &'static str,
+    name: String,
+    hours: f64,
+    /// Fraction of the capacity.
+    share: f64,
+    /// Explains the part to the reader.
+    why: &'static str,
 }
 
 /// Divides the time of all GPUs: the person's part, if there is one, and everything else.
-fn parts(statement: &Statement, account: Option<&Account>) -> Vec<(&'static str, String, Micros)> {
+fn parts(statement: &Statement, account: Option<&Account>) -> Vec<TimePart> {
     let balance = &statement.balance;
-    let mut parts = Vec::new();
-    let mut others = ("people", "people".to_owned(), balance.people);
+    let capacity = balance.capacity.hours();
+    let part = |key, name: &str, time: Micros, why| {
+        let (name, hours) = (name.to_owned(), time.hours());
+        let share = if capacity > 0.0 {
+            hours / capacity
+        } else {
+            0.0
+        };
+        TimePart {
+            key,
+            name,
+            hours,
+            share,
+            why,
+        }
+    };
     // A person known only from imported rows has no part: those rows are charged to no one.
-    if let Some(account) = account
-        && account.sums.charged_time().is_some()
-    {
-        let own = account.sums.own.charged;
-        parts.push(("charged", gua_model::text::sanitize(&account.name), own));
-        others = (
-            "others",
-            "other people".to_owned(),
-            Micros(balance.people.0.saturating_sub(own.0)),
-        );
-    }
-    parts.push(others);
-    parts.push(("unowned", "unowned".to_owned(), balance.unowned));
-    parts.push(("free", "free".to_owned(), balance.free));
-    parts.push(("gap", "gap".to_owned(), balance.gap));
+    let own = account.filter(|account| account.sums.charged_time().is_some());
+    let mut parts = match own {
+        Some(account) => {
+            let charged = account.sums.own.charged;
+            let others = Micros(balance.people.0.saturating_sub(charged.0));
+            let why = "charged: time on a card, shared equally among the people on it";
+            vec![
+                part("charged", &sanitize(&account.name), charged, why),
+                part("others", "other people", others, "charged to people"),
+            ]
+        }
+        None => vec![part(
+            "people",
+            "people",
+            balance.people,
+            "charged to people",
+        )],
+    };
+    parts.extend([
+        part(
+            "unowned",
+            "unowned",
+            balance.unowned,
+            "busy or held, and nobody to name",
+        ),
+        part("free", "free", balance.free, "nobody on the card"),
+        part("gap", "gap", balance.gap, "nobody looked"),
+    ]);
     if balance.old > Micros(0) {
-        parts.push(("old", "old rows".to_owned(), balance.old));
+        let why = "known from old files alone, charged to nobody";
+        parts.push(part("old", "old rows", balance.old, why));
     }
     parts
-}
-
-/// Explains a part of the time of all GPUs to the reader.
-fn explained(key: &str) -> &'static str {
-    match key {
-        "charged" => "charged: time on a card, shared equally among the people on it",
-        "people" | "others" => "charged to people",
-        "unowned" => "busy or held, and nobody to name",
-        "free" => "nobody on the card",
-        "gap" => "nobody looked",
-        _ => "known from old files alone, charged to nobody",
-    }
 }
 
 /// Formats `ada 8.00 + other people 40.00 + ... = 1488.00`, so that readers can verify the sum.
 fn equation(statement: &Statement, account: Option<&Account>) -> String {
     let parts = parts(statement, account);
-    let terms: Vec<String> = parts
+    let terms = parts
         .iter()
-        .map(|(_, name, micros)| format!("{name} {:.2}", micros.hours()))
-        .collect();
+        .map(|part| format!("{} {:.2}", part.name, part.hours));
+    let terms = terms.collect::<Vec<_>>().join(" + ");
     let capacity = statement.balance.capacity.hours();
-    let terms = terms.join(" + ");
     match statement.balance.difference() {
         0 => format!(
             "{terms} = capacity {capacity:.2} GPU-hours (exact to the microsecond; rounded here)"
@@ -156,6 +183,14 @@ fn equation(statement: &Statement, account: Option<&Account>) -> String {
         off => format!(
             "{terms} is not the capacity {capacity:.2}: off by {off} microseconds, please report this"
         ),
+    }
+}
+
+/// Names the GPUs of the statement.
+fn all_cards(statement: &Statement) -> String {
+    match statement.cards {
+        1 => "1 card".to_owned(),
+        cards => format!("all {cards} cards"),
     }
 }
 
@@ -170,23 +205,15 @@ fn sessions(sheet: &Sheet<'_>, account: &Account) -> Table {
     ]);
     for hold in &account.sessions {
         table.rows.push(vec![
-            Cell::Text(sheet.at(hold.period.from(), "%m-%d %H:%M")),
-            Cell::Text(sheet.at(hold.period.to(), "%m-%d %H:%M")),
-            Cell::Text(card(hold)),
-            Cell::Text(hold.process.clone().unwrap_or_else(|| "?".to_owned())),
+            sheet.at(hold.period.from(), "%m-%d %H:%M").into(),
+            sheet.at(hold.period.to(), "%m-%d %H:%M").into(),
+            gpu_name(hold.index, &hold.gpu, "").into(),
+            hold.process.as_deref().unwrap_or("?").into(),
             Cell::Hours(session_time(hold).hours()),
-            hold.util
-                .map_or(Cell::Missing, |(util, _)| Cell::Percent(util)),
+            hold.util.map(|(util, _)| Percent(util)).into(),
         ]);
     }
     table
-}
-
-fn card(hold: &Hold) -> String {
-    match hold.index {
-        Some(index) => index.to_string(),
-        None => hold.gpu.to_string(),
-    }
 }
 
 /// Formats a limit: `charged 8.00 of 100.00 h a month, 92.00 left`.
@@ -293,8 +320,7 @@ mod tests {
         sums.own.energy_known = hour;
         let told = |account: &Account| -> Vec<&'static str> {
             let lines = amounts(account);
-            let bounds = lines.iter().map(|(key, _, cell)| bound(account, key, cell));
-            bounds.collect()
+            lines.iter().map(|amount| amount.bound).collect()
         };
         assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
         assert!(json::Person::new(&account(sums)).charged_is_all);

@@ -2,8 +2,8 @@
 //! the day below hours, the month below days, the year below months.
 
 use gua_model::{CalendarUnit, Period, slots};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 
 use super::Language;
 use super::canvas::LABEL;
@@ -68,29 +68,31 @@ enum Step {
     Years(i16),
 }
 
-const STEPS: [(Step, f64); 22] = [
-    (Step::Minutes(1), 1.0 / 60.0),
-    (Step::Minutes(2), 2.0 / 60.0),
-    (Step::Minutes(5), 5.0 / 60.0),
-    (Step::Minutes(10), 10.0 / 60.0),
-    (Step::Minutes(15), 0.25),
-    (Step::Minutes(30), 0.5),
-    (Step::Hours(1), 1.0),
-    (Step::Hours(2), 2.0),
-    (Step::Hours(3), 3.0),
-    (Step::Hours(6), 6.0),
-    (Step::Hours(12), 12.0),
-    (Step::Days(1), 24.0),
-    (Step::Days(2), 48.0),
-    (Step::Mondays, 168.0),
-    (Step::Days(10), 240.0),
-    (Step::Months(1), 730.0),
-    (Step::Months(3), 2190.0),
-    (Step::Months(6), 4380.0),
-    (Step::Years(1), 8766.0),
-    (Step::Years(2), 17_532.0),
-    (Step::Years(10), 87_660.0),
-    (Step::Years(100), 876_600.0),
+/// Each step with its length in hours, and the minimum width of a unit in pixels: days have two digits, times five
+/// characters.
+const STEPS: [(Step, f64, f64); 22] = [
+    (Step::Minutes(1), 1.0 / 60.0, 40.0),
+    (Step::Minutes(2), 2.0 / 60.0, 40.0),
+    (Step::Minutes(5), 5.0 / 60.0, 40.0),
+    (Step::Minutes(10), 10.0 / 60.0, 40.0),
+    (Step::Minutes(15), 0.25, 40.0),
+    (Step::Minutes(30), 0.5, 40.0),
+    (Step::Hours(1), 1.0, 40.0),
+    (Step::Hours(2), 2.0, 40.0),
+    (Step::Hours(3), 3.0, 40.0),
+    (Step::Hours(6), 6.0, 40.0),
+    (Step::Hours(12), 12.0, 40.0),
+    (Step::Days(1), 24.0, 20.0),
+    (Step::Days(2), 48.0, 20.0),
+    (Step::Mondays, 168.0, 40.0),
+    (Step::Days(10), 240.0, 30.0),
+    (Step::Months(1), 730.0, 30.0),
+    (Step::Months(3), 2190.0, 30.0),
+    (Step::Months(6), 4380.0, 30.0),
+    (Step::Years(1), 8766.0, 40.0),
+    (Step::Years(2), 17_532.0, 40.0),
+    (Step::Years(10), 87_660.0, 40.0),
+    (Step::Years(100), 876_600.0, 40.0),
 ];
 
 /// Returns the finest ticks whose labels do not touch and stay inside `0..edge`.
@@ -104,13 +106,7 @@ pub(crate) fn ticks(
     if hours <= 0.0 {
         return TimeTicks::default();
     }
-    for (step, step_hours) in STEPS {
-        // Minimum width in pixels: days have two digits, times five characters.
-        let least = match step {
-            Step::Days(1 | 2) => 20.0,
-            Step::Days(_) | Step::Months(_) => 30.0,
-            Step::Minutes(_) | Step::Hours(_) | Step::Mondays | Step::Years(_) => 40.0,
-        };
+    for (step, step_hours, least) in STEPS {
         let too_fine = match scale.finest {
             None | Some(CalendarUnit::Hour) => false,
             Some(CalendarUnit::Day | CalendarUnit::Week) => step_hours < 24.0,
@@ -127,13 +123,13 @@ pub(crate) fn ticks(
             }
             let label = label(step, unit, language);
             let width = text_width(&label, LABEL, Weight::Regular);
-            let (from, to) = (scale.x(unit.period.from()), scale.x(unit.period.to()));
-            let x = match step {
-                Step::Minutes(_) | Step::Hours(_) | Step::Mondays => from,
-                Step::Days(_) | Step::Months(_) | Step::Years(_) => f64::midpoint(from, to),
+            let (from, to) = scale.ends(unit.period);
+            let x = match centred_hours(step) {
+                None => from,
+                Some(_) => f64::midpoint(from, to),
             };
             // The label of a partial unit at the window's edge would touch the next one.
-            let whole = scale.width * whole_hours(step) / hours;
+            let whole = scale.width * centred_hours(step).unwrap_or(0.0) / hours;
             let cut_short = (!unit.begins && x <= from) || to - from < whole * 0.7;
             if !cut_short && x - width / 2.0 >= 2.0 && x + width / 2.0 <= edge - 2.0 {
                 marks.labels.push(Mark { x, label });
@@ -147,13 +143,13 @@ pub(crate) fn ticks(
     TimeTicks::default()
 }
 
-/// Returns the minimum length of a unit whose label is centred.
-fn whole_hours(step: Step) -> f64 {
+/// Returns the minimum length of a unit whose label is centred; `None` if the label is at its beginning.
+fn centred_hours(step: Step) -> Option<f64> {
     match step {
-        Step::Minutes(_) | Step::Hours(_) | Step::Mondays => 0.0,
-        Step::Days(_) => 24.0,
-        Step::Months(_) => 28.0 * 24.0,
-        Step::Years(_) => 365.0 * 24.0,
+        Step::Minutes(_) | Step::Hours(_) | Step::Mondays => None,
+        Step::Days(_) => Some(24.0),
+        Step::Months(_) => Some(28.0 * 24.0),
+        Step::Years(_) => Some(365.0 * 24.0),
     }
 }
 
@@ -204,29 +200,20 @@ fn begins_at(at: Timestamp, zone: &TimeZone, local: jiff::civil::DateTime) -> bo
 }
 
 fn minute_units(window: Period, zone: &TimeZone, minutes: i8) -> Vec<Unit> {
-    let into_minute = window.from().as_microsecond().rem_euclid(60_000_000);
-    let mut at = window.from();
-    if into_minute > 0 {
-        at = at
-            .checked_add((60_000_000 - into_minute).microseconds())
-            .unwrap_or(window.to());
-    }
-    let mut found = Vec::new();
-    while at < window.to() {
+    // In whole minutes, the first at or after the beginning of the window.
+    let minute = |at: Timestamp| at.as_second().div_euclid(60);
+    let first = minute(window.from()) + i64::from(window.from().as_microsecond() % 60_000_000 != 0);
+    let minutes_of = (first..=minute(window.to())).filter_map(|minute| {
+        let at = Timestamp::from_second(minute * 60).ok()?;
         let local = zone.to_datetime(at);
-        if local.minute() % minutes == 0 && local.second() == 0 {
-            found.push(Unit {
-                local,
-                period: Period::new(at, window.to()),
-                begins: true,
-            });
-        }
-        let Ok(next) = at.checked_add(1.minute()) else {
-            break;
-        };
-        at = next;
-    }
-    found
+        let is_one = at < window.to() && local.minute() % minutes == 0 && local.second() == 0;
+        is_one.then(|| Unit {
+            local,
+            period: Period::new(at, window.to()),
+            begins: true,
+        })
+    });
+    minutes_of.collect()
 }
 
 fn year_units(window: Period, zone: &TimeZone, years: i16) -> Vec<Unit> {
@@ -282,29 +269,21 @@ fn contexts(
         }
     };
     let fits = |name: &str, room: f64| text_width(name, LABEL, Weight::Regular) <= room;
-    let long = |unit: &Unit| context(step, unit, language, Length::Long);
+    let named = |unit: &Unit, length| context(step, unit, language, length);
     // Use the same length for all labels. Only at the edges can a label be shorter or missing.
-    let middle = found.iter().enumerate().take(last).skip(1);
-    let length = if middle
-        .clone()
-        .all(|(place, unit)| fits(&long(unit), room(place, unit)))
-    {
-        Length::Long
-    } else {
-        Length::Short
+    let mut middle = found.iter().enumerate().take(last).skip(1);
+    let all_fit = middle.all(|(place, unit)| fits(&named(unit, Length::Long), room(place, unit)));
+    let lengths = match all_fit {
+        true => &[Length::Long, Length::Short][..],
+        false => &[Length::Short],
     };
-    found
-        .iter()
-        .enumerate()
-        .filter_map(|(place, unit)| {
-            let label = [length, Length::Short]
-                .into_iter()
-                .map(|length| context(step, unit, language, length))
-                .find(|name| fits(name, room(place, unit)))?;
-            let x = scale.x(unit.period.from());
-            Some(Mark { x, label })
-        })
-        .collect()
+    let mark = |(place, unit): (usize, &Unit)| {
+        let mut labels = lengths.iter().map(|length| named(unit, *length));
+        let label = labels.find(|name| fits(name, room(place, unit)))?;
+        let x = scale.x(unit.period.from());
+        Some(Mark { x, label })
+    };
+    found.iter().enumerate().filter_map(mark).collect()
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -396,7 +396,7 @@ pub(super) fn rest(count: usize, language: Language) -> String {
 }
 
 /// The index of a GPU behind a prefix, or its UUID.
-pub(super) fn gpu_name(index: Option<u32>, gpu: &GpuUuid, prefix: &str) -> String {
+pub(crate) fn gpu_name(index: Option<u32>, gpu: &GpuUuid, prefix: &str) -> String {
     index.map_or_else(|| gpu.to_string(), |index| format!("{prefix}{index}"))
 }
 

@@ -1,11 +1,10 @@
 //! The statement as HTML, one printed page for each person. The file is self-contained: no network, fonts or scripts.
 
-use gua_model::Micros;
 use gua_model::statement::Account;
 use gua_model::text::sanitize;
 
 use super::days::picture;
-use super::{Sheet, amounts, bound, equation, explained, limit, parts, remarks, sessions};
+use super::{Amount, Sheet, all_cards, amounts, equation, limit, parts, remarks, sessions};
 use crate::chart::{Language, page_style};
 use crate::markup::Markup;
 use crate::report::html::table::{Look, masthead as write_masthead, say, table, tile};
@@ -78,27 +77,30 @@ fn masthead(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
 fn totals(html: &mut Markup, account: &Account) {
     html.element("section", &[], |html| {
         html.element("div", &[("class", "tiles")], |html| {
-            for (key, name, cell) in amounts(account) {
+            for Amount {
+                key,
+                name,
+                value: cell,
+                bound,
+            } in amounts(account)
+            {
+                let share = account.sums.idle_share();
+                let idle = share.map_or_else(
+                    || "held, unused".to_owned(),
+                    |share| format!("{:.1}% of held, unused", share * 100.0),
+                );
                 let (kind, below) = match key {
-                    "held_hours" => ("observed", "GPU-hours on cards".to_owned()),
-                    "used_hours" => ("active", "of those, in use".to_owned()),
-                    "idle_held_hours" => {
-                        let share = account.sums.idle_share();
-                        let share =
-                            share.map(|share| format!("{:.1}% of held, unused", share * 100.0));
-                        (
-                            "idle-held",
-                            share.unwrap_or_else(|| "held, unused".to_owned()),
-                        )
-                    }
-                    "charged_hours" => ("charged", "shared among those on a card".to_owned()),
-                    _ => ("truly-idle", "kWh, shared likewise".to_owned()),
+                    "held_hours" => ("observed", "GPU-hours on cards"),
+                    "used_hours" => ("active", "of those, in use"),
+                    "idle_held_hours" => ("idle-held", &*idle),
+                    "charged_hours" => ("charged", "shared among those on a card"),
+                    _ => ("truly-idle", "kWh, shared likewise"),
                 };
                 let value = |html: &mut Markup| {
-                    html.words(bound(account, key, &cell));
+                    html.words(bound);
                     html.number(key, &cell);
                 };
-                tile(html, (kind, name), value, |html| html.words(&below));
+                tile(html, (kind, name), value, |html| html.words(below));
             }
         });
     });
@@ -139,69 +141,51 @@ fn balance(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
     let statement = sheet.statement;
     let capacity = statement.balance.capacity.hours();
     html.element("section", &[], |html| {
-        let cards = if statement.cards == 1 {
-            "1 card".to_owned()
-        } else {
-            format!("all {} cards", statement.cards)
-        };
-        html.text("h2", &[], &format!("The time of {cards}"));
+        let title = format!("The time of {}", all_cards(statement));
+        html.text("h2", &[], &title);
         let parts = parts(statement, account);
         if capacity > 0.0 {
             html.element("div", &[("class", "whole")], |html| {
-                for (key, _, micros) in &parts {
-                    let share = micros.hours() / capacity * 100.0;
-                    if *micros > Micros(0) {
-                        let style = format!("width:{share:.3}%");
-                        html.text(
-                            "span",
-                            &[("class", &format!("part {key}")), ("style", &style)],
-                            "",
-                        );
-                    }
+                for part in parts.iter().filter(|part| part.hours > 0.0) {
+                    let class = format!("part {}", part.key);
+                    let style = format!("width:{:.3}%", part.share * 100.0);
+                    html.text("span", &[("class", &class), ("style", &style)], "");
                 }
             });
         }
         html.element("table", &[("class", "balance")], |html| {
             html.element("tbody", &[], |html| {
-                for (key, name, micros) in &parts {
-                    let hours = micros.hours();
-                    let share = if capacity > 0.0 {
-                        hours / capacity
-                    } else {
-                        0.0
-                    };
+                for part in &parts {
+                    let share = format!("{:.1}%", part.share * 100.0);
+                    let of = (part.key, part.hours, &*share);
                     html.element("tr", &[], |html| {
                         html.element("td", &[("class", "t")], |html| {
-                            html.text("span", &[("class", &format!("key part {key}"))], "");
-                            html.words(name);
+                            let class = format!("key part {}", part.key);
+                            html.text("span", &[("class", &class)], "");
+                            html.words(&part.name);
                         });
-                        html.text("td", &[("class", "t sub")], explained(key));
-                        html.element("td", &[("class", "n")], |html| {
-                            html.number(&format!("{key}_hours"), &Cell::Hours(hours));
-                        });
-                        html.text("td", &[("class", "n")], &format!("{:.1}%", share * 100.0));
+                        balance_cells(html, part.why, of);
                     });
                 }
                 html.element("tr", &[("class", "sum")], |html| {
                     html.text("td", &[("class", "t")], "capacity");
-                    html.text(
-                        "td",
-                        &[("class", "t sub")],
-                        "every card, for as long as it was there",
-                    );
-                    html.element("td", &[("class", "n")], |html| {
-                        html.number("capacity_hours", &Cell::Hours(capacity));
-                    });
-                    html.text("td", &[("class", "n")], "");
+                    let why = "every card, for as long as it was there";
+                    balance_cells(html, why, ("capacity", capacity, ""));
                 });
             });
         });
-        html.text(
-            "p",
-            &[("class", "say equation")],
-            &equation(statement, account),
-        );
+        let equation = equation(statement, account);
+        html.text("p", &[("class", "say equation")], &equation);
     });
+}
+
+/// Writes the explanation of a part, its hours and its share.
+fn balance_cells(html: &mut Markup, why: &str, (key, hours, share): (&str, f64, &str)) {
+    html.text("td", &[("class", "t sub")], why);
+    html.element("td", &[("class", "n")], |html| {
+        html.number(&format!("{key}_hours"), &Cell::Hours(hours));
+    });
+    html.text("td", &[("class", "n")], share);
 }
 
 fn notes(html: &mut Markup, sheet: &Sheet<'_>) {

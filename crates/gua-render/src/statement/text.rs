@@ -6,7 +6,7 @@ use gua_model::statement::Account;
 use gua_model::text::sanitize;
 
 use super::days::weeks;
-use super::{Sheet, amounts, bound, equation, explained, limit, parts, remarks, sessions};
+use super::{Amount, Sheet, all_cards, amounts, equation, limit, parts, remarks, sessions};
 use crate::table::Cell;
 
 /// The whole statement.
@@ -46,30 +46,31 @@ fn head(text: &mut String, sheet: &Sheet<'_>, name: &str) {
 
 fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
     head(text, sheet, &sanitize(&account.name));
-    for (key, name, cell) in amounts(account) {
-        let unit = match cell {
+    for Amount {
+        key,
+        name,
+        value,
+        bound,
+    } in amounts(account)
+    {
+        let unit = match value {
             Cell::Hours(_) => "h",
             Cell::Kilowatthours(_) => "kWh",
             _ => "",
         };
-        let indent = if matches!(key, "used_hours" | "idle_held_hours") {
-            "    "
-        } else {
-            "  "
+        let indent = match key {
+            "used_hours" | "idle_held_hours" => "    ",
+            _ => "  ",
         };
-        let share = match key {
-            "idle_held_hours" => account.sums.idle_share().map_or_else(String::new, |share| {
-                format!("  {:.1}% of what was held", share * 100.0)
-            }),
-            _ => String::new(),
-        };
+        let share = account
+            .sums
+            .idle_share()
+            .filter(|_| key == "idle_held_hours");
+        let share = share.map(|share| format!("  {:.1}% of what was held", share * 100.0));
         let name = format!("{indent}{name}");
-        let shown = format!("{}{}", bound(account, key, &cell), cell.shown());
-        let _ = writeln!(
-            text,
-            "{}",
-            format!("{name:<14}{shown:>10} {unit}{share}").trim_end()
-        );
+        let shown = format!("{bound}{}", value.shown());
+        let line = format!("{name:<14}{shown:>10} {unit}{}", share.unwrap_or_default());
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     weeks(text, account);
     if !account.standings.is_empty() {
@@ -79,13 +80,9 @@ fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
         }
     }
     text.push_str("\nBiggest sessions");
-    if account.session_count > account.sessions.len() {
-        let _ = write!(
-            text,
-            " ({} of {})",
-            account.sessions.len(),
-            account.session_count
-        );
+    let (shown, all) = (account.sessions.len(), account.session_count);
+    if all > shown {
+        let _ = write!(text, " ({shown} of {all})");
     }
     text.push('\n');
     match account.sessions.is_empty() {
@@ -98,34 +95,18 @@ fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
 
 fn cards(text: &mut String, sheet: &Sheet<'_>, account: Option<&Account>) {
     let statement = sheet.statement;
-    let number = statement.cards;
-    let number = if number == 1 {
-        "1 card".to_owned()
-    } else {
-        format!("all {number} cards")
-    };
-    let _ = writeln!(text, "\nThe time of {number}");
-    let capacity = statement.balance.capacity.hours();
+    let _ = writeln!(text, "\nThe time of {}", all_cards(statement));
     let parts = parts(statement, account);
-    let width = parts
-        .iter()
-        .map(|(_, name, _)| name.chars().count())
-        .max()
-        .unwrap_or(0)
-        .max(8);
-    for (key, name, micros) in &parts {
-        let hours = micros.hours();
-        let share = if capacity > 0.0 {
-            hours / capacity * 100.0
-        } else {
-            0.0
-        };
-        let why = explained(key);
+    let widths = parts.iter().map(|part| part.name.chars().count());
+    let width = widths.max().unwrap_or(0).max(8);
+    for part in &parts {
+        let (name, hours, share, why) = (&part.name, part.hours, part.share * 100.0, part.why);
         let _ = writeln!(
             text,
             "  {name:<width$}  {hours:>10.2} h  {share:>5.1}%  {why}"
         );
     }
+    let capacity = statement.balance.capacity.hours();
     let _ = writeln!(text, "  {:<width$}  {capacity:>10.2} h", "capacity");
     let _ = writeln!(text, "  {}", equation(statement, account));
 }

@@ -132,35 +132,26 @@ fn numbers(report: &Report) -> BTreeMap<&GpuUuid, Option<u32>> {
 
 /// Returns a short name for every GPU. An index that two GPUs had at different times is not used alone.
 fn names<'a>(numbers: &BTreeMap<&'a GpuUuid, Option<u32>>) -> BTreeMap<&'a GpuUuid, String> {
-    let by_number = |gpu: &GpuUuid, number: Option<u32>| match number {
-        Some(number) => format!("#{number}"),
-        None => short_uuid(gpu.as_str()),
+    // From the shortest name to the longest; a longer one is used where others have the same.
+    let forms = |gpu: &GpuUuid, number: Option<u32>| {
+        let (short, full) = (short_uuid(gpu.as_str()), gpu.as_str().to_owned());
+        match number {
+            Some(number) => [format!("#{number}"), format!("#{number} {short}"), full],
+            None => [short, full.clone(), full],
+        }
     };
-    let by_both = |gpu: &GpuUuid, number: Option<u32>| match number {
-        Some(number) => format!("#{number} {}", short_uuid(gpu.as_str())),
-        None => gpu.as_str().to_owned(),
-    };
-    let in_full = |gpu: &GpuUuid, _: Option<u32>| gpu.as_str().to_owned();
-    let shared = |names: &BTreeMap<&'a GpuUuid, String>| -> BTreeSet<String> {
+    let mut names: BTreeMap<&GpuUuid, String> = BTreeMap::new();
+    for length in 0..3 {
         let mut seen = BTreeSet::new();
-        let names = names.values();
-        names
+        let shared: BTreeSet<String> = names
+            .values()
             .filter(|name| !seen.insert(name.as_str()))
             .cloned()
-            .collect()
-    };
-    let mut names: BTreeMap<&GpuUuid, String> = numbers
-        .iter()
-        .map(|(gpu, number)| (*gpu, by_number(gpu, *number)))
-        .collect();
-    for longer in [
-        &by_both as &dyn Fn(&GpuUuid, Option<u32>) -> String,
-        &in_full,
-    ] {
-        let shared = shared(&names);
-        for (gpu, name) in &mut names {
-            if shared.contains(name) {
-                *name = longer(gpu, numbers.get(gpu).copied().flatten());
+            .collect();
+        for (gpu, number) in numbers {
+            let is_unique = names.get(gpu).is_some_and(|name| !shared.contains(name));
+            if !is_unique {
+                names.insert(gpu, forms(gpu, *number)[length].clone());
             }
         }
     }
