@@ -121,14 +121,16 @@ mod tests {
 
     #[test]
     fn the_file_is_sorted_indented_and_ascii() {
-        let expected = r#"{
-  "agentToken": "gua_agent_secret",
-  "displayName": "lab \u00e9\u007f \ud83d\ude00 \"q\"",
-  "hostId": "h1",
-  "serverUrl": "https://board.example.com",
-  "tokenPrefix": "gua_agent_se"
-}
-"#;
+        let expected = [
+            r#"{"#,
+            r#"  "agentToken": "gua_agent_secret","#,
+            r#"  "displayName": "lab \u00e9\u007f \ud83d\ude00 \"q\"","#,
+            r#"  "hostId": "h1","#,
+            r#"  "serverUrl": "https://board.example.com","#,
+            r#"  "tokenPrefix": "gua_agent_se""#,
+            "}\n",
+        ]
+        .join("\n");
         assert_eq!(config().write(), expected);
         assert_eq!(CloudConfig::read(expected.as_bytes()), Ok(config()));
     }

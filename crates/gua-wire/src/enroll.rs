@@ -1,7 +1,7 @@
 //! The enrollment request: a host presents a one-time token and receives its identity and the secret for later
 //! requests.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::fields::{FieldsError, required};
 use crate::token::{Token, TokenError};
@@ -12,11 +12,16 @@ pub const LONGEST_HOSTNAME: usize = 255;
 pub const LONGEST_VERSION: usize = 64;
 
 /// Request with which a host enrolls.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimRequest {
+    #[serde(serialize_with = "revealed")]
     enrollment_token: Token,
+    #[serde(skip_serializing_if = "Option::is_none")]
     hostname: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     agent_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     driver_version: Option<String>,
 }
 
@@ -53,25 +58,12 @@ impl ClaimRequest {
     /// Serializes the request body, which contains the one-time token.
     #[must_use]
     pub fn body(&self) -> String {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Body<'a> {
-            enrollment_token: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            hostname: Option<&'a str>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            agent_version: Option<&'a str>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            driver_version: Option<&'a str>,
-        }
-        let body = Body {
-            enrollment_token: self.enrollment_token.reveal(),
-            hostname: self.hostname.as_deref(),
-            agent_version: self.agent_version.as_deref(),
-            driver_version: self.driver_version.as_deref(),
-        };
-        serde_json::to_string(&body).expect("strings are always JSON")
+        serde_json::to_string(self).expect("strings are always JSON")
     }
+}
+
+fn revealed<S: Serializer>(token: &Token, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(token.reveal())
 }
 
 fn bounded(field: &'static str, text: &str, longest: usize) -> Result<Option<String>, TooLong> {

@@ -3,13 +3,12 @@
 
 mod state;
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _};
 use std::ops::ControlFlow;
 
-use gua_compat::gpu_usage_audit::{LegacyError, OldCell, OldForm, OldTables};
-use gua_wire::archive::{CsvWriter, Extent, Object, Plan, Table, Value, compressed};
+use gua_compat::gpu_usage_audit::{LegacyError, OldForm, OldTables};
+use gua_wire::archive::{CsvWriter, Extent, Object, Plan, Table, compressed};
 use gua_wire::users::UserPolicy;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -116,25 +115,24 @@ pub struct RefusedFiles {
     source: CallError,
 }
 
-/// Files that the board rejected because of their content.
-#[derive(Debug, Default)]
-struct Refusals {
-    count: usize,
-    first: Option<(Object, CallError)>,
-}
+/// The first rejection, and the number of them.
+type Refused = Option<Box<RefusedFiles>>;
 
-impl Refusals {
-    /// Collects the rejection of one file; any other error is returned. `true` if the file was uploaded.
-    fn collect(&mut self, sent: Result<(), ArchiveError>) -> Result<bool, ArchiveError> {
-        match sent {
-            Ok(()) => Ok(true),
-            Err(ArchiveError::Upload(object, error)) if is_about_the_file(&error) => {
-                self.count += 1;
-                self.first.get_or_insert((object, error));
-                Ok(false)
-            }
-            Err(error) => Err(error),
+/// Collects the rejection of one file; any other error is returned. `true` if the file was uploaded.
+fn collect(refused: &mut Refused, sent: Result<(), ArchiveError>) -> Result<bool, ArchiveError> {
+    match sent {
+        Ok(()) => Ok(true),
+        Err(ArchiveError::Upload(first, source)) if is_about_the_file(&source) => {
+            let files = RefusedFiles {
+                count: 0,
+                first,
+                done: String::new(),
+                source,
+            };
+            refused.get_or_insert(Box::new(files)).count += 1;
+            Ok(false)
         }
+        Err(error) => Err(error),
     }
 }
 
@@ -170,23 +168,21 @@ impl Archive<'_> {
             ..Archived::default()
         };
         let plan = plan(days.whole);
-        let mut refusals = Refusals::default();
-        self.send_days(&plan, &mut archived, &mut refusals, on_progress)?;
+        let mut refused = None;
+        self.send_days(&plan, &mut archived, &mut refused, on_progress)?;
         let tables = self.history.lists(&mut |_| on_progress(1.0))?;
         for object in Plan::WHOLE {
-            refusals.collect(self.send(&tables, object))?;
+            collect(&mut refused, self.send(&tables, object))?;
         }
         client
             .prune_archives(self.retention_days, config)
             .map_err(|error| ArchiveError::Prune(self.retention_days, error))?;
-        match refusals.first {
+        match refused {
             None => Ok(archived),
-            Some((first, source)) => Err(ArchiveError::Refused(Box::new(RefusedFiles {
-                count: refusals.count,
-                first,
-                done: archived.summary(self.retention_days),
-                source,
-            }))),
+            Some(mut refused) => {
+                refused.done = archived.summary(self.retention_days);
+                Err(ArchiveError::Refused(refused))
+            }
         }
     }
 
@@ -194,7 +190,7 @@ impl Archive<'_> {
         &self,
         plan: &Plan,
         archived: &mut Archived,
-        refusals: &mut Refusals,
+        refused: &mut Refused,
         on_progress: OnProgress<'_>,
     ) -> Result<(), ArchiveError> {
         let files = plan.missing.len() + Plan::WHOLE.len();
@@ -219,7 +215,7 @@ impl Archive<'_> {
                 if on_progress(share).is_break() {
                     return Err(ArchiveError::Stopped);
                 }
-                if refusals.collect(self.send(&tables, object))? {
+                if collect(refused, self.send(&tables, object))? {
                     archived.uploaded += 1;
                 }
                 done += 1;
@@ -274,7 +270,7 @@ fn compressed_table(
     let mut csv = CsvWriter::new(out, &header, users.clone())?;
     if !columns.is_empty() {
         tables.rows(table.name(), &mut |row| -> Result<(), ArchiveError> {
-            Ok(csv.row(row.iter().map(|cell| cell.map(value)).collect())?)
+            Ok(csv.row(row.to_vec())?)
         })?;
     }
     let buffer = csv.finish()?.finish()?;
@@ -283,12 +279,4 @@ fn compressed_table(
         .map_err(io::IntoInnerError::into_error)?;
     file.rewind()?;
     Ok(file)
-}
-
-fn value(cell: OldCell<'_>) -> Value<'_> {
-    match cell {
-        OldCell::Integer(number) => Value::Integer(number),
-        OldCell::Real(number) => Value::Real(number),
-        OldCell::Text(text) => Value::Text(Cow::Borrowed(text)),
-    }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use gua_store::History;
 pub use gua_store::TickDays as Days;
 use gua_store::imported::{CardRow, ImportedRow as _, LegacyError, OnProgress, ProcessRow};
+use gua_wire::archive::Value;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use rusqlite::Connection;
@@ -42,14 +43,6 @@ pub struct OldTables<'a> {
 enum Held<'a> {
     Scratch(Connection),
     File(&'a OldFile),
-}
-
-/// One value of a row.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum OldCell<'a> {
-    Integer(i64),
-    Real(f64),
-    Text(&'a str),
 }
 
 impl OldForm {
@@ -128,7 +121,7 @@ impl OldForm {
 }
 
 /// Callback that receives one row.
-pub type EachRow<'a, E> = &'a mut dyn FnMut(&[Option<OldCell<'_>>]) -> Result<(), E>;
+pub type EachRow<'a, E> = &'a mut dyn FnMut(&[Option<Value<'_>>]) -> Result<(), E>;
 
 impl OldTables<'_> {
     fn connection(&self) -> &Connection {
@@ -213,14 +206,14 @@ impl OldTables<'_> {
     }
 }
 
-fn cell(value: ValueRef<'_>) -> Result<Option<OldCell<'_>>, &'static str> {
+fn cell(value: ValueRef<'_>) -> Result<Option<Value<'_>>, &'static str> {
     Ok(match value {
         ValueRef::Null => None,
-        ValueRef::Integer(number) => Some(OldCell::Integer(number)),
-        ValueRef::Real(number) => Some(OldCell::Real(number)),
+        ValueRef::Integer(number) => Some(Value::Integer(number)),
+        ValueRef::Real(number) => Some(Value::Real(number)),
         ValueRef::Text(bytes) => {
             let text = std::str::from_utf8(bytes);
-            Some(OldCell::Text(text.map_err(|_| "text that is not UTF-8")?))
+            Some(text.map_err(|_| "text that is not UTF-8")?.into())
         }
         ValueRef::Blob(_) => return Err("bytes"),
     })

@@ -232,7 +232,7 @@ fn rows(tables: &OldTables<'_>, table: &str) -> Vec<Vec<Value>> {
             None => Value::Null,
             Some(OldCell::Integer(number)) => Value::Integer(*number),
             Some(OldCell::Real(number)) => Value::Real(*number),
-            Some(OldCell::Text(text)) => Value::Text((*text).to_owned()),
+            Some(OldCell::Text(text)) => Value::Text(text.to_string()),
         });
         found.push(cells.collect());
         Ok(())
