@@ -318,7 +318,7 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
         if let Some(outage) = self.driver.take() {
             self.record(&outage.close(now));
         }
-        for state in &mut self.sinks {
+        for state in self.sinks {
             state.finish(now);
         }
         Summary {

@@ -32,8 +32,7 @@ pub struct CsvSink {
     every: Duration,
     zone: TimeZone,
     thresholds: Thresholds,
-    /// `None` after the loop has ended.
-    worker: Option<SyncSender<(Minute, String)>>,
+    worker: SyncSender<(Minute, String)>,
     results: Receiver<Result<Appended, CsvError>>,
     /// Period whose rows are being written.
     pending: Option<i64>,
@@ -77,7 +76,7 @@ impl CsvSink {
             every,
             zone,
             thresholds,
-            worker: Some(worker),
+            worker,
             results,
             pending: None,
             done: None,
@@ -114,10 +113,7 @@ impl CsvSink {
             // No reading is available; the next tick of this period may have some.
             return Ok(());
         }
-        let Some(worker) = &self.worker else {
-            return Ok(());
-        };
-        match worker.try_send((minute, lines.text)) {
+        match self.worker.try_send((minute, lines.text)) {
             Ok(()) => {
                 self.pending = Some(period);
                 Ok(())
@@ -161,8 +157,7 @@ impl Sink for CsvSink {
         self.thresholds = options.thresholds;
     }
 
-    fn finish(&mut self, _: Timestamp) {
-        self.worker = None;
+    fn finish(mut self: Box<Self>, _: Timestamp) {
         // An error cannot be reported any more.
         let _ = self.settle(FINAL_WAIT);
     }

@@ -15,8 +15,7 @@ use crate::sink::{Sink, SinkError};
 /// Writes ticks to an open history file.
 #[derive(Debug)]
 pub struct HistorySink {
-    /// `None` after the loop has ended.
-    store: Option<Store>,
+    store: Store,
     run: RunId,
     /// Description of the next collector run.
     next: NewRun,
@@ -33,7 +32,7 @@ impl HistorySink {
     pub fn begin(mut store: Store, run: NewRun) -> Result<Self, WriteError> {
         let id = store.begin_run(&run)?;
         Ok(Self {
-            store: Some(store),
+            store,
             run: id,
             next: run,
             is_changed: false,
@@ -52,13 +51,10 @@ impl HistorySink {
     }
 
     fn begin_again(&mut self, at: Timestamp, interval: Duration) -> Result<(), SinkError> {
-        let Some(store) = &mut self.store else {
-            return Ok(());
-        };
         self.next.started = at;
         self.next.interval = interval;
-        store.end_run(self.run, at)?;
-        self.run = store.begin_run(&self.next)?;
+        self.store.end_run(self.run, at)?;
+        self.run = self.store.begin_run(&self.next)?;
         self.is_changed = false;
         Ok(())
     }
@@ -73,51 +69,38 @@ impl Sink for HistorySink {
         if self.is_changed {
             self.begin_again(tick.sample.at, tick.interval)?;
         }
-        let Some(store) = &mut self.store else {
-            return Ok(());
-        };
-        Ok(store.record(self.run, tick)?)
+        Ok(self.store.record(self.run, tick)?)
     }
 
     fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
-        let Some(store) = &mut self.store else {
-            return Ok(());
-        };
-        Ok(store.record_outage(outage)?)
+        Ok(self.store.record_outage(outage)?)
     }
 
     fn maintain(&mut self, at: Timestamp) -> Result<(), SinkError> {
         let quarter = Quarter::of(at);
-        let Some(store) = &mut self.store else {
-            return Ok(());
-        };
         if let Some(events) = &mut self.events {
-            events.import(store, at)?;
+            events.import(&mut self.store, at)?;
         }
         // Totals and retention work in quarters, so one pass per quarter is enough.
         if self.maintained == Some(quarter) {
             return Ok(());
         }
-        let maintenance = store.maintain(at)?;
+        let maintenance = self.store.maintain(at)?;
         self.maintained = (!maintenance.more).then_some(quarter);
         Ok(())
     }
 
     fn configure(&mut self, options: &Options) {
         self.is_changed |= options.interval != self.next.interval;
-        if let Some(store) = &mut self.store {
-            store.keep_raw_for(Some(options.keep_raw));
-            // More ticks may have to be deleted now.
-            self.maintained = None;
-        }
+        self.store.keep_raw_for(Some(options.keep_raw));
+        // More ticks may have to be deleted now.
+        self.maintained = None;
     }
 
-    fn finish(&mut self, at: Timestamp) {
-        if let Some(mut store) = self.store.take() {
-            // On a full disk only the mark of an orderly end is missing.
-            let _ = store.end_run(self.run, at);
-            let _ = store.close();
-        }
+    fn finish(mut self: Box<Self>, at: Timestamp) {
+        // On a full disk only the mark of an orderly end is missing.
+        let _ = self.store.end_run(self.run, at);
+        let _ = self.store.close();
     }
 }
 
@@ -187,7 +170,7 @@ mod tests {
             sink.deliver(&tick(stored + 1)).is_err(),
             "and so is the next"
         );
-        sink.finish(Timestamp::from_second(1_800_100_000).unwrap());
+        Box::new(sink).finish(Timestamp::from_second(1_800_100_000).unwrap());
         let history = History::open(&path).unwrap();
         assert_eq!(history.info().unwrap().ticks, stored.unsigned_abs());
     }

@@ -33,8 +33,8 @@ pub trait Sink {
     /// The settings were reloaded.
     fn configure(&mut self, _options: &Options) {}
 
-    /// The loop has ended; no tick follows.
-    fn finish(&mut self, _at: Timestamp) {}
+    /// Ends the sink with the loop.
+    fn finish(self: Box<Self>, _at: Timestamp) {}
 }
 
 /// Why a sink could not take a tick or an outage.

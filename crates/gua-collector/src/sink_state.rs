@@ -110,12 +110,11 @@ impl SinkState {
     }
 
     /// Ends the open outage and the sink. Outages that the sink still refuses are logged, which is their only record.
-    pub(crate) fn finish(&mut self, now: Timestamp) {
+    pub(crate) fn finish(mut self, now: Timestamp) {
         if let Some(outage) = self.outage.take() {
             self.queue(outage.close(now));
         }
         self.flush();
-        self.sink.finish(now);
         for outage in self.queued.drain(..) {
             error!(
                 sink = self.sink.name(),
@@ -127,5 +126,6 @@ impl SinkState {
                 "outage not stored"
             );
         }
+        self.sink.finish(now);
     }
 }

@@ -141,10 +141,10 @@ impl Sink for BoardSink {
         Ok(())
     }
 
-    fn finish(&mut self, _: Timestamp) {
+    fn finish(self: Box<Self>, _: Timestamp) {
         self.put(Event::Close);
-        self.archive = None;
-        if let Some(stream) = self.stream.take() {
+        drop(self.archive);
+        if let Some(stream) = self.stream {
             stream.stop();
         }
         // Returns an error in both cases: when the thread has ended, and after the timeout.

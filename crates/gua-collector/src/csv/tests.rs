@@ -85,7 +85,7 @@ fn one_set_of_rows_is_written_in_each_turn_and_midnight_begins_a_file() {
     ] {
         sink.deliver(&tick(at)).unwrap();
     }
-    sink.finish(Timestamp::UNIX_EPOCH);
+    Box::new(sink).finish(Timestamp::UNIX_EPOCH);
     check(
         &days,
         &[
@@ -107,7 +107,7 @@ fn the_hour_that_a_clock_change_repeats_is_in_one_file_with_stamps_of_its_own() 
     for at in ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"] {
         sink.deliver(&tick(at)).unwrap();
     }
-    sink.finish(Timestamp::UNIX_EPOCH);
+    Box::new(sink).finish(Timestamp::UNIX_EPOCH);
     check(
         directory.path(),
         &[(
@@ -123,7 +123,7 @@ fn a_restart_within_a_minute_does_not_count_it_twice() {
     for at in ["2026-11-15T12:00:01Z", "2026-11-15T12:00:31Z"] {
         let mut sink = sink(directory.path());
         sink.deliver(&tick(at)).unwrap();
-        sink.finish(Timestamp::UNIX_EPOCH);
+        Box::new(sink).finish(Timestamp::UNIX_EPOCH);
     }
     check(
         directory.path(),
@@ -171,7 +171,7 @@ fn a_header_that_was_cut_off_is_written_again() {
         fs::write(&path, begun).unwrap();
         let mut sink = sink(directory.path());
         sink.deliver(&tick("2026-11-15T12:00:01Z")).unwrap();
-        sink.finish(Timestamp::UNIX_EPOCH);
+        Box::new(sink).finish(Timestamp::UNIX_EPOCH);
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text, format!("{HEADER}\n1794744000,-,-,-,0\n"), "{begun:?}");
         let _ = fs::remove_file(directory.path().join("20261115_gpu_stats.csv.torn"));
@@ -197,7 +197,7 @@ fn what_cannot_be_written_is_told_and_tried_again_with_the_next_tick() {
     // The same turn, and the row is not lost after all.
     fs::remove_file(&path).unwrap();
     sink.deliver(&tick("2026-11-15T12:01:01Z")).unwrap();
-    sink.finish(Timestamp::UNIX_EPOCH);
+    Box::new(sink).finish(Timestamp::UNIX_EPOCH);
     check(
         directory.path(),
         &[("20261115_gpu_stats.csv", &["1794744060,-,-,-,0"])],

@@ -230,7 +230,7 @@ fn store(place: &Place, sample: &Sample, settings: &Settings) -> anyhow::Result<
 fn write(place: &Place, sample: &Sample, options: &Options) -> anyhow::Result<()> {
     let mut history = place.open(Append::Yes, sample, options)?;
     let stored = history.deliver(&tick(sample, options));
-    history.finish(clock::now());
+    Box::new(history).finish(clock::now());
     stored.map_err(|error| Failure {
         exit: Exit::Failed,
         message: error.message,
