@@ -185,7 +185,13 @@ impl Supervisor {
             .with("interval_seconds", self.interval.as_secs_f64());
         if let Some(record) = &mut self.record {
             record.begin();
-            record.event(self.start.at, "run_started", &data);
+        }
+        self.log(self.start.at, "run_started", &data);
+    }
+
+    fn log(&mut self, at: Timestamp, event: &str, data: &Fields) {
+        if let Some(record) = &mut self.record {
+            record.event(at, event, data);
         }
     }
 
@@ -314,10 +320,8 @@ impl Supervisor {
     /// Keeps the first fault. Backing off before a retry is not one.
     fn note_fault(&mut self, fault: DriverFault) {
         if self.fault.is_none() && !matches!(fault, DriverFault::BackingOff { .. }) {
-            if let Some(record) = &mut self.record {
-                let data = Fields::new().with("reason", fault.to_string());
-                record.event(clock::now(), "driver_unavailable", &data);
-            }
+            let data = Fields::new().with("reason", fault.to_string());
+            self.log(clock::now(), "driver_unavailable", &data);
             self.fault = Some(fault);
         }
     }
@@ -326,20 +330,18 @@ impl Supervisor {
     fn add_marks(&mut self, marks: &[Mark], moment: Moment) {
         let at = moment.at;
         for mark in marks {
-            let ended = self.watch.mark(mark, at, moment.since_boot);
-            let Some(record) = &mut self.record else {
-                continue;
-            };
-            if let Some(ended) = &ended {
-                record.phase(at, ended);
+            if let Some(ended) = self.watch.mark(mark, at, moment.since_boot)
+                && let Some(record) = &mut self.record
+            {
+                record.phase(at, &ended);
             }
             match mark {
                 Mark::Phase(name) => {
                     let data = Fields::new().with("name", name.as_str());
-                    record.event(at, "phase_started", &data);
+                    self.log(at, "phase_started", &data);
                 }
-                Mark::Event { name, data } => record.event(at, name, &fields(data)),
-                Mark::Set(values) => record.event(at, "set", &fields(values)),
+                Mark::Event { name, data } => self.log(at, name, &fields(data)),
+                Mark::Set(values) => self.log(at, "set", &fields(values)),
             }
         }
     }
