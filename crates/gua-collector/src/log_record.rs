@@ -7,8 +7,9 @@
 use std::fmt::{self, Write as _};
 
 use serde_json::Value;
-use tracing::Event;
 use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 /// The message and fields of a record.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +62,33 @@ impl LogRecord {
             (name, value) => self.fields.push((name, value)),
         }
     }
+}
+
+/// A subscriber that hands each record to a function. There are no spans and no filters but the level, so this is smaller
+/// than a general subscriber: the daemon has a memory limit.
+#[derive(Debug)]
+pub struct LogSubscriber<F>(pub F);
+
+impl<F: Fn(Level, LogRecord) + 'static> Subscriber for LogSubscriber<F>
+where
+    F: Send + Sync,
+{
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::INFO
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        (self.0)(*event.metadata().level(), LogRecord::of(event));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
 }
 
 impl Visit for LogRecord {

@@ -1,19 +1,17 @@
 //! The log of the daemon: one `tracing` subscriber that writes to standard error.
 //!
-//! Libraries emit records with a constant message and fields; only this file decides how they look. There are no spans
-//! and no filters, so a subscriber of our own is smaller than a general one: the daemon has a memory limit.
+//! Libraries emit records with a constant message and fields; only this file decides how they look.
 
 use std::ffi::OsStr;
 use std::io;
 
-use gua_collector::log_record::LogRecord;
+use gua_collector::log_record::{LogRecord, LogSubscriber};
 use gua_probe::clock;
 use gua_settings::kind::LogFormat;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::Level;
 
 use crate::output;
 
@@ -52,33 +50,11 @@ fn is_stderr(stream: Option<&OsStr>) -> bool {
 
 /// Sends all log records of this process to standard error.
 pub(crate) fn start(form: Form) {
+    let log = LogSubscriber(move |level, record: LogRecord| {
+        output::talk(&line(form, level, clock::now(), &record));
+    });
     // Fails if the log was already started.
-    let _ = tracing::subscriber::set_global_default(Log { form });
-}
-
-struct Log {
-    form: Form,
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::INFO
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let record = LogRecord::of(event);
-        let level = *event.metadata().level();
-        output::talk(&line(self.form, level, clock::now(), &record));
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
+    let _ = tracing::subscriber::set_global_default(log);
 }
 
 fn line(form: Form, level: Level, at: Timestamp, record: &LogRecord) -> String {
