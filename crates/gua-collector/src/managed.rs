@@ -152,7 +152,7 @@ fn is_zombie(pid: u32) -> bool {
     state.is_some_and(|state| state.starts_with(['Z', 'X']))
 }
 
-fn command_line(proc: &Path, pid: u32) -> Option<Vec<String>> {
+pub(crate) fn command_line(proc: &Path, pid: u32) -> Option<Vec<String>> {
     let mut bytes = Vec::new();
     File::open(proc.join(pid.to_string()).join("cmdline"))
         .ok()?

@@ -5,6 +5,8 @@ use std::path::Path;
 use gua_probe::host::HostRoot;
 use gua_probe::host::collector::{Collector, collectors};
 
+use crate::managed::command_line;
+
 /// PID of a Python collector that has this file open or was started with it as `--db`. The argument also counts because
 /// the open files of other users are hidden, and because a new collector has not created the file yet.
 #[must_use]
@@ -22,17 +24,14 @@ pub fn python_writer(root: &HostRoot, path: &Path) -> Option<u32> {
                 .flatten()
                 .flatten()
                 .filter_map(|file| std::fs::read_link(file.path()).ok());
-            open.any(|open| target.as_ref() == Some(&open)) || has_db_argument(&process, path)
+            open.any(|open| target.as_ref() == Some(&open)) || has_db_argument(root, *pid, path)
         })
 }
 
-fn has_db_argument(process: &Path, path: &Path) -> bool {
-    use std::os::unix::ffi::OsStrExt as _;
-    let arguments = std::fs::read(process.join("cmdline")).unwrap_or_default();
-    let arguments: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
-    arguments
-        .windows(2)
-        .any(|pair| pair == [b"--db".as_slice(), path.as_os_str().as_bytes()])
+fn has_db_argument(root: &HostRoot, pid: u32, path: &Path) -> bool {
+    let arguments = command_line(&root.proc, pid).unwrap_or_default();
+    let is_db = |pair: &[String]| pair[0] == "--db" && Path::new(&pair[1]) == path;
+    arguments.windows(2).any(is_db)
 }
 
 #[cfg(test)]

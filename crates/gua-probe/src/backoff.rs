@@ -29,12 +29,18 @@ impl Backoff {
     }
 
     pub fn failed(&mut self, now: Duration) {
+        self.failed_with_jitter(now, 0);
+    }
+
+    /// Like [`Backoff::failed`], with an addition of up to half of the delay: `random` of 65,535 parts of it.
+    pub fn failed_with_jitter(&mut self, now: Duration, random: u16) {
         let delay = self
             .first
             .saturating_mul(1u32.checked_shl(self.failures).unwrap_or(u32::MAX))
             .min(self.longest);
         self.failures = self.failures.saturating_add(1);
-        self.free_at = now.saturating_add(delay);
+        let jitter = delay / 2 * u32::from(random) / u32::from(u16::MAX);
+        self.free_at = now.saturating_add(delay + jitter);
     }
 
     pub fn succeeded(&mut self) {

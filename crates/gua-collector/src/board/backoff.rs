@@ -1,4 +1,4 @@
-//! Exponential backoff with jitter, so that many hosts do not retry at the same moment.
+//! Back-off with jitter, so that many hosts do not retry at the same moment.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -6,40 +6,25 @@ use std::time::Duration;
 use gua_probe::backoff::Backoff;
 
 #[derive(Debug)]
-pub(super) struct RetryDelay {
-    backoff: Backoff,
-    /// Random addition to the current delay.
-    jitter: Duration,
-}
+pub(super) struct RetryDelay(Backoff);
 
 impl RetryDelay {
     pub(super) fn new(first: Duration, longest: Duration) -> Self {
-        Self {
-            backoff: Backoff::new(first, longest),
-            jitter: Duration::ZERO,
-        }
+        Self(Backoff::new(first, longest))
     }
 
     pub(super) fn failed(&mut self, now: Duration) {
-        self.backoff.failed(now);
-        let delay = self.backoff.remaining(now).unwrap_or_default();
-        self.jitter = fraction_of(delay / 2, random());
+        self.0.failed_with_jitter(now, random());
     }
 
     pub(super) fn succeeded(&mut self) {
-        self.backoff.succeeded();
-        self.jitter = Duration::ZERO;
+        self.0.succeeded();
     }
 
     /// Time until the next attempt; `None` if it is due.
     pub(super) fn remaining(&self, now: Duration) -> Option<Duration> {
-        let earlier = now.saturating_sub(self.jitter);
-        self.backoff.remaining(earlier)
+        self.0.remaining(now)
     }
-}
-
-fn fraction_of(whole: Duration, random: u16) -> Duration {
-    whole * u32::from(random) / u32::from(u16::MAX)
 }
 
 /// A random number: the standard library seeds each `RandomState` from the system's randomness.
@@ -67,8 +52,6 @@ mod tests {
         }
         delay.succeeded();
         assert_eq!(delay.remaining(now), None);
-        assert_eq!(fraction_of(second, u16::MAX), second);
-        assert_eq!(fraction_of(second, 0), Duration::ZERO);
     }
 
     #[test]

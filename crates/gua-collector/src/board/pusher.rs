@@ -70,8 +70,6 @@ pub(super) struct Pusher {
     state_written: Option<Duration>,
     /// Whether the state has changed since it was written.
     is_state_changed: bool,
-    /// State of the stream as last written.
-    stream_written: Option<bool>,
     delay: RetryDelay,
     unsent: Option<EncodedPush>,
     in_flight: Option<InFlight>,
@@ -102,7 +100,6 @@ impl Pusher {
             state: LinkState::default(),
             state_written: None,
             is_state_changed: false,
-            stream_written: None,
             delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
             unsent: None,
             in_flight: None,
@@ -126,16 +123,15 @@ impl Pusher {
             match event {
                 Some(Event::Tick(push)) => self.receive(&push),
                 Some(Event::Sent(result)) => self.handle_result(result),
-                Some(Event::StreamChanged) | None => {}
+                // Does not wait for the next push, which may be an hour away.
+                Some(Event::StreamChanged) => self.write_state(),
+                None => {}
                 Some(Event::Close) => break,
             }
             if self.may_send() && !self.send_latest() {
                 self.send_spooled();
             }
-            // Does not wait for the next push, which may be an hour away.
-            if self.is_streaming() != self.stream_written {
-                self.write_state();
-            } else if self.is_state_changed {
+            if self.is_state_changed {
                 self.write_state_if_due();
             }
         }
@@ -201,11 +197,9 @@ impl Pusher {
 
     /// Encodes a new push. An older one that was not sent goes to the spool.
     fn receive(&mut self, push: &Push) {
-        let enrolled = match self.link.enrolment.current() {
-            Ok(enrolled) => enrolled,
-            Err(error) => return self.no_enrolment(&error),
+        let Some(enrolled) = self.enrolled() else {
+            return;
         };
-        self.update_peer(&enrolled);
         if let Some(older) = self.unsent.take() {
             self.spool(&older);
         }
@@ -270,12 +264,10 @@ impl Pusher {
         if self.unsent.is_none() {
             return false;
         }
-        if let Some(enrolled) = self.enrolled()
-            && let Some(push) = self.unsent.take()
-        {
-            let body = push.body.clone();
-            self.send(enrolled, body, InFlight::Latest(push));
-        }
+        self.send(|pusher| {
+            let push = pusher.unsent.take()?;
+            Some((push.body.clone(), InFlight::Latest(push)))
+        });
         true
     }
 
@@ -285,14 +277,20 @@ impl Pusher {
         if is_empty {
             return;
         }
-        if let Some(enrolled) = self.enrolled()
-            && let Some((name, body)) = self.link.spool.as_mut().and_then(Spool::oldest)
-        {
-            self.send(enrolled, body, InFlight::Spooled(name));
-        }
+        self.send(|pusher| {
+            let (name, body) = pusher.link.spool.as_mut()?.oldest()?;
+            Some((body, InFlight::Spooled(name)))
+        });
     }
 
-    fn send(&mut self, enrolled: Arc<Enrolled>, body: String, what: InFlight) {
+    /// Sends the push that `take` returns, if this host is enrolled: a change of peer can drop the push.
+    fn send(&mut self, take: impl FnOnce(&mut Self) -> Option<(String, InFlight)>) {
+        let Some(enrolled) = self.enrolled() else {
+            return self.delay.failed(clock::monotonic());
+        };
+        let Some((body, what)) = take(self) else {
+            return;
+        };
         self.in_flight = Some(what);
         let push = move || enrolled.client.push_body(&body, &enrolled.config);
         if let Err(error) = in_background(push, self.sent.clone()) {
@@ -308,7 +306,6 @@ impl Pusher {
                 Some(enrolled)
             }
             Err(error) => {
-                self.delay.failed(clock::monotonic());
                 self.no_enrolment(&error);
                 None
             }
@@ -425,20 +422,16 @@ impl Pusher {
         self.state_written.map(due).unwrap_or_default()
     }
 
-    fn is_streaming(&self) -> Option<bool> {
-        let flag = self.link.is_streaming.as_ref();
-        flag.map(|flag| flag.load(Ordering::Relaxed))
-    }
-
     /// Writes the state file, except for a host that is not enrolled. A write error is ignored: the log has the same.
     fn write_state(&mut self) {
         self.is_state_changed = false;
-        self.stream_written = self.is_streaming();
         if self.state.peer == Peer::default() || !self.is_peer_unchanged() {
             return;
         }
         self.state_written = Some(clock::monotonic());
-        self.state.stream = self.stream_written.and_then(StreamState::of_this_process);
+        let stream = self.link.is_streaming.as_ref();
+        let stream = stream.map(|stream| stream.load(Ordering::Relaxed));
+        self.state.stream = stream.and_then(StreamState::of_this_process);
         let dropped = self.link.spool.as_mut().map(Spool::take_dropped);
         self.state.dropped += dropped.unwrap_or_default();
         self.state.spool_error = self.spool_error.clone();
